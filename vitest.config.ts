@@ -2,9 +2,12 @@ import * as os from "node:os"
 import { fileURLToPath } from "node:url"
 import { defaultServerConditions } from "vite"
 import { defineConfig } from "vitest/config"
+import { temporaryDirectory } from "./test/fixtures/storage.ts"
 
 // Tests start hundreds of processes. With a cache of compiled code each of them starts in half of the time.
 process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache/node-compile", import.meta.url))
+
+process.env["TMPDIR"] = temporaryDirectory()
 
 /** What all projects share. The timeouts only end what hangs: no test measures time. */
 const shared = {

@@ -1,5 +1,5 @@
 /**
- * The index of the public API: one line for each export, from the first sentence of its docstring.
+ * The index of the public API: a row for each module, with the first sentence of its docstring and its exports.
  */
 import { parse } from "@babel/parser"
 import type { Comment, Statement } from "@babel/types"
@@ -95,31 +95,24 @@ const moduleSentence = (file: string): string => {
   return comment === undefined ? "" : firstSentence(comment)
 }
 
-/** A module with the sentences of these exports. */
-export const describeModule = (file: string, names: ReadonlyArray<string>): Module => ({
-  sentence: moduleSentence(file),
-  exports: new Map([...new Set(names)].sort().map((name) => [name, sentenceOf(file, name)]))
-})
+/** A module with the sentences of these exports. A module of one class needs no docstring beside that of the class. */
+export const describeModule = (file: string, names: ReadonlyArray<string>): Module => {
+  const exports = new Map([...new Set(names)].sort().map((name) => [name, sentenceOf(file, name)]))
+  return { sentence: moduleSentence(file) || ([...exports.values()][0] ?? ""), exports }
+}
 
-/** The page: the modules of each room, by the names under which users import them. */
-export const apiIndex = (packageName: string, modules: ReadonlyMap<string, Module>): string => {
-  const rooms = Map.groupBy(modules, ([key]) => key.split("/")[1]!)
-  return [
+/** The page: a row for each module, by the name under which users import it. */
+export const apiIndex = (packageName: string, modules: ReadonlyMap<string, Module>): string =>
+  [
     "# API",
     "",
-    "This is every public module with its exports. `npm run surface` generates this page from the docstrings in the source,",
-    "which say more: units, errors, and the source of a rule.",
+    "These are the public modules with their exports. `npm run surface` generates this page. The docstring of each",
+    "export, which editors show, has its meaning, units, errors, and the source of a rule.",
     "",
-    ...[...rooms].flatMap(([room, entries]) => [
-      `## ${room}`,
-      "",
-      ...entries.flatMap(([key, { exports, sentence }]) => [
-        `### ${key.replace(".", packageName)}`,
-        "",
-        ...sentence === "" ? [] : [sentence, ""],
-        ...[...exports].map(([name, text]) => `- \`${name}\`: ${text}`),
-        ""
-      ])
-    ])
-  ].join("\n").replace(/\n+$/, "\n")
-}
+    `| \`${packageName}/…\` | Contents | Exports |`,
+    "|---|---|---|",
+    ...[...modules].map(([key, { exports, sentence }]) =>
+      `| \`${key.slice(2)}\` | ${sentence} | ${[...exports.keys()].map((name) => `\`${name}\``).join(", ")} |`
+    ),
+    ""
+  ].join("\n")

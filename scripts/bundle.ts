@@ -34,12 +34,13 @@ const manifestOf = (): string => {
 
 const readsManifest = /createRequire\(import\.meta\.url\)\("[./]*package\.json"\)/g
 
-const keepPaths = (urlOf: UrlOf): Plugin => ({
+const keepPaths = (entry: string, urlOf: UrlOf): Plugin => ({
   name: "keep-paths",
   setup: ({ onLoad }) =>
-    onLoad({ filter: /\/src\/.*\.ts$/ }, async ({ path: source }) => {
+    onLoad({ filter: /\/(?:src|examples|test)\/.*\.ts$/ }, async ({ path: source }) => {
       const manifest = manifestOf()
       const text = (await fs.promises.readFile(source, "utf8")).replaceAll(readsManifest, () => `(${manifest})`)
+        .replaceAll("import.meta.main", String(source === path.join(root, entry)))
       return { contents: text.replaceAll("import.meta.url", () => urlOf(source)), loader: "ts" }
     })
 })
@@ -71,18 +72,22 @@ export const writeDocsScript = async (folder: string): Promise<string> => {
   return javascript
 }
 
-/** Writes the bundle, and returns what is in it. */
-export const bundle = async (
+/** Writes a program with its packages into one file, and returns what is in it. */
+export const bundleProgram = async (
+  entry: string,
   outfile: string,
-  { plugins = [separateDocsScript], urlOf = urlOfCompiled }: {
+  { conditions, plugins = [], urlOf }: {
+    readonly urlOf: UrlOf
     readonly plugins?: Array<Plugin>
-    readonly urlOf?: UrlOf
-  } = {}
+    /** Of the exports of packages. */
+    readonly conditions?: Array<string>
+  }
 ): Promise<Metafile> => {
   const { metafile } = await build({
     absWorkingDir: root,
-    entryPoints: ["src/main.ts"],
+    entryPoints: [entry],
     outfile,
+    ...conditions === undefined ? {} : { conditions },
     bundle: true,
     platform: "node",
     format: "esm",
@@ -91,7 +96,7 @@ export const bundle = async (
     external: [...externals],
     // The paths of modules are in the file, which must not depend on where the packages are.
     preserveSymlinks: true,
-    plugins: [keepPaths(urlOf), ...plugins],
+    plugins: [keepPaths(entry, urlOf), ...plugins],
     // Packages in CommonJS require what is built into Node.
     banner: {
       js: "import { createRequire as makeRequire } from \"node:module\"; const require = makeRequire(import.meta.url);"
@@ -106,3 +111,12 @@ export const bundle = async (
   })
   return metafile
 }
+
+/** Writes the bundle, and returns what is in it. */
+export const bundle = (
+  outfile: string,
+  { plugins = [separateDocsScript], urlOf = urlOfCompiled }: {
+    readonly plugins?: Array<Plugin>
+    readonly urlOf?: UrlOf
+  } = {}
+): Promise<Metafile> => bundleProgram("src/main.ts", outfile, { plugins, urlOf })

@@ -101,17 +101,17 @@ export const surface = (manifest: Manifest): string =>
     return [key, ...namesIn(fs.readFileSync(fileOf(key), "utf8")).map((name) => `  ${name}`), ""].join("\n")
   }).join("")
 
-/** The index of the API, as `docs/api.md` holds it. */
-export const index = ({ exports, name }: Manifest): string =>
-  apiIndex(
-    name,
-    new Map(
-      Object.keys(exports).filter(isModule).map((key) => {
-        const names = namesIn(fs.readFileSync(fileOf(key), "utf8")).map((name) => name.replace("type ", ""))
-        return [key, describeModule(fileOf(key), names)]
-      })
-    )
+/** The public modules with the first sentences about them and their exports. */
+export const describedModules = ({ exports }: Manifest) =>
+  new Map(
+    Object.keys(exports).filter(isModule).map((key) => {
+      const names = namesIn(fs.readFileSync(fileOf(key), "utf8")).map((name) => name.replace("type ", ""))
+      return [key, describeModule(fileOf(key), names)] as const
+    })
   )
+
+/** The index of the API, as `docs/api.md` holds it. */
+export const index = (manifest: Manifest): string => apiIndex(manifest.name, describedModules(manifest))
 
 if (import.meta.main) {
   const manifest = readManifest()

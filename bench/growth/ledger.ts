@@ -4,7 +4,7 @@
 import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { withProgress } from "../../src/cli/ProgressBar.ts"
+import { withProgress } from "../../src/cli/screen/ProgressBar.ts"
 import type { GrantIdentity } from "../../src/domain/Grant.ts"
 import type { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import type { OperationId } from "../../src/domain/Operation.ts"

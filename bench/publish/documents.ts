@@ -41,9 +41,13 @@ const sectionsOf = ({ growth, memory, reads, submission }: Results): Readonly<Re
 /** The documents with figures of recorded runs. */
 export const documents: ReadonlyArray<string> = [
   "docs/performance.md",
-  "docs/submission-performance.md",
   "docs/postgresql.md"
 ]
+
+/** Wraps sentences at 110 characters, as dprint does; tables and images stay. */
+const wrapped = (text: string) =>
+  text.split("\n").map((line) => /^[|!]/.test(line) ? line : line.replaceAll(/(.{1,110})(?: |$)/g, "$1\n").trimEnd())
+    .join("\n")
 
 /** Replaces the text between `<!-- bench:NAME -->` and `<!-- /bench -->`. */
 export const fillSections = (document: string, results: Results): string => {
@@ -51,7 +55,7 @@ export const fillSections = (document: string, results: Results): string => {
   return document.replaceAll(
     /(<!-- bench:(\w+) -->\n).*?(<!-- \/bench -->)/gs,
     (whole, start: string, name: string, end: string) =>
-      name in sections ? `${start}\n${sections[name as Section]}\n\n${end}` : whole
+      name in sections ? `${start}\n${wrapped(sections[name as Section])}\n\n${end}` : whole
   )
 }
 

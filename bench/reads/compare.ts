@@ -4,7 +4,7 @@
  */
 import { Effect } from "effect"
 import type { ChildProcess } from "node:child_process"
-import { withProgress } from "../../src/cli/ProgressBar.ts"
+import { withProgress } from "../../src/cli/screen/ProgressBar.ts"
 import { ask } from "../shared/probing.ts"
 import { cpuOf, cpuOfChildren, peakMemoryOf } from "../shared/proc.ts"
 import { nextMessage } from "../shared/processes.ts"

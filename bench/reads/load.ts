@@ -2,6 +2,7 @@
  * The load generator: for each job, connections that send the next request as soon as the last is answered.
  */
 import { converse, type Exchange, exchange, get } from "../shared/conversation.ts"
+import { percentile } from "../shared/statistics.ts"
 
 export interface LoadJob {
   /** On 127.0.0.1. */
@@ -35,9 +36,6 @@ const toExchange = (path: string, index: number, token: string): Exchange =>
     ]),
     200
   )
-
-const percentile = (sorted: Float64Array, fraction: number) =>
-  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * fraction))] ?? Number.NaN
 
 const run = async ({ connections, duration, paths, port, token }: LoadJob): Promise<LoadResult> => {
   const requests = paths.map((path, index) => toExchange(path, index, token))

@@ -1,7 +1,7 @@
 /**
  * The report of the submission benchmark, as a table and as JSON.
  */
-import { median } from "../shared/statistics.ts"
+import { median, percentile } from "../shared/statistics.ts"
 import { align, type Machine, machine } from "../shared/table.ts"
 import { baseline, distance } from "./config.ts"
 import type { Latency, Throughput } from "./rounds.ts"
@@ -77,9 +77,6 @@ const summarizeThroughput = (contestants: ReadonlyArray<Rounds<Throughput>>) =>
       wal: typical((round) => round.wal)
     }
   })
-
-const percentile = (sorted: ReadonlyArray<number>, fraction: number) =>
-  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * fraction))] ?? Number.NaN
 
 const fractionOf = (fraction: number) => ({ latencies }: Latency) =>
   percentile([...latencies].sort((a, b) => a - b), fraction)

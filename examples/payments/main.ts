@@ -25,9 +25,11 @@ import {
   ProviderName,
   ResourceOwner
 } from "financial-agents-gateway/domain/Grant"
+import * as AdminListener from "financial-agents-gateway/node/AdminListener"
 import * as GatewayApp from "financial-agents-gateway/node/GatewayApp"
 import { Sandbox } from "financial-agents-gateway/sandbox/Sandbox"
 import { BaseUrl } from "financial-agents-gateway/server/BaseUrl"
+import { McpRoutes } from "financial-agents-gateway/server/McpRoutes"
 import { Grants } from "financial-agents-gateway/services/Grants"
 import { Providers } from "financial-agents-gateway/submission/Providers"
 import * as path from "node:path"
@@ -94,7 +96,8 @@ const Invitation = Layer.effectDiscard(Effect.gen(function*() {
 export const options = {
   api: PaymentsApi,
   routes: Layer.merge(PaymentsRoutes, bankWebhooks(ProviderName.make(bankName))),
-  tools: PaymentTools,
+  agents: McpRoutes(PaymentTools),
+  admin: AdminListener.layer(),
   providers: Banks,
   started: Invitation,
   port,

@@ -4,7 +4,6 @@
 import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"
 import * as Option from "effect/Option"
-import type { AdminAddress } from "../node/http/AdminAddress.ts"
 import { Port } from "./Flags.ts"
 
 export const adminFlags = {
@@ -27,6 +26,6 @@ interface AdminOptions {
   readonly adminHost: string
 }
 
-/** The address of the admin listener. Null: there is no admin listener. */
-export const adminOf = ({ adminHost, adminPort }: AdminOptions): AdminAddress | null =>
-  Option.match(adminPort, { onNone: () => null, onSome: (port) => ({ host: adminHost, port }) })
+/** The settings of the admin listener. Null: there is no admin listener. */
+export const adminOf = ({ adminHost, adminPort }: AdminOptions) =>
+  Option.match(adminPort, { onNone: () => null, onSome: (port) => ({ adminHost, adminPort: port }) })

@@ -9,7 +9,7 @@ import * as Schema from "effect/Schema"
 import { Operation } from "../domain/Operation.ts"
 import { OperatorSummary } from "../domain/OperatorView.ts"
 import { replaceHidden } from "../domain/VisibleText.ts"
-import { oneLine } from "../node/process/explain.ts"
+import { oneLine } from "../node/process/failureLine.ts"
 import { invocation, toInvocation } from "../node/process/Invocation.ts"
 
 /**

@@ -9,9 +9,9 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { faultNames, FaultSettings } from "../sandbox/Faults.ts"
-import { reason } from "../sandbox/Reason.ts"
 import { Sandbox } from "../sandbox/Sandbox.ts"
 import { WebhookSettings } from "../sandbox/Webhooks.ts"
+import { describeIssues } from "../sandbox/Wire.ts"
 import { Port } from "./Flags.ts"
 import { CommandFailed } from "./Output.ts"
 
@@ -71,7 +71,7 @@ const webhooksTo = (url: Option.Option<string>) =>
         return yield* new CommandFailed({ message: "--webhook-url: set the secret in SANDBOX_WEBHOOK_SECRET" })
       }
       const webhooks = yield* decodeWebhooks({ url, secret: secret.value }).pipe(
-        Effect.mapError((error) => new CommandFailed({ message: `--webhook-url: ${reason(error)}` }))
+        Effect.mapError((error) => new CommandFailed({ message: `--webhook-url: ${describeIssues(error)}` }))
       )
       return { webhooks }
     })
@@ -83,7 +83,7 @@ const toSettings = (faults: typeof Faults.Type): Effect.Effect<FaultSettings, Co
   decodeSettings(Object.fromEntries(faults.map((fault) => {
     const { ms, name, rate } = faultPattern.exec(fault)!.groups!
     return [name, { rate: Number(rate), ...ms !== undefined && { ms: Number(ms) } }]
-  }))).pipe(Effect.mapError((error) => new CommandFailed({ message: `--fault: ${reason(error)}` })))
+  }))).pipe(Effect.mapError((error) => new CommandFailed({ message: `--fault: ${describeIssues(error)}` })))
 
 export const sandbox = Command.make(
   "sandbox",

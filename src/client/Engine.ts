@@ -39,7 +39,7 @@ const preferWait = (seconds: number): Prefer => seconds > 0 ? { prefer: `wait=${
 /**
  * Sends a request once, with the header. A failure with `retryable: true` may be repeated, after the seconds of its `retryAfter`.
  */
-export type Attempt<A> = (prefer: Prefer, signal: AbortSignal) => Promise<A>
+type Attempt<A> = (prefer: Prefer, signal: AbortSignal) => Promise<A>
 
 /** How long a request may take. All times are in seconds. */
 export interface Limits {

@@ -25,7 +25,7 @@ export interface ReadRequest {
 }
 
 /** `body` is undefined after a 304. */
-export interface Answer {
+interface Answer {
   readonly status: number
   readonly headers: Headers
   readonly body: unknown

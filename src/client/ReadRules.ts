@@ -97,7 +97,7 @@ export interface Pace {
 }
 
 /** What a read shows about the gateway. */
-export interface ReadResult {
+interface ReadResult {
   /** Whether the answer holds something that the client did not know. */
   readonly isNew: boolean
   /** Whether the next read finds more at once. */

@@ -12,7 +12,7 @@ import type { Operation, OperationState, OperationType } from "./Operation.ts"
 /** Most characters of a change token. It must fit into the target of a request. */
 export const maxChangeToken = 4096
 
-/** A place in the feed, as opaque text. It belongs to one history of the ledger, to its reader and to its filters. */
+/** A position in the feed, as opaque text. It belongs to one history of the ledger, to its reader and to its filters. */
 export const ChangeToken = Schema.String.check(
   Schema.isPattern(/^[A-Za-z0-9_-]+$/u, { expected: "a change token" }),
   Schema.isMaxLength(maxChangeToken)
@@ -40,7 +40,7 @@ export type RunSlowRead = <A, E, R>(read: Effect.Effect<A, E, R>) => Effect.Effe
 
 /** One page of changes, in the order of the feed. Each operation is in it once, in its current state. */
 export interface ChangePage extends EncodedOperations {
-  /** The place after this page. */
+  /** The position after this page. */
   readonly next: ChangeToken
   /** Whether more changes are there already. A page may be short, or empty, although more follow. */
   readonly has_more: boolean

@@ -6,7 +6,7 @@ import type { EncodedOperations } from "./EncodedOperation.ts"
 import type { IdempotencyKey } from "./Idempotency.ts"
 import type { OperationId, OperationState, OperationType } from "./Operation.ts"
 
-/** The end of a page: the sort values of its last operation. It names a place in the order, not a row. */
+/** The end of a page: the sort values of its last operation. It is a position in the order, not a row. */
 export interface OperationCursor {
   readonly created_at: DateTime.Utc
   readonly id: OperationId

@@ -15,13 +15,13 @@ export const isJsonObject = (value: unknown): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
 /** The body is too large, or it is not JSON. */
-export class InvalidBody extends Data.TaggedError("InvalidBody")<{
+class InvalidBody extends Data.TaggedError("InvalidBody")<{
   /** For logs. Contains nothing of the body. */
   readonly reason: string
 }> {}
 
 /** Whether a `Content-Type` is JSON: `application/json`, or a type with the suffix `+json` (RFC 6839 §3.1). */
-export const isJsonType = (contentType: string | undefined): boolean =>
+const isJsonType = (contentType: string | undefined): boolean =>
   contentType !== undefined && /^application\/(?:[\w!#$&^.+-]+\+)?json[ \t]*(?:;|$)/i.test(contentType)
 
 /** Fails with `InvalidBody` unless a `Content-Type` is JSON. */

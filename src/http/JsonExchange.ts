@@ -40,7 +40,7 @@ export const timedOut = new ServerFailure({ reason: "no complete answer in time"
 export const isOutage = ({ status }: ServerFailure): boolean => status === null || status === 429 || status >= 500
 
 /** Limits of one exchange. */
-export interface JsonLimits {
+interface JsonLimits {
   /** From the start of the request to the end of the response. */
   readonly timeout: Duration.Input
   /** Bytes of the response body. */

@@ -16,7 +16,7 @@ import {
 import type { ReadRefused } from "./AgentReads.ts"
 
 /** The advice on an operation. */
-export interface Advice {
+interface Advice {
   readonly advice: string
   /** Null if the state is final. */
   readonly read_again_in_seconds: number | null

@@ -33,10 +33,10 @@ import { RpcClients } from "./RpcClients.ts"
 import { completeResponse, serverInfo } from "./ServerResults.ts"
 
 /** How the messages of a client arrive. Over HTTP a connection is one request. */
-export type Transport = "http" | "stdio"
+type Transport = "http" | "stdio"
 
 /** A client. */
-export interface Connection {
+interface Connection {
   /**
    * Handles a message, and returns once it is answered. The answer and all that precedes it went through `send`. An interruption
    * ends the work without an answer.

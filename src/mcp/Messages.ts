@@ -31,7 +31,7 @@ const invalid = (id: RequestId | null, message: string) =>
   errorResponse(id, { code: errorCodes.invalidRequest, message: `Invalid request: ${message}` })
 
 /** A message, or the response to a value that is none. */
-export type ReadMessage =
+type ReadMessage =
   | { readonly message: JsonRpcMessage; readonly refusal?: never }
   | { readonly message?: never; readonly refusal: JsonRpcResponse }
 

@@ -6,7 +6,8 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { Operation } from "../domain/Operation.ts"
 import { adviceOn } from "./Advice.ts"
-import { quoteFailure } from "./QuotedText.ts"
+import type { JsonObject } from "./JsonRpc.ts"
+import { quotedJson, quoteFailure } from "./QuotedText.ts"
 
 export const AdviceText = Schema.String.annotate({
   description: "What the state means, and what to do and not to do next."
@@ -27,3 +28,18 @@ export type OperationAnswer = typeof OperationAnswer.Type
 /** The answer for an operation as it is now. */
 export const answerOf = (operation: Operation): Effect.Effect<OperationAnswer> =>
   Effect.map(DateTime.now, (now) => ({ ...adviceOn(operation, now), operation: quoteFailure(operation) }))
+
+const encode = Schema.encodeSync(OperationAnswer)
+
+/**
+ * The `CallToolResult` for an operation. A failed operation is no error of the tool. Throws if the operation breaks the contract:
+ * it must not be sent.
+ */
+export const toolResultOf = (answer: OperationAnswer): JsonObject => {
+  const structuredContent = encode(answer)
+  return {
+    content: [{ type: "text", text: quotedJson(structuredContent) }],
+    structuredContent,
+    isError: false
+  }
+}

@@ -9,9 +9,8 @@ import { formatTimestamp } from "../domain/Timestamp.ts"
 import { adviceOnCancel, adviceOnRefusal } from "./Advice.ts"
 import { AgentReads, type ReadRefused } from "./AgentReads.ts"
 import { errorCodes, type JsonObject, JsonRpcFailure } from "./JsonRpc.ts"
-import { answerOf, type OperationAnswer } from "./OperationAnswer.ts"
+import { answerOf, type OperationAnswer, toolResultOf } from "./OperationAnswer.ts"
 import { capabilitiesMember } from "./ProtocolVersions.ts"
-import { toolResultOf } from "./ToolResults.ts"
 
 /** The identifier of the extension. */
 export const tasksExtension = "io.modelcontextprotocol/tasks"
@@ -94,7 +93,7 @@ const readTask = Effect.fnUntraced(function*(params: JsonObject) {
 })
 
 /** A method of the extension, from `params` to the result. */
-export type TaskMethod = (params: JsonObject) => Effect.Effect<JsonObject, JsonRpcFailure | ReadRefused, AgentReads>
+type TaskMethod = (params: JsonObject) => Effect.Effect<JsonObject, JsonRpcFailure | ReadRefused, AgentReads>
 
 /** The methods of the extension by name. Each checks the capability of the client, the task id and the grant. */
 export const taskMethods: ReadonlyMap<string, TaskMethod> = new Map<string, TaskMethod>([

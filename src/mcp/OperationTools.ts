@@ -17,7 +17,7 @@ import { AdviceText, OperationAnswer, ReadAgain } from "./OperationAnswer.ts"
 export const defaultPageSize = 20
 
 /** The longest wait of a tool call, in seconds. Many hosts end a call after a minute. */
-export const maxWaitSeconds = 55
+const maxWaitSeconds = 55
 
 export const defaultWaitSeconds = 45
 

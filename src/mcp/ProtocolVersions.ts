@@ -11,10 +11,10 @@ export const modern = "2026-07-28"
 export const legacy = "2025-11-25"
 
 /** The versions, latest first. */
-export const supportedVersions: ReadonlyArray<string> = [modern, legacy]
+const supportedVersions: ReadonlyArray<string> = [modern, legacy]
 
 /** The member of `_meta` that names the version. */
-export const versionMember = "io.modelcontextprotocol/protocolVersion"
+const versionMember = "io.modelcontextprotocol/protocolVersion"
 
 /** The member of `_meta` that tells what the client can do. Requests of 2026-07-28 must have it. */
 export const capabilitiesMember = "io.modelcontextprotocol/clientCapabilities"

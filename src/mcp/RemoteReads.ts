@@ -13,7 +13,7 @@ import { isLost, type Prefer, repeated } from "../api/RepeatedCalls.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
 import { AgentReads, ReadRefused } from "./AgentReads.ts"
 
-export interface RemoteReadsOptions extends ClientOptions {
+interface RemoteReadsOptions extends ClientOptions {
   /** Seconds beyond its wait in which a read bridges failures of the connection and of the gateway by repetition; 8 by default. */
   readonly patience?: number
   /** Runs for each read that got no answer of the contract. The cause may quote the address of the gateway, but not the token. */

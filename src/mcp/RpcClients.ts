@@ -17,7 +17,7 @@ import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from 
 import { fromRpc, toRpc } from "./Messages.ts"
 
 /** A client of Effect's server. */
-export interface RpcClient {
+interface RpcClient {
   /** Sends a request, and returns its response. The handler runs with the services of the calling fiber, and ends with it. */
   readonly call: (request: JsonRpcRequest) => Effect.Effect<JsonRpcResponse>
   /** Sends a message that gets no response. */

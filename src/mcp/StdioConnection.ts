@@ -12,7 +12,7 @@ import { lineOf, makeLineReader, type MessageLine } from "./MessageLines.ts"
 import { errorResponse, isRequest, readMessage } from "./Messages.ts"
 
 /** Most bytes of a line. */
-export const maxLine = 1024 * 1024
+const maxLine = 1024 * 1024
 
 /** Most requests that run at a time. */
 export const maxRunning = 64

@@ -16,7 +16,7 @@ const families = {
 }
 
 /** The counts of the requests that wait. */
-export class FeedCounts {
+class FeedCounts {
   readonly ok: Count
   readonly failed: Count
   readonly changes: Count

@@ -35,7 +35,7 @@ const dropped = {
 }
 
 /** Why the gateway refused a request that it could have read. */
-export type RefusalReason = "saturated" | "client_saturated" | "body_saturated" | "rate_limited" | "draining"
+type RefusalReason = "saturated" | "client_saturated" | "body_saturated" | "rate_limited" | "draining"
 
 const reasons: ReadonlyArray<RefusalReason> = [
   "saturated",
@@ -52,7 +52,7 @@ const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as 
 const clientLeft = 499
 
 /** The series of a route and method. */
-export class MethodSeries {
+class MethodSeries {
   readonly duration: Distribution
   /** Of responses without a problem, by status. */
   readonly plain = new Map<number, Count>()
@@ -81,7 +81,7 @@ export class MethodSeries {
 }
 
 /** The series of a route, by method. */
-export class RouteSeries {
+class RouteSeries {
   readonly #methods = new Map<string, MethodSeries>()
   readonly #series: Series
   readonly #template: string
@@ -103,7 +103,7 @@ export class RouteSeries {
 }
 
 /** A request under way. The parts that answer it note its route and its problem. */
-export interface Exchange {
+interface Exchange {
   readonly method: string
   /** Milliseconds of `performance.now()`. */
   readonly startedAt: number
@@ -128,7 +128,7 @@ export const noteWait = (request: object): void => {
 }
 
 /** The counts of the public listener. */
-export class HttpCounts {
+class HttpCounts {
   inFlight = 0
   /** The public listener sets it. */
   openConnections: () => number = () => 0

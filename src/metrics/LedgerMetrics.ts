@@ -104,7 +104,7 @@ class Gauges {
 }
 
 /** Reads the figures before a scrape, if the last read is not recent. It waits for 3 seconds at most, and never fails. */
-export type RefreshLedgerMetrics = Effect.Effect<void>
+type RefreshLedgerMetrics = Effect.Effect<void>
 
 /** Null: the process has no figures of the ledger. */
 export const LedgerMetrics: Context.Reference<RefreshLedgerMetrics | null> = Context.Reference<

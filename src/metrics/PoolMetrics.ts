@@ -46,7 +46,7 @@ export class PoolCounts {
 }
 
 /** The counts of the pools of a process. Equal names share one. */
-export class PoolsCounts {
+class PoolsCounts {
   readonly #pools = new Map<string, PoolCounts>()
   readonly #series: Series
   /** From standbys of all pools. */

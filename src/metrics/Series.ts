@@ -22,7 +22,7 @@ export class Count {
 }
 
 /** Upper bounds of the buckets, ascending. */
-export type Bounds = ReadonlyArray<number>
+type Bounds = ReadonlyArray<number>
 
 /** Counts of values by size. */
 export class Distribution {

@@ -56,17 +56,17 @@ const sendOutcomes = ["succeeded", "submitted", "failed", "indeterminate", "not_
 export type SendOutcome = typeof sendOutcomes[number]
 
 const readOutcomes = ["proven", "not_proven", "unreachable"] as const
-export type ReadOutcome = typeof readOutcomes[number]
+type ReadOutcome = typeof readOutcomes[number]
 
 const hintResults = ["taken", "ignored"] as const
-export type HintCounts = Readonly<Record<typeof hintResults[number], Count>>
+type HintCounts = Readonly<Record<typeof hintResults[number], Count>>
 
 const countEach = <Outcome extends string>(outcomes: ReadonlyArray<Outcome>, count: (outcome: Outcome) => Count) =>
   // The cast: the entries have all keys.
   Object.fromEntries(outcomes.map((outcome) => [outcome, count(outcome)])) as Record<Outcome, Count>
 
 /** The counts of one provider. */
-export class ProviderCounts {
+class ProviderCounts {
   circuit: "Closed" | "Open" | "HalfOpen" = "Closed"
   readonly claims: Count
   readonly returned: Count
@@ -92,7 +92,7 @@ export class ProviderCounts {
 }
 
 /** The counts of all providers. */
-export class SubmissionCounts {
+class SubmissionCounts {
   readonly rescues: Count
   /** In seconds. Positive: ahead of the clock of the database. */
   clockSkew = 0

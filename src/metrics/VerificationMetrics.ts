@@ -13,7 +13,7 @@ const verifications = {
 }
 
 /** How a verification ended. */
-export type VerificationOutcome = "verified" | "refused" | "unavailable"
+type VerificationOutcome = "verified" | "refused" | "unavailable"
 
 /** A count for each outcome. */
 type Verifications = Readonly<Record<VerificationOutcome, Count>>

@@ -1,5 +1,6 @@
 /**
- * A whole gateway process as one layer: the endpoints of an application, the gateway's endpoints, and the workers.
+ * A whole gateway process as one layer: the endpoints of an application, the gateway's endpoints, and the workers. The commands
+ * `serve`, `work` and `console` are presets of it.
  *
  *     GatewayApp.run({
  *       api: PaymentsApi,
@@ -29,6 +30,7 @@ import { SubmissionPolicy } from "../submission/SubmissionPolicy.ts"
 import * as Submission from "../submission/SubmissionProcesses.ts"
 import type { Failure, GatewayParts, Incomplete, Missing } from "./GatewayParts.ts"
 import { OwnVerifier, QueueServices, ReadServices, WriteServices } from "./GatewayServices.ts"
+import { type AdminAddress, adminUrl } from "./http/AdminAddress.ts"
 import { layerAllowedOrigins } from "./http/AllowedOriginsSetting.ts"
 import * as NodeServer from "./http/NodeServer.ts"
 import * as ProviderHttpClient from "./http/ProviderHttpClient.ts"
@@ -60,6 +62,16 @@ export interface GatewayAppOptions extends ProcessSettings, GatewayParts {
    * the router. Default: only without `routes`.
    */
   readonly readLane?: boolean
+  /**
+   * What the process serves: `reads` alone, which need no writer, also mutation endpoints, or `nothing`, if it has only workers and
+   * the admin listener. Default: `mutations`.
+   */
+  readonly serves?: "mutations" | "reads" | "nothing"
+  /**
+   * The listener for operators, with its routes: `AdminListener.layer()`. It listens at `adminPort`. Default: none, and a process
+   * with `adminPort` does not start.
+   */
+  readonly admin?: (address: AdminAddress) => Layer.Layer<never, unknown, unknown>
   /** Whether missing migrations are applied at the start. Default: true. */
   readonly migrate?: boolean
   /**
@@ -71,45 +83,66 @@ export interface GatewayAppOptions extends ProcessSettings, GatewayParts {
 
 type Settings = Effect.Success<ReturnType<typeof readSettings>>
 
+type Part = Layer.Layer<never, unknown, unknown>
+
+const accepts = ({ serves = "mutations" }: GatewayAppOptions): boolean => serves === "mutations"
+
 const apisOf = ({ api = [] }: GatewayAppOptions): ReadonlyArray<HttpApi.Constraint> =>
   Array.isArray(api) ? api : [api as HttpApi.Constraint]
 
-/** The verifier. Without one, the process accepts the tokens that the gateway itself issued. */
-const verifierOf = (
-  { databases, verifier }: GatewayAppOptions,
-  Writes: Layer.Layer<Grants, unknown, unknown>
-): NonNullable<GatewayParts["verifier"]> => {
-  const Reader = databaseAs("reader", databases)
-  if (verifier === undefined) return Layer.provide(OwnVerifier, Reader)
-  const ProvisioningGrants = Layer.fresh(Grants.layer).pipe(
+/** Registers grants as the provisioner. A process that accepts operations does so as the writer, unless there is a provisioner. */
+const registrationsOf = ({ databases }: GatewayAppOptions, Writes: WritesOf) => {
+  const Provisioner = Layer.fresh(Grants.layer).pipe(
     Layer.provide(ProvisioningPool),
     Layer.provide(databaseAs("provisioner", databases))
   )
-  const Provisioner = Layer.unwrap(
-    Effect.map(readRoleUrl("provisioner", databases), (url) => Option.isSome(url) ? ProvisioningGrants : Writes)
+  return Writes === null ? Provisioner : Layer.merge(
+    Writes,
+    Layer.unwrap(Effect.map(readRoleUrl("provisioner", databases), (url) => Option.isSome(url) ? Provisioner : Writes))
   )
-  return verifier.pipe(Layer.provide([Writes, Provisioner]), Layer.provide([Reader, FetchHttpClient.layer]))
 }
+
+/** The verifier. Without one, the process accepts the tokens that the gateway itself issued. */
+const verifierOf = (options: GatewayAppOptions, Writes: WritesOf): NonNullable<GatewayParts["verifier"]> => {
+  const Reader = databaseAs("reader", options.databases)
+  return options.verifier === undefined
+    ? Layer.provide(OwnVerifier, Reader)
+    : options.verifier.pipe(
+      Layer.provide(registrationsOf(options, Writes)),
+      Layer.provide([Reader, FetchHttpClient.layer])
+    )
+}
+
+/** Builds a layer once, also for two layers that need it. A layer made by `provide` would be built for each. */
+const once = <A, E, R>(layer: Layer.Layer<A, E, R>): Layer.Layer<A, E, R> =>
+  Layer.fromBuildMemo((memoMap, scope) => Layer.buildWithMemoMap(layer, memoMap, scope))
 
 /** The adapters of this process, and the payloads that they declare for its ledger. Null: it has no providers. */
 const adaptersOf = ({ providerClient = ProviderHttpClient.layer(), providers }: GatewayAppOptions) => {
   if (providers === undefined) return null
-  const Adapters = Layer.provide(providers, providerClient)
+  const Adapters = once(Layer.provide(providers, providerClient))
   return { Adapters, Payloads: Layer.provide(Providers.payloads, Adapters) }
 }
 
 type AdaptersOf = ReturnType<typeof adaptersOf>
 
+/** Where operations are accepted and grants issued. Null: the process accepts none. */
+const writesOf = (options: GatewayAppOptions, adapters: AdaptersOf) => {
+  const { databases, writes = WriteServices } = options
+  return accepts(options)
+    ? writes.pipe(Layer.provide(adapters?.Payloads ?? Layer.empty), Layer.provide(databaseAs("writer", databases)))
+    : null
+}
+
+type WritesOf = ReturnType<typeof writesOf>
+
 /** The services of the routes. They read, accept, verify and limit. */
-const servicesOf = (options: GatewayAppOptions, { baseUrl }: Settings, adapters: AdaptersOf) => {
-  const { databases, lifecycle = Lifecycle.layer(), reads = ReadServices, writes = WriteServices } = options
-  const Writes = writes.pipe(
-    Layer.provide(adapters?.Payloads ?? Layer.empty),
-    Layer.provide(databaseAs("writer", databases))
-  )
+const servicesOf = (options: GatewayAppOptions, baseUrl: string, adapters: AdaptersOf): Part => {
+  const { databases, lifecycle = Lifecycle.layer(), reads = ReadServices } = options
+  const Writes = writesOf(options, adapters)
   return Layer.mergeAll(
     Layer.provide(reads, databaseAs("reader", databases)),
-    Writes,
+    Writes ?? Layer.empty,
     verifierOf(options, Writes),
     lifecycle,
     BaseUrl.layer(baseUrl)
@@ -123,18 +156,18 @@ const Policy = Layer.unwrap(Effect.gen(function*() {
   return Layer.succeed(SubmissionPolicy, { ...policy, workerId })
 }))
 
-/** Builds a layer once, also for two layers that need it. A layer made by `provide` would be built for each. */
-const once = <A, E, R>(layer: Layer.Layer<A, E, R>): Layer.Layer<A, E, R> =>
-  Layer.fromBuildMemo((memoMap, scope) => Layer.buildWithMemoMap(layer, memoMap, scope))
-
 /**
  * The reconciler, which takes hints of the routes, and the other workers, if the process has providers. They share the queue, so
  * that the process listens on one connection. Routes need the reconciler alone, and do not wait for the start of the workers.
  */
-const workersOf = ({ databases, queue = QueueServices }: GatewayAppOptions, adapters: AdaptersOf) => {
+const workersOf = (options: GatewayAppOptions, adapters: AdaptersOf) => {
+  const { databases, queue = QueueServices } = options
   const Queue = once(Layer.provide(queue, databaseAs("writer", databases)))
   if (adapters === null) {
-    return { Reconciling: Layer.provide(Reconciler.layerHints, Queue), Workers: Layer.empty }
+    return {
+      Reconciling: accepts(options) ? Layer.provide(Reconciler.layerHints, Queue) : Layer.empty,
+      Workers: Layer.empty
+    }
   }
   const Witnessed = Layer.provide(layerWitness, databaseAs("writer", databases))
   const Services = once(Layer.mergeAll(layerCircuitBreaker, adapters.Adapters, Queue, Policy, Witnessed))
@@ -154,29 +187,63 @@ const migrationOf = ({ databases, migrate: isMigrated = true }: GatewayAppOption
 
 const databaseOf = ({ database }: GatewayAppOptions, settings: Settings) => database ?? Database.layer(settings)
 
-const processOf = (options: GatewayAppOptions, settings: Settings) => {
-  const { listener = NodeServer.layer(settings), routes = Layer.empty, started = Layer.empty, tools = Layer.empty } =
-    options
-  const adapters = adaptersOf(options)
+/** The endpoints on their listener, with their services, and the workers beside them. */
+const serverOf = (
+  options: GatewayAppOptions,
+  settings: NodeServer.NodeServerOptions,
+  admin: AdminAddress | null,
+  adapters: AdaptersOf
+): Part => {
   const { Reconciling, Workers } = workersOf(options, adapters)
+  const { agents, listener = NodeServer.layer(settings), routes = Layer.empty, started = Layer.empty } = options
   const Served = layerServer(
     routes as Layer.Layer<never, unknown, HttpRouter.HttpRouter>,
     apisOf(options),
-    tools as Layer.Layer<never, unknown, HttpRouter.HttpRouter>
+    agents as Layer.Layer<never, unknown, HttpRouter.HttpRouter> | undefined
   )
   const Lane = options.readLane ?? options.routes === undefined ? ReadLane.layer : Layer.empty
-  return Layer.merge(NodeServer.layerListening(settings, settings.admin), started).pipe(
+  const Mutations = accepts(options) ? MutationEndpoints.layer : Layer.empty
+  return Layer.merge(NodeServer.layerListening(settings, admin), started).pipe(
     Layer.provide([Served, Lane, Workers]),
     Layer.provide(Reconciling),
-    Layer.provide([MutationEndpoints.layer, Problems.layer, listener]),
-    Layer.provide(servicesOf(options, settings, adapters)),
+    // The services are built before the listener: a shared port gets connections from the start.
+    Layer.provide([Mutations, Problems.layer, listener]),
+    Layer.provide(servicesOf(options, settings.baseUrl, adapters)),
+    Layer.provide([options.rateLimits ?? layerRateLimitOfEnvironment, layerAllowedOrigins])
+  )
+}
+
+/** The workers of a process that serves nothing. */
+const workersAlone = (options: GatewayAppOptions, admin: AdminAddress | null, adapters: AdaptersOf): Part => {
+  const { started = Layer.empty } = options
+  if (adapters === null) return started
+  const { Reconciling, Workers } = workersOf(options, adapters)
+  const Working = Layer.effectDiscard(
+    Effect.flatMap(
+      Providers,
+      (known) => Effect.annotateLogs(Effect.logInfo("Working"), { providers: [...known.keys()], ...adminUrl(admin) })
+    )
+  )
+  return Layer.merge(Layer.provide(Working, adapters.Adapters), started).pipe(
+    Layer.provide(Workers),
+    Layer.provide(Reconciling)
+  )
+}
+
+const processOf = (options: GatewayAppOptions, settings: Settings): Part => {
+  const { admin, server } = settings
+  const adapters = adaptersOf(options)
+  const Process = server === null
+    ? workersAlone(options, admin, adapters)
+    : serverOf(options, server, admin, adapters)
+  const Admin = admin === null || options.admin === undefined ? null : options.admin(admin)
+  const hasPayloads = accepts(options) || adapters !== null
+  return Process.pipe(
+    Layer.provide(Instrumentation.layer(Admin, databaseAs("reader", options.databases))),
     Layer.provide(migrationOf(options)),
-    Layer.provide(Layer.provide(Instrumentation.layer(settings.admin), databaseAs("reader", options.databases))),
     Layer.provide([
       databaseOf(options, settings),
-      options.payloadKeys ?? layerPayloadKeys,
-      options.rateLimits ?? layerRateLimitOfEnvironment,
-      layerAllowedOrigins,
+      options.payloadKeys ?? (hasPayloads ? layerPayloadKeys : Layer.empty),
       options.references ?? Layer.empty
     ]),
     Layer.provide(Platform)
@@ -194,7 +261,7 @@ export const layer = <const Options extends GatewayAppOptions>(
   options: Options
 ): Layer.Layer<never, Failure<Options>, Missing<Options>> =>
   // `Failure` and `Missing` find the types of the parts, which `GatewayParts` hides.
-  Layer.unwrap(Effect.map(readSettings(options), (settings) => processOf(options, settings))) as never
+  Layer.unwrap(Effect.map(readSettings(options, options), (settings) => processOf(options, settings))) as never
 
 /**
  * Runs the process until SIGTERM or SIGINT, and exits with 0 then. A failure is one line on standard error and exit code

@@ -1,7 +1,6 @@
 /**
  * The parts of a gateway process that an application adds or replaces, and the services that each part may use.
  */
-import type { McpServer } from "effect/ai/McpServer"
 import type { ConfigError } from "effect/Config"
 import type { HttpClient } from "effect/http/HttpClient"
 import type { HttpRouter, Request } from "effect/http/HttpRouter"
@@ -42,8 +41,8 @@ export interface GatewayParts {
    * (`HttpRouter.middleware` with `global`) sees the gateway's own requests too, unless `readLane` is set.
    */
   readonly routes?: Part<never>
-  /** MCP tools of the application, beside those that read operations: `McpServer.toolkit` with its handlers. Default: none. */
-  readonly tools?: Part<never>
+  /** The endpoint for language-model agents: `McpRoutes(tools)`, with MCP tools of the application. Default: no `/mcp`. */
+  readonly agents?: Part<never>
   /** Runs once the process listens and its workers run. Default: nothing. */
   readonly started?: Part<never>
   /**
@@ -102,7 +101,7 @@ type RouteServices =
 /** The services that the process has for each part. */
 interface Provided {
   readonly routes: RouteServices
-  readonly tools: RouteServices | McpServer
+  readonly agents: RouteServices
   readonly started: RouteServices | HttpServer
   readonly providers: PlatformServices | Database | HttpClient
   readonly verifier: PlatformServices | Database | Grants | HttpClient | OperationLedger

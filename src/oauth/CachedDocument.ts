@@ -23,7 +23,7 @@ const firstPause = 1_000
 const maxWait = 1_000
 
 /** Settings of a cached document. */
-export interface CachedDocumentSettings<A> {
+interface CachedDocumentSettings<A> {
   readonly issuer: string
   /** Name of the document for logs, in the plural. */
   readonly what: string
@@ -33,7 +33,7 @@ export interface CachedDocumentSettings<A> {
 }
 
 /** A cached document. All times are values of `monotonicMillis`. */
-export interface CachedDocument<A> {
+interface CachedDocument<A> {
   /** The document; null if the last successful fetch is more than an hour ago. */
   readonly usable: (now: number) => A | null
   /** Whether the document was fetched within the last ten minutes. */

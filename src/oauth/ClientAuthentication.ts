@@ -38,7 +38,7 @@ export class InvalidClientAuthentication extends Data.TaggedError("InvalidClient
 }
 
 /** Headers and form fields that authenticate the client in one request. */
-export interface ClientCredentials {
+interface ClientCredentials {
   readonly headers: Readonly<Record<string, string>>
   readonly fields: Readonly<Record<string, string>>
 }

@@ -7,7 +7,7 @@ import type { DpopProofUse, VerifyDpopProof } from "./DpopProof.ts"
 import type { VerifiedToken } from "./VerifiedToken.ts"
 
 /** Settings of the confirmation. */
-export interface ConfirmationSettings {
+interface ConfirmationSettings {
   /** `required`: every token must be sender-constrained. */
   readonly senderConstrained: "required" | "optional"
   /** Null if DPoP is not supported. Every key-bound token is then invalid. */
@@ -18,7 +18,7 @@ export interface ConfirmationSettings {
  * Confirms the sender of a token. Yields the use of the DPoP proof, which the caller must check for replay after all other
  * checks; null without a DPoP proof.
  */
-export type Confirm = (
+type Confirm = (
   token: VerifiedToken,
   credential: Credential
 ) => Effect.Effect<DpopProofUse | null, InvalidCredential | InvalidDpopProof | NonceRequired>

@@ -9,7 +9,7 @@ import { exchangeJson, ServerFailure } from "../http/JsonExchange.ts"
 import { validateEndpoint } from "./Issuer.ts"
 
 /** The members of the metadata that a resource server needs. */
-export interface ServerMetadata {
+interface ServerMetadata {
   readonly issuer: string
   readonly jwks_uri: string | null
   readonly introspection_endpoint: string | null

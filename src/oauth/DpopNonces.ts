@@ -11,7 +11,7 @@ import * as Redacted from "effect/Redacted"
 const rotation = 60_000
 
 /** Bytes of the key. */
-export const nonceKeyLength = 32
+const nonceKeyLength = 32
 
 /** Issues and checks nonces. */
 export interface DpopNonces {

@@ -22,7 +22,7 @@ import {
   makeClientAuthentication
 } from "./ClientAuthentication.ts"
 import { type IntrospectionEndpoint, makeIntrospectionEndpoint } from "./IntrospectionEndpoint.ts"
-import { makeLane } from "./IntrospectionLane.ts"
+import { makeLimiter } from "./IntrospectionLimiter.ts"
 import { validateEndpoint, validateIssuerSettings } from "./Issuer.ts"
 import { type KnownTokens, makeKnownTokens } from "./KnownTokens.ts"
 import { makeRequestDeduplication } from "./RequestDeduplication.ts"
@@ -83,7 +83,7 @@ const concurrency = 64
 /** Most concurrent requests about unknown tokens. The remaining permits stay free for known tokens. */
 const unknownConcurrency = 32
 
-/** A lane admits this many requests per permit; requests that wait for a permit count. */
+/** A limiter admits this many requests per permit; requests that wait for a permit count. */
 const queueFactor = 8
 
 /** Whether `token_type`, if present, agrees with the confirmation of the token (RFC 9449 §6.2). */
@@ -154,8 +154,8 @@ const makeProbe = (known: KnownTokens, introspect: ReturnType<typeof makeExchang
   })
 
 /**
- * Introspects tokens in two lanes: one for recently active tokens, and one for all others. An attacker with invented tokens
- * uses only the second lane, which cannot affect the first.
+ * Introspects tokens in two limiters: one for recently active tokens, and one for all others. An attacker with invented tokens
+ * uses only the second limiter, which cannot affect the first.
  */
 const makeIntrospect = Effect.fnUntraced(
   function*(settings: IntrospectionSettings, known: KnownTokens, authenticateClient: AuthenticateClient) {
@@ -166,7 +166,7 @@ const makeIntrospect = Effect.fnUntraced(
     const introspect = makeExchange(settings, authenticateClient, client, endpoint)
     const probe = makeProbe(known, introspect, endpoint)
     const all = yield* Semaphore.make(concurrency)
-    const knownLane = makeLane({
+    const knownLimiter = makeLimiter({
       name: `introspection of known tokens at ${issuer}`,
       breaker,
       limits: [all],
@@ -174,7 +174,7 @@ const makeIntrospect = Effect.fnUntraced(
       timeout,
       probe
     })
-    const unknownLane = makeLane({
+    const unknownLimiter = makeLimiter({
       name: `introspection of unknown tokens at ${issuer}`,
       breaker,
       limits: [yield* Semaphore.make(unknownConcurrency), all],
@@ -185,11 +185,12 @@ const makeIntrospect = Effect.fnUntraced(
     const deduplicate = makeRequestDeduplication<JsonObject, ServerFailure>(Duration.times(timeout, 1 / 4))
 
     return (digest: string, token: Redacted.Redacted<string>) =>
-      deduplicate(digest, (sent) => (known.has(digest) ? knownLane : unknownLane).send(introspect(token, sent))).pipe(
-        Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(timedOut) }),
-        Effect.tapError(({ status }) => statusesOfMovedEndpoint.has(status) ? endpoint.rediscover : Effect.void),
-        Effect.mapError((failure) => new AuthorizationUnavailable({ cause: withIssuer(issuer, failure) }))
-      )
+      deduplicate(digest, (sent) => (known.has(digest) ? knownLimiter : unknownLimiter).send(introspect(token, sent)))
+        .pipe(
+          Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(timedOut) }),
+          Effect.tapError(({ status }) => statusesOfMovedEndpoint.has(status) ? endpoint.rediscover : Effect.void),
+          Effect.mapError((failure) => new AuthorizationUnavailable({ cause: withIssuer(issuer, failure) }))
+        )
   }
 )
 
@@ -200,7 +201,7 @@ const makeIntrospect = Effect.fnUntraced(
  *
  * The verifier fails with `InvalidCredential` if the token is not active, no access token, for another audience, or lacks
  * a claim. It fails with `AuthorizationUnavailable` if there is no usable answer, if the server refuses to answer, or if the
- * request was not sent (`IntrospectionLane`).
+ * request was not sent (`IntrospectionLimiter`).
  */
 export const makeIntrospectionVerifier = Effect.fnUntraced(function*(
   settings: IntrospectionSettings

@@ -38,7 +38,7 @@ export interface IssuerSettings {
 export const defaultAlgorithms: ReadonlyArray<string> = ["ES256", "EdDSA", "Ed25519", "PS256"]
 
 /** Algorithms that may be configured. All use key pairs, because every holder of a shared secret could sign tokens. */
-export const supportedAlgorithms: ReadonlyArray<string> = [
+const supportedAlgorithms: ReadonlyArray<string> = [
   ...defaultAlgorithms,
   "ES384",
   "ES512",

@@ -16,7 +16,7 @@ import { longestTimeToLive, makeTokenCache, type VerifyToken } from "./TokenCach
 import { acceptedAudiences, readClaims } from "./TokenClaims.ts"
 
 /** Settings of the verification of JWT access tokens. */
-export interface AccessTokenSettings extends IssuerSettings {
+interface AccessTokenSettings extends IssuerSettings {
   /**
    * How long a verified signature is cached, at most 60 seconds; zero disables the cache. Every use of a cached token checks
    * its expiry, and every read checks its grant.

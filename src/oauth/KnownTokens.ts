@@ -1,6 +1,6 @@
 /**
  * Remembers the tokens that the authorization server recently reported as active. Introspection gives requests about them a
- * lane of their own, apart from tokens that an attacker may have invented.
+ * limiter of their own, apart from tokens that an attacker may have invented.
  */
 import type * as Redacted from "effect/Redacted"
 

@@ -10,7 +10,7 @@ import type * as Exit from "effect/Exit"
 export type DeduplicatedRequest<A, E> = (sent: Effect.Effect<void>) => Effect.Effect<A, E>
 
 /** Sends the request, or waits for a request of the same key that leaves after this call. */
-export type Deduplicate<A, E> = (key: string, request: DeduplicatedRequest<A, E>) => Effect.Effect<A, E>
+type Deduplicate<A, E> = (key: string, request: DeduplicatedRequest<A, E>) => Effect.Effect<A, E>
 
 interface RunningRequest<A, E> {
   isSent: boolean

@@ -21,7 +21,7 @@ import { AdminShutdown } from "./AdminShutdown.ts"
 type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
 
 /** A page of the server, for the list at `/`. */
-export interface AdminPage {
+interface AdminPage {
   readonly path: string
   readonly purpose: string
 }

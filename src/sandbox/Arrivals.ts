@@ -2,18 +2,16 @@
  * When requests arrived: submissions and status reads, in the order of their heads. The sandbox keeps the last ones in memory,
  * and can turn requests away that are more than a provider takes.
  */
-import { jsonAnswer } from "./Answer.ts"
-import type { Answer } from "./Answer.ts"
 import { chance } from "./Chance.ts"
-import { type FaultSettings, type Stage } from "./Faults.ts"
-import type { SandboxProblem } from "./Protocol.ts"
+import type { Saying } from "./Dialect.ts"
+import type { FaultSettings, Stage } from "./Faults.ts"
 
 /** A request that arrived. */
 export interface Arrival {
   readonly kind: Stage
   /** Milliseconds since 1970. */
   readonly at: number
-  /** Whether the fault `too_many_requests` struck it. */
+  /** Whether the fault `too_many_requests` or `unauthorized` struck it. */
   readonly isTurnedAway: boolean
 }
 
@@ -21,8 +19,8 @@ export interface Arrival {
 const mostKept = 100_000
 
 export interface Arrivals {
-  /** Notes a request. Returns the answer that turns it away, or null. */
-  readonly admit: (kind: Stage, at: number) => Answer | null
+  /** Notes a request. Returns what turns it away, or null. */
+  readonly admit: (kind: Stage, at: number) => Saying | null
   /** The last arrivals, in order. */
   readonly all: () => ReadonlyArray<Arrival>
 }
@@ -38,8 +36,12 @@ export const makeArrivals = (seed: string, faults: () => FaultSettings): Arrival
     if (arrivals.length >= 2 * mostKept) arrivals = arrivals.slice(-mostKept)
   }
 
-  const admit = (kind: Stage, at: number): Answer | null => {
-    const fault = faults().too_many_requests
+  const admit = (kind: Stage, at: number): Saying | null => {
+    const { too_many_requests: fault, unauthorized } = faults()
+    if (chance(seed, "unauthorized", arrivals.length) < (unauthorized?.rate ?? 0)) {
+      note({ kind, at, isTurnedAway: true })
+      return { _tag: "Unauthorized" }
+    }
     const { ms = 1000, requests = 50 } = fault ?? {}
     admitted = fault === undefined ? [] : admitted.filter((time) => time > at - ms)
     const isTurnedAway = fault !== undefined && admitted.length >= requests
@@ -50,14 +52,8 @@ export const makeArrivals = (seed: string, faults: () => FaultSettings): Arrival
       admitted.push(at)
       return null
     }
-    const seconds = Math.max(1, Math.ceil((admitted[0]! + ms - at) / 1000))
-    return {
-      ...jsonAnswer<SandboxProblem>(429, {
-        code: "too_many_requests",
-        message: "Too many requests; nothing was carried out"
-      }),
-      headers: { "retry-after": String(seconds) }
-    }
+    const retryAfterSeconds = Math.max(1, Math.ceil((admitted[0]! + ms - at) / 1000))
+    return { _tag: "TooManyRequests", retryAfterSeconds }
   }
 
   return { admit, all: () => arrivals.slice(-mostKept) }

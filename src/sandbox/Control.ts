@@ -13,14 +13,14 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { Readable } from "node:stream"
-import { type Answer, jsonAnswer, problemAnswer } from "./Answer.ts"
 import type { Arrivals } from "./Arrivals.ts"
+import { jsonAnswer } from "./Dialect.ts"
 import { FaultSettings } from "./Faults.ts"
-import type { CannotListen } from "./Port.ts"
-import { reason } from "./Reason.ts"
+import type { CannotListen } from "./Listener.ts"
 import type { SubmissionRecord } from "./Record.ts"
+import { keyIn, problemAnswer, wrongMethod } from "./SandboxDialect.ts"
 import type { Submissions } from "./Submissions.ts"
-import { keyIn, readBody, send, sendLines, wrongMethod } from "./Wire.ts"
+import { describeIssues, readBody, send, sendLines } from "./Wire.ts"
 
 /** The parts of the sandbox that the control plane shows and changes. */
 export interface ControlledSandbox {
@@ -39,21 +39,20 @@ const replaceFaults = Effect.fnUntraced(function*(controlled: ControlledSandbox,
   if (body === "too_large") return problemAnswer(413, "body_too_large", "The body is too large")
   if (body === "incomplete") return null
   const json = decodeJson(body.toString("utf8"))
-  if (Result.isFailure(json)) return problemAnswer(400, "invalid_json", reason(json.failure))
+  if (Result.isFailure(json)) return problemAnswer(400, "invalid_json", describeIssues(json.failure))
   const settings = decodeSettings(json.success)
-  if (Result.isFailure(settings)) return problemAnswer(422, "invalid_faults", reason(settings.failure))
+  if (Result.isFailure(settings)) return problemAnswer(422, "invalid_faults", describeIssues(settings.failure))
   return yield* controlled.setFaults(settings.success).pipe(
     Effect.as(jsonAnswer(200, settings.success)),
     Effect.catchTag("CannotListen", ({ message }) => Effect.succeed(problemAnswer(500, "cannot_listen", message)))
   )
 })
 
-const truthOf = (controlled: ControlledSandbox, path: string): Effect.Effect<Answer> => {
-  const key = keyIn(path, "/truth/")
-  return typeof key === "string"
-    ? Effect.map(controlled.submissions.truth(key), (truth) => jsonAnswer(200, truth))
-    : Effect.succeed(key)
-}
+const truthOf = (controlled: ControlledSandbox, path: string) =>
+  Result.match(keyIn(path, "/truth/"), {
+    onSuccess: (key) => Effect.map(controlled.submissions.truth(key), (truth) => jsonAnswer(200, truth)),
+    onFailure: Effect.succeed
+  })
 
 /** Answers a request to the control plane. */
 export const control = Effect.fnUntraced(function*(

@@ -39,6 +39,8 @@ export const FaultSettings = Schema.Struct({
    * They are not carried out, and not in the record. Independent of keys.
    */
   too_many_requests: switched({ ...ms, requests: Schema.optionalKey(Count) }),
+  /** Answers 401, as if the key of the client had changed. Nothing is carried out or recorded. Independent of keys. */
+  unauthorized: switched({}),
   /** Carries out the request, and closes the connection without a byte. */
   drop_response: switched(on),
   /** Carries out the request, and answers 502 with HTML, as a proxy in front of the provider would. */
@@ -102,7 +104,7 @@ export const InstructedFaults = Schema.Struct({
 export type InstructedFaults = typeof InstructedFaults.Type
 
 /** A fault whose strike depends on the key of the submission. */
-export type KeyedFault = Exclude<FaultName, "refuse_connection" | "too_many_requests">
+export type KeyedFault = Exclude<FaultName, "refuse_connection" | "too_many_requests" | "unauthorized">
 
 /** Names of all faults, in the order of the help text. */
 export const faultNames = Object.keys(FaultSettings.fields) as ReadonlyArray<FaultName>

@@ -7,11 +7,12 @@
  *       409 too_late           `Send-Before` had passed; nothing was carried out
  *       409 duplicate_key      the key was received before, and the fault `duplicate_key_rejected` is on
  *       400                    the request is invalid; nothing was carried out
+ *       401 unauthorized       with the fault of this name; nothing was carried out
  *       429 too_many_requests  with the fault of this name; `Retry-After` says when to ask again; nothing was carried out
  *     GET /mutations/{key}
  *       200                    `SandboxStatus`
  *       404 not_found          the submission is not known now, and may be known later
- *       429 too_many_requests  as above
+ *       401, 429               as above
  *
  * If the sandbox has the URL of a receiver, it sends a `SandboxWebhook` when it accepts a submission and when the outcome is
  * final, signed as the Standard Webhooks specification says.

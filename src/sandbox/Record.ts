@@ -1,9 +1,9 @@
 /**
  * The sandbox's own record of every submission that it received. Tests check "at most once" against it.
  */
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { Readable } from "node:stream"
+import { Readable } from "node:stream"
 import { InstructedFaults } from "./Faults.ts"
 import { SubmissionKey } from "./Protocol.ts"
 import { Instant, SandboxOutcome } from "./SandboxOutcome.ts"
@@ -73,3 +73,16 @@ export const encodeReceipt = Schema.encodeSync(ReceiptLine)
 
 /** Decodes a line of the record. Fails on excess members, which `encodeReceipt` never writes. */
 export const decodeReceipt = Schema.decodeResult(ReceiptLine, { onExcessProperty: "error" })
+
+/** A record in memory, lost when the process ends. For tests and benchmarks. */
+export const makeMemoryRecord = (): SubmissionRecord => {
+  const receipts: Array<Receipt> = []
+  return {
+    append: (receipt) => {
+      receipts.push(receipt)
+      return Effect.void
+    },
+    receipts: Effect.sync(() => [...receipts]),
+    lines: () => Readable.from(receipts.values().map((receipt) => `${encodeReceipt(receipt)}\n`))
+  }
+}

@@ -7,17 +7,18 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { type Arrival, makeArrivals } from "./Arrivals.ts"
+import type { Dialect } from "./Dialect.ts"
 import { FaultSettings } from "./Faults.ts"
 import { openFileRecord } from "./FileRecord.ts"
-import { makeMemoryRecord } from "./MemoryRecord.ts"
-import { CannotListen } from "./Port.ts"
-import { type Receipt, RecordFailed } from "./Record.ts"
+import { CannotListen } from "./Listener.ts"
+import { makeMemoryRecord, type Receipt, RecordFailed } from "./Record.ts"
+import { sandboxDialect } from "./SandboxDialect.ts"
 import { defaultMix, OutcomeMix } from "./SandboxOutcome.ts"
 import { makeSandboxServer, type Switches } from "./SandboxServer.ts"
 import { makeSubmissions, type Truth } from "./Submissions.ts"
 import { makeWebhooks, WebhookSettings } from "./Webhooks.ts"
 
-export { type Arrival, CannotListen, type Receipt, RecordFailed, type Truth }
+export { type Arrival, CannotListen, type Dialect, type Receipt, RecordFailed, type Truth }
 
 const PortNumber = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65_535 }))
 
@@ -60,8 +61,11 @@ export class Sandbox extends Context.Service<Sandbox, {
   /** Replaces all switches. Fails when `refuse_connection` had closed the port and it cannot be opened again. */
   readonly setFaults: (settings: FaultSettings) => Effect.Effect<void, CannotListen>
 }>()("financial-agents-gateway/sandbox/Sandbox") {
-  /** Listens until the scope closes. Dies when an option is out of range. */
-  static readonly layer = (options: SandboxOptions = {}): Layer.Layer<Sandbox, RecordFailed | CannotListen> =>
+  /** Listens until the scope closes. Dies when an option is out of range. The dialect is that of `Protocol` by default. */
+  static readonly layer = (
+    options: SandboxOptions = {},
+    dialect: Dialect = sandboxDialect
+  ): Layer.Layer<Sandbox, RecordFailed | CannotListen> =>
     Layer.effect(
       Sandbox,
       Effect.gen(function*() {
@@ -79,9 +83,10 @@ export class Sandbox extends Context.Service<Sandbox, {
         const switches: Switches = { settings: faults }
         const faultsNow = () => switches.settings
         const webhooks = receiver && (yield* makeWebhooks({ ...receiver, seed, faults: faultsNow }))
-        const submissions = yield* makeSubmissions({ seed, mix, record: kept, faults: faultsNow, webhooks })
+        const submissions = yield* makeSubmissions({ dialect, seed, mix, record: kept, faults: faultsNow, webhooks })
         const arrivals = makeArrivals(seed, faultsNow)
         const server = yield* makeSandboxServer({
+          dialect,
           host,
           port,
           controlPort,

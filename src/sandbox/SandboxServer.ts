@@ -8,14 +8,14 @@ import * as FiberSet from "effect/FiberSet"
 import * as Latch from "effect/Latch"
 import * as Semaphore from "effect/Semaphore"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
-import { problemAnswer } from "./Answer.ts"
 import type { Arrivals } from "./Arrivals.ts"
-import { Connections } from "./Connections.ts"
+import { answerDemand, headOf } from "./BankRequests.ts"
 import { control, type ControlledSandbox } from "./Control.ts"
+import type { Dialect } from "./Dialect.ts"
 import { type FaultSettings, refuses } from "./Faults.ts"
-import { isLoopback, openPort } from "./Port.ts"
+import { Connections, isLoopback, openListener } from "./Listener.ts"
 import type { RecordFailed, SubmissionRecord } from "./Record.ts"
-import { isServicePath, serve } from "./Service.ts"
+import { problemAnswer } from "./SandboxDialect.ts"
 import type { Submissions } from "./Submissions.ts"
 import { hangUp, send } from "./Wire.ts"
 
@@ -25,6 +25,7 @@ export interface Switches {
 }
 
 export interface SandboxServerOptions {
+  readonly dialect: Dialect
   readonly host: string
   /** 0 takes a free port. */
   readonly port: number
@@ -59,14 +60,18 @@ const loopbackOnly = problemAnswer(
 
 /** Listens until the scope closes. Then it accepts no more connections, and answers the requests under way. */
 export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxServerOptions) {
-  const { arrivals, submissions, record, seed, switches } = options
+  const { arrivals, dialect, submissions, record, seed, switches } = options
   const http = yield* makeHttp()
   const { closing } = http
 
   const onControl: Handler = (request, response, path) =>
     Effect.raceFirst(control(controlled, request, response, path), closing.await)
   const onService: Handler = (request, response, path) => {
-    if (isServicePath(path)) return serve({ submissions, arrivals, closing }, request, response, path)
+    const head = headOf(request)
+    const demand = dialect.demandOf(head)
+    if (demand !== null) {
+      return answerDemand({ dialect, submissions, arrivals, closing }, demand, head, request, response)
+    }
     return isLoopback(request.socket.remoteAddress)
       ? onControl(request, response, path)
       : send(response, loopbackOnly)
@@ -74,7 +79,7 @@ export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxSer
 
   const service = http.server(onService, () => !isRefusing(switches.settings))
   let connections = 0
-  const port = yield* openPort({
+  const port = yield* openListener({
     host: options.host,
     port: options.port,
     onConnection: (socket) => {
@@ -83,7 +88,7 @@ export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxSer
     }
   })
   const controls = http.server(onControl, () => true)
-  const controlPort = yield* openPort({
+  const controlPort = yield* openListener({
     host: controlHost,
     port: options.controlPort,
     onConnection: (socket) => http.connections.connect(controls, socket)

@@ -6,11 +6,11 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { hash } from "node:crypto"
-import { type Answer, badGateway, jsonAnswer, problemAnswer } from "./Answer.ts"
-import { type Entries, type Entry, entryOf, type Fate, restore } from "./Entries.ts"
+import { type Answer, badGateway, type Demand, type Dialect, type RequestHead, type Submission } from "./Dialect.ts"
 import {
   type FaultName,
   type FaultSettings,
+  type InstructedFaults,
   type KeyedFault,
   type Occasion,
   type Spoiler,
@@ -18,10 +18,16 @@ import {
   type Strike,
   strikes
 } from "./Faults.ts"
-import type { SandboxAnswer, SandboxStatus, SubmissionKey } from "./Protocol.ts"
-import { parseSubmission, type ReceivedRequest, type Submission } from "./ReceivedRequest.ts"
-import { type ReceiptOutcome, RecordFailed, type SubmissionRecord } from "./Record.ts"
-import { foreignStatus, type OutcomeMix, settle, statusAt, succeedsAtOnce } from "./SandboxOutcome.ts"
+import type { SandboxStatus, SubmissionKey } from "./Protocol.ts"
+import { type Receipt, type ReceiptOutcome, RecordFailed, type SubmissionRecord } from "./Record.ts"
+import {
+  foreignStatus,
+  type OutcomeMix,
+  type SandboxOutcome,
+  settle,
+  statusAt,
+  succeedsAtOnce
+} from "./SandboxOutcome.ts"
 import type { Webhooks } from "./Webhooks.ts"
 
 /** The answer to a request, and the faults on its way. Times in milliseconds. */
@@ -48,7 +54,19 @@ export const Truth = Schema.Struct({
 })
 export type Truth = typeof Truth.Type
 
+/** A complete request with a submission. */
+export interface ReceivedRequest {
+  /** Null: the body has it. */
+  readonly key: SubmissionKey | null
+  readonly head: RequestHead
+  readonly body: Buffer
+}
+
+/** A status read. */
+export type StatusRead = Extract<Demand, { readonly _tag: "ReadByKey" | "ReadByReference" }>
+
 export interface SubmissionsOptions {
+  readonly dialect: Dialect
   readonly seed: string
   readonly mix: OutcomeMix
   readonly record: SubmissionRecord
@@ -64,10 +82,75 @@ export interface Submissions {
   /** Records a request that was not received completely. */
   readonly abandon: (key: SubmissionKey) => Effect.Effect<void, RecordFailed>
   /** Answers a status read. */
-  readonly read: (key: SubmissionKey) => Effect.Effect<Reply>
+  readonly read: (demand: StatusRead) => Effect.Effect<Reply>
   readonly truth: (key: SubmissionKey) => Effect.Effect<Truth>
   /** Every key that was received. */
   readonly keys: () => Iterable<SubmissionKey>
+}
+
+/** The decision on the first valid request of a key. It never changes. */
+interface Fate {
+  readonly outcome: "accepted" | "rejected" | "too_late" | "lost"
+  /** For an accepted or rejected submission. */
+  readonly settlement: SandboxOutcome | undefined
+  readonly instructed: InstructedFaults | undefined
+}
+
+/** The state of one key. */
+interface Entry {
+  /** Complete requests with the key. */
+  receipts: number
+  /** Reads of its status. Not recorded: a restart counts from 0. */
+  reads: number
+  fate: Fate | undefined
+  /** Whether the record has the fate. Until then the submission has no effect. */
+  recorded: boolean
+}
+
+interface Entries {
+  readonly byKey: Map<SubmissionKey, Entry>
+  /** Keys of the submissions with a reference of the bank. */
+  readonly byReference: Map<string, SubmissionKey>
+}
+
+const entryOf = ({ byKey }: Entries, key: SubmissionKey): Entry => {
+  const known = byKey.get(key)
+  if (known !== undefined) return known
+  const entry: Entry = { receipts: 0, reads: 0, fate: undefined, recorded: false }
+  byKey.set(key, entry)
+  return entry
+}
+
+/** The record has the fate: from now on the submission is known. */
+const hasRecorded = ({ byReference }: Entries, key: SubmissionKey, entry: Entry): void => {
+  entry.recorded = true
+  if (entry.fate?.settlement !== undefined) byReference.set(entry.fate.settlement.reference, key)
+}
+
+const fateOf = ({ instructed, outcome, settlement }: Receipt): Fate | undefined =>
+  outcome === "accepted" || outcome === "rejected" || outcome === "too_late" || outcome === "lost"
+    ? { outcome, settlement, instructed }
+    : undefined
+
+/**
+ * Rebuilds the entries from a record. Throws `RecordFailed` when the receipts of a key are not numbered 1, 2, 3 and so
+ * on.
+ */
+const restore = (receipts: ReadonlyArray<Receipt>): Entries => {
+  const entries: Entries = { byKey: new Map(), byReference: new Map() }
+  for (const [index, receipt] of receipts.entries()) {
+    if (receipt.outcome === "incomplete") continue
+    const entry = entryOf(entries, receipt.key)
+    if (receipt.receipt !== entry.receipts + 1) {
+      throw new RecordFailed({
+        message: `line ${index + 1} of the record does not continue its key: did two sandboxes write to it?`
+      })
+    }
+    entry.receipts = receipt.receipt
+    entry.fate ??= fateOf(receipt)
+    if (entry.fate !== undefined) hasRecorded(entries, receipt.key, entry)
+  }
+  return entries
 }
 
 /** Restores the state from the record, and appends to it. */
@@ -79,7 +162,7 @@ export const makeSubmissions = Effect.fnUntraced(function*(options: SubmissionsO
   })
   // Webhooks that were to come when the sandbox stopped.
   const now = yield* Clock.currentTimeMillis
-  for (const [key, { fate }] of entries) announce(options, key, fate, now)
+  for (const [key, { fate }] of entries.byKey) announce(options, key, fate, now)
   const submissions: Submissions = {
     receive: (submission) =>
       Effect.uninterruptible(
@@ -97,7 +180,7 @@ export const makeSubmissions = Effect.fnUntraced(function*(options: SubmissionsO
       ),
     read: makeRead(options, entries),
     truth: (key) => Clock.clockWith((clock) => Effect.sync(() => truth(entries, key, clock.currentTimeMillisUnsafe()))),
-    keys: () => entries.keys()
+    keys: () => entries.byKey.keys()
   }
   return submissions
 })
@@ -138,24 +221,24 @@ const chooseFate = (
   return { outcome: settlement.outcome === "rejected" ? "rejected" : "accepted", settlement, instructed }
 }
 
-const firstAnswer = (key: SubmissionKey, { outcome, settlement }: Fate): Answer | null => {
+/** The first answer for a fate, or the same again. Null: the request is lost. */
+const answerTo = (
+  { dialect: { write } }: SubmissionsOptions,
+  key: SubmissionKey,
+  { outcome, settlement }: Fate,
+  isFirst: boolean
+): Answer | null => {
   if (outcome === "lost") return null
-  if (settlement === undefined) return tooLate(key)
+  if (settlement === undefined) return write({ _tag: "TooLate", key })
   const { failure, reference } = settlement
-  if (outcome === "rejected") return problemAnswer(422, failure!.code, failure!.message, key)
-  return succeedsAtOnce(settlement)
-    ? jsonAnswer<SandboxAnswer>(200, { reference, idempotency_key: key, status: "succeeded" })
-    : jsonAnswer<SandboxAnswer>(202, { reference, idempotency_key: key, status: "pending" })
+  if (outcome === "rejected") return write({ _tag: "Refused", key, failure: failure! })
+  const status = succeedsAtOnce(settlement) ? "succeeded" : "pending"
+  return write({ _tag: "Taken", status: { reference, idempotency_key: key, status }, isFirst })
 }
 
-const tooLate = (key: SubmissionKey) =>
-  problemAnswer(409, "too_late", "Send-Before has passed; nothing was carried out", key)
-const duplicateKey = (key: SubmissionKey) => problemAnswer(409, "duplicate_key", "The key was received before", key)
-const notFound = (key: SubmissionKey) => problemAnswer(404, "not_found", "The submission is not known", key)
-
 /** The answer about another submission. */
-const foreignAnswer = ({ seed }: SubmissionsOptions, key: SubmissionKey): Answer =>
-  jsonAnswer<SandboxAnswer>(200, foreignStatus(seed, key))
+const foreignAnswer = ({ dialect, seed }: SubmissionsOptions, key: string): Answer =>
+  dialect.write({ _tag: "Status", status: foreignStatus(seed, key) })
 
 /**
  * Decides the outcome of a receipt. Sets the fate of the entry synchronously, if the receipt is the first valid one.
@@ -174,11 +257,11 @@ const decideReceipt = (
   const slow = faults.find("slow")?.milliseconds ?? 0
   if (entry.fate === undefined) {
     entry.fate = chooseFate(options, key, now + slow, submission)
-    return { outcome: entry.fate.outcome, slow, answer: firstAnswer(key, entry.fate) }
+    return { outcome: entry.fate.outcome, slow, answer: answerTo(options, key, entry.fate, true) }
   }
   return faults.find("duplicate_key_rejected") === null
-    ? { outcome: "repeated", slow, answer: firstAnswer(key, entry.fate) }
-    : { outcome: "duplicate_key", slow, answer: duplicateKey(key) }
+    ? { outcome: "repeated", slow, answer: answerTo(options, key, entry.fate, false) }
+    : { outcome: "duplicate_key", slow, answer: options.dialect.write({ _tag: "DuplicateKey", key }) }
 }
 
 /**
@@ -191,11 +274,20 @@ const receive = (
   request: ReceivedRequest,
   now: number
 ): Effect.Effect<Reply, RecordFailed> => {
-  const { body, key } = request
+  const { body } = request
+  const parsed = options.dialect.submissionOf(request.head, body.toString("utf8"))
+  const submission = Result.getOrUndefined(parsed)
+  const key = request.key ?? submission?.key ?? null
+  if (key === null) {
+    return Effect.succeed({
+      slow: 0,
+      answer: () => invalid(options, key, parsed),
+      late: 0,
+      spoiler: null
+    })
+  }
   const entry = entryOf(entries, key)
   const isFateOpen = entry.fate === undefined
-  const parsed = parseSubmission(request)
-  const submission = Result.getOrUndefined(parsed)
   const faults = new StruckFaults(options, {
     key,
     stage: "submission",
@@ -203,7 +295,7 @@ const receive = (
     instructed: isFateOpen ? submission?.instruction?.faults : entry.fate?.instructed
   })
   const { answer, outcome, slow } = submission === undefined
-    ? { outcome: "invalid" as const, slow: 0, answer: invalid(key, parsed) }
+    ? { outcome: "invalid" as const, slow: 0, answer: invalid(options, key, parsed) }
     : decideReceipt(options, entry, { key, now, submission }, faults)
   const isForeign = answer !== null && faults.find("foreign_answer") !== null
   const way = outcome === "lost" ? { late: 0, spoiler: null } : faults.onTheWay()
@@ -220,7 +312,7 @@ const receive = (
     ...isFateOpen && fate?.instructed && { instructed: fate.instructed }
   })
   return Effect.map(recorded, () => {
-    entry.recorded ||= fate !== undefined
+    if (fate !== undefined) hasRecorded(entries, key, entry)
     if (isFateOpen) announce(options, key, fate, now)
     return { slow, answer: () => isForeign ? foreignAnswer(options, key) : answer, ...way }
   })
@@ -231,68 +323,69 @@ const announce = ({ webhooks }: SubmissionsOptions, key: SubmissionKey, fate: Fa
   if (fate?.outcome === "accepted") webhooks?.announce(key, fate.settlement!, fate.instructed, now)
 }
 
-const invalid = (key: SubmissionKey, parsed: Result.Result<Submission, string>): Answer =>
-  problemAnswer(400, "invalid_request", Result.isFailure(parsed) ? parsed.failure : "", key)
+const invalid = (
+  { dialect }: SubmissionsOptions,
+  key: SubmissionKey | null,
+  parsed: Result.Result<Submission, string>
+) => dialect.write({ _tag: "Invalid", key, reason: Result.isFailure(parsed) ? parsed.failure : "" })
 
 /** The fate of a submission. Undefined until the record has it. */
 const known = (entries: Entries, key: SubmissionKey): Fate | undefined => {
-  const entry = entries.get(key)
+  const entry = entries.byKey.get(key)
   return entry?.recorded === true ? entry.fate : undefined
 }
 
 const makeRead = (options: SubmissionsOptions, entries: Entries): Submissions["read"] => {
   let readsOfUnknown = 0
-  return (key) =>
+  return (demand) =>
     Clock.clockWith((clock) =>
       Effect.sync(() => {
-        const entry = entries.get(key)
+        const key = demand._tag === "ReadByKey" ? demand.key : entries.byReference.get(demand.reference)
+        const entry = key === undefined ? undefined : entries.byKey.get(key)
         // A read of an unknown key adds no entry: otherwise reads could fill the memory.
         const attempt = entry === undefined ? ++readsOfUnknown : ++entry.reads
-        const instructed = known(entries, key)?.instructed
-        const faults = new StruckFaults(options, { key, stage: "status", attempt, instructed })
+        const name = key ?? Object.values(demand)[1]!
+        const instructed = key === undefined ? undefined : known(entries, key)?.instructed
+        const faults = new StruckFaults(options, { key: name, stage: "status", attempt, instructed })
         return {
           slow: faults.find("slow")?.milliseconds ?? 0,
-          answer: () =>
-            faults.find("foreign_answer") === null
-              ? statusAnswer(key, known(entries, key), clock.currentTimeMillisUnsafe(), attempt, faults)
-              : foreignAnswer(options, key),
+          answer: () => {
+            if (faults.find("foreign_answer") !== null) return foreignAnswer(options, name)
+            const status = key === undefined
+              ? null
+              : shownStatus(key, known(entries, key), clock.currentTimeMillisUnsafe(), attempt, faults)
+            if (status === "bad_gateway") return badGateway
+            return options.dialect.write(status === null ? { _tag: "NotFound", demand } : { _tag: "Status", status })
+          },
           ...faults.onTheWay()
         }
       })
     )
 }
 
-const statusAnswer = (
+/** The status that a read shows. Null: the submission is not known. */
+const shownStatus = (
   key: SubmissionKey,
   fate: Fate | undefined,
   now: number,
   attempt: number,
   faults: StruckFaults
-): Answer => {
+): SandboxStatus | "bad_gateway" | null => {
   const settlement = fate?.settlement
   const truth = settlement === undefined ? null : statusAt(key, settlement, now)
-  if (settlement === undefined || truth === null) return notFound(key)
+  if (settlement === undefined || truth === null) return null
   const hidden = faults.find("not_found_for")
-  if (hidden !== null && now < settlement.effective_at + hidden.milliseconds) return notFound(key)
+  if (hidden !== null && now < settlement.effective_at + hidden.milliseconds) return null
   const flapping = faults.find("flapping_status")
-  return flapping !== null && attempt <= flapping.reads
-    ? flappingAnswer(truth, attempt)
-    : jsonAnswer<SandboxStatus>(200, truth)
-}
-
-/** The answers of `flapping_status` in turn. A final status among them is always the true one. */
-const flappingAnswer = (truth: SandboxStatus, read: number): Answer => {
+  if (flapping === null || attempt > flapping.reads) return truth
+  // In turn. A final status among them is always the true one.
   const { idempotency_key, reference } = truth
-  const answers = [
-    jsonAnswer<SandboxStatus>(200, { reference, idempotency_key, status: "pending" }),
-    jsonAnswer(200, truth),
-    notFound(idempotency_key)
-  ]
-  return answers[(read - 1) % 4] ?? badGateway
+  const shown = [{ reference, idempotency_key, status: "pending" as const }, truth, null, "bad_gateway" as const]
+  return shown[(attempt - 1) % 4]!
 }
 
 const truth = (entries: Entries, key: SubmissionKey, now: number): Truth => {
-  const receipts = entries.get(key)?.receipts ?? 0
+  const receipts = entries.byKey.get(key)?.receipts ?? 0
   const fate = known(entries, key)
   if (fate === undefined) return { key, receipts, status: "absent", final: false }
   if (fate.outcome !== "accepted" || fate.settlement === undefined) {

@@ -2,14 +2,12 @@
  * Reads requests and sends answers, complete or spoilt by a fault.
  */
 import * as Effect from "effect/Effect"
-import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
+import type * as Schema from "effect/Schema"
+import * as SchemaIssue from "effect/SchemaIssue"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { pipeline, type Readable } from "node:stream"
-import { type Answer, badGateway, problemAnswer } from "./Answer.ts"
+import { type Answer, badGateway } from "./Dialect.ts"
 import type { Spoiler } from "./Faults.ts"
-import { SubmissionKey } from "./Protocol.ts"
-import { reason } from "./Reason.ts"
 
 /** Largest body, in bytes. */
 const maxBody = 1_048_576
@@ -33,21 +31,13 @@ export const readBody = (request: IncomingMessage): Effect.Effect<Body> =>
     request.on("error", () => {})
   })
 
-const decodeKey = Schema.decodeUnknownResult(SubmissionKey)
+const format = SchemaIssue.makeFormatterStandardSchemaV1()
 
-/** Returns the key in a path, or a problem when it is invalid. */
-export const keyIn = (path: string, prefix: string): SubmissionKey | Answer => {
-  const key = decodeKey(decodePercent(path.slice(prefix.length)))
-  return Result.isSuccess(key) ? key.success : problemAnswer(400, "invalid_key", `key: ${reason(key.failure)}`)
-}
-
-const decodePercent = (text: string): string => {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return ""
-  }
-}
+/** Formats a schema error in one line: each issue with the path to the invalid member. */
+export const describeIssues = (error: Schema.SchemaError): string =>
+  format(error.issue).issues.map(({ message, path = [] }) =>
+    [...path.map((segment) => String(typeof segment === "object" ? segment.key : segment)), message].join(": ")
+  ).join("; ").replaceAll(/\s+/gu, " ")
 
 /** Closes the connection without a byte. */
 export const hangUp = (response: ServerResponse): void => {
@@ -65,10 +55,6 @@ export const send = (response: ServerResponse, answer: Answer): Effect.Effect<vo
     })
     response.end(answer.text, () => resume(Effect.void))
   })
-
-/** The answer to any other method. */
-export const wrongMethod = (allowed: string): Answer =>
-  problemAnswer(405, "method_not_allowed", `Only ${allowed} is allowed here`)
 
 /** Streams lines of JSON. A failure ends the response early. */
 export const sendLines = (response: ServerResponse, lines: Readable): Effect.Effect<void> =>

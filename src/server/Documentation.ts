@@ -14,7 +14,7 @@ import { Api } from "../api/Api.ts"
 import { completeDocument } from "../api/OpenApiDocument.ts"
 import { BaseUrl } from "./gate/BaseUrl.ts"
 import type { ServedPath } from "./gate/Edge.ts"
-import { hashSource } from "./pages/hashSource.ts"
+import { hashSource } from "./pages/Html.ts"
 import { makeStatic, type StaticContent } from "./StaticContent.ts"
 
 export type { ServedPath }

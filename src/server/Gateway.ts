@@ -1,17 +1,16 @@
 /**
  * The served application. A request passes these parts from the outside in; the response passes them in reverse:
  *
- *     GatewayServer            one HTTP server: drains on shutdown, masks tokens in trace spans
+ *     layerServer              one HTTP server: drains on shutdown, masks tokens in trace spans
  *       edge                   request id, length limits, OPTIONS, problems for paths without an endpoint, the page at /
  *       DocumentationRoutes    /openapi.json and /docs
- *       McpRoutes              /mcp for language-model agents, behind the same gate
+ *       McpRoutes              /mcp for language-model agents, behind the same gate, if the application adds it
  *       GatewayRoutes          the endpoints of the contract
  *         GateLayer            failures become complete problems; slot and deadline; from the credential to the grant; no
  *                              body, no unknown parameters
  *           OperationsLayer    handlers of /v1/operations, with the `ChangeWatcher` of the requests that wait
  *           SystemLayer        handlers of health, readiness, problems and resource metadata, behind the open gate
  */
-import type { McpServer } from "effect/ai/McpServer"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as HttpApi from "effect/http-api/HttpApi"
@@ -21,9 +20,6 @@ import * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import { Api } from "../api/Api.ts"
 import { McpApi } from "../api/McpApi.ts"
-import { McpConnections } from "../mcp/McpConnections.ts"
-import type { Readiness } from "../services/Readiness.ts"
-import { McpLayer } from "./agents/McpEndpoint.ts"
 import { documentationPaths, DocumentationRoutes, documentedApi } from "./Documentation.ts"
 import { BaseUrl } from "./gate/BaseUrl.ts"
 import { edge, pathsOf, routerConfig } from "./gate/Edge.ts"
@@ -49,22 +45,6 @@ export const GatewayRoutes = HttpApiBuilder.layer(Api).pipe(
   Layer.provide(Problems.layer)
 )
 
-/**
- * The endpoint for language-model agents, for the router of any application. `tools` are tools of the application beside those that
- * read operations: `McpServer.toolkit` of Effect, with handlers.
- */
-export const McpRoutes = <E, R>(
-  tools: Layer.Layer<never, E, R>
-): Layer.Layer<never, E, Exclude<R, McpServer> | Exclude<Layer.Services<typeof GatewayRoutes>, Readiness>> =>
-  HttpApiBuilder.layer(McpApi).pipe(
-    Layer.provide(McpLayer),
-    Layer.provide(Layer.provideMerge(tools, McpConnections.layer)),
-    Layer.provide(ChangeWatcher.layer),
-    Layer.provide(GateLayer),
-    Layer.provide(Problems.layer)
-    // The compiler cannot see that tools need none of the services inside.
-  ) as Layer.Layer<never, E, Exclude<R, McpServer>>
-
 /** Drains when the scope closes. The server closes after that, because it was built first. */
 const Drain = Layer.effectDiscard(
   Effect.gen(function*() {
@@ -74,14 +54,14 @@ const Drain = Layer.effectDiscard(
 )
 
 /** The edge, with the front page under the title of the documentation. */
-const edgeWithFront = (apis: ReadonlyArray<HttpApi.Constraint>) =>
+const edgeWithFront = (apis: ReadonlyArray<HttpApi.Constraint>, hasAgents: boolean) =>
   Layer.unwrap(
     Effect.gen(function*() {
       const title = Context.getOrElse(documentedApi(apis).annotations, OpenApi.Title, () => gatewayName)
       const respondWithPage = yield* makeRespondWithPage
       return edge(
-        [...pathsOf([Api, McpApi, ...apis]), ...documentationPaths],
-        respondWithPage(frontPage(yield* BaseUrl, title))
+        [...pathsOf([Api, ...hasAgents ? [McpApi] : [], ...apis]), ...documentationPaths],
+        respondWithPage(frontPage(yield* BaseUrl, title, hasAgents))
       )
     })
   ).pipe(Layer.provide(Problems.layer))
@@ -92,27 +72,23 @@ const edgeWithFront = (apis: ReadonlyArray<HttpApi.Constraint>) =>
  * first refuses new requests and lets running requests finish. Then it closes the server.
  *
  * `apis` are the contracts of the routes. Paths outside of them are 404, except those that a route serves. Browsers get a page at
- * `/`, unless a route matches it. `tools` are those of
- * `McpRoutes`.
+ * `/`, unless a route matches it. `agents` is the endpoint for agents: `McpRoutes`. Default: none.
  */
-export const layerServer = <E, R, ET = never, RT = never>(
+export const layerServer = <E, R, EA = never, RA = never>(
   routes: Layer.Layer<never, E, R>,
   apis: ReadonlyArray<HttpApi.Constraint>,
-  tools: Layer.Layer<never, ET, RT> = Layer.empty as Layer.Layer<never, ET, RT>
+  agents?: Layer.Layer<never, EA, RA>
 ) =>
   Drain.pipe(
     Layer.provideMerge(HttpRouter.serve(
       Layer.mergeAll(
         GatewayRoutes,
-        McpRoutes(tools),
+        agents ?? Layer.empty as Layer.Layer<never, EA, RA>,
         routes,
         DocumentationRoutes(...apis),
-        edgeWithFront(apis)
+        edgeWithFront(apis, agents !== undefined)
       ),
       { routerConfig, disableLogger: true, disableListenLog: true }
     )),
     Layer.provide(MaskedTracer)
   )
-
-/** The server of the gateway alone. */
-export const GatewayServer = layerServer(Layer.empty, [])

@@ -15,7 +15,7 @@ import type { StoreUnavailable } from "./StoreUnavailable.ts"
  * The result of ending a session. `not permitted`: this role may not end it. `waiting`: it waits for another session, which is
  * ended instead.
  */
-export const Termination = Schema.Literals(["ended", "running", "not permitted", "waiting"])
+const Termination = Schema.Literals(["ended", "running", "not permitted", "waiting"])
 
 /** A session, and the result of ending it. */
 export const TerminatedBlocker = Schema.Struct({ ...Blocker.fields, termination: Termination })

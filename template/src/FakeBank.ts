@@ -1,112 +1,75 @@
 /**
- * A fake bank, for development and tests. It keeps its transfers in memory, and fails in the mode that a request sets:
+ * A fake bank, for development and tests: the sandbox of the package in the dialect of this bank. It keeps its transfers in memory,
+ * and fails as `PUT /faults` says:
  *
- *     curl -X PUT http://127.0.0.1:4020/mode/lost_answer
+ *     curl -X PUT http://127.0.0.1:4020/faults -d '{"drop_response":{"rate":1,"on":"submission"}}'
  */
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import { randomUUID } from "node:crypto"
-import { once } from "node:events"
-import { createServer, type IncomingMessage } from "node:http"
-import type { AddressInfo } from "node:net"
-import { json } from "node:stream/consumers"
-import { setTimeout } from "node:timers/promises"
-import type { Transfer } from "./Transfer.ts"
+import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { type Dialect, Sandbox } from "financial-agents-gateway/sandbox/Sandbox"
+import { Transfer } from "./Transfer.ts"
 
-/**
- * - `wrong_key`: it answers 401, as if the API key had changed.
- * - `slow`: it answers after three seconds.
- * - `lost_request`: it drops the connection, and books nothing.
- * - `lost_answer`: it books the transfer, and then drops the connection.
- */
-export const modes = ["normal", "wrong_key", "slow", "lost_request", "lost_answer"] as const
-export type Mode = (typeof modes)[number]
+const json = (status: number, body: object) => ({
+  status,
+  contentType: "application/json",
+  text: JSON.stringify(body)
+})
 
-interface Booking {
-  readonly id: string
-  readonly key: string
-  readonly status: "booked"
-}
+const decode = Schema.decodeUnknownResult(Schema.fromJsonString(Transfer))
 
-interface State {
-  mode: Mode
-  /** The transfers, by idempotency key. */
-  readonly bookings: Map<string, Booking>
-}
-
-type Answer = readonly [status: number, body: unknown]
-
-/** Books a transfer once for each key. */
-const book = ({ bookings }: State, key: string, deadline: string | undefined, { amount }: Transfer): Answer => {
-  const known = bookings.get(key)
-  if (known !== undefined) return [200, known]
-  if (deadline !== undefined && Date.parse(deadline) < Date.now()) {
-    return [409, { key, code: "too_late", message: "The request arrived after Send-Before." }]
+/** The paths of the bank, its limit, and its answers. */
+const dialect = (apiKey: string): Dialect => ({
+  demandOf: ({ headers, method, path }) => {
+    const [, collection, key = String(headers["idempotency-key"])] = path.split("/")
+    if (collection !== "transfers") return null
+    if (headers["authorization"] !== `Bearer ${apiKey}`) {
+      return { _tag: "Answered", answer: json(401, { code: "unauthorized" }) }
+    }
+    return { _tag: method === "POST" ? "Submit" : "ReadByKey", key }
+  },
+  submissionOf: ({ headers }, body) =>
+    Result.mapBoth(decode(body), {
+      onFailure: String,
+      onSuccess: ({ amount }) => ({
+        type: "transfer",
+        instruction: Number(amount) > 10_000
+          ? { outcome: "rejected", code: "limit_exceeded", message: "The limit of a transfer is 10000." }
+          : { outcome: "succeeded" },
+        sendBefore: Date.parse(String(headers["send-before"])) || Infinity
+      })
+    }),
+  write: (saying) => {
+    switch (saying._tag) {
+      case "Taken":
+      case "Status": {
+        const { idempotency_key: key, reference: id, status } = saying.status
+        if (status === "failed") return json(404, { key, code: "not_found" })
+        return json(saying._tag === "Taken" && saying.isFirst ? 201 : 200, { id, key, status: "booked" })
+      }
+      case "Refused":
+        return json(422, { key: saying.key, ...saying.failure })
+      case "TooLate":
+        return json(409, { key: saying.key, code: "too_late", message: "The request arrived after Send-Before." })
+      case "NotFound":
+        return json(404, { key: "key" in saying.demand ? saying.demand.key : null, code: "not_found" })
+      case "Unauthorized":
+        return json(401, { code: "unauthorized" })
+      default:
+        return json(400, { code: "invalid" })
+    }
   }
-  if (Number(amount) > 10_000) {
-    return [422, { key, code: "limit_exceeded", message: "The limit of a transfer is 10000." }]
-  }
-  const booking = { id: randomUUID(), key, status: "booked" } as const
-  bookings.set(key, booking)
-  return [201, booking]
-}
-
-const setMode = (state: State, mode: string): Answer => {
-  if (!modes.includes(mode as Mode)) return [422, { modes }]
-  state.mode = mode as Mode
-  return [200, { mode }]
-}
-
-/** The answer to a request, or null to drop the connection. */
-const answerTo = async (state: State, apiKey: string, request: IncomingMessage): Promise<Answer | null> => {
-  const { headers, method, url = "" } = request
-  const [, collection, name = ""] = url.split("/")
-  if (method === "PUT" && collection === "mode") return setMode(state, name)
-  // The bank has the request then, even if the sender's process ends.
-  const transfer = method === "POST" ? await json(request) as Transfer : null
-  if (state.mode === "slow") await setTimeout(3000)
-  if (state.mode === "lost_request") return null
-  if (state.mode === "wrong_key" || headers.authorization !== `Bearer ${apiKey}`) return [401, { code: "unauthorized" }]
-  if (transfer !== null) {
-    const answer = book(state, String(headers["idempotency-key"]), headers["send-before"]?.toString(), transfer)
-    return state.mode === "lost_answer" ? null : answer
-  }
-  const booking = state.bookings.get(name)
-  return booking === undefined ? [404, { key: name, code: "not_found" }] : [200, booking]
-}
-
-/** A bank that listens on the loopback interface. */
-export interface FakeBank {
-  readonly url: string
-  readonly setMode: (mode: Mode) => void
-  /** How many transfers it has booked. */
-  readonly count: () => number
-}
+})
 
 /** Starts a bank, which ends with the scope. Port 0 chooses a free port. */
-export const startFakeBank = Effect.fn(function*(options: { readonly port: number; readonly apiKey: string }) {
-  const state: State = { mode: "normal", bookings: new Map() }
-  const server = createServer((request, response) => {
-    answerTo(state, options.apiKey, request).then((answer) => {
-      if (answer === null) return response.destroy()
-      const [status, body] = answer
-      response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body))
-    }, () => response.destroy())
-  })
-  yield* Effect.acquireRelease(
-    Effect.orDie(Effect.tryPromise({
-      try: () => once(server.listen(options.port, "127.0.0.1"), "listening"),
-      catch: (cause) =>
-        new Error(
-          `the fake bank cannot listen on 127.0.0.1:${options.port}. Set FAKE_BANK_PORT to a free port`,
-          { cause }
-        )
-    })),
-    () => Effect.sync(() => server.close().closeAllConnections())
+export const startFakeBank = ({ apiKey, port }: { readonly port: number; readonly apiKey: string }) =>
+  Layer.build(Layer.fresh(Sandbox.layer({ port }, dialect(apiKey)))).pipe(
+    Effect.map((context) => Context.get(context, Sandbox)),
+    Effect.orDie
   )
-  const { port } = server.address() as AddressInfo
-  return {
-    url: `http://127.0.0.1:${port}`,
-    setMode: (mode) => void setMode(state, mode),
-    count: () => state.bookings.size
-  } satisfies FakeBank
-})
+
+/** How many transfers the bank has booked. */
+export const bookings = ({ record }: Sandbox["Service"]) =>
+  Effect.map(record, (receipts) => receipts.filter(({ outcome }) => outcome === "accepted").length)

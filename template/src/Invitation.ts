@@ -49,7 +49,7 @@ Read what became of it:
 
 Make the bank lose its answers, transfer with another key, and read again:
 
-  curl -X PUT http://127.0.0.1:${fakeBank.port}/mode/lost_answer
+  curl -X PUT http://127.0.0.1:${fakeBank.port}/faults -d '{"drop_response":{"rate":1,"on":"submission"}}'
 `
 
 /** Prints a token and commands. It never issues a grant in a database that DATABASE_URL names. */

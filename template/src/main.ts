@@ -9,7 +9,9 @@ import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as AdminListener from "financial-agents-gateway/node/AdminListener"
 import * as GatewayApp from "financial-agents-gateway/node/GatewayApp"
+import { McpRoutes } from "financial-agents-gateway/server/McpRoutes"
 import { TransfersApi } from "./Api.ts"
 import { startFakeBank } from "./FakeBank.ts"
 import { Invitation } from "./Invitation.ts"
@@ -27,5 +29,8 @@ GatewayApp.run({
   routes: TransfersRoutes,
   // Without providers, this process only accepts and reads. Run the workers with `npm run work` then.
   providers: Layer.provide(Providers, Bank),
+  // `/mcp` for language-model agents, and `/metrics` at ADMIN_PORT. An application without them leaves them out.
+  agents: McpRoutes(),
+  admin: AdminListener.layer(),
   started: Invitation
 })

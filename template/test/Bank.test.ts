@@ -12,7 +12,7 @@ import * as ProviderHttpClient from "financial-agents-gateway/node/ProviderHttpC
 import { ProviderAdapter, type ProviderOperation } from "financial-agents-gateway/submission/ProviderAdapter"
 import { randomUUID } from "node:crypto"
 import * as Bank from "../src/Bank.ts"
-import { startFakeBank } from "../src/FakeBank.ts"
+import { bookings, startFakeBank } from "../src/FakeBank.ts"
 import type { Transfer } from "../src/Transfer.ts"
 
 const transfer: Transfer = { amount: "12.50", currency: "EUR", iban: "DE89370400440532013000" }
@@ -40,7 +40,7 @@ describe("The adapter of the bank", () => {
       assert.strictEqual(first._tag, "Succeeded")
       assert.strictEqual(first.names.operation_id, operation.id)
       assert.deepStrictEqual((yield* adapter.submit(operation, transfer)).names, first.names)
-      assert.strictEqual(bank.count(), 1)
+      assert.strictEqual(yield* bookings(bank), 1)
     }))
 
   it.live("passes a refusal on, with the bank's code", () =>
@@ -53,27 +53,25 @@ describe("The adapter of the bank", () => {
   it.live("reports a wrong key as a local failure, so that transfers wait for the right one", () =>
     Effect.gen(function*() {
       const { adapter, bank, operation } = yield* scene
-      bank.setMode("wrong_key")
+      yield* bank.setFaults({ unauthorized: { rate: 1 } })
       const failure = yield* Effect.flip(adapter.submit(operation, transfer))
       assert.deepInclude(failure, { _tag: "NotSent", isRefused: true, isLocal: true })
-      assert.strictEqual(bank.count(), 0)
+      assert.strictEqual(yield* bookings(bank), 0)
     }))
 
   it.live("reports a lost answer as uncertain, and a status read proves the booking", () =>
     Effect.gen(function*() {
       const { adapter, bank, operation } = yield* scene
-      bank.setMode("lost_answer")
+      yield* bank.setFaults({ drop_response: { rate: 1, on: "submission" } })
       assert.strictEqual((yield* Effect.flip(adapter.submit(operation, transfer)))._tag, "Uncertain")
-      bank.setMode("normal")
       assert.deepInclude(yield* adapter.readStatus(operation, null), { _tag: "Proven", state: "succeeded" })
     }))
 
   it.live("reports a lost request as uncertain, and a status read proves nothing", () =>
     Effect.gen(function*() {
       const { adapter, bank, operation } = yield* scene
-      bank.setMode("lost_request")
+      yield* bank.setFaults({ lose: { rate: 1 } })
       assert.strictEqual((yield* Effect.flip(adapter.submit(operation, transfer)))._tag, "Uncertain")
-      bank.setMode("normal")
       assert.deepInclude(yield* adapter.readStatus(operation, null), { _tag: "NotProven", reason: "not_found" })
     }))
 })

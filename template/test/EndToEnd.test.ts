@@ -23,7 +23,7 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { TransfersApi } from "../src/Api.ts"
 import * as Bank from "../src/Bank.ts"
-import { startFakeBank } from "../src/FakeBank.ts"
+import { bookings, startFakeBank } from "../src/FakeBank.ts"
 import { issueGrant } from "../src/Invitation.ts"
 import { TransfersRoutes } from "../src/Routes.ts"
 
@@ -67,12 +67,12 @@ describe("The application", () => {
       const { bank, options } = yield* scene
       const client = yield* makeClient(TransfersApi, options)
       const gateway = yield* Effect.provide(GatewayClient, GatewayClient.layer(options))
-      bank.setMode("lost_answer")
+      yield* bank.setFaults({ drop_response: { rate: 1, on: "submission" } })
       const { body } = yield* submit(client.transfers.transfer({
         headers: { "idempotency-key": "rent-of-may" },
         payload: { amount: "750.00", currency: "EUR", iban: "DE89370400440532013000" }
       }))
       assert.strictEqual((yield* gateway.settled(body.id)).state, "succeeded")
-      assert.strictEqual(bank.count(), 1)
+      assert.strictEqual(yield* bookings(bank), 1)
     }).pipe(Effect.provide([FetchHttpClient.layer, Logger.layer([])])), 60_000)
 })

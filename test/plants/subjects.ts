@@ -12,6 +12,7 @@ import { holds } from "./subjects/holds.ts"
 import { limits } from "./subjects/limits.ts"
 import { operators } from "./subjects/operators.ts"
 import { outcomes } from "./subjects/outcomes.ts"
+import { providers } from "./subjects/providers.ts"
 import { reads } from "./subjects/reads.ts"
 import { tokens } from "./subjects/tokens.ts"
 import { transitions } from "./subjects/transitions.ts"
@@ -30,5 +31,6 @@ export const subjects: Readonly<Record<string, ReadonlyArray<Plant>>> = {
   operators,
   limits,
   attacks,
+  providers,
   cluster
 }

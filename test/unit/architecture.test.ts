@@ -34,10 +34,32 @@ const isPure = (module: string) => {
   return module.startsWith("effect/") && (family === undefined || ["crypto", "encoding"].includes(family))
 }
 
+/** All files that a file loads, itself included. Imports of types alone load nothing. */
+const loadedBy = (file: string, loaded = new Set<string>()): ReadonlySet<string> => {
+  if (loaded.has(file)) return loaded
+  loaded.add(file)
+  for (const [line, from, bare] of fs.readFileSync(path.join("src", file), "utf8").matchAll(importLine)) {
+    const module = from ?? bare!
+    if (/^(?:import|export) type /.test(line) || !module.startsWith(".")) continue
+    loadedBy(path.join(path.dirname(file), module), loaded)
+  }
+  return loaded
+}
+
 describe("The rooms of the source", () => {
   it("are found by this test", () => {
     assert.isAbove(imports.length, 300)
     assert.deepInclude(imports, ["server/reads/OperationReads.ts", "services/OperationStore.ts"])
+  })
+
+  it("that are optional are not loaded by an application that does not import them", () => {
+    const optional = ["mcp", "operator", "sandbox", "testing"]
+    const loaded = [...loadedBy("node/GatewayApp.ts")]
+    assert.include(loaded, "server/Gateway.ts")
+    assert.deepStrictEqual(loaded.filter((file) => optional.includes(room(file))), [])
+    // The command loads them: this test would find them.
+    const byCommand = [...loadedBy("main.ts")].map(room)
+    assert.includeMembers(byCommand, ["mcp", "operator", "sandbox"])
   })
 
   it("domain imports only pure Effect modules and itself", () => {

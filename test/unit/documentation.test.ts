@@ -1,5 +1,5 @@
 /**
- * The documentation agrees with the code: the transition table and diagram, links to files and headings, versions and advice. The tests
+ * The documentation agrees with the code: the transition diagram, links to files and headings, versions and advice. The tests
  * parse the documents.
  */
 import { assert, describe, it } from "@effect/vitest"
@@ -21,13 +21,6 @@ interface HostConfiguration {
 }
 
 describe("The documentation", () => {
-  it("shows the transition table of the code", () => {
-    const rows = [...read("docs/operations.md").matchAll(/^\| (\w+) \| ([\w, ]+) \|$/gm)]
-      .filter(([, from]) => (operationStates as ReadonlyArray<string>).includes(from!))
-      .map(([, from, to]) => [from, to === "none" ? [] : to!.split(", ")])
-    assert.deepStrictEqual(Object.fromEntries(rows), transitions)
-  })
-
   it("draws the transitions of the code, and no other arrow", () => {
     const [, diagram] = /```mermaid\nstateDiagram-v2\n(.*?)```/s.exec(read("docs/operations.md")) ?? []
     const drawn = [...diagram!.matchAll(/^ {2}(\S+) --> (\S+)$/gm)].map(([, from, to]) => `${from} --> ${to}`)
@@ -90,7 +83,7 @@ describe("The documentation", () => {
 
   it("configures agents' hosts in valid JSON, with no token in an argument, a URL or a header", () => {
     const blocks = [...read("docs/agents.md").matchAll(/^```json\n(.*?)^```/gms)].map(([, json]) => json!)
-    assert.isAbove(blocks.length, 5)
+    assert.isAbove(blocks.length, 3)
     for (const block of blocks) {
       const { mcpServers, servers } = JSON.parse(block) as Partial<
         Record<"mcpServers" | "servers", Readonly<Record<string, HostConfiguration>>>

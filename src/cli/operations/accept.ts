@@ -20,7 +20,7 @@ import { type Accepted, OperationLedger } from "../../services/OperationLedger.t
 import { countLines } from "../countLines.ts"
 import { jsonFlag } from "../Flags.ts"
 import { CommandFailed, print, publicForm } from "../Output.ts"
-import { aboveBar, withProgress } from "../ProgressBar.ts"
+import { aboveBar, withProgress } from "../screen/ProgressBar.ts"
 
 const identityOf = Effect.fn(function*(grant_id: GrantId) {
   const grants = yield* Grants

@@ -8,7 +8,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import { OperationSearch } from "../../services/OperationSearch.ts"
 import { operatorForm, print } from "../Output.ts"
-import { screenFlags, screenWith } from "../Screen.ts"
+import { screenFlags, screenWith } from "../screen/Screen.ts"
 import { filterFlags, nextPageCall, pageFlags, toQuery } from "./listFlags.ts"
 import { renderList } from "./renderList.ts"
 

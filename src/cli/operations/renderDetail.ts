@@ -11,9 +11,9 @@ import type {
   OperatorDetail
 } from "../../domain/OperatorView.ts"
 import { formatTimestamp } from "../../domain/Timestamp.ts"
-import { type Fact, heading, indented, renderFacts } from "../Facts.ts"
-import type { Screen } from "../Screen.ts"
-import { relativeTo, spanBetween } from "../Spans.ts"
+import type { Screen } from "../screen/Screen.ts"
+import { type Fact, heading, indented, renderFacts } from "../screen/Sections.ts"
+import { relativeTo, spanBetween } from "../screen/Spans.ts"
 import { stateCell } from "./renderList.ts"
 
 const yesNo = (value: boolean): string => value ? "yes" : "no"

@@ -3,9 +3,9 @@
  */
 import * as DateTime from "effect/DateTime"
 import type { NextAction, OperatorSummary } from "../../domain/OperatorView.ts"
-import { conditionStyles, type Screen } from "../Screen.ts"
-import { relativeTo, spanBetween } from "../Spans.ts"
-import { type Cell, type Column, renderTable } from "../Table.ts"
+import { conditionStyles, type Screen } from "../screen/Screen.ts"
+import { relativeTo, spanBetween } from "../screen/Spans.ts"
+import { type Cell, type Column, renderTable } from "../screen/Table.ts"
 
 /** The state of an operation, with the marks `held` and `review`. */
 export const stateCell = ({ operation: { state, under_review }, schedule: { hold } }: OperatorSummary): Cell => {

@@ -13,7 +13,7 @@ import { OperatorDetail, type OperatorSummary } from "../../domain/OperatorView.
 import { visible } from "../../domain/VisibleText.ts"
 import { OperationSearch } from "../../services/OperationSearch.ts"
 import { CommandFailed, operatorForm, print } from "../Output.ts"
-import { screenFlags, screenWith } from "../Screen.ts"
+import { screenFlags, screenWith } from "../screen/Screen.ts"
 import { renderDetail } from "./renderDetail.ts"
 import { renderList } from "./renderList.ts"
 

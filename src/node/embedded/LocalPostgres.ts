@@ -6,7 +6,7 @@ import { type Cluster, majorOf, openCluster, port, username } from "./Cluster.ts
 import { ensureDatabase } from "./Connection.ts"
 import { LocalPostgresError, useYourOwn } from "./LocalPostgresError.ts"
 import { tryLock, waitForLock } from "./Lock.ts"
-import { findAnswering, runServer, type Server, type ServerOptions } from "./Server.ts"
+import { isAnswering, runServer, type ServerOptions } from "./Server.ts"
 
 export { LocalPostgresError }
 
@@ -38,8 +38,7 @@ export interface LocalPostgresOptions {
  * - A server whose owner was killed by SIGKILL keeps running until a guest or the next start adopts it.
  * - Give each container a data directory of its own. Two containers on one volume share the lock. But a container cannot
  *   see a server in the other container whose owner was killed.
- * - Root runs PostgreSQL as the user to whom the data directory belongs, and acts in it with that user's rights. A data
- *   directory that another user could exchange is refused.
+ * - Root refuses a data directory that another user could exchange, such as one below a directory of that user.
  * - Real time passes here: under a `TestClock` the layer does not finish.
  */
 export class LocalPostgres extends Context.Service<LocalPostgres, {
@@ -69,10 +68,10 @@ const make = Effect.fnUntraced(function*(options: LocalPostgresOptions) {
   }
   const database = options.database ?? "gateway"
   const cluster = yield* openCluster(path.resolve(options.dataDirectory))
-  const server = yield* serve(cluster, { settings: options.settings ?? {}, binDirectory: options.binDirectory })
-  yield* ensureDatabase(server.socketDirectory, database)
+  yield* serve(cluster, { settings: options.settings ?? {}, binDirectory: options.binDirectory })
+  yield* ensureDatabase(cluster.socketDirectory, database)
   return LocalPostgres.of({
-    socketDirectory: server.socketDirectory,
+    socketDirectory: cluster.socketDirectory,
     port,
     username,
     database,
@@ -82,22 +81,19 @@ const make = Effect.fnUntraced(function*(options: LocalPostgresOptions) {
 })
 
 const serve = Effect.fnUntraced(function*(cluster: Cluster, options: ServerOptions) {
-  const host = yield* lockOrHost(cluster)
-  if (host === "locked") return yield* runServer(cluster, options)
-  yield* Effect.forkScoped(Effect.scoped(succeedOwner(cluster, options, host)))
-  return host
+  if (yield* isOwner(cluster)) return yield* runServer(cluster, options)
+  yield* Effect.forkScoped(Effect.scoped(succeedOwner(cluster, options)))
 })
 
 /** How long a guest waits for the owner's server to answer. */
 const guestPatience = "30 seconds"
 
-/** Takes the lock, or finds the server of the lock's holder; whichever comes first. */
-const lockOrHost = (cluster: Cluster) =>
+/** True once this process has the lock, and false once the server of the lock's holder answers. */
+const isOwner = (cluster: Cluster) =>
   Effect.gen(function*() {
     while (true) {
-      if (yield* tryLock(cluster.dataDirectory)) return "locked"
-      const server = yield* findAnswering(cluster)
-      if (server !== undefined) return server
+      if (yield* tryLock(cluster.dataDirectory)) return true
+      if (yield* isAnswering(cluster)) return false
       yield* Effect.sleep("50 millis")
     }
   }).pipe(
@@ -110,9 +106,9 @@ const lockOrHost = (cluster: Cluster) =>
     })
   )
 
-/** Waits until the owner is gone. Then this guest becomes the owner, and runs a server at the socket of its clients. */
-const succeedOwner = Effect.fnUntraced(function*(cluster: Cluster, options: ServerOptions, host: Server) {
+/** Waits until the owner is gone. Then this guest becomes the owner, and runs the server. */
+const succeedOwner = Effect.fnUntraced(function*(cluster: Cluster, options: ServerOptions) {
   yield* waitForLock(cluster.dataDirectory)
-  yield* runServer({ ...cluster, socketDirectory: host.socketDirectory }, options)
+  yield* runServer(cluster, options)
   return yield* Effect.never
 }, Effect.catch((error) => Effect.logError(`Could not take over PostgreSQL: ${error.message}`)))

@@ -19,9 +19,5 @@ export const useYourOwn = "Set DATABASE_URL to use a PostgreSQL server of your o
 export const attempt = <A>(doing: string, call: () => A): Effect.Effect<A, LocalPostgresError> =>
   Effect.try({ try: call, catch: failed(doing) })
 
-/** As `attempt`, for a promise. */
-export const attemptPromise = <A>(doing: string, call: () => Promise<A>): Effect.Effect<A, LocalPostgresError> =>
-  Effect.tryPromise({ try: call, catch: failed(doing) })
-
 const failed = (doing: string) => (cause: unknown) =>
   new LocalPostgresError({ message: `${doing}: ${cause instanceof Error ? cause.message : String(cause)}`, cause })

@@ -4,8 +4,8 @@ import { spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { environment } from "./Command.ts"
-import { hasCode, openOrCreate, ownerOf } from "./DataDirectory.ts"
-import { LocalPostgresError, useYourOwn } from "./LocalPostgresError.ts"
+import { hasCode, openFile } from "./DataDirectory.ts"
+import { attempt, LocalPostgresError, useYourOwn } from "./LocalPostgresError.ts"
 
 /**
  * Takes the lock of a data directory and holds it until the scope closes. False when a process, this one included, holds it
@@ -29,11 +29,11 @@ const hold = (dataDirectory: string, wait: boolean) =>
   Effect.uninterruptibleMask(Effect.fnUntraced(function*(restore) {
     const file = path.join(dataDirectory, "lock")
     while (true) {
-      const owner = yield* ownerOf(dataDirectory)
-      const descriptor = yield* openOrCreate(file, fs.constants.O_RDWR | openWithLock, owner).pipe(
-        Effect.catchIf(({ cause }) => hasCode(cause, "EAGAIN"), () => Effect.succeed(null))
-      )
-      if (descriptor !== null) {
+      const descriptor = yield* attempt(
+        `Could not open ${file}`,
+        () => openFile(file, fs.constants.O_RDWR | fs.constants.O_CREAT | openWithLock)
+      ).pipe(Effect.catchIf(({ cause }) => hasCode(cause, "EAGAIN"), () => Effect.undefined))
+      if (descriptor !== undefined) {
         const close = Effect.sync(() => fs.closeSync(descriptor))
         const taken = openWithLock !== 0 || (yield* Effect.onError(restore(flock(descriptor, wait)), () => close))
         if (taken && isAt(file, descriptor)) {

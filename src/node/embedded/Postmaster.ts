@@ -2,16 +2,15 @@ import * as Effect from "effect/Effect"
 import { execFileSync, spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { type Cluster, type Installation, pgdataOwner, port } from "./Cluster.ts"
+import { type Cluster, type Installation, port } from "./Cluster.ts"
 import { environment } from "./Command.ts"
-import { openOrCreate, openOwned, ownerOf, readFrom, readOwned, remove } from "./DataDirectory.ts"
+import { openFile, readFile } from "./DataDirectory.ts"
 import { attempt, LocalPostgresError } from "./LocalPostgresError.ts"
 import { commandOf } from "./RunAs.ts"
 
 /** PostgreSQL's main process, started by this process or by a process that has ended. */
 export interface Postmaster {
   readonly pid: number
-  readonly socketDirectory: string
   readonly isAlive: () => boolean
 }
 
@@ -21,42 +20,40 @@ const pidFileOf = ({ pgdata }: Cluster) => path.join(pgdata, "postmaster.pid")
  * Reads the file `postmaster.pid` that a server writes into its data directory, and that a killed server leaves there:
  * https://www.postgresql.org/docs/current/storage-file-layout.html
  *
- * `undefined` when there is none, or one that is only half written. `owner` is the user to whom it belongs.
+ * `undefined` when there is none, or one that is only half written.
  */
-export const readPidFile = Effect.fnUntraced(function*(cluster: Cluster) {
-  const owner = yield* pgdataOwner(cluster)
-  return yield* attempt("Could not read the server's pid file", () => {
-    const lines = (owner === undefined ? "" : readOwned(pidFileOf(cluster), owner) ?? "").split("\n")
-    const [pid, socketDirectory, status] = [Number(lines[0]), lines[4] ?? "", lines[7] ?? ""]
-    return owner !== undefined && Number.isInteger(pid) && pid > 1
-      ? { owner, pid, socketDirectory, ready: status.trim() === "ready" }
-      : undefined
+export const readPidFile = (cluster: Cluster) =>
+  attempt("Could not read the server's pid file", () => {
+    // Not through a symbolic link in place of the directory.
+    if (fs.lstatSync(cluster.pgdata, { throwIfNoEntry: false })?.isDirectory() !== true) return undefined
+    const lines = (readFile(pidFileOf(cluster)) ?? "").split("\n")
+    const pid = Number(lines[0])
+    return Number.isInteger(pid) && pid > 1 ? { pid, ready: lines[7]?.trim() === "ready" } : undefined
   })
-})
 
 /** The living server of this cluster that an earlier owner left behind, if there is one. */
 export const findOrphan = Effect.fnUntraced(function*(cluster: Cluster) {
-  const file = yield* readPidFile(cluster)
-  if (file === undefined) return undefined
-  const { owner, pid, socketDirectory } = file
-  const orphan: Postmaster = { pid, socketDirectory, isAlive: () => worksIn(pid, cluster.pgdata, owner) }
+  const pid = (yield* readPidFile(cluster))?.pid
+  if (pid === undefined) return undefined
+  const orphan: Postmaster = { pid, isAlive: () => worksIn(pid, cluster.pgdata) }
   return orphan.isAlive() ? orphan : undefined
 })
 
 /**
  * Whether the process is alive and is a server of this cluster: a postmaster works in its data directory, as the user
  * to whom that belongs. The pid alone proves nothing: after a crash or in a new container it may belong to another
- * program, and the owner of the directory may have written any number into the file. False for a zombie.
+ * program. False for a zombie.
  */
-const worksIn = (pid: number, pgdata: string, owner: number): boolean => {
+const worksIn = (pid: number, pgdata: string): boolean => {
   try {
+    const ours = fs.lstatSync(pgdata)
     if (process.platform !== "linux") {
       const said = execFileSync("ps", ["-ww", "-o", "uid=,command=", "-p", String(pid)], { encoding: "utf8" })
-      return Number.parseInt(said, 10) === owner && said.includes(` -D ${pgdata} -c `)
+      return Number.parseInt(said, 10) === ours.uid && said.includes(` -D ${pgdata} -c `)
     }
     // Compared by identity: a bind mount or another namespace may give the same directory another path.
-    const [theirs, ours] = [fs.statSync(`/proc/${pid}/cwd`), fs.lstatSync(pgdata)]
-    return fs.statSync(`/proc/${pid}`).uid === owner && theirs.dev === ours.dev && theirs.ino === ours.ino
+    const theirs = fs.statSync(`/proc/${pid}/cwd`)
+    return fs.statSync(`/proc/${pid}`).uid === ours.uid && theirs.dev === ours.dev && theirs.ino === ours.ino
   } catch {
     return false
   }
@@ -70,20 +67,17 @@ const worksIn = (pid: number, pgdata: string, owner: number): boolean => {
  * this process instead: PostgreSQL ignores its own parent. The socket's lock file carries no such id. Only the holder
  * of the lock may call it, after `findOrphan` found nothing.
  */
-const disownStaleFiles = Effect.fnUntraced(function*(cluster: Cluster) {
-  const owner = yield* ownerOf(cluster.dataDirectory)
-  const isEmpty = yield* attempt("Could not clear the lock file of a server that is gone", () => {
-    const descriptor = openOwned(pidFileOf(cluster), fs.constants.O_RDWR, owner.uid)
-    if (descriptor === undefined) return false
-    const [pid, ...rest] = readFrom(descriptor).split("\n")
+const disownStaleFiles = (cluster: Cluster) =>
+  attempt("Could not clear the lock file of a server that is gone", () => {
+    fs.rmSync(path.join(cluster.socketDirectory, `.s.PGSQL.${port}.lock`), { force: true })
+    const descriptor = openFile(pidFileOf(cluster), fs.constants.O_RDWR)
+    if (descriptor === undefined) return
+    const [pid, ...rest] = fs.readFileSync(descriptor, "utf8").split("\n")
     fs.ftruncateSync(descriptor)
     if (pid !== "") fs.writeSync(descriptor, [process.pid, ...rest].join("\n"), 0)
     fs.closeSync(descriptor)
-    return pid === ""
+    if (pid === "") fs.rmSync(pidFileOf(cluster))
   })
-  if (isEmpty) yield* remove(pidFileOf(cluster), owner)
-  yield* remove(path.join(cluster.socketDirectory, `.s.PGSQL.${port}.lock`), owner)
-})
 
 const defaults = { max_connections: "100", shared_buffers: "128MB", timezone: "UTC", log_timezone: "UTC" }
 
@@ -106,21 +100,12 @@ const optionsOf = (socketDirectory: string, settings: Readonly<Record<string, st
     .flatMap((group) => Object.entries(group))
     .flatMap(([name, value]) => ["-c", `${name}=${value}`])
 
-const largestLog = 10 * 1024 * 1024
-
-/** The log, open for writing, and the position from which on this server writes. Empties a log over `largestLog` bytes. */
-const openLog = Effect.fnUntraced(function*({ dataDirectory, log }: Cluster) {
-  const descriptor = yield* openOrCreate(
-    log,
-    fs.constants.O_RDWR | fs.constants.O_APPEND,
-    yield* ownerOf(dataDirectory)
-  )
-  return yield* attempt("Could not shorten the server's log", () => {
-    const { size } = fs.fstatSync(descriptor)
-    if (size > largestLog) fs.ftruncateSync(descriptor)
-    return { descriptor, logStart: size > largestLog ? 0 : size }
+/** The log, open for writing, and the position from which on this server writes. */
+const openLog = ({ log }: Cluster) =>
+  attempt(`Could not open ${log}`, () => {
+    const descriptor = openFile(log, fs.constants.O_WRONLY | fs.constants.O_APPEND | fs.constants.O_CREAT)!
+    return { descriptor, logStart: fs.fstatSync(descriptor).size }
   })
-})
 
 /**
  * Starts a server on a prepared cluster, and returns before it answers. It runs in a process group of its own, so that
@@ -151,7 +136,7 @@ export const spawnPostmaster = Effect.fnUntraced(function*(
     const { pid } = child
     if (pid === undefined) return
     const isAlive = () => child.exitCode === null && child.signalCode === null
-    resume(Effect.succeed({ pid, socketDirectory: cluster.socketDirectory, logStart, isAlive }))
+    resume(Effect.succeed({ pid, logStart, isAlive }))
   })
 })
 

@@ -1,8 +1,8 @@
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
-import * as path from "node:path"
+import type { Cluster } from "./Cluster.ts"
 import { type Identity, run } from "./Command.ts"
-import { ownerOf } from "./DataDirectory.ts"
+import { isRoot, isRoots } from "./DataDirectory.ts"
 import { LocalPostgresError, useYourOwn } from "./LocalPostgresError.ts"
 
 /** How to execute PostgreSQL's programs, which refuse to run as root. */
@@ -19,45 +19,42 @@ export const commandOf = (runAs: RunAs, file: string, args: ReadonlyArray<string
 }
 
 /**
- * A user namespace that shows the process's user as the user with id 65534. On disk the processes still act as before, so
- * nothing needs a `chown`, and a clone under a home that only root may enter works too. `initdb`, which refuses users
- * without an entry in the user database, works for all. Process ids and signals do not change.
+ * A user namespace that shows root as the user with id 65534. On disk the processes still act as root, so nothing needs a `chown`,
+ * and a clone under a home that only root may enter works too. Process ids and signals do not change.
  */
-const namespace = ["unshare", "--user", "--map-user=65534", "--map-group=65534"]
+const namespace: RunAs = { prefix: ["unshare", "--user", "--map-user=65534", "--map-group=65534"] }
 
 /**
- * Decides as which user to run PostgreSQL on a data directory:
- *
- * 1. A process that is not root runs it as itself.
- * 2. Root runs it as the owner of the directory, in a user namespace.
- * 3. Old or restricted kernels and containers refuse the namespace. Then root gives its directory to the user `postgres` or
- *    `nobody`, if that user can reach it and the programs. A directory of another user stays as it is.
+ * Decides as which user to run PostgreSQL. A process that is not root runs it as itself, and root in a user namespace. Old or restricted
+ * kernels and containers refuse the namespace: the user `postgres` or `nobody` then gets PostgreSQL's own directories, if that user
+ * reaches them and the programs. The data directory stays root's, so that this user can exchange nothing in it.
  */
-export const chooseRunAs = Effect.fnUntraced(function*(postgres: string, dataDirectory: string, pgdata: string) {
-  if (process.geteuid?.() !== 0) return { prefix: [] } satisfies RunAs
-  const { identity } = yield* ownerOf(dataDirectory)
-  // Root has begun to give the directory to another user.
-  const isGiven = identity === undefined && (fs.lstatSync(pgdata, { throwIfNoEntry: false })?.uid ?? 0) !== 0
-  const inNamespace: RunAs = { prefix: namespace, identity }
-  if (!isGiven && (yield* reaches(inNamespace, postgres, dataDirectory))) return inNamespace
-  for (const another of identity === undefined ? ["postgres", "nobody"] : [identity]) {
-    const runAs = { prefix: [], identity: typeof another === "string" ? yield* identityNamed(another) : another }
-    if (runAs.identity === undefined || !(yield* reaches(runAs, postgres, path.dirname(dataDirectory)))) continue
-    // The directory itself changes last, so that the user can exchange nothing in it before.
-    if (identity === undefined) {
-      yield* run("chown", ["-hR", `${runAs.identity.uid}:${runAs.identity.gid}`, dataDirectory])
-    }
-    yield* Effect.logInfo(`PostgreSQL runs as user ${runAs.identity.uid}, to whom ${dataDirectory} belongs`)
+export const chooseRunAs = Effect.fnUntraced(function*(postgres: string, { dataDirectory, pgdata }: Cluster) {
+  if (!isRoot()) return { prefix: [] } satisfies RunAs
+  const existing = fs.lstatSync(pgdata, { throwIfNoEntry: false })
+  const isGiven = existing !== undefined && !isRoots(existing.uid)
+  if (!isGiven && (yield* reaches(namespace, postgres, dataDirectory))) return namespace
+  fs.chmodSync(dataDirectory, 0o711)
+  for (const another of isGiven ? [existing] : yield* unprivileged) {
+    const runAs = { prefix: [], identity: { uid: another.uid, gid: another.gid } } satisfies RunAs
+    if (!(yield* reaches(runAs, postgres, dataDirectory))) continue
+    if (existing !== undefined) yield* giveTo(runAs, pgdata)
     return runAs
   }
   return yield* new LocalPostgresError({
     message: [
       "PostgreSQL refuses to run as root, and this machine offers no other user: user namespaces (unshare --user) are",
-      `not permitted, and no unprivileged user reaches both ${path.dirname(postgres)} and ${dataDirectory}.`,
+      `not permitted, and no unprivileged user reaches both ${postgres} and ${dataDirectory}.`,
       `Start the gateway as another user. ${useYourOwn}`
     ].join("\n")
   })
 })
+
+/** Gives a directory to the user who runs PostgreSQL. */
+export const giveTo = ({ identity }: RunAs, directory: string): Effect.Effect<unknown, LocalPostgresError> =>
+  identity === undefined
+    ? Effect.void
+    : run("chown", ["-hR", `${identity.uid}:${identity.gid}`, directory])
 
 const reaches = (runAs: RunAs, program: string, directory: string) => {
   const command = commandOf(runAs, "/bin/sh", ["-c", `test -x "$1" && test -x "$2"`, "sh", program, directory])
@@ -67,8 +64,12 @@ const reaches = (runAs: RunAs, program: string, directory: string) => {
   )
 }
 
-const identityNamed = (name: string) =>
-  Effect.all([run("id", ["-u", name]), run("id", ["-g", name])]).pipe(
-    Effect.map(([uid, gid]): Identity => ({ uid: Number(uid), gid: Number(gid) })),
-    Effect.orElseSucceed(() => undefined)
-  )
+/** The users `postgres` and `nobody`, if the machine has them. */
+const unprivileged = Effect.forEach(
+  ["postgres", "nobody"],
+  (name) =>
+    Effect.all([run("id", ["-u", name]), run("id", ["-g", name])]).pipe(
+      Effect.map(([uid, gid]): ReadonlyArray<Identity> => [{ uid: Number(uid), gid: Number(gid) }]),
+      Effect.orElseSucceed((): ReadonlyArray<Identity> => [])
+    )
+).pipe(Effect.map((found) => found.flat()))

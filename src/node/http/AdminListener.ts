@@ -12,6 +12,7 @@ import { randomUUID } from "node:crypto"
 import * as net from "node:net"
 import type { RequestId } from "../../domain/RequestId.ts"
 import type { AdminHosts } from "../../operator/AdminHosts.ts"
+import * as AdminServer from "../../operator/AdminServer.ts"
 import type { InvalidSetting } from "../settings/InvalidSetting.ts"
 import type { AdminAddress } from "./AdminAddress.ts"
 import { layerAdminHosts } from "./AdminHostsSetting.ts"
@@ -47,7 +48,7 @@ const warnOfOtherHosts = (host: string) =>
  * Listens until the scope closes, then waits one second for open connections. Fails with the address and the setting if it
  * cannot listen, and if a name in `ADMIN_ALLOWED_HOSTS` is none. Warns if other machines may reach the host.
  */
-export const layer = (
+export const layerListening = (
   { host, port }: AdminAddress
 ): Layer.Layer<HttpServer | AdminHosts, ServeError | InvalidSetting | Config.ConfigError> => {
   const listener = () =>
@@ -69,3 +70,9 @@ export const layer = (
     (Listening) => Layer.provideMerge(layerAdminHosts(host), Listening)
   )
 }
+
+/**
+ * The listener with `/metrics` and the routes of `more`, for the option `admin` of `GatewayApp`. It asks for no credential at `/metrics`.
+ */
+export const layer = <E = never, R = never>(more?: AdminServer.AdminRoutes<E, R>) => (address: AdminAddress) =>
+  AdminServer.layer(more).pipe(Layer.provide(layerListening(address)))

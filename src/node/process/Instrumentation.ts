@@ -1,5 +1,5 @@
 /**
- * The metrics of a process, and the admin listener that serves them.
+ * The metrics of a process, for its exporter and its admin listener.
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
@@ -12,10 +12,8 @@ import * as PoolMetrics from "../../metrics/PoolMetrics.ts"
 import * as ProcessMetrics from "../../metrics/ProcessMetrics.ts"
 import * as SubmissionMetrics from "../../metrics/SubmissionMetrics.ts"
 import * as VerificationMetrics from "../../metrics/VerificationMetrics.ts"
-import * as AdminServer from "../../operator/AdminServer.ts"
 import { LedgerFigures } from "../../services/LedgerFigures.ts"
-import type { AdminAddress } from "../http/AdminAddress.ts"
-import * as AdminListener from "../http/AdminListener.ts"
+import type { Database } from "../postgres/Database.ts"
 import { FiguresPool } from "../postgres/Pools.ts"
 import { makeProcessSource } from "./processSource.ts"
 
@@ -50,13 +48,16 @@ const Counting = Figures.pipe(
 )
 
 /**
- * Counts if the process has an admin listener, or exports its metrics. `more` are the listener's routes beside `/metrics`.
+ * Counts if the process has an admin listener, or exports its metrics. `Admin` is the listener, null if there is none. `Reader` is the
+ * database of the figures.
  */
-export const layer = <E = never, R = never>(admin: AdminAddress | null, more?: AdminServer.AdminRoutes<E, R>) =>
+export const layer = <EA, RA, ED, RD>(
+  Admin: Layer.Layer<never, EA, RA> | null,
+  Reader: Layer.Layer<Database, ED, RD>
+) =>
   Layer.unwrap(Effect.map(isExported, (isOn) => {
-    const Served = admin === null ? null : AdminServer.layer(more).pipe(Layer.provide(AdminListener.layer(admin)))
-    const Counted = isOn || admin !== null ? Counting : null
-    return (Served ?? Layer.empty as Exclude<typeof Served, null>).pipe(
+    const Counted = isOn || Admin !== null ? Layer.provide(Counting, Reader) : null
+    return (Admin ?? Layer.empty as Exclude<typeof Admin, null>).pipe(
       Layer.merge(isOn ? RefreshForExport : Layer.empty),
       Layer.provideMerge(Counted ?? Layer.empty as Exclude<typeof Counted, null>)
     )

@@ -12,7 +12,7 @@ import { LedgerFigures } from "../../services/LedgerFigures.ts"
 import { OperationFeed } from "../../services/OperationFeed.ts"
 import { OperationSearch } from "../../services/OperationSearch.ts"
 import { OperatorActions } from "../../services/OperatorActions.ts"
-import { mayActAsOperator } from "../../services/sql/mayActAsOperator.ts"
+import { mayActAsOperator } from "../../services/sql/SqlOperatorActions.ts"
 import { databaseAs } from "../postgres/DatabaseRoles.ts"
 import { FiguresPool, OperationPool, WriterPool } from "../postgres/Pools.ts"
 import { InvalidSetting } from "../settings/InvalidSetting.ts"
@@ -35,7 +35,7 @@ const Ledger = Layer.mergeAll(
 
 const Assets = Layer.effect(ConsoleAssets, Effect.suspend(loadAssets))
 
-/** The console, for `Instrumentation.layer`. */
+/** The routes of the console, for `AdminListener.layer`. */
 export const operatorConsole = (settings: ConsoleSettings) => {
   const { routes, ...more } = consoleRoutes(settings)
   return { ...more, routes: Layer.provide(routes, [Ledger, Assets]) } satisfies AdminRoutes<unknown, unknown>

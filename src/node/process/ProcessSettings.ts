@@ -8,7 +8,7 @@ import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import * as SchemaIssue from "effect/SchemaIssue"
 import { normalizeBaseUrl } from "../../server/gate/BaseUrl.ts"
-import { type AdminAddress, checkAdminPort } from "../http/AdminAddress.ts"
+import type { AdminAddress } from "../http/AdminAddress.ts"
 import { addressOf } from "../http/ListenAddress.ts"
 import { defaultMaxConnections } from "../http/NodeListener.ts"
 import { InvalidSetting } from "../settings/InvalidSetting.ts"
@@ -77,8 +77,8 @@ const readAdmin = Effect.fnUntraced(function*({ adminHost, adminPort }: ProcessS
   return { host, port: port.value } satisfies AdminAddress
 })
 
-/** Reads all settings. Fails with one sentence on a port or a number of connections that is out of range. */
-export const readSettings = Effect.fnUntraced(function*(given: ProcessSettings) {
+/** The settings of the server. Fails with one sentence on a port or a number of connections that is out of range. */
+const readServer = Effect.fnUntraced(function*(given: ProcessSettings) {
   const host = yield* read(given.host, Config.String("HOST").pipe(Config.withDefault("127.0.0.1")))
   const port = yield* readNumber(given.port, Config.Port("PORT").pipe(Config.withDefault(3000)), "PORT", portRule)
   const maxConnections = yield* readNumber(
@@ -93,18 +93,34 @@ export const readSettings = Effect.fnUntraced(function*(given: ProcessSettings) 
     "true or false"
   )
   const baseUrl = yield* read(given.baseUrl, Config.String("BASE_URL").pipe(Config.withDefault(addressOf(host, port))))
+  // Not 0: clients must know the URL before the process listens.
+  if (!isPort(port)) return yield* new InvalidSetting({ message: `PORT must be ${portRule}` })
+  if (!Number.isInteger(maxConnections) || maxConnections < 1) {
+    return yield* new InvalidSetting({ message: `MAX_CONNECTIONS must be ${connectionsRule}` })
+  }
+  return { host, port, maxConnections, reusePort, baseUrl: normalizeBaseUrl(baseUrl) }
+})
+
+/** Reads all settings that the process needs. `admin`: it has an admin listener. */
+export const readSettings = Effect.fnUntraced(function*(
+  given: ProcessSettings,
+  { admin: hasAdmin, serves }: { readonly admin?: unknown; readonly serves?: string }
+) {
+  const server = serves === "nothing" ? null : yield* readServer(given)
   const databaseUrl = given.databaseUrl === undefined
     ? yield* Config.option(Config.Redacted("DATABASE_URL"))
     : Option.some(yield* read(given.databaseUrl, Config.Redacted("DATABASE_URL")))
   const dataDir = yield* read(given.dataDir, Config.String("DATA_DIR").pipe(Config.withDefault(".data")))
-  // Not 0: clients must know the URL before the process listens.
-  if (!isPort(port)) {
-    return yield* new InvalidSetting({ message: `PORT must be ${portRule}` })
-  }
-  if (!Number.isInteger(maxConnections) || maxConnections < 1) {
-    return yield* new InvalidSetting({ message: `MAX_CONNECTIONS must be ${connectionsRule}` })
-  }
   const admin = yield* readAdmin(given)
-  yield* checkAdminPort(admin, port)
-  return { host, port, maxConnections, reusePort, baseUrl: normalizeBaseUrl(baseUrl), databaseUrl, dataDir, admin }
+  if (admin !== null && hasAdmin === undefined) {
+    return yield* new InvalidSetting({
+      message: "ADMIN_PORT needs the option admin of GatewayApp: AdminListener.layer()"
+    })
+  }
+  if (admin !== null && admin.port === server?.port) {
+    return yield* new InvalidSetting({
+      message: "ADMIN_PORT must not be PORT: the admin listener takes a port of its own"
+    })
+  }
+  return { server, admin, databaseUrl, dataDir }
 })

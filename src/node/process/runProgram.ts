@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import { allocateYoung } from "./allocateYoung.ts"
-import { explain } from "./explain.ts"
+import { explain } from "./failureLine.ts"
 import * as OneShotDigest from "./OneShotDigest.ts"
 
 /** The services of Node that the gateway uses: files, paths, processes, standard streams and cryptography. */

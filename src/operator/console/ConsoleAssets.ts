@@ -4,7 +4,7 @@
 import * as Context from "effect/Context"
 
 /** A file of the page. */
-export interface Asset {
+interface Asset {
   readonly contentType: string
   readonly bytes: Uint8Array
 }

@@ -11,9 +11,11 @@
  */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import * as HttpRouter from "effect/http/HttpRouter"
 import { HttpServer } from "effect/http/HttpServer"
 import * as Layer from "effect/Layer"
 import { isInetAddress } from "effect/net/NetAddress"
+import { makeFindAllow, pathsOf } from "../../server/gate/Edge.ts"
 import type { AdminRoutes } from "../AdminServer.ts"
 import { ConsoleAddress, makeConsoleAddress } from "./access/ConsoleAddress.ts"
 import { OidcAccess } from "./access/OidcAccess.ts"
@@ -24,9 +26,18 @@ import { ConsoleApi } from "./ConsoleApi.ts"
 import { EveryRequest, SessionRequired } from "./ConsoleGuard.ts"
 import { ConsoleHandlers } from "./ConsoleHandlers.ts"
 import type { ConsoleSettings } from "./ConsoleSettings.ts"
-import { EventsRoute } from "./EventsRoute.ts"
-import { NoEndpoint } from "./NoEndpoint.ts"
+import { eventsPath, EventsRoute } from "./EventsRoute.ts"
 import { PageRoutes } from "./PageRoutes.ts"
+import { methodNotAllowed, routeNotFound } from "./refusals.ts"
+
+const findAllow = makeFindAllow([...pathsOf([ConsoleApi]), { path: eventsPath, methods: ["GET"] }])
+
+/** Answers requests for the API that no endpoint answers. */
+const NoEndpoint = HttpRouter.add(
+  "*",
+  "/console/api/*",
+  (request) => Effect.succeed(findAllow(request) === undefined ? routeNotFound : methodNotAllowed)
+)
 
 const Behind = SessionRequired.combine(EveryRequest)
 

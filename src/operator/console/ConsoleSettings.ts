@@ -32,7 +32,7 @@ export interface ConsoleSettings {
 }
 
 /** Settings of the console are missing, invalid or not safe together. The message is one sentence, and repeats no secret. */
-export class InvalidConsoleSetting
+class InvalidConsoleSetting
   extends Schema.TaggedError<InvalidConsoleSetting>()("InvalidConsoleSetting", { message: Schema.String })
 {}
 

@@ -13,7 +13,7 @@ export interface Asset {
 }
 
 /** What the bundle holds, by path: see `Metafile` of esbuild. */
-export interface BundledAssets {
+interface BundledAssets {
   readonly assets: ReadonlyMap<string, Asset>
   readonly metafile: { readonly inputs: Readonly<Record<string, object>> }
 }

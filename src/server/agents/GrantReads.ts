@@ -24,7 +24,7 @@ export const CurrentDenial: Context.Reference<(problem: Problem) => void> = Cont
 const defective = new ReadRefused({ code: "internal_error", detail: "The gateway could not read the operations." })
 
 /** The reads of a request, and the problem that denied it access (401 or 403), if one did. */
-export interface RequestReads {
+interface RequestReads {
   readonly reads: AgentReads["Service"]
   readonly denial: () => Problem | null
   /** Remembers the problem if it denies access. */

@@ -194,7 +194,7 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
 })
 
 /**
- * An MCP tool that requests mutations, for the part `tools` of `GatewayApp`. Its call needs an idempotency key, as an HTTP request
+ * An MCP tool that requests mutations, for `McpRoutes`. Its call needs an idempotency key, as an HTTP request
  * does. A person confirms it, and the answer is the operation with the advice on it. A known key returns its operation without a
  * question, or fails if it belongs to another request. The grant needs the scope.
  */

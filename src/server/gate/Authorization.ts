@@ -18,8 +18,8 @@ import { AcceptedCredentials, type ForwardedCertificates } from "../../services/
 import { GrantVerifier } from "../../services/verification/GrantVerifier.ts"
 import type { Admitted } from "./Admission.ts"
 import { BaseUrl } from "./BaseUrl.ts"
-import { makeCharges } from "./Charges.ts"
 import { Problems } from "./ProblemResponses.ts"
+import { makeQuotas } from "./Quotas.ts"
 import { RateLimits } from "./RateLimits.ts"
 import { refuseForNow } from "./Refusals.ts"
 import { readAuthorization } from "./RequestChecks.ts"
@@ -53,7 +53,7 @@ export const makeAuthorize = Effect.gen(function*() {
   const problems = yield* Problems
   const verify = yield* makeVerify
   const limits = yield* RateLimits
-  const charges = limits === null ? null : makeCharges(limits, problems, yield* HttpMetrics)
+  const quotas = limits === null ? null : makeQuotas(limits, problems, yield* HttpMetrics)
   const baseUrl = yield* BaseUrl
 
   const certificateOf = accepted.certificates === null
@@ -83,9 +83,9 @@ export const makeAuthorize = Effect.gen(function*() {
     problem: Unauthorized | ServiceUnavailable,
     request: HttpServerRequest
   ): Effect.Effect<never, Refusal> =>
-    charges === null || problem.status !== 401 || problem.code === "use_dpop_nonce"
+    quotas === null || problem.status !== 401 || problem.code === "use_dpop_nonce"
       ? Effect.fail(problem)
-      : Effect.andThen(charges.refusal(request), Effect.fail(problem))
+      : Effect.andThen(quotas.refusal(request), Effect.fail(problem))
 
   return <E, R>(admitted: Admitted, request: HttpServerRequest, httpEffect: Responding<E, R>) =>
     Effect.flatMap(
@@ -94,7 +94,7 @@ export const makeAuthorize = Effect.gen(function*() {
         admitted.forClient(
           grant.client_id,
           Effect.provideService(
-            charges === null ? httpEffect : charges.request(grant, request, httpEffect),
+            quotas === null ? httpEffect : quotas.request(grant, request, httpEffect),
             CurrentGrant,
             grant
           )

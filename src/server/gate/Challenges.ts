@@ -7,12 +7,12 @@ import { mcpPath, mcpResource } from "../../domain/McpResource.ts"
 import type { AcceptedCredentialsShape } from "../../services/verification/AcceptedCredentials.ts"
 
 /** The URL of a resource's metadata (RFC 9728 §3.1). The well-known part stands between host and path. */
-export const resourceMetadataUrl = (resource: string): string => {
+const resourceMetadataUrl = (resource: string): string => {
   const { origin, pathname } = new URL(resource)
   return `${origin}${resourceMetadataPath}${pathname === "/" ? "" : pathname}`
 }
 
-export const resourceMetadataPath = "/.well-known/oauth-protected-resource"
+const resourceMetadataPath = "/.well-known/oauth-protected-resource"
 
 /** The `error` of a challenge (RFC 6750 §3.1, RFC 9449 §7.1), where a code has one. */
 const errorOf: Partial<Record<ProblemCode, string>> = {
@@ -26,7 +26,7 @@ const errorOf: Partial<Record<ProblemCode, string>> = {
 }
 
 /** The problem that the challenge explains, and the scheme of the request's credential. */
-export interface Occasion {
+interface Occasion {
   readonly code: ProblemCode
   readonly scheme: "Bearer" | "DPoP"
   readonly scope: Scope | undefined

@@ -92,7 +92,7 @@ export const pathsOf = (apis: ReadonlyArray<HttpApi.Constraint>): ReadonlyArray<
   )
 
 /** Finds the value of `Allow` for the path of a request; undefined if no endpoint has the path. */
-export type FindAllow = (request: HttpServerRequest) => string | undefined
+type FindAllow = (request: HttpServerRequest) => string | undefined
 
 /** Makes the finder for these paths. */
 export const makeFindAllow = (paths: ReadonlyArray<ServedPath>): FindAllow => {

@@ -10,7 +10,7 @@ import { ClientAbort } from "effect/http/HttpServerError"
 import { HttpServerRequest, type ParsedSearchParams } from "effect/http/HttpServerRequest"
 import type * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type { Problem } from "../../api/Problems.ts"
-import { failingFields } from "./Fields.ts"
+import { findInvalidFields } from "./InvalidFields.ts"
 import { hasBrokenJson } from "./JsonRequest.ts"
 import { isOverdue } from "./Lifecycle.ts"
 import { isProblem, problemResponse, type Problems } from "./ProblemResponses.ts"
@@ -52,7 +52,7 @@ const refuseMismatch = (
 ): Effect.Effect<never, Problem, HttpServerRequest | ParsedSearchParams | RouteContext> => {
   if (error.kind === "Body" || error.kind === "ResponseHeaders") return withhold(problems, error.cause)
   return Effect.gen(function*() {
-    const fields = yield* failingFields(endpoint, error)
+    const fields = yield* findInvalidFields(endpoint, error)
     const isBroken = error.kind === "Payload" && (yield* hasBrokenJson(yield* HttpServerRequest))
     return yield* problems.fail("invalid_request", {
       fields,

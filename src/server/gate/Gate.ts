@@ -1,4 +1,6 @@
 /**
+ * The room `gate`: what each request passes before a handler runs. It imports no other room of the server. Read this file first.
+ *
  * The gate of the endpoints. A request passes its steps from the outside in:
  *
  * 1. request context, if no `edge` has created it;
@@ -28,7 +30,7 @@ import { CurrentSlot, makeAdmit } from "./Admission.ts"
 import { makeAuthorize } from "./Authorization.ts"
 import type { BaseUrl } from "./BaseUrl.ts"
 import { answerEndpointFailure, respond } from "./FailureResponses.ts"
-import { bringsSurplus, failingFields } from "./Fields.ts"
+import { bringsSurplus, findInvalidFields } from "./InvalidFields.ts"
 import type { Lifecycle } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery } from "./Refusals.ts"
@@ -74,7 +76,10 @@ const make = Effect.gen(function*() {
     { endpoint }: Options
   ): Responding<E | UnprocessableContent, R | FromRouter> => {
     if (declaresBody(endpoint)) return httpEffect
-    const refused = Effect.flatMap(failingFields(endpoint), (fields) => problems.fail("invalid_request", { fields }))
+    const refused = Effect.flatMap(
+      findInvalidFields(endpoint),
+      (fields) => problems.fail("invalid_request", { fields })
+    )
     return Effect.contextWith((
       context: Context.Context<FromRouter>
     ): Responding<E | UnprocessableContent, R | FromRouter> =>

@@ -9,9 +9,8 @@ import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
-import { ClientCounts } from "./ClientCounts.ts"
+import { makeKeyedSemaphore } from "./KeyedSemaphore.ts"
 import { RunningRequest, RunningRequests } from "./RunningRequests.ts"
-import { makeTurns } from "./Turns.ts"
 
 /** How many requests may run at once, and for how long. */
 export interface LifecycleOptions {
@@ -19,7 +18,7 @@ export interface LifecycleOptions {
   readonly maxInFlight: number
   /** The same for one client, so that no client can take all slots. */
   readonly maxInFlightPerClient: number
-  /** Filtered lists and slow pages of changes of one client that may run at once. Further ones wait for their turn within their deadline. */
+  /** Filtered lists and slow pages of changes of one client that may run at once. Further ones wait for a permit within their deadline. */
   readonly maxListsPerClient: number
   /** Requests that may wait for a change at once (`Prefer: wait`). Further ones are answered without waiting. */
   readonly maxWaiting: number
@@ -69,6 +68,25 @@ const deadlinePassed = Context.make(DeadlinePassed, true)
 /** Whether the deadline of the request interrupted it. */
 export const isOverdue = (cause: Cause.Cause<unknown>): boolean =>
   Cause.hasInterruptsOnly(cause) && cause.reasons.some((reason) => reason.annotations.has(DeadlinePassed.key))
+
+/** How many requests each client has. It keeps an entry for each client with requests, and none for a request. */
+class ClientCounts {
+  readonly #counts = new Map<string, number>()
+
+  of(client: string): number {
+    return this.#counts.get(client) ?? 0
+  }
+
+  add(client: string): void {
+    this.#counts.set(client, this.of(client) + 1)
+  }
+
+  remove(client: string): void {
+    const others = this.of(client) - 1
+    if (others === 0) this.#counts.delete(client)
+    else this.#counts.set(client, others)
+  }
+}
 
 /** Counts the running requests. Applications that mount the routes run `drain` when they stop. */
 export class Lifecycle extends Context.Service<Lifecycle, {
@@ -264,7 +282,7 @@ const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
       present--
       if (draining && present === 0) isIdle.openUnsafe()
     },
-    admitList: makeTurns(options.maxListsPerClient),
+    admitList: makeKeyedSemaphore(options.maxListsPerClient),
     drain: Effect.suspend(() => {
       draining = true
       for (const request of parked.all()) request.wake?.()

@@ -1,4 +1,6 @@
 /**
+ * The room `mutations`: endpoints of applications that accept operations.
+ *
  * The common part of mutation endpoints: the checks of the request, the acceptance of the operation, and the problems
  * of both. Applications add their own endpoints to it.
  */
@@ -36,8 +38,8 @@ import { type Accepted, OperationLedger } from "../../services/OperationLedger.t
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import type { GrantVerifier } from "../../services/verification/GrantVerifier.ts"
 import { BaseUrl } from "../gate/BaseUrl.ts"
-import { failingFields } from "../gate/Fields.ts"
 import { GateLayer } from "../gate/Gate.ts"
+import { findInvalidFields } from "../gate/InvalidFields.ts"
 import { isJson } from "../gate/JsonRequest.ts"
 import type { Lifecycle } from "../gate/Lifecycle.ts"
 import { Problems } from "../gate/ProblemResponses.ts"
@@ -76,7 +78,7 @@ export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems>
       }
       const hasQuery = Object.keys(Context.get(context, ParsedSearchParams)).length > 0
       if (endpoint.query === undefined && hasQuery) {
-        return yield* problems.fail("invalid_request", { fields: yield* failingFields(endpoint) })
+        return yield* problems.fail("invalid_request", { fields: yield* findInvalidFields(endpoint) })
       }
       return key
     })

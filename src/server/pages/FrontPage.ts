@@ -34,8 +34,8 @@ TOKEN=… # your access token
 curl -H "Authorization: Bearer $TOKEN" ${baseUrl}/v1/operations
 curl -H "Authorization: Bearer $TOKEN" ${baseUrl}/v1/operations/changes`
 
-/** The page at `/`, for a gateway at this base URL. `title` is that of the API reference. */
-export const frontPage = (baseUrl: string, title: string): PageContent => ({
+/** The page at `/`, for a gateway at this base URL. `title` is that of the API reference. `hasAgents`: it has the endpoint for agents. */
+export const frontPage = (baseUrl: string, title: string, hasAgents: boolean): PageContent => ({
   title: gatewayName,
   root: "./",
   current: "home",
@@ -52,7 +52,7 @@ ${
       place("/docs", "API reference"),
       place("/openapi.json", "OpenAPI document, for tools and generated clients"),
       place("/problems", "Error codes, with what to do about each"),
-      endpointForAgents,
+      ...hasAgents ? [endpointForAgents] : [],
       place("/healthz", "Whether the gateway can serve requests")
     ])
   }</ul>

@@ -1,6 +1,7 @@
 /**
  * Markup in which every text from outside is escaped.
  */
+import * as Effect from "effect/Effect"
 
 /** Markup that is inserted as it is. `html` makes it of text from outside. */
 export class Html {
@@ -34,3 +35,10 @@ export const joined = (parts: ReadonlyArray<Html>): Html => new Html(parts.map((
 /** Text in which backticks enclose code, as in the problem catalogue. */
 export const prose = (text: string): Html =>
   joined(text.split("`").map((part, at) => at % 2 === 1 ? html`<code>${part}</code>` : html`${part}`))
+
+/** The hash by which a content security policy allows an inline script or style of this text (CSP level 3 §2.3.1). */
+export const hashSource = (text: string): Effect.Effect<string> =>
+  Effect.map(
+    Effect.promise(() => crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))),
+    (digest) => `'sha256-${btoa(String.fromCharCode(...new Uint8Array(digest)))}'`
+  )

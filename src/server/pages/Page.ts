@@ -1,15 +1,16 @@
 /**
+ * The room `pages`: the pages for people, at `/` and `/problems`. Read this file first.
+ *
  * The frame of the pages for people, and the responses that carry them. A page has no script and loads nothing.
  */
 import * as Effect from "effect/Effect"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import { pageMediaType } from "../../api/HasPages.ts"
-import { hashSource } from "./hashSource.ts"
-import { Html, html, joined } from "./Html.ts"
+import { hashSource, Html, html, joined } from "./Html.ts"
 import { pageStyle } from "./PageStyle.ts"
 
 /** The pages that the navigation names. */
-export type Section = "home" | "problems"
+type Section = "home" | "problems"
 
 /** What a page shows. */
 export interface PageContent {
@@ -64,7 +65,7 @@ ${main}
 `
 
 /** Makes the response of a page, with this status. Caches do not store it, as they do not store its form in JSON. */
-export type RespondWithPage = (content: PageContent, status?: number) => HttpServerResponse.HttpServerResponse
+type RespondWithPage = (content: PageContent, status?: number) => HttpServerResponse.HttpServerResponse
 
 /** Makes the policy once: the hash of the stylesheet is the same for each page. */
 export const makeRespondWithPage: Effect.Effect<RespondWithPage> = Effect.map(hashSource(pageStyle), (hash) => {

@@ -54,7 +54,7 @@ const requests: Readonly<Partial<Record<ProblemCode, Request>>> = {
 const id = "7f9c24e8-3b12-4c3a-9a57-2f0f6f1f7a10" as RequestId
 
 /** The example of one problem. */
-export interface ProblemExample {
+interface ProblemExample {
   /** The body of the response: indented JSON. */
   readonly body: string
   /** The command that causes the problem; null if only a grant, a fault or a load causes it. */

@@ -55,7 +55,7 @@ export const makeChangeReads = Effect.gen(function*() {
   }
 
   return {
-    /** Slow pages take their turn, unless `runSlow` says otherwise. */
+    /** Slow pages wait for a permit of their client, unless `runSlow` says otherwise. */
     read: Effect.fnUntraced(function*(
       grant: GrantIdentity,
       query: ChangesQuery,

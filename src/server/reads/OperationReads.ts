@@ -1,4 +1,6 @@
 /**
+ * The room `reads`: reads that answer at once, and their responses. Read this file first.
+ *
  * The reads of the operations endpoints, from a grant and checked parameters to a response.
  */
 import * as Clock from "effect/Clock"

@@ -55,7 +55,7 @@ export const readResponse = (
 }
 
 /** A page, and the token of the next one. The token, which needs no escape in JSON, is null on the last page. */
-export interface TokenPage {
+interface TokenPage {
   readonly page: OperationPage
   readonly nextPageToken: string | null
 }

@@ -56,7 +56,7 @@ export const persist = <E>(
 }
 
 /** What a follower of changes does for its members. */
-export interface ChangeListener {
+interface ChangeListener {
   /** How often the changes are read. */
   readonly interval: Duration.Duration
   /** Logged when they cannot be read. */

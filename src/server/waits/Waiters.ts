@@ -6,7 +6,7 @@ import type { ClientId, GrantId, GrantIdentity, PairwiseSubject } from "../../do
 import type { Operation, OperationId } from "../../domain/Operation.ts"
 
 /** Which changes a request waits for, as text. */
-export type Topic = string
+type Topic = string
 
 /** The changes of one operation. */
 export const topicOfOperation = (id: OperationId): Topic => `operation ${id}`

@@ -1,4 +1,6 @@
 /**
+ * The room `waits`: reads that answer later, and the loop that follows the changes for them. Read this file first.
+ *
  * The reads that a client may make wait with `Prefer: wait` (RFC 7240 §4.3): one operation, and the change feed.
  */
 import * as Effect from "effect/Effect"

@@ -11,10 +11,10 @@ import * as Semaphore from "effect/Semaphore"
 import type { ServiceUnavailable } from "../../api/Problems.ts"
 import { noteWait } from "../../metrics/HttpMetrics.ts"
 import { CurrentSlot } from "../gate/Admission.ts"
+import { makeKeyedSemaphore } from "../gate/KeyedSemaphore.ts"
 import { Lifecycle } from "../gate/Lifecycle.ts"
 import { Problems } from "../gate/ProblemResponses.ts"
 import type { RunningRequest } from "../gate/RunningRequests.ts"
-import { makeTurns } from "../gate/Turns.ts"
 import { ChangeWatcher } from "./ChangeWatcher.ts"
 import type { Waiter } from "./Waiters.ts"
 
@@ -24,17 +24,17 @@ const maxReads = 64
 /** The same for one client, so that its waits do not delay those of others. */
 const maxReadsPerClient = 16
 
-/** How long a woken request waits for its read. */
-const longestTurn = Duration.seconds(10)
+/** How long a woken request waits for the permits of its read. */
+const maxPermitWait = Duration.seconds(10)
 
 /** What a request waits for. */
-export interface Wait extends Omit<Waiter, "wake"> {
+interface Wait extends Omit<Waiter, "wake"> {
   /** The longest wait. */
   readonly seconds: number
 }
 
 /** What a read returned last. */
-export interface Awaited<A> {
+interface Awaited<A> {
   readonly answer: A
   /** Whether the wait was honoured, also if the condition held at once. */
   readonly isHonoured: boolean
@@ -47,24 +47,29 @@ export const makeWaits = Effect.gen(function*() {
   const problems = yield* Problems
   const clock = yield* Clock.Clock
   const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
-  const turns = Semaphore.makeUnsafe(maxReads)
-  const turnsOfClient = makeTurns(maxReadsPerClient)
+  const reads = Semaphore.makeUnsafe(maxReads)
+  const withClientPermit = makeKeyedSemaphore(maxReadsPerClient)
   const tooLate = problems.fail("service_unavailable", { detail: "The store did not answer in time." })
 
-  /** Waits for its turn, and reads with a slot. */
-  const readInTurn = <A, E, R>(slot: RunningRequest, client: string, read: Effect.Effect<A, E, R>, isSlow: boolean) => {
-    const withSlot = turns.withPermit(Effect.suspend(() => {
+  /** Waits for permits, and reads with a slot. */
+  const readWithPermits = <A, E, R>(
+    slot: RunningRequest,
+    client: string,
+    read: Effect.Effect<A, E, R>,
+    isSlow: boolean
+  ) => {
+    const withSlot = reads.withPermit(Effect.suspend(() => {
       lifecycle.resume(slot)
       return read
     }))
-    // In this order: a read that waits for others of its client holds no place of other clients.
-    const inTurn = isSlow ? lifecycle.admitList(client, withSlot) : withSlot
-    return Effect.timeoutOrElse(turnsOfClient(client, inTurn), { duration: longestTurn, orElse: () => tooLate })
+    // In this order: a read that waits for others of its client holds no permit of other clients.
+    const permitted = isSlow ? lifecycle.admitList(client, withSlot) : withSlot
+    return Effect.timeoutOrElse(withClientPermit(client, permitted), { duration: maxPermitWait, orElse: () => tooLate })
   }
 
   /**
    * Runs the read until the answer meets the condition, the time is over, or the shutdown begins. The answer is that of the last
-   * read, which has checked the grant. If its reads may be slow, a woken request runs `slowReread` in the turn of slow reads.
+   * read, which has checked the grant. If its reads may be slow, a woken request runs `slowReread` with a permit of slow reads.
    */
   const until = <A, E, R>(
     { seconds, ...waiter }: Wait,
@@ -98,17 +103,17 @@ export const makeWaits = Effect.gen(function*() {
               // Closed before the read: a change during the read wakes it again.
               woken.closeUnsafe()
               isOver = now() >= end || lifecycle.isDraining()
-              answer = yield* inTurn
+              answer = yield* reread
             }
             return { answer, isHonoured: true }
           })
         )
-      const inTurn = readInTurn(slot, waiter.grant.client_id, slowReread ?? read, slowReread !== undefined)
+      const reread = readWithPermits(slot, waiter.grant.client_id, slowReread ?? read, slowReread !== undefined)
       if (watcher.isWatching()) return waitFrom(read)
       // The watcher begins with a statement of its own, which a request that need not wait is spared.
       return Effect.flatMap(read, (answer) => {
         if (isMet(answer)) return Effect.succeed({ answer, isHonoured: true })
-        return park() ? waitFrom(inTurn) : Effect.succeed(notHonoured(answer))
+        return park() ? waitFrom(reread) : Effect.succeed(notHonoured(answer))
       })
     })
 

@@ -55,7 +55,7 @@ export const maxPending = 200
 export const ceilingOf = ({ running, upcoming }: Unfinished): number => running[maxPending] ?? upcoming
 
 /** What a page has read. */
-export interface PageRead {
+interface PageRead {
   /** The last place that the page looked at, in the order of changes. Null: it found nothing new. */
   readonly last: ChangePlace | null
   /** Whether the page has looked at every new change. Otherwise it ends at `last`. */

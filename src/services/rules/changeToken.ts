@@ -1,5 +1,5 @@
 /**
- * Change tokens: a place in the feed, sealed for its reader and its filters, and tied to the history of the ledger.
+ * Change tokens: a position in the feed, sealed for its reader and its filters, and tied to the history of the ledger.
  *
  * A token is opened before any statement, so a forged one costs none. The resource owner is known only after the statement that
  * checks the grant, so the sealed text has its digest.
@@ -62,7 +62,7 @@ const textOf = ({ history, owner, position }: ChangeTokenContent): string => {
   return [history, owner, position.isWhole ? "whole" : "part", ...places].join(".")
 }
 
-/** The token of a place. A reader that has not moved gets the token that it came with, and sees that nothing changed. */
+/** The token of a position. A reader that has not moved gets the token that it came with, and sees that nothing changed. */
 export const sealChangeToken = (
   cipher: TokenCipher["Service"],
   content: ChangeTokenContent,

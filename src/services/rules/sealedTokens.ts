@@ -37,7 +37,7 @@ export interface TokenKey {
 }
 
 /** The keys of a ledger, oldest first: one at least. */
-export type TokenKeys = readonly [TokenKey, ...ReadonlyArray<TokenKey>]
+type TokenKeys = readonly [TokenKey, ...ReadonlyArray<TokenKey>]
 
 /** Each process reads the keys again after this time. */
 const lifetime = Duration.minutes(1)

@@ -44,7 +44,7 @@ import { ListClient } from "./ListClient.ts"
 import { columnAt, fromRow, rowOf } from "./OperationRow.ts"
 import { refusalOf } from "./refusalOf.ts"
 
-/** A page of rows, and the place after it. */
+/** A page of rows, and the position after it. */
 interface RowPage {
   readonly rows: ReadonlyArray<Values>
   readonly position: ChangePosition

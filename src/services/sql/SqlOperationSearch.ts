@@ -17,13 +17,13 @@ import {
 import { isProviderReference } from "../../domain/Submission.ts"
 import { decodePosition, encodePosition } from "../rules/listPosition.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
-import { heldStatement } from "./heldStatement.ts"
 import { type Instant, instantOf } from "./OperationRow.ts"
 import { type OperatorRow, toStanding, toSummary } from "./OperatorRow.ts"
 import {
   detailStatement,
   findSource,
   findStatement,
+  heldStatement,
   latestHistoryStatement,
   listStatement,
   type Sorted

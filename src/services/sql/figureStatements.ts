@@ -6,7 +6,7 @@ import { maxDueCount } from "../../domain/FiguresForm.ts"
 import { claimableTimeline } from "./queueFragments.ts"
 
 /** A column of the index `operations_unsettled`; it must stand here as it stands there. Other states than `accepted` have 0. */
-export const placeTimeline = "(CASE WHEN o.state <> 'accepted' OR o.hold_placed THEN 0 ELSE o.timeline END)"
+const placeTimeline = "(CASE WHEN o.state <> 'accepted' OR o.hold_placed THEN 0 ELSE o.timeline END)"
 
 const epoch = (time: string) => `(extract(epoch FROM ${time}) * 1000)::float8`
 
@@ -54,40 +54,40 @@ const oldest = `
     ) o
   )`
 
-/** The lane of an operation in the index `operations_to_claim`: see `claimStatement`. */
-const lane = `(CASE WHEN o.waiting THEN '' ELSE o.client_id END COLLATE "C")`
+/** The section of an operation in the index `operations_to_claim`: see `claimStatement`. */
+const section = `(CASE WHEN o.waiting THEN '' ELSE o.client_id END COLLATE "C")`
 
-const nextLane = (of: string, after: string) => `
-      (SELECT ${lane} FROM operations o
+const nextSection = (of: string, after: string) => `
+      (SELECT ${section} FROM operations o
       WHERE o.state = 'accepted' AND o.provider = ${of}.provider AND ${claimableTimeline} = ${of}.timeline${after}
-      ORDER BY ${lane} LIMIT 1)`
+      ORDER BY ${section} LIMIT 1)`
 
-const dueInLane = `
+const dueInSection = `
       SELECT o.due_at FROM operations o
-      WHERE o.state = 'accepted' AND o.provider = l.provider AND ${claimableTimeline} = l.timeline AND ${lane} = l.lane
+      WHERE o.state = 'accepted' AND o.provider = l.provider AND ${claimableTimeline} = l.timeline AND ${section} = l.section
         AND o.due_at <= now() ORDER BY o.due_at`
 
 /**
- * Due accepted operations. The index has them by lane, so that a lane of waiting operations that are not due costs one look. With
- * more than `maxDueCount` lanes, `since` is that of the first ones.
+ * Due accepted operations. The index has them by section, so that a section of waiting operations that are not due costs one look. With
+ * more than `maxDueCount` sections, `since` is that of the first ones.
  */
 const dueAccepted = `
   queues AS MATERIALIZED (
     SELECT DISTINCT provider, p.timeline, CASE WHEN p.held THEN 'examine' ELSE 'claim' END AS work
     FROM places p, here WHERE state = 'accepted' AND p.timeline <= here.timeline
-  ), lanes AS (
-    SELECT provider, timeline, 1 AS n, ${nextLane("queues", "")} AS lane FROM queues
+  ), sections AS (
+    SELECT provider, timeline, 1 AS n, ${nextSection("queues", "")} AS section FROM queues
     UNION ALL
-    SELECT provider, timeline, n + 1, ${nextLane("l", ` AND ${lane} > l.lane`)}
-    FROM lanes l WHERE lane IS NOT NULL AND n < ${maxDueCount}
+    SELECT provider, timeline, n + 1, ${nextSection("l", ` AND ${section} > l.section`)}
+    FROM sections l WHERE section IS NOT NULL AND n < ${maxDueCount}
   ), due_accepted AS (
     SELECT q.provider, q.work, least(sum(counted.count), ${maxDueCount}) AS count, min(first.due_at) AS since
     FROM queues q CROSS JOIN LATERAL (
-      SELECT min(d.due_at) AS due_at FROM lanes l CROSS JOIN LATERAL (${dueInLane} LIMIT 1) d
+      SELECT min(d.due_at) AS due_at FROM sections l CROSS JOIN LATERAL (${dueInSection} LIMIT 1) d
       WHERE l.provider = q.provider AND l.timeline = q.timeline
     ) first CROSS JOIN LATERAL (
       SELECT count(*) AS count FROM (
-        SELECT FROM lanes l CROSS JOIN LATERAL (${dueInLane} LIMIT ${maxDueCount}) d
+        SELECT FROM sections l CROSS JOIN LATERAL (${dueInSection} LIMIT ${maxDueCount}) d
         WHERE l.provider = q.provider AND l.timeline = q.timeline LIMIT ${maxDueCount}
       ) d
     ) counted WHERE first.due_at IS NOT NULL GROUP BY 1, 2

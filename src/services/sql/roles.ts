@@ -1,6 +1,6 @@
 /**
  * The database roles and their privileges: the only source of the GRANT statements. `roles create` and `roles grant` print
- * them, docs/postgresql.md shows them, and a test tries each role on each table and column with each verb.
+ * them, docs/postgresql.md explains them, and a test tries each role on each table and column with each verb.
  */
 import { migrationsTable } from "../Migrations.ts"
 

@@ -1,6 +1,6 @@
 /**
- * The index that a list of operators follows, and how. A source has lanes: ranges of its index, each in the order of the list. In
- * all fragments `o` is a row of `operations`, `l` a lane.
+ * The index that a list of operators follows, and how. A source has sections: ranges of its index, each in the order of the list. In
+ * all fragments `o` is a row of `operations`, `l` a section.
  */
 import type { OperationState } from "../../domain/Operation.ts"
 import type { OperationFilter } from "../../domain/OperatorView.ts"
@@ -18,9 +18,9 @@ export interface Source {
   /** In positions. */
   readonly name: string
   readonly sort: ReadonlyArray<SortColumn>
-  /** CTEs. The last one is `lanes_found`. */
-  readonly lanes: string
-  /** The rows of a lane. */
+  /** CTEs. The last one is `sections_found`. */
+  readonly sections: string
+  /** The rows of a section. */
   readonly within: string
 }
 
@@ -58,10 +58,10 @@ const named = (column: string): SortColumn => ({
 })
 
 /** The column of `operations_unsettled` after the provider. It must stand here as it stands there. */
-const lane = "(CASE WHEN o.state <> 'accepted' OR o.hold_placed THEN 0 ELSE o.timeline END)"
+const section = "(CASE WHEN o.state <> 'accepted' OR o.hold_placed THEN 0 ELSE o.timeline END)"
 
 /** An accepted operation is held. The timeline is in a subquery, so that PostgreSQL asks for it once. */
-export const isHeld = `o.state = 'accepted' AND ${lane} < (SELECT ledger_timeline())`
+export const isHeld = `o.state = 'accepted' AND ${section} < (SELECT ledger_timeline())`
 
 /** The condition of `operations_waiting`. It must stand here as it stands there. */
 const mayWait = "(o.state = 'accepted' AND o.waiting OR o.state = 'submitting' AND o.return_reason IS NOT NULL)"
@@ -76,23 +76,25 @@ const unsettled = (
   add: AddParameter
 ): Source => {
   const of = provider === undefined ? "" : ` AND o.provider = ${add(provider)}`
-  // With the provider fixed, a comparison of rows would make PostgreSQL read all of the first lane.
-  const further = provider === undefined ? `(o.provider, ${lane}) > (f.provider, f.lane)` : `${lane} > f.lane`
+  // With the provider fixed, a comparison of rows would make PostgreSQL read all of the first section.
+  const further = provider === undefined
+    ? `(o.provider, ${section}) > (f.provider, f.section)`
+    : `${section} > f.section`
   const next = (state: string, condition: string) => `
-        SELECT o.provider, ${lane} AS lane FROM operations o
+        SELECT o.provider, ${section} AS section FROM operations o
         WHERE o.completed_at IS NULL AND o.state = ${state}${of}${condition}
-        ORDER BY o.provider, ${lane} LIMIT 1`
+        ORDER BY o.provider, ${section} LIMIT 1`
   return {
     name: "state",
     sort: [since, id],
-    lanes: `found AS (
+    sections: `found AS (
       SELECT s.state, n.* FROM unnest(${add(states)}::text[]) s (state) CROSS JOIN LATERAL (${next("s.state", "")}) n
       UNION ALL
       SELECT f.state, n.* FROM found f CROSS JOIN LATERAL (${next("f.state", ` AND ${further}`)}) n
-    ), lanes_found AS (
-      SELECT * FROM found${queue === "held" ? " WHERE lane < (SELECT ledger_timeline())" : ""}
+    ), sections_found AS (
+      SELECT * FROM found${queue === "held" ? " WHERE section < (SELECT ledger_timeline())" : ""}
     )`,
-    within: `o.completed_at IS NULL AND o.state = l.state AND o.provider = l.provider AND ${lane} = l.lane`
+    within: `o.completed_at IS NULL AND o.state = l.state AND o.provider = l.provider AND ${section} = l.section`
   }
 }
 
@@ -103,18 +105,18 @@ const byProvider = (name: string, condition: string, { provider }: OperationFilt
   return {
     name,
     sort: [since, id],
-    lanes: provider !== undefined
-      ? `lanes_found AS (SELECT ${add(provider)}::text AS provider)`
-      : `lanes_found AS (
+    sections: provider !== undefined
+      ? `sections_found AS (SELECT ${add(provider)}::text AS provider)`
+      : `sections_found AS (
       SELECT n.* FROM (${next("")}) n
       UNION ALL
-      SELECT n.* FROM lanes_found f CROSS JOIN LATERAL (${next(" AND o.provider > f.provider")}) n
+      SELECT n.* FROM sections_found f CROSS JOIN LATERAL (${next(" AND o.provider > f.provider")}) n
     )`,
     within: `${condition} AND o.provider = l.provider`
   }
 }
 
-/** The operations of a resource owner, by their last change. A lane for each client and subject. */
+/** The operations of a resource owner, by their last change. A section for each client and subject. */
 const ofOwner = (owner: string, { client_id }: OperationFilter, add: AddParameter): Source => {
   const name = add(owner)
   const next = (client: string, further: string) => `
@@ -124,23 +126,23 @@ const ofOwner = (owner: string, { client_id }: OperationFilter, add: AddParamete
   return {
     name: "owner",
     sort: [changedAt("o.change_position"), id],
-    lanes: `lanes_found AS (
+    sections: `sections_found AS (
       SELECT k.id AS client_id, n.* FROM (${clients}) k (id) CROSS JOIN LATERAL (${next("k.id", "")}) n
       UNION ALL
-      SELECT f.client_id, n.* FROM lanes_found f
+      SELECT f.client_id, n.* FROM sections_found f
       CROSS JOIN LATERAL (${next("f.client_id", " AND o.subject > f.subject")}) n
     )`,
     within: `o.client_id = l.client_id AND o.resource_owner = ${name} AND o.subject = l.subject`
   }
 }
 
-const onlyLane = "lanes_found AS (SELECT 1)"
+const onlySection = "sections_found AS (SELECT 1)"
 
 /** One range of an index. */
 const single = (name: string, sort: ReadonlyArray<SortColumn>, within: string): Source => ({
   name,
   sort,
-  lanes: onlyLane,
+  sections: onlySection,
   within
 })
 

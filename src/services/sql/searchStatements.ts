@@ -12,7 +12,7 @@ export interface Sorted {
   readonly frontier: ReadonlyArray<string> | null
 }
 
-export interface ListStatement {
+interface ListStatement {
   readonly text: string
   readonly parameters: ReadonlyArray<unknown>
 }
@@ -35,8 +35,8 @@ const conditionsOf = (query: OperationListQuery, add: AddParameter): ReadonlyArr
   ]
 }
 
-/** Which rows of the source to look at: after the position, and no more than `rows` of all lanes together. */
-export interface Look {
+/** Which rows of the source to look at: after the position, and no more than `rows` of all sections together. */
+interface Look {
   readonly after: ReadonlyArray<string> | null
   /** A literal, because PostgreSQL plans a generic statement for a tenth of the index. */
   readonly rows: number
@@ -67,10 +67,10 @@ export const listStatement = (query: OperationListQuery, { after, limit, rows }:
     : ` AND ${tuple(columns)} ${further} ${tuple(source.sort.map(({ value }, n) => value(add(after[n]))))}`
   const conditions = conditionsOf(query, add)
   const text = `
-  WITH RECURSIVE ${source.lanes}, lanes AS MATERIALIZED (
-    SELECT *, greatest(1, ${rows} / count(*) OVER ()) AS share FROM lanes_found
+  WITH RECURSIVE ${source.sections}, sections AS MATERIALIZED (
+    SELECT *, greatest(1, ${rows} / count(*) OVER ()) AS share FROM sections_found
   ), looked AS MATERIALIZED (
-    SELECT r.*, l.share FROM lanes l CROSS JOIN LATERAL (
+    SELECT r.*, l.share FROM sections l CROSS JOIN LATERAL (
       SELECT r.*, row_number() OVER (ORDER BY ${ordered(sortNames)}) AS nth FROM (
         SELECT * FROM (
           SELECT o.id, o.client_id, ${columns.map((column, n) => `${column} AS s${n}`).join(", ")},
@@ -126,3 +126,28 @@ const mostEntries = 200
 export const latestHistoryStatement = `
   SELECT revision, from_state AS "from", to_state AS "to", at, evidence FROM operation_history
   WHERE operation_id = $1 AND revision <= $2 ORDER BY revision DESC LIMIT ${mostEntries}`
+
+const instantText = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
+
+const check = (condition: string) =>
+  `(SELECT json_build_object('at', ${
+    instantText("at")
+  }, 'result', result, 'released', released, 'held', held, 'missing', missing)
+    FROM witness_checks WHERE ${condition} ORDER BY at DESC LIMIT 1)`
+
+/** One row: see `HeldOperations`. */
+export const heldStatement = `
+  WITH groups AS MATERIALIZED (
+    SELECT o.provider,
+      CASE WHEN o.acknowledged THEN 'acknowledged' WHEN o.hold_placed THEN 'hold_placed' ELSE 'timeline' END AS reason,
+      count(*)::float8 AS count,
+      (count(*) FILTER (WHERE o.examined_timeline = ledger_timeline()))::float8 AS examined,
+      max(o.send_before) FILTER (WHERE o.examined_timeline = ledger_timeline()) AS releasable_from
+    FROM operations o WHERE ${isHeld} GROUP BY 1, 2
+  )
+  SELECT coalesce((SELECT sum(count) FROM groups), 0)::float8 AS held,
+    (SELECT coalesce(json_agg(json_build_object('provider', provider, 'reason', reason, 'count', count, 'examined', examined,
+      'releasable_from', ${instantText("releasable_from")}) ORDER BY provider, reason), '[]') FROM groups) AS groups,
+    h.epoch IS NOT NULL AS has_witness, coalesce(h.epoch_life = ledger_life(), false) AS is_compared,
+    ${check("true")} AS witness_check, ${check("held > 0")} AS last_hold
+  FROM ledger_home h`

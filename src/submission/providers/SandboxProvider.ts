@@ -15,7 +15,15 @@ import {
   sendBeforeHeader,
   submissionsPath
 } from "../../sandbox/Protocol.ts"
-import { byStatus, type Decode, evidenceOf, firstOf, onBody, refusedForNow } from "../http/HttpDecoding.ts"
+import {
+  byStatus,
+  type Decode,
+  evidenceOf,
+  firstOf,
+  onBody,
+  refusedForNow,
+  wrongCredentials
+} from "../http/HttpDecoding.ts"
 import * as HttpProvider from "../http/HttpProvider.ts"
 import type { HttpAdapterOptions } from "../http/HttpProviderOptions.ts"
 import {
@@ -84,6 +92,7 @@ const decodeSubmission: Decode<SubmissionAnswer, NotSent | Uncertain> = byStatus
   // The protocol documents that these are final and that nothing was carried out.
   400: refusal(SandboxProblem),
   422: refusal(SandboxProblem),
+  401: onBody(problem("unauthorized"), (_, answer) => wrongCredentials(answer)),
   429: turnedAway,
   409: firstOf(
     // The protocol documents that this is final and that nothing was carried out. The worker does not try again,

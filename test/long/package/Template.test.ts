@@ -78,7 +78,7 @@ describe("The template", () => {
       const program = await startProgram(
         project,
         ["npm", "start"],
-        (output) => output.includes("/mode/lost_answer\n") ? /^Access token: (\S+)$/m.exec(output)?.[1] : undefined,
+        (output) => output.includes("drop_response") ? /^Access token: (\S+)$/m.exec(output)?.[1] : undefined,
         { PORT: String(port), FAKE_BANK_PORT: String(bankPort) }
       )
       onTestFinished(program.kill)

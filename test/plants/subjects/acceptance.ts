@@ -9,14 +9,14 @@ export const acceptance: ReadonlyArray<Plant> = [
     file: acceptances,
     from: "FOR SHARE OF g, c, p NOWAIT",
     to: "FOR SHARE OF g, p NOWAIT",
-    tests: [postgres("services/Revocation", "are ordered: a request waits")]
+    tests: [postgres("services/RevocationRaces", "are ordered: a request waits")]
   },
   {
     rule: "an acceptance and a revocation of its grant always have an order",
     file: acceptances,
     from: "FOR SHARE OF g, c, p NOWAIT",
     to: "FOR SHARE OF c, p NOWAIT",
-    tests: [postgres("services/Revocation", "are ordered")]
+    tests: [postgres("services/RevocationRaces", "are ordered")]
   },
   {
     rule: "an acceptance never waits for a locked row with its connection",

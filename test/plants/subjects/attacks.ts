@@ -257,5 +257,19 @@ export const attacks: ReadonlyArray<Plant> = [
     from: "if (!reusePort ||",
     to: "if (reusePort ||",
     tests: [system("node/SharedPort", "get no new connection from the start of their drain on")]
+  },
+  {
+    rule: "root uses only a data directory that no other user can exchange",
+    file: "src/node/embedded/DataDirectory.ts",
+    from: "if (isRoot()) refuseExchangeable(existing)",
+    to: "if (isRoot() && existing === \"/\") refuseExchangeable(existing)",
+    tests: [system("embedded/ReplaceableDirectories", "it belongs to that user")]
+  },
+  {
+    rule: "no start follows a link in the data directory",
+    file: "src/node/embedded/DataDirectory.ts",
+    from: "flags | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK",
+    to: "flags | fs.constants.O_NONBLOCK",
+    tests: [system("embedded/SymbolicLinks", "is refused with a link or a pipe in place of a file")]
   }
 ]

@@ -97,15 +97,15 @@ export const feed: ReadonlyArray<Plant> = [
     rule: "a change during the read of a wait wakes it again",
     file: waits,
     from:
-      "              woken.closeUnsafe()\n              isOver = now() >= end || lifecycle.isDraining()\n              answer = yield* inTurn\n",
+      "              woken.closeUnsafe()\n              isOver = now() >= end || lifecycle.isDraining()\n              answer = yield* reread\n",
     to:
-      "              isOver = now() >= end || lifecycle.isDraining()\n              answer = yield* inTurn\n              woken.closeUnsafe()\n",
+      "              isOver = now() >= end || lifecycle.isDraining()\n              answer = yield* reread\n              woken.closeUnsafe()\n",
     tests: [unit("server/Waits")]
   },
   {
     rule: "a wait begins with a read that the watcher precedes",
     file: waits,
-    from: "return park() ? waitFrom(inTurn) : Effect.succeed(notHonoured(answer))",
+    from: "return park() ? waitFrom(reread) : Effect.succeed(notHonoured(answer))",
     to: "return park() ? waitFrom(Effect.succeed(answer)) : Effect.succeed(notHonoured(answer))",
     tests: [unit("server/Waits")]
   },

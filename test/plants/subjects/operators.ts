@@ -176,7 +176,7 @@ export const operators: ReadonlyArray<Plant> = [
     file: roles,
     from: "INSERT: [\"operator\", \"via\"",
     to: "INSERT: [\"at\", \"operator\", \"via\"",
-    tests: [system("services/Roles", "are equal to those in the documentation")]
+    tests: [unit("services/roles")]
   },
   {
     rule: "a token never appears in a path of the log",
@@ -205,6 +205,13 @@ export const operators: ReadonlyArray<Plant> = [
     from: "const marks = /[<>&`]/gu",
     to: "const marks = /[<&`]/gu",
     tests: [unit("mcp/QuotedText")]
+  },
+  {
+    rule: "a process with ADMIN_PORT has an admin listener, or does not start",
+    file: "src/node/process/ProcessSettings.ts",
+    from: "if (admin !== null && hasAdmin === undefined) {",
+    to: "if (admin === null && hasAdmin !== undefined) {",
+    tests: [unit("node/GatewayAppParts", "fail to start on an invalid setting")]
   },
   {
     rule: "no two files of the source import each other",

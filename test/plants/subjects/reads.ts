@@ -1,5 +1,5 @@
 /** Mistakes in reads: a grant reads what it owns and nothing else, in one statement with its check, on every way. */
-import { type Plant, postgres, system, unit } from "../Plant.ts"
+import { long, type Plant, postgres, system, unit } from "../Plant.ts"
 
 const statements = "src/services/sql/readStatements.ts"
 const standing = "src/services/sql/grantStanding.ts"
@@ -70,7 +70,7 @@ export const reads: ReadonlyArray<Plant> = [
     file: onPrimary,
     from: "export const onPrimary = \"(SELECT pg_current_wal_insert_lsn()) IS NOT NULL\"",
     to: "export const onPrimary = \"true\"",
-    tests: [system("services/ReadsInRecovery")]
+    tests: [long("cluster/ReadsInRecovery")]
   },
   {
     rule: "a promoted server never answers as a standby",

@@ -1,13 +1,14 @@
 /**
- * GET /v1/operations returns exactly the selected operations, newest first, in pages. The tests combine filters over
- * HTTP against a gateway on PostgreSQL.
+ * GET /v1/operations passes its filters and its page token to the store. The rules of the lists are those of
+ * `services/Listing`, `services/FindByKey` and `unit/server/PageToken`. The tests send requests to a gateway on PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
 import { type DateTime, Effect } from "effect"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
-import { type Operation, type OperationState, operationStates } from "../../../src/domain/Operation.ts"
+import { type Operation, operationStates } from "../../../src/domain/Operation.ts"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
-import { accept, acceptIn, acceptMany, type Holder, issue, move } from "../../fixtures/HttpScene.ts"
+import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
+import { accept, acceptIn, acceptMany, type Holder, issue, issueAgain } from "../../fixtures/HttpScene.ts"
 import { json } from "../../fixtures/HttpWire.ts"
 import * as Ledger from "../../fixtures/Ledger.ts"
 
@@ -59,66 +60,19 @@ layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations", (i
       )
     }))
 
-  it.effect("returns the newest first, by created_at and then by id", () =>
+  it.effect("returns up to 100 operations, newest first, and the others on the next page, also through a new grant", () =>
     Effect.gen(function*() {
       const holder = yield* issue()
-      const operations = yield* Effect.forEach(
-        Array.from({ length: 90 }),
-        () => accept(holder),
-        { concurrency: 16 }
-      )
-      assert.deepStrictEqual(yield* listIds(holder), newestFirst(operations))
-    }))
-
-  it.effect("returns up to 100 operations, and 100 by default", () =>
-    Effect.gen(function*() {
-      const holder = yield* issue()
-      const operations = yield* acceptMany(holder, 101)
+      const operations = newestFirst(yield* acceptMany(holder, 101))
       const first = yield* list(holder)
-      assert.deepStrictEqual(idsOf(first), newestFirst(operations).slice(0, 100))
-      assert.isString(first.next_page_token)
-      assert.deepStrictEqual(idsOf(yield* list(holder, "?page_size=100")), idsOf(first))
-      assert.lengthOf((yield* list(holder, "?page_size=1")).operations, 1)
-      const rest = yield* list(holder, `?page_token=${first.next_page_token}`)
-      assert.deepStrictEqual(idsOf(rest), newestFirst(operations).slice(100))
-      assert.isNull(rest.next_page_token)
-    }))
-
-  it.effect("has no next page when the last operation is on this one", () =>
-    Effect.gen(function*() {
-      const holder = yield* issue()
-      yield* acceptMany(holder, 3)
-      assert.isNull((yield* list(holder, "?page_size=3")).next_page_token)
-      assert.isString((yield* list(holder, "?page_size=2")).next_page_token)
-    }))
-
-  it.effect("selects states: one or several, also repeated", () =>
-    Effect.gen(function*() {
-      const holder = yield* issue()
-      const operations = yield* Effect.forEach(operationStates, (state) => acceptIn(holder, state))
-      const expected = (...states: ReadonlyArray<OperationState>) =>
-        newestFirst(operations.filter(({ state }) => states.includes(state)))
-      for (const state of operationStates) {
-        assert.deepStrictEqual(yield* listIds(holder, `?state=${state}`), expected(state))
+      assert.deepStrictEqual(idsOf(first), operations.slice(0, 100))
+      assert.match(first.next_page_token!, /^[A-Za-z0-9_-]{20,512}$/)
+      const next = `?page_size=77&page_token=${first.next_page_token}`
+      for (const reader of [holder, yield* issueAgain(holder)]) {
+        const rest = yield* list(reader, next)
+        assert.deepStrictEqual([idsOf(rest), rest.next_page_token], [operations.slice(100), null])
       }
-      assert.deepStrictEqual(
-        yield* listIds(holder, "?state=failed&state=indeterminate&state=failed"),
-        expected("failed", "indeterminate")
-      )
-      const all = operationStates.map((state) => `state=${state}`).join("&")
-      assert.deepStrictEqual(yield* listIds(holder, `?${all}`), expected(...operationStates))
-    }))
-
-  it.effect("selects a type, alone and with a state", () =>
-    Effect.gen(function*() {
-      const holder = yield* issue()
-      const payments = yield* acceptMany(holder, 3)
-      const refunds = yield* acceptMany(holder, 3, "payment.refund")
-      yield* move(refunds[1]!, "cancelled")
-      assert.deepStrictEqual(yield* listIds(holder, "?type=payment"), newestFirst(payments))
-      assert.deepStrictEqual(yield* listIds(holder, "?type=payment.refund"), newestFirst(refunds))
-      assert.deepStrictEqual(yield* listIds(holder, "?type=payment.refund&state=cancelled"), [refunds[1]!.id])
-      assert.deepStrictEqual(yield* listIds(holder, "?type=payout"), [])
+      assert.deepStrictEqual(yield* listIds(yield* issue(), next), [])
     }))
 
   it.effect("selects the operation of an idempotency key, with all characters that a key may have", () =>
@@ -134,24 +88,6 @@ layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations", (i
         assert.deepStrictEqual(listed, { operations: [...listed.operations], next_page_token: null })
         assert.deepStrictEqual(idsOf(listed), [operation.id])
       }
-    }))
-
-  it.effect("selects by a key only the operation that all other filters select, too", () =>
-    Effect.gen(function*() {
-      const holder = yield* issue()
-      const key = IdempotencyKey.make("rent-of-june")
-      const { operation: { created_at: at, id } } = yield* Ledger.accept(holder.identity, { key })
-      const filters = {
-        [id]: ["state=accepted", "state=failed&state=accepted", "type=payment", `created_after=${spell(at, -1)}`],
-        none: ["state=failed", "type=payout", `created_after=${spell(at)}`, `created_before=${spell(at)}`]
-      }
-      for (const [expected, queries] of Object.entries(filters)) {
-        for (const query of queries) {
-          const found = yield* listIds(holder, `?idempotency_key=${key}&${query}`)
-          assert.deepStrictEqual(found, expected === "none" ? [] : [id], query)
-        }
-      }
-      assert.deepStrictEqual(yield* listIds(holder, `?${filters[id]!.join("&")}&idempotency_key=${key}`), [id])
     }))
 
   it.effect("bounds created_at on both sides, exclusively, at any offset and to the last digit", () =>
@@ -196,5 +132,31 @@ layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations", (i
       ].join("&")
       const expected = operations.filter(({ state }) => state === "indeterminate" || state === "failed")
       assert.deepStrictEqual(yield* listIds(holder, `?${query}`), newestFirst(expected))
+    }))
+
+  it.effect("continues a page token with its filters in any spelling, and refuses it with others", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const holder = yield* issue()
+      yield* acceptMany(holder, 3)
+      const spellings = {
+        "": ["page_size=3"],
+        "state=accepted&state=failed": ["state=failed&state=accepted&state=failed"],
+        "created_after=2020-01-01T00:00:00Z": ["created_after=2020-01-01T05:30:00.000%2B05:30"],
+        "type=payment&state=accepted": ["state=accepted&type=payment"]
+      }
+      for (const [issued, others] of Object.entries(spellings)) {
+        const { next_page_token } = yield* list(holder, `?${issued}&page_size=1`)
+        for (const used of others) yield* list(holder, `?${used}&page_token=${next_page_token}`)
+        for (const used of [...Object.keys(spellings).filter((used) => used !== issued), "idempotency_key=key-1"]) {
+          const answer = yield* send(`/v1/operations?${used}&page_token=${next_page_token}`, { token: holder.token })
+          const { fields } = assertProblemOf(answer, "invalid_page_token", `${issued} -> ${used}`)
+          assert.deepStrictEqual(fields!.map(({ path }) => path), ["query.page_token"])
+        }
+      }
+      for (const forged of ["", "x", "null", "%20", "MS4xNzY5ODYwODAwMDAw", "a".repeat(512)]) {
+        const answer = yield* send(`/v1/operations?page_token=${forged}`, { token: holder.token })
+        assertProblemOf(answer, "invalid_page_token", forged)
+      }
     }))
 })

@@ -1,6 +1,6 @@
 /**
  * A client whose connection is cut after the commit finds its operation by the key, and a repetition returns the same one. The
- * test pays 1,000 times over TCP, and loses each first answer, to an application on PostgreSQL.
+ * test pays hundreds of times over TCP, and loses each first answer, to an application on PostgreSQL.
  */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, layer } from "@effect/vitest"
@@ -19,6 +19,7 @@ import { BaseUrl } from "../../../src/server/gate/BaseUrl.ts"
 import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { layerServer } from "../../../src/server/Gateway.ts"
 import { MutationEndpoints } from "../../../src/server/mutations/MutationEndpoints.ts"
+import { rounds } from "../../fixtures/Effort.ts"
 import { PostgresServices } from "../../fixtures/HttpGateway.ts"
 import { baseUrl } from "../../fixtures/HttpProblem.ts"
 import { openWire } from "../../fixtures/HttpWire.ts"
@@ -26,7 +27,7 @@ import { issue } from "../../fixtures/Ledger.ts"
 import { proxyTo } from "../../fixtures/Proxy.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
-const rounds = 1000
+const times = rounds(200, 1000)
 const clients = 16
 
 const paymentsWrite = Scope.make("payments:write")
@@ -90,7 +91,7 @@ const open = Effect.gen(function*() {
 
 layer(Application, { excludeTestServices: true })("A client that loses an answer after the commit", (it) => {
   it.effect(
-    `finds exactly one operation by its key, and a repetition returns that one: ${rounds} times`,
+    `finds exactly one operation by its key, and a repetition returns that one: ${times} times`,
     () =>
       Effect.gen(function*() {
         const { find, pay, port, token } = yield* open
@@ -108,13 +109,13 @@ layer(Application, { excludeTestServices: true })("A client that loses an answer
           assert.deepStrictEqual(again.body, operations[0])
           return again.body.id
         })
-        const ids = yield* Effect.forEach(Array.from({ length: rounds }, (_, n) => n), round, { concurrency: clients })
-        assert.strictEqual(new Set(ids).size, rounds)
+        const ids = yield* Effect.forEach(Array.from({ length: times }, (_, n) => n), round, { concurrency: clients })
+        assert.strictEqual(new Set(ids).size, times)
         const [stored] = yield* SqlClient.SqlClient.use((sql) =>
           sql`
           SELECT count(*)::int AS operations, count(DISTINCT idempotency_key)::int AS keys FROM operations`
         )
-        assert.deepStrictEqual(stored, { operations: rounds, keys: rounds })
+        assert.deepStrictEqual(stored, { operations: times, keys: times })
       }).pipe(Effect.scoped, Effect.provide(FetchHttpClient.layer)),
     300_000
   )

@@ -8,7 +8,7 @@ import { randomUUID } from "node:crypto"
 import { ClientId, PairwiseSubject, ResourceOwner } from "../../../src/domain/Grant.ts"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, acceptMany, type Holder, issue, issueAgain } from "../../fixtures/HttpScene.ts"
+import { accept, type Holder, issue, issueAgain } from "../../fixtures/HttpScene.ts"
 import { type Answer, json } from "../../fixtures/HttpWire.ts"
 import * as Ledger from "../../fixtures/Ledger.ts"
 
@@ -56,17 +56,4 @@ layer(postgresGateway(), { excludeTestServices: true })("An operation", (it) => 
         assert.deepStrictEqual(idsOf(yield* send("/v1/operations", { token: owner.token })), [id])
       })
   )
-
-  it.effect("is read and listed through any valid grant of its owner, subject and client", () =>
-    Effect.gen(function*() {
-      const { send } = yield* Gateway
-      const first = yield* issue()
-      const operations = yield* acceptMany(first, 3)
-      const second = yield* issueAgain(first)
-      for (const { id } of operations) {
-        assert.strictEqual((yield* send(`/v1/operations/${id}`, { token: second.token })).status, 200)
-      }
-      const listed = idsOf(yield* send("/v1/operations", { token: second.token }))
-      assert.sameMembers(listed, operations.map(({ id }) => id))
-    }))
 })

@@ -10,11 +10,15 @@ import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { submittingStatement } from "../../fixtures/Changes.ts"
+import { rounds } from "../../fixtures/Effort.ts"
 import { fillQueue } from "../../fixtures/FilledQueue.ts"
 import { accept, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherPool, anotherProcess, openTransaction, terminate, untilWaiting } from "../../fixtures/Pools.ts"
 import { acceptSeveral, claimIds, claimTerms, issueAtNewProvider, pass, queued, takeIds } from "../../fixtures/Queue.ts"
 import { Queue, queueIn } from "../../fixtures/QueueServices.ts"
+
+const operations = rounds(2000, 10_000)
+const races = rounds(200, 1000)
 
 /** The queue of another process, on a connection of its own. */
 const anotherQueue = (applicationName = "another") =>
@@ -25,11 +29,11 @@ const anotherQueue = (applicationName = "another") =>
   )
 
 layer(PostgresLedger, { excludeTestServices: true })("claims of several processes", (it) => {
-  it.effect("never yield an operation twice: 10,000 operations, 16 claimers", () =>
+  it.effect(`never yield an operation twice: ${operations} operations, 16 claimers`, () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const { grant } = yield* issueAtNewProvider()
-      yield* fillQueue(grant, { count: 10_000 })
+      yield* fillQueue(grant, { count: operations })
       const left = Effect.map(
         sql<{ readonly left: number }>`
           SELECT count(*)::int AS left FROM operations WHERE provider = ${grant.provider} AND state = 'accepted'`,
@@ -49,22 +53,22 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
       const claimed = yield* Effect.all(Array.from({ length: 16 }, () => claimUntilNothingIsLeft), {
         concurrency: "unbounded"
       })
-      assert.strictEqual(claimed.flat().length, 10_000)
-      assert.strictEqual(new Set(claimed.flat()).size, 10_000)
+      assert.strictEqual(claimed.flat().length, operations)
+      assert.strictEqual(new Set(claimed.flat()).size, operations)
       assert.isAbove(claimed.filter((ids) => ids.length > 0).length, 8, "most claimers took a share")
       const [history] = yield* sql`
         SELECT count(*)::int AS claims FROM operation_history h JOIN operations o ON o.id = h.operation_id
         WHERE o.provider = ${grant.provider} AND to_state = 'submitting'`
-      assert.deepStrictEqual(history, { claims: 10_000 })
+      assert.deepStrictEqual(history, { claims: operations })
     }), 120_000)
 
-  it.effect("race with cancellations: exactly one wins, 1,000 times", () =>
+  it.effect(`race with cancellations: exactly one wins, ${races} times`, () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const other = yield* anotherQueue()
       const { grant, identity } = yield* issueAtNewProvider()
       const wins = { cancel: 0, claim: 0 }
-      for (let round = 0; round < 1000; round++) {
+      for (let round = 0; round < races; round++) {
         const { operation: { id } } = yield* accept(identity)
         const cancel = Effect.map(Effect.result(ledger.cancel(id, null)), ({ _tag }) => _tag === "Success")
         const claim = Effect.map(Effect.provideContext(claimIds(grant.provider), other), (ids) => ids.includes(id))
@@ -91,7 +95,7 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
     it.effect(`never succeed when they start after ${name}, while others are under way`, () =>
       Effect.gen(function*() {
         const others = yield* Effect.all(Array.from({ length: 3 }, () => anotherQueue()))
-        for (let round = 0; round < 15; round++) {
+        for (let round = 0; round < rounds(5, 15); round++) {
           const { grant } = yield* issueAtNewProvider()
           yield* fillQueue(grant, { count: 300 })
           let ended = false

@@ -16,7 +16,7 @@ import { bearer } from "./Variants.ts"
 import { assertAllAccepted, assertAllRefused, verifierOf } from "./Verdicts.ts"
 
 /** Together with the proofs (`ProofVariants.test.ts`): 100,000 with `TEST_THOROUGH=1`. */
-const count = rounds(16_000, 80_000)
+const count = rounds(6000, 80_000)
 
 /** Changes to a good token that keep it good. */
 const variations: ReadonlyArray<{ readonly header?: Members; readonly claims?: Members }> = [

@@ -40,7 +40,10 @@ describe.each(files)("The unit %s", (file) => {
   it("starts a command of the program with flags that exist", () => {
     assert.strictEqual(program, "/opt/gateway/node_modules/financial-agents-gateway/dist/main.js")
     assert.include(operating, `| \`${command}\` |`)
-    const source = fs.readFileSync(`src/cli/${command![0]!.toUpperCase()}${command!.slice(1)}Command.ts`, "utf8")
+    const source = fs.readFileSync(
+      fs.globSync(`src/cli/**/${command![0]!.toUpperCase()}${command!.slice(1)}Command.ts`)[0]!,
+      "utf8"
+    )
     for (const flag of args.filter((arg) => arg.startsWith("--"))) {
       const name = flag.slice(2)
       assert.isTrue(source.includes(`"${name}"`) || source.includes(`"${name.replace(/^no-/, "")}"`), flag)

@@ -10,94 +10,89 @@ import * as path from "node:path"
 import { start, temporaryDirectory, timeout } from "./Supervised.ts"
 import { another, directoryOf, inNamespace, isRoot, runsAs, self } from "./Users.ts"
 
-describe.runIf(isRoot)("Root refuses a data directory that another user could replace", () => {
-  const exchangeable = new RegExp(`user ${another} could exchange it`)
+interface Place {
+  readonly title: string
+  /** Prepares a data directory for root to refuse. */
+  readonly make: (home: string, roots: string) => string
+}
 
-  const refused = Effect.fnUntraced(function*(dataDirectory: string, reason: RegExp) {
-    const started = yield* Effect.result(Effect.scoped(start({ dataDirectory })))
-    assert.isTrue(Result.isFailure(started))
-    if (Result.isFailure(started)) assert.match(started.failure.message, reason)
-  })
+const directory = (place: string, mode = 0o700, group = 0): string => {
+  fs.mkdirSync(place)
+  fs.chownSync(place, 0, group)
+  fs.chmodSync(place, mode)
+  return place
+}
 
-  it.live("because it belongs to root, below a directory of that user", () =>
-    Effect.gen(function*() {
-      const home = yield* directoryOf(another)
-      const dataDirectory = path.join(home, "data")
-      fs.mkdirSync(dataDirectory, { mode: 0o700 })
-      yield* refused(dataDirectory, exchangeable)
-      assert.deepStrictEqual(fs.readdirSync(dataDirectory), [])
-    }), timeout)
+const linkOf = (owner: number, place: string, target: string): string => {
+  fs.symlinkSync(target, place)
+  fs.lchownSync(place, owner, owner)
+  return place
+}
 
-  it.live("because root would create it in a directory of root below one of that user", () =>
-    Effect.gen(function*() {
-      const home = yield* directoryOf(another)
-      fs.mkdirSync(path.join(home, "roots"))
-      yield* refused(path.join(home, "roots", "data"), exchangeable)
-      assert.deepStrictEqual(fs.readdirSync(path.join(home, "roots")), [])
-    }), timeout)
+/** `home` belongs to another user, `roots` to root. */
+const exchangeable: ReadonlyArray<Place> = [
+  { title: "it belongs to that user", make: (home) => home },
+  { title: "it is below a directory of that user", make: (home) => directory(path.join(home, "data")) },
+  {
+    title: "root would create it below a directory of that user",
+    make: (home) => path.join(directory(path.join(home, "roots")), "data")
+  },
+  {
+    title: "a symbolic link of that user leads to it, also by a relative path",
+    make: (home, roots) => linkOf(another, path.join(home, "link"), path.relative(home, roots))
+  },
+  {
+    title: "a symbolic link of that user leads to the directory above it",
+    make: (home, roots) => path.join(linkOf(another, path.join(home, "link"), roots), "data")
+  },
+  {
+    title: "a symbolic link of root leads to one of that user",
+    make: (home, roots) => linkOf(0, path.join(roots, "first"), linkOf(another, path.join(home, "link"), roots))
+  },
+  {
+    title: "a link in a shared directory leads to it",
+    make: (_, roots) => linkOf(another, path.join(directory(path.join(roots, "shared"), 0o1777), "link"), roots)
+  }
+]
 
-  it.live("because a symbolic link of that user leads to it, at any place", () =>
-    Effect.gen(function*() {
-      const [home, roots] = [yield* directoryOf(another), yield* temporaryDirectory]
-      for (const target of [roots, path.relative(home, roots)]) {
-        const link = path.join(home, `link-${target.length}`)
-        fs.symlinkSync(target, link)
-        fs.lchownSync(link, another, another)
-        for (const dataDirectory of [link, path.join(link, "data")]) {
-          yield* refused(dataDirectory, exchangeable)
-        }
-      }
-      assert.deepStrictEqual(fs.readdirSync(roots), [])
-    }), timeout)
+const writable: ReadonlyArray<Place> = [
+  { title: "others may write to it", make: (_, roots) => directory(path.join(roots, "data"), 0o757) },
+  { title: "another group may write to it", make: (_, roots) => directory(path.join(roots, "data"), 0o775, another) },
+  { title: "others may add names to it", make: (_, roots) => directory(path.join(roots, "data"), 0o1777) },
+  {
+    title: "others may write to the directory above it",
+    make: (_, roots) => directory(path.join(directory(path.join(roots, "above"), 0o777), "data"))
+  }
+]
 
-  it.live("because a link in the shared temporary directory leads to it", () =>
-    Effect.gen(function*() {
-      const [shared, roots] = [yield* temporaryDirectory, yield* temporaryDirectory]
-      fs.chmodSync(shared, 0o1777)
-      const link = path.join(shared, "link")
-      fs.symlinkSync(roots, link)
-      fs.lchownSync(link, another, another)
-      yield* refused(link, exchangeable)
-      assert.deepStrictEqual(fs.readdirSync(roots), [])
-    }), timeout)
+const refusals = [
+  ...exchangeable.map((place) => ({ ...place, reason: new RegExp(`user ${another} could exchange it`) })),
+  ...writable.map((place) => ({ ...place, reason: /other users may write/ }))
+]
 
-  it.live("because two users own directories above it", () =>
-    Effect.gen(function*() {
-      const home = yield* directoryOf(another)
-      const dataDirectory = path.join(home, "data")
-      fs.mkdirSync(dataDirectory, { mode: 0o700 })
-      fs.chownSync(dataDirectory, another + 1, another + 1)
-      yield* refused(dataDirectory, exchangeable)
-    }), timeout)
-
-  it.live(
-    "because other users may write to it, or to a directory above it that is not sticky",
-    () =>
+describe.runIf(isRoot)("Root refuses a data directory that another user could replace, because", () => {
+  for (const { make, reason, title } of refusals) {
+    it.live(title, () =>
       Effect.gen(function*() {
-        const above = yield* temporaryDirectory
-        const dataDirectory = path.join(above, "data")
-        fs.mkdirSync(dataDirectory)
-        for (const [mode, group] of [[0o757, 0], [0o775, another], [0o1777, 0]] as const) {
-          fs.chownSync(dataDirectory, 0, group)
-          fs.chmodSync(dataDirectory, mode)
-          yield* refused(dataDirectory, /other users may write/i)
-        }
-        fs.chmodSync(dataDirectory, 0o700)
-        fs.chmodSync(above, 0o777)
-        yield* refused(dataDirectory, /other users may write/)
-        assert.deepStrictEqual(fs.readdirSync(dataDirectory), [])
-      }),
-    timeout
-  )
+        const [home, roots] = [yield* directoryOf(another), yield* temporaryDirectory]
+        const dataDirectory = make(home, roots)
+        const names = () => [home, roots].map((place) => fs.readdirSync(place, { recursive: true }))
+        const before = names()
+        const started = yield* Effect.result(Effect.scoped(start({ dataDirectory })))
+        assert.deepStrictEqual(names(), before)
+        assert.isTrue(Result.isFailure(started))
+        if (Result.isFailure(started)) assert.match(started.failure.message, reason)
+      }), timeout)
+  }
 })
 
-/** Prints the owner of a data directory, as root of a user namespace that maps one user. */
+/** Opens a data directory as root of a user namespace that maps one user. */
 const namespaced = (dataDirectory: string) => {
   const [program = "", ...args] = inNamespace
   const script = `
     import { Effect } from "effect"
-    import { ownerOf } from "${new URL("../../../src/node/embedded/DataDirectory.ts", import.meta.url).href}"
-    console.log(process.geteuid(), (await Effect.runPromise(ownerOf(${JSON.stringify(dataDirectory)}))).uid)
+    import { openDataDirectory } from "${new URL("../../../src/node/embedded/DataDirectory.ts", import.meta.url).href}"
+    console.log(process.geteuid(), await Effect.runPromise(openDataDirectory(${JSON.stringify(dataDirectory)})))
   `
   return spawnSync(program, [...args, process.execPath, "--input-type=module", "-e", script], {
     encoding: "utf8",
@@ -112,7 +107,7 @@ describe.runIf(runsAs(another, ...inNamespace, process.execPath, "--version"))("
       Effect.gen(function*() {
         const dataDirectory = yield* directoryOf(isRoot ? another : self)
         const { stderr, stdout } = namespaced(dataDirectory)
-        assert.strictEqual(stdout, "0 0\n", stderr)
+        assert.strictEqual(stdout, `0 ${dataDirectory}\n`, stderr)
       }),
     timeout
   )

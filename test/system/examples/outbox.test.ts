@@ -9,6 +9,7 @@ import { randomBytes } from "node:crypto"
 import type { Operation, OperationState } from "../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { urlOf } from "../../fixtures/CommandLine.ts"
+import { rounds } from "../../fixtures/Effort.ts"
 import { accept, drive, issue, PostgresServices } from "../../fixtures/Ledger.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
 import { type Dice, makeDice } from "../faults/kit/Dice.ts"
@@ -112,7 +113,7 @@ describe("The outbox example", () => {
       yield* Effect.gen(function*() {
         const { identity, operations } = yield* acceptSome
         receiver.answerWith(atRandom(dice))
-        for (let kill = 1; kill <= 12; kill++) {
+        for (let kill = 1; kill <= rounds(6, 12); kill++) {
           const doomed = yield* startOutbox({ ...environment, OUTBOX_LEASE: "2 seconds" })
           // Every third dies at any moment of its start. The others deliver first what earlier ones may have lost.
           if (kill % 3 === 0) yield* Effect.sleep(dice.below(1500))

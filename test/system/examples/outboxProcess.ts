@@ -4,6 +4,7 @@
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
+import { environment as basis } from "../../fixtures/CommandLine.ts"
 import { secret } from "./outboxReceiver.ts"
 import { direct } from "./paymentsProcess.ts"
 
@@ -20,10 +21,9 @@ export interface OutboxProcess {
 export const startOutbox = (environment: Readonly<Record<string, string>>) =>
   Effect.acquireRelease(
     Effect.sync((): OutboxProcess => {
-      const { HOME = "", NODE_COMPILE_CACHE = "", PATH = "" } = process.env
       const [file, ...args] = direct("examples/outbox/main.ts")
       const child = spawn(file, args, {
-        env: { HOME, NODE_COMPILE_CACHE, PATH, WEBHOOK_SECRET: secret, ...environment }
+        env: basis({ WEBHOOK_SECRET: secret, ...environment })
       })
       const closed = once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>
       let ended = false

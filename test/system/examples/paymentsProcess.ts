@@ -4,8 +4,9 @@
 import { Effect } from "effect"
 import { type ChildProcess, execFile, spawn } from "node:child_process"
 import { once } from "node:events"
-import { sourceCondition } from "../../../scripts/surface.ts"
-import { freePort } from "../../fixtures/CommandLine.ts"
+import { inject } from "vitest"
+import { programIn } from "../../fixtures/CommandBundle.ts"
+import { environment as basis, freePort } from "../../fixtures/CommandLine.ts"
 
 export interface PaymentsProcess {
   readonly url: string
@@ -23,7 +24,7 @@ const hasEnded = (child: ChildProcess) => child.exitCode !== null || child.signa
 type Command = readonly [file: string, ...args: ReadonlyArray<string>]
 
 /** The program without npm, on the Node that runs the tests. */
-export const direct = (entry: string): Command => [process.execPath, `--conditions=${sourceCondition}`, entry]
+export const direct = (entry: string): Command => [process.execPath, programIn(inject("programs"), entry)]
 
 /** The program as its documentation says. */
 export const byNpm: Command = ["npm", "run", "example:payments"]
@@ -36,10 +37,7 @@ export const startPayments = Effect.fnUntraced(function*(
   const port = environment["PORT"] ?? String(yield* freePort)
   return yield* Effect.acquireRelease(
     Effect.promise(async (): Promise<PaymentsProcess> => {
-      const { HOME = "", PATH = "" } = process.env
-      const child = spawn(file, args, {
-        env: { HOME, PATH, PORT: port, ...environment }
-      })
+      const child = spawn(file, args, { env: basis({ PORT: port, ...environment }) })
       const ended = once(child, "exit") as Promise<[number | null, NodeJS.Signals | null]>
       let stdout = ""
       let stderr = ""
@@ -74,14 +72,14 @@ export const startPayments = Effect.fnUntraced(function*(
 
 /** Runs the payments example until it ends by itself. */
 export const failing = Effect.fnUntraced(function*(environment: Readonly<Record<string, string>>) {
-  const { HOME = "", PATH = "" } = process.env
   const port = String(yield* freePort)
+  const [file, ...args] = direct("examples/payments/main.ts")
   return yield* Effect.promise(() =>
     new Promise<{ readonly code: unknown; readonly stdout: string; readonly stderr: string }>((resolve) => {
       execFile(
-        process.execPath,
-        [`--conditions=${sourceCondition}`, "examples/payments/main.ts"],
-        { env: { HOME, PATH, PORT: port, ...environment } },
+        file,
+        args,
+        { env: basis({ PORT: port, ...environment }) },
         (error, stdout, stderr) => resolve({ code: error?.code ?? 0, stdout, stderr })
       )
     })

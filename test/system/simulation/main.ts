@@ -8,7 +8,7 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import { fail, flag, readOptions, whole } from "../../../bench/shared/usage.ts"
-import { aboveBar, withProgress } from "../../../src/cli/ProgressBar.ts"
+import { aboveBar, withProgress } from "../../../src/cli/screen/ProgressBar.ts"
 import { plants } from "./plants.ts"
 import { type Result, simulate } from "./Simulation.ts"
 import { firstViolation, sweep } from "./Sweep.ts"

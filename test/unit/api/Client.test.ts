@@ -3,7 +3,7 @@
  * problems. A scripted gateway answers.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Redacted, Stream } from "effect"
+import { Effect, Exit, Fiber, Layer, Redacted, Stream } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { GatewayClient } from "../../../src/api/Client.ts"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
@@ -89,6 +89,25 @@ describe("The Effect client", () => {
         received.map(({ target }) => [...new URL(target, baseUrl).searchParams].toSorted()),
         ["a", "b", "c"].map((after) => [["after", after], ["page_size", "5"]])
       )
+    }))
+
+  it.effect("lists all operations, page by page", () =>
+    Effect.gen(function*() {
+      const listed = (state: Parameters<typeof operation>[0], next_page_token: string | null) =>
+        json({ operations: [operation(state)], next_page_token })
+      const { client, context, received } = yield* clientWith([listed("accepted", "b"), listed("failed", null)])
+      const states = Stream.runCollect(Stream.map(client.listAll({ page_size: 1 }), ({ state }) => state))
+      assert.deepStrictEqual(yield* whileTimePasses(Effect.provide(states, context)), ["accepted", "failed"])
+      assert.deepStrictEqual(
+        received.map(({ target }) => [...new URL(target, baseUrl).searchParams].toSorted()),
+        [[["page_size", "1"]], [["page_size", "1"], ["page_token", "b"]]]
+      )
+    }))
+
+  it.effect.each(["", "gateway", "localhost:3000"])("refuses the base URL %j", (url) =>
+    Effect.gen(function*() {
+      const layer = GatewayClient.layer({ baseUrl: url, accessToken: Redacted.make("token") })
+      assert.isTrue(Exit.hasDies(yield* Effect.exit(Effect.provide(Layer.build(layer), FetchHttpClient.layer))))
     }))
 
   it.effect("sends `get` once", () =>

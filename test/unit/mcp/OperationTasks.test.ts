@@ -9,9 +9,8 @@ import { isTerminal, type Operation, operationStates } from "../../../src/domain
 import { adviceOnRefusal } from "../../../src/mcp/Advice.ts"
 import { AgentReads, ReadRefused } from "../../../src/mcp/AgentReads.ts"
 import { errorCodes, type JsonObject } from "../../../src/mcp/JsonRpc.ts"
-import { answerOf, OperationAnswer } from "../../../src/mcp/OperationAnswer.ts"
+import { answerOf, OperationAnswer, toolResultOf } from "../../../src/mcp/OperationAnswer.ts"
 import { createdTask, declaresTasks, taskMethods, taskOf, tasksExtension } from "../../../src/mcp/OperationTasks.ts"
-import { toolResultOf } from "../../../src/mcp/ToolResults.ts"
 import { formOf, idOf, readsOf } from "../../fixtures/mcp/AgentOperations.ts"
 
 const Instant = Schema.String.check(Schema.isPattern(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/))

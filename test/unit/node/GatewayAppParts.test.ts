@@ -12,7 +12,7 @@ import { InvalidCredential } from "../../../src/domain/Credential.ts"
 import { type GrantIdentity, ProviderName } from "../../../src/domain/Grant.ts"
 import * as GatewayApp from "../../../src/node/GatewayApp.ts"
 import { Database } from "../../../src/node/postgres/Database.ts"
-import { explain } from "../../../src/node/process/explain.ts"
+import { explain } from "../../../src/node/process/failureLine.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
@@ -94,6 +94,7 @@ describe("The parts of GatewayApp", () => {
       assert.deepStrictEqual(yield* ask("/customers"), [200, "7"])
       assert.deepStrictEqual(yield* ask("/v1/operations"), [200, "{\"operations\":[],\"next_page_token\":null}"])
       assert.strictEqual((yield* ask("/v1/operations", "another"))[0], 401)
+      assert.strictEqual((yield* ask("/mcp"))[0], 404, "an endpoint for agents is an option")
     }))
 
   it.live("include the reconciler, which takes hints of the routes also in a process without providers", () =>
@@ -170,6 +171,7 @@ describe("The parts of GatewayApp", () => {
         [{ PORT: "70000" }, "PORT must be a port from 1 to 65535"],
         [{ MAX_CONNECTIONS: "many" }, "MAX_CONNECTIONS must be a number of connections, at least 1"],
         [{ RATE_LIMIT: "many" }, /^RATE_LIMIT: Expected a quota such as /],
+        [{ ADMIN_PORT: "9464" }, /^ADMIN_PORT needs the option admin of GatewayApp/],
         [{ MAX_CONNECTIONS: "0" }, "MAX_CONNECTIONS must be a number of connections, at least 1"]
       ] as const
       for (const [variables, message] of invalid) {

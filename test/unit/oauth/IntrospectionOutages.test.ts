@@ -6,7 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Logger } from "effect"
 import { TestClock } from "effect/testing"
 import { ServerFailure } from "../../../src/http/JsonExchange.ts"
-import { classifyProbe } from "../../../src/oauth/IntrospectionLane.ts"
+import { classifyProbe } from "../../../src/oauth/IntrospectionLimiter.ts"
 import type { FakeServer, Received } from "../../fixtures/oauth/FakeServer.ts"
 import {
   answerOf,

@@ -74,7 +74,7 @@ describe("AdminServer", () => {
       Effect.gen(function*() {
         const { port } = yield* AdminWire
         const error = yield* Effect.flip(
-          Effect.scoped(Effect.asVoid(Layer.build(AdminListener.layer({ host: "127.0.0.1", port }))))
+          Effect.scoped(Effect.asVoid(Layer.build(AdminListener.layerListening({ host: "127.0.0.1", port }))))
         )
         assert.include(
           String((error.cause as Error).message),
@@ -95,7 +95,7 @@ describe("The public and the admin server of a process", () => {
       assert.strictEqual((yield* fetch("/healthz")).status, 404)
     }).pipe(Effect.provide([
       fixedGateway({}).pipe(Layer.provideMerge(
-        Layer.provide(AdminServer.layer(), [AdminListener.layer({ host: "127.0.0.1", port: 0 }), Platform])
+        Layer.provide(AdminServer.layer(), [AdminListener.layerListening({ host: "127.0.0.1", port: 0 }), Platform])
       )),
       AdminWire.layer()
     ])))

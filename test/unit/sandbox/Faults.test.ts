@@ -75,6 +75,19 @@ describe("Faults of the sandbox", () => {
       assert.strictEqual(end, "end")
     }))
 
+  it.effect("unauthorized: requests of both kinds get 401, and nothing is carried out or recorded", () =>
+    Effect.gen(function*() {
+      const sandbox = yield* start({ faults: { unauthorized: { rate: 1 } } })
+      const refused = yield* submit(sandbox.url, "a", succeeded({}))
+      assert.strictEqual(refused.status, 401)
+      assert.deepInclude(refused.json, { code: "unauthorized" })
+      assert.strictEqual((yield* read(sandbox.url, "a")).status, 401)
+      assert.deepStrictEqual(yield* sandbox.record, [])
+      yield* sandbox.setFaults({})
+      assert.strictEqual((yield* submit(sandbox.url, "a", succeeded({}))).status, 200)
+      assert.strictEqual((yield* sandbox.truth("a")).receipts, 1)
+    }))
+
   it.effect("too_many_requests: requests of both kinds beyond the limit get 429 with Retry-After, and do nothing", () =>
     Effect.gen(function*() {
       const sandbox = yield* start()

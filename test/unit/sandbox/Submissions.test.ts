@@ -5,12 +5,18 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { Readable } from "node:stream"
 import type { Receipt, SubmissionRecord } from "../../../src/sandbox/Record.ts"
+import { sandboxDialect } from "../../../src/sandbox/SandboxDialect.ts"
 import { defaultMix } from "../../../src/sandbox/SandboxOutcome.ts"
 import { makeSubmissions } from "../../../src/sandbox/Submissions.ts"
 import { told } from "../../fixtures/sandbox/SandboxHarness.ts"
 
 const body = (payload: unknown) => Buffer.from(JSON.stringify({ type: "payment", payload }))
 const done = body(told({ outcome: "succeeded" }))
+
+const head = { method: "POST", path: "/mutations", query: new URLSearchParams(), headers: {} }
+
+const submissionsOn = (record: SubmissionRecord) =>
+  makeSubmissions({ dialect: sandboxDialect, seed: "x", mix: defaultMix, record, faults: () => ({}) })
 
 /** A record that makes a receipt durable only when the test releases it. */
 const heldRecord = () => {
@@ -31,10 +37,10 @@ describe("A submission", () => {
   it.effect("takes effect and is answered when its own receipt is durable, not an earlier receipt of its key", () =>
     Effect.gen(function*() {
       const { places, record, release } = heldRecord()
-      const submissions = yield* makeSubmissions({ seed: "x", mix: defaultMix, record, faults: () => ({}) })
+      const submissions = yield* submissionsOn(record)
       const receive = (body: Buffer) =>
-        Effect.forkChild(submissions.receive({ key: "a", body, sendBefore: undefined }), { startImmediately: true })
-      const seen = Effect.map(submissions.read("a"), (reply) => reply.answer()?.status)
+        Effect.forkChild(submissions.receive({ key: "a", head, body }), { startImmediately: true })
+      const seen = Effect.map(submissions.read({ _tag: "ReadByKey", key: "a" }), (reply) => reply.answer()?.status)
       const fibers = [yield* receive(Buffer.from("{")), yield* receive(done), yield* receive(done)] as const
       assert.deepStrictEqual(places.map(({ receipt }) => [receipt.receipt, receipt.outcome]), [
         [1, "invalid"],
@@ -56,12 +62,11 @@ describe("A submission", () => {
   it.effect("gets the same answer twice when it arrives twice at once: one is accepted, the other repeated", () =>
     Effect.gen(function*() {
       const { places, record, release } = heldRecord()
-      const submissions = yield* makeSubmissions({ seed: "x", mix: defaultMix, record, faults: () => ({}) })
+      const submissions = yield* submissionsOn(record)
       const answers = yield* Effect.forkChild(
         Effect.forEach(
           [done, body(told({ outcome: "rejected" }))],
-          (body) =>
-            Effect.map(submissions.receive({ key: "a", body, sendBefore: undefined }), ({ answer }) => answer()),
+          (body) => Effect.map(submissions.receive({ key: "a", head, body }), ({ answer }) => answer()),
           { concurrency: "unbounded" }
         ),
         { startImmediately: true }

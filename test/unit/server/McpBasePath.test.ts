@@ -7,9 +7,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Logger } from "effect"
 import { HttpRouter } from "effect/http"
 import { type Credential, InvalidCredential } from "../../../src/domain/Credential.ts"
+import { McpRoutes } from "../../../src/server/agents/McpRoutes.ts"
 import { BaseUrl } from "../../../src/server/gate/BaseUrl.ts"
 import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
-import { GatewayRoutes, McpRoutes } from "../../../src/server/Gateway.ts"
+import { GatewayRoutes } from "../../../src/server/Gateway.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
@@ -19,7 +20,7 @@ import { Platform } from "../../fixtures/TestDatabase.ts"
 /** The routes, behind a verifier that keeps the credentials and refuses them. */
 const serve = (baseUrl: string, seen: Array<Credential>) =>
   HttpRouter.toWebHandler(
-    Layer.mergeAll(GatewayRoutes, McpRoutes(Layer.empty)).pipe(
+    Layer.mergeAll(GatewayRoutes, McpRoutes()).pipe(
       Layer.provide([
         Layer.succeed(
           OperationStore,

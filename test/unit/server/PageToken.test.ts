@@ -3,7 +3,7 @@
  */
 import { NodeCrypto } from "@effect/platform-node"
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Effect, Layer } from "effect"
+import { DateTime, Effect, Layer, Schema } from "effect"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import { OperationId, OperationType } from "../../../src/domain/Operation.ts"
 import { openPageToken, sealPageToken } from "../../../src/server/reads/PageToken.ts"
@@ -46,6 +46,19 @@ layer(Layer.provide(TokenCipher.layerMemory, NodeCrypto.layer))("A page token", 
         yield* openPageToken(cipher, token, { ...everything, states: ["cancelled", "failed"] }),
         cursor
       )
+    }))
+
+  it.effect.prop("that was not sealed is none, whatever the text, and so is one with any bit changed", [
+    Schema.String,
+    Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 10_000 }))
+  ], ([text, n]) =>
+    Effect.gen(function*() {
+      const cipher = yield* TokenCipher
+      const bytes = Buffer.from(yield* sealPageToken(cipher, cursor, everything), "base64url")
+      bytes[(n >> 3) % bytes.length]! ^= 1 << (n & 7)
+      for (const forged of [text, bytes.toString("base64url")]) {
+        assert.isNull(yield* openPageToken(cipher, forged, everything))
+      }
     }))
 
   it.effect("shows neither its operation nor its filters", () =>

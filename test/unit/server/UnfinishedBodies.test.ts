@@ -12,6 +12,7 @@ import { createServer } from "node:http"
 import { Gate, OpenGate } from "../../../src/api/Middleware.ts"
 import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
 import type { ClientId, GrantIdentity } from "../../../src/domain/Grant.ts"
+import { McpRoutes } from "../../../src/server/agents/McpRoutes.ts"
 import { BaseUrl } from "../../../src/server/gate/BaseUrl.ts"
 import { GateLayer } from "../../../src/server/gate/Gate.ts"
 import { Lifecycle, type LifecycleOptions } from "../../../src/server/gate/Lifecycle.ts"
@@ -79,7 +80,8 @@ const serve = (lifecycle: Partial<LifecycleOptions>, held: Held | null = null) =
           Layer.provide([MutationRequestLayer, GateLayer]),
           Layer.provide(Problems.layer)
         ),
-        [TeamApi]
+        [TeamApi],
+        McpRoutes()
       ).pipe(
         Layer.provideMerge(
           NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1", gracefulShutdownTimeout: 1 })

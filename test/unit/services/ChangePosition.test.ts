@@ -143,7 +143,7 @@ const run = (database: Database, step: Step, readers: ReadonlyArray<Reader>): vo
   }
 }
 
-const numRuns = rounds(2000, 30_000)
+const numRuns = rounds(600, 30_000)
 
 describe("A reader of changes", () => {
   it("has every committed change in the end, none twice, and no revision ever goes back", () => {

@@ -31,4 +31,14 @@ describe("The roles of the gateway", () => {
       for (const table of closedTables) assert.notProperty(role.tables, table)
     }
   })
+
+  it("leave ids and times of records to the database: no role inserts them", () => {
+    const chosen = { operator_actions: ["id", "at"], grants: ["created_at", "revoked_at"], token_keys: ["key"] }
+    for (const role of Object.values(roles)) {
+      for (const [table, columns] of Object.entries(chosen)) {
+        const inserted = role.tables[table]?.INSERT ?? []
+        for (const column of columns) assert.isFalse(inserted === "all" || inserted.includes(column), table)
+      }
+    }
+  })
 })

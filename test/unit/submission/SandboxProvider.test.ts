@@ -108,6 +108,8 @@ describe("The adapter for the sandbox", () => {
     ["429 too_many_requests is a refusal for now: nothing was done", 429, problem("too_many_requests"), {
       _tag: "NotSent"
     }],
+    ["401 unauthorized waits for another key: nothing was done", 401, problem("unauthorized"), { _tag: "NotSent" }],
+    ["401 is uncertain", 401, problem("who"), { _tag: "Uncertain" }],
     ["429 is uncertain", 429, problem("too_many"), { _tag: "Uncertain" }],
     ["404 is uncertain", 404, problem("not_found"), { _tag: "Uncertain" }]
   ]

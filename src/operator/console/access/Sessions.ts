@@ -29,7 +29,7 @@ export interface Session {
 }
 
 /** A session, and the secret id for the cookie of its browser. */
-export interface StartedSession {
+interface StartedSession {
   readonly id: Redacted.Redacted<string>
   readonly session: Session
 }

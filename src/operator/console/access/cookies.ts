@@ -6,7 +6,7 @@ import type { RequestHeaders } from "../../../server/gate/RequestChecks.ts"
 import type { ConsoleAddressShape } from "./ConsoleAddress.ts"
 
 /** `session`: the id of the session. `login`: the attempt to sign in at the issuer. */
-export type CookieName = "session" | "login"
+type CookieName = "session" | "login"
 
 const nameOf = ({ cookiePrefix }: ConsoleAddressShape, name: CookieName) => `${cookiePrefix}_${name}`
 

@@ -3,7 +3,7 @@
  */
 import { replaceHidden } from "../../../domain/VisibleText.ts"
 
-export type Claims = Readonly<Record<string, unknown>>
+type Claims = Readonly<Record<string, unknown>>
 
 /** A claim by its name, or by the names on the way to it with dots between them. A name may itself have dots. */
 const claimOf = (claims: Claims, name: string): unknown => {

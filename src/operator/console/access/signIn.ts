@@ -11,7 +11,7 @@ import { readCookie, setCookie } from "./cookies.ts"
 import { Sessions } from "./Sessions.ts"
 
 /** How an operator signed in. */
-export type SignInMethod = "one-time link" | "issuer"
+type SignInMethod = "one-time link" | "issuer"
 
 /**
  * Makes the response that begins a session and continues at `next`. It is a page and no redirect, because browsers send cookies for

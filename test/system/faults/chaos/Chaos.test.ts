@@ -5,21 +5,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { rounds } from "../../../fixtures/Effort.ts"
+import { brokenIn, foundOf } from "../kit/Figure.ts"
 import { judge } from "../kit/Judge.ts"
-import { type PlantedBug, plantedBugs } from "../kit/Plan.ts"
-import { runChaos } from "./Chaos.ts"
-
-const broken = (figures: ReturnType<typeof judge>) => figures.filter(({ holds }) => !holds)
+import { mistakes } from "../kit/Mistakes.ts"
+import { controls, runChaos } from "./Chaos.ts"
 
 /** Time limit in seconds, settling included: an idle machine needs far less. */
 const patience = 240
-
-/** The figure that each planted mistake breaks. */
-const breaks: Readonly<Record<PlantedBug, string>> = {
-  retry_uncertain: "double submissions, by the provider's record",
-  resend_after_rescue: "double submissions, by the provider's record",
-  not_found_means_failed: "settled against the provider's record"
-}
 
 describe("four workers, a provider and PostgreSQL, as processes of their own", () => {
   it.live(
@@ -33,7 +25,7 @@ describe("four workers, a provider and PostgreSQL, as processes of their own", (
           duration: 120
         })
         // Other tests use the machine: only the long form checks how soon a rescue comes.
-        assert.deepStrictEqual(broken(judge(evidence, 30_000)), [])
+        assert.deepStrictEqual(brokenIn(judge(evidence, 30_000)), [])
         assert.isAbove(evidence.outages.length, 0)
         assert.isAbove(evidence.workerStarts, 4)
       }),
@@ -41,14 +33,14 @@ describe("four workers, a provider and PostgreSQL, as processes of their own", (
   )
 
   // The simulation finds each of these mistakes as well, and in less time.
-  for (const bug of plantedBugs.slice(0, rounds(1, plantedBugs.length))) {
+  for (const mistake of controls.slice(0, rounds(1, controls.length))) {
     it.live(
-      `break a rule if the workers have the mistake ${bug}`,
+      `break a rule if the workers have the mistake ${mistake}`,
       () =>
         Effect.gen(function*() {
           // The mistake shows before all operations are settled.
-          const evidence = yield* runChaos({ operations: 200, faults: 0, seed: bug, duration: 60, settling: 3, bug })
-          assert.include(broken(judge(evidence)).map(({ name }) => name), breaks[bug])
+          const options = { operations: 200, faults: 0, seed: mistake, duration: 60, settling: 3, mistake }
+          assert.isNotEmpty(foundOf(mistakes[mistake], judge(yield* runChaos(options))))
         }),
       patience * 1000
     )

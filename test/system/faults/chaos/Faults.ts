@@ -26,20 +26,6 @@ export const nameOf = (fault: Fault): string => {
   }
 }
 
-/** Groups of faults, for the plot. */
-export const familyOf = ({ kind }: Fault): "process" | "database" | "provider" | "network" => {
-  switch (kind) {
-    case "postgres_crash":
-      return "database"
-    case "sandbox_crash":
-      return "provider"
-    case "network":
-      return "network"
-    default:
-      return "process"
-  }
-}
-
 const atCrashPoints: ReadonlyArray<Fault> = crashPoints.flatMap((point) =>
   blows.map((blow) => ({ kind: "crash_point", point, blow }) as const)
 )

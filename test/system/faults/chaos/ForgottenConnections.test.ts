@@ -5,12 +5,9 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer, Schedule } from "effect"
 import { IdempotencyKey } from "../../../../src/domain/Idempotency.ts"
-import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import { issueGrants } from "../kit/Clients.ts"
 import { readLedger } from "../kit/Evidence.ts"
-import { Platform } from "../kit/Platform.ts"
-import { clients, everyoneWorks, makeScene } from "./Chaos.ts"
+import { clients, everyoneWorks, grantsOf, makeScene } from "../kit/Scene.ts"
 
 const stateOf = (key: string) =>
   Effect.map(readLedger, ({ operations }) => operations.find((operation) => operation.key === key)?.state)
@@ -22,11 +19,9 @@ it.live(
   "workers open new connections to the database when a firewall has dropped the old ones silently",
   () =>
     Effect.gen(function*() {
-      const scene = yield* makeScene({ operations: 1, faults: 0, seed: "forgotten", duration: 60 })
+      const scene = yield* makeScene({ seed: "forgotten", workers: 4, faults: {} })
       yield* everyoneWorks(scene)
-      const [grant] = yield* issueGrants.pipe(
-        Effect.provide(Layer.fresh(Grants.layer.pipe(Layer.provide(scene.direct), Layer.provideMerge(Platform))))
-      )
+      const [grant] = yield* grantsOf(scene)
       for (const { databaseLink } of scene.crew.workers) databaseLink.strike("forgotten", silence)
       const struckAt = Date.now()
       yield* OperationLedger.use((ledger) =>

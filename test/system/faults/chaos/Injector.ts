@@ -3,14 +3,9 @@ import { Effect } from "effect"
 import type { NetworkFault, Proxy } from "../../../fixtures/Proxy.ts"
 import { type Crew, settlingIn, type Worker } from "../kit/Crew.ts"
 import { type Dice, shuffle } from "../kit/Dice.ts"
+import type { Injected } from "../kit/Evidence.ts"
 import type { Order } from "../kit/Plan.ts"
-import type { Fault } from "./Faults.ts"
-
-/** A fault that was injected, and its time in milliseconds since 1970. */
-export interface Injected {
-  readonly at: number
-  readonly fault: Fault
-}
+import { type Fault, nameOf } from "./Faults.ts"
 
 export interface InjectorOptions {
   readonly deck: ReadonlyArray<Fault>
@@ -18,8 +13,8 @@ export interface InjectorOptions {
   readonly crew: Crew
   /** The network between the clients and the ledger. */
   readonly clientLink: Proxy
-  readonly crashPostgres: Effect.Effect<void>
-  readonly crashSandbox: Effect.Effect<void>
+  /** Each kills the process, and starts it again. */
+  readonly crash: Readonly<Record<"postgres_crash" | "sandbox_crash", Effect.Effect<void>>>
   /** The time of the fault with this number, from 0, in milliseconds since 1970. */
   readonly due: (index: number) => number
 }
@@ -53,7 +48,7 @@ export const makeInjector = (options: InjectorOptions) => {
   const orders = { outstanding: 0 }
   const restedAt = { postgres_crash: 0, sandbox_crash: 0 }
 
-  const happened = (fault: Fault) => void injected.push({ at: Date.now(), fault })
+  const happened = (fault: Fault) => void injected.push({ at: Date.now(), name: nameOf(fault) })
 
   crew.onStruck = (worker: Worker, order: Order) => {
     orders.outstanding--
@@ -106,7 +101,7 @@ export const makeInjector = (options: InjectorOptions) => {
   const crash = Effect.fnUntraced(function*(fault: Fault & { kind: "postgres_crash" | "sandbox_crash" }) {
     if (restedAt[fault.kind] > Date.now()) return false
     happened(fault)
-    yield* fault.kind === "postgres_crash" ? options.crashPostgres : options.crashSandbox
+    yield* options.crash[fault.kind]
     // There is no connection yet.
     if (fault.kind === "postgres_crash") crew.workers.forEach((worker) => worker.excuse(settlingIn))
     restedAt[fault.kind] = Date.now() + respite[fault.kind]

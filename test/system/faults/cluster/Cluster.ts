@@ -3,6 +3,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { expectSoon, poll, when } from "../kit/Clock.ts"
 import { Daemon } from "../kit/Daemon.ts"
+import { within } from "./Commands.ts"
 import { Network } from "./Network.ts"
 import { PatroniNode } from "./PatroniNode.ts"
 import { addresses, type NodeName, nodeNames, ports } from "./Plan.ts"
@@ -73,20 +74,22 @@ export class Cluster {
     const peer = `http://${addresses.dcs}:2380`
     this.etcd = new Daemon({
       name: "etcd",
-      host: "dcs",
       logs,
-      command: commandOf("etcd", {
-        name: "dcs",
-        "data-dir": path.join(directory, "etcd"),
-        "enable-v2": "true",
-        "listen-client-urls": etcdUrl,
-        "advertise-client-urls": etcdUrl,
-        "listen-peer-urls": peer,
-        "initial-advertise-peer-urls": peer,
-        "initial-cluster": `dcs=${peer}`,
-        logger: "zap",
-        "log-level": "warn"
-      })
+      command: within(
+        "dcs",
+        commandOf("etcd", {
+          name: "dcs",
+          "data-dir": path.join(directory, "etcd"),
+          "enable-v2": "true",
+          "listen-client-urls": etcdUrl,
+          "advertise-client-urls": etcdUrl,
+          "listen-peer-urls": peer,
+          "initial-advertise-peer-urls": peer,
+          "initial-cluster": `dcs=${peer}`,
+          logger: "zap",
+          "log-level": "warn"
+        })
+      )
     })
     const file = path.join(directory, "haproxy.cfg")
     fs.writeFileSync(file, haproxyConfiguration())

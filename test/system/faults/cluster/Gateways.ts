@@ -1,16 +1,15 @@
 /** The processes of the gateway on the cluster: two servers, two payment endpoints, two workers, and the sandbox. */
-import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 import { Proxy } from "../../../fixtures/Proxy.ts"
 import { expectSoon, when } from "../kit/Clock.ts"
-import { Daemon, run, signal } from "../kit/Daemon.ts"
+import { Daemon } from "../kit/Daemon.ts"
 import { SentKeys } from "../kit/SentKeys.ts"
 import type { Cluster } from "./Cluster.ts"
+import { run } from "./Commands.ts"
 import type { PatroniNode } from "./PatroniNode.ts"
 import { addresses, ports, type Protection, providerName } from "./Plan.ts"
 
-const checkout = fileURLToPath(new URL("../../../../", import.meta.url))
-const main = path.join(checkout, "src/main.ts")
+const main = fileURLToPath(new URL("../../../../src/main.ts", import.meta.url))
 const payments = fileURLToPath(new URL("./payments.ts", import.meta.url))
 
 type Role = "owner" | "writer" | "reader"
@@ -103,7 +102,11 @@ export class Gateways {
       await expectSoon(30, `the process at ${port} is ready`, answers(`http://127.0.0.1:${port}/readyz`))
     }
     for (const worker of this.workers) {
-      await expectSoon(30, `${worker.name} works`, async () => when(worker.hasSaid(`"Working"`)))
+      await expectSoon(
+        30,
+        `${worker.name} works`,
+        async () => when(worker.lines.some((line) => line.includes(`"Working"`)))
+      )
     }
     await cluster.becomeWhole(30)
   }
@@ -122,11 +125,11 @@ export class Gateways {
 
   /** SIGSTOP to the workers, so that operations are accepted and not claimed. */
   pauseWorkers(): void {
-    for (const { pids } of this.workers) signal(pids, "SIGSTOP")
+    for (const worker of this.workers) worker.signal("SIGSTOP")
   }
 
   resumeWorkers(): void {
-    for (const { pids } of this.workers) signal(pids, "SIGCONT")
+    for (const worker of this.workers) worker.signal("SIGCONT")
   }
 
   /** What an operator does after a failover that lost nothing, as soon as HAProxy has found the new primary. */

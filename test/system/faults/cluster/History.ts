@@ -1,7 +1,9 @@
 /** The history of a run: what clients sent, and what they got. Times are milliseconds of the monotonic clock. */
-import { Result, Schema } from "effect"
+import { Schema } from "effect"
 import * as fs from "node:fs"
-import { decodeReceipt, type Receipt } from "../../../../src/sandbox/Record.ts"
+import * as path from "node:path"
+import type { Receipt } from "../../../../src/sandbox/Record.ts"
+import { receiptsIn } from "../kit/Sandbox.ts"
 
 export const requestKinds = ["accept", "read", "list", "feed", "issue", "revoke"] as const
 
@@ -50,12 +52,6 @@ export const makeHistoryWriter = (file: string) => {
 const linesOf = (file: string): ReadonlyArray<string> =>
   fs.existsSync(file) ? fs.readFileSync(file, "utf8").split("\n").filter((line) => line !== "") : []
 
-export const readHistory = (file: string): ReadonlyArray<Exchange> => linesOf(file).map((line) => decode(line))
-
-/** What the sandbox received. */
-export const readReceipts = (file: string): ReadonlyArray<Receipt> =>
-  linesOf(file).map((line) => Result.getOrThrow(decodeReceipt(line)))
-
 /** A fault as it happened. Times as above. */
 export const Injected = Schema.Struct({
   name: Schema.String,
@@ -89,7 +85,7 @@ export type RunFacts = typeof RunFacts.Type
 
 const FactsText = Schema.fromJsonString(RunFacts)
 export const encodeFacts = Schema.encodeSync(FactsText)
-export const decodeFacts = Schema.decodeSync(FactsText)
+const decodeFacts = Schema.decodeSync(FactsText)
 
 /** Names of the files of a run. */
 export const files = {
@@ -99,3 +95,18 @@ export const files = {
   report: "report.txt",
   timeline: "timeline.svg"
 } as const
+
+/** The evidence of a run, for the judge. */
+export interface Evidence {
+  readonly history: ReadonlyArray<Exchange>
+  /** What the sandbox received. */
+  readonly receipts: ReadonlyArray<Receipt>
+  readonly facts: RunFacts
+}
+
+/** Reads the evidence of the run in this directory. */
+export const readEvidence = (directory: string): Evidence => ({
+  history: linesOf(path.join(directory, files.history)).map((line) => decode(line)),
+  receipts: receiptsIn(linesOf(path.join(directory, files.record))),
+  facts: decodeFacts(fs.readFileSync(path.join(directory, files.facts), "utf8"))
+})

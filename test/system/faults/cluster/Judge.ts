@@ -2,16 +2,10 @@
  * Judges a run by what clients sent and got, and by the sandbox's record. It knows nothing of the database, and nothing of the
  * processes of the gateway.
  */
-import type { Receipt } from "../../../../src/sandbox/Record.ts"
 import { counted, type Figure } from "../kit/Figure.ts"
-import { type Exchange, isSuccess, type RunFacts, type Told } from "./History.ts"
+import { doubleSends, doubleSubmissions, unknownSubmissions } from "../kit/Judge.ts"
+import { type Evidence, type Exchange, isSuccess, type Told } from "./History.ts"
 import { type FigureName, figureNames, resumesWithin } from "./Plan.ts"
-
-export interface Evidence {
-  readonly history: ReadonlyArray<Exchange>
-  readonly receipts: ReadonlyArray<Receipt>
-  readonly facts: RunFacts
-}
 
 /** An operation as one answer told it. */
 interface Sighting extends Told {
@@ -176,22 +170,6 @@ const outsideOfContract = ({ history }: Evidence): ReadonlyArray<string> =>
   history.filter(({ status }) => status !== null && !allowedStatuses.has(status))
     .map(({ from, kind, port, problem, status }) => `${kind} at ${port}: ${status} ${problem ?? ""}, ${seconds(from)}`)
 
-const isComplete = ({ outcome }: Receipt) => outcome !== "incomplete"
-
-const doubleSubmissions = ({ receipts }: Evidence): ReadonlyArray<string> =>
-  [...Map.groupBy(receipts.filter(isComplete), ({ key }) => key)].flatMap(([key, all]) =>
-    all.length > 1 ? [`${key}: received ${all.length} times`] : []
-  )
-
-const doubleSends = ({ facts }: Evidence): ReadonlyArray<string> =>
-  Object.entries(facts.sent).flatMap(([key, times]) => times > 1 ? [`${key}: sent ${times} times`] : [])
-
-/** The provider received an operation that no client knows, although each request was repeated until it was answered. */
-const orphans = ({ receipts }: Evidence, operations: ReadonlyMap<string, Operation>): ReadonlyArray<string> =>
-  receipts.filter((receipt) => isComplete(receipt) && !operations.has(receipt.key)).map(({ key, outcome }) =>
-    `${key}: ${outcome}`
-  )
-
 const sentStates: ReadonlySet<string> = new Set(["submitted", "succeeded"])
 
 const neverReceived = ({ receipts }: Evidence, operations: ReadonlyMap<string, Operation>): ReadonlyArray<string> => {
@@ -238,9 +216,10 @@ export const judge = (evidence: Evidence): Readonly<Record<FigureName, Figure>> 
   const operations = new Map(operationsOf(evidence.history).map((operation) => [operation.id, operation]))
   const all = [...operations.values()]
   const violations: Readonly<Record<FigureName, ReadonlyArray<string>>> = {
-    doubles: doubleSubmissions(evidence),
-    doubleSends: doubleSends(evidence),
-    orphans: orphans(evidence, operations),
+    doubles: doubleSubmissions(evidence.receipts),
+    doubleSends: doubleSends(Object.entries(evidence.facts.sent)),
+    // No client knows the operation, although each request was repeated until it was answered.
+    orphans: unknownSubmissions(evidence.receipts, new Set(operations.keys())),
     lost: lostAcceptances(evidence, operations),
     open: openKeys(evidence, operations),
     unsaid: all.flatMap((operation) => unsaidState(operation) ?? []),

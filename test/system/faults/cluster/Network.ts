@@ -2,7 +2,7 @@
  * The network of the room: a namespace for each host, and a bridge between them. The room is a network namespace itself, so
  * that its names and addresses collide with no other run.
  */
-import { run } from "../kit/Daemon.ts"
+import { run } from "./Commands.ts"
 import { addresses, type Host, type NodeName, nodeNames } from "./Plan.ts"
 
 const ip = (...args: ReadonlyArray<string>) => run(["ip", ...args])

@@ -2,7 +2,8 @@
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
-import { asPostgres, Daemon, giveToPostgres, run, type RunOptions, signal } from "../kit/Daemon.ts"
+import { Daemon, signal } from "../kit/Daemon.ts"
+import { asPostgres, giveToPostgres, run, type RunOptions, within } from "./Commands.ts"
 import { addresses, type NodeName, patroniTimes } from "./Plan.ts"
 import { postgresDirectory } from "./Requirements.ts"
 
@@ -113,9 +114,8 @@ export class PatroniNode {
     fs.copyFileSync(pythonClock, path.join(options.directory, path.basename(pythonClock)))
     this.patroni = new Daemon({
       name: options.name,
-      host: options.name,
       logs: options.logs,
-      command: asPostgres(["patroni", file]),
+      command: within(options.name, asPostgres(["patroni", file])),
       env: { HOME: options.directory, PYTHONUNBUFFERED: "1", PYTHONPATH: options.directory, CLUSTER_CLOCK: this.clock }
     })
   }

@@ -1,5 +1,6 @@
 /** What a run is asked to do, and the settings that its processes share. */
 import { Schema } from "effect"
+import type { Control } from "../kit/Figure.ts"
 
 /** The faults of a run. Fifteen: the short form has each of them once. */
 export const faultKinds = [
@@ -48,12 +49,10 @@ export const protections = ["synchronous", "witness", "standby-reads"] as const
 export type Protection = typeof protections[number]
 
 /** What a run is without, and what it must therefore find. */
-export interface Control {
-  readonly meaning: string
+export interface ClusterControl extends Control {
   readonly without: ReadonlyArray<Protection>
   /** The faults that show it, in turn. */
   readonly faults: ReadonlyArray<FaultKind>
-  /** The figures of the judge, one of which must break. */
   readonly breaks: ReadonlyArray<FigureName>
   readonly isAsynchronous?: true
   readonly readsInRecovery?: true
@@ -114,7 +113,7 @@ export const controls = {
     breaks: ["lost", "unsaid", "orphans"],
     etcd3: true
   }
-} as const satisfies Readonly<Record<string, Control>>
+} as const satisfies Readonly<Record<string, ClusterControl>>
 export type ControlName = keyof typeof controls
 export const controlNames = Object.keys(controls) as ReadonlyArray<ControlName>
 

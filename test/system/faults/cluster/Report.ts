@@ -1,13 +1,7 @@
-/** The faults of a run with their times, in words and figures. */
+/** The faults of a run with their times, in words and figures, and as a picture. */
 import { table } from "../kit/Figure.ts"
-import { type Exchange, type Injected, isSuccess, type RunFacts } from "./History.ts"
-
-export interface Run {
-  readonly facts: RunFacts
-  readonly history: ReadonlyArray<Exchange>
-  /** When the sandbox received each submission, by the wall clock. */
-  readonly receivedAt: ReadonlyArray<number>
-}
+import { perSecond, timeline } from "../kit/Timeline.ts"
+import { type Evidence, type Exchange, type Injected, isSuccess } from "./History.ts"
 
 /** A silence counts from this many milliseconds on: loops pause, and answers take their time. */
 const shortestSilence = 1500
@@ -15,13 +9,13 @@ const shortestSilence = 1500
 /** When something succeeded, in order. */
 type Successes = ReadonlyArray<number>
 
-export const successes = ({ facts, history, receivedAt }: Run) => {
+const successes = ({ facts, history, receipts }: Evidence) => {
   const of = (kinds: ReadonlyArray<Exchange["kind"]>): Successes =>
     history.filter((one) => kinds.includes(one.kind) && isSuccess(one)).map(({ to }) => to).sort((a, b) => a - b)
   return {
     reads: of(["read", "list"]),
     accepts: of(["accept"]),
-    sends: receivedAt.map((at) => at - facts.clock.wall + facts.clock.monotonic).sort((a, b) => a - b)
+    sends: receipts.map(({ at }) => at - facts.clock.wall + facts.clock.monotonic).sort((a, b) => a - b)
   }
 }
 
@@ -43,7 +37,7 @@ const medianAndWorst = (values: ReadonlyArray<number>): string => {
   return `${seconds(sorted[sorted.length >> 1]!)} / ${seconds(sorted.at(-1)!)}`
 }
 
-export const report = (run: Run): ReadonlyArray<string> => {
+export const report = (run: Evidence): ReadonlyArray<string> => {
   const { facts, history } = run
   const { accepts, reads, sends } = successes(run)
   const ends = new Map(facts.faults.map((fault, index) => [fault, facts.faults[index + 1]?.from ?? Infinity]))
@@ -73,4 +67,28 @@ export const report = (run: Run): ReadonlyArray<string> => {
       ["received", String(sends.length), "by the provider"]
     ])
   ]
+}
+
+const colours = { reads: "#56b4e9", accepts: "#e69f00", sends: "#009e73" } as const
+
+/** When reads, acceptances and submissions succeeded, and the faults. */
+export const plot = (run: Evidence): string => {
+  const { facts, history } = run
+  const start = history[0]?.from ?? facts.clock.monotonic
+  const found = successes(run)
+  return timeline({
+    title: `${facts.faults.length} faults on a cluster of three: what succeeded in each second`,
+    legend: "Dark shade: the fault lasts. Light shade: until the cluster was whole and all clients were served.",
+    start,
+    end: history.reduce((latest, { to }) => Math.max(latest, to), start),
+    rows: (Object.keys(colours) as ReadonlyArray<keyof typeof colours>).map((name) => ({
+      name,
+      colour: colours[name],
+      values: perSecond(found[name], start)
+    })),
+    bands: facts.faults.flatMap(({ details, from, healed, name, whole }) => [
+      { from, to: whole, opacity: 0.08, name, details },
+      { from, to: healed, opacity: 0.14 }
+    ])
+  })
 }

@@ -9,17 +9,17 @@
  * take place. With --control it exits with 0 if the judge found what the control breaks, and with 1 if it found nothing.
  */
 import { Schema } from "effect"
-import { spawn, spawnSync } from "node:child_process"
+import { spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 import { choice, type Option, readOptions, text, unwritable, whole } from "../../../../bench/shared/usage.ts"
-import { type Figure, figuresTable } from "../kit/Figure.ts"
-import { decodeFacts, files, readHistory, readReceipts } from "./History.ts"
-import { allKinds, configVariable, controlNames, controls, type FigureName, protections, RunConfig } from "./Plan.ts"
-import { plot } from "./Plot.ts"
-import { report } from "./Report.ts"
+import { figuresTable, verdictOf } from "../kit/Figure.ts"
+import { files, readEvidence } from "./History.ts"
+import { judged } from "./judgeRun.ts"
+import { allKinds, configVariable, controlNames, controls, protections, RunConfig } from "./Plan.ts"
+import { plot, report } from "./Report.ts"
 import { missingRequirement } from "./Requirements.ts"
 
 /** Several of the choices; none without the option. */
@@ -113,39 +113,17 @@ removeData()
 if (process.exitCode === 130) process.exit(130)
 if (!fs.existsSync(path.join(out, files.facts))) cannot(`the cluster or the gateway did not start; see ${out}/logs`)
 
-const judged = spawnSync(process.execPath, [fileURLToPath(new URL("./judgeRun.ts", import.meta.url)), out], {
-  encoding: "utf8",
-  maxBuffer: 256 << 20,
-  stdio: ["ignore", "pipe", "inherit"]
-})
-if (judged.stdout === "") cannot("the judge failed")
-const figures = JSON.parse(judged.stdout) as Record<FigureName, Figure>
-const evidence = {
-  facts: decodeFacts(fs.readFileSync(path.join(out, files.facts), "utf8")),
-  history: readHistory(path.join(out, files.history)),
-  receivedAt: readReceipts(path.join(out, files.record)).map(({ at }) => at)
-}
-const lines = [...report(evidence), "", ...figuresTable(Object.values(figures))]
+const figures = await judged(out).catch((error: unknown) => cannot(`the judge failed: ${String(error)}`))
+const evidence = readEvidence(out)
+const control = values.control === null ? null : controls[values.control]
+const { code: exitCode, text: verdict } = verdictOf(figures, control)
+const lines = [...report(evidence), "", ...figuresTable(figures)]
 fs.writeFileSync(path.join(out, files.report), `${lines.join("\n")}\n`)
 fs.writeFileSync(path.join(out, files.timeline), plot(evidence))
-process.stdout.write(`\n${lines.join("\n")}\n\n`)
-
-const broken = Object.values(figures).filter(({ holds }) => !holds)
-const count = evidence.facts.faults.length
-if (values.control !== null) {
-  const { breaks, meaning } = controls[values.control]
-  const found = breaks.map((name) => figures[name]).filter(({ holds }) => !holds)
-  const result = found.length === 0
-    ? "NOTHING FOUND"
-    : `found ${found.map(({ name, value }) => `${value} ${name}`).join(", ")}`
-  process.stdout.write(`control ${values.control} (${meaning}): ${result} in ${count} faults; evidence in ${out}\n`)
-  process.exitCode = found.length > 0 ? 0 : 1
-} else {
-  const verdict = broken.length === 0 ? "all rules kept" : `${broken.length} rules BROKEN`
-  process.stdout.write(`seed ${values.seed}, ${count} faults of ${values.faults}: ${verdict}; evidence in ${out}\n`)
-  process.exitCode = broken.length > 0 ? 1 : 0
-}
+process.stdout.write(
+  `\n${lines.join("\n")}\n\n${values.control ?? `seed ${values.seed}`}, ${evidence.facts.faults.length} faults of `
+    + `${values.faults}: ${verdict}; evidence in ${out}\n`
+)
+process.exitCode = exitCode
 // A control may break the cluster itself.
-if (code !== 0 && (values.control === null || process.exitCode === 1)) {
-  cannot(`the run ended early (${code}); see ${out}/logs`)
-}
+if (code !== 0 && (control === null || exitCode === 1)) cannot(`the run ended early (${code}); see ${out}/logs`)

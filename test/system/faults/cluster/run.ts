@@ -3,24 +3,23 @@
  * Ends with 0 when the evidence is complete.
  */
 import { Schema } from "effect"
-import { execFile } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { fileURLToPath } from "node:url"
 import { expectSoon, monotonic, poll, when } from "../kit/Clock.ts"
 import { makeDice } from "../kit/Dice.ts"
-import type { Figure } from "../kit/Figure.ts"
+import { foundOf } from "../kit/Figure.ts"
 import { Clients } from "./Clients.ts"
 import { Cluster } from "./Cluster.ts"
 import { dealFaults, type Fault, nameOf } from "./Faults.ts"
 import { Gateways } from "./Gateways.ts"
 import { encodeFacts, files, type Injected, makeHistoryWriter, type RunFacts } from "./History.ts"
 import { inject } from "./Injector.ts"
+import { judged } from "./judgeRun.ts"
 import { clockLibrary, type PatroniNode } from "./PatroniNode.ts"
-import { configVariable, type Control, controls, type FigureName, resumesWithin, RunConfig } from "./Plan.ts"
+import { type ClusterControl, configVariable, controls, resumesWithin, RunConfig } from "./Plan.ts"
 
 const config = Schema.decodeUnknownSync(RunConfig)(process.env[configVariable])
-const control: Control | null = config.control === null ? null : controls[config.control]
+const control: ClusterControl | null = config.control === null ? null : controls[config.control]
 const without = [...config.without, ...control?.without ?? []]
 const hasWitness = !without.includes("witness")
 const file = (name: keyof typeof files) => path.join(config.out, files[name])
@@ -104,17 +103,6 @@ const strike = async (fault: Fault, number: number): Promise<void> => {
   )
 }
 
-/** The figures of the judge so far that a control must break. */
-const foundByJudge = (breaks: ReadonlyArray<FigureName>): Promise<ReadonlyArray<Figure>> =>
-  new Promise((resolve, reject) => {
-    const judge = fileURLToPath(new URL("./judgeRun.ts", import.meta.url))
-    execFile(process.execPath, [judge, config.out], { maxBuffer: 64 << 20 }, (error, output) => {
-      if (output === "") return reject(error ?? new Error("the judge said nothing"))
-      const figures = JSON.parse(output) as Record<FigureName, Figure>
-      resolve(breaks.map((name) => figures[name]).filter(({ holds }) => !holds))
-    })
-  })
-
 if (clockLibrary === null) say("clocks do not jump: install the package faketime for that")
 await cluster.start()
 if (cluster.network.slowLinks === "tbf") say("the kernel has no netem: slow links are narrow ones, with a queue")
@@ -136,7 +124,7 @@ for (const [index, fault] of dealFaults(config.faults, kinds, makeDice(config.se
   if (control !== null) {
     await clients.sweep(sweepsWithin)
     noteFacts()
-    const found = await foundByJudge(control.breaks)
+    const found = foundOf(control, await judged(config.out))
     if (found.length > 0) {
       say(`found: ${found.map(({ name, value }) => `${value} ${name}`).join(", ")}`)
       break

@@ -16,7 +16,7 @@ import type { Instruction } from "../../../../src/sandbox/SandboxOutcome.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import type { Dice } from "./Dice.ts"
-import { type ChaosProvider, providerNames, providers } from "./Plan.ts"
+import { type Provider, providerNames, providers } from "./Plan.ts"
 
 /** The answers of the ledger to all repetitions of one request. */
 export interface Acceptance {
@@ -30,9 +30,9 @@ export interface Acceptance {
 const clientsAtOnce = 16
 
 /** The owner that a client acts for, and the provider. */
-export interface ChaosGrant {
+export interface ClientGrant {
   readonly identity: GrantIdentity
-  readonly provider: ChaosProvider
+  readonly provider: Provider
 }
 
 /** One grant for each owner and provider. */
@@ -51,7 +51,7 @@ export const issueGrants = Effect.gen(function*() {
           scopes: [operationsRead],
           expires_in: Duration.hours(24)
         }),
-        ({ grant: { client_id, grant_id, subject } }): ChaosGrant => ({
+        ({ grant: { client_id, grant_id, subject } }): ClientGrant => ({
           provider,
           identity: { grant_id, client_id, subject }
         })
@@ -63,13 +63,13 @@ export const issueGrants = Effect.gen(function*() {
  * A few stay pending for ever, so that some operations stay unsettled. A flapping status is "not found" at any
  * time, which contradicts the documentation of a provider with a window.
  */
-const instruct = (dice: Dice, provider: ChaosProvider): Instruction => ({
+const instruct = (dice: Dice, provider: Provider): Instruction => ({
   ...dice.roll() < 0.002 && { outcome: "pending" },
   ...providers[provider] !== null && { faults: { flapping_status: false } }
 })
 
 export interface AcceptingOptions {
-  readonly grants: ReadonlyArray<ChaosGrant>
+  readonly grants: ReadonlyArray<ClientGrant>
   readonly dice: Dice
   /** Milliseconds from the request with this number, from 0, to the next; null if there is no such request. */
   readonly pause: (index: number) => number | null

@@ -1,13 +1,18 @@
 /** The workers as the parent manages them: each has proxies of its own, and is restarted when it dies. */
 import { Schema } from "effect"
 import * as path from "node:path"
+import { fileURLToPath } from "node:url"
 import { Proxy, type Target } from "../../../fixtures/Proxy.ts"
-import { Child, type End } from "./Child.ts"
-import { type Blow, type CrashPoint, type Message, Order, type PlantedBug, WorkerConfig } from "./Plan.ts"
+import { Daemon, type End } from "./Daemon.ts"
+import type { MistakeName } from "./Mistakes.ts"
+import { type Blow, configVariable, type CrashPoint, Message, Order, WorkerConfig } from "./Plan.ts"
 import { SentKeys } from "./SentKeys.ts"
 
+const decodeMessage = Schema.decodeSync(Message)
 const encodeOrder = Schema.encodeSync(Order)
 const encodeConfig = Schema.encodeSync(WorkerConfig)
+
+const script = fileURLToPath(new URL("./worker.ts", import.meta.url))
 
 export interface CrewOptions {
   readonly size: number
@@ -16,7 +21,7 @@ export interface CrewOptions {
   readonly sandboxTarget: Target
   readonly username: string
   readonly database: string
-  readonly bug: PlantedBug | null
+  readonly mistake: MistakeName | null
 }
 
 /**
@@ -30,18 +35,17 @@ export const settlingIn = 500
 
 /** The place of one worker, across its restarts. */
 export class Worker {
-  readonly name: string
   readonly databaseLink: Proxy
   readonly sandboxLink: Proxy
-  child: Child | null = null
+  readonly daemon: Daemon
   /** `leaving`: the worker was killed, or asked to end. */
   state: "starting" | "running" | "stopped" | "leaving" = "starting"
   order: Order | null = null
   /** The worker need not work until then, in milliseconds since 1970. */
   private excusedUntil = 0
 
-  constructor(name: string, databaseLink: Proxy, sandboxLink: Proxy) {
-    this.name = name
+  constructor(daemon: Daemon, databaseLink: Proxy, sandboxLink: Proxy) {
+    this.daemon = daemon
     this.databaseLink = databaseLink
     this.sandboxLink = sandboxLink
   }
@@ -65,40 +69,47 @@ export class Worker {
   /** Orders the worker to strike itself when it next reaches this point. */
   command(point: CrashPoint, blow: Blow): void {
     this.order = { point, blow }
-    this.child?.tell(encodeOrder(this.order))
+    this.daemon.tell(encodeOrder(this.order))
   }
 
   kill(signal: "SIGKILL" | "SIGTERM"): void {
     this.state = "leaving"
-    this.child?.signal(signal)
+    this.daemon.signal(signal)
   }
 
   stop(milliseconds: number): void {
     this.state = "stopped"
-    const { child } = this
-    child?.signal("SIGSTOP")
-    setTimeout(() => {
-      if (this.child !== child || this.state !== "stopped") return
-      child?.signal("SIGCONT")
-      this.hasStarted()
-    }, milliseconds)
+    this.daemon.signal("SIGSTOP")
+    setTimeout(
+      this.ifStopped(() => {
+        this.daemon.signal("SIGCONT")
+        this.hasStarted()
+      }),
+      milliseconds
+    )
   }
 
   /** The worker reported its stop, which may come later on a busy machine. It reports when it runs again. */
   hasStruck(milliseconds: number): void {
     this.state = "stopped"
-    const { child } = this
-    const resume = () => {
-      if (this.child !== child || this.state !== "stopped") return
-      child?.signal("SIGCONT")
+    const resume = this.ifStopped(() => {
+      this.daemon.signal("SIGCONT")
       setTimeout(resume, 50)
-    }
+    })
     setTimeout(resume, milliseconds)
+  }
+
+  /** Acts unless the worker continues already, or another process has taken its place. */
+  private ifStopped(act: () => void): () => void {
+    const [pid] = this.daemon.pids
+    return () => {
+      if (this.daemon.pids[0] === pid && this.state === "stopped") act()
+    }
   }
 }
 
 export class Crew {
-  readonly workers: ReadonlyArray<Worker>
+  readonly workers: Array<Worker> = []
   /** How often each idempotency key was sent to the sandbox. */
   readonly sent = new SentKeys()
   readonly deaths: Array<string> = []
@@ -112,65 +123,57 @@ export class Crew {
 
   constructor(options: CrewOptions) {
     this.options = options
-    this.workers = Array.from({ length: options.size }, (_, index) =>
-      new Worker(
-        `worker-${index + 1}`,
-        new Proxy(options.databaseTarget),
-        new Proxy(options.sandboxTarget, this.sent.watch)
-      ))
-  }
-
-  async start(): Promise<void> {
-    for (const worker of this.workers) {
-      const config = encodeConfig({
-        databasePort: await worker.databaseLink.listen(),
-        sandboxPort: await worker.sandboxLink.listen(),
-        username: this.options.username,
-        database: this.options.database,
-        bug: this.options.bug
-      })
-      this.fill(worker, config)
-    }
   }
 
   healthy(): ReadonlyArray<Worker> {
     return this.workers.filter((worker) => worker.isHealthy)
   }
 
+  async start(): Promise<void> {
+    const { database, databaseTarget, directory, mistake, sandboxTarget, size, username } = this.options
+    for (let number = 1; number <= size; number++) {
+      const [databaseLink, sandboxLink] = [new Proxy(databaseTarget), new Proxy(sandboxTarget, this.sent.watch)]
+      const [databasePort, sandboxPort] = [await databaseLink.listen(), await sandboxLink.listen()]
+      const daemon = new Daemon({
+        name: `worker-${number}`,
+        logs: directory,
+        command: [process.execPath, script],
+        env: {
+          NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] ?? path.join(directory, "compiled"),
+          [configVariable]: encodeConfig({ databasePort, sandboxPort, username, database, mistake })
+        },
+        onLine: (line) => this.hear(worker, decodeMessage(line)),
+        onEnd: (end) => this.replace(worker, end)
+      })
+      const worker = new Worker(daemon, databaseLink, sandboxLink)
+      this.workers.push(worker)
+      this.run(worker)
+    }
+  }
+
   /** Asks all workers to end, and resolves to their exits. No worker is restarted any more. */
   async drain(): Promise<ReadonlyArray<End>> {
     this.isClosing = true
-    const children = this.workers.flatMap(({ child }) => child ?? [])
+    const ends = this.workers.map(({ daemon }) => daemon.ended)
     for (const worker of this.workers) worker.kill("SIGTERM")
-    const impatience = setTimeout(() => children.forEach((child) => child.signal("SIGKILL")), drainPatience)
-    const ends = await Promise.all(children.map(({ ended }) => ended))
-    clearTimeout(impatience)
-    return ends
+    const impatience = setTimeout(() => this.workers.forEach((worker) => worker.kill("SIGKILL")), drainPatience)
+    return Promise.all(ends).finally(() => clearTimeout(impatience))
   }
 
   async close(): Promise<void> {
     this.isClosing = true
-    const children = this.workers.flatMap(({ child }) => child ?? [])
-    for (const child of children) child.signal("SIGKILL")
-    await Promise.all(children.map(({ ended }) => ended))
+    await Promise.all(this.workers.map(({ daemon }) => daemon.kill()))
     for (const { databaseLink, sandboxLink } of this.workers) {
       databaseLink.close()
       sandboxLink.close()
     }
   }
 
-  private fill(worker: Worker, config: string): void {
+  private run(worker: Worker): void {
     if (this.isClosing) return
     this.starts++
     worker.state = "starting"
-    worker.child = new Child({
-      script: "./worker.ts",
-      config,
-      log: path.join(this.options.directory, `${worker.name}.log`),
-      compileCache: path.join(this.options.directory, "compiled"),
-      onMessage: (message) => this.hear(worker, message),
-      onEnd: (end) => this.replace(worker, config, end)
-    })
+    worker.daemon.start()
   }
 
   private hear(worker: Worker, message: Message): void {
@@ -186,15 +189,14 @@ export class Crew {
     }
   }
 
-  private replace(worker: Worker, config: string, { code, signal }: End): void {
-    worker.child = null
+  private replace(worker: Worker, { code, signal }: End): void {
     if (worker.order !== null) this.onOrderLost(worker.order)
     worker.order = null
     // A worker without a database refuses to start. Every other end was ordered.
     const refused = worker.state === "starting"
     if (!refused && (worker.state !== "leaving" || (signal !== "SIGKILL" && code !== 0))) {
-      this.deaths.push(`${worker.name} ended by itself, code ${code}, signal ${signal}`)
+      this.deaths.push(`${worker.daemon.name} ended by itself, code ${code}, signal ${signal}`)
     }
-    setTimeout(() => this.fill(worker, config), refused ? 200 : 0)
+    setTimeout(() => this.run(worker), refused ? 200 : 0)
   }
 }

@@ -1,52 +1,33 @@
-/** Processes of the room: each has its log, and is struck by its process id. The end of the room ends all of them. */
-import { type ChildProcess, execFile, spawn } from "node:child_process"
+/** Processes of a run: each has its log, can be struck by signals and started again, and ends with this process. */
+import { type ChildProcess, spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { promisify } from "node:util"
-import type { Host } from "../cluster/Plan.ts"
+import * as readline from "node:readline"
 
-const execute = promisify(execFile)
+/** How a process ended. */
+export interface End {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
 
-/** The command in the network of this host. The clients' network is that of the room itself. */
-const within = (host: Host, command: ReadonlyArray<string>): ReadonlyArray<string> =>
-  host === "app" ? command : ["ip", "netns", "exec", host, ...command]
-
-export interface RunOptions {
-  readonly host?: Host
+export interface DaemonOptions {
+  readonly name: string
+  readonly command: ReadonlyArray<string>
+  /** Directory of the log. */
+  readonly logs: string
+  /** Added to the environment of this process. */
   readonly env?: NodeJS.ProcessEnv
-  readonly input?: string
-  /** Milliseconds after which it is ended. */
-  readonly timeout?: number
+  /** Takes the lines of the standard output, which else go to the log. Then the standard input is open until this process ends. */
+  readonly onLine?: (line: string) => void
+  readonly onEnd?: (end: End) => void
 }
 
-/** Runs a command to its end, and resolves to its output. Rejects with its error output. */
-export const run = async (
-  command: ReadonlyArray<string>,
-  { env, host = "app", input, timeout = 120_000 }: RunOptions = {}
-): Promise<string> => {
-  const [program, ...args] = within(host, command)
-  const running = execute(program!, args, { env: { ...process.env, ...env }, timeout, maxBuffer: 64 << 20 })
-  // It may end before it has read its input.
-  running.child.stdin?.on("error", () => {}).end(input)
-  return (await running).stdout
-}
+const living = new Set<ChildProcess>()
 
-/** Gives a file to the user postgres. */
-export const giveToPostgres = (file: string): void => {
-  const [, , uid, gid] = /^postgres:.*$/mu.exec(fs.readFileSync("/etc/passwd", "utf8"))![0].split(":").map(Number)
-  fs.chownSync(file, uid!, gid!)
-}
-
-/** The command as the user postgres, who owns the data of the servers. */
-export const asPostgres = (command: ReadonlyArray<string>): ReadonlyArray<string> => [
-  "setpriv",
-  "--reuid",
-  "postgres",
-  "--regid",
-  "postgres",
-  "--init-groups",
-  ...command
-]
+// The end of this process, for any reason, ends its children, stopped ones too.
+process.on("exit", () => {
+  for (const child of living) child.kill("SIGKILL")
+})
 
 export const signal = (pids: ReadonlyArray<number>, name: NodeJS.Signals): void => {
   for (const pid of pids) {
@@ -58,20 +39,13 @@ export const signal = (pids: ReadonlyArray<number>, name: NodeJS.Signals): void 
   }
 }
 
-export interface DaemonOptions {
-  readonly name: string
-  readonly command: ReadonlyArray<string>
-  readonly logs: string
-  readonly host?: Host
-  readonly env?: NodeJS.ProcessEnv
-}
-
 export class Daemon {
   readonly name: string
+  /** Resolves when the process that was started last has ended. */
+  ended: Promise<End> = Promise.resolve({ code: null, signal: null })
   private readonly options: DaemonOptions
   private readonly log: string
   private child: ChildProcess | null = null
-  private ended: Promise<void> = Promise.resolve()
 
   constructor(options: DaemonOptions) {
     this.name = options.name
@@ -87,33 +61,51 @@ export class Daemon {
     return this.child?.pid === undefined ? [] : [this.child.pid]
   }
 
+  /** The lines of its log. */
+  get lines(): ReadonlyArray<string> {
+    return fs.existsSync(this.log) ? fs.readFileSync(this.log, "utf8").split("\n") : []
+  }
+
+  /** Starts it, unless it runs. */
   start(): void {
     if (this.child !== null) return
-    const { command, env, host = "app" } = this.options
-    const [program, ...args] = within(host, command)
+    const { command: [program, ...args], env, onEnd, onLine } = this.options
     const log = fs.openSync(this.log, "a")
-    const child = spawn(program!, args, { env: { ...process.env, ...env }, stdio: ["ignore", log, log] })
+    const child = spawn(program!, args, {
+      env: { ...process.env, ...env },
+      stdio: onLine === undefined ? ["ignore", log, log] : ["pipe", "pipe", log]
+    })
     fs.closeSync(log)
     this.child = child
+    living.add(child)
+    child.stdin?.on("error", () => {})
+    if (onLine !== undefined) readline.createInterface({ input: child.stdout! }).on("line", onLine)
     this.ended = new Promise((resolve) => {
-      const end = () => {
+      const end = (code: number | null, signal: NodeJS.Signals | null) => {
+        living.delete(child)
         if (this.child === child) this.child = null
-        resolve()
+        onEnd?.({ code, signal })
+        resolve({ code, signal })
       }
-      child.once("exit", end)
-      child.once("error", end)
+      child.once("close", end)
+      child.once("error", () => end(null, null))
     })
   }
 
-  /** Whether its log has this text. */
-  hasSaid(text: string): boolean {
-    return fs.readFileSync(this.log, "utf8").includes(text)
+  signal(name: NodeJS.Signals): void {
+    signal(this.pids, name)
   }
 
+  /** Writes a line to its standard input. */
+  tell(line: string): void {
+    this.child?.stdin?.write(`${line}\n`)
+  }
+
+  /** Resolves when it has ended. */
   async kill(name: NodeJS.Signals = "SIGKILL"): Promise<void> {
-    const { pids } = this
+    const { ended, pids } = this
     this.child = null
     signal(pids, name)
-    await this.ended
+    await ended
   }
 }

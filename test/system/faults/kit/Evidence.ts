@@ -1,13 +1,26 @@
-/** The evidence of a run, for the judge. */
-import { Effect, type Schema } from "effect"
+/** The evidence of a run, for the judge: what the clients got, the ledger, the provider's record, and the wire. */
+import { Duration, Effect, Schedule, type Schema } from "effect"
 import { SqlClient } from "effect/sql"
-import type { OperationState } from "../../../../src/domain/Operation.ts"
+import { type OperationState, operationStates } from "../../../../src/domain/Operation.ts"
 import type { Receipt } from "../../../../src/sandbox/Record.ts"
 import type { Truth } from "../../../../src/sandbox/Submissions.ts"
-import type { Injected } from "../chaos/Injector.ts"
 import type { Acceptance } from "./Clients.ts"
+import { policy } from "./Plan.ts"
 import type { Outage } from "./Postgres.ts"
-import type { Sample } from "./Sampler.ts"
+
+/** The ledger at one instant of the database's clock, in milliseconds since 1970. */
+export interface Sample {
+  readonly at: number
+  readonly counts: Readonly<Record<OperationState, number>>
+  /** When the oldest claim that has a holder was made or taken over; null if there is none. */
+  readonly heldSince: number | null
+}
+
+/** A fault that was injected, and its time in milliseconds since 1970. */
+export interface Injected {
+  readonly at: number
+  readonly name: string
+}
 
 /** An operation in the ledger at the end of the run. */
 export interface FinalOperation {
@@ -79,3 +92,38 @@ export const readLedger = Effect.gen(function*() {
   const returned = yield* sql<{ readonly operation_id: string }>`SELECT operation_id FROM returned_claims`
   return { operations, history, returned: new Set(returned.map(({ operation_id }) => operation_id)) }
 })
+
+interface Row {
+  readonly at: Date
+  readonly state: OperationState
+  readonly count: number
+  /** When the rescue of the oldest held claim of this state is due; null if there is none. */
+  readonly rescue_at: Date | null
+}
+
+const sample = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  // The start time of the statement: on a busy machine the statement may end much later.
+  const rows = yield* sql<Row>`
+    SELECT statement_timestamp() AS at, state, count(*)::int AS count,
+      min(due_at) FILTER (WHERE return_reason IS NULL) AS rescue_at
+    FROM operations GROUP BY state`
+  const of = (state: OperationState) => rows.find((row) => row.state === state)
+  const [first] = rows
+  const rescueAt = of("submitting")?.rescue_at?.getTime()
+  return first === undefined ? null : {
+    at: first.at.getTime(),
+    counts: Object.fromEntries(operationStates.map((state) => [state, of(state)?.count ?? 0])) as Sample["counts"],
+    heldSince: rescueAt === undefined ? null : rescueAt - Duration.toMillis(policy.rescueAfter)
+  } satisfies Sample
+})
+
+/** Adds a sample every quarter of a second, without the proxies, whenever the database answers. */
+export const sampleInto = (samples: Array<Sample>) =>
+  sample.pipe(
+    Effect.timeout("1 second"),
+    Effect.tap((found) => Effect.sync(() => void (found !== null && samples.push(found)))),
+    // The database is down, also for the workers.
+    Effect.ignore,
+    Effect.repeat(Schedule.spaced("250 millis"))
+  )

@@ -1,4 +1,4 @@
-/** The figures of a judge: each has a rule, and the table shows which rules were broken. */
+/** The figures of a judge: each has a rule, and the table shows which rules were broken. `conclude` ends a run with them. */
 
 /** One line of the result. */
 export interface Figure {
@@ -9,6 +9,16 @@ export interface Figure {
   readonly holds: boolean
   /** Some of the violations. */
   readonly examples: ReadonlyArray<string>
+}
+
+/** By a short name, which controls use. */
+export type Figures = Readonly<Record<string, Figure>>
+
+/** A known mistake, or a premise that is left out. The judge must find it. */
+export interface Control {
+  readonly meaning: string
+  /** Short names of the figures, one of which must break. */
+  readonly breaks: ReadonlyArray<string>
 }
 
 /** Violations, of which there must be none. */
@@ -28,16 +38,21 @@ export const atLeast = (name: string, value: number, least: number): Figure => (
   examples: []
 })
 
-export const atMost = (name: string, value: number, most: number, examples: ReadonlyArray<string> = []): Figure => ({
+export const atMost = (name: string, value: number, most: number): Figure => ({
   name,
   value: String(value),
   required: `at most ${most}`,
   holds: value <= most,
-  examples: examples.slice(0, 5)
+  examples: []
 })
 
-/** Whether every figure keeps its rule. */
-export const hasPassed = (figures: ReadonlyArray<Figure>): boolean => figures.every(({ holds }) => holds)
+/** The short names of the figures that break their rule. */
+export const brokenIn = (figures: Figures): ReadonlyArray<string> =>
+  Object.entries(figures).flatMap(([name, { holds }]) => holds ? [] : [name])
+
+/** Those of a control that are broken. */
+export const foundOf = ({ breaks }: Control, figures: Figures): ReadonlyArray<Figure> =>
+  breaks.flatMap((name) => figures[name]?.holds === false ? [figures[name]] : [])
 
 /** Left-aligned columns, except the second, which contains numbers. */
 export const table = (lines: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray<string> => {
@@ -48,13 +63,49 @@ export const table = (lines: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArra
   )
 }
 
-export const figuresTable = (figures: ReadonlyArray<Figure>): ReadonlyArray<string> => {
+/** How often each name occurs, below a title with the number of all. */
+export const tally = (title: string, names: ReadonlyArray<string>): ReadonlyArray<string> =>
+  table([
+    [title, String(names.length)],
+    ...[...Map.groupBy(names, (name) => name)]
+      .map(([name, all]) => [name, String(all.length)])
+      .toSorted(([one], [other]) => one!.localeCompare(other!))
+  ])
+
+export const figuresTable = (figures: Figures): ReadonlyArray<string> => {
+  const all = Object.values(figures)
   const lines = table([
     ["figure", "value", "must be", ""],
-    ...figures.map(({ holds, name, required, value }) => [name, value, required, holds ? "holds" : "BROKEN"])
+    ...all.map(({ holds, name, required, value }) => [name, value, required, holds ? "holds" : "BROKEN"])
   ])
-  const examples = figures.filter(({ holds }) => !holds).flatMap((figure) =>
+  const examples = all.filter(({ holds }) => !holds).flatMap((figure) =>
     figure.examples.map((example) => `  ${figure.name}: ${example}`)
   )
   return [...lines, ...examples]
+}
+
+/** The last line of a run, and its exit code. With a control the run succeeds if the judge found what the control breaks. */
+export const verdictOf = (figures: Figures, control: Control | null) => {
+  const broken = brokenIn(figures).length
+  if (control === null) {
+    return { text: broken === 0 ? "all rules kept" : `${broken} rules BROKEN`, code: broken === 0 ? 0 : 1 }
+  }
+  const found = foundOf(control, figures).map(({ name, value }) => `${value} ${name}`).join(", ")
+  return {
+    text: `control (${control.meaning}): ${found === "" ? "NOTHING FOUND" : `found ${found}`}`,
+    code: found === "" ? 1 : 0
+  }
+}
+
+/** Prints the tables of a run and its verdict, and sets the exit code. */
+export const conclude = (
+  figures: Figures,
+  tables: ReadonlyArray<ReadonlyArray<string>>,
+  summary: string,
+  control: Control | null = null
+): void => {
+  const { code, text } = verdictOf(figures, control)
+  const lines = [figuresTable(figures), ...tables, [`${summary}: ${text}`]].map((part) => part.join("\n"))
+  process.stdout.write(`${lines.join("\n\n")}\n`)
+  process.exitCode = code
 }

@@ -2,22 +2,28 @@
 import { Duration } from "effect"
 import { canTransition, isEvidence, isTerminal, requiresEvidence } from "../../../../src/domain/Operation.ts"
 import type { Receipt } from "../../../../src/sandbox/Record.ts"
-import { nameOf } from "../chaos/Faults.ts"
 import type { Evidence, FinalOperation, Step } from "./Evidence.ts"
-import { atLeast, atMost, counted, type Figure } from "./Figure.ts"
-import { type ChaosProvider, crashPoints, policy, providers } from "./Plan.ts"
+import { atLeast, atMost, counted, type Figure, type Figures } from "./Figure.ts"
+import { blows, crashPoints, policy, type Provider, providers } from "./Plan.ts"
 import type { Outage } from "./Postgres.ts"
 
-const groupBy = <A>(items: ReadonlyArray<A>, key: (item: A) => string): ReadonlyMap<string, ReadonlyArray<A>> =>
-  Map.groupBy(items, key)
+/** Keys that the provider received, in whole, more than once. */
+export const doubleSubmissions = (receipts: ReadonlyArray<Receipt>): ReadonlyArray<string> =>
+  [...Map.groupBy(receipts.filter(isComplete), ({ key }) => key)].flatMap(([key, all]) =>
+    all.length > 1 ? [`${key}: received ${all.length} times, ${all.at(-1)!.outcome}`] : []
+  )
 
-/** Keys that the sandbox received, in whole, more than once. */
-const doubleSubmissions = ({ receipts }: Evidence): ReadonlyArray<string> =>
-  receipts.filter(({ receipt }) => receipt > 1).map(({ key, outcome, receipt }) => `${key}: no. ${receipt}, ${outcome}`)
+const isComplete = ({ outcome }: Receipt) => outcome !== "incomplete"
 
 /** Keys that a worker sent more than once, received or not. */
-const doubleSends = ({ sent }: Evidence): ReadonlyArray<string> =>
+export const doubleSends = (sent: Iterable<readonly [key: string, times: number]>): ReadonlyArray<string> =>
   [...sent].filter(([, times]) => times > 1).map(([key, times]) => `${key}: sent ${times} times`)
+
+/** Submissions that the provider received, and whose operation is unknown. */
+export const unknownSubmissions = (receipts: ReadonlyArray<Receipt>, known: ReadonlySet<string>) =>
+  receipts.filter((receipt) => isComplete(receipt) && !known.has(receipt.key)).map(({ key, outcome }) =>
+    `${key}: ${outcome}`
+  )
 
 /** Answers to clients with an operation that the ledger does not have, or has twice. */
 const lostOperations = ({ acceptances, operations }: Evidence): ReadonlyArray<string> => {
@@ -28,12 +34,6 @@ const lostOperations = ({ acceptances, operations }: Evidence): ReadonlyArray<st
     if (created > 1) return [`${key}: created ${created} times`]
     return ids.size === 1 && ids.has(id) ? [] : [`${key}: answered as ${[...ids].join(", ")}, stored as ${id}`]
   })
-}
-
-/** Submissions that the provider received without an operation. */
-const unknownSubmissions = ({ operations, receipts }: Evidence): ReadonlyArray<string> => {
-  const known = new Set(operations.map(({ id }) => id))
-  return receipts.filter(({ key }) => !known.has(key)).map(({ key }) => `${key}: received, and not in the ledger`)
 }
 
 /** The result of a submission at the provider. */
@@ -84,7 +84,7 @@ export const abandoned = (evidence: Pick<Evidence, "operations" | "receipts" | "
     const result = resultOf.get(id) ?? "never"
     const mayStay = state === "indeterminate"
       ? result === "pending" ||
-        (result === "never" && !refused.has(id) && providers[provider as ChaosProvider] === null)
+        (result === "never" && !refused.has(id) && providers[provider as Provider] === null)
       : state === "submitted" && result === "pending"
     return mayStay ? [] : [`${id}: ${state} with ${provider}; the provider's record: ${result}`]
   })
@@ -103,7 +103,7 @@ const illegalStep = (step: Step, before: Step | undefined): string | null => {
 }
 
 const illegalSteps = ({ history, operations }: Evidence): ReadonlyArray<string> => {
-  const byOperation = groupBy(history, ({ operation_id }) => operation_id)
+  const byOperation = Map.groupBy(history, ({ operation_id }) => operation_id)
   return operations.flatMap(({ id, revision, state }) => {
     const steps = byOperation.get(id) ?? []
     const last = steps.at(-1)
@@ -145,7 +145,7 @@ const staysInSubmitting = ({ history, outages, returned }: Evidence): ReadonlyAr
 /** With the faults from ten seconds before the claim on, in milliseconds from the claim: one may be the cause. */
 const describeStay = ({ injected }: Evidence, { from, id, lasted, to }: Stay): string => {
   const faults = injected.filter(({ at }) => at > from - 10_000 && at < to)
-  return `${id}: ${lasted} ms; ${faults.map(({ at, fault }) => `${nameOf(fault)} ${at - from}`).join(", ")}`
+  return `${id}: ${lasted} ms; ${faults.map(({ at, name }) => `${name} ${at - from}`).join(", ")}`
 }
 
 /** The longest time that a sample saw a claim held, by the database's clock. */
@@ -156,23 +156,23 @@ const longestHeld = ({ outages, samples }: Evidence): number =>
     0
   )
 
-const stuck = (evidence: Evidence, slack: number): ReadonlyArray<Figure> => {
+const stuck = (evidence: Evidence, slack: number): Figures => {
   const longestAllowed = Duration.toMillis(policy.rescueAfter) + slack
   const stays = staysInSubmitting(evidence)
   const over = stays.filter(({ lasted }) => lasted > longestAllowed)
   const longest = stays.reduce((most, { lasted }) => Math.max(most, lasted), 0)
-  return [
-    counted(
+  return {
+    stuck: counted(
       `operations submitting for longer than ${longestAllowed} ms`,
       over.map((stay) => describeStay(evidence, stay))
     ),
-    atMost("longest time submitting, by history (ms)", longest, longestAllowed),
-    atMost("longest time claimed, by samples (ms)", Math.round(longestHeld(evidence)), longestAllowed)
-  ]
+    longest: atMost("longest time submitting, by history (ms)", longest, longestAllowed),
+    held: atMost("longest time claimed, by samples (ms)", Math.round(longestHeld(evidence)), longestAllowed)
+  }
 }
 
 const mostClaims = ({ history }: Evidence): Figure => {
-  const claims = groupBy(
+  const claims = Map.groupBy(
     history.filter(({ to_state }) => to_state === "submitting"),
     ({ operation_id }) => operation_id
   )
@@ -181,24 +181,28 @@ const mostClaims = ({ history }: Evidence): Figure => {
 }
 
 const unvisited = ({ injected }: Evidence): ReadonlyArray<string> =>
-  crashPoints.filter((point) => !injected.some(({ fault }) => fault.kind === "crash_point" && fault.point === point))
+  crashPoints.filter((point) => !injected.some(({ name }) => blows.some((blow) => name === `${blow} ${point}`)))
 
 /**
  * Every figure that decides about a run. `slack` is how many milliseconds a rescue may be late: a second, unless the
  * machine is shared with others.
  */
-export const judge = (evidence: Evidence, slack = 1000): ReadonlyArray<Figure> => [
-  atLeast("operations accepted", evidence.acceptances.length, evidence.asked.operations),
-  atLeast("faults injected", evidence.injected.length, evidence.asked.faults),
-  ...evidence.asked.faults === 0 ? [] : [counted("crash points not hit", unvisited(evidence))],
-  counted("double submissions, by the provider's record", doubleSubmissions(evidence)),
-  counted("double sends, by the wire", doubleSends(evidence)),
-  counted("operations lost", lostOperations(evidence)),
-  counted("submissions without an operation", unknownSubmissions(evidence)),
-  counted("operations abandoned", abandoned(evidence)),
-  counted("settled against the provider's record", contradictions(evidence)),
-  counted("illegal history rows", illegalSteps(evidence)),
-  mostClaims(evidence),
-  ...stuck(evidence, slack),
-  counted("workers that died by themselves", evidence.deaths)
-]
+export const judge = (evidence: Evidence, slack = 1000) =>
+  ({
+    accepted: atLeast("operations accepted", evidence.acceptances.length, evidence.asked.operations),
+    injected: atLeast("faults injected", evidence.injected.length, evidence.asked.faults),
+    ...evidence.asked.faults > 0 && { unvisited: counted("crash points not hit", unvisited(evidence)) },
+    doubles: counted("double submissions, by the provider's record", doubleSubmissions(evidence.receipts)),
+    doubleSends: counted("double sends, by the wire", doubleSends(evidence.sent)),
+    lost: counted("operations lost", lostOperations(evidence)),
+    unknown: counted(
+      "submissions without an operation",
+      unknownSubmissions(evidence.receipts, new Set(evidence.operations.map(({ id }) => id)))
+    ),
+    abandoned: counted("operations abandoned", abandoned(evidence)),
+    contradictions: counted("settled against the provider's record", contradictions(evidence)),
+    illegal: counted("illegal history rows", illegalSteps(evidence)),
+    claims: mostClaims(evidence),
+    ...stuck(evidence, slack),
+    deaths: counted("workers that died by themselves", evidence.deaths)
+  }) satisfies Figures

@@ -1,9 +1,7 @@
-/**
- * The settings that the processes of a chaos run share: the policy of the workers, their crash points, and the messages
- * between processes.
- */
+/** The settings that the processes of a run share: the policy of the workers, their crash points, and their messages. */
 import { Duration, Schema } from "effect"
 import { defaultPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
+import { mistakeNames } from "./Mistakes.ts"
 
 /** The five points at which a worker can be struck, in the order of an operation's way. */
 export const crashPoints = [
@@ -28,28 +26,13 @@ export type Blow = typeof Blow.Type
 export const Order = Schema.fromJsonString(Schema.Struct({ point: CrashPoint, blow: Blow }))
 export type Order = typeof Order.Type
 
-/** A message of a process: it has started, it is about to strike itself, or it continues. */
+/** A message of a worker: it has started, it is about to strike itself, or it continues. */
 export const Message = Schema.fromJsonString(Schema.Union([
-  Schema.TaggedStruct("Ready", {
-    url: Schema.optionalKey(Schema.String),
-    controlUrl: Schema.optionalKey(Schema.String)
-  }),
+  Schema.TaggedStruct("Ready", {}),
   Schema.TaggedStruct("Struck", { point: CrashPoint, blow: Blow }),
   Schema.TaggedStruct("Resumed", {})
 ]))
 export type Message = typeof Message.Type
-
-/** Mistakes that can be built into the workers, which the judge must find. */
-export const plantedBugs = [
-  /** A submission with an unknown outcome is retried. */
-  "retry_uncertain",
-  /** A rescued operation is submitted again, instead of a status read. */
-  "resend_after_rescue",
-  /** "Not found" counts as "failed". */
-  "not_found_means_failed"
-] as const
-export const PlantedBug = Schema.Literals(plantedBugs)
-export type PlantedBug = typeof PlantedBug.Type
 
 /** The configuration of a worker: JSON in its environment. */
 export const WorkerConfig = Schema.fromJsonString(Schema.Struct({
@@ -58,20 +41,20 @@ export const WorkerConfig = Schema.fromJsonString(Schema.Struct({
   sandboxPort: Schema.Int,
   username: Schema.String,
   database: Schema.String,
-  bug: Schema.NullOr(PlantedBug)
+  mistake: Schema.NullOr(Schema.Literals(mistakeNames))
 }))
 export type WorkerConfig = typeof WorkerConfig.Type
 
 /** Name of the variable that holds the configuration of a process. */
-export const configVariable = "CHAOS_CONFIG"
+export const configVariable = "FAULTS_CONFIG"
 
 /**
  * One sandbox under two names: `careful` accepts no "not found", `windowed` accepts it this many milliseconds
  * after the last moment at which the operation can have been sent.
  */
 export const providers = { careful: null, windowed: 3000 } as const
-export type ChaosProvider = keyof typeof providers
-export const providerNames = Object.keys(providers) as ReadonlyArray<ChaosProvider>
+export type Provider = keyof typeof providers
+export const providerNames = Object.keys(providers) as ReadonlyArray<Provider>
 
 /** Short times, so that every kind of lateness occurs often. */
 export const policy: typeof defaultPolicy = {

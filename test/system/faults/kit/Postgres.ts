@@ -1,10 +1,14 @@
 /** A PostgreSQL server that can be killed: SIGKILL to the postmaster, and a restart on the same data directory. */
-import { Effect } from "effect"
+import { NodeCrypto, NodeServices } from "@effect/platform-node"
+import { Effect, Layer } from "effect"
 import { openCluster, port, prepareCluster, username } from "../../../../src/node/embedded/Cluster.ts"
 import { ensureDatabase } from "../../../../src/node/embedded/Connection.ts"
 import { type Postmaster, spawnPostmaster, stop, waitUntilGone } from "../../../../src/node/embedded/Postmaster.ts"
-import { findAnswering } from "../../../../src/node/embedded/Server.ts"
+import { isAnswering } from "../../../../src/node/embedded/Server.ts"
 import type { Target } from "../../../fixtures/Proxy.ts"
+
+/** Not the platform of the test fixtures, which needs a test runner. */
+export const Platform = Layer.mergeAll(NodeServices.layer, NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom)
 
 /** A period in which the database answered no client, in milliseconds since 1970. */
 export interface Outage {
@@ -42,7 +46,7 @@ export const makePostgres = Effect.fnUntraced(function*(dataDirectory: string) {
     while (true) {
       const spawned = yield* spawn
       while (spawned.isAlive()) {
-        if ((yield* findAnswering(cluster, spawned.pid)) !== undefined) return
+        if (yield* isAnswering(cluster, spawned.pid)) return
         yield* Effect.sleep(10)
       }
       yield* Effect.sleep(20)

@@ -11,10 +11,9 @@ import { Providers } from "../../../../src/submission/providers/Providers.ts"
 import * as SandboxProvider from "../../../../src/submission/providers/SandboxProvider.ts"
 import { SubmissionPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
 import * as Submission from "../../../../src/submission/SubmissionProcesses.ts"
-import { crashingProvider, layerCrashingQueue } from "./CrashPoints.ts"
+import { crashingProvider, layerCrashingQueue, makeStriker, tell } from "./CrashPoints.ts"
+import { mistakes } from "./Mistakes.ts"
 import { configVariable, policy, providers, WorkerConfig } from "./Plan.ts"
-import { withBug } from "./PlantedBugs.ts"
-import { makeStriker, tell } from "./Striker.ts"
 
 const config = Schema.decodeSync(WorkerConfig)(process.env[configVariable] ?? "")
 const striker = makeStriker()
@@ -44,7 +43,10 @@ const adapter = (window: number | null) =>
         baseUrl: `http://127.0.0.1:${config.sandboxPort}`,
         ...window !== null && { notFoundIsFinalAfter: Duration.millis(window) }
       }),
-      (provider) => withBug(config.bug, crashingProvider(striker, provider))
+      (provider) => {
+        const crashing = crashingProvider(striker, provider)
+        return config.mistake === null ? crashing : mistakes[config.mistake].make(crashing)
+      }
     )
   )
 

@@ -2,7 +2,8 @@
  * The storm of acceptances: very many concurrent acceptances, most of which repeat a key, some with another request.
  * For each key there must be one operation, which every equal request gets.
  */
-import { Cause, type Context, Effect, Exit } from "effect"
+import { Cause, Context, Effect, Exit } from "effect"
+import { percentile } from "../../../../bench/shared/statistics.ts"
 import type { GrantIdentity } from "../../../../src/domain/Grant.ts"
 import { type FinancialRequest, IdempotencyKey } from "../../../../src/domain/Idempotency.ts"
 import { type Accepted, OperationLedger } from "../../../../src/services/OperationLedger.ts"
@@ -35,6 +36,25 @@ export interface StormResult {
   readonly violations: ReadonlyArray<string>
 }
 
+let forgotten = 0
+
+/** Mistakes to build into the ledger of a process. */
+export const controls = {
+  "forgotten-keys": {
+    meaning: "every thousandth acceptance forgets its key",
+    breaks: ["violations"],
+    make: (process: Context.Context<OperationLedger>): Context.Context<OperationLedger> => {
+      const ledger = Context.get(process, OperationLedger)
+      const forgetting = (request: FinancialRequest): FinancialRequest =>
+        ++forgotten % 1000 === 0 ? { ...request, key: IdempotencyKey.make(`${request.key}-${forgotten}`) } : request
+      return Context.add(process, OperationLedger, {
+        ...ledger,
+        accept: (grant, request) => ledger.accept(grant, forgetting(request))
+      })
+    }
+  }
+}
+
 interface Answer {
   readonly key: number
   readonly variant: number
@@ -53,9 +73,6 @@ const keyOf = (n: number, { repetitions }: StormOptions) => {
   const fresh = Math.floor(n / repetitions)
   return n % 4 === 1 ? (n * 7919) % (fresh + 1) : fresh
 }
-
-const percentile = (sorted: ReadonlyArray<number>, share: number) =>
-  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0
 
 /** The violations in the answers for one key. */
 const faultsOf = (key: number, answers: ReadonlyArray<Answer>): ReadonlyArray<string> => {

@@ -1,0 +1,80 @@
+/**
+ * `roles`: prints the SQL of the database roles. It connects to no database.
+ */
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { connectionLimits } from "../../node/postgres/poolSizes.ts"
+import { createRoles, defaultNaming, grantPrivileges, grantProofs, protectDatabase } from "../../services/sql/roles.ts"
+
+/** A name that needs no quotes, and that is short enough for PostgreSQL with the name of a role behind it. */
+const Name = Schema.String.check(
+  Schema.isPattern(/^[a-z_][a-z0-9_]{0,47}$/u, { expected: "a name of 1 to 48 characters a-z, 0-9 and _" })
+)
+
+const Processes = Schema.Int.check(
+  Schema.isBetween({ minimum: 1, maximum: 1000 }, { expected: "a number of processes, from 1 to 1000" })
+)
+
+const prefix = Flag.String("prefix").pipe(
+  Flag.withDescription("Prefix of the names of the roles"),
+  Flag.withDefault(defaultNaming.prefix),
+  Flag.withSchema(Name)
+)
+
+const printScript = (statements: ReadonlyArray<string>) => Console.log(statements.join("\n"))
+
+const create = Command.make(
+  "create",
+  {
+    prefix,
+    database: Flag.String("database").pipe(
+      Flag.withDescription("Name of the database to create"),
+      Flag.withDefault("gateway"),
+      Flag.withSchema(Name)
+    ),
+    processes: Flag.Int("processes").pipe(
+      Flag.withDescription("Processes that connect as reader and provisioner, on all hosts: their CONNECTION LIMIT"),
+      Flag.withDefault(1),
+      Flag.withSchema(Processes)
+    )
+  },
+  Effect.fn(function*({ database, prefix, processes }) {
+    yield* printScript([
+      ...createRoles(database, connectionLimits(processes), { prefix }),
+      `\\connect ${database}`,
+      ...protectDatabase({ prefix })
+    ])
+  })
+).pipe(Command.withDescription("Print the SQL that creates the roles and the database. A superuser runs it once"))
+
+const grant = Command.make(
+  "grant",
+  {
+    prefix,
+    proofs: Flag.Boolean("proofs").pipe(
+      Flag.withDescription("Let the reader role check DPoP proofs"),
+      Flag.withDefault(false)
+    )
+  },
+  Effect.fn(function*({ prefix, proofs }) {
+    const statements = [...grantPrivileges({ prefix }), ...proofs ? grantProofs({ prefix }) : []]
+    yield* printScript(["BEGIN;", ...statements, "COMMIT;"])
+  })
+).pipe(
+  Command.withDescription("Print the SQL that grants each role its privileges. The owner runs it after each migration")
+)
+
+export const roles = Command.make("roles").pipe(
+  Command.withDescription("Print the SQL of the database roles"),
+  Command.withSubcommands([create, grant]),
+  Command.withExamples([
+    { command: "financial-agents-gateway roles create | psql postgres", description: "A superuser runs it once" },
+    {
+      command: "financial-agents-gateway roles grant | psql gateway",
+      description: "The owner runs it after each migration"
+    }
+  ])
+)

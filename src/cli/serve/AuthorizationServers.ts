@@ -1,0 +1,189 @@
+/**
+ * Reads the authorization servers from the environment: `OAUTH_ISSUERS`, and the settings that need it.
+ */
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as Base64 from "effect/encoding/Base64"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { readTrustedProxies } from "../../node/http/RateLimitSettings.ts"
+import type { InvalidSetting } from "../../node/settings/InvalidSetting.ts"
+import type { ForwardedCertificates } from "../../services/verification/AcceptedCredentials.ts"
+import type {
+  IntrospectionIssuer,
+  IssuersOptions,
+  JwtIssuer,
+  SenderOptions
+} from "../../services/verification/OAuthVerifier.ts"
+import { CommandFailed } from "../Output.ts"
+
+const Seconds = Schema.Number.check(Schema.isBetween({ minimum: 0, maximum: 86_400 }))
+
+const trust = {
+  issuer: Schema.String,
+  audience: Schema.optionalKey(Schema.String),
+  grant_claim: Schema.optionalKey(Schema.String),
+  clock_tolerance: Schema.optionalKey(Seconds),
+  client_prefix: Schema.optionalKey(Schema.String),
+  first_sight: Schema.optionalKey(Schema.Struct({
+    owner_claim: Schema.optionalKey(Schema.String),
+    provider_claim: Schema.optionalKey(Schema.String),
+    grant_lifetime_days: Schema.optionalKey(Schema.Number.check(Schema.isBetween({ minimum: 1, maximum: 3650 })))
+  }))
+}
+
+const JwtSettings = Schema.Struct({
+  ...trust,
+  tokens: Schema.optionalKey(Schema.Literal("jwt")),
+  algorithms: Schema.optionalKey(Schema.Array(Schema.String)),
+  jwks_uri: Schema.optionalKey(Schema.String),
+  signature_cache: Schema.optionalKey(Seconds)
+})
+
+const PrivateKey = Schema.Record(Schema.String, Schema.Unknown)
+
+const IntrospectionSettings = Schema.Struct({
+  ...trust,
+  tokens: Schema.Literal("introspection"),
+  endpoint: Schema.optionalKey(Schema.String),
+  client_id: Schema.String,
+  client_secret: Schema.optionalKey(Schema.String),
+  client_key: Schema.optionalKey(PrivateKey),
+  timeout: Schema.optionalKey(Seconds),
+  answer_cache: Schema.optionalKey(Seconds)
+})
+
+const Settings = Schema.Array(Schema.Union([JwtSettings, IntrospectionSettings]))
+type JwtSettings = typeof JwtSettings.Type
+type IntrospectionSettings = typeof IntrospectionSettings.Type
+
+const decodeSettings = Schema.decodeUnknownOption(Schema.fromJsonString(Settings), { onExcessProperty: "error" })
+
+const fail = (message: string) => Effect.fail(new CommandFailed({ message }))
+
+/** Reads an environment variable. A blank value counts as absent. */
+const read = (name: string) =>
+  Effect.map(
+    Config.option(Config.Redacted(name)),
+    Option.filter((value) => Redacted.value(value).trim() !== "")
+  )
+
+const trustOf = ({ audience, client_prefix, clock_tolerance, first_sight, grant_claim, issuer }:
+  | JwtSettings
+  | IntrospectionSettings, baseUrl: string) => ({
+    issuer,
+    audience: audience ?? baseUrl,
+    ...grant_claim === undefined ? {} : { grantClaim: grant_claim },
+    ...clock_tolerance === undefined ? {} : { clockTolerance: `${clock_tolerance} seconds` as const },
+    ...client_prefix === undefined ? {} : { clientPrefix: client_prefix },
+    ...first_sight === undefined ? {} : {
+      grantProvisioning: {
+        ...first_sight.owner_claim === undefined ? {} : { ownerClaim: first_sight.owner_claim },
+        ...first_sight.provider_claim === undefined ? {} : { providerClaim: first_sight.provider_claim },
+        ...first_sight.grant_lifetime_days === undefined
+          ? {}
+          : { grantLifetime: `${first_sight.grant_lifetime_days} days` as const }
+      }
+    }
+  })
+
+const toJwtIssuer = (settings: JwtSettings, baseUrl: string): JwtIssuer => ({
+  ...trustOf(settings, baseUrl),
+  ...settings.algorithms === undefined ? {} : { algorithms: settings.algorithms },
+  ...settings.jwks_uri === undefined ? {} : { jwksUri: settings.jwks_uri },
+  ...settings.signature_cache === undefined ? {} : { signatureTimeToLive: `${settings.signature_cache} seconds` }
+})
+
+const toIntrospectionIssuer = (
+  settings: IntrospectionSettings,
+  baseUrl: string
+): Effect.Effect<IntrospectionIssuer, CommandFailed> => {
+  const { client_id: clientId, client_key, client_secret, issuer } = settings
+  if ((client_key === undefined) === (client_secret === undefined)) {
+    return fail(`OAUTH_ISSUERS: introspection at ${issuer} needs exactly one of client_secret and client_key`)
+  }
+  return Effect.succeed({
+    ...trustOf(settings, baseUrl),
+    tokens: "introspection",
+    client: client_key === undefined
+      ? { method: "client_secret_basic", clientId, secret: Redacted.make(client_secret!) }
+      : { method: "private_key_jwt", clientId, key: Redacted.make(client_key) },
+    ...settings.endpoint === undefined ? {} : { endpoint: settings.endpoint },
+    ...settings.timeout === undefined ? {} : { timeout: `${settings.timeout} seconds` },
+    ...settings.answer_cache === undefined ? {} : { answerTimeToLive: `${settings.answer_cache} seconds` }
+  })
+}
+
+const readSenderConstraint = Effect.gen(function*() {
+  const text = Option.map(yield* read("SENDER_CONSTRAINED"), Redacted.value)
+  if (Option.isNone(text)) return {}
+  const { value } = text
+  return value === "required" || value === "optional"
+    ? { senderConstrained: value } as const
+    : yield* fail("SENDER_CONSTRAINED must be required or optional")
+})
+
+const readNonceKey = Effect.gen(function*() {
+  const text = yield* read("DPOP_NONCE_KEY")
+  if (Option.isNone(text)) return {}
+  const key = Base64.decode(Redacted.value(text.value))
+  return Result.isSuccess(key) && key.success.length === 32
+    ? { dpop: { nonceKey: Redacted.make(key.success) } }
+    : yield* fail("DPOP_NONCE_KEY must be 32 bytes in Base64")
+})
+
+const readCertificates = Effect.fnUntraced(function*(rateLimited: boolean) {
+  const header = Option.map(yield* read("CLIENT_CERTIFICATE_HEADER"), Redacted.value)
+  const proxies = yield* readTrustedProxies
+  // Quotas need the trusted proxies too, to find the addresses of clients.
+  if (Option.isNone(header) && (proxies === null || rateLimited)) return {}
+  if (Option.isNone(header) || proxies === null || !/^[A-Za-z0-9-]+$/.test(header.value)) {
+    return yield* fail(
+      "set CLIENT_CERTIFICATE_HEADER and TRUSTED_PROXIES together: the header, and the addresses that may send it. "
+        + "TRUSTED_PROXIES alone needs RATE_LIMIT"
+    )
+  }
+  const certificates: ForwardedCertificates = { header: header.value.toLowerCase(), proxies }
+  return { certificates }
+})
+
+const readSender = (rateLimited: boolean): Effect.Effect<
+  SenderOptions,
+  CommandFailed | InvalidSetting | Config.ConfigError
+> =>
+  Effect.map(
+    Effect.all([readSenderConstraint, readNonceKey, readCertificates(rateLimited)]),
+    ([constraint, nonces, certificates]) => ({ ...constraint, ...nonces, ...certificates })
+  )
+
+/**
+ * The issuers whose tokens are accepted at this base URL; null if there are none. With quotas, TRUSTED_PROXIES needs no
+ * CLIENT_CERTIFICATE_HEADER. Fails with one sentence on an invalid configuration. The sentence repeats no value,
+ * because some values are secrets.
+ */
+export const readAuthorizationServers = Effect.fnUntraced(function*(
+  baseUrl: string,
+  rateLimited = false
+): Effect.fn.Return<IssuersOptions | null, CommandFailed | InvalidSetting | Config.ConfigError> {
+  const text = yield* read("OAUTH_ISSUERS")
+  const sender = yield* readSender(rateLimited)
+  if (Option.isNone(text)) {
+    return Object.keys(sender).length === 0
+      ? null
+      : yield* fail("SENDER_CONSTRAINED, DPOP_NONCE_KEY and CLIENT_CERTIFICATE_HEADER need OAUTH_ISSUERS")
+  }
+  const settings = decodeSettings(Redacted.value(text.value))
+  if (Option.isNone(settings)) {
+    return yield* fail("OAUTH_ISSUERS must be a JSON array of issuers, as docs/authorization.md describes")
+  }
+  const issuers = yield* Effect.forEach(
+    settings.value,
+    (issuer): Effect.Effect<JwtIssuer | IntrospectionIssuer, CommandFailed> =>
+      issuer.tokens === "introspection"
+        ? toIntrospectionIssuer(issuer, baseUrl)
+        : Effect.succeed(toJwtIssuer(issuer, baseUrl))
+  )
+  return { issuers, ...sender }
+})

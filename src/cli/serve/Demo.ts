@@ -1,0 +1,247 @@
+/**
+ * The demo: one grant and nine operations that a sandbox provider carries out, with the texts for the terminal.
+ */
+import * as Console from "effect/Console"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import type * as Schema from "effect/Schema"
+import {
+  ClientId,
+  type GrantIdentity,
+  operationsRead,
+  PairwiseSubject,
+  ProviderName,
+  ResourceOwner
+} from "../../domain/Grant.ts"
+import { IdempotencyKey } from "../../domain/Idempotency.ts"
+import type { Operation, OperationId } from "../../domain/Operation.ts"
+import { invocation } from "../../node/process/Invocation.ts"
+import { Grants, type IssuedGrant } from "../../services/Grants.ts"
+import { OperationLedger } from "../../services/OperationLedger.ts"
+
+/** The provider of the demo, as its provider connection names it. */
+export const demoBank = ProviderName.make("demo-bank")
+
+/** One operation of the demo. */
+interface DemoOperation {
+  readonly type: string
+  readonly payload: { readonly [member: string]: Schema.Json }
+  /** Instructions to the sandbox for this operation. */
+  readonly sandbox: { readonly [member: string]: Schema.Json }
+  readonly isCancelled?: true
+  /** The sandbox loses the submission without a trace: the operation stays indeterminate for ever. */
+  readonly isLost?: true
+  /** The provider takes seconds to settle it. */
+  readonly isSlow?: true
+}
+
+const demoOperations: ReadonlyArray<DemoOperation> = [
+  {
+    type: "payment",
+    payload: { amount: "18.50", currency: "EUR", to: "Corner Shop" },
+    sandbox: { outcome: "succeeded" }
+  },
+  {
+    type: "payment",
+    payload: { amount: "120.00", currency: "EUR", to: "Stadtwerke" },
+    sandbox: { outcome: "succeeded", settle_after_ms: 6000 }
+  },
+  {
+    type: "payment",
+    payload: { amount: "99000.00", currency: "EUR", to: "Boat Yard" },
+    sandbox: {
+      outcome: "rejected",
+      code: "insufficient_funds",
+      message: "The account does not cover the amount."
+    }
+  },
+  {
+    type: "payment",
+    payload: { amount: "42.00", currency: "EUR", to: "Library" },
+    sandbox: { outcome: "succeeded", faults: { slow: { ms: 8000 } } },
+    isSlow: true
+  },
+  {
+    type: "payment.refund",
+    payload: { amount: "18.50", currency: "EUR", of: "Corner Shop" },
+    // The response is lost: only a status read shows that the provider carried out the refund.
+    sandbox: { outcome: "succeeded", faults: { drop_response: true, not_found_for: { ms: 4000 } } }
+  },
+  {
+    type: "transfer",
+    payload: { amount: "400.00", currency: "EUR", to: "Savings" },
+    sandbox: { outcome: "pending" }
+  },
+  {
+    type: "transfer",
+    payload: { amount: "750.00", currency: "EUR", to: "Landlord" },
+    sandbox: { faults: { lose: true } },
+    isLost: true
+  },
+  {
+    type: "transfer",
+    payload: { amount: "5.00", currency: "EUR", to: "Friend" },
+    sandbox: { outcome: "succeeded" },
+    isCancelled: true
+  },
+  {
+    type: "investment.order",
+    payload: { side: "buy", symbol: "ACME", quantity: 3 },
+    sandbox: {
+      outcome: "failed",
+      settle_after_ms: 9000,
+      code: "market_closed",
+      message: "The market closed before the order was filled."
+    }
+  }
+]
+
+export interface Demo {
+  readonly grantId: string
+  readonly accessToken: Redacted.Redacted<string>
+  readonly operations: ReadonlyArray<OperationId>
+  /** The operation whose outcome stays unknown. */
+  readonly uncertain: OperationId
+  /** An operation that takes seconds to settle. */
+  readonly slow: OperationId
+}
+
+const owner = {
+  client_id: ClientId.make("demo-agent"),
+  subject: PairwiseSubject.make("demo-subject"),
+  resource_owner: ResourceOwner.make("demo-owner")
+}
+
+/** The idempotency key of an operation of the demo, by its place. */
+const keyOf = (index: number) => IdempotencyKey.make(`demo-${index + 1}`)
+
+const issueGrant = Effect.flatMap(
+  Grants,
+  (grants) => grants.issue({ ...owner, provider: demoBank, scopes: [operationsRead], expires_in: Duration.days(30) })
+)
+
+const accept = Effect.fn(function*(grant: GrantIdentity, index: number, demo: DemoOperation) {
+  const ledger = yield* OperationLedger
+  const payload = { ...demo.payload, sandbox: demo.sandbox }
+  const { operation: { id } } = yield* ledger.accept(grant, { type: demo.type, key: keyOf(index), payload })
+  if (demo.isCancelled === true) {
+    yield* ledger.cancel(id, { by: "operator", reason: "the resource owner cancelled it" })
+  }
+  return id
+})
+
+const toDemo = ({ access_token, grant }: IssuedGrant, operations: ReadonlyArray<OperationId>): Demo => {
+  const uncertain = operations[demoOperations.findIndex(({ isLost }) => isLost)]!
+  const slow = operations[demoOperations.findIndex(({ isSlow }) => isSlow)]!
+  return { grantId: grant.grant_id, accessToken: access_token, operations, uncertain, slow }
+}
+
+/** Fills an empty ledger. Returns null and changes nothing if there is an operation already. */
+export const fillWithDemo: Effect.Effect<Demo | null, never, Grants | OperationLedger> = Effect.gen(function*() {
+  const ledger = yield* OperationLedger
+  if (!(yield* ledger.isEmpty)) return null
+  const issued = yield* issueGrant
+  return toDemo(
+    issued,
+    yield* Effect.forEach(demoOperations, (demo, index) => accept(issued.grant, index, demo))
+  )
+}).pipe(Effect.orDie)
+
+/** Issues another grant for the demo of an earlier start. Returns null and changes nothing if the ledger lacks it. */
+export const reopenDemo: Effect.Effect<Demo | null, never, Grants | OperationLedger> = Effect.gen(function*() {
+  const ledger = yield* OperationLedger
+  const found = yield* Effect.forEach(demoOperations, (_, index) => ledger.bound({ ...owner, key: keyOf(index) }))
+  const operations = found.flatMap((operation) => operation === null ? [] : [operation.id])
+  return operations.length < demoOperations.length ? null : toDemo(yield* issueGrant, operations)
+}).pipe(Effect.orDie)
+
+/** How long the demo prints changes. Afterwards no operation of the demo changes. */
+const narration = Duration.minutes(1)
+
+const lineOf = ({ completed_at, failure, id, state, type, under_review, updated_at }: Operation) =>
+  `  ${new Date((completed_at ?? updated_at).epochMilliseconds).toISOString().slice(11, 19)}  ${id}  ${type.padEnd(17)}`
+  + ` ${state}${failure === null ? "" : ` (${failure.code})`}${under_review ? ", under review" : ""}`
+
+/** Prints a line for each change of an operation, for one minute. */
+export const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger> =>
+  Effect.gen(function*() {
+    const ledger = yield* OperationLedger
+    const shown = new Map<OperationId, string>()
+    const look = Effect.forEach(demo.operations, (id) =>
+      Effect.flatMap(ledger.show(id), (operation) => {
+        const line = lineOf(operation)
+        if (shown.get(id) === line) return Effect.void
+        shown.set(id, line)
+        return Console.log(line)
+      }), { discard: true })
+    yield* Console.log(
+      "Workers submit the operations to a sandbox provider. Each line is a change that curl shows, too:\n"
+    )
+    yield* look.pipe(
+      // The next round repeats a failed one.
+      Effect.ignore,
+      Effect.andThen(Effect.sleep("200 millis")),
+      Effect.forever,
+      Effect.timeoutOption(narration)
+    )
+    yield* Console.log(
+      "\nTwo transfers are not settled. One is submitted. The other is indeterminate and under review: it may or may not\n"
+        + "have happened. While a grant is live, workers read their status again and again, at growing intervals."
+    )
+  })
+
+/** A message that calls a tool of the gateway (MCP). */
+const toolCall = ({ uncertain }: Demo) =>
+  JSON.stringify({
+    jsonrpc: "2.0",
+    id: 1,
+    method: "tools/call",
+    params: { name: "get_operation", arguments: { id: uncertain } }
+  })
+
+/** The greeting of the demo: commands to paste that read with its grant. */
+export const invitation = (address: string, demo: Demo): string => {
+  const curl = `curl -i -H 'Authorization: Bearer ${Redacted.value(demo.accessToken)}'`
+  return `
+The gateway listens on ${address}. Its documentation is at ${address}/docs.
+
+Access token of the demo grant: ${Redacted.value(demo.accessToken)}
+
+Read its operations, and then the one whose outcome stays unknown:
+
+  ${curl} ${address}/v1/operations
+  ${curl} ${address}/v1/operations/${demo.uncertain}
+
+Wait until a payment is settled, for up to 30 seconds:
+
+  ${curl} -H 'Prefer: wait=30' ${address}/v1/operations/${demo.slow}
+
+Read the change feed. Then wait for the next change, for up to 30 seconds, from the token of the feed:
+
+  ${curl} ${address}/v1/operations/changes
+  AFTER=$(${curl} -s ${address}/v1/operations/changes | grep -o '"next_change_token":"[^"]*"' | cut -d '"' -f 4)
+  ${curl} -H 'Prefer: wait=30' "${address}/v1/operations/changes?after=$AFTER"
+
+Language-model agents read by MCP, at ${address}/mcp. Give their hosts the token by the environment (docs/agents.md):
+
+  export GATEWAY_TOKEN=${Redacted.value(demo.accessToken)}
+
+Call one of the tools without a model. The answer says what an agent may do about the unknown outcome:
+
+  ${curl} -H 'Content-Type: application/json' -d '${toolCall(demo)}' ${address}/mcp
+
+Revoke the grant in another terminal. Then read again: the gateway refuses the token.
+
+  ${invocation} grants revoke ${demo.grantId}
+`
+}
+
+/** The greeting on a database that holds other operations. */
+export const instructions = (address: string): string => `
+The gateway listens on ${address}. Its documentation is at ${address}/docs.
+
+The database holds operations that are not of the demo, so the demo changes nothing. Issue a grant to read with:
+
+  ${invocation} grants issue --owner OWNER --subject SUBJECT --client CLIENT
+`

@@ -1,0 +1,75 @@
+/**
+ * `status`: shows the state of the ledger on one screen.
+ */
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Console from "effect/Console"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { Database } from "../../node/postgres/Database.ts"
+import { FiguresPool } from "../../node/postgres/Pools.ts"
+import { explain } from "../../node/process/failureLine.ts"
+import { LedgerFigures } from "../../services/LedgerFigures.ts"
+import { makeIsMigrated } from "../../services/Migrations.ts"
+import { CommandFailed, print } from "../Output.ts"
+import { redraw } from "../screen/redraw.ts"
+import { screenFlags, screenWith } from "../screen/Screen.ts"
+import type { Status } from "./findProblems.ts"
+import { renderStatus } from "./renderStatus.ts"
+import { statusForm } from "./statusForm.ts"
+
+/** What `status` reads with. It neither needs nor applies migrations. */
+export const StatusServices = Layer.provideMerge(LedgerFigures.layer, FiguresPool)
+
+/** Makes the read of the status. Without the migrations of this version, the database has no figures. */
+const makeReadStatus = Effect.gen(function*() {
+  const { isEmbedded: embedded } = yield* Database
+  const figures = yield* LedgerFigures
+  const isMigrated = yield* makeIsMigrated
+  return Effect.gen(function*() {
+    const migrated = yield* isMigrated
+    return { embedded, migrated, figures: migrated ? yield* figures.now : null } satisfies Status
+  })
+})
+
+const render = (status: Status, color: boolean) =>
+  Effect.all([DateTime.now, screenWith({ color })]).pipe(
+    Effect.map(([now, screen]) => renderStatus(status, now, screen))
+  )
+
+/** The status as a frame. While the database fails, the frame is the error. */
+const frameOf = <E, R>(readStatus: Effect.Effect<Status, E, R>, color: boolean) =>
+  readStatus.pipe(
+    Effect.flatMap((status) => render(status, color)),
+    Effect.catch((error) => Effect.succeed(`error: ${explain(error)}`))
+  )
+
+const watchStatus = Effect.fn(function*<E, R>(readStatus: Effect.Effect<Status, E, R>, color: boolean) {
+  if (!process.stdout.isTTY) return yield* new CommandFailed({ message: "--watch needs a terminal" })
+  yield* redraw(frameOf(readStatus, color), "2 seconds")
+})
+
+export const status = Command.make(
+  "status",
+  {
+    watch: Flag.Boolean("watch").pipe(
+      Flag.withDescription("Show the status every 2 s until Ctrl-C"),
+      Flag.withDefault(false)
+    ),
+    ...screenFlags
+  },
+  Effect.fn(function*({ color, json, watch }) {
+    if (json && watch) return yield* new CommandFailed({ message: "specify at most one of --json and --watch" })
+    const readStatus = yield* makeReadStatus
+    if (watch) return yield* watchStatus(readStatus, color)
+    const status = yield* readStatus
+    yield* json ? print(statusForm(status)) : Effect.flatMap(render(status, color), Console.log)
+  })
+).pipe(
+  Command.withDescription(
+    "Show the state of the ledger: operations by provider and state, due work, workers, and what needs an operator. The exit "
+      + "code is 0 unless the command fails, for example because it cannot reach the database: problems do not change it"
+  ),
+  Command.withShortDescription("Show the state of the ledger on one screen")
+)

@@ -1,0 +1,142 @@
+/**
+ * A limiter for introspection requests to an authorization server: a concurrency limit, a bounded queue and a circuit breaker.
+ *
+ * No client's request opens or closes the circuit, because an attacker may choose a token on which the server fails. A
+ * request that fails like an outage (5xx, 429, no response) only starts a probe. A probe introspects the token that was
+ * verified last, which this server has answered before. Three consecutive failed probes open the circuit of the limiter, and
+ * one answered probe closes it.
+ */
+import * as Cause from "effect/Cause"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Layer from "effect/Layer"
+import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import type * as Semaphore from "effect/Semaphore"
+import { isOutage, ServerFailure, timedOut } from "../http/JsonExchange.ts"
+import { layerCircuit } from "../http/layerCircuit.ts"
+
+/**
+ * Opens after three consecutive failed probes, for one second at first and 30 seconds at most. Probes that are a minute
+ * apart are not consecutive. The state stays in the process, because another gateway may reach the server.
+ */
+export const layerIntrospectionCircuit: Layer.Layer<CircuitBreaker.CircuitBreaker> = layerCircuit({
+  failures: 3,
+  idleTimeToLive: "1 minute"
+})
+
+/** Classifies a probe. Every answer of the server is a success, a refusal too. An error of the gateway does not count. */
+export const classifyProbe = (exit: Exit.Exit<unknown, ServerFailure>): CircuitBreaker.Outcome => {
+  if (Exit.isSuccess(exit)) return CircuitBreaker.success
+  const error = exit.cause.reasons.find(Cause.isFailReason)?.error
+  if (error === undefined) return CircuitBreaker.ignored
+  return isOutage(error) ? CircuitBreaker.failure() : CircuitBreaker.success
+}
+
+/** Settings of a limiter. */
+interface LimiterSettings {
+  /** Key of the circuit, and name of the limiter in logs. */
+  readonly name: string
+  readonly breaker: CircuitBreaker.CircuitBreaker
+  /** Concurrency limits. A request takes one permit of each, in this order. */
+  readonly limits: ReadonlyArray<Semaphore.Semaphore>
+  /** Most requests that run or wait for a permit. */
+  readonly maxRequests: number
+  /** Limit for one request; waiting for a permit counts. */
+  readonly timeout: Duration.Duration
+  /** Yields the probe: a request that a healthy server answers. Null if there is none yet. */
+  readonly probe: Effect.Effect<Effect.Effect<unknown, ServerFailure> | null>
+}
+
+/** Limits the requests to an authorization server. */
+interface Limiter {
+  /** Sends the request. Fails without sending it if the limiter is full or its circuit is open. */
+  readonly send: <A>(request: Effect.Effect<A, ServerFailure>) => Effect.Effect<A, ServerFailure>
+}
+
+const notSent = (reason: string) =>
+  Effect.fail(new ServerFailure({ reason: `the request was not sent, because ${reason}`, status: null }))
+
+const inTime = <A>(request: Effect.Effect<A, ServerFailure>, timeout: Duration.Duration) =>
+  Effect.timeoutOrElse(request, { duration: timeout, orElse: () => Effect.fail(timedOut) })
+
+/** The circuit of a limiter. If its state cannot be read, it counts as closed. */
+const makeCircuit = ({ breaker, name, timeout }: LimiterSettings) => {
+  let running: Deferred.Deferred<void> | null = null
+
+  const state = Effect.catch(
+    breaker.state(name),
+    () => Effect.succeed<CircuitBreaker.State>({ _tag: "Closed", key: name })
+  )
+
+  const logIfOpen = Effect.flatMap(state, ({ _tag }) =>
+    _tag === "Closed"
+      ? Effect.void
+      : Effect.logWarning(`Circuit open: ${name}. The authorization server does not answer the gateway's probes`))
+
+  /** Starts a probe, or joins the running one. The end of the request that started it does not interrupt it. */
+  const startProbe = (probe: Effect.Effect<unknown, ServerFailure>) =>
+    Effect.uninterruptible(Effect.suspend(() => {
+      if (running !== null) return Effect.succeed(running)
+      const ended = running = Deferred.makeUnsafe<void>()
+      return inTime(probe, timeout).pipe(
+        breaker.execute({ key: name, classify: classifyProbe }),
+        Effect.tapErrorTag("ServerFailure", (failure) => isOutage(failure) ? logIfOpen : Effect.void),
+        Effect.exit,
+        Effect.ensuring(Effect.sync(() => {
+          running = null
+          Deferred.doneUnsafe(ended, Effect.void)
+        })),
+        Effect.forkDetach,
+        Effect.as(ended)
+      )
+    }))
+
+  return { state, startProbe }
+}
+
+/**
+ * Makes a limiter. While there is no probe, the limiter ignores its circuit, and only its limits bound the cost. An invented token
+ * would be no probe: a server that fails on invented tokens would keep the circuit open.
+ */
+export const makeLimiter = (settings: LimiterSettings): Limiter => {
+  const { limits, maxRequests, probe, timeout } = settings
+  const { startProbe, state } = makeCircuit(settings)
+  let inside = 0
+
+  const startProbeIfAny = Effect.flatMap(probe, (request) => request === null ? Effect.void : startProbe(request))
+
+  /** Passes if the circuit is closed. After the open time, it first waits for a probe. */
+  const passCircuit = Effect.gen(function*() {
+    const request = yield* probe
+    if (request === null) return
+    const before = yield* state
+    if (before._tag === "Closed") return
+    if (before._tag === "Open" && Duration.isGreaterThan(before.retryAfter, Duration.zero)) {
+      return yield* notSent("the server did not answer recently")
+    }
+    yield* Effect.flatMap(startProbe(request), Deferred.await)
+    if ((yield* state)._tag !== "Closed") return yield* notSent("the server still does not answer")
+  })
+
+  return {
+    send: (request) =>
+      Effect.suspend(() => {
+        if (inside >= maxRequests) return notSent("too many requests are waiting")
+        inside++
+        let isSent = false
+        const sent = Effect.suspend(() => {
+          isSent = true
+          return request
+        })
+        const limited = limits.reduceRight((request, limit) => limit.withPermit(request), sent)
+        return inTime(Effect.andThen(passCircuit, limited), timeout).pipe(
+          Effect.tapError((failure) => isSent && isOutage(failure) ? startProbeIfAny : Effect.void),
+          Effect.ensuring(Effect.sync(() => {
+            inside--
+          }))
+        )
+      })
+  }
+}

@@ -1,0 +1,69 @@
+/**
+ * Answers the requests of clients: the dialect reads them, the engine decides, and the faults strike the answers.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type * as Latch from "effect/Latch"
+import type { IncomingMessage, ServerResponse } from "node:http"
+import type { Arrivals } from "./Arrivals.ts"
+import type { Demand, Dialect, RequestHead } from "./Dialect.ts"
+import type { SubmissionKey } from "./Protocol.ts"
+import type { Reply, Submissions } from "./Submissions.ts"
+import { hangUp, readBody, send, sendSpoilt } from "./Wire.ts"
+
+export interface BankRequestsOptions {
+  readonly dialect: Dialect
+  readonly submissions: Submissions
+  readonly arrivals: Arrivals
+  /** Opens when the sandbox stops. Ends the pause before a slow or late answer. */
+  readonly closing: Latch.Latch
+}
+
+export const headOf = ({ headers, method = "", url = "/" }: IncomingMessage): RequestHead => {
+  const [path = "/", query] = url.split("?", 2)
+  return { method, path, query: new URLSearchParams(query), headers }
+}
+
+/** Answers a request, unless it is one too many. */
+export const answerDemand = Effect.fnUntraced(function*(
+  options: BankRequestsOptions,
+  demand: Demand,
+  head: RequestHead,
+  request: IncomingMessage,
+  response: ServerResponse
+) {
+  const { arrivals, dialect: { write }, submissions } = options
+  if (demand._tag === "Answered") return yield* send(response, demand.answer)
+  const refusal = arrivals.admit(demand._tag === "Submit" ? "submission" : "status", yield* Clock.currentTimeMillis)
+  if (refusal !== null) return yield* send(response, write(refusal))
+  if (demand._tag !== "Submit") return yield* answer(options, response, yield* submissions.read(demand))
+  const reply = yield* take(submissions, demand.key, head, request)
+  if (reply === "incomplete") return hangUp(response)
+  if (reply !== "too_large") return yield* answer(options, response, reply)
+  response.shouldKeepAlive = false
+  return yield* send(response, write({ _tag: "BodyTooLarge" }))
+})
+
+/** Receives and records a submission. A client that disconnects does not interrupt it and takes nothing back. */
+const take = Effect.fnUntraced(
+  function*(submissions: Submissions, key: SubmissionKey | null, head: RequestHead, request: IncomingMessage) {
+    const body = yield* readBody(request)
+    if (typeof body !== "string") return yield* submissions.receive({ key, head, body })
+    if (key !== null) yield* submissions.abandon(key)
+    return body
+  },
+  Effect.uninterruptible
+)
+
+/** Waits. Yields false when the sandbox stops meanwhile. */
+const pause = ({ closing }: BankRequestsOptions, milliseconds: number): Effect.Effect<boolean> =>
+  milliseconds === 0
+    ? Effect.succeed(true)
+    : Effect.raceFirst(Effect.as(Effect.sleep(milliseconds), true), Effect.as(closing.await, false))
+
+const answer = Effect.fnUntraced(function*(options: BankRequestsOptions, response: ServerResponse, reply: Reply) {
+  if (!(yield* pause(options, reply.slow))) return hangUp(response)
+  const answer = reply.answer()
+  if (answer === null || !(yield* pause(options, reply.late))) return hangUp(response)
+  return yield* reply.spoiler === null ? send(response, answer) : sendSpoilt(response, answer, reply.spoiler)
+})

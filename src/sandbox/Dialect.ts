@@ -1,0 +1,80 @@
+/**
+ * How a bank reads requests and writes answers: its paths, members, headers, and how idempotency keys and look-ups work. The engine
+ * (`Submissions`) holds all else: record, outcomes, faults, arrivals and webhooks. `SandboxDialect` is the dialect of the sandbox.
+ */
+import type * as Result from "effect/Result"
+import type { SandboxFailure, SandboxStatus, SubmissionKey } from "./Protocol.ts"
+import type { Instruction } from "./SandboxOutcome.ts"
+
+/** The head of a request. */
+export interface RequestHead {
+  readonly method: string
+  /** Without the query. */
+  readonly path: string
+  readonly query: URLSearchParams
+  /** By name in lower case. */
+  readonly headers: Readonly<Record<string, string | Array<string> | undefined>>
+}
+
+/** A complete response. */
+export interface Answer {
+  readonly status: number
+  readonly contentType: string
+  readonly text: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** What a request asks for. `Answered`: it is refused, or needs nothing of the engine. */
+export type Demand =
+  /** Null: the body has the key. */
+  | { readonly _tag: "Submit"; readonly key: SubmissionKey | null }
+  | { readonly _tag: "ReadByKey"; readonly key: SubmissionKey }
+  | { readonly _tag: "ReadByReference"; readonly reference: string }
+  | { readonly _tag: "Answered"; readonly answer: Answer }
+
+/** The submission of a valid request. */
+export interface Submission {
+  /** Of a request whose head has none. */
+  readonly key?: SubmissionKey
+  readonly type: string
+  /** The outcome. What it leaves out, the seed of the sandbox decides. */
+  readonly instruction: Instruction | undefined
+  /** Milliseconds since 1970, after which the bank does not carry it out. Infinite: it may at any time. */
+  readonly sendBefore: number
+}
+
+/** What the bank says. */
+export type Saying =
+  /** It has the submission. `isFirst`: it had no earlier one with this key. */
+  | { readonly _tag: "Taken"; readonly status: SandboxStatus; readonly isFirst: boolean }
+  | { readonly _tag: "Refused"; readonly key: SubmissionKey; readonly failure: SandboxFailure }
+  | { readonly _tag: "TooLate" | "DuplicateKey"; readonly key: SubmissionKey }
+  /** The reason in one line. */
+  | { readonly _tag: "Invalid"; readonly key: SubmissionKey | null; readonly reason: string }
+  /** The answer to a status read. */
+  | { readonly _tag: "Status"; readonly status: SandboxStatus }
+  | { readonly _tag: "NotFound"; readonly demand: Demand }
+  | { readonly _tag: "Unauthorized" | "BodyTooLarge" }
+  | { readonly _tag: "TooManyRequests"; readonly retryAfterSeconds: number }
+
+/** How a bank reads requests and writes answers. */
+export interface Dialect {
+  /** Reads the head of a request. Null: the path is none of the bank's. */
+  readonly demandOf: (head: RequestHead) => Demand | null
+  /** Reads the body of a `Submit`. Fails with the reason, in one line, why it is invalid. */
+  readonly submissionOf: (head: RequestHead, body: string) => Result.Result<Submission, string>
+  readonly write: (saying: Saying) => Answer
+}
+
+export const jsonAnswer = <Body>(
+  status: number,
+  body: Body,
+  headers: Readonly<Record<string, string>> = {}
+): Answer => ({ status, contentType: "application/json", text: JSON.stringify(body), headers })
+
+/** The answer of a proxy that cannot reach its server. */
+export const badGateway: Answer = {
+  status: 502,
+  contentType: "text/html",
+  text: "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>\n"
+}

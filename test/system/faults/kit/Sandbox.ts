@@ -1,0 +1,77 @@
+/** The sandbox as a process of a run. Its record survives restarts. */
+import { Effect, Result, Schema } from "effect"
+import * as path from "node:path"
+import { fileURLToPath } from "node:url"
+import type { Arrival } from "../../../../src/sandbox/Arrivals.ts"
+import type { FaultSettings } from "../../../../src/sandbox/Faults.ts"
+import { decodeReceipt, type Receipt } from "../../../../src/sandbox/Record.ts"
+import { Truth } from "../../../../src/sandbox/Submissions.ts"
+import { Daemon } from "./Daemon.ts"
+import { configVariable } from "./Plan.ts"
+
+const decodeTruth = Schema.decodeSync(Schema.fromJsonString(Truth))
+
+const script = fileURLToPath(new URL("./sandboxProcess.ts", import.meta.url))
+
+export const receiptsIn = (lines: ReadonlyArray<string>): ReadonlyArray<Receipt> =>
+  lines.map((line) => Result.getOrThrow(decodeReceipt(line)))
+
+export interface SandboxOptions {
+  readonly directory: string
+  readonly seed: string
+  readonly faults: FaultSettings
+}
+
+/** Runs until the scope closes. */
+export const makeSandbox = Effect.fnUntraced(function*({ directory, faults, seed }: SandboxOptions) {
+  const urls = { service: "", control: "" }
+  let settings = faults
+  const start = () =>
+    new Promise<void>((resolve, reject) => {
+      daemon = new Daemon({
+        name: "sandbox",
+        logs: directory,
+        command: [process.execPath, script],
+        env: {
+          [configVariable]: JSON.stringify({
+            // The same after a restart.
+            port: Number(URL.parse(urls.service)?.port ?? 0),
+            record: path.join(directory, "sandbox.jsonl"),
+            seed,
+            faults: settings
+          })
+        },
+        onLine: (line) => {
+          const [service = "", control = ""] = line.split(" ")
+          Object.assign(urls, { service, control })
+          resolve()
+        },
+        onEnd: ({ code, signal }) => reject(new Error(`the sandbox ended: code ${code}, signal ${signal}`))
+      })
+      daemon.start()
+    })
+  let daemon: Daemon | null = null
+  const kill = async () => daemon?.kill()
+  const control = async (path: string, init: RequestInit = {}): Promise<string> => {
+    const response = await fetch(`${urls.control}${path}`, init)
+    const text = await response.text()
+    if (!response.ok) throw new Error(`${path}: ${text}`)
+    return text
+  }
+  const linesOf = async (path: string) => (await control(path)).split("\n").filter((line) => line !== "")
+  yield* Effect.acquireRelease(Effect.promise(start), () => Effect.promise(kill))
+  return {
+    port: Number(new URL(urls.service).port),
+    /** SIGKILL, and a restart on the same record. */
+    crash: Effect.promise(() => kill().then(start)),
+    setFaults: (replacement: FaultSettings) =>
+      Effect.promise(() => {
+        settings = replacement
+        return control("/faults", { method: "PUT", body: JSON.stringify(settings) })
+      }),
+    /** When the last requests arrived, in order. */
+    arrivals: Effect.promise(async () => (await linesOf("/arrivals")).map((line) => JSON.parse(line) as Arrival)),
+    record: Effect.promise(() => linesOf("/record").then(receiptsIn)),
+    truths: Effect.promise(async () => (await linesOf("/truth")).map((line) => decodeTruth(line)))
+  }
+})

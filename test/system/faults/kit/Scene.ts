@@ -1,0 +1,162 @@
+/**
+ * The scene of a run: workers, the sandbox and PostgreSQL as real processes, clients of the ledger, and the networks between them.
+ * `observe` runs a scenario on it, waits until the operations are settled, and returns the evidence for the judge.
+ */
+import { PgClient } from "@effect/sql-pg"
+import { Effect, Layer, Schedule } from "effect"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import * as PgAcceptanceSignal from "../../../../src/node/postgres/PgAcceptanceSignal.ts"
+import type { FaultSettings } from "../../../../src/sandbox/Faults.ts"
+import { Grants } from "../../../../src/services/Grants.ts"
+import { migrate } from "../../../../src/services/Migrations.ts"
+import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { Proxy } from "../../../fixtures/Proxy.ts"
+import { type Acceptance, issueGrants } from "./Clients.ts"
+import { Crew } from "./Crew.ts"
+import { type Evidence, type Injected, noteReturns, readLedger, type Sample, sampleInto } from "./Evidence.ts"
+import { abandoned } from "./Judge.ts"
+import type { MistakeName } from "./Mistakes.ts"
+import { makePostgres, Platform } from "./Postgres.ts"
+import { makeSandbox } from "./Sandbox.ts"
+
+export interface SceneOptions {
+  readonly seed: string
+  readonly workers: number
+  /** Faults of the provider, until the scenario ends. */
+  readonly faults: FaultSettings
+  readonly mistake?: MistakeName
+}
+
+/** A directory that is removed when the scope closes. */
+const workspace = Effect.acquireRelease(
+  Effect.sync(() => fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "faults-")))),
+  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true, maxRetries: 5 }))
+)
+
+/** The processes, and the networks between them. */
+export const makeScene = Effect.fnUntraced(function*(options: SceneOptions) {
+  const directory = yield* workspace
+  const postgres = yield* makePostgres(path.join(directory, "postgres"))
+  const direct = PgClient.layer({ ...postgres.connection, maxConnections: 3 })
+  yield* Effect.andThen(migrate, noteReturns).pipe(Effect.provide(Layer.fresh(direct)), Effect.provide(Platform))
+  const sandbox = yield* makeSandbox({ directory, seed: options.seed, faults: options.faults })
+  const clientLink = new Proxy(postgres.target)
+  const clientPort = yield* Effect.acquireRelease(
+    Effect.promise(() => clientLink.listen()),
+    () => Effect.sync(() => clientLink.close())
+  )
+  const crew = new Crew({
+    size: options.workers,
+    directory,
+    databaseTarget: postgres.target,
+    sandboxTarget: { host: "127.0.0.1", port: sandbox.port },
+    username: postgres.connection.username,
+    database: postgres.connection.database,
+    mistake: options.mistake ?? null
+  })
+  yield* Effect.acquireRelease(
+    Effect.promise(() => crew.start()),
+    () => Effect.promise(() => crew.close())
+  )
+  return { directory, postgres, direct, sandbox, clientLink, clientPort, crew }
+})
+
+export type Scene = Effect.Success<ReturnType<typeof makeScene>>
+
+/** One grant for each owner and provider. */
+export const grantsOf = ({ direct }: Scene) =>
+  issueGrants.pipe(
+    Effect.provide(Layer.fresh(Grants.layer.pipe(Layer.provide(direct), Layer.provideMerge(Platform))))
+  )
+
+/** The ledger of the clients, over a network that fails. */
+export const clients = ({ clientPort, postgres }: Scene) =>
+  OperationLedger.layer.pipe(
+    Layer.provide(PgAcceptanceSignal.layer),
+    Layer.provide(Layer.fresh(PgClient.layer({
+      ...postgres.connection,
+      host: "127.0.0.1",
+      port: clientPort,
+      multiplex: true,
+      maxConnections: 4,
+      connectionTTL: "5 seconds"
+    }))),
+    Layer.provideMerge(Platform)
+  )
+
+export const everyoneWorks = ({ crew }: Scene) =>
+  Effect.sync(() => crew.workers.every(({ state }) => state === "running")).pipe(
+    Effect.repeat({ until: (all) => all, schedule: Schedule.spaced("20 millis") }),
+    Effect.timeout("1 minute"),
+    Effect.orDie
+  )
+
+/** Waits until every operation that can be settled is settled. The judge finds the others. */
+const settle = ({ sandbox }: Scene, seconds: number) =>
+  Effect.gen(function*() {
+    const { operations } = yield* readLedger
+    const [receipts, truths] = [yield* sandbox.record, yield* sandbox.truths]
+    return abandoned({ operations, receipts, truths }).length
+  }).pipe(
+    Effect.repeat({ until: (left) => left === 0, schedule: Schedule.spaced("1 second") }),
+    Effect.timeoutOption(seconds * 1000)
+  )
+
+/** Loops that died in a worker that continued. Only its log shows them. */
+const deadLoops = ({ crew }: Scene): ReadonlyArray<string> =>
+  crew.workers.flatMap(({ daemon }) =>
+    daemon.lines.filter((line) => line.includes(`"level":"FATAL"`)).map((line) => `${daemon.name}: ${line}`)
+  )
+
+const progress = (samples: ReadonlyArray<Sample>, { crew, postgres }: Scene, say: (line: string) => void) =>
+  Effect.sync(() => {
+    const last = samples.at(-1)
+    if (last === undefined) return
+    const counts = Object.entries(last.counts).map(([state, count]) => `${state} ${count}`)
+    say(`${counts.join(", ")}; workers started ${crew.starts}, database down ${postgres.outages.length} times`)
+  }).pipe(Effect.repeat(Schedule.spaced("10 seconds")))
+
+/** What a scenario needs besides the scene. */
+export interface Observation {
+  readonly asked: Evidence["asked"]
+  readonly say: (line: string) => void
+  /** Seconds that settling may take. Operations settle within 90 if the engine keeps its rules. */
+  readonly settling?: number | undefined
+  /** Adds to the acceptances, and yields the faults that it injected. */
+  readonly scenario: (acceptances: Array<Acceptance>) => Effect.Effect<ReadonlyArray<Injected>, unknown>
+}
+
+/** Runs a scenario. The sandbox then behaves, the operations settle, and the workers end. */
+export const observe = Effect.fnUntraced(function*(scene: Scene, { asked, say, scenario, settling = 90 }: Observation) {
+  const { crew, direct, postgres, sandbox } = scene
+  const samples: Array<Sample> = []
+  const acceptances: Array<Acceptance> = []
+  yield* Effect.forkScoped(Effect.provide(sampleInto(samples), Layer.fresh(direct)))
+  yield* Effect.forkScoped(progress(samples, scene, say))
+  yield* everyoneWorks(scene)
+  say("everyone works")
+  const injected = yield* Effect.orDie(scenario(acceptances))
+  yield* sandbox.setFaults({})
+  yield* everyoneWorks(scene)
+  say("settling")
+  yield* Effect.provide(settle(scene, settling), Layer.fresh(direct))
+  const ends = yield* Effect.promise(() => crew.drain())
+  const undrained = ends.filter(({ code }) => code !== 0).map(({ code, signal }) =>
+    `after SIGTERM, a worker ended with code ${code}, signal ${signal}`
+  )
+  return {
+    asked,
+    acceptances,
+    ...yield* Effect.provide(readLedger, Layer.fresh(direct)),
+    receipts: yield* sandbox.record,
+    truths: yield* sandbox.truths,
+    sent: crew.sent.counts,
+    injected,
+    samples,
+    outages: postgres.outages,
+    deaths: [...crew.deaths, ...undrained, ...deadLoops(scene)],
+    workerStarts: crew.starts
+  } satisfies Evidence
+})

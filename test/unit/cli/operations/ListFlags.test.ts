@@ -1,0 +1,108 @@
+/**
+ * The call for the next page asks for the same operations, with any text in the filters: a shell reads the words that were meant.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Duration, Effect, Option } from "effect"
+import * as fc from "fast-check"
+import { execFileSync } from "node:child_process"
+import { type ListFlags, nextPageCall, toQuery } from "../../../../src/cli/operations/listFlags.ts"
+import { shellWord } from "../../../../src/cli/shellWord.ts"
+import type { ProviderName } from "../../../../src/domain/Grant.ts"
+import type { ProviderReference } from "../../../../src/domain/Submission.ts"
+import { injections } from "../../../fixtures/mcp/HostileText.ts"
+import { now } from "../../../fixtures/OperatorViews.ts"
+
+const none: ListFlags = {
+  state: [],
+  provider: Option.none(),
+  olderThan: Option.none(),
+  held: false,
+  underReview: false,
+  waiting: false,
+  owner: Option.none(),
+  client: Option.none(),
+  key: Option.none(),
+  reference: Option.none(),
+  order: "newest",
+  limit: 50,
+  after: Option.none()
+}
+
+/** The arguments that a shell passes to the program. */
+const wordsOf = (call: string): ReadonlyArray<string> =>
+  execFileSync("sh", ["-c", `printf '%s\\0' ${call}`], { encoding: "utf8" }).split("\0").slice(0, -1)
+
+describe("The call for the next page", () => {
+  it("repeats every flag, and goes on after the page", () => {
+    const flags: ListFlags = {
+      ...none,
+      state: ["submitted", "indeterminate"],
+      provider: Option.some("-demo bank" as ProviderName),
+      olderThan: Option.some(Duration.minutes(15)),
+      underReview: true,
+      reference: Option.some("it's $(here)" as ProviderReference),
+      order: "oldest",
+      limit: 2
+    }
+    const words = wordsOf(nextPageCall(flags, "token", ["wide", "no-color"]))
+    assert.deepStrictEqual(words.slice(words.indexOf("operations")), [
+      "operations",
+      "list",
+      "--state",
+      "submitted",
+      "--state",
+      "indeterminate",
+      "--under-review",
+      "--provider=-demo bank",
+      "--older-than",
+      "900s",
+      "--reference",
+      "it's $(here)",
+      "--order",
+      "oldest",
+      "--limit",
+      "2",
+      "--wide",
+      "--no-color",
+      "--after",
+      "token"
+    ])
+  })
+
+  it("quotes any text, so that a shell reads it as one word and runs nothing of it", () => {
+    const texts = [
+      ...injections,
+      ...fc.sample(fc.string({ unit: "grapheme", maxLength: 20 }), 200),
+      "$(touch x)",
+      "`id`",
+      "a'b",
+      "\\",
+      "*",
+      "~",
+      "!",
+      "#",
+      "",
+      "a\nb"
+    ].map((text) => text.replaceAll("\0", "").toWellFormed())
+    assert.deepStrictEqual(wordsOf(texts.map(shellWord).join(" ")), texts)
+  })
+})
+
+describe("The filters of a list", () => {
+  it.effect("name one queue at most", () =>
+    Effect.gen(function*() {
+      const error = yield* Effect.flip(toQuery({ ...none, held: true, waiting: true }, now))
+      assert.include(error.message, "at most one of --held, --under-review and --waiting")
+      assert.deepStrictEqual(yield* toQuery({ ...none, underReview: true }, now), {
+        queue: "under_review",
+        order: "newest",
+        limit: 50
+      })
+    }))
+
+  it.effect("turn an age into the instant since when the state has not changed", () =>
+    Effect.gen(function*() {
+      const { unchanged_since } = yield* toQuery({ ...none, olderThan: Option.some(Duration.hours(2)) }, now)
+      assert.strictEqual(unchanged_since && DateTime.formatIso(unchanged_since), "2026-01-31T10:00:00.000Z")
+    }))
+})

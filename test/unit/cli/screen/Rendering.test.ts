@@ -1,0 +1,81 @@
+/**
+ * What commands print for people fits the terminal, and no value from outside can drive it. The tests render any operation and any
+ * figures, with hostile texts, on terminals of any width.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { displayWidth } from "effect/cli/CliOutput"
+import * as fc from "fast-check"
+import { stripVTControlCharacters, styleText } from "node:util"
+import { renderDetail } from "../../../../src/cli/operations/renderDetail.ts"
+import { renderList } from "../../../../src/cli/operations/renderList.ts"
+import { type Paint, plain, type Screen } from "../../../../src/cli/screen/Screen.ts"
+import { renderStatus } from "../../../../src/cli/status/renderStatus.ts"
+import { visible } from "../../../../src/domain/VisibleText.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
+import { detail, figures, now, summary } from "../../../fixtures/OperatorViews.ts"
+
+/** The escape codes that a terminal gets. */
+const styled: Paint = (style, text) => styleText(style, text, { validateStream: false })
+
+type Render = (screen: Screen) => string
+
+/** What `list` and `show` and `status` print, of anything. */
+const anyOutput: fc.Arbitrary<Render> = fc.oneof(
+  fc.tuple(fc.array(summary, { minLength: 1, maxLength: 4 }), fc.boolean()).map(
+    ([operations, wide]): Render => (screen) => renderList(operations, { now, screen, wide })
+  ),
+  detail.map((operation): Render => (screen) => renderDetail(operation, now, screen)),
+  figures.map((figures): Render => (screen) => renderStatus({ embedded: false, migrated: true, figures }, now, screen))
+)
+
+/** Wide enough for the longest indentation of a fact, and for two columns of a table. */
+const width = fc.integer({ min: 24, max: 300 })
+
+describe("The text of a command", () => {
+  it("is never wider than its terminal", () => {
+    fc.assert(
+      fc.property(anyOutput, width, (render, width) => {
+        for (const line of render({ width, paint: plain }).split("\n")) {
+          assert.isAtMost(displayWidth(line), width, line)
+        }
+      }),
+      { numRuns: rounds(50, 300) }
+    )
+  })
+
+  it("shows each control, format and bidirectional character of a value as an escape", () => {
+    fc.assert(
+      fc.property(anyOutput, fc.option(width, { nil: null }), (render, width) => {
+        assert.notMatch(render({ width, paint: plain }), /(?![ \n])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/u)
+      }),
+      { numRuns: rounds(50, 300) }
+    )
+  })
+
+  it("has the same words with and without styles: no style alone tells anything", () => {
+    fc.assert(
+      fc.property(anyOutput, fc.option(width, { nil: null }), (render, width) => {
+        const lines = (paint: Paint) =>
+          stripVTControlCharacters(render({ width, paint })).split("\n").map((line) => line.trimEnd())
+        assert.deepStrictEqual(lines(styled), lines(plain))
+      }),
+      { numRuns: rounds(40, 200) }
+    )
+  })
+
+  it("is cut nowhere if the output is no terminal", () => {
+    fc.assert(
+      fc.property(fc.array(summary, { minLength: 1, maxLength: 4 }), (operations) => {
+        const rows = renderList(operations, { now, screen: { width: null, paint: plain }, wide: true }).split("\n")
+          .slice(1)
+        assert.lengthOf(rows, operations.length, "an operation is one line")
+        for (const [at, { idempotency_key, operation, provider, reference, resource_owner }] of operations.entries()) {
+          for (const value of [operation.id, provider, resource_owner, idempotency_key, reference ?? "-"]) {
+            assert.include(rows[at], visible(value).trimEnd())
+          }
+        }
+      }),
+      { numRuns: rounds(40, 200) }
+    )
+  })
+})

@@ -1,0 +1,145 @@
+/**
+ * `status` names what needs an operator, each with a call that shows more, and nothing else. The tests give it figures.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { findProblems } from "../../../../src/cli/status/findProblems.ts"
+import type { LedgerFiguresNow, SeenWorker } from "../../../../src/domain/FiguresForm.ts"
+import type { ProviderName } from "../../../../src/domain/Grant.ts"
+import { alerts } from "../../../fixtures/Deployed.ts"
+import { before, now } from "../../../fixtures/OperatorViews.ts"
+
+const provider = "bank" as ProviderName
+const [second, minute, hour] = [1000, 60_000, 3_600_000]
+
+const worker: SeenWorker = {
+  process_id: "019aa4f0-5c00-4b1e-8d2f-3a4b5c6d7e8f",
+  worker_id: "worker-1",
+  version: "1.0.0",
+  started_at: before(hour),
+  seen_at: before(second),
+  circuits: { [provider]: "closed" },
+  clock_skew_ms: 0
+}
+
+const healthy: LedgerFiguresNow = {
+  at: now,
+  operations: [{ provider, state: "accepted", count: 3 }, { provider, state: "succeeded", count: 100 }],
+  held: [],
+  under_review: [],
+  oldest: [{ provider, condition: "accepted", since: before(second) }],
+  due: [{ provider, work: "claim", count: 3, since: before(second) }],
+  workers: [worker]
+}
+
+const problems = (figures: Partial<LedgerFiguresNow>) =>
+  findProblems({ embedded: false, migrated: true, figures: { ...healthy, ...figures } }).map(({ command, message }) =>
+    command === null ? message : `${message}: ${command}`
+  )
+
+const listCall = "financial-agents-gateway operations list"
+
+describe("status", () => {
+  it("finds no problem in a ledger at work", () => {
+    assert.deepStrictEqual(problems({}), [])
+  })
+
+  it("names states that last longer than usual, with the number of their operations and the age of the oldest", () => {
+    const stuck = (state: "accepted" | "submitting" | "submitted" | "indeterminate", milliseconds: number) =>
+      problems({
+        operations: [{ provider, state, count: 2 }],
+        oldest: [{ provider, condition: state, since: before(milliseconds) }]
+      })
+    for (
+      const [state, longest, shown] of [
+        ["accepted", hour, "1h"],
+        ["submitting", 3 * minute, "3m1s"],
+        ["submitted", 72 * hour, "3d"],
+        ["indeterminate", 15 * minute, "15m1s"]
+      ] as const
+    ) {
+      assert.deepStrictEqual(stuck(state, longest), [], state)
+      assert.deepStrictEqual(stuck(state, longest + second), [
+        `bank: 2 operations are ${state}, the oldest for ${shown}: ${listCall} --state ${state} --provider bank --order oldest`
+      ])
+    }
+  })
+
+  it("uses the limits of the alerts, so that both tell the same of a ledger", () => {
+    const limitOf = (name: string) => Number(/ > (\d+)$/.exec(alerts().find(({ alert }) => alert === name)!.expr)![1])
+    const due = (milliseconds: number) =>
+      problems({ due: [{ provider, work: "claim", count: 1, since: before(milliseconds) }] })
+    const stuck = (condition: "submitting" | "indeterminate") => (milliseconds: number) =>
+      problems({ oldest: [{ provider, condition, since: before(milliseconds) }] })
+    for (
+      const [alert, found] of [
+        ["OperationsDueLate", due],
+        ["SubmittingTooOld", stuck("submitting")],
+        ["IndeterminateTooOld", stuck("indeterminate")]
+      ] as const
+    ) {
+      assert.lengthOf(found(limitOf(alert) * second), 0, alert)
+      assert.lengthOf(found((limitOf(alert) + 1) * second), 1, alert)
+    }
+  })
+
+  it("names held operations and operations under review at any age, and does not count held ones as accepted", () => {
+    assert.deepStrictEqual(
+      problems({
+        held: [{ provider, count: 1 }],
+        under_review: [{ provider, count: 2 }],
+        oldest: [
+          { provider, condition: "accepted", since: before(2 * hour) },
+          { provider, condition: "held", since: before(second) },
+          { provider, condition: "under_review", since: before(second) }
+        ]
+      }),
+      [
+        `bank: 2 operations are accepted, the oldest for 2h: ${listCall} --state accepted --provider bank --order oldest`,
+        `bank: 1 operation is held: ${listCall} --held --provider bank --order oldest`,
+        `bank: 2 operations are under review: ${listCall} --under-review --provider bank --order oldest`
+      ]
+    )
+  })
+
+  it("names due work that is late", () => {
+    assert.deepStrictEqual(
+      problems({ due: [{ provider, work: "read_status", count: 1000, since: before(2 * minute) }] }),
+      [
+        `bank: status read is late by 2m (1000 or more due): ${listCall} --state submitted --state indeterminate --provider bank --order oldest`
+      ]
+    )
+  })
+
+  it("names circuits that are not closed, of workers that run", () => {
+    const open = { ...worker, circuits: { [provider]: "open" as const } }
+    assert.deepStrictEqual(problems({ workers: [open] }), ["bank: the circuit of worker worker-1 is open"])
+    assert.deepStrictEqual(problems({ workers: [worker, { ...open, seen_at: before(31 * second) }] }), [])
+  })
+
+  it("names clocks that differ by more than two seconds, of workers that run, and tells which of them send nothing", () => {
+    const skewed = (clock_skew_ms: number | null) => problems({ workers: [{ ...worker, clock_skew_ms }] })
+    assert.deepStrictEqual(skewed(-2001), ["the clock of worker worker-1 is 2.0 s behind the clock of the database"])
+    assert.deepStrictEqual(skewed(60_000), [
+      "the clock of worker worker-1 is 60.0 s ahead of the clock of the database, so it sends nothing"
+    ])
+    for (const right of [2000, -2000, null]) assert.deepStrictEqual(skewed(right), [])
+    const gone = { ...worker, clock_skew_ms: 60_000, seen_at: before(31 * second) }
+    assert.deepStrictEqual(problems({ workers: [worker, gone] }), [])
+  })
+
+  it("misses workers only while there is work for them", () => {
+    const call = "financial-agents-gateway work --help"
+    for (const workers of [[], [{ ...worker, seen_at: before(31 * second) }]]) {
+      assert.deepStrictEqual(problems({ workers }), [
+        `no worker has reported for 30s, and 3 operations are unsettled: ${call}`
+      ])
+      assert.deepStrictEqual(problems({ workers, operations: [], oldest: [], due: [] }), [])
+    }
+  })
+
+  it("asks for the migrations that the database lacks", () => {
+    assert.deepStrictEqual(findProblems({ embedded: true, migrated: false, figures: null }), [
+      { message: "the database lacks migrations", command: "financial-agents-gateway migrate" }
+    ])
+  })
+})
