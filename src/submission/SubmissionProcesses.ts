@@ -1,6 +1,6 @@
 /**
- * Worker, rescuer and reconciler in one layer: they move accepted operations to their outcome. Beside them, the change marker
- * keeps change tokens valid, the count folder keeps figures cheap, the verifier compares the ledger with its witness, and the process
+ * Worker, rescuer and reconciler in one layer: they move accepted operations to their outcome. Beside them, the
+ * maintenance loops keep change tokens valid and figures cheap, the verifier compares the ledger with its witness, and the process
  * reports itself to operators.
  */
 import * as Layer from "effect/Layer"
@@ -11,8 +11,7 @@ import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { Rescuer } from "./attempts/Rescuer.ts"
 import { SubmissionWorker } from "./attempts/SubmissionWorker.ts"
-import * as ChangeMarker from "./ChangeMarker.ts"
-import * as CountFolder from "./CountFolder.ts"
+import * as MaintenanceLoops from "./MaintenanceLoops.ts"
 import { layerCircuitBreaker } from "./providers/Circuit.ts"
 import type { Providers } from "./providers/Providers.ts"
 import { Reconciler } from "./reads/Reconciler.ts"
@@ -31,8 +30,7 @@ export const layerWithoutReconciler: Layer.Layer<
 > = Layer.mergeAll(
   SubmissionWorker.layer,
   Rescuer.layer,
-  ChangeMarker.layer,
-  CountFolder.layer,
+  MaintenanceLoops.layer,
   WitnessVerifier.layer,
   WorkerReports.layer
 )

@@ -14,7 +14,7 @@ import { checkpointOf, type ClaimBatch, type Verification, type WitnessState } f
 import { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { Verifications } from "../../services/Verifications.ts"
 import { type ClockReading, elapsed, readClocks } from "../../submission/elapsed.ts"
-import { runUpkeep } from "../../submission/upkeep.ts"
+import { repeatStatement } from "../../submission/repeatStatement.ts"
 import { Witness, WitnessPolicy, type WitnessStore } from "./Witness.ts"
 import { withinWitness } from "./WitnessedClaims.ts"
 
@@ -154,7 +154,7 @@ const makeRarely = () => {
 
 const withoutWitness = Effect.gen(function*() {
   const { readWitnessState } = yield* Verifications
-  yield* runUpkeep({
+  yield* repeatStatement({
     statement: Effect.flatMap(readWitnessState, ({ epoch }) =>
       epoch === null
         ? Effect.void
@@ -171,7 +171,7 @@ export const layer: Layer.Layer<never, never, Verifications> = Layer.effectDisca
   const { interval } = yield* WitnessPolicy
   const verification = yield* makeVerifier(store)
   const rarely = makeRarely()
-  yield* runUpkeep({
+  yield* repeatStatement({
     statement: Effect.catchTag(
       verification,
       "WitnessUnavailable",

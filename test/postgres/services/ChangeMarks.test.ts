@@ -2,7 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import * as ChangeMarker from "../../../src/submission/ChangeMarker.ts"
+import * as MaintenanceLoops from "../../../src/submission/MaintenanceLoops.ts"
 import { submittingStatement } from "../../fixtures/Changes.ts"
 import { accept, issue, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherProcess, openTransaction, untilWaiting } from "../../fixtures/Pools.ts"
@@ -108,6 +108,6 @@ layer(PostgresLedger, { excludeTestServices: true })("A mark of the changes", (i
         yield* untilMarked
         yield* accept(identity)
         yield* untilMarked
-      }).pipe(Effect.provide(Layer.fresh(ChangeMarker.layer)))
+      }).pipe(Effect.provide(Layer.fresh(MaintenanceLoops.layer)))
     }))
 })
