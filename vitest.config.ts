@@ -26,7 +26,7 @@ const globalSetup = [postgres, "test/fixtures/CommandBundle.ts"]
 const ssr = { resolve: { conditions: [...defaultServerConditions, "gateway-source"] } }
 
 /** Folders with tests that take long by nature. They are no part of `npm test`. */
-const long = ["long", "system/{faults,replication,switchover,witness}"]
+const long = ["long", "system/faults"]
   .map((folder) => `test/${folder}/**/*.test.ts`)
 
 export default defineConfig({

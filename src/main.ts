@@ -26,6 +26,7 @@ import { consoleCommand } from "./cli/serve/ConsoleCommand.ts"
 import { serve } from "./cli/serve/ServeCommand.ts"
 import { status, StatusServices } from "./cli/status/StatusCommand.ts"
 import { work } from "./cli/work/WorkCommand.ts"
+import * as PostgresCluster from "./cluster/PostgresCluster.ts"
 import { Database } from "./node/postgres/Database.ts"
 import { manifest } from "./node/process/Invocation.ts"
 import { Observability } from "./node/process/Observability.ts"
@@ -38,8 +39,8 @@ const root = Command.make("financial-agents-gateway").pipe(
   Command.withSharedFlags(database)
 )
 
-/** The database that the shared flags name. */
-const FlaggedDatabase = Layer.unwrap(Effect.map(root, Database.layer))
+/** The database that the shared flags name, and what its cluster needs. */
+const FlaggedDatabase = Layer.provideMerge(PostgresCluster.layer, Layer.unwrap(Effect.map(root, Database.layer)))
 
 /** The same, for `work`: it fails at the start if the database lacks migrations. */
 const PreparedDatabase = Layer.provideMerge(RequiredSchema, FlaggedDatabase)

@@ -6,7 +6,7 @@
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { SqlError } from "effect/sql/SqlError"
+import type { HistoryReports, HoldAllIf } from "../services/LedgerHistory.ts"
 import { orUnavailable, StoreUnavailable } from "../services/StoreUnavailable.ts"
 
 /** How far the ledger of a server had come. */
@@ -22,8 +22,13 @@ export interface LedgerPlace {
   readonly is_compared: boolean | null
 }
 
+/** A row of a claim, with the column below. */
+interface Placed {
+  readonly place: LedgerPlace
+}
+
 /** A scalar subquery. PostgreSQL runs it once a statement. Marks are few: one for each failover. */
-export const placeColumn = `(SELECT json_build_object(
+const placeColumn = `, (SELECT json_build_object(
     'home', h.system_identifier || '/' || h.database,
     'timeline', ledger_timeline(),
     'flushed', pg_current_wal_flush_lsn() - '0/0'::pg_lsn,
@@ -49,13 +54,6 @@ const patience = 10
 const wentBack = () =>
   new StoreUnavailable({ cause: new Error("the ledger is behind what this process has seen of it") })
 
-export type HistoryGuard = Effect.Success<ReturnType<typeof makeHistoryGuard>>
-
-/** Holds all accepted operations in one transaction with a condition. Null: the condition does not hold. */
-type HoldAllIf = (
-  condition: Effect.Effect<boolean, SqlError>
-) => Effect.Effect<number | null, StoreUnavailable>
-
 export const makeHistoryGuard = (holdAllIf: HoldAllIf) =>
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
@@ -67,7 +65,7 @@ export const makeHistoryGuard = (holdAllIf: HoldAllIf) =>
     let isDoubtful = false
 
     const askPlace = Effect.map(
-      sql.unsafe<{ readonly place: LedgerPlace }>(`SELECT ${placeColumn}`),
+      sql.unsafe<Placed>(`SELECT 1${placeColumn}`),
       ([row]) => row!.place
     )
     const look = orUnavailable(askPlace)
@@ -92,12 +90,12 @@ export const makeHistoryGuard = (holdAllIf: HoldAllIf) =>
      * Runs a claim, whose rows have the place, and refuses it if the server is behind. It may then have happened there, and is not sent.
      * So after a failure it asks with a statement that changes nothing first: otherwise each try could use up operations.
      */
-    const claimed = <Row extends { readonly place: LedgerPlace }>(
+    const claimed = <Row>(
       statement: Effect.Effect<ReadonlyArray<Row>, StoreUnavailable>
     ): Effect.Effect<ReadonlyArray<Row>, StoreUnavailable> => {
       const checked = Effect.suspend(() => {
         const before = known
-        return Effect.tap(statement, (rows) => learn(rows[0]!.place, before))
+        return Effect.tap(statement, (rows) => learn((rows[0] as Placed).place, before))
       })
       return Effect.suspend(() => {
         const isProbed = isDoubtful || looksBehind > 0
@@ -148,5 +146,5 @@ export const makeHistoryGuard = (holdAllIf: HoldAllIf) =>
       ))
     })
 
-    return { claimed, watch }
+    return { column: placeColumn, claimed, watch } satisfies HistoryReports
   })

@@ -15,7 +15,7 @@ import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import type * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import { layerWitness } from "../cluster/witness/WitnessSetting.ts"
+import { InvalidSetting } from "../domain/InvalidSetting.ts"
 import { BaseUrl } from "../server/gate/BaseUrl.ts"
 import { Lifecycle } from "../server/gate/Lifecycle.ts"
 import { Problems } from "../server/gate/ProblemResponses.ts"
@@ -169,8 +169,7 @@ const workersOf = (options: GatewayAppOptions, adapters: AdaptersOf) => {
       Workers: Layer.empty
     }
   }
-  const Witnessed = Layer.provide(layerWitness, databaseAs("writer", databases))
-  const Services = once(Layer.mergeAll(layerCircuitBreaker, adapters.Adapters, Queue, Policy, Witnessed))
+  const Services = once(Layer.mergeAll(layerCircuitBreaker, adapters.Adapters, Queue, Policy))
   return {
     Reconciling: Layer.provide(Reconciler.layer, Services),
     Workers: Layer.provide(Submission.layerWithoutReconciler, Services)
@@ -184,6 +183,17 @@ const migrationOf = ({ databases, migrate: isMigrated = true }: GatewayAppOption
       if (applied.length > 0) yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), { applied })
     })).pipe(Layer.provide(databaseAs("owner", databases)))
     : Layer.empty
+
+/** Settings that only `cluster` heeds. They must not be ignored in silence. */
+const refuseClusterSettings = Layer.effectDiscard(Effect.gen(function*() {
+  for (const name of ["DATABASE_SYNCHRONOUS", "DATABASE_READ_URL", "WITNESS"]) {
+    const value = (yield* Config.String(name).pipe(Config.withDefault(""))).trim()
+    if (value === "" || value === "off") continue
+    return yield* new InvalidSetting({
+      message: `${name} is set, and the application has no cluster: pass PostgresCluster.layer`
+    })
+  }
+}))
 
 const databaseOf = ({ database }: GatewayAppOptions, settings: Settings) => database ?? Database.layer(settings)
 
@@ -241,6 +251,7 @@ const processOf = (options: GatewayAppOptions, settings: Settings): Part => {
   return Process.pipe(
     Layer.provide(Instrumentation.layer(Admin, databaseAs("reader", options.databases))),
     Layer.provide(migrationOf(options)),
+    Layer.provide(Layer.provide(options.cluster ?? refuseClusterSettings, databaseAs("writer", options.databases))),
     Layer.provide([
       databaseOf(options, settings),
       options.payloadKeys ?? (hasPayloads ? layerPayloadKeys : Layer.empty),

@@ -11,6 +11,7 @@ import type { MigrationError } from "effect/sql/Migrator"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Gate } from "../api/Middleware.ts"
 import type { MutationRequest } from "../api/MutationRequest.ts"
+import type { InvalidSetting } from "../domain/InvalidSetting.ts"
 import type { BaseUrl } from "../server/gate/BaseUrl.ts"
 import type { Lifecycle } from "../server/gate/Lifecycle.ts"
 import type { Problems } from "../server/gate/ProblemResponses.ts"
@@ -30,7 +31,6 @@ import type { UnsafeDatabase } from "../submission/SubmissionProcesses.ts"
 import type { LocalPostgresError } from "./embedded/LocalPostgres.ts"
 import type { Database } from "./postgres/Database.ts"
 import type { Platform } from "./process/runProgram.ts"
-import type { InvalidSetting } from "./settings/InvalidSetting.ts"
 
 type Part<A> = Layer.Layer<A, unknown, unknown>
 
@@ -60,6 +60,11 @@ export interface GatewayParts {
   readonly queue?: Part<SubmissionQueue>
   /** How to connect to the database. Default: `databaseUrl`, or an embedded PostgreSQL in `dataDir`. */
   readonly database?: Part<Database>
+  /**
+   * What a PostgreSQL cluster with failovers needs: `PostgresCluster.layer`. Default: the database is one server, and the settings of a cluster are
+   * refused.
+   */
+  readonly cluster?: Part<never>
   /** The HTTP server. Default: `NodeListener` at `host` and `port`, with its limits. */
   readonly listener?: Part<HttpServer>
   /** Limits of running requests, and the drain. Default: `Lifecycle.layer()`. */
@@ -109,6 +114,7 @@ interface Provided {
   readonly writes: PlatformServices | Database
   readonly queue: PlatformServices | Database
   readonly database: PlatformServices
+  readonly cluster: PlatformServices | Database
   readonly listener: PlatformServices | BaseUrl
   readonly lifecycle: PlatformServices
   readonly providerClient: PlatformServices

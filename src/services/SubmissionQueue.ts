@@ -17,7 +17,6 @@ import { ProviderLimits } from "./ProviderLimits.ts"
 import { Rescues } from "./Rescues.ts"
 import { makeSql } from "./sql/SqlSubmissionQueue.ts"
 import { StatusReads } from "./StatusReads.ts"
-import { Verifications } from "./Verifications.ts"
 
 /** The services of worker, rescuer and reconciler. Applications provide their layer, and call nothing of them. */
 export type SubmissionQueue =
@@ -28,7 +27,6 @@ export type SubmissionQueue =
   | Rescues
   | ProviderLimits
   | Maintenance
-  | Verifications
 
 type Implementation = Effect.Success<typeof makeSql> | Effect.Success<typeof makeMemory>
 
@@ -39,8 +37,7 @@ const servicesOf = (queue: Implementation): Context.Context<SubmissionQueue> =>
     Context.add(Holds, queue),
     Context.add(Rescues, queue),
     Context.add(ProviderLimits, queue),
-    Context.add(Maintenance, queue),
-    Context.add(Verifications, queue)
+    Context.add(Maintenance, queue)
   )
 
 /** The layers of `SubmissionQueue`, on PostgreSQL and in memory. */

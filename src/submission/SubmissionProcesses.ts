@@ -1,11 +1,10 @@
 /**
  * Worker, rescuer and reconciler in one layer: they move accepted operations to their outcome. Beside them, the
- * maintenance loops keep change tokens valid and figures cheap, the verifier compares the ledger with its witness, and the process
- * reports itself to operators.
+ * maintenance loops keep change tokens valid and figures cheap, and the process reports itself to operators.
  */
 import * as Layer from "effect/Layer"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
-import * as WitnessVerifier from "../cluster/witness/WitnessVerifier.ts"
+import type { InvalidSetting } from "../domain/InvalidSetting.ts"
 import { UnsafeDatabase } from "../domain/Submission.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
@@ -25,13 +24,12 @@ export { UnsafeDatabase }
  */
 export const layerWithoutReconciler: Layer.Layer<
   never,
-  UnsafeDatabase | StoreUnavailable,
+  UnsafeDatabase | StoreUnavailable | InvalidSetting,
   SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
 > = Layer.mergeAll(
   SubmissionWorker.layer,
   Rescuer.layer,
   MaintenanceLoops.layer,
-  WitnessVerifier.layer,
   WorkerReports.layer
 )
 
@@ -42,6 +40,6 @@ export const layerWithoutReconciler: Layer.Layer<
  */
 export const layer: Layer.Layer<
   Reconciler,
-  UnsafeDatabase | StoreUnavailable,
+  UnsafeDatabase | StoreUnavailable | InvalidSetting,
   SubmissionQueue | Providers
 > = Layer.merge(Reconciler.layer, layerWithoutReconciler).pipe(Layer.provide(layerCircuitBreaker))

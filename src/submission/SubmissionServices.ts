@@ -1,12 +1,12 @@
 import * as Effect from "effect/Effect"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
-import type { WitnessGate } from "../cluster/witness/WitnessedClaims.ts"
 import { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
 import { Claims } from "../services/Claims.ts"
 import { Holds } from "../services/Holds.ts"
 import { Outcomes } from "../services/Outcomes.ts"
 import { Rescues } from "../services/Rescues.ts"
 import { StatusReads } from "../services/StatusReads.ts"
+import type { ClaimRecorder } from "./attempts/ClaimRecorder.ts"
 import type { ClockCheck } from "./attempts/ClockCheck.ts"
 import { makeOutcomeRecorder } from "./attempts/OutcomeRecorder.ts"
 import type { Drain } from "./Drain.ts"
@@ -23,7 +23,7 @@ export interface WorkerServices extends SubmissionServices {
   readonly clockCheck: ClockCheck["Service"]
   readonly drain: Drain
   readonly pauses: ProviderPauses
-  readonly witnessGate: WitnessGate
+  readonly recorder: ClaimRecorder
 }
 
 /** Collects the services. Dies with the reason when the policy is invalid for this number of providers. */
@@ -41,7 +41,7 @@ export const submissionServices = Effect.gen(function*() {
   return {
     claims: yield* Claims,
     outcomes,
-    recorder: yield* makeOutcomeRecorder(outcomes),
+    outcomeRecorder: yield* makeOutcomeRecorder(outcomes),
     statusReads: yield* StatusReads,
     holds: yield* Holds,
     rescues: yield* Rescues,

@@ -282,6 +282,18 @@ describe("The rooms of the source", () => {
     )
   })
 
+  it("only the commands import cluster: the core has ports, and an application that does not import it does not load it", () => {
+    const files = (file: string) => room(file) === "cluster"
+    assert.isNotEmpty(imports.filter(([file]) => files(file)))
+    assert.deepStrictEqual(
+      violations(
+        (file) => !files(file) && room(file) !== "cli" && file !== "main.ts",
+        (module) => room(module) !== "cluster"
+      ).concat(violations(files, (module) => !["api", "server", "operator", "cli", "sandbox"].includes(room(module)))),
+      []
+    )
+  })
+
   it("only main, node and cluster import the platform", () => {
     assert.deepStrictEqual(
       violations(

@@ -8,8 +8,8 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { readTrustedProxies } from "../../node/http/RateLimitSettings.ts"
-import type { InvalidSetting } from "../../node/settings/InvalidSetting.ts"
 import type { ForwardedCertificates } from "../../services/verification/AcceptedCredentials.ts"
 import type {
   IntrospectionIssuer,

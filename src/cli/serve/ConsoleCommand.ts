@@ -6,6 +6,7 @@ import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as PostgresCluster from "../../cluster/PostgresCluster.ts"
 import * as GatewayApp from "../../node/GatewayApp.ts"
 import * as AdminListener from "../../node/http/AdminListener.ts"
 import { addressOf } from "../../node/http/ListenAddress.ts"
@@ -54,6 +55,7 @@ export const consoleCommand = Command.make(
       adminPort: port,
       admin: AdminListener.layer(operatorConsole(settings)),
       database: Layer.succeed(Database, yield* Database),
+      cluster: PostgresCluster.layer,
       migrate: false,
       started: Layer.effectDiscard(announced)
     }))

@@ -9,6 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
+import * as PostgresCluster from "../../cluster/PostgresCluster.ts"
 import * as GatewayApp from "../../node/GatewayApp.ts"
 import * as AdminListener from "../../node/http/AdminListener.ts"
 import { addressOf } from "../../node/http/ListenAddress.ts"
@@ -99,6 +100,7 @@ export const serve = Command.make(
       admin: AdminListener.layer(console === null ? undefined : operatorConsole(console)),
       agents: McpRoutes(),
       database: Layer.succeed(Database, database),
+      cluster: PostgresCluster.layer,
       rateLimits: layerRateLimit(rateLimit),
       ...servers === null ? {} : { verifier: IssuersVerifier(servers, database) },
       ...demo && database.isEmbedded ? demoParts(baseUrl) : {}

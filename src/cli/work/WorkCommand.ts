@@ -11,6 +11,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
+import * as PostgresCluster from "../../cluster/PostgresCluster.ts"
 import { ProviderName } from "../../domain/Grant.ts"
 import * as GatewayApp from "../../node/GatewayApp.ts"
 import * as AdminListener from "../../node/http/AdminListener.ts"
@@ -131,6 +132,7 @@ export const work = Command.make(
       serves: "nothing",
       admin: AdminListener.layer(),
       database: Layer.succeed(Database, yield* Database),
+      cluster: PostgresCluster.layer,
       migrate: false,
       providers: withLimits(declared, limits),
       providerClient: ProviderHttpClient.layer({ connections: policy.concurrency * 2 }),

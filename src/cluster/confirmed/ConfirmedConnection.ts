@@ -4,7 +4,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import * as Stream from "effect/Stream"
 import { SessionConnection } from "../../node/postgres/driver/SessionConnection.ts"
 import { sqlState } from "../../services/StoreUnavailable.ts"
-import type { Confirm } from "./confirmReplication.ts"
+import { type Confirm, confirmReplication, makeSharedConfirm } from "./confirmReplication.ts"
 
 type Transform = Parameters<SessionConnection["execute"]>[2]
 
@@ -65,3 +65,7 @@ export class ConfirmedConnection extends SessionConnection {
     )
   }
 }
+
+/** Connections whose results are confirmed, for `SessionResults`. Statements that share a session share its confirmations. */
+export const confirmedResults = (session: PgConnection.PgConnection, isShared: boolean) =>
+  new ConfirmedConnection(session, isShared ? makeSharedConfirm(session) : confirmReplication(session))

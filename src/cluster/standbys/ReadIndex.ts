@@ -8,7 +8,6 @@ import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
 import { type Confirm, makeSharedConfirm } from "../confirmed/confirmReplication.ts"
 import { makeShared } from "../confirmed/makeShared.ts"
-import { walPosition } from "./walPosition.ts"
 
 /** A place in the history of the primary. */
 export interface ReadIndex {
@@ -19,6 +18,12 @@ export interface ReadIndex {
    * an earlier primary may be ahead of this one, and lack its commits. Null: no worker has written the row yet.
    */
   readonly mark: string | null
+}
+
+/** The number of a position in the WAL, from its text, such as `16/B374D848`. */
+export const walPosition = (text: string): bigint => {
+  const [high, low] = text.split("/")
+  return (BigInt(`0x${high}`) << 32n) + BigInt(`0x${low}`)
 }
 
 const question = `

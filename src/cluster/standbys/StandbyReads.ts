@@ -14,7 +14,7 @@ import { SessionConnection } from "../../node/postgres/driver/SessionConnection.
 import { sqlState } from "../../services/StoreUnavailable.ts"
 import { ReadConnection } from "./ReadConnection.ts"
 import type { UseReadIndex } from "./ReadIndex.ts"
-import { makeHasReplayed } from "./StandbyReplay.ts"
+import { makeAwaitReplay } from "./StandbyReplay.ts"
 
 /** Milliseconds that a standby has for a read. The primary needs the rest of the deadline of the request. */
 const patience = 800
@@ -42,25 +42,19 @@ const failureOf = (error: StandbyFailed | SqlError) =>
     ? error
     : new StandbyFailed({ reason: "failed", isLasting: !["40001", "57014"].includes(sqlState(error)) })
 
-/** A pool of sessions of standbys. */
-export interface StandbyReads {
-  /** Lends connections that read on a standby what it may serve, and everything else on the primary. */
-  readonly before: (primary: Borrower) => Borrower
-}
-
 type Run<A> = (connection: Connection) => Effect.Effect<A, SqlError>
 
 /**
- * Reads on the sessions of `pool`. A standby that fails, or that is behind, is left alone until it has replayed an index again. Until then the
+ * Lends connections that read on a session of `pool` what a standby may serve, and everything else on the primary. A standby that fails, or that is behind, is left alone until it has replayed an index again. Until then the
  * reads go to the primary, at no cost.
  */
 export const makeStandbyReads = Effect.fnUntraced(function*(
   useReadIndex: UseReadIndex,
   pool: PgPool.PgPool,
   moved: MovedReads
-): Effect.fn.Return<StandbyReads, never, Scope.Scope> {
+): Effect.fn.Return<(primary: Borrower) => Borrower, never, Scope.Scope> {
   const scope = yield* Effect.scope
-  const hasReplayed = makeHasReplayed()
+  const awaitReplay = makeAwaitReplay()
   let isResting = false
 
   /** Another session may lead to another standby. */
@@ -71,7 +65,7 @@ export const makeStandbyReads = Effect.fnUntraced(function*(
     useReadIndex(({ mark, position }) =>
       mark === null ? Effect.fail(behind) : pool.use((session) =>
         Effect.flatMap(
-          hasReplayed(session, mark, position),
+          awaitReplay(session, mark, position),
           (is): Effect.Effect<A, StandbyFailed | SqlError> =>
             is ? run(new SessionConnection(session)) : Effect.fail(behind)
         ).pipe(
@@ -108,10 +102,8 @@ export const makeStandbyReads = Effect.fnUntraced(function*(
       })
     })
 
-  return {
-    before: (primary) => {
-      const connection = new ReadConnection(primary, first)
-      return (run) => run(connection)
-    }
+  return (primary: Borrower): Borrower => {
+    const connection = new ReadConnection(primary, first)
+    return (run) => run(connection)
   }
 })

@@ -2,7 +2,7 @@ import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
 import { makeShared } from "../confirmed/makeShared.ts"
-import { walPosition } from "./walPosition.ts"
+import { walPosition } from "./ReadIndex.ts"
 
 /** Null: the server was promoted, and has a timeline of its own. */
 const replayed = "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()::text END AS position"
@@ -29,7 +29,7 @@ const askPosition = (session: PgConnection.PgConnection) =>
  * Whether the standby of a session has replayed an index: see `ReadIndex`. It waits for that, 100 ms at most. A session remembers what it has replayed, so
  * most reads under load ask nothing.
  */
-export const makeHasReplayed = () => {
+export const makeAwaitReplay = () => {
   const replays = new WeakMap<PgConnection.PgConnection, Replay>()
   const replayOf = (session: PgConnection.PgConnection): Replay => {
     const known = replays.get(session)

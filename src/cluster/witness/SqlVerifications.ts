@@ -6,18 +6,19 @@
  */
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
-import {
-  checkpointOf,
-  type MissingBatch,
-  type Verification,
-  type VerificationRequest,
-  type WitnessState
-} from "../../domain/ClaimBatch.ts"
-import { missingBatchEvidence } from "../../services/rules/rescueEvidence.ts"
 import { endClaims } from "../../services/sql/queueFragments.ts"
 import { holdAllStatement, released } from "../../services/sql/SqlHolds.ts"
 import { orUnavailable } from "../../services/StoreUnavailable.ts"
-import { resultOf } from "./verificationResult.ts"
+import {
+  checkpointOf,
+  type MissingBatch,
+  missingBatchEvidence,
+  resultOf,
+  type Verification,
+  type VerificationRequest,
+  type Verifications,
+  type WitnessState
+} from "./Verifications.ts"
 
 interface StateRow {
   readonly epoch: string | null
@@ -28,7 +29,7 @@ interface StateRow {
   readonly is_release_due: boolean
 }
 
-export const makeVerifications = Effect.gen(function*() {
+export const makeSqlVerifications = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
   const readWitnessState = Effect.gen(function*() {
@@ -96,7 +97,7 @@ export const makeVerifications = Effect.gen(function*() {
     Effect.asVoid(orUnavailable(sql.unsafe(forgetStatement, [epoch])))
   )
 
-  return { readWitnessState, verify, releaseProven, forgetBatches }
+  return { readWitnessState, verify, releaseProven, forgetBatches } satisfies Verifications
 })
 
 /** A claim without a witness that began before the ledger had one has ended by then: the pool cancels it after four seconds. */

@@ -7,7 +7,7 @@
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
 import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
 
 /** The witness did not answer as it should. After a write it is unknown whether it took effect. The reason holds no secret. */
@@ -39,12 +39,6 @@ export interface WitnessStore {
   readonly compact: (checkpoint: ClaimBatch) => Effect.Effect<boolean, WitnessUnavailable>
 }
 
-/** The witness of the workers of this process. Null: there is none. */
-export const Witness = Context.Reference<WitnessStore | null>(
-  "financial-agents-gateway/cluster/witness/Witness",
-  { defaultValue: () => null }
-)
-
 /** How workers use their witness. */
 export const WitnessPolicy = Context.Reference("financial-agents-gateway/cluster/witness/WitnessPolicy", {
   defaultValue: () => ({
@@ -63,3 +57,11 @@ export const WitnessPolicy = Context.Reference("financial-agents-gateway/cluster
     mostBatches: 1000
   })
 })
+
+/** Bounds a step of the witness in time. After `WitnessUnavailable` it is unknown whether a write took effect. */
+export const withinWitness = <A>(step: Effect.Effect<A, WitnessUnavailable>): Effect.Effect<A, WitnessUnavailable> =>
+  Effect.flatMap(WitnessPolicy, ({ timeout }) =>
+    Effect.timeoutOrElse(Effect.interruptible(step), {
+      duration: timeout,
+      orElse: () => Effect.fail(new WitnessUnavailable({ reason: "no answer in time" }))
+    }))

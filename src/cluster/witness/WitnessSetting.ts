@@ -1,25 +1,23 @@
 /**
- * Connects to the witness that `WITNESS` names. It is a URL in the environment, because it may hold a password.
+ * Connects to the witness that `WITNESS` names.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
-import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import type * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { SqlError } from "effect/sql/SqlError"
 import * as fs from "node:fs/promises"
+import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import * as ProviderHttpClient from "../../node/http/ProviderHttpClient.ts"
-import type { Database } from "../../node/postgres/Database.ts"
+import { Database } from "../../node/postgres/Database.ts"
 import { WorkerPool } from "../../node/postgres/Pools.ts"
-import { InvalidSetting } from "../../node/settings/InvalidSetting.ts"
+import { orUnavailable } from "../../services/StoreUnavailable.ts"
 import { makeEtcdWitness } from "./EtcdWitness.ts"
 import { clusterOf, makePostgresWitness } from "./PostgresWitness.ts"
-import { Witness, type WitnessStore } from "./Witness.ts"
+import { makeSqlVerifications } from "./SqlVerifications.ts"
+import { makeWitnessedClaims } from "./WitnessedClaims.ts"
 import { readWitnessUrl, type WitnessAddress, type WitnessTls } from "./witnessUrl.ts"
 
 const readFile = (
@@ -81,20 +79,15 @@ const postgres = Effect.fnUntraced(function*({ url }: Of<"Postgres">) {
   return store
 })
 
-/** The witness of the workers, and none without `WITNESS`. */
-export const layerWitness: Layer.Layer<never, InvalidSetting | Config.ConfigError | SqlError, Database> = Layer.effect(
-  Witness,
+/** Makes the recorder of the workers, which use the database as the writer. Connects to the witness that the URL names. */
+export const claimRecorderOf = (setting: Redacted.Redacted, database: Database["Service"]) => () =>
   Effect.gen(function*() {
-    const setting = yield* Config.option(Config.Redacted("WITNESS"))
-    if (Option.isNone(setting)) return null
     const address = yield* Effect.try({
-      try: () => readWitnessUrl(Redacted.value(setting.value)),
+      try: () => readWitnessUrl(Redacted.value(setting)),
       catch: (error) => error instanceof InvalidSetting ? error : new InvalidSetting({ message: "WITNESS is invalid" })
     })
-    const store: Effect.Effect<WitnessStore, InvalidSetting | SqlError, Database | Scope.Scope> =
-      address._tag === "Etcd"
-        ? etcd(address)
-        : Effect.provide(postgres(address), WorkerPool)
-    return yield* store
-  })
-)
+    const ledger = yield* Layer.build(WorkerPool)
+    const verifications = yield* Effect.provide(makeSqlVerifications, ledger)
+    const store = address._tag === "Etcd" ? yield* etcd(address) : yield* Effect.provide(postgres(address), ledger)
+    return makeWitnessedClaims(store, verifications)
+  }).pipe(Effect.provideService(Database, database), orUnavailable)

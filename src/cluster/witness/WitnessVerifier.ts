@@ -8,15 +8,14 @@
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
-import { checkpointOf, type ClaimBatch, type Verification, type WitnessState } from "../../domain/ClaimBatch.ts"
+import type * as Scope from "effect/Scope"
+import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
 import { StoreUnavailable } from "../../services/StoreUnavailable.ts"
-import { Verifications } from "../../services/Verifications.ts"
 import { type ClockReading, elapsed, readClocks } from "../../submission/elapsed.ts"
 import { repeatStatement } from "../../submission/repeatStatement.ts"
-import { Witness, WitnessPolicy, type WitnessStore } from "./Witness.ts"
-import { withinWitness } from "./WitnessedClaims.ts"
+import { checkpointOf, type Verification, type Verifications, type WitnessState } from "./Verifications.ts"
+import { withinWitness, WitnessPolicy, type WitnessStore } from "./Witness.ts"
 
 /** An epoch of the witness that the ledger lacks, and how long it must last before this process begins anew. */
 interface Stranger {
@@ -60,8 +59,10 @@ const report = ({ held, missing, result }: Verification): Effect.Effect<void> =>
   }
 }
 
-const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
-  const { forgetBatches, readWitnessState, releaseProven, verify } = yield* Verifications
+const makeVerifier = Effect.fnUntraced(function*(
+  store: WitnessStore,
+  { forgetBatches, readWitnessState, releaseProven, verify }: Verifications
+) {
   const { compactAfter, mostBatches, patience } = yield* WitnessPolicy
   let stranger: Stranger | null = null
   let tidiedAt: ClockReading | null = null
@@ -152,24 +153,13 @@ const makeRarely = () => {
     })
 }
 
-const withoutWitness = Effect.gen(function*() {
-  const { readWitnessState } = yield* Verifications
-  yield* repeatStatement({
-    statement: Effect.flatMap(readWitnessState, ({ epoch }) =>
-      epoch === null
-        ? Effect.void
-        : Effect.logError("The ledger has a witness, and this process has none: it claims nothing. Set WITNESS")),
-    failure: "Could not ask whether the ledger has a witness; the next look asks again",
-    interval: Duration.minutes(1)
-  })
-})
-
 /** Verifies until its scope closes, the first time at once. */
-export const layer: Layer.Layer<never, never, Verifications> = Layer.effectDiscard(Effect.gen(function*() {
-  const store = yield* Witness
-  if (store === null) return yield* withoutWitness
+export const verifyWitness = Effect.fnUntraced(function*(
+  store: WitnessStore,
+  verifications: Verifications
+): Effect.fn.Return<void, never, Scope.Scope> {
   const { interval } = yield* WitnessPolicy
-  const verification = yield* makeVerifier(store)
+  const verification = yield* makeVerifier(store, verifications)
   const rarely = makeRarely()
   yield* repeatStatement({
     statement: Effect.catchTag(
@@ -181,4 +171,4 @@ export const layer: Layer.Layer<never, never, Verifications> = Layer.effectDisca
     interval,
     limit: "prepareTimeout"
   })
-}))
+})

@@ -3,37 +3,12 @@
  */
 import * as Effect from "effect/Effect"
 import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
-import type { Claim } from "../../domain/Submission.ts"
-import { Verifications } from "../../services/Verifications.ts"
+import type { ClaimRecorder } from "../../submission/attempts/ClaimRecorder.ts"
 import { logFailure } from "../../submission/logFailure.ts"
 import { withinStore } from "../../submission/withinStore.ts"
-import { Witness, WitnessPolicy, type WitnessStore, WitnessUnavailable } from "./Witness.ts"
-
-/** The gate of one worker process. */
-export interface WitnessGate {
-  /** For the terms of a claim. */
-  readonly witnessedBy: () => { readonly witnessed_by?: string }
-  /** Whether the worker may claim. After a failure it claims nothing until ledger and witness agree again. */
-  readonly admits: Effect.Effect<boolean>
-  /** Records the batches of these claims. Yields the batches that may not be sent, each with the reason. */
-  readonly record: (claims: ReadonlyArray<Claim>) => Effect.Effect<ReadonlyMap<ClaimBatch | undefined, string>>
-}
-
-const nothing: ReadonlyMap<ClaimBatch | undefined, string> = new Map()
-
-const openGate: WitnessGate = {
-  witnessedBy: () => ({}),
-  admits: Effect.succeed(true),
-  record: () => Effect.succeed(nothing)
-}
-
-/** Bounds a step of the witness in time. After `WitnessUnavailable` it is unknown whether a write took effect. */
-export const withinWitness = <A>(step: Effect.Effect<A, WitnessUnavailable>): Effect.Effect<A, WitnessUnavailable> =>
-  Effect.flatMap(WitnessPolicy, ({ timeout }) =>
-    Effect.timeoutOrElse(Effect.interruptible(step), {
-      duration: timeout,
-      orElse: () => Effect.fail(new WitnessUnavailable({ reason: "no answer in time" }))
-    }))
+import type { Verifications } from "./Verifications.ts"
+import { withinWitness, type WitnessStore } from "./Witness.ts"
+import { verifyWitness } from "./WitnessVerifier.ts"
 
 /** The last batch of each epoch, life and provider. It proves the earlier ones, because their commits came before. */
 const lastBatches = (batches: ReadonlyArray<ClaimBatch>): ReadonlyArray<ClaimBatch> => {
@@ -48,7 +23,9 @@ const lastBatches = (batches: ReadonlyArray<ClaimBatch>): ReadonlyArray<ClaimBat
 const isOneOf = ({ epoch, life, provider, worker }: ClaimBatch, last: ClaimBatch) =>
   epoch === last.epoch && worker === last.worker && life === last.life && provider === last.provider
 
-const makeGate = (store: WitnessStore, { readWitnessState }: Verifications["Service"]): WitnessGate => {
+/** The recorder of a worker process with this witness. After a failure it admits no claim until ledger and witness agree again. */
+export const makeWitnessedClaims = (store: WitnessStore, verifications: Verifications): ClaimRecorder => {
+  const { readWitnessState } = verifications
   let worker = crypto.randomUUID()
   let isSuspect = false
 
@@ -90,7 +67,8 @@ const makeGate = (store: WitnessStore, { readWitnessState }: Verifications["Serv
       )))
 
   return {
-    witnessedBy: () => ({ witnessed_by: worker }),
+    begin: verifyWitness(store, verifications),
+    terms: () => ({ witnessed_by: worker }),
     admits: Effect.suspend(() => isSuspect ? look : Effect.succeed(true)),
     record: Effect.fnUntraced(function*(claims) {
       const batches = new Set(claims.map(({ batch }) => batch))
@@ -105,10 +83,3 @@ const makeGate = (store: WitnessStore, { readWitnessState }: Verifications["Serv
     })
   }
 }
-
-/** The gate of this process. Without a `Witness` it is open. */
-export const makeWitnessGate: Effect.Effect<WitnessGate, never, Verifications> = Effect.gen(function*() {
-  const verifications = yield* Verifications
-  const store = yield* Witness
-  return store === null ? openGate : makeGate(store, verifications)
-})

@@ -2,8 +2,8 @@
  * `WITNESS`: which store is the witness, and how to connect to it. What the gateway does not support is an error, and is not ignored.
  */
 import * as Redacted from "effect/Redacted"
+import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { readDatabaseUrl } from "../../node/postgres/driver/databaseUrl.ts"
-import { InvalidSetting } from "../../node/settings/InvalidSetting.ts"
 
 /** Files in PEM. */
 export interface WitnessTls {

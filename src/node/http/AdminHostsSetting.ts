@@ -6,9 +6,9 @@ import * as Effect from "effect/Effect"
 import { HttpServer } from "effect/http/HttpServer"
 import * as Layer from "effect/Layer"
 import { isInetAddress } from "effect/net/NetAddress"
+import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { loopbackHosts } from "../../http/loopbackHosts.ts"
 import { AdminHosts } from "../../operator/AdminHosts.ts"
-import { InvalidSetting } from "../settings/InvalidSetting.ts"
 import { addressOf } from "./ListenAddress.ts"
 
 const isHost = (text: string): boolean =>

@@ -5,8 +5,8 @@ import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { AllowedOrigins } from "../../server/agents/AllowedOrigins.ts"
-import { InvalidSetting } from "../settings/InvalidSetting.ts"
 
 const isOrigin = (text: string): boolean => {
   const url = URL.parse(text)

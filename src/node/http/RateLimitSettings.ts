@@ -7,9 +7,9 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
+import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { layerRateLimits, type Quota } from "../../server/gate/RateLimits.ts"
 import { trustedProxies } from "../../server/gate/TrustedProxies.ts"
-import { InvalidSetting } from "../settings/InvalidSetting.ts"
 
 /** Length of each window, in seconds. */
 const windows = { s: 1, m: 60, h: 3600, d: 86_400 } as const

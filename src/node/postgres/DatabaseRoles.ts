@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import { InvalidSetting } from "../settings/InvalidSetting.ts"
+import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { Database } from "./Database.ts"
 
 /** A role of the database, and the environment variable with the URL that connects as it. */

@@ -7,41 +7,26 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
-import type { StandbyReads } from "../../cluster/standbys/StandbyReads.ts"
-import { Standbys } from "../../cluster/standbys/Standbys.ts"
 import { ListClient } from "../../services/sql/ListClient.ts"
 import { Database } from "./Database.ts"
+import * as DriverClient from "./driver/DriverClient.ts"
 import { epochTimestamps } from "./driver/epochTimestamps.ts"
-import * as PoolClient from "./driver/PoolClient.ts"
-import * as ReaderClient from "./driver/ReaderClient.ts"
 import { poolSizes } from "./poolSizes.ts"
-
-type LayerOf<A> = (
-  config: PgClient.PgPoolConfig,
-  name: string,
-  mustReplicate: boolean,
-  standbys: StandbyReads | null
-) => Layer.Layer<A, SqlError>
+import { ReadServers } from "./ReadServers.ts"
 
 const applicationName = "financial-agents-gateway"
 
 /** A client on the `Database`. All users of the same layer share one pool. Metrics name it `name`. */
-const client = <A>(
-  layerOf: LayerOf<A>,
-  name: string,
-  settings: PgClient.PgPoolConfig,
-  standbys: StandbyReads | null = null
-): Layer.Layer<A, SqlError, Database> =>
-  Layer.effectContext(
-    Effect.flatMap(Database, ({ connection, mustReplicate = false }) =>
-      Layer.build(layerOf({ applicationName, ...connection, ...settings }, name, mustReplicate, standbys)))
-  )
-
-/** A pool that gives each statement a connection of its own. */
 const pool = (
   name: string,
   settings: PgClient.PgPoolConfig
-): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError, Database> => client(PoolClient.layer, name, settings)
+): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError, Database> =>
+  Layer.effectContext(
+    Effect.flatMap(
+      Database,
+      ({ connection }) => Layer.build(DriverClient.layer({ applicationName, ...connection, ...settings }, name))
+    )
+  )
 
 /**
  * How long a connection lives. A server that disappears without closing the connection causes no error: TCP retransmits
@@ -80,21 +65,11 @@ export const readerParameters = {
   ...requestLimits
 }
 
-const ReadStandbys = Standbys.layer({ applicationName, startupParameters: readerParameters })
-
-/**
- * A client whose reads the standbys serve, if the database has some. Their pool has the same settings, of a shared pool if it is
- * `multiplex`.
- */
-const readingClient = <A>(
-  layerOf: LayerOf<A>,
-  name: string,
-  settings: PgClient.PgPoolConfig
-): Layer.Layer<A, SqlError, Database> =>
-  Layer.unwrap(Effect.gen(function*() {
-    const standbys = yield* (yield* Standbys).open(`${name}_standby`, { applicationName, ...settings })
-    return client(layerOf, name, settings, standbys)
-  })).pipe(Layer.provide(ReadStandbys))
+/** A pool whose reads other servers may serve, too: see `ReadServers`. */
+const readingPool = (name: string, settings: PgClient.PgPoolConfig) =>
+  Layer.unwrap(
+    Effect.map(ReadServers, (readServers) => Layer.provide(pool(name, settings), readServers(name, settings)))
+  )
 
 /**
  * For verifiers of applications. `OperationPool` is the same for the gateway itself. Its connections have no `connectionTTL`: checking the age of a
@@ -102,8 +77,9 @@ const readingClient = <A>(
  * may be slow or wait for a lock. Only migrations lock these tables. The other pools have nothing to join: each of their
  * statements has a connection of its own.
  */
-export const ReaderPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = client(ReaderClient.layer, "reader", {
+export const ReaderPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = pool("reader", {
   maxConnections: poolSizes.reader,
+  multiplex: true,
   startupParameters: readerParameters
 })
 
@@ -111,8 +87,7 @@ export const ReaderPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = 
  * The same for `OperationStore`, `OperationFeed` and the gateway's own verifier: timestamps are milliseconds since the epoch. A standby may
  * serve the statements with `onPrimaryOrStandby`.
  */
-export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = readingClient(
-  ReaderClient.layer,
+export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = readingPool(
   "operations",
   {
     maxConnections: poolSizes.operations,
@@ -128,7 +103,7 @@ export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database>
  */
 export const ListPool = Layer.effect(ListClient, SqlClient.SqlClient).pipe(
   Layer.provide(
-    readingClient(PoolClient.layer, "lists", {
+    readingPool("lists", {
       maxConnections: poolSizes.lists,
       connectionTTL,
       startupParameters: readerParameters
@@ -184,11 +159,13 @@ export const WriterPool = pool("writer", {
  * For migrations. A statement may take long on a large ledger. It waits only a few seconds for a lock, because reads
  * and acceptances queue behind a waiting lock. It confirms nothing: the procedure for that comes with a migration.
  */
-export const MigrationPool = client((config, name) => PoolClient.layer(config, name), "migration", {
+export const MigrationPool = pool("migration", {
   maxConnections: poolSizes.migration,
   connectionTTL,
   startupParameters: limits({ statement: 0, lock: 5000 })
-})
+}).pipe(
+  Layer.provide(Layer.succeed(DriverClient.SessionResults, DriverClient.SessionResults.defaultValue()))
+)
 
 /**
  * For workers, and for hints of a process without them. One connection of the workers listens for acceptances and hints. The

@@ -11,7 +11,7 @@ import * as Otlp from "effect/observability/Otlp"
 import * as OtlpSerialization from "effect/observability/OtlpSerialization"
 import * as Option from "effect/Option"
 import * as References from "effect/References"
-import { InvalidSetting } from "../settings/InvalidSetting.ts"
+import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 
 /** The service in traces, metrics and logs. */
 interface ServiceName {

@@ -3,9 +3,9 @@
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import type { AdminRoutes } from "../../operator/AdminServer.ts"
-import { loadAssets } from "../../operator/console/assets.ts"
-import { ConsoleAssets } from "../../operator/console/ConsoleAssets.ts"
+import { ConsoleAssets, loadAssets } from "../../operator/console/ConsoleAssets.ts"
 import { consoleRoutes } from "../../operator/console/ConsoleRoutes.ts"
 import type { ConsoleSettings } from "../../operator/console/ConsoleSettings.ts"
 import { LedgerFigures } from "../../services/LedgerFigures.ts"
@@ -15,7 +15,6 @@ import { OperatorActions } from "../../services/OperatorActions.ts"
 import { mayActAsOperator } from "../../services/sql/SqlOperatorActions.ts"
 import { databaseAs } from "../postgres/DatabaseRoles.ts"
 import { FiguresPool, OperationPool, WriterPool } from "../postgres/Pools.ts"
-import { InvalidSetting } from "../settings/InvalidSetting.ts"
 
 const RequiredRole = Layer.effectDiscard(Effect.gen(function*() {
   if (yield* mayActAsOperator) return

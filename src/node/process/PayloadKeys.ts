@@ -13,9 +13,9 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { isInstant } from "../../domain/Timestamp.ts"
 import { layerAesGcm, type PayloadKey, PayloadKeyId } from "../../services/PayloadCipher.ts"
-import { InvalidSetting } from "../settings/InvalidSetting.ts"
 
 const isKeyId = Schema.is(PayloadKeyId)
 

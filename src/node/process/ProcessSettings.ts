@@ -7,11 +7,11 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import * as SchemaIssue from "effect/SchemaIssue"
+import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { normalizeBaseUrl } from "../../server/gate/BaseUrl.ts"
 import type { AdminAddress } from "../http/AdminAddress.ts"
 import { addressOf } from "../http/ListenAddress.ts"
 import { defaultMaxConnections } from "../http/NodeListener.ts"
-import { InvalidSetting } from "../settings/InvalidSetting.ts"
 
 /** A value, or where to read it: `Config.Port("PORT").pipe(Config.withDefault(3002))`. */
 export type Setting<A> = A | Config.Config<A>

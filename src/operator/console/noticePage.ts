@@ -2,16 +2,7 @@
  * The pages that the server itself writes, as static HTML: how to sign in, and why it failed.
  */
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
-
-const escapes: Readonly<Record<string, string>> = {
-  "&": "&amp;",
-  "<": "&lt;",
-  ">": "&gt;",
-  "\"": "&quot;",
-  "'": "&#39;"
-}
-
-const escape = (text: string): string => text.replaceAll(/[&<>"']/g, (character) => escapes[character]!)
+import { html, joined } from "../../server/pages/Html.ts"
 
 export interface Notice {
   readonly title: string
@@ -29,21 +20,14 @@ export const noticePage = (
   stylesheet: string | null,
   { link, next, status = 200, text, title }: Notice
 ): HttpServerResponse.HttpServerResponse => {
-  const head = [
-    "<meta charset=\"utf-8\">",
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">",
-    "<meta name=\"color-scheme\" content=\"light dark\">",
-    ...next === undefined ? [] : [`<meta http-equiv="refresh" content="0;url=${escape(next)}">`],
-    `<title>${escape(title)} - Financial Agents Gateway</title>`,
-    ...stylesheet === null ? [] : [`<link rel="stylesheet" href="${escape(stylesheet)}">`]
-  ]
-  const body = [
-    `<h1>${escape(title)}</h1>`,
-    ...text.map((paragraph) => `<p>${escape(paragraph)}</p>`),
-    ...link === undefined ? [] : [`<p><a class="button" href="${escape(link.path)}">${escape(link.text)}</a></p>`]
-  ]
-  const page = `<html lang="en"><head>${head.join("")}</head><body><main class="notice">${
-    body.join("")
-  }</main></body></html>`
-  return HttpServerResponse.text(`<!doctype html>${page}\n`, { status, contentType: "text/html; charset=utf-8" })
+  const refresh = next === undefined ? html`` : html`<meta http-equiv="refresh" content="0;url=${next}">`
+  const style = stylesheet === null ? html`` : html`<link rel="stylesheet" href="${stylesheet}">`
+  const button = link === undefined ? html`` : html`<p><a class="button" href="${link.path}">${link.text}</a></p>`
+  const { markup } = html`<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+${refresh}<title>${title} - Financial Agents Gateway</title>${style}</head><body><main class="notice"><h1>${title}</h1>${
+    joined(text.map((paragraph) => html`<p>${paragraph}</p>`))
+  }${button}</main></body></html>
+`
+  return HttpServerResponse.text(markup, { status, contentType: "text/html; charset=utf-8" })
 }

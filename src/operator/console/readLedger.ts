@@ -1,29 +1,23 @@
 /**
  * Calls of the ledger for the console, within a time, and the refusals after their failures.
  */
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
 import type { OperationNotFound } from "../../domain/Operation.ts"
+import { withinTime } from "../../http/withinTime.ts"
 import { storeFailure, StoreUnavailable } from "../../services/StoreUnavailable.ts"
 
 /** How long an operator waits for the database. */
-const timeout = "12 seconds"
+const timeout = Duration.seconds(12)
 
 const noAnswer = new StoreUnavailable({ cause: new Error("The database did not answer in time") })
 
 /**
- * Runs the call in a fiber of its own, whose end no interruption waits for. A transaction cannot be interrupted while its connection is
- * silent.
+ * Fails a call that takes too long: a lost connection may never answer. Detached, because a transaction cannot be interrupted while its
+ * connection is silent.
  */
-const detached = <A, E, R>(call: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.flatMap(
-    Effect.forkDetach(call, { startImmediately: true }),
-    (fiber) => Effect.onInterrupt(Fiber.join(fiber), () => Effect.sync(() => fiber.interruptUnsafe()))
-  )
-
-/** Fails a call that takes too long: a lost connection may never answer. */
 export const inTime = <A, E, R>(call: Effect.Effect<A, E, R>): Effect.Effect<A, E | StoreUnavailable, R> =>
-  Effect.timeoutOrElse(detached(call), { duration: timeout, orElse: () => Effect.fail(noAnswer) })
+  withinTime(call, { duration: timeout, orElse: () => Effect.fail(noAnswer), isDetached: true })
 
 /** Logs the failure of the store, as text without credentials. */
 export const logStoreFailure = (message: string, error: StoreUnavailable): Effect.Effect<void> =>

@@ -11,9 +11,9 @@ import { returnReason } from "../Claims.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
 import { type LaneVisit, makeClaimRounds, shareOf } from "../rules/claimRounds.ts"
 import { makeOpenPayload } from "../rules/openPayload.ts"
+import { mayClaim, withBatch } from "./claimBatches.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import { isForeign, type MemoryQueueTable, toProviderOperation } from "./MemoryQueueTable.ts"
-import { mayClaim, withBatch } from "./MemoryVerifications.ts"
 import { isFree, isHeldClaim, isReturnedClaim, moveRecord } from "./recordRules.ts"
 
 export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {

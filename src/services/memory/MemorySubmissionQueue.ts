@@ -9,25 +9,23 @@ import { makeProviderLimits } from "./MemoryProviderLimits.ts"
 import { makeQueueTable } from "./MemoryQueueTable.ts"
 import { makeRescues } from "./MemoryRescues.ts"
 import { makeStatusReads } from "./MemoryStatusReads.ts"
-import { makeVerifications } from "./MemoryVerifications.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const table = yield* makeQueueTable
-  const holds = makeHolds(table)
   return {
     // A failover in memory ends every token.
     markChanges: Effect.void,
     // `LedgerFigures` has no implementation in memory.
     foldCounts: Effect.void,
     readClock: Effect.sync(table.now),
+    hasWitness: Effect.sync(() => table.memory.home.has("epoch")),
     reportWorker: () => Effect.void,
     forgetWorker: () => Effect.void,
     ...yield* makeClaims(table),
     ...makeOutcomes(table),
     ...makeRescues(table),
     ...makeStatusReads(table),
-    ...holds.statements,
-    ...makeVerifications(table, holds),
+    ...makeHolds(table).statements,
     ...makeProviderLimits(table)
   }
 })

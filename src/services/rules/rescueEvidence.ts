@@ -19,12 +19,6 @@ export const rollbackEvidence = {
   reason: "the ledger was moved or restored, and a worker may have sent the operation after the copy was made"
 } as const
 
-/** For a ledger that lacks a batch which its witness has. */
-export const missingBatchEvidence = {
-  by: "witness",
-  reason: "the ledger lacks sent claims, and a worker may have sent the operation in the history that was lost"
-} as const
-
 /**
  * Milliseconds for which a take-over that a rollback lost may send. If the operation could be sent for longer after its first
  * claim, that time applies.

@@ -4,9 +4,9 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
-import { type HistoryGuard, type LedgerPlace, placeColumn } from "../../cluster/historyGuard.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { Claim, ClaimTerms } from "../../domain/Submission.ts"
+import type { HistoryReports } from "../LedgerHistory.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
 import { makeClaimRounds } from "../rules/claimRounds.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
@@ -35,34 +35,34 @@ interface LanesRow {
   /** See `lowWaterMarks`. */
   readonly walked: number
   readonly marks?: ReadonlyArray<readonly [lane: string, mark: string]> | null
-  readonly place: LedgerPlace
 }
 
 type ClaimedRow = LanesRow & (ClaimRow | { readonly id: null })
 
-export const makeClaims = Effect.fnUntraced(function*(
-  { claimed }: HistoryGuard
-) {
+export const makeClaims = Effect.fnUntraced(function*({ claimed, column }: HistoryReports) {
   const sql = yield* SqlClient.SqlClient
   const cipher = yield* PayloadCipher
   const toClaim = yield* makeToClaim
 
   const claimOnce = (provider: ProviderName, limit: number, terms: ClaimTerms, after: string, marks: Marks | null) =>
     claimed(orUnavailable(
-      sql.unsafe<ClaimedRow>(claimStatement(plannedLimit(limit), marks === null ? allLanes : lanesFromMarks, terms), [
-        provider,
-        cipher.keyIds,
-        Duration.toMillis(terms.send_within),
-        Duration.toMillis(terms.rescue_after),
-        Duration.toMillis(terms.idle),
-        Duration.toMillis(terms.review_after),
-        after,
-        cipher.plaintextBefore,
-        terms.worker,
-        limit,
-        ...marks === null ? [] : [[...marks.keys()], [...marks.values()]],
-        ...terms.witnessed_by === undefined ? [] : [terms.witnessed_by]
-      ])
+      sql.unsafe<ClaimedRow>(
+        claimStatement(plannedLimit(limit), marks === null ? allLanes : lanesFromMarks, terms, column),
+        [
+          provider,
+          cipher.keyIds,
+          Duration.toMillis(terms.send_within),
+          Duration.toMillis(terms.rescue_after),
+          Duration.toMillis(terms.idle),
+          Duration.toMillis(terms.review_after),
+          after,
+          cipher.plaintextBefore,
+          terms.worker,
+          limit,
+          ...marks === null ? [] : [[...marks.keys()], [...marks.values()]],
+          ...terms.witnessed_by === undefined ? [] : [terms.witnessed_by]
+        ]
+      )
     ))
 
   const searchFromMarks = yield* makeLowWaterMarks
@@ -186,7 +186,8 @@ const lanesFromMarks: LaneSearch = {
 const claimStatement = (
   planned: number,
   { begin, columns, ctes, marks, next }: LaneSearch,
-  { witnessed_by }: ClaimTerms
+  { witnessed_by }: ClaimTerms,
+  column: string
 ) => `
   WITH RECURSIVE ${here(witnessed_by !== undefined)}, began AS MATERIALIZED (
     SELECT timeline, ${walkedOf("operations_to_claim")} AS walked FROM here
@@ -214,8 +215,10 @@ const claimStatement = (
     SET due_at = now() + ${idle("$5")}, waiting = true, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
   )${witnessed_by === undefined ? "" : countBatch(next, "$1", "claimed")}
-  SELECT lanes_state.*, coalesce(${walkedOf("operations_to_claim")} - (SELECT walked FROM began), 0) AS walked${marks},
-    ${placeColumn}, ${present} AS claimed_at,
+  SELECT lanes_state.*, coalesce(${
+  walkedOf("operations_to_claim")
+} - (SELECT walked FROM began), 0) AS walked${marks}${column},
+    ${present} AS claimed_at,
     ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id${
   witnessed_by === undefined ? "" : batchColumn
 }

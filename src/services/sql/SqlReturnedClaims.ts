@@ -12,10 +12,10 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
-import { type HistoryGuard, type LedgerPlace, placeColumn } from "../../cluster/historyGuard.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { Claim, ClaimTerms, ReturnTerms } from "../../domain/Submission.ts"
 import { returnReason } from "../Claims.ts"
+import type { HistoryReports } from "../LedgerHistory.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
 import { untilServed } from "../rules/claimRounds.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
@@ -37,9 +37,9 @@ import { failStale } from "./SqlOutcomes.ts"
 import { toDate } from "./SubmissionRow.ts"
 
 /** The number of due claims, postponed ones included, in each row. The statement returns at least one row. */
-type TakenOverRow = { readonly due_count: number; readonly place: LedgerPlace } & (ClaimRow | { readonly id: null })
+type TakenOverRow = { readonly due_count: number } & (ClaimRow | { readonly id: null })
 
-export const makeReturnedClaims = Effect.fnUntraced(function*({ claimed }: HistoryGuard) {
+export const makeReturnedClaims = Effect.fnUntraced(function*({ claimed, column }: HistoryReports) {
   const sql = yield* SqlClient.SqlClient
   const cipher = yield* PayloadCipher
   const toClaim = yield* makeToClaim
@@ -68,7 +68,7 @@ export const makeReturnedClaims = Effect.fnUntraced(function*({ claimed }: Histo
       untilServed(limit, (left) =>
         Effect.map(
           claimed(orUnavailable(
-            sql.unsafe<TakenOverRow>(claimReturnedStatement(plannedLimit(left), terms), [
+            sql.unsafe<TakenOverRow>(claimReturnedStatement(plannedLimit(left), terms, column), [
               provider,
               cipher.keyIds,
               Duration.toMillis(terms.send_within),
@@ -102,7 +102,7 @@ const returnStatement = `
  * `send_before` is later than every earlier one of the row, also after the clock was set back. It has milliseconds. The
  * rescuer waits from the same instant. `planned` is no less than the limit `$9`: see `plannedLimit`.
  */
-const claimReturnedStatement = (planned: number, { witnessed_by }: ClaimTerms) => `
+const claimReturnedStatement = (planned: number, { witnessed_by }: ClaimTerms, column: string) => `
   WITH ${here(witnessed_by !== undefined)}, picked AS MATERIALIZED (
     SELECT o.id, o.client_id, o.created_at, ${standing("send")} AS is_allowed
     FROM (
@@ -124,7 +124,7 @@ const claimReturnedStatement = (planned: number, { witnessed_by }: ClaimTerms) =
     SET due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
   )${witnessed_by === undefined ? "" : countBatch("$10", "$1", "taken")}
-  SELECT due_count, ${placeColumn}, ${present} AS claimed_at,
+  SELECT due_count${column}, ${present} AS claimed_at,
     ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id${
   witnessed_by === undefined ? "" : batchColumn
 }

@@ -4,9 +4,8 @@
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
-import { makeHistoryGuard } from "../../cluster/historyGuard.ts"
-import { makeVerifications } from "../../cluster/witness/SqlVerifications.ts"
 import type { WorkerReport } from "../../domain/FiguresForm.ts"
+import { LedgerHistory } from "../LedgerHistory.ts"
 import { ProgramVersion } from "../ProgramVersion.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { recordMark } from "./changeStatements.ts"
@@ -24,9 +23,9 @@ export const makeSql = Effect.gen(function*() {
   const version = yield* ProgramVersion
 
   const { holdAllIf, ...holds } = yield* makeHolds
-  const guard = yield* makeHistoryGuard(holdAllIf)
+  const history = yield* (yield* LedgerHistory)(holdAllIf)
 
-  const markChanges = Effect.andThen(orUnavailable(sql.unsafe(recordMark)), guard.watch).pipe(
+  const markChanges = Effect.andThen(orUnavailable(sql.unsafe(recordMark)), history.watch).pipe(
     Effect.withSpan("Maintenance.markChanges")
   )
 
@@ -37,6 +36,10 @@ export const makeSql = Effect.gen(function*() {
   const readClock = orUnavailable(
     sql.unsafe<{ readonly at: Date }>("SELECT date_trunc('milliseconds', clock_timestamp()) AS at")
   ).pipe(Effect.map(([row]) => DateTime.fromDateUnsafe(row!.at)), Effect.withSpan("Claims.readClock"))
+
+  const hasWitness = orUnavailable(
+    sql.unsafe<{ readonly has_witness: boolean }>("SELECT epoch IS NOT NULL AS has_witness FROM ledger_home")
+  ).pipe(Effect.map(([row]) => row!.has_witness), Effect.withSpan("Claims.hasWitness"))
 
   const reportWorker = Effect.fn("Maintenance.reportWorker")(
     ({ circuits, clock_skew_ms, process_id, worker_id }: WorkerReport) =>
@@ -53,15 +56,15 @@ export const makeSql = Effect.gen(function*() {
     markChanges,
     foldCounts,
     readClock,
+    hasWitness,
     reportWorker,
     forgetWorker,
-    ...yield* makeClaims(guard),
-    ...yield* makeReturnedClaims(guard),
+    ...yield* makeClaims(history),
+    ...yield* makeReturnedClaims(history),
     ...yield* makeOutcomes,
     ...yield* makeRescues,
     ...yield* makeStatusReads,
     ...holds,
-    ...yield* makeProviderLimits,
-    ...yield* makeVerifications
+    ...yield* makeProviderLimits
   }
 })

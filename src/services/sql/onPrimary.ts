@@ -8,12 +8,5 @@
  */
 export const onPrimary = "(SELECT pg_current_wal_insert_lsn()) IS NOT NULL"
 
-/** The same, for a statement that a standby may serve under the rules of `cluster/standbys/StandbyReads`. `forStandby` makes it the standby's. */
+/** The same, for a statement that a standby may serve under the rules of the room `cluster`. `forStandby` makes it the standby's. */
 export const onPrimaryOrStandby = "(SELECT pg_current_wal_insert_lsn() AS or_on_standby) IS NOT NULL"
-
-/** Only a server in recovery can check it. A promoted server fails with SQLSTATE 55000: it may have commits that its primary lacks. */
-const onStandby = "(SELECT pg_is_wal_replay_paused()) IS NOT NULL"
-
-/** The statement for a standby. Null: only the primary may serve it. */
-export const forStandby = (text: string): string | null =>
-  text.includes(onPrimaryOrStandby) ? text.replace(onPrimaryOrStandby, onStandby) : null

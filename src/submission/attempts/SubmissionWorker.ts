@@ -2,7 +2,7 @@
  * Sends accepted operations to their providers, each at most once.
  *
  * The order of the steps guarantees that. A claim moves the operation to `submitting`, and no path leads back to `accepted`. A
- * byte leaves only after the database has acknowledged the claim, and after the witness, if there is one, has recorded it. If the provider has provably taken nothing, the worker may
+ * byte leaves only after the database has acknowledged the claim, and after the `ClaimRecorder` has recorded it. If the provider has provably taken nothing, the worker may
  * return the claim. That ends its right to send before another worker takes the claim over. Otherwise the worker records the
  * outcome by compare-and-set. An outcome that cannot be known is `indeterminate`.
  */
@@ -13,8 +13,8 @@ import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Stream from "effect/Stream"
-import { makeWitnessGate } from "../../cluster/witness/WitnessedClaims.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
+import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import type { UnsafeDatabase } from "../../domain/Submission.ts"
 import type { SendOutcome, SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { AcceptanceSignal } from "../../services/AcceptanceSignal.ts"
@@ -34,6 +34,7 @@ import { submissionServices, type WorkerServices } from "../SubmissionServices.t
 import { withinStore } from "../withinStore.ts"
 import { type AttemptProgress, attemptUntilSent } from "./attemptUntilSent.ts"
 import { claimOperations, type TimedClaim } from "./claimOperations.ts"
+import { ClaimRecorders } from "./ClaimRecorder.ts"
 import { ClockCheck } from "./ClockCheck.ts"
 import { makeUnservedLog } from "./logUnserved.ts"
 import { recordSettlement } from "./recordSettlement.ts"
@@ -57,7 +58,7 @@ export class SubmissionWorker extends Context.Service<SubmissionWorker, {
    */
   static readonly layer: Layer.Layer<
     never,
-    UnsafeDatabase | StoreUnavailable,
+    UnsafeDatabase | StoreUnavailable | InvalidSetting,
     SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
   > = Layer.effectDiscard(Effect.suspend(() => work)).pipe(Layer.provide([RequestPermits.layer, ClockCheck.layer]))
 }
@@ -69,7 +70,7 @@ const make = Effect.gen(function*() {
     clockCheck: yield* ClockCheck,
     drain: makeDrain(),
     pauses: makeProviderPauses(),
-    witnessGate: yield* makeWitnessGate
+    recorder: yield* (yield* ClaimRecorders)(shared.claims)
   }
   const checkFailure = makeFailureCheck("submission")
   const task: ProviderTask<TimedClaim> = {
@@ -137,7 +138,7 @@ const countSend = (
 
 const work = Effect.gen(function*() {
   const { services, task } = yield* make
-  const { breaker, drain, holds, metrics, policy, rescues } = services
+  const { breaker, drain, holds, metrics, policy, recorder, rescues } = services
   const signal = yield* AcceptanceSignal
   const { moved } = yield* withinStore(holds.prepare, "prepareTimeout")
   if (moved) {
@@ -146,6 +147,7 @@ const work = Effect.gen(function*() {
     )
   }
   if (policy.workerId !== null) yield* rescueOwnClaims(rescues, policy.workerId, metrics)
+  yield* recorder.begin
   yield* Effect.forkScoped(watchCircuits(breaker, metrics))
   const running = yield* FiberSet.make<void, never>()
   // Finalizers run in reverse: the pollers stop first, then this one waits, then the set interrupts the rest.

@@ -15,7 +15,7 @@ export interface TimedClaim {
   readonly askedAt: ClockReading
   /** The pause that this operation probes. Null if the provider was not paused. */
   readonly probeOf: ProviderPause | null
-  /** Why the worker may not send: its clock is wrong, or the witness does not have the claim. Null: it may. */
+  /** Why the worker may not send: its clock is wrong, or the claim was not recorded. Null: it may. */
   readonly refusal: string | null
 }
 
@@ -26,18 +26,18 @@ const searchInterval = 1000
  * Claims up to `limit` operations of a provider: returned claims that are due, up to half of the limit, then accepted
  * operations, and more returned claims if capacity is left. Capacity for one operation alternates between both. So returned claims that fail again and
  * again never stop the others. It claims one operation as a probe, or none, while the provider is paused. The worker never
- * sends an operation whose claim the database did not acknowledge, so a failure yields no claims. It returns those that the witness
- * did not record. It returns all claims, and pauses the provider, while its clock is not proven to be right.
+ * sends an operation whose claim the database did not acknowledge, so a failure yields no claims. It returns those that the
+ * `ClaimRecorder` did not record. It returns all claims, and pauses the provider, while its clock is not proven to be right.
  */
 export const claimOperations = (services: WorkerServices) => {
-  const { claims, metrics, pauses, policy, witnessGate } = services
+  const { claims, metrics, pauses, policy, recorder } = services
   const terms = (): ClaimTerms => ({
     send_within: policy.sendWithin,
     rescue_after: policy.rescueAfter,
     idle: policy.idle,
     review_after: policy.reviewAfter.accepted,
     worker: policy.workerId,
-    ...witnessGate.witnessedBy()
+    ...recorder.terms()
   })
   const claim = (limit: number, provider: ProviderName, patience: Duration.Duration) =>
     claimWithin(services, claims.claim(provider, limit, terms()), patience)
@@ -66,7 +66,7 @@ export const claimOperations = (services: WorkerServices) => {
   return Effect.fn("SubmissionWorker.claim")(function*(provider: ProviderName, asked: number) {
     const { limit, probeOf } = yield* pauses.admit(provider, asked)
     if (limit <= 0) return []
-    if (!(yield* witnessGate.admits)) {
+    if (!(yield* recorder.admits)) {
       yield* pauses.release(probeOf)
       return []
     }
@@ -81,7 +81,7 @@ export const claimOperations = (services: WorkerServices) => {
       ? yield* takeOver(provider, left)
       : []
     const claimed = [...first, ...fresh, ...more]
-    const refused = yield* witnessGate.record(claimed.map(({ claim }) => claim))
+    const refused = yield* recorder.record(claimed.map(({ claim }) => claim))
     const timedClaims = claimed.map((timed): TimedClaim => ({
       ...timed,
       provider,

@@ -212,7 +212,7 @@ const awaitPermit = Effect.fnUntraced(function*(
 
 /** Records the decision, or sets the time of the next read, `due_in` from now. */
 const apply = Effect.fnUntraced(function*(
-  { holds, outcomes, recorder, statusReads }: SubmissionServices,
+  { holds, outcomeRecorder, outcomes, statusReads }: SubmissionServices,
   due: DueRead,
   decision: ReadDecision,
   due_in: Duration.Duration
@@ -239,7 +239,7 @@ const apply = Effect.fnUntraced(function*(
       yield* logOutcome(decision.outcome, decision.evidence["reason"], { operation_id: id, provider: due.provider })
       const { evidence, outcome, reference } = decision
       const recording = { evidence, reference, due_in, send_before }
-      if (due.state !== "accepted") return yield* recorder.record({ id, revision, outcome, recording })
+      if (due.state !== "accepted") return yield* outcomeRecorder.record({ id, revision, outcome, recording })
       return yield* Effect.asVoid(withinStore(outcomes.recordHeld(id, revision, outcome, recording)))
     }
   }

@@ -9,9 +9,8 @@ import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import { once } from "node:events"
 import { type AddressInfo, createServer, type Socket } from "node:net"
 import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
-import * as PoolClient from "../../../src/node/postgres/driver/PoolClient.ts"
+import * as DriverClient from "../../../src/node/postgres/driver/DriverClient.ts"
 import { openPrimaryPool } from "../../../src/node/postgres/driver/primaryPool.ts"
-import * as ReaderClient from "../../../src/node/postgres/driver/ReaderClient.ts"
 import { newCluster, runServer, servicesOn, standbyOf } from "../../fixtures/OwnServer.ts"
 
 interface Host {
@@ -45,7 +44,7 @@ const silentHost = Effect.acquireRelease(
     })
 ).pipe(Effect.map(({ server }): Host => ({ host: "127.0.0.1", port: (server.address() as AddressInfo).port })))
 
-const clients = { "of single statements": PoolClient.layer, "of shared connections": ReaderClient.layer }
+const clients = { "of single statements": {}, "of shared connections": { multiplex: true } }
 
 const dataDirectory = SqlClient.SqlClient.use((sql) =>
   Effect.map(
@@ -70,7 +69,7 @@ const servers = Effect.gen(function*() {
 })
 
 describe("A pool on several hosts", () => {
-  for (const [kind, layer] of Object.entries(clients)) {
+  for (const [kind, settings] of Object.entries(clients)) {
     it.live(
       `${kind} leaves a silent host, though each statement gives up before the connection does`,
       () =>
@@ -87,7 +86,7 @@ describe("A pool on several hosts", () => {
             assert.isTrue(Option.isNone(yield* Effect.timeoutOption(sql`SELECT pg_sleep(1)`, "300 millis")))
             assert.strictEqual(yield* dataDirectory, cluster.pgdata)
             assert.strictEqual(yield* sql.withTransaction(dataDirectory), cluster.pgdata)
-          }).pipe(Effect.provide(Layer.fresh(layer({ url, maxConnections: 4 }, "test"))))
+          }).pipe(Effect.provide(Layer.fresh(DriverClient.layer({ url, maxConnections: 4, ...settings }, "test"))))
         }).pipe(Effect.scoped),
       60_000
     )
@@ -104,7 +103,7 @@ describe("A pool on several hosts", () => {
           const transaction = SqlClient.SqlClient.use((sql) => sql.withTransaction(dataDirectory))
           assert.isTrue(Option.isNone(yield* Effect.timeoutOption(transaction, "300 millis")))
           assert.strictEqual(yield* transaction, cluster.pgdata)
-        }).pipe(Effect.provide(Layer.fresh(PoolClient.layer({ url, maxConnections: 4 }, "test"))))
+        }).pipe(Effect.provide(Layer.fresh(DriverClient.layer({ url, maxConnections: 4 }, "test"))))
       }).pipe(Effect.scoped),
     60_000
   )
@@ -124,7 +123,7 @@ describe("A pool on several hosts", () => {
       assert.strictEqual(runs, 1)
     }).pipe(Effect.scoped), 60_000)
 
-  for (const [kind, layer] of Object.entries(clients)) {
+  for (const [kind, settings] of Object.entries(clients)) {
     it.live(
       `${kind} uses the primary, waits for none while there is none, and finds the promoted one`,
       () =>
@@ -151,7 +150,7 @@ describe("A pool on several hosts", () => {
             yield* promote
             assert.strictEqual(yield* Effect.retry(dataDirectory, { times: 3 }), standby.pgdata)
             assert.deepStrictEqual([...new Set(yield* together)], [standby.pgdata])
-          }).pipe(Effect.provide(Layer.fresh(layer({ url, maxConnections: 4 }, "test"))))
+          }).pipe(Effect.provide(Layer.fresh(DriverClient.layer({ url, maxConnections: 4, ...settings }, "test"))))
         }).pipe(Effect.scoped),
       60_000
     )
@@ -163,7 +162,7 @@ describe("A pool on several hosts", () => {
       yield* runServer(standby)
       const read = (more: string) =>
         dataDirectory.pipe(
-          Effect.provide(Layer.fresh(PoolClient.layer({ url: urlOf([standby], more), maxConnections: 1 }, "test"))),
+          Effect.provide(Layer.fresh(DriverClient.layer({ url: urlOf([standby], more), maxConnections: 1 }, "test"))),
           Effect.scoped
         )
       // A refused session goes back to the pool at once, although its scope stays open: the pool has only one.

@@ -1,5 +1,5 @@
 /** Mistakes in rescues, holds and switchovers: what a failover may have lost is never sent again without proof. */
-import { type Plant, postgres, system, unit } from "../Plant.ts"
+import { long, type Plant, postgres, unit } from "../Plant.ts"
 
 const rescues = "src/services/sql/SqlRescues.ts"
 const holdsFile = "src/services/sql/SqlHolds.ts"
@@ -78,7 +78,7 @@ export const holds: ReadonlyArray<Plant> = [
     from:
       "    AND NOT EXISTS (SELECT FROM ledger_home WHERE epoch IS NOT NULL AND epoch_life IS DISTINCT FROM ledger_life())\n",
     to: "",
-    tests: [postgres("services/Verifications")]
+    tests: [postgres("cluster/Verifications")]
   },
   {
     rule: "a hold of all operations always ends the claims",
@@ -151,34 +151,34 @@ export const holds: ReadonlyArray<Plant> = [
     from:
       " AND NOT EXISTS (\n        SELECT FROM operator_actions a\n        WHERE a.operation_id = o.id AND a.action = 'hold' AND a.result = 'done' AND a.at >= ${instant(\"$3\")}\n      )",
     to: "",
-    tests: [system("switchover/Switchover", "leaves held what an operator, an earlier failover")]
+    tests: [long("cluster/Switchover", "leaves held what an operator, an earlier failover")]
   },
   {
     rule: "a switchover begins only without running workers",
     file: switchover,
     from: "      if (workers.length > 0) return yield* new WorkersRunning({ workers })\n",
     to: "",
-    tests: [system("switchover/Switchover", "does not begin while a worker reports itself")]
+    tests: [long("cluster/Switchover", "does not begin while a worker reports itself")]
   },
   {
     rule: "a claim on a server that went back is never sent",
     file: guard,
-    from: "return Effect.tap(statement, (rows) => learn(rows[0]!.place, before))",
-    to: "return Effect.tap(statement, (rows) => Effect.ignore(learn(rows[0]!.place, before)))",
-    tests: [system("replication/HistoryGuard", "claims nothing of a")]
+    from: "return Effect.tap(statement, (rows) => learn((rows[0] as Placed).place, before))",
+    to: "return Effect.tap(statement, (rows) => Effect.ignore(learn((rows[0] as Placed).place, before)))",
+    tests: [long("cluster/HistoryGuard", "claims nothing of a")]
   },
   {
     rule: "another mark of a timeline always tells another history",
     file: guard,
     from: "  if (mark !== undefined && now.marks[before.timeline] !== mark) return true\n",
     to: "",
-    tests: [unit("services/historyGuard")]
+    tests: [unit("cluster/historyGuard")]
   },
   {
     rule: "what a server has flushed never goes back",
     file: guard,
     from: "return now.timeline === before.timeline && now.flushed < before.flushed",
     to: "return now.timeline < before.timeline && now.flushed < before.flushed",
-    tests: [unit("services/historyGuard")]
+    tests: [unit("cluster/historyGuard")]
   }
 ]

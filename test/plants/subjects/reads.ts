@@ -1,5 +1,5 @@
 /** Mistakes in reads: a grant reads what it owns and nothing else, in one statement with its check, on every way. */
-import { long, type Plant, postgres, system, unit } from "../Plant.ts"
+import { long, type Plant, postgres, unit } from "../Plant.ts"
 
 const statements = "src/services/sql/readStatements.ts"
 const standing = "src/services/sql/grantStanding.ts"
@@ -74,10 +74,10 @@ export const reads: ReadonlyArray<Plant> = [
   },
   {
     rule: "a promoted server never answers as a standby",
-    file: onPrimary,
+    file: "src/cluster/standbys/ReadConnection.ts",
     from: "const onStandby = \"(SELECT pg_is_wal_replay_paused()) IS NOT NULL\"",
     to: "const onStandby = \"true\"",
-    tests: [system("replication/StandbyReads", "fails on a primary, and that of the primary on a standby")]
+    tests: [long("cluster/StandbyReads", "fails on a primary, and that of the primary on a standby")]
   },
   {
     rule: "the lane leaves requests with a DPoP proof to the router",

@@ -3,22 +3,27 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as PoolMetrics from "../../../src/metrics/PoolMetrics.ts"
-import * as PoolClient from "../../../src/node/postgres/driver/PoolClient.ts"
-import * as ReaderClient from "../../../src/node/postgres/driver/ReaderClient.ts"
+import * as DriverClient from "../../../src/node/postgres/driver/DriverClient.ts"
 import { counted } from "../../fixtures/Counted.ts"
 import { createDatabase, Platform, server } from "../../fixtures/TestDatabase.ts"
 
-const clients = [["exclusive", PoolClient.layer], ["shared", ReaderClient.layer]] as const
+const clients = [["exclusive", {}], ["shared", { multiplex: true }]] as const
 
 /** Runs a test on a pool of two connections. `holding` holds the lock for which `waiting` waits. */
 const withPool = <A, E>(
-  layerOf: typeof clients[number][1],
+  kind: typeof clients[number][1],
   test: (sql: SqlClient.SqlClient, read: ReturnType<typeof counted>["read"]) => Effect.Effect<A, E>,
   changes: object = {}
 ) =>
   Effect.gen(function*() {
-    const config = { ...server(), database: yield* createDatabase({ empty: true }), maxConnections: 2, ...changes }
-    const { layer, read } = counted(Layer.fresh(layerOf(config, "tested")), PoolMetrics.layer)
+    const config = {
+      ...server(),
+      database: yield* createDatabase({ empty: true }),
+      maxConnections: 2,
+      ...kind,
+      ...changes
+    }
+    const { layer, read } = counted(Layer.fresh(DriverClient.layer(config, "tested")), PoolMetrics.layer)
     return yield* Effect.flatMap(SqlClient.SqlClient, (sql) => test(sql, read)).pipe(Effect.provide(layer))
   }).pipe(Effect.scoped, Effect.provide(Platform))
 
@@ -33,8 +38,8 @@ const values = (read: ReturnType<typeof counted>["read"]) =>
 describe("The metrics of pools", () => {
   it.live.each(clients)(
     "follow transactions that use all connections: %s",
-    ([, layerOf]) =>
-      withPool(layerOf, (sql, read) =>
+    ([, kind]) =>
+      withPool(kind, (sql, read) =>
         Effect.gen(function*() {
           assert.deepStrictEqual(yield* values(read), { connections: 0, in_use: 0, waiting: 0, errors: 0 })
           yield* sql`SELECT 1`
@@ -53,8 +58,8 @@ describe("The metrics of pools", () => {
 
   it.live.each(clients)(
     "count no statement as waiting or running after its interruption: %s",
-    ([, layerOf]) =>
-      withPool(layerOf, (sql, read) =>
+    ([, kind]) =>
+      withPool(kind, (sql, read) =>
         Effect.gen(function*() {
           const sleeping = yield* Effect.forkChild(sql`SELECT pg_sleep(60)`)
           const inUse = Effect.map(values(read), ({ in_use }) => in_use)
@@ -67,14 +72,14 @@ describe("The metrics of pools", () => {
 
   it.live.each(clients)(
     "count a database that cannot be reached, and not an error of a statement: %s",
-    ([, layerOf]) =>
+    ([, kind]) =>
       Effect.gen(function*() {
-        yield* withPool(layerOf, (sql, read) =>
+        yield* withPool(kind, (sql, read) =>
           Effect.gen(function*() {
             yield* Effect.flip(sql`SELECT 1 / 0`)
             assert.strictEqual((yield* values(read)).errors, 0)
           }))
-        yield* withPool(layerOf, (sql, read) =>
+        yield* withPool(kind, (sql, read) =>
           Effect.gen(function*() {
             yield* Effect.flip(sql`SELECT 1`)
             assert.deepStrictEqual(yield* values(read), { connections: 0, in_use: 0, waiting: 0, errors: 1 })

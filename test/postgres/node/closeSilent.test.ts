@@ -5,7 +5,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { Database } from "../../../src/node/postgres/Database.ts"
-import * as ReaderClient from "../../../src/node/postgres/driver/ReaderClient.ts"
+import * as DriverClient from "../../../src/node/postgres/driver/DriverClient.ts"
 import { gatewayDatabase } from "../../fixtures/GatewayDatabase.ts"
 import { proxyTo } from "../../fixtures/Proxy.ts"
 import { serverAddress, TestDatabase } from "../../fixtures/TestDatabase.ts"
@@ -23,11 +23,12 @@ layer(TestDatabase, { excludeTestServices: true })("A shared connection", (it) =
           return () => {}
         })
         const { connection } = yield* Effect.provide(Database, gatewayDatabase({ host: "127.0.0.1", port: proxy.port }))
-        const pool = ReaderClient.layer({
+        const pool = DriverClient.layer({
           ...connection,
           maxConnections: 1,
+          multiplex: true,
           startupParameters: { statement_timeout: "500" }
-        })
+        }, "tested")
         yield* Effect.gen(function*() {
           const sql = yield* SqlClient.SqlClient
           yield* one

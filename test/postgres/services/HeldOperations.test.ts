@@ -2,6 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import { makeSqlVerifications } from "../../../src/cluster/witness/SqlVerifications.ts"
 import { nextStepOf } from "../../../src/domain/HeldOperations.ts"
 import { OperationSearch } from "../../../src/services/OperationSearch.ts"
 import { PostgresLedger } from "../../fixtures/Ledger.ts"
@@ -42,17 +43,17 @@ layer(OperationSearch.layer.pipe(Layer.provideMerge(PostgresLedger)), { excludeT
     it.effect("wait for the comparison with the witness, and name the missing batches after it", () =>
       Effect.gen(function*() {
         const { held } = yield* OperationSearch
-        const queue = yield* Queue
+        const witness = yield* makeSqlVerifications
         const sql = yield* SqlClient.SqlClient
-        const state = yield* queue.readWitnessState
+        const state = yield* witness.readWitnessState
         const [epoch, next] = [crypto.randomUUID(), crypto.randomUUID()]
-        yield* queue.verify({ expected: state, epoch, batches: [], hadEpoch: false })
+        yield* witness.verify({ expected: state, epoch, batches: [], hadEpoch: false })
         assert.notInclude(nextStepOf(yield* held), "first stop", "nothing is known to be lost")
         yield* sql`UPDATE ledger_home SET epoch_life = 'an earlier life'`
         assert.include(nextStepOf(yield* held), "compare the ledger with its witness")
 
         const lost = { epoch, worker: crypto.randomUUID(), life: state.life, provider: "bank", batch: 4 }
-        yield* queue.verify({ expected: { ...state, epoch }, epoch: next, batches: [lost], hadEpoch: true })
+        yield* witness.verify({ expected: { ...state, epoch }, epoch: next, batches: [lost], hadEpoch: true })
         const found = yield* held
         assert.isTrue(found.is_compared)
         assert.deepInclude(found.witness_check, { result: "missing", held: 3 })

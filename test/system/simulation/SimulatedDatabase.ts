@@ -13,12 +13,14 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as References from "effect/References"
+import { makeMemoryVerifications } from "../../../src/cluster/witness/MemoryVerifications.ts"
+import type { Verifications } from "../../../src/cluster/witness/Verifications.ts"
 import type { OutcomeRecord } from "../../../src/domain/Submission.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { type Queue, queueIn } from "../../fixtures/QueueServices.ts"
+import { type Queue as QueueStatements, queueIn } from "../../fixtures/QueueServices.ts"
 import { Journal, JournaledMap } from "./Journal.ts"
 import type { Judge } from "./Judge.ts"
 import type { MachineClock } from "./MachineClock.ts"
@@ -40,6 +42,9 @@ export interface DatabaseFaults {
 }
 
 export const noDatabaseFaults: DatabaseFaults = { lostStatement: 0, lostAnswer: 0, hang: 0, silence: 0, late: 0 }
+
+/** The statements of a worker process: those of its queue, and those of its witness. */
+export type Queue = QueueStatements & Verifications
 
 const platform = (world: World) =>
   Layer.mergeAll(
@@ -99,11 +104,16 @@ export class SimulatedDatabase {
     const services = Layer.mergeAll(SubmissionQueue.layerMemory, OperationLedger.layerMemory).pipe(
       Layer.provideMerge(Layer.merge(memory, platform(world)))
     )
-    const context = Exit.getSuccess(this.now(Effect.scoped(Layer.build(services))))
-    if (context._tag === "None") throw new Error("the database does not start")
-    this.memory = Context.get(context.value, MemoryLedger)
-    this.queue = queueIn(context.value)
-    this.ledger = Context.get(context.value, OperationLedger)
+    const built = Exit.getSuccess(this.now(Effect.scoped(Effect.flatMap(
+      Layer.build(services),
+      (context) =>
+        Effect.map(Effect.provide(makeMemoryVerifications, context), (verifications) => ({ context, verifications }))
+    ))))
+    if (built._tag === "None") throw new Error("the database does not start")
+    const { context, verifications } = built.value
+    this.memory = Context.get(context, MemoryLedger)
+    this.queue = { ...queueIn(context), ...verifications }
+    this.ledger = Context.get(context, OperationLedger)
     this.#home.noteIn(this.#journal)
     this.#batches.noteIn(this.#journal)
     if (replaced !== undefined) this.#copy(replaced)
@@ -165,6 +175,7 @@ export class SimulatedDatabase {
       // Nothing here reads figures.
       foldCounts: Effect.void,
       readClock: send("readClock", (queue) => queue.readClock),
+      hasWitness: send("hasWitness", (queue) => queue.hasWitness),
       reportWorker: () => Effect.void,
       forgetWorker: () => Effect.void,
       claim: (...args) => send("claim", (queue) => queue.claim(...args)),

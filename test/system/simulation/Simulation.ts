@@ -9,24 +9,26 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
-import { Witness, WitnessPolicy, type WitnessStore } from "../../../src/cluster/witness/Witness.ts"
+import { WitnessPolicy, type WitnessStore } from "../../../src/cluster/witness/Witness.ts"
+import { makeWitnessedClaims } from "../../../src/cluster/witness/WitnessedClaims.ts"
 import { ProviderName } from "../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
 import type { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { lostTakeOver } from "../../../src/services/rules/rescueEvidence.ts"
+import { ClaimRecorders } from "../../../src/submission/attempts/ClaimRecorder.ts"
 import type { ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/providers/Providers.ts"
 import { type HintSubject, Reconciler } from "../../../src/submission/reads/Reconciler.ts"
 import { SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import * as Submission from "../../../src/submission/SubmissionProcesses.ts"
-import { type Queue as SubmissionQueueShape, queueContext } from "../../fixtures/QueueServices.ts"
+import { queueContext } from "../../fixtures/QueueServices.ts"
 import { Accounts } from "./Accounts.ts"
 import { Judge, longestIdle, type Violation } from "./Judge.ts"
 import { MachineClock } from "./MachineClock.ts"
 import { Mischief } from "./Mischief.ts"
 import { drawScenario, longestDelay, longestIgnorance, longestSend, type Policy, type Scenario } from "./Scenario.ts"
-import { SimulatedDatabase } from "./SimulatedDatabase.ts"
+import { type Queue as SubmissionQueueShape, SimulatedDatabase } from "./SimulatedDatabase.ts"
 import { SimulatedProcess } from "./SimulatedProcess.ts"
 import { SimulatedProvider } from "./SimulatedProvider.ts"
 import { SimulatedWitness } from "./SimulatedWitness.ts"
@@ -212,10 +214,14 @@ export class Simulation {
       const own = provider.adapterOf(process)
       return [ProviderName.make(provider.traits.name), adapter?.(own) ?? own] as const
     })
-    const services = queueContext(remoteQueue?.(queue, this) ?? queue).pipe(
+    const remote = remoteQueue?.(queue, this) ?? queue
+    const services = queueContext(remote).pipe(
       Context.add(Providers, new Map(adapters)),
       Context.add(SubmissionPolicy, { ...this.policy, workerId: hasWorkerIds ? process.workerId : null }),
-      Context.add(Witness, witness === null ? null : remoteWitness?.(witness) ?? witness),
+      witness === null ? (services) => services : Context.add(
+        ClaimRecorders,
+        () => Effect.succeed(makeWitnessedClaims(remoteWitness?.(witness) ?? witness, remote))
+      ),
       Context.add(WitnessPolicy, witnessPolicy),
       Context.add(AcceptanceSignal, {
         announce: () => Effect.void,

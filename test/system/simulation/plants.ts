@@ -17,7 +17,6 @@ import {
   StatusAnswer,
   SubmissionAnswer
 } from "../../../src/submission/providers/ProviderAdapter.ts"
-import type { Queue } from "../../fixtures/QueueServices.ts"
 import {
   forgetful,
   forgottenAndUnfindable,
@@ -26,6 +25,7 @@ import {
   limited
 } from "./Circumstances.ts"
 import { claimable, claimOf, databaseTime, failure, force, isDue, records } from "./Force.ts"
+import type { Queue } from "./SimulatedDatabase.ts"
 import type { Plant, Simulation } from "./Simulation.ts"
 import { witnessPlants } from "./witnessPlants.ts"
 

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { gzipSync } from "node:zlib"
-import { loadAssets } from "../../../src/operator/console/assets.ts"
+import { loadAssets } from "../../../src/operator/console/ConsoleAssets.ts"
 
 /** Bytes of all files of the page, compressed. It has 25,600; the bound leaves room for fixes, and none for another library. */
 const maxSize = 32 * 1024

@@ -172,7 +172,14 @@ describe("The parts of GatewayApp", () => {
         [{ MAX_CONNECTIONS: "many" }, "MAX_CONNECTIONS must be a number of connections, at least 1"],
         [{ RATE_LIMIT: "many" }, /^RATE_LIMIT: Expected a quota such as /],
         [{ ADMIN_PORT: "9464" }, /^ADMIN_PORT needs the option admin of GatewayApp/],
-        [{ MAX_CONNECTIONS: "0" }, "MAX_CONNECTIONS must be a number of connections, at least 1"]
+        [{ MAX_CONNECTIONS: "0" }, "MAX_CONNECTIONS must be a number of connections, at least 1"],
+        // Without `cluster`.
+        [{ DATABASE_SYNCHRONOUS: "required" }, /^DATABASE_SYNCHRONOUS is set, and the application has no cluster: /],
+        [
+          { DATABASE_READ_URL: "postgres://standby" },
+          /^DATABASE_READ_URL is set, and the application has no cluster: /
+        ],
+        [{ WITNESS: "etcd://witness/gateway" }, /^WITNESS is set, and the application has no cluster: /]
       ] as const
       for (const [variables, message] of invalid) {
         const failed = yield* Effect.flip(

@@ -4,7 +4,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, References } from "effect"
 import { TestClock } from "effect/testing"
-import { checkpointOf, type ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
+import { makeMemoryVerifications } from "../../../src/cluster/witness/MemoryVerifications.ts"
+import { checkpointOf } from "../../../src/cluster/witness/Verifications.ts"
+import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
@@ -49,11 +51,12 @@ describe("The ledger in memory", () => {
   it.effect("keeps held what a failover held before its first comparison with a witness, and releases nothing uncompared", () =>
     Effect.gen(function*() {
       const queue = yield* Queue
+      const witness = yield* makeMemoryVerifications
       const { cluster } = yield* MemoryLedger
       const compare = Effect.fnUntraced(function*(batches: ReadonlyArray<ClaimBatch>) {
-        const expected = yield* queue.readWitnessState
+        const expected = yield* witness.readWitnessState
         const epoch = crypto.randomUUID()
-        const { result } = (yield* queue.verify({ expected, epoch, batches, hadEpoch: expected.epoch !== null }))!
+        const { result } = (yield* witness.verify({ expected, epoch, batches, hadEpoch: expected.epoch !== null }))!
         return { epoch, life: expected.life, result }
       })
       yield* accept((yield* issue()).identity)
@@ -62,7 +65,7 @@ describe("The ledger in memory", () => {
       assert.strictEqual(first.result, "begun")
       const { epoch, life, result } = yield* compare([checkpointOf(first.epoch, first.life)])
       assert.strictEqual(result, "proven")
-      assert.strictEqual(yield* queue.releaseProven(epoch, life), 0)
+      assert.strictEqual(yield* witness.releaseProven(epoch, life), 0)
 
       yield* Effect.sync(() => (cluster.life = "another life"))
       assert.strictEqual(yield* queue.releaseAll, 0)

@@ -6,6 +6,7 @@ import { Duration, Effect, Layer, Redacted, Schema } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { PaymentsApi, paymentsWrite } from "../../../../examples/payments/Api.ts"
 import { PaymentsRoutes } from "../../../../examples/payments/Handlers.ts"
+import * as PostgresCluster from "../../../../src/cluster/PostgresCluster.ts"
 import {
   ClientId,
   GrantId,
@@ -47,4 +48,9 @@ const Administration = HttpRouter.use(Effect.fnUntraced(function*(router) {
   yield* router.add("POST", "/test/revocations", Effect.catchTag(revoke, "StoreUnavailable", () => away))
 }))
 
-GatewayApp.run({ api: PaymentsApi, routes: Layer.merge(PaymentsRoutes, Administration), migrate: false })
+GatewayApp.run({
+  api: PaymentsApi,
+  routes: Layer.merge(PaymentsRoutes, Administration),
+  cluster: PostgresCluster.layer,
+  migrate: false
+})

@@ -5,8 +5,7 @@
 import type { PgConnection, PgPool } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
-import { makeUseReadIndex } from "../../../src/cluster/standbys/ReadIndex.ts"
-import { walPosition } from "../../../src/cluster/standbys/walPosition.ts"
+import { makeUseReadIndex, walPosition } from "../../../src/cluster/standbys/ReadIndex.ts"
 
 type Row = Readonly<Record<string, unknown>>
 type Answer = { readonly rows: ReadonlyArray<Row> }

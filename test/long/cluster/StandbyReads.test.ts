@@ -6,15 +6,16 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, Layer, Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import type { SqlError } from "effect/sql/SqlError"
+import { forStandby } from "../../../src/cluster/standbys/ReadConnection.ts"
 import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
 import { OwnVerifier, ReadServices, WriteServices } from "../../../src/node/GatewayServices.ts"
-import { Database } from "../../../src/node/postgres/Database.ts"
+import type { Database } from "../../../src/node/postgres/Database.ts"
 import { OperationPool } from "../../../src/node/postgres/Pools.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { recordMark } from "../../../src/services/sql/changeStatements.ts"
-import { forStandby, onPrimary, onPrimaryOrStandby } from "../../../src/services/sql/onPrimary.ts"
+import { onPrimary, onPrimaryOrStandby } from "../../../src/services/sql/onPrimary.ts"
 import { grantPrivileges } from "../../../src/services/sql/roles.ts"
 import { sqlState } from "../../../src/services/StoreUnavailable.ts"
 import { accept, drive, everything, issue } from "../../fixtures/Ledger.ts"
@@ -30,10 +31,6 @@ import { Platform } from "../../fixtures/TestDatabase.ts"
 const connectionTo = ({ socketDirectory }: Cluster) =>
   ({ host: socketDirectory, port, username, database: "postgres" }) as const
 
-/** The database of a process with `DATABASE_URL` and `DATABASE_READ_URL`. */
-const databaseWith = (primary: Cluster, standbys: NonNullable<Database["Service"]["standbys"]>) =>
-  databaseOn(primary, true, standbys)
-
 const servicesWith = (database: Layer.Layer<Database>) =>
   Layer.fresh(Layer.mergeAll(ReadServices, WriteServices, OwnVerifier, OperationPool)).pipe(
     Layer.provide(database),
@@ -46,7 +43,7 @@ const threeServers = Effect.gen(function*() {
   yield* servers.stopStandby
   const follower = yield* startFollower(servers.standby, servers.primary, "follower")
   yield* servers.startStandby
-  const database = databaseWith(servers.primary, connectionTo(follower.cluster))
+  const database = databaseOn(servers.primary, true, connectionTo(follower.cluster))
   return { servers, follower, services: servicesWith(database) }
 })
 
@@ -189,13 +186,7 @@ describe("A standby that serves reads", () => {
         }).pipe(Effect.provide(services))
 
         const asReader = (cluster: Cluster) => ({ ...connectionTo(cluster), username: "gateway_reader" })
-        const reader = Layer.succeed(Database, {
-          isEmbedded: false,
-          dataDirectory: null,
-          connection: asReader(servers.primary),
-          mustReplicate: true,
-          standbys: asReader(follower.cluster)
-        })
+        const reader = databaseOn(servers.primary, true, asReader(follower.cluster), "gateway_reader")
         yield* Effect.gen(function*() {
           const sql = yield* SqlClient.SqlClient
           const store = yield* OperationStore
@@ -299,7 +290,7 @@ describe("A standby that serves reads", () => {
           assert.strictEqual(yield* runsOn(onPrimaryOrStandby), successor.socketDirectory)
           // The other one follows the successor.
           yield* follower.stop
-        }).pipe(Effect.provide(servicesWith(databaseWith(successor, connectionTo(follower.cluster)))))
+        }).pipe(Effect.provide(servicesWith(databaseOn(successor, true, connectionTo(follower.cluster)))))
       }).pipe(Effect.scoped),
     90_000
   )
@@ -364,7 +355,7 @@ describe("A standby that serves reads", () => {
       const here = yield* Effect.repeat(runsOn(onPrimaryOrStandby), {
         until: (here) => here !== servers.primary.socketDirectory,
         schedule: poll
-      }).pipe(Effect.provide(servicesWith(databaseWith(servers.primary, { url }))))
+      }).pipe(Effect.provide(servicesWith(databaseOn(servers.primary, true, { url }))))
       assert.strictEqual(here, servers.standby.socketDirectory)
     }).pipe(Effect.scoped), 60_000)
 

@@ -1,12 +1,13 @@
 /** A standby may run the statements that read operations. Only the primary runs those of the change feed and of waiting requests. */
 import { assert, describe, it } from "@effect/vitest"
+import { forStandby } from "../../../src/cluster/standbys/ReadConnection.ts"
 import { ClientId, GrantId, type GrantIdentity, PairwiseSubject } from "../../../src/domain/Grant.ts"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import { OperationId } from "../../../src/domain/Operation.ts"
 import type { OperationQuery } from "../../../src/domain/OperationQuery.ts"
 import { startOfLedger } from "../../../src/services/rules/changePosition.ts"
 import { changesOfGrant, changesOfLedger, lastChange } from "../../../src/services/sql/changeStatements.ts"
-import { forStandby, onPrimary, onPrimaryOrStandby } from "../../../src/services/sql/onPrimary.ts"
+import { onPrimary, onPrimaryOrStandby } from "../../../src/services/sql/onPrimary.ts"
 import { findById, listStatement, refusedStatement } from "../../../src/services/sql/readStatements.ts"
 
 const id = "018f0000-0000-7000-8000-000000000000"

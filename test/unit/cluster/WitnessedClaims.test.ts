@@ -5,40 +5,39 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Logger } from "effect"
 import { TestClock } from "effect/testing"
 import { makeMemoryWitness } from "../../../src/cluster/witness/MemoryWitness.ts"
-import { Witness, type WitnessStore, WitnessUnavailable } from "../../../src/cluster/witness/Witness.ts"
-import { makeWitnessGate } from "../../../src/cluster/witness/WitnessedClaims.ts"
-import type { ClaimBatch, WitnessState } from "../../../src/domain/ClaimBatch.ts"
+import type { Verifications, WitnessState } from "../../../src/cluster/witness/Verifications.ts"
+import { type WitnessStore, WitnessUnavailable } from "../../../src/cluster/witness/Witness.ts"
+import { makeWitnessedClaims } from "../../../src/cluster/witness/WitnessedClaims.ts"
+import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import type { Claim } from "../../../src/domain/Submission.ts"
-import { Verifications } from "../../../src/services/Verifications.ts"
+import type { Claims } from "../../../src/services/Claims.ts"
+import { ClaimRecorders } from "../../../src/submission/attempts/ClaimRecorder.ts"
 
 const epoch = "00000000-0000-4000-8000-000000000001"
 const agreed: WitnessState = { epoch, life: "life", isCurrent: true, age: 0, isReleaseDue: false }
 
-/** The gate of a worker, and a claim in a batch of the key that the worker has now. */
+/** The recorder of a worker, and a claim in a batch of the key that the worker has now. */
 const openScene = Effect.fnUntraced(function*(changes: Partial<WitnessStore> = {}) {
   const store = makeMemoryWitness()
   yield* store.fence(null, epoch)
   let state = agreed
-  // The cast: the gate uses no other method.
-  const verifications = { readWitnessState: Effect.sync(() => state) } as unknown as Verifications["Service"]
-  const gate = yield* makeWitnessGate.pipe(
-    Effect.provideService(Witness, { ...store, ...changes }),
-    Effect.provideService(Verifications, verifications)
-  )
+  // The cast: only the verifier uses the other statements.
+  const verifications = { readWitnessState: Effect.sync(() => state) } as unknown as Verifications
+  const recorder = makeWitnessedClaims({ ...store, ...changes }, verifications)
   const batchOf = (batch: number, own: Partial<ClaimBatch> = {}): ClaimBatch => ({
     epoch,
-    worker: gate.witnessedBy().witnessed_by!,
+    worker: recorder.terms().witnessed_by!,
     life: "life",
     provider: "bank",
     batch,
     ...own
   })
-  // The cast: the gate reads no other member of a claim.
+  // The cast: the recorder reads no other member of a claim.
   const claimOf = (batch?: ClaimBatch) => ({ batch }) as Claim
   const refused = (...batches: ReadonlyArray<ClaimBatch | undefined>) =>
-    Effect.map(gate.record(batches.map(claimOf)), (reasons) => batches.map((batch) => reasons.has(batch)))
+    Effect.map(recorder.record(batches.map(claimOf)), (reasons) => batches.map((batch) => reasons.has(batch)))
   return {
-    gate,
+    recorder,
     store,
     batchOf,
     refused,
@@ -75,16 +74,16 @@ describe("A claim of a worker with a witness", () => {
         "does not answer": Effect.never
       }
       for (const [name, failure] of Object.entries(failures)) {
-        const { batchOf, gate, refused } = yield* openScene({
+        const { batchOf, recorder, refused } = yield* openScene({
           record: ({ provider }) => provider === "bank" ? failure : Effect.succeed(true)
         })
         const batches = [batchOf(1), batchOf(2), batchOf(1, { provider: "other" })]
-        const { witnessed_by: worker } = gate.witnessedBy()
+        const { witnessed_by: worker } = recorder.terms()
         const recording = yield* Effect.forkChild(refused(...batches), { startImmediately: true })
         yield* TestClock.adjust("3 seconds")
         assert.deepStrictEqual(yield* Fiber.join(recording), [true, true, false], name)
         // A write without an answer may take effect later, and the ledger must not count it for other claims.
-        assert.notStrictEqual(gate.witnessedBy().witnessed_by, worker, name)
+        assert.notStrictEqual(recorder.terms().witnessed_by, worker, name)
       }
     }).pipe(silent))
 
@@ -98,22 +97,25 @@ describe("A claim of a worker with a witness", () => {
 describe("A worker whose witness did not record a claim", () => {
   it.effect("claims again only once ledger and witness have the same epoch in the present life", () =>
     Effect.gen(function*() {
-      const { batchOf, gate, refused, setState, store } = yield* openScene()
-      assert.isTrue(yield* gate.admits)
+      const { batchOf, recorder, refused, setState, store } = yield* openScene()
+      assert.isTrue(yield* recorder.admits)
       assert.deepStrictEqual(yield* refused(batchOf(1, { epoch: "another" })), [true])
       yield* store.fence(epoch, "next")
-      assert.isFalse(yield* gate.admits, "the ledger has the epoch before")
+      assert.isFalse(yield* recorder.admits, "the ledger has the epoch before")
       setState({ epoch: "next", isCurrent: false })
-      assert.isFalse(yield* gate.admits, "the ledger has it of an earlier life")
+      assert.isFalse(yield* recorder.admits, "the ledger has it of an earlier life")
       setState({ epoch: "next" })
-      assert.isTrue(yield* gate.admits)
+      assert.isTrue(yield* recorder.admits)
     }).pipe(silent))
 
   it.effect("claims nothing while the witness does not answer", () =>
     Effect.gen(function*() {
-      const { batchOf, gate, refused } = yield* openScene({ epoch: Effect.never, record: () => Effect.succeed(false) })
+      const { batchOf, recorder, refused } = yield* openScene({
+        epoch: Effect.never,
+        record: () => Effect.succeed(false)
+      })
       yield* refused(batchOf(1))
-      const admitted = yield* Effect.forkChild(gate.admits, { startImmediately: true })
+      const admitted = yield* Effect.forkChild(recorder.admits, { startImmediately: true })
       yield* TestClock.adjust(Duration.seconds(3))
       assert.isFalse(yield* Fiber.join(admitted))
     }).pipe(silent))
@@ -122,13 +124,9 @@ describe("A worker whose witness did not record a claim", () => {
 describe("A worker without a witness", () => {
   it.effect("may send every claim", () =>
     Effect.gen(function*() {
-      const gate = yield* Effect.provideService(
-        makeWitnessGate,
-        Verifications,
-        {} as unknown as Verifications["Service"]
-      )
-      assert.deepStrictEqual(gate.witnessedBy(), {})
-      assert.isTrue(yield* gate.admits)
-      assert.strictEqual((yield* gate.record([{} as Claim])).size, 0)
+      const recorder = yield* (yield* ClaimRecorders)({} as unknown as Claims["Service"])
+      assert.deepStrictEqual(recorder.terms(), {})
+      assert.isTrue(yield* recorder.admits)
+      assert.strictEqual((yield* recorder.record([{} as Claim])).size, 0)
     }))
 })

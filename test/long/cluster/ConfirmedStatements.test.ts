@@ -5,10 +5,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
+import { confirmedResults } from "../../../src/cluster/confirmed/ConfirmedConnection.ts"
 import type { Cluster } from "../../../src/node/embedded/Cluster.ts"
 import { QueueServices, ReadServices, WriteServices } from "../../../src/node/GatewayServices.ts"
-import * as PoolClient from "../../../src/node/postgres/driver/PoolClient.ts"
-import * as ReaderClient from "../../../src/node/postgres/driver/ReaderClient.ts"
+import * as DriverClient from "../../../src/node/postgres/driver/DriverClient.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
@@ -26,7 +26,7 @@ import {
 } from "../../fixtures/ReplicatedServers.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
-const clients = { "of single statements": PoolClient.layer, "of shared connections": ReaderClient.layer }
+const clients = { "of single statements": {}, "of shared connections": { multiplex: true } }
 
 const settings = { maxConnections: 2, startupParameters: { statement_timeout: "500" } }
 
@@ -41,10 +41,16 @@ const unreplicatedInsert = Effect.fnUntraced(function*({ primary, stopStandby }:
   yield* onServer(primary, "INSERT INTO noted VALUES (1)")
 })
 
-/** `client` on the primary, confirmed or not. */
-const on = ({ primary }: ReplicatedServers, layer: typeof PoolClient.layer, mustReplicate: boolean) =>
-  Layer.fresh(
-    layer({ ...connectionTo(primary), ...settings }, "test", mustReplicate) as Layer.Layer<SqlClient.SqlClient>
+const confirmed = Layer.succeed(DriverClient.SessionResults, confirmedResults)
+
+/** A client on the primary, confirmed or not. */
+const on = (
+  { primary }: Pick<ReplicatedServers, "primary">,
+  kind: object = {},
+  results: Layer.Layer<never> = confirmed
+) =>
+  Layer.fresh(DriverClient.layer({ ...connectionTo(primary), ...settings, ...kind }, "test")).pipe(
+    Layer.provide(results)
   )
 
 const isUnconfirmed = (error: unknown) =>
@@ -54,13 +60,13 @@ const isUnconfirmed = (error: unknown) =>
   )
 
 describe("A confirmed pool", () => {
-  for (const [kind, layer] of Object.entries(clients) as ReadonlyArray<[string, typeof PoolClient.layer]>) {
-    it.live(`${kind} tells what a standby has, and nothing else`, () =>
+  for (const [name, kind] of Object.entries(clients)) {
+    it.live(`${name} tells what a standby has, and nothing else`, () =>
       Effect.gen(function*() {
         const servers = yield* replicatedServers
         yield* unreplicatedInsert(servers)
         // Visible on the primary, and unsaid by a failover.
-        assert.strictEqual(yield* Effect.provide(noted, on(servers, layer, false)), 1)
+        assert.strictEqual(yield* Effect.provide(noted, on(servers, kind, Layer.empty)), 1)
         yield* Effect.gen(function*() {
           isUnconfirmed(yield* Effect.flip(noted))
           const sql = yield* SqlClient.SqlClient
@@ -74,7 +80,7 @@ describe("A confirmed pool", () => {
           yield* servers.startStandby
           assert.strictEqual(yield* noted, 1)
           assert.strictEqual(yield* sql.withTransaction(noted), 1)
-        }).pipe(Effect.provide(on(servers, layer, true)))
+        }).pipe(Effect.provide(on(servers, kind)))
       }).pipe(Effect.scoped), 60_000)
   }
 
@@ -82,7 +88,7 @@ describe("A confirmed pool", () => {
     Effect.gen(function*() {
       const servers = yield* replicatedServers
       yield* unreplicatedInsert(servers)
-      for (const layer of Object.values(clients)) {
+      for (const kind of Object.values(clients)) {
         yield* Effect.gen(function*() {
           const sql = yield* SqlClient.SqlClient
           // It would tell the value in the error.
@@ -90,14 +96,14 @@ describe("A confirmed pool", () => {
           const seen = sql.withTransaction(Effect.flatMap(noted, (n) => Effect.fail(`seen ${n}`)))
           const exit = yield* Effect.exit(seen)
           assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause), "the rollback was not confirmed")
-        }).pipe(Effect.provide(on(servers, layer as typeof PoolClient.layer, true)))
+        }).pipe(Effect.provide(on(servers, kind)))
       }
     }).pipe(Effect.scoped), 60_000)
 
   it.live("asks for the position of the standby, and not for its presence", () =>
     Effect.gen(function*() {
       const servers = yield* replicatedServers
-      const ask = Effect.provide(SqlClient.SqlClient.use((sql) => sql`SELECT 1`), on(servers, PoolClient.layer, true))
+      const ask = Effect.provide(SqlClient.SqlClient.use((sql) => sql`SELECT 1`), on(servers))
       yield* ask
       yield* whileFrozen(
         servers.standby,
@@ -137,7 +143,7 @@ describe("A confirmed pool", () => {
           isUnconfirmed(error)
           assert.match(error.message, reason)
         }
-      }).pipe(Effect.provide(on(servers, PoolClient.layer, true)))
+      }).pipe(Effect.provide(on(servers)))
     }).pipe(Effect.scoped), 60_000)
 
   it.live("confirms nothing after a crash of the server, until a standby has it", () =>
@@ -152,7 +158,7 @@ describe("A confirmed pool", () => {
       )
       const postmaster = postmasterOf(servers.primary)
       process.kill(victim!.pid, "SIGKILL")
-      yield* Effect.provide(noted, on(servers, PoolClient.layer, false)).pipe(
+      yield* Effect.provide(noted, on(servers, {}, Layer.empty)).pipe(
         Effect.retry(Schedule.spaced("50 millis"))
       )
       assert.strictEqual(postmasterOf(servers.primary), postmaster)
@@ -160,7 +166,7 @@ describe("A confirmed pool", () => {
         isUnconfirmed(yield* Effect.flip(noted))
         yield* servers.startStandby
         assert.strictEqual(yield* noted, 1)
-      }).pipe(Effect.provide(on(servers, ReaderClient.layer as typeof PoolClient.layer, true)))
+      }).pipe(Effect.provide(on(servers, clients["of shared connections"])))
     }).pipe(Effect.scoped), 60_000)
 
   it.live("keeps no connection for a COMMIT that waits for a standby", () =>
@@ -175,7 +181,7 @@ describe("A confirmed pool", () => {
           const { message } = yield* Effect.flip(insert)
           assert.match(message, /COMMIT waits for a standby/)
         }
-      }).pipe(Effect.provide(on(servers, PoolClient.layer, true)))
+      }).pipe(Effect.provide(on(servers)))
     }).pipe(Effect.scoped), 60_000)
 
   it.live("says what its owner lacks", () =>
@@ -185,7 +191,7 @@ describe("A confirmed pool", () => {
       yield* onServer(primary, "ALTER FUNCTION replication_gap OWNER TO owner")
       const ask = Effect.provide(
         SqlClient.SqlClient.use((sql) => sql`SELECT 1`),
-        Layer.fresh(PoolClient.layer({ ...connectionTo(primary), ...settings }, "test", true))
+        on({ primary })
       )
       assert.match(String((yield* Effect.flip(ask)).reason.cause), /GRANT pg_read_all_stats TO owner/)
       yield* onServer(primary, "GRANT pg_read_all_stats TO owner")

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Redacted } from "effect"
 import { readWitnessUrl } from "../../../src/cluster/witness/witnessUrl.ts"
-import { InvalidSetting } from "../../../src/node/settings/InvalidSetting.ts"
+import { InvalidSetting } from "../../../src/domain/InvalidSetting.ts"
 
 const refusal = (url: string): string => {
   try {

@@ -3,17 +3,17 @@
  * for the witness and for the ledger, and read the order of the steps.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Layer, Logger } from "effect"
+import { Duration, Effect, Logger } from "effect"
 import { TestClock } from "effect/testing"
-import { Witness, WitnessPolicy, type WitnessStore, WitnessUnavailable } from "../../../src/cluster/witness/Witness.ts"
-import * as WitnessVerifier from "../../../src/cluster/witness/WitnessVerifier.ts"
 import {
   checkpointOf,
-  type ClaimBatch,
   type VerificationResult,
+  type Verifications,
   type WitnessState
-} from "../../../src/domain/ClaimBatch.ts"
-import { type Queue, queueContext } from "../../fixtures/QueueServices.ts"
+} from "../../../src/cluster/witness/Verifications.ts"
+import { WitnessPolicy, type WitnessStore, WitnessUnavailable } from "../../../src/cluster/witness/Witness.ts"
+import { verifyWitness } from "../../../src/cluster/witness/WitnessVerifier.ts"
+import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 
 const life = "life"
 const [known, other] = ["00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"]
@@ -52,8 +52,7 @@ const stepsOf = Effect.fnUntraced(function*(answers: Answers, time: Duration.Inp
     record: (batch) => noted("record", store?.record?.(batch) ?? Effect.succeed(true)),
     compact: (checkpoint) => noted("compact", store?.compact?.(checkpoint) ?? Effect.succeed(true))
   }
-  // The cast: the verifier uses no other method of the queue.
-  const queue = {
+  const verifications: Verifications = {
     readWitnessState: Effect.succeed({
       epoch: known,
       life,
@@ -65,14 +64,11 @@ const stepsOf = Effect.fnUntraced(function*(answers: Answers, time: Duration.Inp
     verify: () => step("verify", { result, held: 0, missing: [] }),
     releaseProven: () => step("release", 2),
     forgetBatches: () => step("forget", undefined)
-  } as unknown as Queue
+  }
   yield* Effect.scoped(Effect.gen(function*() {
-    yield* Layer.build(
-      Layer.fresh(WitnessVerifier.layer).pipe(Layer.provide(Layer.succeedContext(queueContext(queue))))
-    )
+    yield* verifyWitness(witness, verifications)
     yield* TestClock.adjust(time)
   })).pipe(
-    Effect.provideService(Witness, witness),
     Effect.provideService(WitnessPolicy, policy),
     Effect.provide(Logger.layer([]))
   )

@@ -4,7 +4,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Fiber, Latch } from "effect"
 import { SqlClient } from "effect/sql"
-import { checkpointOf, type ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
+import { makeSqlVerifications } from "../../../src/cluster/witness/SqlVerifications.ts"
+import { checkpointOf } from "../../../src/cluster/witness/Verifications.ts"
+import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import type { ProviderName } from "../../../src/domain/Grant.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { PostgresLedger } from "../../fixtures/Ledger.ts"
@@ -23,10 +25,10 @@ const terms = { ...claimTerms, witnessed_by: worker }
 
 /** Compares with these batches, under the next epoch. */
 const compare = Effect.fnUntraced(function*(batches: ReadonlyArray<ClaimBatch>) {
-  const queue = yield* Queue
-  const expected = yield* queue.readWitnessState
+  const witness = yield* makeSqlVerifications
+  const expected = yield* witness.readWitnessState
   const epoch = crypto.randomUUID()
-  const verification = yield* queue.verify({ expected, epoch, batches, hadEpoch: expected.epoch !== null })
+  const verification = yield* witness.verify({ expected, epoch, batches, hadEpoch: expected.epoch !== null })
   return { epoch, expected, verification }
 })
 
@@ -100,6 +102,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
   it.effect("releases only what the timeline alone holds, once, and after the comparison", () =>
     Effect.gen(function*() {
       const queue = yield* Queue
+      const witness = yield* makeSqlVerifications
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const [held, ...others] = yield* acceptSeveral(identity, 3)
       yield* queue.hold(held!)
@@ -109,12 +112,12 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
 
       const { epoch, expected: { life }, verification } = yield* compare([])
       assert.deepStrictEqual(verification, { result: "proven", held: 0, missing: [] })
-      assert.isTrue((yield* queue.readWitnessState).isReleaseDue)
+      assert.isTrue((yield* witness.readWitnessState).isReleaseDue)
       assert.lengthOf(yield* queue.claim(provider, 9, terms), 0, "still held")
-      assert.isNull(yield* queue.releaseProven(earlier.epoch, life), "another epoch")
-      assert.isNull(yield* queue.releaseProven(epoch, "another life"))
-      assert.strictEqual(yield* queue.releaseProven(epoch, life), 2)
-      assert.isNull(yield* queue.releaseProven(epoch, life), "once")
+      assert.isNull(yield* witness.releaseProven(earlier.epoch, life), "another epoch")
+      assert.isNull(yield* witness.releaseProven(epoch, "another life"))
+      assert.strictEqual(yield* witness.releaseProven(epoch, life), 2)
+      assert.isNull(yield* witness.releaseProven(epoch, life), "once")
       const claims = yield* queue.claim(provider, 9, terms)
       assert.sameMembers(claims.map(({ operation }) => operation.id), others)
     }))
@@ -124,6 +127,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
     (result) =>
       Effect.gen(function*() {
         const queue = yield* Queue
+        const witness = yield* makeSqlVerifications
         const sql = yield* SqlClient.SqlClient
         const { grant: { provider }, identity } = yield* issueAtNewProvider()
         const [examined] = yield* acceptSeveral(identity, 1)
@@ -135,13 +139,13 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
         yield* result === "begun" ? endWitness : unsettled
         const first = yield* compare([])
         assert.strictEqual(first.verification?.result, result)
-        assert.isNull(yield* queue.releaseProven(first.epoch, first.expected.life))
+        assert.isNull(yield* witness.releaseProven(first.epoch, first.expected.life))
         yield* settled
         const { epoch, expected: { life }, verification } = yield* compare([
           checkpointOf(first.epoch, first.expected.life)
         ])
         assert.strictEqual(verification?.result, "proven")
-        assert.strictEqual(yield* queue.releaseProven(epoch, life), 0)
+        assert.strictEqual(yield* witness.releaseProven(epoch, life), 0)
         assert.lengthOf(yield* queue.claim(provider, 9, terms), 0)
         assert.deepInclude(yield* Effect.flip(queue.release(unread!)), { _tag: "StillHeld", reason: "unexamined" })
 
@@ -154,15 +158,18 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
 
   it.effect("is compared by one of several verifiers, and only as they saw it", () =>
     Effect.gen(function*() {
-      const queue = yield* Queue
-      const expected = yield* queue.readWitnessState
+      const witness = yield* makeSqlVerifications
+      const expected = yield* witness.readWitnessState
       const request = () => ({ expected, epoch: crypto.randomUUID(), batches: [], hadEpoch: true })
-      const ends = yield* Effect.all([queue.verify(request()), queue.verify(request()), queue.verify(request())], {
-        concurrency: "unbounded"
-      })
+      const ends = yield* Effect.all(
+        [witness.verify(request()), witness.verify(request()), witness.verify(request())],
+        {
+          concurrency: "unbounded"
+        }
+      )
       assert.lengthOf(ends.filter((end) => end !== null), 1)
-      const now = yield* queue.readWitnessState
-      assert.isNull(yield* queue.verify({ ...request(), expected: { ...now, life: "another life" } }))
+      const now = yield* witness.readWitnessState
+      assert.isNull(yield* witness.verify({ ...request(), expected: { ...now, life: "another life" } }))
       const proof = yield* compare([checkpointOf(now.epoch!, now.life)])
       assert.strictEqual(proof.verification?.result, "proven", "the checkpoint of a comparison is there")
     }))
@@ -172,6 +179,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
     () =>
       Effect.gen(function*() {
         const queue = yield* Queue
+        const witness = yield* makeSqlVerifications
         const sql = yield* SqlClient.SqlClient
         const { grant: { provider }, identity } = yield* issueAtNewProvider()
         const [, , free, underWay] = yield* acceptSeveral(identity, 4)
@@ -179,7 +187,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
         yield* queue.returnClaim(returned!, { ...returnTerms, delay: Duration.millis(1) })
 
         // A claim that commits while the comparison runs.
-        const lost = missing((yield* queue.readWitnessState).life)
+        const lost = missing((yield* witness.readWitnessState).life)
         const begun = yield* Latch.make()
         const comparison = yield* Effect.forkDetach(Effect.andThen(begun.await, compare([lost])))
         yield* sql.withTransaction(Effect.gen(function*() {
@@ -211,12 +219,13 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
   it.effect("releases nothing by a command for all that began before the comparison ended", () =>
     Effect.gen(function*() {
       const queue = yield* Queue
+      const witness = yield* makeSqlVerifications
       const sql = yield* SqlClient.SqlClient
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       yield* acceptSeveral(identity, 2)
       yield* failOver(provider)
       yield* sql`UPDATE ledger_home SET epoch_life = 'an earlier life'`
-      const { life } = yield* queue.readWitnessState
+      const { life } = yield* witness.readWitnessState
 
       const isHeld = yield* Latch.make()
       const command = yield* Effect.forkDetach(Effect.andThen(isHeld.await, queue.releaseAll))
@@ -235,16 +244,16 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
 
   it.effect("holds all if the witness has forgotten its epoch", () =>
     Effect.gen(function*() {
-      const queue = yield* Queue
+      const witness = yield* makeSqlVerifications
       const { identity } = yield* issueAtNewProvider()
       yield* acceptSeveral(identity, 1)
-      const expected = yield* queue.readWitnessState
+      const expected = yield* witness.readWitnessState
       const request = { expected, epoch: crypto.randomUUID(), batches: [], hadEpoch: false }
-      assert.deepInclude(yield* queue.verify(request), { result: "unprovable" })
+      assert.deepInclude(yield* witness.verify(request), { result: "unprovable" })
       assert.isAbove(
-        (yield* queue.verify({
+        (yield* witness.verify({
           ...request,
-          expected: yield* queue.readWitnessState,
+          expected: yield* witness.readWitnessState,
           epoch: crypto.randomUUID()
         }))!.held,
         0

@@ -5,9 +5,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Schedule, Scope } from "effect"
 import * as fs from "node:fs"
+import { makeHistoryGuard } from "../../../src/cluster/historyGuard.ts"
 import { type Cluster, port } from "../../../src/node/embedded/Cluster.ts"
 import { QueueServices } from "../../../src/node/GatewayServices.ts"
 import { Database } from "../../../src/node/postgres/Database.ts"
+import { LedgerHistory } from "../../../src/services/LedgerHistory.ts"
 import { accept } from "../../fixtures/Ledger.ts"
 import { newLedger, runServer, servicesOn } from "../../fixtures/OwnServer.ts"
 import { proxyTo } from "../../fixtures/Proxy.ts"
@@ -31,6 +33,7 @@ const newProcess = (address: number) =>
   Effect.map(
     Layer.build(
       Layer.fresh(QueueServices).pipe(
+        Layer.provide(Layer.succeed(LedgerHistory, makeHistoryGuard)),
         Layer.provide(Layer.sync(Database, () => ({
           isEmbedded: false,
           dataDirectory: null,

@@ -1,58 +1,26 @@
 /**
- * The comparison of the ledger with its witness, in memory. See the SQL queue for the reasons.
+ * The comparison of the ledger with its witness, in memory. See `SqlVerifications` for the reasons.
  */
 import * as Effect from "effect/Effect"
-import { resultOf } from "../../cluster/witness/verificationResult.ts"
+import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
+import { keyOf } from "../../services/memory/claimBatches.ts"
+import { makeHolds } from "../../services/memory/MemoryHolds.ts"
+import type { MemoryRecord } from "../../services/memory/MemoryLedger.ts"
+import { makeQueueTable } from "../../services/memory/MemoryQueueTable.ts"
+import { rescueRecord } from "../../services/memory/MemoryRescues.ts"
 import {
   checkpointOf,
-  type ClaimBatch,
+  missingBatchEvidence,
+  resultOf,
   type Verification,
   type VerificationRequest,
+  type Verifications,
   type WitnessState
-} from "../../domain/ClaimBatch.ts"
-import type { ProviderName } from "../../domain/Grant.ts"
-import type { Claim, ClaimTerms } from "../../domain/Submission.ts"
-import { missingBatchEvidence } from "../rules/rescueEvidence.ts"
-import type { makeHolds } from "./MemoryHolds.ts"
-import type { MemoryLedger, MemoryRecord } from "./MemoryLedger.ts"
-import type { MemoryQueueTable } from "./MemoryQueueTable.ts"
-import { rescueRecord } from "./MemoryRescues.ts"
+} from "./Verifications.ts"
 
-const keyOf = ({ life, provider, worker }: Omit<ClaimBatch, "epoch" | "batch">) =>
-  JSON.stringify([worker, life, provider])
-
-/** Whether these terms may claim: see `here` of the SQL queue. */
-export const mayClaim = ({ cluster, home }: MemoryLedger["Service"], { witnessed_by }: ClaimTerms): boolean =>
-  witnessed_by === undefined ? !home.has("epoch") : home.get("life") === cluster.life
-
-/** Counts the batch of the worker. */
-const countBatch = (
-  { batches, cluster: { life }, home }: MemoryLedger["Service"],
-  worker: string,
-  provider: ProviderName
-): ClaimBatch => {
-  const key = keyOf({ worker, life, provider })
-  const batch = (batches.get(key) ?? 0) + 1
-  batches.set(key, batch)
-  return { epoch: home.get("epoch")!, worker, life, provider, batch }
-}
-
-/** Makes a batch of claims that one statement made. */
-export const withBatch = (
-  memory: MemoryLedger["Service"],
-  claims: ReadonlyArray<Claim>,
-  provider: ProviderName,
-  { witnessed_by }: ClaimTerms
-): ReadonlyArray<Claim> => {
-  if (witnessed_by === undefined || claims.length === 0) return claims
-  const batch = countBatch(memory, witnessed_by, provider)
-  return claims.map((claim) => ({ ...claim, batch }))
-}
-
-export const makeVerifications = (
-  table: MemoryQueueTable,
-  { placed, released }: Pick<ReturnType<typeof makeHolds>, "placed" | "released">
-) => {
+export const makeMemoryVerifications = Effect.gen(function*() {
+  const table = yield* makeQueueTable
+  const { placed, released } = makeHolds(table)
   const { memory: { batches, cluster, home }, records, update } = table
 
   const readWitnessState = Effect.sync((): WitnessState => ({
@@ -116,5 +84,5 @@ export const makeVerifications = (
       return records().filter((record) => isOnlyHeldByTimeline(record) && !record.acknowledged).map(released).length
     })
 
-  return { readWitnessState, verify, releaseProven, forgetBatches: () => Effect.void }
-}
+  return { readWitnessState, verify, releaseProven, forgetBatches: () => Effect.void } satisfies Verifications
+})

@@ -1,0 +1,137 @@
+/**
+ * The one client on the driver's pools. The driver's own client (`PgClient.make`) opens its pool itself, so it shows neither its connections
+ * nor those that wait for one, and it cannot check results before they are told.
+ */
+import * as PgClient from "@effect/sql-pg/PgClient"
+import type * as PgConnection from "@effect/sql-pg/PgConnection"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { Borrower, Connection } from "effect/sql/SqlConnection"
+import { ConnectionError, SqlError, UnknownError } from "effect/sql/SqlError"
+import * as Statement from "effect/sql/Statement"
+import { openPool, statementTimeout } from "./openPool.ts"
+import { SessionConnection } from "./SessionConnection.ts"
+
+/**
+ * What runs after each statement of a session, before its result is told. `isShared`: statements of others run on the session at the same time.
+ * Default: nothing.
+ */
+export const SessionResults = Context.Reference<
+  (session: PgConnection.PgConnection, isShared: boolean) => Connection
+>("financial-agents-gateway/node/postgres/driver/SessionResults", {
+  defaultValue: () => (session) => new SessionConnection(session)
+})
+
+/** Lends connections to the statements outside of transactions. Default: those of the pool. */
+export const Lender = Context.Reference<(own: Borrower) => Borrower>(
+  "financial-agents-gateway/node/postgres/driver/Lender",
+  { defaultValue: () => (own) => own }
+)
+
+/**
+ * Compiles each statement anew. The driver's own compiler keeps all statements in a `WeakMap`, although each runs once.
+ * Entries of a long-lived `WeakMap` stay until a major collection, so every read would grow the old generation.
+ */
+const compiler: Statement.Compiler = {
+  dialect: "pg",
+  compile: (statement, withoutTransform) => {
+    const [segment] = statement.segments
+    return statement.segments.length === 1 && segment?._tag === "Literal"
+      ? [segment.value, segment.params ?? []]
+      : PgClient.makeCompiler().compile(statement, withoutTransform)
+  },
+  get withoutTransform() {
+    return compiler
+  }
+}
+
+/**
+ * Commits. PostgreSQL answers a COMMIT of an aborted transaction with ROLLBACK, and without an error. A COMMIT may wait for standbys, which
+ * `statement_timeout` does not end: the client gives up, so that the wait keeps no connection of the pool. It has then happened on this server.
+ */
+const makeCommit = (config: PgClient.PgPoolConfig) => {
+  const patience = statementTimeout(config)
+  const bounded = (result: Effect.Effect<unknown, SqlError>) =>
+    patience === null
+      ? result
+      : Effect.timeoutOrElse(result, { duration: patience, orElse: () => Effect.fail(waitsTooLong()) })
+  return (connection: Connection): Effect.Effect<void, SqlError> =>
+    Effect.flatMap(
+      bounded(connection.executeRaw("COMMIT", [])),
+      (result) => (result as PgConnection.Result).command === "ROLLBACK" ? Effect.fail(rolledBack()) : Effect.void
+    )
+}
+
+const rolledBack = () => {
+  const message = "COMMIT rolled back an aborted transaction"
+  return new SqlError({ reason: new UnknownError({ cause: new Error(message), message, operation: "commit" }) })
+}
+
+const waitsTooLong = () => {
+  const message = "COMMIT waits for a standby"
+  return new SqlError({ reason: new ConnectionError({ cause: new Error(message), message, operation: "commit" }) })
+}
+
+/** The fragment of the driver's compiler for a value as `jsonb`. */
+const jsonFragment = Statement.custom<Extract<PgClient.PgCustom, { readonly kind: "PgJson" }>>("PgJson")
+
+/** One connection for each session: its statements share the check of their results. */
+const oncePerSession = (connect: (session: PgConnection.PgConnection) => Connection) => {
+  const connections = new WeakMap<PgConnection.PgConnection, Connection>()
+  return (session: PgConnection.PgConnection): Connection => {
+    const known = connections.get(session)
+    if (known !== undefined) return known
+    const connection = connect(session)
+    connections.set(session, connection)
+    return connection
+  }
+}
+
+/** The attributes of the driver's own client. */
+const spanAttributesOf = (
+  { database, host, port, username }: PgClient.PgPoolConfig
+): ReadonlyArray<readonly [string, unknown]> => [
+  ["db.system.name", "postgresql"],
+  ["db.namespace", database ?? username ?? "postgres"],
+  ["server.address", host ?? "localhost"],
+  ["server.port", port ?? 5432]
+]
+
+const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: string) {
+  const pool = yield* openPool(config, name)
+  const lend = yield* Lender
+  const connect = yield* SessionResults
+  const connectionOf = config.multiplex === true
+    ? oncePerSession((session) => connect(session, true))
+    : (session: PgConnection.PgConnection) => connect(session, false)
+  const client = yield* SqlClient.make({
+    acquirer: Effect.map(pool.get, connectionOf),
+    borrower: lend((run) => pool.use((session) => run(connectionOf(session)))),
+    transactionAcquirer: Effect.map(pool.reserve, connectionOf),
+    compiler,
+    driver: "pg",
+    prepareTransactionControls: true,
+    commit: makeCommit(config),
+    releaseSavepoint: (name) => `RELEASE SAVEPOINT ${name}`,
+    spanAttributes: spanAttributesOf(config)
+  })
+  return Object.assign(client, {
+    [PgClient.TypeId]: PgClient.TypeId,
+    config,
+    json: (value: unknown) => Statement.fragment([jsonFragment(value, undefined, undefined)]),
+    listen: (channel: string) => Effect.flatMap(pool.reserve, (session) => session.listen(channel)),
+    notify: (channel: string, payload: string) => Effect.asVoid(client`SELECT pg_notify(${channel}, ${payload})`)
+  })
+})
+
+/**
+ * A client on a pool of its own, which metrics name `name`. Each statement has a connection of its own. With `multiplex`, statements share
+ * connections, and start when the event loop has read all input that is ready. A transaction always has a connection of its own, and its
+ * statements start at once.
+ */
+export const layer = (
+  config: PgClient.PgPoolConfig,
+  name: string
+): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError> => PgClient.layerFrom(make(config, name))
