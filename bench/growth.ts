@@ -11,15 +11,13 @@ import { NodeRuntime } from "@effect/platform-node"
 import { Effect, References } from "effect"
 import * as fs from "node:fs"
 import * as os from "node:os"
-import { withProgress } from "../src/cli/screen/ProgressBar.ts"
-import { kindsOf, type LedgerRounds, measureRound } from "./growth/calls.ts"
-import { checkDisk } from "./growth/disk.ts"
+import { kindsOf, measureRound } from "./growth/calls.ts"
 import { openLedger, warm } from "./growth/ledger.ts"
-import { summarize, toJson, toTable } from "./growth/report.ts"
+import { summarize, toTable } from "./growth/report.ts"
 import { measureSnapshot } from "./growth/snapshot.ts"
 import { databaseWith } from "./shared/database.ts"
-import { say } from "./shared/progress.ts"
-import { machine } from "./shared/table.ts"
+import { machine, print, say } from "./shared/report.ts"
+import { alternate } from "./shared/rounds.ts"
 import { fail, flag, readOptions, text, whole } from "./shared/usage.ts"
 
 const isSize = (size: string) => /^[0-9]{4,8}$/.test(size) && Number(size) >= 1000 && Number(size) <= 20_000_000
@@ -62,22 +60,9 @@ const seconds = options.seconds ?? (options.quick ? 120 : 600)
 const measureSizes = Effect.gen(function*() {
   const ledgers = yield* Effect.forEach(sizes, (size) => openLedger(`ledger_${size}`, size))
   if (options.warm) yield* Effect.forEach(ledgers, warm)
-  const measured: ReadonlyArray<LedgerRounds> = ledgers.map((ledger) => ({ ledger, rounds: [] }))
-  yield* withProgress(
-    { label: "Measuring", unit: "rounds", total: (rounds + 1) * sizes.length },
-    (progress) =>
-      Effect.gen(function*() {
-        for (let round = 0; round <= rounds; round++) {
-          // The order alternates, so that other load on the machine affects each. The first round is a warm-up.
-          for (const { ledger, rounds: found } of round % 2 === 1 ? measured : measured.toReversed()) {
-            const costs = yield* measureRound(ledger, operations)
-            if (round > 0) found.push(costs)
-            progress.advance()
-          }
-        }
-      })
-  )
-  return summarize(measured.map(({ ledger, rounds }) => ({ ...ledger.size, rounds })))
+  const measured = yield* alternate("Measuring", rounds + 1, ledgers, (ledger) => measureRound(ledger, operations))
+  // The first round is a warm-up.
+  return summarize(measured.map(({ contestant: { size }, rounds }) => ({ ...size, rounds: rounds.slice(1) })))
 }).pipe(Effect.scoped)
 
 const benchmark = Effect.gen(function*() {
@@ -96,6 +81,24 @@ const benchmark = Effect.gen(function*() {
   }
 })
 
+/** Bytes of an operation with its history, its indexes and the WAL of the seed. Measured on a ledger of ten million. */
+const bytesOfOperation = 2600
+/** WAL, temporary files of index builds, and the rows of the rounds. */
+const spare = 6e9
+
+const gigabytes = (bytes: number) => (bytes / 1e9).toFixed(0)
+
+/** What is lacking for this many operations. Null: nothing. */
+const checkDisk = (directory: string, operations: number): string | null => {
+  const { bavail, bsize } = fs.statfsSync(directory)
+  const [free, needed] = [bavail * bsize, operations * bytesOfOperation + spare]
+  return free >= needed
+    ? null
+    : `${operations.toLocaleString("en")} operations need ${gigabytes(needed)} GB in ${directory}, and ${
+      gigabytes(free)
+    } GB are free: choose smaller --sizes, or another directory with TMPDIR or --keep`
+}
+
 const main = Effect.gen(function*() {
   const isKept = options.keep !== null && fs.existsSync(options.keep)
   if (options.keep !== null) fs.mkdirSync(options.keep, { recursive: true })
@@ -111,7 +114,7 @@ const main = Effect.gen(function*() {
     autovacuum: "off"
   }
   const report = yield* benchmark.pipe(Effect.scoped, Effect.provide(databaseWith(settings, options.keep)))
-  process.stdout.write(options.json ? toJson(report) : toTable(report))
+  print(options.json, report, toTable)
 })
 
 NodeRuntime.runMain(Effect.provideService(main, References.TracerEnabled, false))

@@ -13,18 +13,15 @@ import { Effect } from "effect"
 import type { ChildProcess } from "node:child_process"
 import * as path from "node:path"
 import { type Progress, withProgress } from "../src/cli/screen/ProgressBar.ts"
-import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
-import { growthOf, type Sample } from "./memory/growth.ts"
 import type { MixedLoad, Progress as Load } from "./memory/mixedLoad.ts"
-import { grows, type MemoryReport, toJson, toTable } from "./memory/report.ts"
+import { grows, growthOf, type MemoryReport, type Sample, thinOut, toTable } from "./memory/report.ts"
 import { commandOf, commandOptions, shippedCommand } from "./shared/command.ts"
-import { benchDatabase, prepareReaders } from "./shared/database.ts"
+import { benchDatabase, databaseAddress, prepareReaders } from "./shared/database.ts"
 import { type Gateway, startGateway } from "./shared/gateway.ts"
 import { ask } from "./shared/probing.ts"
 import { peakMemoryOf } from "./shared/proc.ts"
 import { startProcess } from "./shared/processes.ts"
-import { say } from "./shared/progress.ts"
-import { machine } from "./shared/table.ts"
+import { machine, print, say } from "./shared/report.ts"
 import { flag, number, readOptions, whole } from "./shared/usage.ts"
 
 const values = readOptions(import.meta.url, {
@@ -74,9 +71,8 @@ const sampleUntilDone = Effect.fnUntraced(function*(
 const benchmark = Effect.gen(function*() {
   const file = yield* command
   const [reader] = yield* prepareReaders(plan.keep, counts)
-  const { database, port, socketDirectory, username } = yield* LocalPostgres
   const gateway = yield* startGateway({
-    database: { database, port, socketDirectory, username },
+    database: yield* databaseAddress,
     command: file,
     isProbed: true
   })
@@ -111,7 +107,7 @@ const benchmark = Effect.gen(function*() {
 
 const main = Effect.gen(function*() {
   const report: MemoryReport = yield* Effect.provide(Effect.scoped(benchmark), benchDatabase(plan.keep, counts))
-  process.stdout.write(values.json ? toJson(report) : toTable(report))
+  print(values.json, { ...report, samples: thinOut(report.samples, 300) }, () => toTable(report))
   const { firstUnexpected, unexpected } = report.progress
   if (unexpected > 0) yield* say(`${unexpected} unexpected responses, the first: ${firstUnexpected}`)
   if (unexpected > 0 || grows(report)) process.exitCode = 1

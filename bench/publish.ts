@@ -11,8 +11,7 @@
  */
 import * as fs from "node:fs"
 import { fileURLToPath } from "node:url"
-import { documents, fillSections, plotsOf } from "./publish/documents.ts"
-import { readResults } from "./publish/results.ts"
+import { documents, fillSections, plotsOf, readResults } from "./publish/documents.ts"
 import { readOptions, text } from "./shared/usage.ts"
 
 const root = fileURLToPath(new URL("..", import.meta.url))

@@ -9,43 +9,61 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import * as path from "node:path"
-import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import { buildGoPeer, goInstallation, hasGo } from "./peers/goPeer.ts"
 import { compare, type Comparison } from "./reads/compare.ts"
 import { peersOn } from "./reads/contestants.ts"
 import { startIssuer } from "./reads/issuer.ts"
-import { readReadsOptions } from "./reads/options.ts"
-import { errorsOf, missedGoals, type Report, toJson, toTable } from "./reads/report.ts"
-import { scenariosFor } from "./reads/scenarios.ts"
-import { shippedCommand } from "./shared/command.ts"
-import { benchDatabase, ownerOf, postmasterPid, prepareReaders } from "./shared/database.ts"
+import { errorsOf, missedGoals, type Report, toTable } from "./reads/report.ts"
+import { scenarioKeys, scenariosFor } from "./reads/scenarios.ts"
+import { commandOf, commandOptions, shippedCommand } from "./shared/command.ts"
+import { benchDatabase, databaseAddress, ownerOf, postmasterPid, prepareReaders } from "./shared/database.ts"
 import { startProcess } from "./shared/processes.ts"
-import { say } from "./shared/progress.ts"
-import { machine } from "./shared/table.ts"
-import { fail } from "./shared/usage.ts"
+import { machine, print, say } from "./shared/report.ts"
+import { choices, fail, flag, number, readOptions, whole } from "./shared/usage.ts"
 
-const options = readReadsOptions(import.meta.url)
-if (options.go && !hasGo()) fail(`--go needs Go and pgx: ${goInstallation}`)
+const values = readOptions(import.meta.url, {
+  scenario: choices("Measures only this scenario", scenarioKeys),
+  operations: whole("Operations of the large owner", { from: 200, to: 100_000_000, default: 1_000_000 }),
+  connections: whole("Connections of the load", { from: 1, to: 10_000, default: 64 }),
+  rounds: whole("Rounds of each target, 5 or with --quick 3", { from: 1, to: 1000, default: null }),
+  seconds: number("Length of a round, chosen by the scenario or with --quick 1", {
+    from: 0.05,
+    to: 3600,
+    default: null
+  }),
+  "warm-up": number("Seconds before the rounds, 3 or with --quick 1", { from: 0.05, to: 3600, default: null }),
+  quick: flag("Fewer and shorter rounds, for rough figures"),
+  go: flag("Measures the Go peer, too; needs golang-go and golang-github-jackc-pgx-v4-dev of Debian"),
+  check: flag("Exits with 1 when a goal fails"),
+  json: flag("Prints the report as JSON"),
+  profile: flag("Writes CPU profiles of the gateway to the working directory, too"),
+  ...commandOptions
+})
+
+const { connections, go, operations, quick } = values
+const rounds = values.rounds ?? (quick ? 3 : 5)
+const warmUpSeconds = values["warm-up"] ?? (quick ? 1 : 3)
+const keep = values.keep === null ? null : path.resolve(values.keep)
+const given = commandOf(values)
+if (go && !hasGo()) fail(`--go needs Go and pgx: ${goInstallation}`)
 
 /** Operations of each owner. */
-const counts = [options.operations, 100]
+const counts = [operations, 100]
 
 const benchmark = Effect.gen(function*() {
-  if (!options.go) yield* say(`No Go peer: add --go (${goInstallation})`)
-  const { connections, operations, rounds, warmUpSeconds } = options
-  const command = options.command ?? (yield* shippedCommand)
-  const goBinary = options.go ? yield* buildGoPeer : null
-  const [large, small] = yield* prepareReaders(options.keep, counts)
-  const { database, port, socketDirectory, username } = yield* LocalPostgres
-  const address = { database, port, socketDirectory, username }
-  const scenarios = scenariosFor(options.scenarios, {
+  if (!go) yield* say(`No Go peer: add --go (${goInstallation})`)
+  const command = given ?? (yield* shippedCommand)
+  const goBinary = go ? yield* buildGoPeer : null
+  const [large, small] = yield* prepareReaders(keep, counts)
+  const address = yield* databaseAddress
+  const scenarios = scenariosFor(values.scenario, {
     database: address,
-    command: { command, flags: options.profile ? ["--cpu-prof"] : [] },
+    command: { command, flags: values.profile ? ["--cpu-prof"] : [] },
     peers: peersOn(address, goBinary),
     large: large!,
     small: small!,
     issuer: yield* startIssuer(ownerOf(operations)),
-    seconds: options.seconds
+    seconds: (full) => values.seconds ?? (quick ? 1 : full)
   })
   // Pinned: on the CPU of a server it would slow that server down while another CPU idles.
   const load = yield* startProcess("reads/load.ts", { pinned: true })
@@ -66,11 +84,11 @@ const benchmark = Effect.gen(function*() {
 })
 
 const main = Effect.gen(function*() {
-  const report = yield* Effect.provide(Effect.scoped(benchmark), benchDatabase(options.keep, counts))
-  process.stdout.write(options.json ? toJson(report) : toTable(report))
+  const report = yield* Effect.provide(Effect.scoped(benchmark), benchDatabase(keep, counts))
+  print(values.json, report, toTable)
   const errors = errorsOf(report)
   for (const error of errors) yield* say(error)
-  if (errors.length > 0 || (options.check && missedGoals(report).length > 0)) process.exitCode = 1
+  if (errors.length > 0 || (values.check && missedGoals(report).length > 0)) process.exitCode = 1
 })
 
 NodeRuntime.runMain(Effect.scoped(main))

@@ -13,13 +13,12 @@ import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import * as os from "node:os"
-import { type Progress, withProgress } from "../src/cli/screen/ProgressBar.ts"
-import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import * as PgAcceptanceSignal from "../src/node/postgres/PgAcceptanceSignal.ts"
 import { Grants } from "../src/services/Grants.ts"
 import { migrate } from "../src/services/Migrations.ts"
-import { BenchDatabase, grantFor, postmasterPid } from "./shared/database.ts"
-import { say } from "./shared/progress.ts"
+import { BenchDatabase, databaseAddress, grantFor, postmasterPid } from "./shared/database.ts"
+import { print, say } from "./shared/report.ts"
+import { alternate } from "./shared/rounds.ts"
 import { median } from "./shared/statistics.ts"
 import { choices, fail, flag, readOptions } from "./shared/usage.ts"
 import { distance, type SystemName } from "./submission/config.ts"
@@ -33,7 +32,7 @@ import {
   systems
 } from "./submission/contestants.ts"
 import type { Queue } from "./submission/queue.ts"
-import { type Rounds, summarize, toJson, toTable } from "./submission/report.ts"
+import { type Rounds, summarize, toTable } from "./submission/report.ts"
 import { type Latency, latencyRound, type Setting, type Throughput, throughputRound } from "./submission/rounds.ts"
 
 const options = readOptions(import.meta.url, {
@@ -67,24 +66,27 @@ const selected = (name: MeasurementName): ReadonlyArray<Contestant> =>
 const contestants = measurementNames.flatMap(selected)
 if (contestants.length === 0) fail("--measure and --only must select a contestant of one measurement")
 
-/** Rounds of all contestants in turn, so that other load on the machine affects each. The order alternates. */
-const alternate = Effect.fnUntraced(function*<Round, E, R>(
-  contestants: ReadonlyArray<Contestant>,
+/** The rounds of the contestants of a measurement that the options select. */
+const measured = Effect.fnUntraced(function*<Round, E, R>(
+  name: MeasurementName,
   run: (contestant: Contestant) => Effect.Effect<Round, E, R>,
-  figure: (round: Round) => string,
-  progress: Progress
+  figure: (round: Round) => string
 ) {
-  const all = contestants.map((contestant) => ({ contestant, rounds: [] as Array<Round> }))
-  for (let round = 1; round <= plan.rounds; round++) {
-    for (const { contestant, rounds } of round % 2 === 1 ? all : all.toReversed()) {
-      const found = yield* run(contestant)
-      yield* say(
-        `${contestant.name}, round ${round} of ${plan.rounds}: ${figure(found)}; load ${os.loadavg()[0]!.toFixed(1)}`
+  const all = yield* alternate(
+    `Measuring ${name}`,
+    plan.rounds,
+    selected(name),
+    (contestant, round) =>
+      Effect.tap(
+        run(contestant),
+        (found) =>
+          say(
+            `${contestant.name}, round ${round} of ${plan.rounds}: ${figure(found)}; load ${
+              os.loadavg()[0]!.toFixed(1)
+            }`
+          )
       )
-      rounds.push(found)
-      progress.advance()
-    }
-  }
+  )
   return all.map(({ contestant, rounds }): Rounds<Round> => ({ name: contestant.name, rounds }))
 })
 
@@ -102,8 +104,7 @@ const benchmark = Effect.gen(function*() {
   yield* sql`SELECT pg_reload_conf()`
   yield* migrate
   const { grant } = yield* (yield* Grants).issue(grantFor("payer"))
-  const { database, port, socketDirectory, username } = yield* LocalPostgres
-  const address = { database, port, socketDirectory, username }
+  const address = yield* databaseAddress
   const queues = new Map<SystemName, Queue>()
   for (const name of new Set(contestants.map(({ system }) => system))) {
     queues.set(name, yield* systems[name].prepare(address, grant, age))
@@ -115,24 +116,12 @@ const benchmark = Effect.gen(function*() {
     queues,
     profile: options.profile
   }
-  return yield* withProgress(
-    { label: "Measuring", unit: "rounds", total: plan.rounds * contestants.length },
-    (progress) => measure(setting, progress)
-  )
-})
-
-const measure = Effect.fnUntraced(function*(setting: Setting, progress: Progress) {
   const throughput = (name: "throughput" | "distant") =>
-    alternate(selected(name), (contestant) => throughputRound(setting, contestant, plan[name]), perSecond, progress)
+    measured(name, (contestant) => throughputRound(setting, contestant, plan[name]), perSecond)
   return summarize({
     throughput: yield* throughput("throughput"),
     distant: yield* throughput("distant"),
-    latency: yield* alternate(
-      selected("latency"),
-      (contestant) => latencyRound(setting, contestant, plan.latency),
-      typical,
-      progress
-    )
+    latency: yield* measured("latency", (contestant) => latencyRound(setting, contestant, plan.latency), typical)
   })
 })
 
@@ -142,7 +131,7 @@ const main = Effect.gen(function*() {
     Effect.provide(PgAcceptanceSignal.layer),
     Effect.provide(BenchDatabase)
   )
-  process.stdout.write(options.json ? toJson(report) : toTable(report))
+  print(options.json, report, toTable)
   for (const error of report.errors) yield* say(error)
   if (report.errors.length > 0) process.exitCode = 1
 })

@@ -30,11 +30,6 @@ export const kindsOf = {
 export type Kind = keyof typeof kindsOf
 export type RoundCosts = Readonly<Record<Kind, Cost>>
 
-export interface LedgerRounds {
-  readonly ledger: GrowthLedger
-  readonly rounds: Array<RoundCosts>
-}
-
 const provider = ProviderName.make(providerName)
 
 const claimTerms: ClaimTerms = {

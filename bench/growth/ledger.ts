@@ -20,7 +20,7 @@ import { Rescues } from "../../src/services/Rescues.ts"
 import { StatusReads } from "../../src/services/StatusReads.ts"
 import { SubmissionQueue } from "../../src/services/SubmissionQueue.ts"
 import { withoutTriggers } from "../shared/database.ts"
-import { say } from "../shared/progress.ts"
+import { say } from "../shared/report.ts"
 import { withoutIndexes } from "./indexes.ts"
 
 /** An operation of the seed, and the grant that may read it. */

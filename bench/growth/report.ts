@@ -1,8 +1,8 @@
 /**
  * The report of the growth benchmark, as tables and as JSON.
  */
+import { align, type Machine } from "../shared/report.ts"
 import { median } from "../shared/statistics.ts"
-import { align, type Machine } from "../shared/table.ts"
 import type { Kind, RoundCosts } from "./calls.ts"
 import type { LedgerSize } from "./ledger.ts"
 import type { Cost } from "./meter.ts"
@@ -58,8 +58,6 @@ export const summarize = (
 /** The calls whose ratio exceeds the goal. */
 export const exceeding = (ledgers: ReadonlyArray<LedgerCosts>): ReadonlyArray<Kind> =>
   kindsIn(ledgers[0]!.costs).filter((kind) => ledgers.some(({ costs }) => costs[kind].ratio > goal))
-
-export const toJson = (report: GrowthReport): string => `${JSON.stringify(report, null, 2)}\n`
 
 const count = (value: number) => value < 100 ? value.toFixed(1) : value.toFixed(0)
 

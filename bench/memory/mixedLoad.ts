@@ -101,6 +101,8 @@ const talk = async () => {
   }
 }
 
-setInterval(() => progress(false), 1000).unref()
+const timer = setInterval(() => progress(false), 1000)
 await Promise.all(Array.from({ length: job.connections }, talk))
+// A later message would hide the last one.
+clearInterval(timer)
 progress(true)

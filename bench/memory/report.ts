@@ -1,9 +1,48 @@
 /**
- * The report of the memory benchmark, as a table and as JSON.
+ * The report of the memory benchmark: whether the memory of a process grows under a steady load.
  */
-import { align, type Machine } from "../shared/table.ts"
-import type { Growth, Sample } from "./growth.ts"
+import { align, type Machine } from "../shared/report.ts"
+import { median, slope } from "../shared/statistics.ts"
 import type { Progress } from "./mixedLoad.ts"
+
+export interface Sample {
+  /** Since the start of the load. */
+  readonly seconds: number
+  readonly requests: number
+  /** MiB. */
+  readonly rss: number
+  readonly heapUsed: number
+}
+
+export interface Growth {
+  /** MiB from the first fifth of the samples after the warm-up to the last fifth: of the median of resident memory. */
+  readonly rss: number
+  /** The same, of the least used heap, which is closest to the live data. */
+  readonly heap: number
+  /** MiB for each million requests: the slope of the line with the least squared error. */
+  readonly rssSlope: number
+  readonly heapSlope: number
+}
+
+/** Fewer samples show no trend. */
+const fewest = 30
+
+/** Growth after the warm-up; null if too few samples follow it. */
+export const growthOf = (samples: ReadonlyArray<Sample>, warmUpSeconds: number): Growth | null => {
+  const steady = samples.filter(({ seconds }) => seconds >= warmUpSeconds)
+  if (steady.length < fewest) return null
+  const fifth = Math.floor(steady.length / 5)
+  const [first, last] = [steady.slice(0, fifth), steady.slice(-fifth)]
+  const slopeOf = (of: (sample: Sample) => number) =>
+    slope(steady.map((sample) => [sample.requests / 1_000_000, of(sample)]))
+  const least = (part: ReadonlyArray<Sample>) => Math.min(...part.map(({ heapUsed }) => heapUsed))
+  return {
+    rss: median(last.map(({ rss }) => rss)) - median(first.map(({ rss }) => rss)),
+    heap: least(last) - least(first),
+    rssSlope: slopeOf(({ rss }) => rss),
+    heapSlope: slopeOf(({ heapUsed }) => heapUsed)
+  }
+}
 
 export interface MemoryReport {
   readonly machine: Machine
@@ -27,9 +66,6 @@ export const thinOut = <A>(values: ReadonlyArray<A>, most: number): ReadonlyArra
   const step = Math.ceil(values.length / most)
   return values.filter((_, index) => (values.length - 1 - index) % step === 0)
 }
-
-export const toJson = (report: MemoryReport): string =>
-  `${JSON.stringify({ ...report, samples: thinOut(report.samples, 300) }, null, 2)}\n`
 
 const verdictOf = (report: MemoryReport): string => {
   const { growth, tolerance, warmUpSeconds } = report

@@ -6,7 +6,7 @@ import { goal, type GrowthReport, type LedgerCosts } from "../growth/report.ts"
 import { grows, type MemoryReport, thinOut } from "../memory/report.ts"
 import type { Comparison } from "../reads/compare.ts"
 import type { Report } from "../reads/report.ts"
-import type { Machine } from "../shared/table.ts"
+import type { Machine } from "../shared/report.ts"
 import { distance } from "../submission/config.ts"
 import type { LatencyRow, SubmissionReport, ThroughputRow } from "../submission/report.ts"
 

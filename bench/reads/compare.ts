@@ -4,10 +4,10 @@
  */
 import { Effect } from "effect"
 import type { ChildProcess } from "node:child_process"
-import { withProgress } from "../../src/cli/screen/ProgressBar.ts"
 import { ask } from "../shared/probing.ts"
 import { cpuOf, cpuOfChildren, peakMemoryOf } from "../shared/proc.ts"
 import { nextMessage } from "../shared/processes.ts"
+import { alternate } from "../shared/rounds.ts"
 import { median } from "../shared/statistics.ts"
 import { assertSameAnswers } from "./answers.ts"
 import type { Contestant, Server } from "./contestants.ts"
@@ -135,22 +135,18 @@ const measureRounds = Effect.fnUntraced(function*(load: ChildProcess, scenario: 
     { concurrency: "unbounded" }
   )
   if (scenario.isSame) yield* assertSameAnswers(contestants)
-  const measured = contestants.map((contestant) => ({ ...contestant, rounds: [] as Array<Round> }))
-  for (const { server, target } of measured) yield* runRound(load, target, server, plan.warmUpSeconds, plan)
-  const total = plan.rounds * measured.length
-  yield* withProgress(
-    { label: `Measuring ${scenario.key}`, unit: "rounds", total },
-    (progress) =>
-      Effect.gen(function*() {
-        for (let round = 0; round < plan.rounds; round++) {
-          for (const { rounds, server, target } of round % 2 === 0 ? measured : measured.toReversed()) {
-            rounds.push(yield* runRound(load, target, server, scenario.seconds, plan))
-            progress.advance()
-          }
-        }
-      })
+  for (const { server, target } of contestants) yield* runRound(load, target, server, plan.warmUpSeconds, plan)
+  const measured = yield* alternate(
+    `Measuring ${scenario.key}`,
+    plan.rounds,
+    contestants,
+    ({ server, target }) => runRound(load, target, server, scenario.seconds, plan)
   )
-  return measured.map(({ rounds, server, target }) => ({ target, rounds, peakMemory: peakMemoryOf(server.pid) }))
+  return measured.map(({ contestant: { server, target }, rounds }) => ({
+    target,
+    rounds,
+    peakMemory: peakMemoryOf(server.pid)
+  }))
 }, Effect.scoped)
 
 const ratioOf = (first: ReadonlyArray<Round>, to: string, others: ReadonlyArray<Round>): Ratio => {

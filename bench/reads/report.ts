@@ -1,7 +1,7 @@
 /**
  * The report of the benchmark of reads, as a table and as JSON.
  */
-import { align, type Machine } from "../shared/table.ts"
+import { align, type Machine } from "../shared/report.ts"
 import type { Comparison } from "./compare.ts"
 import type { GoalResult } from "./goals.ts"
 
@@ -26,8 +26,6 @@ export const errorsOf = ({ comparisons }: Report): ReadonlyArray<string> =>
 /** The goals that were measured and missed. */
 export const missedGoals = ({ comparisons }: Report): ReadonlyArray<GoalResult> =>
   comparisons.flatMap(({ goals }) => goals.filter(({ holds }) => holds === false))
-
-export const toJson = (report: Report): string => `${JSON.stringify(report, null, 2)}\n`
 
 const header = [
   "",

@@ -8,7 +8,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 import manifest from "../../package.json" with { type: "json" }
-import { say } from "./progress.ts"
+import { say } from "./report.ts"
 import { existingFile, fail, flag, text } from "./usage.ts"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))

@@ -12,6 +12,7 @@ import { type Progress, withProgress } from "../../src/cli/screen/ProgressBar.ts
 import { LocalPostgres } from "../../src/node/embedded/LocalPostgres.ts"
 import { type GrantRequest, Grants, type IssuedGrant } from "../../src/services/Grants.ts"
 import { migrate } from "../../src/services/Migrations.ts"
+import type { DatabaseAddress } from "./processes.ts"
 
 /** A million rows with their indexes take about 0.7 GB; the default of 128 MB would measure the disk. */
 const defaultSettings = { shared_buffers: "1GB", max_wal_size: "4GB", maintenance_work_mem: "256MB" }
@@ -68,6 +69,11 @@ export const BenchDatabase = databaseWith(defaultSettings)
 /** The same. If `keep` is a directory, the database stays there for later runs with the same numbers of operations. */
 export const benchDatabase = (keep: string | null, counts: ReadonlyArray<number>) =>
   keep === null ? BenchDatabase : Layer.unwrap(Effect.map(keptData(keep, counts), (directory) => databaseOn(directory)))
+
+/** The address of that database, for processes. */
+export const databaseAddress = LocalPostgres.use(({ database, port, socketDirectory, username }) =>
+  Effect.succeed<DatabaseAddress>({ database, port, socketDirectory, username })
+)
 
 /** A reading client, and the operations that it can read. */
 export interface Reader {

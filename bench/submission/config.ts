@@ -38,7 +38,7 @@ export interface WorkerConfig {
   readonly listens: boolean
   /** Whether it notes when each submission began, and reports that on the message `"report"`. */
   readonly timed: boolean
-  /** The limit of the provider. Without it, the worker reserves no slots. */
+  /** The limit of the provider. Without it, the worker reserves no permits. */
   readonly limit?: ProviderLimit
 }
 

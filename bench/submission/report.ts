@@ -1,8 +1,8 @@
 /**
  * The report of the submission benchmark, as a table and as JSON.
  */
+import { align, type Machine, machine } from "../shared/report.ts"
 import { median, percentile } from "../shared/statistics.ts"
-import { align, type Machine, machine } from "../shared/table.ts"
 import { baseline, distance } from "./config.ts"
 import type { Latency, Throughput } from "./rounds.ts"
 
@@ -105,8 +105,6 @@ export const summarize = ({ distant, latency, throughput }: SubmissionRounds): S
     errors: rounds.flatMap(({ errors }) => errors)
   }
 }
-
-export const toJson = (report: SubmissionReport): string => `${JSON.stringify(report, null, 2)}\n`
 
 const shownRatio = (ratio: number | null) => ratio?.toFixed(2) ?? "-"
 

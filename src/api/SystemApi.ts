@@ -16,7 +16,7 @@ import { responses } from "./Problems.ts"
 /** Constant, without details for probes: those are in the logs. */
 export const HealthResponse = Schema.Struct({ status: Schema.Literal("ok") }).annotate({
   identifier: "HealthResponse",
-  description: "The gateway can do what was asked about."
+  description: "The process is alive (`/healthz`), or ready for traffic (`/readyz`)."
 })
 
 /** One entry of the problem catalogue. */

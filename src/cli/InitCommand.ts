@@ -8,9 +8,8 @@ import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Path from "effect/Path"
 import { fileURLToPath } from "node:url"
-import { isClone, manifest } from "../node/process/Invocation.ts"
+import { isClone, manifest, shellWord } from "../node/process/Invocation.ts"
 import { CommandFailed } from "./Output.ts"
-import { shellWord } from "./shellWord.ts"
 
 const template = new URL("../../template/", import.meta.url)
 

@@ -3,7 +3,7 @@
  *
  * Before the promotion it holds every accepted operation on the old primary. Workers of any version leave held operations alone. An
  * operation that still has this very hold on the new primary was not claimed before it, and could not be claimed after it. So
- * releasing it is safe, with any replication. `docs/postgresql.md` has the argument in full.
+ * releasing it is safe, with any replication. `docs/cluster.md` has the argument in full.
  */
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"

@@ -77,13 +77,13 @@ export const canonicalJson = (value: Schema.Json): Effect.Effect<Uint8Array, Inv
   })
 
 /** Longest payload, in bytes of its canonical JSON: 256 KiB. A worker claims many at once. */
-export const maxPayloadBytes = 262_144
+const maxPayloadBytes = 262_144
 
 /** Most levels of arrays and objects in a payload. Adapters and PostgreSQL process JSON by recursion. */
 export const maxPayloadLevels = 64
 
 /** The message for a member that is nested too deep. */
-export const expectedLevels = `Expected at most ${maxPayloadLevels} levels of arrays and objects`
+const expectedLevels = `Expected at most ${maxPayloadLevels} levels of arrays and objects`
 
 /**
  * The path (names and indices) of the first member that is nested deeper than `maxPayloadLevels`. Null if there is none. It does

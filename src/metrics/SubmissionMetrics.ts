@@ -29,7 +29,7 @@ const families = {
   },
   waits: {
     name: "gateway_provider_limit_waits_total",
-    help: "Requests that waited for a slot of the provider's limit, by provider."
+    help: "Requests that waited for a permit of the provider's limit, by provider."
   },
   pauses: {
     name: "gateway_provider_pause_seconds_total",

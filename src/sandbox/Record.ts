@@ -56,7 +56,7 @@ export class RecordFailed extends Schema.TaggedError<RecordFailed>()("RecordFail
 /** An append-only record. */
 export interface SubmissionRecord {
   /**
-   * Takes the next place in the record when it is called. The effect completes when the receipt is durable. After one
+   * Takes the next position in the record when it is called. The effect completes when the receipt is durable. After one
    * failure every later append fails, because the content of the disk is then unknown.
    */
   readonly append: (receipt: Receipt) => Effect.Effect<void, RecordFailed>

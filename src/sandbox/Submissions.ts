@@ -265,7 +265,7 @@ const decideReceipt = (
 }
 
 /**
- * Counts, decides and takes a place in the record in one synchronous step. So the receipts of a key are in the record
+ * Counts, decides and takes a position in the record in one synchronous step. So the receipts of a key are in the record
  * in the order of their numbers. A first answer is durable before a repeated request gets it.
  */
 const receive = (

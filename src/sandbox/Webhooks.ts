@@ -88,7 +88,7 @@ const eventsOf = (seed: string, key: SubmissionKey, settlement: SandboxOutcome, 
 export const makeWebhooks = Effect.fnUntraced(function*({ faults, secret, seed, url }: WebhooksOptions) {
   const signer = new Webhook(Redacted.value(secret))
   const forger = new Webhook(Buffer.from(digest(seed, "forged webhook"), "hex").toString("base64"))
-  const slots = yield* Semaphore.make(concurrency)
+  const requests = yield* Semaphore.make(concurrency)
   const fibers = yield* FiberSet.make<void>()
   const fork = yield* FiberSet.runtime(fibers)<never>()
   let waiting = 0
@@ -109,7 +109,7 @@ export const makeWebhooks = Effect.fnUntraced(function*({ faults, secret, seed, 
         return response.status
       })
       if (status < 200 || status >= 300) return yield* Effect.fail(new Error(`the receiver answered ${status}`))
-    }).pipe(Effect.timeout(answerTimeout), Semaphore.withPermits(slots, 1))
+    }).pipe(Effect.timeout(answerTimeout), Semaphore.withPermits(requests, 1))
 
   const deliver = (event: Event) =>
     attempt(signer, event).pipe(

@@ -6,7 +6,7 @@ import * as Duration from "effect/Duration"
 import { longestSendWithin, type ReadSchedule } from "../domain/Submission.ts"
 
 /** Time limits and concurrency. `defaultPolicy` holds the defaults. */
-export interface SubmissionPolicyShape {
+interface SubmissionPolicyShape {
   /**
    * Capacity of this process: most submissions, and most status reads, at the same time. Half of it is reserved
    * for the providers, in equal parts, so that slow providers do not delay others.

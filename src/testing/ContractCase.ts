@@ -4,8 +4,17 @@
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import { type Answering, type AnswerSubject, bytesOf, type ReceivedRequest, textOf } from "./BankAnswer.ts"
-import { type Behaviour, type ContractBank, contractBank, type OtherRequests } from "./ContractBank.ts"
+import {
+  type Answering,
+  type AnswerSubject,
+  type Behaviour,
+  bytesOf,
+  type ContractBank,
+  contractBank,
+  type OtherRequests,
+  type ReceivedRequest,
+  textOf
+} from "./ContractBank.ts"
 import { check, type ContractViolation, keepsSecrets, namesAreOf, type Rule } from "./contractRules.ts"
 import { type Call, type Observation, observeOne, operationIds, type Subject } from "./ContractScene.ts"
 
@@ -21,24 +30,51 @@ export interface References {
   readonly foreign: string
 }
 
+/** The bank's answers to a submission, as it documents them. Declare `acknowledged`, `succeeded` or both. */
+export interface SubmissionAnswers {
+  /** It has the operation and decides later. The adapter must return `Acknowledged`. */
+  readonly acknowledged?: Answering
+  /** It has carried out the operation. The adapter must return `Succeeded`. */
+  readonly succeeded?: Answering
+  /**
+   * It refuses for ever. The adapter must return `Rejected`; `code`, if given, is the code that it must report. For JSON of
+   * another shape with the same status, such as that of a proxy, the adapter must fail with `Uncertain`.
+   */
+  readonly refused?: { readonly answer: Answering; readonly code?: string }
+  /**
+   * It has the idempotency key already. The bank may have carried out the first request, so the adapter must neither return
+   * `Rejected` nor fail with `NotSent`.
+   */
+  readonly duplicate?: Answering
+  /**
+   * It refuses the credentials. Default: 401 with an empty JSON object. The adapter must fail with `Uncertain`, or with `NotSent` and
+   * `isRefused` and `isLocal`.
+   */
+  readonly unauthorized?: Answering
+  /**
+   * It refuses for now, and documents that it did nothing, such as with 429 or 503. The adapter must fail with `NotSent` and
+   * `isRefused`, or with `Uncertain`.
+   */
+  readonly unavailable?: Answering
+}
+
+/** The bank's answers to a status read, as it documents them. */
+export interface StatusAnswers {
+  /** It has not decided. The adapter must return `Proven` with `submitted`. */
+  readonly pending?: Answering
+  /** The adapter must return `Proven` with `succeeded`. */
+  readonly succeeded: Answering
+  /** The adapter must return `Proven` with `failed`; `code`, if given, is the code that it must report. */
+  readonly failed?: { readonly answer: Answering; readonly code?: string }
+  /** It has no such operation. The adapter must return `NotProven` with `not_found`, because the operation may arrive yet. */
+  readonly notFound?: Answering
+}
+
 /** The options with their defaults. */
 export interface Kit {
   readonly subject: Subject
-  readonly submission: {
-    readonly accepted: Answering
-    readonly acknowledged?: Answering
-    readonly succeeded?: Answering
-    readonly refused?: { readonly answer: Answering; readonly code?: string }
-    readonly duplicate?: Answering
-    readonly unauthorized: Answering
-    readonly unavailable?: Answering
-  }
-  readonly status: {
-    readonly pending?: Answering
-    readonly succeeded: Answering
-    readonly failed?: { readonly answer: Answering; readonly code?: string }
-    readonly notFound?: Answering
-  } | null
+  readonly submission: SubmissionAnswers & { readonly accepted: Answering; readonly unauthorized: Answering }
+  readonly status: StatusAnswers | null
   readonly references: References
   readonly keyOf: ((request: ReceivedRequest) => string | undefined) | null
   /** Where `keyOf` looks, for the message of a failure. Empty if the team set `keyOf`. */
@@ -110,3 +146,32 @@ export const namesIn = (kit: Kit, whose: "own" | "foreign", answer: Answering): 
   const text = textOf(body) + Object.values(headers ?? {}).join("\n")
   return namesAreOf(about, text, subjectOf(kit, "own", request))(observation)
 }
+
+/** Makes a case for one function of the port. */
+export type MakeCase = (name: string, behaviour: Behaviour, rules: ReadonlyArray<Rule>) => ContractCase
+
+/** A case for each answer that the bank documents. */
+export const declaredCases = (
+  kit: Kit,
+  make: MakeCase,
+  answers: ReadonlyArray<readonly [name: string, answer: Answering | undefined, ...rules: ReadonlyArray<Rule>]>
+): ReadonlyArray<ContractCase> =>
+  answers.flatMap(([name, answer, ...rules]) =>
+    answer === undefined
+      ? []
+      : [make(name, answering(kit, "own", answer), [...rules, namesIn(kit, "own", answer)])]
+  )
+
+/** The bank answers about another operation. The worker compares the names. */
+export const foreignCases = (
+  kit: Kit,
+  make: MakeCase,
+  answers: ReadonlyArray<readonly [what: string, answer: Answering | undefined]>
+): ReadonlyArray<ContractCase> =>
+  answers.flatMap(([what, answer]) =>
+    answer === undefined ? [] : [
+      make(`the names of a foreign ${what} are copied from the answer`, answering(kit, "foreign", answer), [
+        namesIn(kit, "foreign", answer)
+      ])
+    ]
+  )

@@ -15,8 +15,8 @@ import type * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import * as ProviderHttpClient from "../node/http/ProviderHttpClient.ts"
 import type { ProviderAdapter } from "../submission/providers/ProviderAdapter.ts"
-import type { Answering, AnswerSubject, BankAnswer, ReceivedRequest } from "./BankAnswer.ts"
-import type { ContractCase, Kit, References } from "./ContractCase.ts"
+import type { Answering, AnswerSubject, BankAnswer, ReceivedRequest } from "./ContractBank.ts"
+import type { ContractCase, Kit, References, StatusAnswers, SubmissionAnswers } from "./ContractCase.ts"
 import { ContractViolation } from "./contractRules.ts"
 import { payloadCases } from "./payloadCases.ts"
 import { statusCases } from "./statusCases.ts"
@@ -29,47 +29,9 @@ export {
   type ContractCase,
   ContractViolation,
   type ReceivedRequest,
-  type References
-}
-
-/** The bank's answers to a submission, as it documents them. Declare `acknowledged`, `succeeded` or both. */
-export interface SubmissionAnswers {
-  /** It has the operation and decides later. The adapter must return `Acknowledged`. */
-  readonly acknowledged?: Answering
-  /** It has carried out the operation. The adapter must return `Succeeded`. */
-  readonly succeeded?: Answering
-  /**
-   * It refuses for ever. The adapter must return `Rejected`; `code`, if given, is the code that it must report. For JSON of
-   * another shape with the same status, such as that of a proxy, the adapter must fail with `Uncertain`.
-   */
-  readonly refused?: { readonly answer: Answering; readonly code?: string }
-  /**
-   * It has the idempotency key already. The bank may have carried out the first request, so the adapter must neither return
-   * `Rejected` nor fail with `NotSent`.
-   */
-  readonly duplicate?: Answering
-  /**
-   * It refuses the credentials. Default: 401 with an empty JSON object. The adapter must fail with `Uncertain`, or with `NotSent` and
-   * `isRefused` and `isLocal`.
-   */
-  readonly unauthorized?: Answering
-  /**
-   * It refuses for now, and documents that it did nothing, such as with 429 or 503. The adapter must fail with `NotSent` and
-   * `isRefused`, or with `Uncertain`.
-   */
-  readonly unavailable?: Answering
-}
-
-/** The bank's answers to a status read, as it documents them. */
-export interface StatusAnswers {
-  /** It has not decided. The adapter must return `Proven` with `submitted`. */
-  readonly pending?: Answering
-  /** The adapter must return `Proven` with `succeeded`. */
-  readonly succeeded: Answering
-  /** The adapter must return `Proven` with `failed`; `code`, if given, is the code that it must report. */
-  readonly failed?: { readonly answer: Answering; readonly code?: string }
-  /** It has no such operation. The adapter must return `NotProven` with `not_found`, because the operation may arrive yet. */
-  readonly notFound?: Answering
+  type References,
+  type StatusAnswers,
+  type SubmissionAnswers
 }
 
 /** The adapter under test, and what its bank answers. */

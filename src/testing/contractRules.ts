@@ -4,7 +4,7 @@
  */
 import * as Data from "effect/Data"
 import { isGatewayFailureCode } from "../domain/GatewayFailures.ts"
-import type { AnswerSubject, ReceivedRequest } from "./BankAnswer.ts"
+import type { AnswerSubject, ReceivedRequest } from "./ContractBank.ts"
 import type { Observation, Said } from "./ContractScene.ts"
 
 /** An adapter broke a rule of the contract. The message says which, what the adapter said, and what the bank saw. */

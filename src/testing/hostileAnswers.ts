@@ -2,9 +2,7 @@
  * The ways in which a bank takes a request and gives no answer that proves anything.
  */
 import type * as net from "node:net"
-import { type BankAnswer, bytesOf, headOf, textOf } from "./BankAnswer.ts"
-import type { ReceivedRequest } from "./BankAnswer.ts"
-import type { Behaviour } from "./ContractBank.ts"
+import { type BankAnswer, type Behaviour, bytesOf, headOf, type ReceivedRequest, textOf } from "./ContractBank.ts"
 import { followsNoRedirect, limitsBody, longestBody, type Rule } from "./contractRules.ts"
 
 /** A behaviour with the end of its sentence, "a bank that …". */

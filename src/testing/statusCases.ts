@@ -1,9 +1,20 @@
 /**
  * The cases of the conformance kit for `readStatus`.
  */
-import type { Answering } from "./BankAnswer.ts"
 import { type Behaviour, closedBank } from "./ContractBank.ts"
-import { answering, caseOf, caseWith, type ContractCase, type Kit, namesIn, subjectOf } from "./ContractCase.ts"
+import {
+  answering,
+  caseOf,
+  caseWith,
+  type ContractCase,
+  declaredCases,
+  foreignCases,
+  type Kit,
+  type MakeCase,
+  namesIn,
+  type StatusAnswers,
+  subjectOf
+} from "./ContractCase.ts"
 import { hasFailure, onlyReads, type Rule, says } from "./contractRules.ts"
 import { observeOne, reading } from "./ContractScene.ts"
 import { hostileAnswers } from "./hostileAnswers.ts"
@@ -25,46 +36,33 @@ const isNotFound: Rule = ({ said }) =>
     ? null
     : "Before send_before \"not found\" proves nothing: the adapter must say NotProven with not_found"
 
-type Declared = NonNullable<Kit["status"]>
-
-/** The answers that the bank documents. */
-const declaredCases = (kit: Kit, { failed, notFound, pending, succeeded }: Declared): ReadonlyArray<ContractCase> => {
-  const own = (name: string, answer: Answering | undefined, ...rules: ReadonlyArray<Rule>) =>
-    answer === undefined
-      ? []
-      : [read(kit, name, answering(kit, "own", answer), [...rules, namesIn(kit, "own", answer)])]
+/** The answers that the bank documents, about the operation and about another one. */
+const documentedCases = (kit: Kit, { failed, notFound, pending, succeeded }: StatusAnswers) => {
+  const make: MakeCase = (name, behaviour, rules) => read(kit, name, behaviour, rules)
   return [
-    own("a pending operation is Proven as submitted", pending, isProven("submitted")),
-    own("a success is Proven as succeeded", succeeded, isProven("succeeded")),
-    own(
-      "a failure is Proven as failed, with a code and a message",
-      failed?.answer,
-      isProven("failed"),
-      hasFailure(failed?.code)
-    ),
-    own("an unknown operation is not found, which proves nothing yet", notFound, isNotFound),
-    [read(
+    ...declaredCases(kit, make, [
+      ["a pending operation is Proven as submitted", pending, isProven("submitted")],
+      ["a success is Proven as succeeded", succeeded, isProven("succeeded")],
+      [
+        "a failure is Proven as failed, with a code and a message",
+        failed?.answer,
+        isProven("failed"),
+        hasFailure(failed?.code)
+      ],
+      ["an unknown operation is not found, which proves nothing yet", notFound, isNotFound]
+    ]),
+    read(
       kit,
       "without a reference it reads by the id, or proves nothing",
       answering(kit, "own", succeeded),
       [says("Proven", "NotProven"), namesIn(kit, "own", succeeded)],
       reading(kit.subject, null)
-    )]
-  ].flat()
+    ),
+    ...foreignCases(kit, make, [["pending operation", pending], ["success", succeeded], ["failure", failed?.answer]])
+  ]
 }
 
-const foreignCases = (kit: Kit, { failed, pending, succeeded }: Declared): ReadonlyArray<ContractCase> => {
-  const answers = [["pending operation", pending], ["success", succeeded], ["failure", failed?.answer]] as const
-  return answers.flatMap(([what, answer]) =>
-    answer === undefined ? [] : [
-      read(kit, `the names of a foreign ${what} are copied from the answer`, answering(kit, "foreign", answer), [
-        namesIn(kit, "foreign", answer)
-      ])
-    ]
-  )
-}
-
-const hostileCases = (kit: Kit, { succeeded }: Declared): ReadonlyArray<ContractCase> => [
+const hostileCases = (kit: Kit, { succeeded }: StatusAnswers): ReadonlyArray<ContractCase> => [
   ...hostileAnswers((request) => succeeded(subjectOf(kit, "own", request))).map(({ behaviour, rules, what }) =>
     read(kit, `a bank that ${what} proves nothing`, behaviour, [...rules ?? [], says("NotProven")])
   ),
@@ -98,4 +96,4 @@ const withoutReads = (kit: Kit): ReadonlyArray<ContractCase> => [
 export const statusCases = (kit: Kit): ReadonlyArray<ContractCase> =>
   kit.status === null
     ? withoutReads(kit)
-    : [...declaredCases(kit, kit.status), ...foreignCases(kit, kit.status), ...hostileCases(kit, kit.status)]
+    : [...documentedCases(kit, kit.status), ...hostileCases(kit, kit.status)]

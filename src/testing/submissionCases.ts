@@ -3,9 +3,18 @@
  */
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
-import { type Answering, bytesOf } from "./BankAnswer.ts"
-import { type Behaviour, closedBank, contractBank, unknownBank } from "./ContractBank.ts"
-import { answering, caseOf, caseWith, type ContractCase, type Kit, namesIn, subjectOf } from "./ContractCase.ts"
+import { type Behaviour, bytesOf, closedBank, contractBank, unknownBank } from "./ContractBank.ts"
+import {
+  answering,
+  caseOf,
+  caseWith,
+  type ContractCase,
+  declaredCases,
+  foreignCases,
+  type Kit,
+  type MakeCase,
+  subjectOf
+} from "./ContractCase.ts"
 import {
   atMostOnce,
   bodyDecides,
@@ -33,52 +42,41 @@ const submission = (kit: Kit, name: string, behaviour: Behaviour, rules: Readonl
     rules: [atMostOnce, ...rules, notSentIsTrue]
   })
 
-/** The answers that the bank documents. */
-const declaredCases = (kit: Kit): ReadonlyArray<ContractCase> => {
+/** The answers that the bank documents, about the operation and about another one. */
+const documentedCases = (kit: Kit): ReadonlyArray<ContractCase> => {
   const { acknowledged, duplicate, refused, succeeded, unauthorized, unavailable } = kit.submission
-  const own = (name: string, answer: Answering | undefined, ...rules: ReadonlyArray<Rule>) =>
-    answer === undefined ? [] : [
-      submission(kit, name, answering(kit, "own", answer), [
-        ...rules,
-        ...keyRule(kit, operationIds.own),
-        namesIn(kit, "own", answer)
-      ])
-    ]
+  const make: MakeCase = (name, behaviour, rules) => submission(kit, name, behaviour, rules)
+  const withKey: MakeCase = (name, behaviour, rules) =>
+    submission(kit, name, behaviour, [...rules, ...keyRule(kit, operationIds.own)])
   return [
-    own("an acknowledgement is Acknowledged", acknowledged, says("Acknowledged")),
-    own("a success is Succeeded", succeeded, says("Succeeded")),
-    own(
-      "a refusal is Rejected, with a code and a message",
-      refused?.answer,
-      says("Rejected"),
-      hasFailure(refused?.code)
-    ),
-    own(
-      "a known idempotency key is no refusal, because the first request may have been carried out",
-      duplicate,
-      says("Uncertain", "Acknowledged", "Succeeded")
-    ),
-    own(
-      "refused credentials never end the operation, because an operator can repair them",
-      unauthorized,
-      says("NotSent", "Uncertain"),
-      operatorCanRepair
-    ),
-    own("a refusal for now is not final", unavailable, says("NotSent", "Uncertain"), mayBeTriedAgain)
-  ].flat()
-}
-
-/** The bank answers about another operation. The worker compares the names. */
-const foreignCases = (kit: Kit): ReadonlyArray<ContractCase> => {
-  const { acknowledged, refused, succeeded } = kit.submission
-  const answers = [["acknowledgement", acknowledged], ["success", succeeded], ["refusal", refused?.answer]] as const
-  return answers.flatMap(([what, answer]) =>
-    answer === undefined ? [] : [
-      submission(kit, `the names of a foreign ${what} are copied from the answer`, answering(kit, "foreign", answer), [
-        namesIn(kit, "foreign", answer)
-      ])
-    ]
-  )
+    ...declaredCases(kit, withKey, [
+      ["an acknowledgement is Acknowledged", acknowledged, says("Acknowledged")],
+      ["a success is Succeeded", succeeded, says("Succeeded")],
+      [
+        "a refusal is Rejected, with a code and a message",
+        refused?.answer,
+        says("Rejected"),
+        hasFailure(refused?.code)
+      ],
+      [
+        "a known idempotency key is no refusal, because the first request may have been carried out",
+        duplicate,
+        says("Uncertain", "Acknowledged", "Succeeded")
+      ],
+      [
+        "refused credentials never end the operation, because an operator can repair them",
+        unauthorized,
+        says("NotSent", "Uncertain"),
+        operatorCanRepair
+      ],
+      ["a refusal for now is not final", unavailable, says("NotSent", "Uncertain"), mayBeTriedAgain]
+    ]),
+    ...foreignCases(kit, make, [
+      ["acknowledgement", acknowledged],
+      ["success", succeeded],
+      ["refusal", refused?.answer]
+    ])
+  ]
 }
 
 const hostileCases = (kit: Kit): ReadonlyArray<ContractCase> =>
@@ -167,8 +165,7 @@ const keyCases = (kit: Kit): ReadonlyArray<ContractCase> => {
 
 /** All cases for `submit`. */
 export const submissionCases = (kit: Kit): ReadonlyArray<ContractCase> => [
-  ...declaredCases(kit),
-  ...foreignCases(kit),
+  ...documentedCases(kit),
   ...unreachableCases(kit),
   ...hostileCases(kit),
   ...foreignRefusals(kit),

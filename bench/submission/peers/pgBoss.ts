@@ -12,7 +12,7 @@ import { concurrency, pgOptions, taskName } from "../config.ts"
 import { database, type Job, listens, submit } from "./submit.ts"
 
 // Fetchers and their batches: together the concurrency of the other contestants. Eight fetchers need more CPU time of
-// PostgreSQL than four; with one or two, more slots wait for the slowest job of their batch.
+// PostgreSQL than four; with one or two, more jobs wait for the slowest job of their batch.
 const fetchers = 4
 const batchSize = concurrency / fetchers
 

@@ -1,15 +1,12 @@
 /**
- * `operations`: accepts, changes and shows operations of the ledger. Each subcommand has a file in `operations`.
+ * `operations`: accepts, changes and shows operations of the ledger. Each subcommand has a file here, and those that act as an operator are in `actions`.
  */
 import * as Command from "effect/cli/Command"
 import { accept } from "./accept.ts"
+import { cancel, hold, release, review } from "./actions.ts"
 import { advance } from "./advance.ts"
-import { cancel } from "./cancel.ts"
 import { held } from "./held.ts"
-import { hold } from "./hold.ts"
 import { list } from "./list.ts"
-import { release } from "./release.ts"
-import { review } from "./review.ts"
 import { show } from "./show.ts"
 
 export const operations = Command.make("operations").pipe(

@@ -13,10 +13,9 @@ import { IdempotencyKey } from "../../domain/Idempotency.ts"
 import { operationStates } from "../../domain/Operation.ts"
 import type { OperationListQuery } from "../../domain/OperatorView.ts"
 import { ProviderReference } from "../../domain/Submission.ts"
-import { toInvocation } from "../../node/process/Invocation.ts"
+import { shellWord, toInvocation } from "../../node/process/Invocation.ts"
 import { Lifetime } from "../Flags.ts"
 import { CommandFailed } from "../Output.ts"
-import { shellWord } from "../shellWord.ts"
 
 export const filterFlags = {
   state: Flag.Literals("state", operationStates).pipe(

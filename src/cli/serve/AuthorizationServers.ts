@@ -138,8 +138,8 @@ const readCertificates = Effect.fnUntraced(function*(rateLimited: boolean) {
   const header = Option.map(yield* read("CLIENT_CERTIFICATE_HEADER"), Redacted.value)
   const proxies = yield* readTrustedProxies
   // Quotas need the trusted proxies too, to find the addresses of clients.
-  if (Option.isNone(header) && (proxies === null || rateLimited)) return {}
-  if (Option.isNone(header) || proxies === null || !/^[A-Za-z0-9-]+$/.test(header.value)) {
+  if (Option.isNone(header) && (proxies.length === 0 || rateLimited)) return {}
+  if (Option.isNone(header) || proxies.length === 0 || !/^[A-Za-z0-9-]+$/.test(header.value)) {
     return yield* fail(
       "set CLIENT_CERTIFICATE_HEADER and TRUSTED_PROXIES together: the header, and the addresses that may send it. "
         + "TRUSTED_PROXIES alone needs RATE_LIMIT"

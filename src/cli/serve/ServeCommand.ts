@@ -14,7 +14,7 @@ import * as GatewayApp from "../../node/GatewayApp.ts"
 import * as AdminListener from "../../node/http/AdminListener.ts"
 import { addressOf } from "../../node/http/ListenAddress.ts"
 import { defaultMaxConnections } from "../../node/http/NodeListener.ts"
-import { layerRateLimit } from "../../node/http/RateLimitSettings.ts"
+import { layerRateLimit, RateLimit } from "../../node/http/RateLimitSettings.ts"
 import { Database } from "../../node/postgres/Database.ts"
 import { operatorConsole } from "../../node/process/OperatorConsole.ts"
 import { McpRoutes } from "../../server/agents/McpRoutes.ts"
@@ -25,7 +25,6 @@ import { readAuthorizationServers } from "./AuthorizationServers.ts"
 import { consoleFlags, consoleOf } from "./ConsoleFlags.ts"
 import { demoParts } from "./DemoParts.ts"
 import { IssuersVerifier } from "./IssuersVerifier.ts"
-import { rateLimitFlag } from "./RateLimitFlags.ts"
 
 const MaxConnections = Schema.String.check(
   Schema.isPattern(/^[1-9][0-9]{0,6}$/u, { expected: "a number of connections, at least 1 and at most 9999999" })
@@ -64,7 +63,12 @@ const flags = {
   ),
   ...adminFlags,
   ...consoleFlags,
-  rateLimit: rateLimitFlag,
+  rateLimit: Flag.String("rate-limit").pipe(
+    Flag.withDescription("Quota of each client and subject, such as 100/s;burst=200 (RATE_LIMIT); none by default"),
+    Flag.withFallbackConfig(Config.String("RATE_LIMIT")),
+    Flag.withSchema(RateLimit),
+    Flag.optional
+  ),
   migrate: Flag.Boolean("migrate").pipe(
     Flag.withDescription("Apply missing migrations first; use --no-migrate for a read-only database role"),
     Flag.withDefault(true)

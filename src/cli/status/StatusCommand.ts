@@ -7,17 +7,32 @@ import * as Console from "effect/Console"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import { Figures } from "../../domain/FiguresForm.ts"
 import { Database } from "../../node/postgres/Database.ts"
 import { FiguresPool } from "../../node/postgres/Pools.ts"
-import { explain } from "../../node/process/failureLine.ts"
+import { failureLine } from "../../node/process/failureLine.ts"
+import { toInvocation } from "../../node/process/Invocation.ts"
 import { LedgerFigures } from "../../services/LedgerFigures.ts"
 import { makeIsMigrated } from "../../services/Migrations.ts"
 import { CommandFailed, print } from "../Output.ts"
 import { redraw } from "../screen/redraw.ts"
 import { screenFlags, screenWith } from "../screen/Screen.ts"
-import type { Status } from "./findProblems.ts"
+import { findProblems, type Status } from "./findProblems.ts"
 import { renderStatus } from "./renderStatus.ts"
-import { statusForm } from "./statusForm.ts"
+
+const encodeFigures = Schema.encodeSync(Figures)
+
+/** The status for programs. `command` is the call as it is typed, or null. */
+export const statusForm = (status: Status) => ({
+  embedded: status.embedded,
+  migrated: status.migrated,
+  figures: status.figures === null ? null : encodeFigures(status.figures),
+  problems: findProblems(status).map(({ command, message }) => ({
+    message,
+    command: command === null ? null : toInvocation(command)
+  }))
+})
 
 /** What `status` reads with. It neither needs nor applies migrations. */
 export const StatusServices = Layer.provideMerge(LedgerFigures.layer, FiguresPool)
@@ -42,7 +57,7 @@ const render = (status: Status, color: boolean) =>
 const frameOf = <E, R>(readStatus: Effect.Effect<Status, E, R>, color: boolean) =>
   readStatus.pipe(
     Effect.flatMap((status) => render(status, color)),
-    Effect.catch((error) => Effect.succeed(`error: ${explain(error)}`))
+    Effect.catch((error) => Effect.succeed(`error: ${failureLine(error)}`))
   )
 
 const watchStatus = Effect.fn(function*<E, R>(readStatus: Effect.Effect<Status, E, R>, color: boolean) {

@@ -13,9 +13,9 @@ import {
 } from "../../domain/FiguresForm.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
 import { isTerminal, type OperationState } from "../../domain/Operation.ts"
+import { shellWord } from "../../node/process/Invocation.ts"
 import { defaultPolicy } from "../../submission/SubmissionPolicy.ts"
 import { formatSpan, spanBetween } from "../screen/Spans.ts"
-import { shellWord } from "../shellWord.ts"
 
 /** The state of the database that a command found. */
 export interface Status {

@@ -1,5 +1,5 @@
 /**
- * Confirmed statements: proof that the synchronous standby has all that a session has seen. docs/postgresql.md explains it.
+ * Confirmed statements: proof that the synchronous standby has all that a session has seen. docs/cluster.md explains it.
  */
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"

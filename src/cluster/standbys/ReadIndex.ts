@@ -1,6 +1,6 @@
 /**
  * The read index: what a standby must have replayed before it may serve a read, and the proof of it. As in Raft, where a follower asks
- * the leader for its index. docs/postgresql.md explains it.
+ * the leader for its index. docs/cluster.md explains it.
  */
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import type * as PgPool from "@effect/sql-pg/PgPool"

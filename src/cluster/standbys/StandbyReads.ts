@@ -1,5 +1,5 @@
 /**
- * Reads from standbys: never stale, and durable. `ReadIndex` has the rule, and docs/postgresql.md explains it. What a standby cannot serve,
+ * Reads from standbys: never stale, and durable. `ReadIndex` has the rule, and docs/cluster.md explains it. What a standby cannot serve,
  * the primary does.
  */
 import type * as PgPool from "@effect/sql-pg/PgPool"

@@ -1,6 +1,6 @@
 /**
  * An independent store that knows the last claim batch which each worker may have sent. So a failover is released without a person if
- * it lost no sent claim: see docs/postgresql.md.
+ * it lost no sent claim: see docs/cluster.md.
  *
  * Every method is one linearizable step: it sees all steps that ended before it began.
  */

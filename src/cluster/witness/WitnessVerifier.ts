@@ -51,7 +51,7 @@ const report = ({ held, missing, result }: Verification): Effect.Effect<void> =>
     case "unprovable":
       return Effect.annotateLogs(
         Effect.logError(
-          "Ledger and witness do not know of each other, so nothing proves what was sent: all accepted operations are held. Ask "
+          "Ledger and witness have no epoch in common, so nothing proves what was sent: all accepted operations are held. Ask "
             + "the providers, then release; see operations held"
         ),
         { held }

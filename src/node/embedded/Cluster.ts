@@ -70,7 +70,7 @@ export const prepareCluster = Effect.fnUntraced(function*(cluster: Cluster, binD
       ].join("\n")
     })
   }
-  const runAs = yield* chooseRunAs(binaries.postgres, cluster)
+  const runAs = yield* chooseRunAs(binaries.postgres, dataDirectory, pgdata)
   if (existing === undefined) yield* initialise(cluster, binaries, runAs)
   // Any user who can open the socket is superuser: a password would have to stand in a file beside it.
   yield* attempt("Could not create the directory of the socket", () => {

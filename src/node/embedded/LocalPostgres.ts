@@ -110,5 +110,6 @@ const isOwner = (cluster: Cluster) =>
 const succeedOwner = Effect.fnUntraced(function*(cluster: Cluster, options: ServerOptions) {
   yield* waitForLock(cluster.dataDirectory)
   yield* runServer(cluster, options)
+  yield* Effect.logInfo("This process has taken over PostgreSQL")
   return yield* Effect.never
 }, Effect.catch((error) => Effect.logError(`Could not take over PostgreSQL: ${error.message}`)))

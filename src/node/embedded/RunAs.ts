@@ -1,6 +1,5 @@
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
-import type { Cluster } from "./Cluster.ts"
 import { type Identity, run } from "./Command.ts"
 import { isRoot, isRoots } from "./DataDirectory.ts"
 import { LocalPostgresError, useYourOwn } from "./LocalPostgresError.ts"
@@ -29,7 +28,7 @@ const namespace: RunAs = { prefix: ["unshare", "--user", "--map-user=65534", "--
  * kernels and containers refuse the namespace: the user `postgres` or `nobody` then gets PostgreSQL's own directories, if that user
  * reaches them and the programs. The data directory stays root's, so that this user can exchange nothing in it.
  */
-export const chooseRunAs = Effect.fnUntraced(function*(postgres: string, { dataDirectory, pgdata }: Cluster) {
+export const chooseRunAs = Effect.fnUntraced(function*(postgres: string, dataDirectory: string, pgdata: string) {
   if (!isRoot()) return { prefix: [] } satisfies RunAs
   const existing = fs.lstatSync(pgdata, { throwIfNoEntry: false })
   const isGiven = existing !== undefined && !isRoots(existing.uid)

@@ -8,16 +8,18 @@ import * as Effect from "effect/Effect"
 import { HttpServer } from "effect/http/HttpServer"
 import type { ServeError } from "effect/http/HttpServerError"
 import * as Layer from "effect/Layer"
+import { isInetAddress } from "effect/net/NetAddress"
 import { randomUUID } from "node:crypto"
 import * as net from "node:net"
 import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import type { RequestId } from "../../domain/RequestId.ts"
-import type { AdminHosts } from "../../operator/AdminHosts.ts"
+import { loopbackHosts } from "../../http/loopbackHosts.ts"
+import { AdminHosts } from "../../operator/AdminHosts.ts"
 import * as AdminServer from "../../operator/AdminServer.ts"
 import type { AdminAddress } from "./AdminAddress.ts"
-import { layerAdminHosts } from "./AdminHostsSetting.ts"
 import { addressOf, explainListenFailure } from "./ListenAddress.ts"
 import { createListener } from "./NodeListener.ts"
+import { readList } from "./readList.ts"
 
 /**
  * Operators and scrapers open few connections. More than twice the backlog of 511: so many newer ones at once do not push out a
@@ -32,6 +34,26 @@ loopback.addAddress("::1", "ipv6")
 /** Whether only this machine reaches the host. */
 const isLoopback = (host: string): boolean =>
   host === "localhost" || (net.isIP(host) !== 0 && loopback.check(host, net.isIPv4(host) ? "ipv4" : "ipv6"))
+
+const isHost = (text: string): boolean =>
+  /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d+)?$/i.test(text) && URL.canParse(`http://${text}`)
+
+/** The names under which the listener answers: loopback names, its own address, and `ADMIN_ALLOWED_HOSTS`. */
+const layerAdminHosts = (host: string) =>
+  Layer.effect(
+    AdminHosts,
+    Effect.gen(function*() {
+      const { address } = yield* HttpServer
+      const port = isInetAddress(address) ? address.port : 0
+      const own = [...[...loopbackHosts].map((name) => `http://${name}:${port}`), addressOf(host, port)]
+      const allowed = yield* readList(
+        "ADMIN_ALLOWED_HOSTS",
+        isHost,
+        "host names, separated by commas, such as gateway-1.internal or 10.0.0.5:9464"
+      )
+      return [...own.map((url) => new URL(url).host), ...allowed.map((name) => name.toLowerCase())]
+    })
+  )
 
 const warnOfOtherHosts = (host: string) =>
   isLoopback(host)

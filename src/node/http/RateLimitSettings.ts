@@ -7,9 +7,9 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
-import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { layerRateLimits, type Quota } from "../../server/gate/RateLimits.ts"
 import { trustedProxies } from "../../server/gate/TrustedProxies.ts"
+import { readList } from "./readList.ts"
 
 /** Length of each window, in seconds. */
 const windows = { s: 1, m: 60, h: 3600, d: 86_400 } as const
@@ -41,25 +41,21 @@ export const RateLimit = Schema.String.check(
   )
 )
 
-/**
- * The trusted proxies, as addresses or CIDR blocks; null if there are none. Fails with one sentence on anything else.
- */
-export const readTrustedProxies = Effect.gen(function*() {
-  const text = yield* Config.option(Config.String("TRUSTED_PROXIES"))
-  if (Option.isNone(text) || text.value.trim() === "") return null
-  const proxies = text.value.split(",").map((address) => address.trim())
-  yield* Effect.catch(
-    Effect.try(() => trustedProxies(proxies)),
-    () =>
-      Effect.fail(
-        new InvalidSetting({
-          message:
-            "TRUSTED_PROXIES must be IP addresses or CIDR blocks, separated by commas, such as 127.0.0.1,10.1.0.0/16"
-        })
-      )
-  )
-  return proxies
-})
+const isProxy = (text: string): boolean => {
+  try {
+    trustedProxies([text])
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The trusted proxies, as addresses or CIDR blocks. Fails with one sentence on anything else. */
+export const readTrustedProxies = readList(
+  "TRUSTED_PROXIES",
+  isProxy,
+  "IP addresses or CIDR blocks, separated by commas, such as 127.0.0.1,10.1.0.0/16"
+)
 
 /** The quotas, if there are any. Fails with one sentence on trusted proxies that are no addresses. */
 export const layerRateLimit = (quota: Option.Option<Quota>) =>
@@ -68,7 +64,7 @@ export const layerRateLimit = (quota: Option.Option<Quota>) =>
     : Layer.unwrap(
       Effect.map(
         readTrustedProxies,
-        (proxies) => layerRateLimits({ quota: quota.value, trustedProxies: proxies ?? [] })
+        (trustedProxies) => layerRateLimits({ quota: quota.value, trustedProxies })
       )
     )
 

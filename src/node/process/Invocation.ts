@@ -25,3 +25,7 @@ export const toInvocation = (commandLine: string): string =>
 /** Does the same in a message, for the commands that it quotes in backticks. */
 export const withInvocations = (message: string): string =>
   message.replaceAll(`\`${manifest.name} `, `\`${invocation} `)
+
+/** Quotes an argument of a command line for a POSIX shell, if it needs quotes. */
+export const shellWord = (text: string): string =>
+  /^[\w.,:@%+=/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`

@@ -25,7 +25,7 @@ const invalidValueOf = (error: unknown): SchemaIssue.Issue | null => {
 }
 
 /** Why a program failed, in one line. Commands that it quotes are written as they are typed. */
-export const explain = (error: unknown): string => withInvocations(oneLine(reasonOf(error)))
+export const failureLine = (error: unknown): string => withInvocations(oneLine(reasonOf(error)))
 
 const reasonOf = (error: unknown): string => {
   if (error instanceof StoreUnavailable && error.cause instanceof GrantsBlocked) return error.cause.message

@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import { allocateYoung } from "./allocateYoung.ts"
-import { explain } from "./failureLine.ts"
+import { failureLine } from "./failureLine.ts"
 import * as OneShotDigest from "./OneShotDigest.ts"
 
 /** The services of Node that the gateway uses: files, paths, processes, standard streams and cryptography. */
@@ -38,7 +38,7 @@ export const runProgram = <E>(
       (cause) =>
         Cause.hasInterruptsOnly(cause) || isReported(Cause.squash(cause))
           ? Effect.void
-          : Console.error(`error: ${explain(Cause.squash(cause))}`)
+          : Console.error(`error: ${failureLine(Cause.squash(cause))}`)
     ),
     {
       disableErrorReporting: true,

@@ -66,7 +66,7 @@ export interface MemoryRecord {
 }
 
 /** A row of `provider_connections`. */
-export interface MemoryProviderConnection {
+interface MemoryProviderConnection {
   readonly id: ProviderConnectionId
   readonly resource_owner: ResourceOwner
   readonly provider: ProviderName

@@ -121,7 +121,7 @@ const makeRecorder = (outcomes: Outcomes["Service"], context: Context.Context<ne
         waiting.push({ record, size: sizeOf(record), recorded, context: caller })
         if (!isRunning) {
           isRunning = true
-          // It begins after this turn, whose outcomes it takes along.
+          // It begins after this turn of the event loop, with all outcomes of the turn.
           Effect.runForkWith(context)(Effect.andThen(Effect.yieldNow, run))
         }
         return Deferred.await(recorded)

@@ -1,5 +1,5 @@
 /**
- * A shared connection whose server has gone without a word is replaced within seconds, and one that is only slow or idle stays.
+ * A shared connection whose server disappeared without closing it is replaced within seconds, and one that is only slow or idle stays.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, Option, Schedule } from "effect"

@@ -3,10 +3,9 @@
  * tests start supervisors and close or kill them.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Schedule } from "effect"
+import { Effect, Logger, Schedule } from "effect"
 import {
   assertAnswers,
-  childrenOf,
   isAlive,
   ownedDirectory,
   postmastersOf,
@@ -47,17 +46,16 @@ describe("processes that share a data directory", () => {
     "include a guest that adopts the running server when its owner is killed, and stops it at its own close",
     () =>
       Effect.gen(function*() {
-        const { dataDirectory, owner } = yield* ownedDirectory()
-        const guest = yield* spawnSupervisor({ dataDirectory })
-        const server = yield* guest.ready
-        yield* until(() => childrenOf(guest.child.pid ?? 0).some(({ command }) => command.startsWith("flock ")))
-        const before = postmastersOf(dataDirectory)
-        yield* owner.kill
-        // The program that waits for the lock ends when the guest holds the lock.
-        yield* until(() => childrenOf(guest.child.pid ?? 0).length === 0)
-        yield* assertAnswers(server)
-        yield* guest.close
-        assert.lengthOf(before, 1)
+        const { dataDirectory, owner, postmaster } = yield* ownedDirectory()
+        const logged: Array<string> = []
+        const logger = Logger.layer([Logger.make(({ message }) => void logged.push(String(message)))])
+        yield* Effect.scoped(Effect.gen(function*() {
+          const guest = yield* start({ dataDirectory }).pipe(Effect.provide(logger))
+          yield* owner.kill
+          yield* until(() => logged.includes("This process has taken over PostgreSQL"))
+          yield* assertAnswers(guest)
+          assert.deepStrictEqual(postmastersOf(dataDirectory).map(({ pid }) => pid), [postmaster])
+        }))
         assert.deepStrictEqual(postmastersOf(dataDirectory), [])
       }),
     timeout

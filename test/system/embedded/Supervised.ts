@@ -44,9 +44,6 @@ const allProcesses = (): ReadonlyArray<Process> =>
 
 const processes = () => allProcesses().filter(({ command }) => !command.endsWith("<defunct>"))
 
-/** The children of a process, including zombies. */
-export const childrenOf = (pid: number): ReadonlyArray<Process> => allProcesses().filter(({ parent }) => parent === pid)
-
 /** PostgreSQL's processes on a data directory: `initdb`, the postmaster, and the postmaster's children. */
 export const processesOf = (dataDirectory: string): ReadonlyArray<Process> => {
   const all = processes()

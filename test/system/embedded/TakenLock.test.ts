@@ -1,9 +1,9 @@
 /**
  * No other user can stop the embedded PostgreSQL from starting, and one process at a time owns a data directory. The
- * tests take names, and end processes that wait for the lock in every way.
+ * tests take names, and end processes that hold the lock in every way.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Option } from "effect"
+import { Effect, Option } from "effect"
 import { execFileSync, spawn, spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
 import { once } from "node:events"
@@ -13,14 +13,11 @@ import * as path from "node:path"
 import * as readline from "node:readline"
 import { fileURLToPath } from "node:url"
 import { tryLock, waitForLock } from "../../../src/node/embedded/Lock.ts"
-import { assertAnswers, childrenOf, isAlive, start, temporaryDirectory, timeout, until } from "./Supervised.ts"
+import { assertAnswers, start, temporaryDirectory, timeout, until } from "./Supervised.ts"
 
 const isRoot = process.geteuid?.() === 0
 const onLinux = process.platform === "linux"
 const another = 12345
-
-/** The programs that wait for a lock on behalf of a process. */
-const waitersOf = (pid: number) => childrenOf(pid).filter(({ command }) => command.startsWith("flock "))
 
 const listensOn = (name: string) =>
   Effect.acquireRelease(
@@ -107,27 +104,6 @@ describe("The lock of a data directory", () => {
   )
 
   it.live(
-    "is released at once if it passes to a waiting process that was killed",
-    () =>
-      Effect.gen(function*() {
-        const directory = yield* temporaryDirectory
-        const left = yield* Effect.scoped(Effect.gen(function*() {
-          assert.isTrue(yield* tryLock(directory))
-          const killed = yield* lockHolder(directory)
-          yield* until(() => killed.said.length > 0 && (onLinux ? waitersOf(killed.pid).length > 0 : true))
-          const left = waitersOf(killed.pid)
-          killed.end("SIGKILL")
-          yield* until(killed.hasEnded)
-          assert.deepStrictEqual(left.filter(({ pid }) => !isAlive(pid)), [])
-          return left
-        }))
-        yield* until(() => !left.some(({ pid }) => isAlive(pid)))
-        assert.isFalse(yield* isHeld(directory))
-      }),
-    timeout
-  )
-
-  it.live(
     "is separate from that of a copy of the directory, and is the same on every path to it",
     () =>
       Effect.gen(function*() {
@@ -150,17 +126,14 @@ describe("The lock of a data directory", () => {
         fs.mkdirSync(directory)
         const waiting = yield* Effect.scoped(Effect.gen(function*() {
           assert.isTrue(yield* tryLock(directory))
-          const waiting = yield* Effect.forkDetach(
-            Effect.scoped(Effect.andThen(waitForLock(directory), Effect.never))
-          )
-          yield* until(() => !onLinux || waitersOf(process.pid).length > 0)
+          const waiting = yield* lockHolder(directory)
+          yield* until(() => waiting.said.length > 0)
           fs.rmSync(directory, { recursive: true })
           fs.mkdirSync(directory)
           return waiting
         }))
-        yield* Effect.suspend(() => isHeld(directory)).pipe(Effect.repeat({ until: (held) => held }))
-        yield* Fiber.interrupt(waiting)
-        assert.isFalse(yield* isHeld(directory))
+        yield* until(() => waiting.said[1] === "held")
+        assert.isTrue(yield* isHeld(directory))
       }),
     timeout
   )
@@ -172,8 +145,7 @@ describe("The lock of a data directory", () => {
         assert.isTrue(yield* tryLock(directory))
         const given = yield* Effect.scoped(waitForLock(directory)).pipe(Effect.timeoutOption("50 millis"))
         assert.isTrue(Option.isNone(given))
-        yield* until(() => waitersOf(process.pid).length === 0)
       }))
-      yield* Effect.suspend(() => isHeld(directory)).pipe(Effect.repeat({ until: (held) => !held }))
+      assert.isFalse(yield* isHeld(directory))
     }), timeout)
 })

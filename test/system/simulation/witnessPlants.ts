@@ -1,4 +1,4 @@
-/** Possible mistakes about the witness, one for each premise of the argument in docs/postgresql.md. */
+/** Possible mistakes about the witness, one for each premise of the argument in docs/cluster.md. */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { WitnessStore } from "../../../src/cluster/witness/Witness.ts"

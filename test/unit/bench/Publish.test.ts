@@ -3,8 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
-import { documents, fillSections, plotsOf } from "../../../bench/publish/documents.ts"
-import { readResults } from "../../../bench/publish/results.ts"
+import { documents, fillSections, plotsOf, readResults } from "../../../bench/publish/documents.ts"
 
 const results = readResults("bench/results")
 

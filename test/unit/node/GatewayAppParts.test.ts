@@ -11,8 +11,9 @@ import { expectTypeOf } from "vitest"
 import { InvalidCredential } from "../../../src/domain/Credential.ts"
 import { type GrantIdentity, ProviderName } from "../../../src/domain/Grant.ts"
 import * as GatewayApp from "../../../src/node/GatewayApp.ts"
+import type { Incomplete } from "../../../src/node/GatewayParts.ts"
 import { Database } from "../../../src/node/postgres/Database.ts"
-import { explain } from "../../../src/node/process/failureLine.ts"
+import { failureLine } from "../../../src/node/process/failureLine.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
@@ -150,7 +151,7 @@ describe("The parts of GatewayApp", () => {
 
   it("are named with their missing services in the error of the compiler", () => {
     type Open = Layer.Layer<GrantVerifier, never, Customers | Stranger>
-    type Named = GatewayApp.Incomplete<{
+    type Named = Incomplete<{
       readonly routes: typeof CountCustomers
       readonly started: Layer.Layer<never>
       readonly verifier: Open
@@ -179,14 +180,16 @@ describe("The parts of GatewayApp", () => {
           { DATABASE_READ_URL: "postgres://standby" },
           /^DATABASE_READ_URL is set, and the application has no cluster: /
         ],
-        [{ WITNESS: "etcd://witness/gateway" }, /^WITNESS is set, and the application has no cluster: /]
+        [{ WITNESS: "etcd://witness/gateway" }, /^WITNESS is set, and the application has no cluster: /],
+        [{ REUSE_PORT: "perhaps" }, "REUSE_PORT must be true or false"],
+        [{ PAYLOAD_KEYS: "short" }, /^PAYLOAD_KEYS must be /]
       ] as const
       for (const [variables, message] of invalid) {
         const failed = yield* Effect.flip(
           Layer.build(GatewayApp.layer(inMemory)).pipe(Effect.provide(environment(variables)))
         )
-        if (typeof message === "string") assert.strictEqual(explain(failed), message)
-        else assert.match(explain(failed), message)
+        if (typeof message === "string") assert.strictEqual(failureLine(failed), message)
+        else assert.match(failureLine(failed), message)
       }
     }))
 

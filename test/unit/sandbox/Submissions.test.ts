@@ -20,29 +20,29 @@ const submissionsOn = (record: SubmissionRecord) =>
 
 /** A record that makes a receipt durable only when the test releases it. */
 const heldRecord = () => {
-  const places: Array<{ readonly receipt: Receipt; readonly durable: Deferred.Deferred<void> }> = []
+  const appended: Array<{ readonly receipt: Receipt; readonly durable: Deferred.Deferred<void> }> = []
   const record: SubmissionRecord = {
     append: (receipt) => {
       const durable = Deferred.makeUnsafe<void>()
-      places.push({ receipt, durable })
+      appended.push({ receipt, durable })
       return Deferred.await(durable)
     },
     receipts: Effect.succeed([]),
     lines: () => Readable.from([])
   }
-  return { record, places, release: (place: number) => Deferred.succeed(places[place]!.durable, undefined) }
+  return { record, appended, release: (position: number) => Deferred.succeed(appended[position]!.durable, undefined) }
 }
 
 describe("A submission", () => {
   it.effect("takes effect and is answered when its own receipt is durable, not an earlier receipt of its key", () =>
     Effect.gen(function*() {
-      const { places, record, release } = heldRecord()
+      const { appended, record, release } = heldRecord()
       const submissions = yield* submissionsOn(record)
       const receive = (body: Buffer) =>
         Effect.forkChild(submissions.receive({ key: "a", head, body }), { startImmediately: true })
       const seen = Effect.map(submissions.read({ _tag: "ReadByKey", key: "a" }), (reply) => reply.answer()?.status)
       const fibers = [yield* receive(Buffer.from("{")), yield* receive(done), yield* receive(done)] as const
-      assert.deepStrictEqual(places.map(({ receipt }) => [receipt.receipt, receipt.outcome]), [
+      assert.deepStrictEqual(appended.map(({ receipt }) => [receipt.receipt, receipt.outcome]), [
         [1, "invalid"],
         [2, "accepted"],
         [3, "repeated"]
@@ -61,7 +61,7 @@ describe("A submission", () => {
 
   it.effect("gets the same answer twice when it arrives twice at once: one is accepted, the other repeated", () =>
     Effect.gen(function*() {
-      const { places, record, release } = heldRecord()
+      const { appended, record, release } = heldRecord()
       const submissions = yield* submissionsOn(record)
       const answers = yield* Effect.forkChild(
         Effect.forEach(
@@ -71,7 +71,7 @@ describe("A submission", () => {
         ),
         { startImmediately: true }
       )
-      while (places.length < 2) yield* Effect.yieldNow
+      while (appended.length < 2) yield* Effect.yieldNow
       yield* release(0)
       yield* release(1)
       const [first, second] = yield* Fiber.join(answers)

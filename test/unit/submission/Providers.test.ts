@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Layer, Schema } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { ProviderName } from "../../../src/domain/Grant.ts"
-import { explain } from "../../../src/node/process/failureLine.ts"
+import { failureLine } from "../../../src/node/process/failureLine.ts"
 import { ProviderPayloads } from "../../../src/services/ProviderPayloads.ts"
 import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
 import { ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
@@ -53,7 +53,7 @@ describe("The providers of a process", () => {
       const exit = yield* Effect.exit(Effect.scoped(Layer.build(Providers.layer({ "no name": Adapter }))))
       assert.isTrue(Exit.isFailure(exit))
       assert.match(
-        explain(Exit.isFailure(exit) ? Cause.squash(exit.cause) : null),
+        failureLine(Exit.isFailure(exit) ? Cause.squash(exit.cause) : null),
         /^the provider name "no name" is invalid: expected 1 to 255 visible ASCII characters, without spaces/
       )
     }))
@@ -69,7 +69,7 @@ describe("The providers of a process", () => {
         Effect.scoped(Layer.build(Layer.provide(Providers.layer({ "north-bank": Bank }), FetchHttpClient.layer)))
       )
       assert.strictEqual(
-        explain(Exit.isFailure(exit) ? Cause.squash(exit.cause) : null),
+        failureLine(Exit.isFailure(exit) ? Cause.squash(exit.cause) : null),
         "provider north-bank: the base URL of a provider must be http or https, without user, query and fragment"
       )
     }))

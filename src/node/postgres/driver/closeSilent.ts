@@ -1,5 +1,5 @@
 /**
- * Closes shared sessions whose server does not answer: its host has gone without a word, and TCP would notice it much later.
+ * Closes shared sessions whose server does not answer: its host disappeared without closing them, and TCP would notice it much later.
  */
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"

@@ -166,7 +166,7 @@ export class Clients {
   /** Repeats the request with its key, at both endpoints, until it is answered. */
   private async pay(key: string): Promise<void> {
     this.open++
-    for (let turn = 1; this.isRunning; turn++) {
+    for (let attempt = 1; this.isRunning; attempt++) {
       const { exchange } = await this.send({
         request: { kind: "accept", port: this.any(ports.payments), key, grant: this.grant!.id },
         path: "/v1/payments",
@@ -178,7 +178,7 @@ export class Clients {
         this.acknowledged.push(key)
         break
       }
-      await sleep(Math.min(turn, 4) * 400)
+      await sleep(Math.min(attempt, 4) * 400)
     }
     this.open--
   }

@@ -25,7 +25,7 @@ export interface GatewayOptions {
   readonly readsInRecovery: boolean
 }
 
-/** The settings of every process of the gateway. The only place that says how they use the cluster. */
+/** The settings of every process of the gateway. Nothing else says how they use the cluster. */
 const settingsFor = (without: ReadonlyArray<Protection>) => {
   const has = (protection: Protection) => !without.includes(protection)
   const shared = {

@@ -114,7 +114,7 @@ const strikes: Readonly<Record<Fault["kind"], Strike>> = {
     const { cluster } = options
     await cutWithWaiters(options, primary, cutOff)
     let cancelled = 0
-    for (let turn = 0; turn < 6; turn++) {
+    for (let round = 0; round < 6; round++) {
       const waiters = await cluster.waiters(primary).catch(() => [])
       cancelled += waiters.length
       // As an operator does. The server then answers as if the standby had confirmed, with a warning.

@@ -48,7 +48,7 @@ export class Network {
     }
   }
 
-  /** Packets between the host and its peers vanish without a word: the sender has a wrong hardware address. */
+  /** Packets between the host and its peers are lost, and no error tells it: the sender has a wrong hardware address. */
   async cut(host: Host, peers: ReadonlyArray<Host>, direction: Direction = "both"): Promise<void> {
     for (const peer of peers) {
       if (peer === host) continue

@@ -12,14 +12,19 @@ import { Effect, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import * as http from "node:http"
 import { shippedCommand } from "../../../../bench/shared/command.ts"
-import { BenchDatabase, grantFor, ownerOf, prepareDatabase } from "../../../../bench/shared/database.ts"
+import {
+  BenchDatabase,
+  databaseAddress,
+  grantFor,
+  ownerOf,
+  prepareDatabase
+} from "../../../../bench/shared/database.ts"
 import { startGateway } from "../../../../bench/shared/gateway.ts"
 import { cpuOf, peakMemoryOf } from "../../../../bench/shared/proc.ts"
 import { nextMessage, startReady } from "../../../../bench/shared/processes.ts"
 import { median, percentile } from "../../../../bench/shared/statistics.ts"
 import { flag, number, readOptions, text } from "../../../../bench/shared/usage.ts"
 import { withProgress } from "../../../../src/cli/screen/ProgressBar.ts"
-import { LocalPostgres } from "../../../../src/node/embedded/LocalPostgres.ts"
 import { RateLimit } from "../../../../src/node/http/RateLimitSettings.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationFeed } from "../../../../src/services/OperationFeed.ts"
@@ -75,9 +80,8 @@ const get = (port: number, path: string, agent: http.Agent, token?: string): Pro
 
 /** The shipped command on the benchmark's database. */
 const startServe = Effect.gen(function*() {
-  const { database, port, socketDirectory, username } = yield* LocalPostgres
   return yield* startGateway({
-    database: { database, port, socketDirectory, username },
+    database: yield* databaseAddress,
     command: yield* shippedCommand,
     environment: options["rate-limit"] === null ? {} : { RATE_LIMIT: options["rate-limit"] }
   })
@@ -144,7 +148,7 @@ const middleOf = Effect.gen(function*() {
   return row!.middle.toISOString()
 })
 
-/** The place of a client that has seen all changes but those of 200 transactions. */
+/** The change token of a client that has seen all changes but those of 200 transactions. */
 const longestChangeToken = Effect.gen(function*() {
   const cipher = yield* TokenCipher
   const grant = grantFor(ownerOf(operations))

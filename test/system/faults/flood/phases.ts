@@ -81,8 +81,8 @@ const wideJson: Attack = ({ tokens }, { pool, repeat }) => {
 
 /** 250 pages of changes a second on 250 connections: made-up tokens, and the longest token with filters that few match. */
 const changeTokens: Attack = ({ changeToken, token }, { pool, repeat }) => {
-  const places = Array.from({ length: 200 }, (_, n) => (n + 1).toString(36)).join(".")
-  const madeUp = Buffer.from(`1.history.whole.zz.${places}.${"0".repeat(32)}`).toString("base64url")
+  const positions = Array.from({ length: 200 }, (_, n) => (n + 1).toString(36)).join(".")
+  const madeUp = Buffer.from(`1.history.whole.zz.${positions}.${"0".repeat(32)}`).toString("base64url")
   for (const [kind, after] of [["made-up", madeUp], ["longest", changeToken]] as const) {
     const send = pool(kind, 125)
     repeat(125, () => send(get(`/v1/operations/changes?state=cancelled&after=${after}`, token)))

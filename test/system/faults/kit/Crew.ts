@@ -33,7 +33,7 @@ const drainPatience = 40_000
 /** Milliseconds after the start of a worker in which others are not struck, because it does their work meanwhile. */
 export const settlingIn = 500
 
-/** The place of one worker, across its restarts. */
+/** A worker, across its restarts. */
 export class Worker {
   readonly databaseLink: Proxy
   readonly sandboxLink: Proxy
@@ -99,7 +99,7 @@ export class Worker {
     setTimeout(resume, milliseconds)
   }
 
-  /** Acts unless the worker continues already, or another process has taken its place. */
+  /** Acts unless the worker continues already, or its process is another one. */
   private ifStopped(act: () => void): () => void {
     const [pid] = this.daemon.pids
     return () => {

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { ProviderName } from "../../../../src/domain/Grant.ts"
-import { explain } from "../../../../src/node/process/failureLine.ts"
+import { failureLine } from "../../../../src/node/process/failureLine.ts"
 
 const Account = Schema.Struct({ key: Schema.String.check(Schema.isMinLength(20, { expected: "20 characters" })) })
 
@@ -17,7 +17,7 @@ const thrownBy = (run: () => unknown): unknown => {
 describe("The line of a failure", () => {
   it("tells the rule that a value of `make` breaks", () => {
     assert.strictEqual(
-      explain(thrownBy(() => ProviderName.make("My Bank"))),
+      failureLine(thrownBy(() => ProviderName.make("My Bank"))),
       "invalid value: Expected 1 to 255 visible ASCII characters"
     )
   })
@@ -25,9 +25,9 @@ describe("The line of a failure", () => {
   it.effect("names the member that a decoder refuses, and does not repeat its value", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(Schema.decodeUnknownEffect(Account)({ key: "secret" }))
-      assert.strictEqual(explain(error), "invalid value: key: Expected 20 characters")
+      assert.strictEqual(failureLine(error), "invalid value: key: Expected 20 characters")
       assert.strictEqual(
-        explain(thrownBy(() => Account.make({ key: "secret" }))),
+        failureLine(thrownBy(() => Account.make({ key: "secret" }))),
         "invalid value: key: Expected 20 characters"
       )
     }))

@@ -1,7 +1,12 @@
 /**
- * Tables of a report, and the machine that it is about.
+ * What the reports of all benchmarks share: lines while it runs, the machine, tables, and the output as JSON.
  */
+import { Effect } from "effect"
 import * as os from "node:os"
+import { aboveBar } from "../../src/cli/screen/ProgressBar.ts"
+
+/** Writes a line to stderr, above the bar if there is one. */
+export const say = (line: string) => aboveBar(Effect.sync(() => void process.stderr.write(`${line}\n`)))
 
 export interface Machine {
   readonly node: string
@@ -28,3 +33,7 @@ export const align = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
       .join("  ").trimEnd()
   ).join("\n")
 }
+
+/** Prints a report: as JSON, or as tables. */
+export const print = <Report>(isJson: boolean, report: Report, toTable: (report: Report) => string): void =>
+  void process.stdout.write(isJson ? `${JSON.stringify(report, null, 2)}\n` : toTable(report))

@@ -2,12 +2,11 @@
  * Payload keys come from the environment, and an invalid setting stops the start. The tests build the cipher from
  * environments.
  */
-import { NodeCrypto } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Layer } from "effect"
-import { layerPayloadKeys } from "../../../src/node/process/PayloadKeys.ts"
-import { PayloadCipher } from "../../../src/services/PayloadCipher.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+import { layerPayloadKeys } from "../../../../src/node/process/PayloadKeys.ts"
+import { Platform } from "../../../../src/node/process/runProgram.ts"
+import { PayloadCipher } from "../../../../src/services/PayloadCipher.ts"
 
 const key = Buffer.alloc(32, 1).toString("base64")
 const keys = { PAYLOAD_KEYS: `new:${key}` }
@@ -17,7 +16,7 @@ const cipherIn = (env: Readonly<Record<string, string>>) =>
   Effect.provide(
     Effect.map(PayloadCipher, (cipher) => cipher),
     layerPayloadKeys.pipe(
-      Layer.provide(Layer.merge(NodeCrypto.layerAead, Platform)),
+      Layer.provide(Platform),
       Layer.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env })))
     )
   )
