@@ -23,6 +23,7 @@ import {
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { run } from "../../fixtures/CommandLine.ts"
 import { isSuperuser } from "../../fixtures/Pools.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { sqlStateOf } from "../../fixtures/RawSql.ts"
 import { denied, insufficientPrivilege, roleNames, rolesWith } from "../../fixtures/Roles.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
@@ -236,7 +237,7 @@ describe("Figures about the ledger", () => {
         clock_skew_ms: -2500
       } as const
       yield* Effect.gen(function*() {
-        const queue = yield* SubmissionQueue
+        const queue = yield* Queue
         yield* queue.reportWorker(report)
         yield* queue.reportWorker({ ...report, process_id: randomUUID() })
         yield* queue.readClock
