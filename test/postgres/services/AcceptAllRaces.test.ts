@@ -158,42 +158,4 @@ layer(PostgresLedger, { excludeTestServices: true })("concurrent batches of acce
         assert.strictEqual(yield* count(keys, identity), keys.length)
       }).pipe(Effect.provide(anotherProcess({ applicationName: "batches", maxConnections: 1 })))
     }))
-
-  it.effect(
-    "whose connections the server terminates at any moment are recorded entirely or not at all, and repetitions create the rest once",
-    () =>
-      Effect.gen(function*() {
-        const { identity } = yield* issue()
-        const another = yield* Layer.build(anotherProcess({ applicationName: "unlucky", maxConnections: 1 }))
-        /** Waits until a statement of the call runs, and then for some more answers of the database. */
-        const untilRunning = Effect.fnUntraced(function*(polls: number, calling: Fiber.Fiber<unknown, unknown>) {
-          const sql = yield* SqlClient.SqlClient
-          for (let left = polls; left > 0 && calling.pollUnsafe() === undefined;) {
-            const active = yield* sql`
-            SELECT 1 FROM pg_stat_activity
-            WHERE datname = current_database() AND application_name = 'unlucky' AND state = 'active'`
-            if (active.length > 0 || left < polls) left--
-          }
-        })
-        let failures = 0
-        // Some calls end before they are hit: the rounds go on until enough were hit.
-        for (let round = 0; failures < 10; round++) {
-          const keys = range(200).map((key) => 1000 + round * 200 + key)
-          const accepting = Effect.provideContext(acceptAll(identity, keys.map((key) => request(key))), another)
-          const first = yield* Effect.forkChild(Effect.result(accepting))
-          yield* untilRunning(1 + round % 10, first)
-          yield* terminate("unlucky")
-          const result = yield* Fiber.join(first)
-          if (result._tag === "Failure") {
-            failures++
-            assert.strictEqual(result.failure._tag, "StoreUnavailable")
-            assert.include([0, keys.length], yield* count(keys, identity))
-          }
-          const again = yield* Effect.retry(accepting, { while: ({ _tag }) => _tag === "StoreUnavailable" })
-          assert.isTrue(again.every(Exit.isSuccess))
-          assert.strictEqual(yield* count(keys, identity), keys.length)
-        }
-      }),
-    120_000
-  )
 })

@@ -78,25 +78,6 @@ conformance("a cancellation", (it) => {
       assert.deepInclude(yield* ledger.cancel(operation.id, null), { state: "cancelled", under_review: false })
     }))
 
-  it.effect("races with a claim: exactly one of them wins, and the other one fails", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const { grant, identity } = yield* issueAtNewProvider()
-      for (let round = 0; round < 50; round++) {
-        const { operation: { id } } = yield* accept(identity)
-        const [cancelled, claimed] = yield* Effect.all(
-          [Effect.result(ledger.cancel(id, null)), claimIds(grant.provider)],
-          { concurrency: "unbounded" }
-        )
-        // A claim skips rows that another transaction has locked: it comes too late, or looks again later.
-        const state = (yield* ledger.show(id)).state
-        assert.deepStrictEqual(
-          [cancelled._tag, claimed.length, state],
-          claimed.length === 1 ? ["Failure", 1, "submitting"] : ["Success", 0, "cancelled"]
-        )
-      }
-    }))
-
   it.effect("is refused for an operation that does not exist", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger

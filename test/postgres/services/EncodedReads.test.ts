@@ -13,14 +13,13 @@ import {
   Scope,
   standingFor
 } from "../../../src/domain/Grant.ts"
-import { Operation, OperationId } from "../../../src/domain/Operation.ts"
-import type { OperationQuery } from "../../../src/domain/OperationQuery.ts"
+import type { OperationId } from "../../../src/domain/Operation.ts"
+import { Operation } from "../../../src/domain/Operation.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import {
   accept,
   conformance,
-  drive,
   everything,
   expiredIn,
   fieldsOf,
@@ -30,8 +29,6 @@ import {
   operationIn
 } from "../../fixtures/Ledger.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
-
-const unknownId = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
 
 const jsonOf = (operation: Operation) => JSON.stringify(Schema.encodeSync(Operation)(operation))
 
@@ -90,58 +87,6 @@ conformance("a read", (it) => {
           [operation.terminal, operation.revision, operation.under_review, operation.updated_at.epochMilliseconds]
         )
       }
-    }))
-
-  it.effect("shows each page of each kind of list as JSON and as values", () =>
-    Effect.gen(function*() {
-      const store = yield* OperationStore
-      const { identity } = yield* issue()
-      const key = newKey()
-      yield* accept(identity, { key })
-      for (const type of ["payment", "transfer"]) {
-        for (const states of [[], ["submitting"], ["submitting", "failed"], ["cancelled"]] as const) {
-          yield* drive((yield* accept(identity, { type })).operation, states)
-        }
-      }
-      const [newest] = (yield* store.list(identity, everything)).operations
-      const filters: ReadonlyArray<Partial<OperationQuery>> = [
-        {},
-        { states: ["failed", "accepted"] },
-        { type: "transfer" },
-        { type: "unknown" },
-        { states: ["accepted"], type: "payment" },
-        { created_before: newest!.created_at },
-        { created_after: newest!.created_at },
-        { key },
-        { key, type: "transfer" },
-        { key: newKey() }
-      ]
-      for (const filter of filters) {
-        for (const page_size of [1, 3, 100]) {
-          let after: OperationQuery["after"] = null
-          do {
-            const query: OperationQuery = { ...everything, ...filter, page_size, after }
-            const { count, json, next, operations } = yield* store.list(identity, query)
-            assert.isAtMost(count, page_size)
-            assert.deepStrictEqual([json, count], [`[${operations.map(jsonOf).join(",")}]`, operations.length])
-            after = next
-          } while (after !== null)
-        }
-      }
-    }))
-
-  it.effect("finds neither an unknown operation nor one of another owner", () =>
-    Effect.gen(function*() {
-      const store = yield* OperationStore
-      const { identity } = yield* issue()
-      const { identity: stranger } = yield* issue()
-      const { operation } = yield* accept(identity)
-      for (const [grant, id] of [[identity, unknownId], [stranger, operation.id]] as const) {
-        const error = yield* Effect.flip(store.find(grant, id))
-        assert.deepStrictEqual(fieldsOf(error), { _tag: "OperationNotFound", id })
-      }
-      const { count, json, next } = yield* store.list(stranger, everything)
-      assert.deepStrictEqual([json, count, next], ["[]", 0, null])
     }))
 
   it.effect("refuses each combination of the five facts of a standing as the domain does, with any limit of the token", () =>

@@ -11,7 +11,6 @@ import { OperationStore } from "../../../src/services/OperationStore.ts"
 import {
   accept,
   conformance,
-  drive,
   everything,
   issue,
   newClient,
@@ -48,18 +47,6 @@ const Request = Schema.Struct({
 })
 
 conformance("a list by idempotency key", (it) => {
-  it.effect("shows the operation of each key as it is now, on one page", () =>
-    Effect.gen(function*() {
-      const { identity } = yield* issue()
-      const keys = Array.from({ length: 12 }, newKey)
-      const accepted = yield* Effect.forEach(keys, (key) => accept(identity, { key }))
-      for (const [at, { operation }] of accepted.entries()) {
-        assert.deepStrictEqual(yield* find(identity, keys[at]!), { operations: [operation], next: null })
-        const moved = yield* drive(operation, ["submitting", "succeeded"])
-        assert.deepStrictEqual(yield* find(identity, keys[at]!), { operations: [moved], next: null })
-      }
-    }))
-
   it.effect("is empty for a key under which nothing was recorded so far, also for a part of a used key", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()

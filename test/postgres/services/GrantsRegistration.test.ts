@@ -157,16 +157,6 @@ conformance("registering a grant of an authorization server", (it) => {
       }
     }))
 
-  it.effect("by a token does not prolong a grant that an event ended: it is expired", () =>
-    Effect.gen(function*() {
-      const registration = newRegistration({ learned_from: "token" })
-      yield* register(registration)
-      yield* register({ ...registration, expires_at: later(0), learned_from: "event" })
-      yield* register({ ...registration, expires_at: later("90 days") })
-      const refused = yield* Effect.flip(walk(yield* identify(registration), everything))
-      assert.deepStrictEqual(fieldsOf(refused), { _tag: "GrantRevoked", reason: "expired" })
-    }))
-
   it.effect("by an event limits later tokens also when it repeats what a token said", () =>
     Effect.gen(function*() {
       const registration = newRegistration()

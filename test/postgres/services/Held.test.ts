@@ -4,8 +4,6 @@
  */
 import { assert } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit } from "effect"
-import type { OperationId } from "../../../src/domain/Operation.ts"
-import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { accept, fieldsOf, newProvider, outcome, queueConformance } from "../../fixtures/Ledger.ts"
 import {
@@ -260,28 +258,6 @@ queueConformance("the outcome of a held operation that a status read finds", (it
           }
         }
         assert.lengthOf(yield* ledger.history(id), 3)
-      }
-    }))
-
-  it.effect("is refused after the operation was released and then claimed or cancelled", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const grants = yield* Grants
-      const queue = yield* Queue
-      const claimed = yield* heldOperation
-      yield* waitOut(claimed.provider)
-      yield* queue.release(claimed.id)
-      yield* claimIds(claimed.provider)
-      const cancelled = yield* heldOperation
-      yield* waitOut(cancelled.provider)
-      yield* queue.release(cancelled.id)
-      yield* ledger.cancel(cancelled.id, null)
-      yield* grants.revoke(cancelled.grant.grant_id)
-      for (const id of [claimed.id, cancelled.id] as ReadonlyArray<OperationId>) {
-        const before = yield* ledger.show(id)
-        const error = yield* Effect.flip(queue.recordHeld(id, 1, outcome("succeeded"), recording()))
-        assert.deepInclude(fieldsOf(error), { _tag: "StaleOperation", expected: 1, actual: 2 })
-        assert.deepStrictEqual(yield* ledger.show(id), before)
       }
     }))
 })

@@ -87,22 +87,6 @@ conformance("a hold of one operation", (it) => {
       const unknown = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
       assert.strictEqual((yield* Effect.flip(queue.hold(unknown)))._tag, "OperationNotFound")
     }))
-
-  it.effect("and a claim at the same time: one of them wins, so no operation is both held and sent", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const queue = yield* Queue
-      const { grant: { provider }, identity } = yield* issueAtNewProvider()
-      for (let round = 0; round < 20; round++) {
-        const { operation: { id } } = yield* accept(identity)
-        const [held, claimed] = yield* Effect.all([Effect.result(queue.hold(id)), claimIds(provider)], {
-          concurrency: "unbounded"
-        })
-        assert.strictEqual(held._tag === "Success", claimed.length === 0)
-        assert.strictEqual((yield* ledger.show(id)).state, held._tag === "Success" ? "accepted" : "submitting")
-        assert.strictEqual((yield* inspect(id)).is_held, held._tag === "Success")
-      }
-    }))
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("a hold of one operation in PostgreSQL", (it) => {
