@@ -3,14 +3,13 @@
  * all. The tests run several processes on PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Layer, Logger } from "effect"
+import { Effect, Exit, Fiber, Layer, Logger } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import type { GrantIdentity } from "../../../src/domain/Grant.ts"
 import { type FinancialRequest, IdempotencyKey } from "../../../src/domain/Idempotency.ts"
-import { Grants } from "../../../src/services/Grants.ts"
 import { type Acceptance, OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { everything, issue, issueAgain, PostgresLedger, walk } from "../../fixtures/Ledger.ts"
+import { issue, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherProcess, inTime, openTransaction, terminate, untilWaiting } from "../../fixtures/Pools.ts"
 
 const request = (key: number, variant = 0): FinancialRequest => ({
@@ -96,38 +95,6 @@ layer(PostgresLedger, { excludeTestServices: true })("concurrent batches of acce
       }),
     120_000
   )
-
-  it.effect("record nothing after a revocation was committed", () =>
-    Effect.gen(function*() {
-      const { grant, identity } = yield* issue()
-      const processes = yield* Effect.all(range(3).map(() => Layer.build(anotherProcess())))
-      let batchesBefore = 0
-      const underWay = yield* Deferred.make<void>()
-      const untilRefused = Effect.fnUntraced(function*(process: number) {
-        for (let n = 0;; n++) {
-          const batch = range(20).map((key) => request(process * 1_000_000 + n * 20 + key))
-          const result = yield* Effect.result(acceptAll(identity, batch))
-          if (result._tag === "Success") {
-            if (++batchesBefore === 6) yield* Deferred.succeed(underWay, undefined)
-          } else if (result.failure._tag === "GrantRevoked") return
-          else assert.strictEqual(result.failure._tag, "StoreUnavailable")
-        }
-      })
-      const callers = yield* Effect.forkChild(Effect.forEach(
-        processes,
-        (process, n) => Effect.provideContext(untilRefused(n), process),
-        { concurrency: "unbounded" }
-      ))
-      yield* Deferred.await(underWay)
-      const grants = yield* Grants
-      yield* grants.revoke(grant.grant_id)
-      const { identity: renewed } = yield* issueAgain(grant)
-      const owned = Effect.map(walk(renewed, everything), (pages) => pages.flat().length)
-      const committed = yield* owned
-      yield* inTime(Fiber.join(callers))
-      assert.strictEqual(yield* owned, committed)
-      assert.strictEqual(committed % 20, 0, "whole batches")
-    }))
 
   it.effect("whose connection the server terminates in the middle record nothing, and a repetition records all", () =>
     Effect.gen(function*() {

@@ -1,12 +1,10 @@
 /**
- * Claims of several processes never yield an operation twice, and none succeeds after consent was revoked. The tests
- * race real connections to PostgreSQL.
+ * Claims of several processes never yield an operation twice, and wait for no other claim. The tests race real connections to
+ * PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Grant } from "../../../src/domain/Grant.ts"
-import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { submittingStatement } from "../../fixtures/Changes.ts"
@@ -90,41 +88,6 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
       assert.isAbove(wins.cancel, 0)
       assert.isAbove(wins.claim, 0)
     }), 120_000)
-
-  const endings: Readonly<Record<string, (grant: Grant) => Effect.Effect<unknown, unknown, Grants>>> = {
-    "a revocation": ({ grant_id }) => Grants.use((grants) => grants.revoke(grant_id)),
-    "a disconnection": ({ provider_connection_id }) =>
-      Grants.use((grants) => grants.setProviderConnected(provider_connection_id, false)),
-    "the deactivation of a client": ({ client_id }) => Grants.use((grants) => grants.setClientActive(client_id, false))
-  }
-  for (const [name, end] of Object.entries(endings)) {
-    it.effect(`never succeed when they start after ${name}, while others are under way`, () =>
-      Effect.gen(function*() {
-        const others = yield* Effect.all(Array.from({ length: 3 }, () => anotherQueue()))
-        for (let round = 0; round < rounds(5, 15); round++) {
-          const { grant } = yield* issueAtNewProvider()
-          yield* fillQueue(grant, { count: 300 })
-          let ended = false
-          const claiming = yield* Deferred.make<void>()
-          const claimers = yield* Effect.forkChild(Effect.forEach(
-            others,
-            Effect.fnUntraced(function*(other) {
-              while (true) {
-                const before = ended
-                const claimed = yield* Effect.provideContext(claimIds(grant.provider, 1), other)
-                yield* Deferred.succeed(claiming, void 0)
-                if (before) return assert.deepStrictEqual(claimed, [])
-              }
-            }),
-            { concurrency: "unbounded", discard: true }
-          ))
-          yield* Deferred.await(claiming)
-          yield* end(grant)
-          ended = true
-          yield* Fiber.join(claimers)
-        }
-      }))
-  }
 
   it.effect("do not wait for a claim that hangs before its commit, and neither do other statements", () =>
     Effect.gen(function*() {
