@@ -18,7 +18,7 @@ const unsettled = ["accepted", "submitting", "submitted", "indeterminate"] as co
 const settled = ["succeeded", "failed", "cancelled"] as const
 
 conformance("a cancellation", (it) => {
-  it.effect("of an accepted operation is recorded with its evidence, and no worker claims the operation afterwards", () =>
+  it.effect("of an accepted operation is recorded with its evidence, once, and no worker claims the operation afterwards", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { grant, identity } = yield* issueAtNewProvider()
@@ -35,18 +35,10 @@ conformance("a cancellation", (it) => {
         to: "cancelled"
       })
       assert.isNull((yield* inspect(operation.id)).due_in)
+      assert.deepStrictEqual(yield* ledger.cancel(operation.id, { by: "a repetition" }), cancelled)
+      assert.lengthOf(yield* ledger.history(operation.id), 2)
       yield* pass("1 day")
       assert.deepStrictEqual(yield* claimIds(grant.provider), [])
-    }))
-
-  it.effect("may be repeated: the first cancellation stays as it was recorded", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const { identity } = yield* issueAtNewProvider()
-      const { operation } = yield* accept(identity)
-      const cancelled = yield* ledger.cancel(operation.id, { n: 1 })
-      assert.deepStrictEqual(yield* ledger.cancel(operation.id, { n: 2 }), cancelled)
-      assert.lengthOf(yield* ledger.history(operation.id), 2)
     }))
 
   for (const state of specifiedStates.filter((state) => state !== "accepted" && state !== "cancelled")) {

@@ -6,8 +6,7 @@ import { assert, layer } from "@effect/vitest"
 import { DateTime, Duration, Effect, Fiber, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Grant, operationsRead, ProviderName, Scope } from "../../../src/domain/Grant.ts"
-import { type GrantRegistration, Grants } from "../../../src/services/Grants.ts"
-import { OperationStore } from "../../../src/services/OperationStore.ts"
+import { Grants } from "../../../src/services/Grants.ts"
 import {
   identify,
   idOf,
@@ -19,7 +18,6 @@ import {
   revocations
 } from "../../fixtures/ExternalGrants.ts"
 import {
-  accept,
   conformance,
   everything,
   fieldsOf,
@@ -35,13 +33,6 @@ import { anotherProcess, openTransaction, untilWaiting } from "../../fixtures/Po
 import { layerRecorded, Statements } from "../../fixtures/Statements.ts"
 
 const write = Scope.make("payments:write")
-
-/** Registrations of the same grant that name another subject, owner or provider. */
-const contradictions: ReadonlyArray<(registration: GrantRegistration) => GrantRegistration> = [
-  (registration) => ({ ...registration, subject: newSubject() }),
-  (registration) => ({ ...registration, resource_owner: newOwner() }),
-  (registration) => ({ ...registration, provider: ProviderName.make("broker") })
-]
 
 conformance("registering a grant of an authorization server", (it) => {
   it.effect("records the grant under the id that follows from its name, and creates no token", () =>
@@ -69,26 +60,6 @@ conformance("registering a grant of an authorization server", (it) => {
       })
       assert.isDefined(grant.registered_by_event_at)
       assert.deepStrictEqual(yield* Grants.use((grants) => grants.show(grant.grant_id)), grant)
-    }))
-
-  it.effect("lets tokens that name the grant read; before it, they do not", () =>
-    Effect.gen(function*() {
-      const store = yield* OperationStore
-      const registration = newRegistration()
-      const identity = yield* identify(registration)
-      const unknown = yield* Effect.flip(store.list(identity, everything))
-      assert.deepStrictEqual(fieldsOf(unknown), { _tag: "GrantUnknown" })
-      yield* register(registration)
-      const { operation } = yield* accept(identity)
-      assert.deepStrictEqual((yield* store.find(identity, operation.id)).operation, operation)
-    }))
-
-  it.effect("changes nothing when it is repeated", () =>
-    Effect.gen(function*() {
-      const registration = newRegistration()
-      const grant = yield* register(registration)
-      assert.deepStrictEqual(yield* register(registration), grant)
-      assert.deepStrictEqual(yield* register({ ...registration, learned_from: "token" }), grant)
     }))
 
   it.effect("by an event sets scopes and end to those of the event, and changes nothing else", () =>
@@ -185,9 +156,12 @@ conformance("registering a grant of an authorization server", (it) => {
     Effect.gen(function*() {
       const registration = newRegistration()
       const grant = yield* register(registration)
-      for (const contradict of contradictions) {
+      const others = [{ subject: newSubject() }, { resource_owner: newOwner() }, {
+        provider: ProviderName.make("broker")
+      }]
+      for (const contradiction of others) {
         for (const learned_from of ["event", "token"] as const) {
-          const other = { ...contradict(registration), scopes: [write], expires_at: later("1 day"), learned_from }
+          const other = { ...registration, ...contradiction, scopes: [write], expires_at: later("1 day"), learned_from }
           const conflict = yield* Effect.flip(register(other))
           assert.deepStrictEqual(fieldsOf(conflict), { _tag: "GrantConflict", id: grant.grant_id })
           assert.deepStrictEqual(yield* Grants.use((grants) => grants.show(grant.grant_id)), grant)

@@ -38,22 +38,12 @@ conformance("a hold of one operation", (it) => {
       assert.deepInclude(yield* refusal, { _tag: "StillHeld", reason: "sendable" })
       yield* pass(readTerms.rescue_after)
       yield* queue.release(before.id)
+      yield* queue.hold(before.id)
+      isAbout((yield* inspect(before.id)).due_in, Duration.zero)
+      assert.deepInclude(yield* refusal, { _tag: "StillHeld", reason: "unexamined" }, "the examination before is over")
+      yield* waitOut(provider)
+      yield* queue.release(before.id)
       assert.deepStrictEqual(yield* claimIds(provider), [before.id])
-    }))
-
-  it.effect("is examined at once, also if the operation waited for its next try", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const { grant: { provider }, identity } = yield* issueAtNewProvider()
-      const { operation: { id } } = yield* accept(identity)
-      yield* queue.hold(id)
-      yield* takeIds("takeHeld", provider)
-      yield* pass(readTerms.rescue_after)
-      yield* queue.release(id)
-      yield* queue.hold(id)
-      isAbout((yield* inspect(id)).due_in, Duration.zero)
-      const error = yield* Effect.flip(queue.release(id))
-      assert.deepInclude(fieldsOf(error), { _tag: "StillHeld", reason: "unexamined" }, "the examination before is over")
     }))
 
   it.effect("keeps the examination of an operation that is held already, by a failover or by an operator", () =>

@@ -2,7 +2,7 @@
  * A client with a long queue does not delay other clients: claims take turns between clients. The tests check the
  * batches and their order in PostgreSQL and in memory.
  */
-import { assert, describe, layer } from "@effect/vitest"
+import { assert, layer } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Layer } from "effect"
 import type { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
@@ -20,6 +20,7 @@ import {
   issue,
   newClient,
   newProvider,
+  PostgresFromMarks,
   PostgresLedger,
   queueConformance
 } from "../../fixtures/Ledger.ts"
@@ -59,19 +60,6 @@ queueConformance("a long queue of one client", (it) => {
         const turns = queues.map((queue) => queue.filter((id) => served.has(id)).length)
         assert.isAtMost(Math.max(...turns) - Math.min(...turns), 1, `after ${claims} claims: ${turns.join()}`)
       }
-    }))
-
-  it.effect("of a deactivated client delays no other client, at the first claim or later", () =>
-    Effect.gen(function*() {
-      const grants = yield* Grants
-      const [gone, good] = yield* issueToClients(2)
-      const { provider } = gone!.grant
-      yield* acceptSeveral(gone!.identity, 30)
-      yield* grants.setClientActive(gone!.grant.client_id, false)
-      const queue = yield* acceptSeveral(good!.identity, 8)
-      assert.sameMembers([...yield* claimIds(provider, 4)], queue.slice(0, 4))
-      yield* pass(claimTerms.idle)
-      assert.sameMembers([...yield* claimIds(provider, 4)], queue.slice(4))
     }))
 
   it.effect("is claimed again, beside the others, after its client was reactivated", () =>
@@ -171,8 +159,8 @@ const assertFair = ({ accepted, inactive, limit }: Run, batches: ReadonlyArray<R
   }
 }
 
-layer(PostgresLedger, { excludeTestServices: true })("for any queues", (it) => {
-  describe("in PostgreSQL and in memory", () => {
+for (const [search, Ledger] of [["", PostgresLedger], [", from marks", PostgresFromMarks]] as const) {
+  layer(Ledger, { excludeTestServices: true })(`for any queues (in PostgreSQL${search}, and in memory)`, (it) => {
     it.effect("claims are the same, fill their batches, and skip no client", () =>
       Effect.gen(function*() {
         const context = yield* Effect.context<Services | SqlClient.SqlClient>()
@@ -192,4 +180,4 @@ layer(PostgresLedger, { excludeTestServices: true })("for any queues", (it) => {
         yield* Effect.promise(() => fc.assert(property, { numRuns: 40, interruptAfterTimeLimit: 90_000 }))
       }), 120_000)
   })
-})
+}
