@@ -35,7 +35,7 @@ export const grants: ReadonlyArray<Plant> = [
     to: "(NEW.id, NEW.client_id, NEW.resource_owner, NEW.subject, NEW.provider_connection_id, NEW.created_at)\n"
       + "    IS DISTINCT FROM\n"
       + "    (OLD.id, OLD.client_id, OLD.resource_owner, OLD.subject, OLD.provider_connection_id, OLD.created_at)",
-    tests: [postgres("services/GrantsRevocation")]
+    tests: [postgres("services/ForbiddenStatements")]
   },
   {
     rule: "the scopes and the end of an issued grant never change",

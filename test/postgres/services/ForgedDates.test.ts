@@ -23,20 +23,36 @@ const dates = ["infinity", "3000-01-01T00:00:00Z", "-infinity", "1970-01-01T00:0
 
 layer(PostgresLedger, { excludeTestServices: true })("a revocation", (it) => {
   const now = "BETWEEN clock_timestamp() - interval '1 hour' AND clock_timestamp()"
+  const datedOf = (client_id: string) =>
+    `SELECT revoked_at ${now} AS dated FROM grant_revocations WHERE client_id = '${client_id}'`
 
-  inModes(it, "is dated by the database, not by its statement", (mode) =>
-    Effect.gen(function*() {
-      const { client_id } = newRegistration()
-      for (const date of dates) {
-        const rows = yield* attempt(
-          mode,
-          "INSERT INTO grant_revocations (client_id, revoked_at) VALUES ($1, $2)",
-          [client_id, date],
-          `SELECT revoked_at ${now} AS dated FROM grant_revocations WHERE client_id = '${client_id}'`
-        )
-        assert.deepStrictEqual(rows, [{ dated: true }], date)
-      }
-    }))
+  inModes(
+    it,
+    "is dated by the database, not by its statement, and so is the registration by an event",
+    (mode) =>
+      Effect.gen(function*() {
+        const { client_id } = newRegistration()
+        const { grant_id } = yield* register(newRegistration({ learned_from: "token" }))
+        const insert = "INSERT INTO grant_revocations (client_id, revoked_at) VALUES ($1, $2)"
+        const update = (column: string) => `UPDATE grants SET ${column} = $2 WHERE id = $1`
+        const dated = [
+          [insert, client_id, datedOf(client_id)],
+          ...["revoked_at", "registered_by_event_at"].map((column) =>
+            [
+              update(column),
+              grant_id,
+              `SELECT ${column} ${now} AS dated FROM grants WHERE id = '${grant_id}'`
+            ] as const
+          )
+        ] as const
+        for (const [statement, id, written] of dated) {
+          for (const date of dates) {
+            const rows = yield* attempt(mode, statement, [id, date], written)
+            assert.deepStrictEqual(rows, [{ dated: true }], `${statement} ${date}`)
+          }
+        }
+      })
+  )
 
   inModes(it, "is renewed to the time of the database, and never to an earlier one", (mode) =>
     Effect.gen(function*() {
@@ -48,7 +64,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a revocation", (it) => {
           mode,
           "UPDATE grant_revocations SET revoked_at = $2 WHERE client_id = $1",
           [client_id, date],
-          `SELECT revoked_at ${now} AS dated FROM grant_revocations WHERE client_id = '${client_id}'`
+          datedOf(client_id)
         )
         assert.deepStrictEqual(outcome, /^(?:infinity|3000)/.test(date) ? [{ dated: true }] : "23001", date)
       }
@@ -71,26 +87,6 @@ layer(PostgresLedger, { excludeTestServices: true })("a revocation", (it) => {
       )
       assert.deepStrictEqual(rows, [{ kept: true }])
     }))
-
-  inModes(
-    it,
-    "of one grant, and the registration by an event, are dated by the database",
-    (mode) =>
-      Effect.gen(function*() {
-        const { grant_id } = yield* register(newRegistration({ learned_from: "token" }))
-        for (const column of ["revoked_at", "registered_by_event_at"]) {
-          for (const date of dates) {
-            const rows = yield* attempt(
-              mode,
-              `UPDATE grants SET ${column} = $2 WHERE id = $1`,
-              [grant_id, date],
-              `SELECT ${column} ${now} AS dated FROM grants WHERE id = '${grant_id}'`
-            )
-            assert.deepStrictEqual(rows, [{ dated: true }], `${column} ${date}`)
-          }
-        }
-      })
-  )
 
   it.effect("with a forged far date revokes no grant that is made after it", () =>
     Effect.gen(function*() {

@@ -125,6 +125,24 @@ const assertPages = Effect.fnUntraced(
 )
 
 conformance("a list of operations", (it) => {
+  it.effect("has exclusive bounds: an operation created at the bound is not selected", () =>
+    Effect.gen(function*() {
+      const store = yield* OperationStore
+      const { identity } = yield* issue()
+      const operation = yield* operationIn(identity, "submitted")
+      const { created_at } = operation
+      const list = (filter: Partial<OperationQuery>) =>
+        Effect.map(store.list(identity, { ...everything, ...filter }), ({ operations }) => operations)
+      assert.isEmpty(yield* list({ created_after: created_at }))
+      assert.isEmpty(yield* list({ created_before: created_at }))
+      assert.deepStrictEqual(yield* list({ created_after: DateTime.subtract(created_at, { milliseconds: 1 }) }), [
+        operation
+      ])
+      assert.deepStrictEqual(yield* list({ created_before: DateTime.add(created_at, { milliseconds: 1 }) }), [
+        operation
+      ])
+    }))
+
   it.effect("shows no operation of other owners, with any filters and from any cursor", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issue()
