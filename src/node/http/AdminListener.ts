@@ -96,5 +96,7 @@ export const layerListening = (
 /**
  * The listener with `/metrics` and the routes of `more`, for the option `admin` of `GatewayApp`. It asks for no credential at `/metrics`.
  */
-export const layer = <E = never, R = never>(more?: AdminServer.AdminRoutes<E, R>) => (address: AdminAddress) =>
-  AdminServer.layer(more).pipe(Layer.provide(layerListening(address)))
+export const layer = <E, R>(
+  more?: AdminServer.AdminRoutes<E, R>
+): (address: { readonly host: string; readonly port: number }) => Layer.Layer<never, unknown, unknown> =>
+(address) => AdminServer.layer(more).pipe(Layer.provide(layerListening(address)))
