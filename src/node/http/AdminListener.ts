@@ -21,6 +21,9 @@ import { addressOf, explainListenFailure } from "./ListenAddress.ts"
 import { createListener } from "./NodeListener.ts"
 import { readList } from "./readList.ts"
 
+export type { AdminRoutes } from "../../operator/AdminServer.ts"
+export type { AdminAddress, AdminHosts }
+
 /**
  * Operators and scrapers open few connections. More than twice the backlog of 511: so many newer ones at once do not push out a
  * connection before its request is read.
