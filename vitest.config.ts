@@ -25,10 +25,6 @@ const globalSetup = [postgres, "test/fixtures/CommandBundle.ts"]
 // The examples import the package by its name; this finds the source.
 const ssr = { resolve: { conditions: [...defaultServerConditions, "gateway-source"] } }
 
-/** Folders with tests that take long by nature. They are no part of `npm test`. */
-const long = ["long", "system/faults"]
-  .map((folder) => `test/${folder}/**/*.test.ts`)
-
 export default defineConfig({
   test: {
     projects: [
@@ -36,16 +32,15 @@ export default defineConfig({
       { test: { ...shared, name: "postgres", include: ["test/postgres/**/*.test.ts"], globalSetup: [postgres] } },
       {
         ssr,
-        test: { ...shared, name: "system", include: ["test/system/**/*.test.ts"], exclude: long, globalSetup }
+        test: { ...shared, name: "system", include: ["test/system/**/*.test.ts"], globalSetup }
       },
       {
         ssr,
         test: {
           ...shared,
           name: "long",
-          include: long,
-          globalSetup: ["test/fixtures/DebianPackages.ts", ...globalSetup],
-          env: { TEST_ETCD: "1" }
+          include: ["test/long/**/*.test.ts"],
+          globalSetup: ["test/fixtures/DebianPackages.ts", ...globalSetup]
         }
       },
       // The tests of the database again, on the oldest PostgreSQL that Debian has.

@@ -1,8 +1,8 @@
 /**
- * The rate limit of a provider, without effects: how many requests it takes in an interval, and what follows for their slots.
+ * The rate limit of a provider, without effects: how many requests it takes in an interval, and what follows for their permits.
  *
- * A request takes a slot. The slots are in two lanes, each with its own spacing: the reserved lane is for status reads, and
- * the shared lane for submissions. A status read may also take a slot of the shared lane that is free at once. The lanes
+ * A request takes a permit. The permits are in two buckets, each with its own spacing: the reserved bucket is for status reads, and
+ * the shared bucket for submissions. A status read may also take a permit of the shared bucket that is free at once. The buckets
  * together admit at most `requests` in any interval.
  */
 import * as Duration from "effect/Duration"
@@ -25,28 +25,28 @@ export interface ProviderLimit {
    */
   readonly reservedForReads?: number
   /**
-   * How much later than its slot a request may arrive. It covers the answer of the database, this process and the network. A
+   * How much later than its permit a request may arrive. It covers the answer of the database, this process and the network. A
    * longer slack lowers the average rate. Default: a tenth of the interval, at most one second.
    */
   readonly slack?: Duration.Input
 }
 
-/** A sequence of slots. */
-export interface SlotLane {
-  /** Microseconds between two slots. */
+/** A sequence of permits. */
+export interface PermitBucket {
+  /** Microseconds between two permits. */
   readonly spacing: number
-  /** Most slots at once, after a pause. */
+  /** Most permits at once, after a pause. */
   readonly burst: number
 }
 
-/** The lanes of a limit. Durations are in microseconds. */
-export interface SlotTerms {
-  /** Submissions. Status reads, too, if there is no lane for them. */
-  readonly shared: SlotLane
+/** The buckets of a limit. Durations are in microseconds. */
+export interface PermitTerms {
+  /** Submissions. Status reads, too, if there is no bucket for them. */
+  readonly shared: PermitBucket
   /** Status reads alone. Null: status reads take turns with submissions. */
-  readonly reads: SlotLane | null
+  readonly reads: PermitBucket | null
   readonly slack: number
-  /** How far ahead a slot is reserved. The rest asks again, so that no process books the limit for long. */
+  /** How far ahead a permit is reserved. The rest asks again, so that no process books the limit for long. */
   readonly horizon: number
 }
 
@@ -70,11 +70,11 @@ const requireCount = (name: string, count: number, from: number, to: number, why
 }
 
 /**
- * In a window of W, a lane with the burst B and the spacing T begins at most B + ⌈W / T⌉ − 1 requests. W is the interval and
- * the slack, because a request arrives up to the slack after its slot. The spacing is longer than W / (requests − B + 1), so
+ * In a window of W, a bucket with the burst B and the spacing T begins at most B + ⌈W / T⌉ − 1 requests. W is the interval and
+ * the slack, because a request arrives up to the slack after its permit. The spacing is longer than W / (requests − B + 1), so
  * that two requests an interval apart count as well.
  */
-const laneOf = (window: number, requests: number, burst: number): SlotLane => ({
+const bucketOf = (window: number, requests: number, burst: number): PermitBucket => ({
   spacing: Math.floor(window / (requests - burst + 1)) + 1,
   burst
 })
@@ -82,9 +82,9 @@ const laneOf = (window: number, requests: number, burst: number): SlotLane => ({
 const clamp = (value: number, least: number, most: number): number => Math.min(Math.max(value, least), most)
 
 /**
- * The lanes of a limit. Throws a `TypeError` if the limit is invalid. `horizon` is in milliseconds.
+ * The buckets of a limit. Throws a `TypeError` if the limit is invalid. `horizon` is in milliseconds.
  */
-export const slotTerms = (limit: ProviderLimit, horizon: number): SlotTerms => {
+export const permitTerms = (limit: ProviderLimit, horizon: number): PermitTerms => {
   const requests = requireCount("requests", limit.requests, 1, 1_000_000)
   const interval = millisOf("interval", limit.interval, 10, 86_400_000)
   const slack = limit.slack === undefined
@@ -105,21 +105,21 @@ export const slotTerms = (limit: ProviderLimit, horizon: number): SlotTerms => {
     )
   const window = Math.ceil((interval + slack) * 1000)
   const lengths = { slack: Math.floor(slack * 1000), horizon: Math.round(horizon * 1000) }
-  if (!isSplit) return { shared: laneOf(window, requests, burst), reads: null, ...lengths }
+  if (!isSplit) return { shared: bucketOf(window, requests, burst), reads: null, ...lengths }
   const forReads = clamp(Math.round(requests * share), 1, requests - 1)
   const rest = requests - forReads
   const burstOfReads = clamp(Math.round(burst * share), Math.max(1, burst - rest), Math.min(forReads, burst - 1))
   return {
-    shared: laneOf(window, rest, burst - burstOfReads),
-    reads: laneOf(window, forReads, burstOfReads),
+    shared: bucketOf(window, rest, burst - burstOfReads),
+    reads: bucketOf(window, forReads, burstOfReads),
     ...lengths
   }
 }
 
 /** Throws a `TypeError` that names the provider if the limit is invalid. */
-export const slotTermsOf = (provider: ProviderName, limit: ProviderLimit, horizon: number): SlotTerms => {
+export const permitTermsOf = (provider: ProviderName, limit: ProviderLimit, horizon: number): PermitTerms => {
   try {
-    return slotTerms(limit, horizon)
+    return permitTerms(limit, horizon)
   } catch (error) {
     throw error instanceof TypeError ? new TypeError(`provider ${provider}: ${error.message}`, { cause: error }) : error
   }
@@ -128,15 +128,15 @@ export const slotTermsOf = (provider: ProviderName, limit: ProviderLimit, horizo
 /** The kinds of requests to a provider. */
 export type RequestKind = "submissions" | "reads"
 
-/** How many requests of each kind wait for slots. */
-export type SlotDemand = Readonly<Record<RequestKind, number>>
+/** How many requests of each kind wait for permits. */
+export type PermitDemand = Readonly<Record<RequestKind, number>>
 
-/** Slots of one kind that a statement reserved or found. Milliseconds are counted from the statement. */
-export interface SlotsOfKind {
-  /** When each slot begins, in milliseconds and in ascending order. */
-  readonly slots: ReadonlyArray<number>
-  /** Milliseconds until it is worth while to ask for further slots of this kind. */
+/** Permits of one kind that a statement reserved or found. Milliseconds are counted from the statement. */
+export interface PermitsOfKind {
+  /** When each permit begins, in milliseconds and in ascending order. */
+  readonly permits: ReadonlyArray<number>
+  /** Milliseconds until it is worth while to ask for further permits of this kind. */
   readonly again: number
 }
 
-export type Slots = Readonly<Record<RequestKind, SlotsOfKind>>
+export type Permits = Readonly<Record<RequestKind, PermitsOfKind>>

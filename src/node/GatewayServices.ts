@@ -11,18 +11,18 @@ import { Readiness } from "../services/Readiness.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { GrantVerifier } from "../services/verification/GrantVerifier.ts"
 import * as PgAcceptanceSignal from "./postgres/PgAcceptanceSignal.ts"
-import { ListPool, OperationPool, ProbePool, WorkerPool, WriterPool } from "./postgres/Pools.ts"
+import { ListPool, ProbePool, ReaderPool, WorkerPool, WriterPool } from "./postgres/Pools.ts"
 import { manifest } from "./process/Invocation.ts"
 
 /** Reads of operations and of their changes with their tokens, and the readiness probe. */
 export const ReadServices = Layer.mergeAll(
-  OperationStore.layer.pipe(Layer.provide([OperationPool, ListPool])),
-  OperationFeed.layer.pipe(Layer.provide([OperationPool, ListPool])),
+  OperationStore.layer.pipe(Layer.provide([ReaderPool, ListPool])),
+  OperationFeed.layer.pipe(Layer.provide([ReaderPool, ListPool])),
   Readiness.layer.pipe(Layer.provide(ProbePool))
 )
 
 /** Verifies the access tokens that the gateway itself issued. */
-export const OwnVerifier = GrantVerifier.layer.pipe(Layer.provide(OperationPool))
+export const OwnVerifier = GrantVerifier.layer.pipe(Layer.provide(ReaderPool))
 
 /** Accepts operations and issues grants. Announces each acceptance to the workers. */
 export const WriteServices = Layer.merge(Grants.layer, OperationLedger.layer).pipe(

@@ -29,9 +29,9 @@ export class OperatorActions extends Context.Service<OperatorActions, {
     operator: ActingOperator,
     revision?: number
   ) => Effect.Effect<Operation, ActionRefusal | StoreUnavailable>
-  /** Holds all accepted operations (`SubmissionQueue.holdAll`), and returns how many. `StoreUnavailable` as in `perform`. */
+  /** Holds all accepted operations (`Holds.holdAll`), and returns how many. `StoreUnavailable` as in `perform`. */
   readonly holdAll: (operator: ActingOperator) => Effect.Effect<number, StoreUnavailable>
-  /** Releases all held operations (`SubmissionQueue.releaseAll`), and returns how many. `StoreUnavailable` as in `perform`. */
+  /** Releases all held operations (`Holds.releaseAll`), and returns how many. `StoreUnavailable` as in `perform`. */
   readonly releaseAll: (operator: ActingOperator) => Effect.Effect<number, StoreUnavailable>
 }>()("financial-agents-gateway/services/OperatorActions") {
   static readonly layer: Layer.Layer<

@@ -10,43 +10,43 @@ import type * as Scope from "effect/Scope"
 import { logFailure } from "./logFailure.ts"
 
 /**
- * The slots of one process; each item under way occupies one. Some are reserved for each poller, so that slow work of
- * one poller never takes the last slot of another. The pollers share the rest, first come, first served.
+ * The capacity of one process: how many items may be under way. A part is reserved for each poller, so that slow work of
+ * one poller never takes all of another. The pollers share the rest, first come, first served.
  */
-export interface Slots {
-  /** Slots reserved for each poller. */
+export interface Capacity {
+  /** Items, reserved for each poller. */
   readonly reserved: number
-  /** Slots that all pollers share. */
+  /** Items, shared by all pollers. */
   readonly shared: number
-  /** Shared slots that are occupied. */
+  /** The shared capacity in use. */
   sharedUsed: number
 }
 
 /**
- * Reserves half of the slots, in equal parts, at least one for each poller. `validatePolicy` refuses a policy with more
- * pollers than slots.
+ * Reserves half of the capacity, in equal parts, at least one item for each poller. `validatePolicy` refuses a policy with more
+ * pollers than items.
  */
-export const makeSlots = (slots: number, pollers: number): Slots => {
-  const reserved = Math.max(1, Math.floor(slots / (2 * Math.max(1, pollers))))
-  return { reserved, shared: slots - reserved * pollers, sharedUsed: 0 }
+export const makeCapacity = (items: number, pollers: number): Capacity => {
+  const reserved = Math.max(1, Math.floor(items / (2 * Math.max(1, pollers))))
+  return { reserved, shared: items - reserved * pollers, sharedUsed: 0 }
 }
 
 export interface PollerOptions<A, R> {
-  readonly slots: Slots
+  readonly capacity: Capacity
   /** Most items under way at the same time in this poller. */
   readonly limit: number
   readonly pollInterval: Duration.Duration
-  /** How many items may be taken now, at most `free`, the number of free slots. */
+  /** How many items may be taken now, at most `free`. */
   readonly allowance: (free: number) => Effect.Effect<number, never, R>
   /** Takes up to `limit` items. Never interrupted, so that every item taken is handled. */
   readonly take: (limit: number) => Effect.Effect<ReadonlyArray<A>, never, R>
   /**
-   * Handles an item. `release` frees its slot early: what is left of the item needs none. Of released items, those beyond `limit`
-   * occupy slots all the same.
+   * Handles an item. `release` frees its capacity early: what is left of the item needs none. Of released items, those beyond `limit`
+   * use capacity all the same.
    */
   readonly handle: (item: A, release: Effect.Effect<void>) => Effect.Effect<void, never, R>
   /**
-   * Milliseconds to the next poll, if the allowance of the last one was smaller than its free slots, and all of it was used.
+   * Milliseconds to the next poll, if the allowance of the last one was smaller than the free capacity, and all of it was used.
    * Default: `pollInterval`.
    */
   readonly reopensIn?: () => number
@@ -57,7 +57,7 @@ export interface Poller {
   readonly wake: Effect.Effect<void>
 }
 
-/** Milliseconds that a free slot waits for others, so that one poll can fill several. */
+/** Milliseconds that free capacity waits for more of it, so that one poll can fill it all. */
 const gathering = 10
 
 /**
@@ -67,36 +67,36 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
   options: PollerOptions<A, R>,
   running: FiberSet.FiberSet<void, never>
 ): Effect.fn.Return<Poller, never, R | Scope.Scope> {
-  const { limit, slots } = options
+  const { capacity, limit } = options
   const wake = Latch.makeUnsafe(false)
-  const hasFreeSlot = Latch.makeUnsafe(false)
-  // Items that were taken, or are about to be, and have not released their slots.
+  const hasFreeCapacity = Latch.makeUnsafe(false)
+  // Items that were taken, or are about to be, and have not released their capacity.
   let holding = 0
   let released = 0
-  // More items may be due than the last poll could take. The next poll starts as soon as enough slots are free, or soon after the
+  // More items may be due than the last poll could take. The next poll starts as soon as enough capacity is free, or soon after the
   // first one.
   let isBehind = false
   // More items may be due than the allowance of the last poll. It may be larger soon.
   let isHeldBack = false
   const used = () => holding + Math.max(0, released - limit)
-  const sharedInUse = () => Math.max(0, used() - slots.reserved)
-  const freeSlots = () =>
-    Math.min(limit - used(), Math.max(0, slots.reserved - used()) + slots.shared - slots.sharedUsed)
-  // At least half of the slots that this poller can have now are free. Shared slots of other pollers do not count,
+  const sharedInUse = () => Math.max(0, used() - capacity.reserved)
+  const freeCapacity = () =>
+    Math.min(limit - used(), Math.max(0, capacity.reserved - used()) + capacity.shared - capacity.sharedUsed)
+  // At least half of the capacity that this poller can have now is free. Shared capacity of other pollers does not count,
   // because they may stay occupied for long.
-  const isWorthwhile = () => freeSlots() > 0 && freeSlots() * 2 >= used() + freeSlots()
+  const isWorthwhile = () => freeCapacity() > 0 && freeCapacity() * 2 >= used() + freeCapacity()
 
   const count = (change: { readonly holding?: number; readonly released?: number }) => {
     const before = sharedInUse()
     holding += change.holding ?? 0
     released += change.released ?? 0
-    slots.sharedUsed += sharedInUse() - before
+    capacity.sharedUsed += sharedInUse() - before
   }
 
   const wakeIfBehind = () => {
     if (!isBehind) return
     if (isWorthwhile()) wake.openUnsafe()
-    else if (freeSlots() > 0) hasFreeSlot.openUnsafe()
+    else if (freeCapacity() > 0) hasFreeCapacity.openUnsafe()
   }
 
   const start = (item: A) => {
@@ -116,19 +116,19 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
 
   const poll = Effect.gen(function*() {
     wake.closeUnsafe()
-    hasFreeSlot.closeUnsafe()
-    const free = freeSlots()
+    hasFreeCapacity.closeUnsafe()
+    const free = freeCapacity()
     const allowed = free > 0 ? yield* options.allowance(free) : 0
-    // Other pollers may have taken slots meanwhile. Occupying them before `take` keeps the others from doing so.
-    const asked = Math.max(0, Math.min(allowed, freeSlots()))
+    // Other pollers may have taken capacity meanwhile. Using it before `take` keeps the others from doing so.
+    const asked = Math.max(0, Math.min(allowed, freeCapacity()))
     count({ holding: asked })
     const items = asked > 0 ? yield* options.take(asked) : []
     count({ holding: items.length - asked })
     yield* Effect.forEach(items, start, { discard: true })
     const isFull = items.length === asked
     isBehind = free <= 0 || (allowed === free && isFull)
-    // A slot that became free during this poll, when nothing was known to be behind.
-    if (isBehind && freeSlots() > 0) hasFreeSlot.openUnsafe()
+    // Capacity that became free during this poll, when nothing was known to be behind.
+    if (isBehind && freeCapacity() > 0) hasFreeCapacity.openUnsafe()
     isHeldBack = free > 0 && allowed < free && isFull
   })
 
@@ -138,7 +138,7 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
     return Effect.raceAllFirst([
       wake.await,
       Effect.sleep(pause),
-      Effect.andThen(hasFreeSlot.await, Effect.sleep(gathering))
+      Effect.andThen(hasFreeCapacity.await, Effect.sleep(gathering))
     ])
   })
 

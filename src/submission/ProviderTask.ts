@@ -2,7 +2,7 @@ import * as Effect from "effect/Effect"
 import type * as FiberSet from "effect/FiberSet"
 import type { ProviderName } from "../domain/Grant.ts"
 import type { RequestKind } from "../domain/ProviderLimit.ts"
-import { makeSlots, runPoller } from "./Poller.ts"
+import { makeCapacity, runPoller } from "./Poller.ts"
 import { passable } from "./providers/Circuit.ts"
 import type { SubmissionServices } from "./SubmissionServices.ts"
 
@@ -12,7 +12,7 @@ export interface ProviderTask<A> {
   readonly kind: RequestKind
   /** Takes up to `limit` items of a provider from the store. */
   readonly take: (provider: ProviderName, limit: number) => Effect.Effect<ReadonlyArray<A>>
-  /** Handles an item. `release` tells that its request has ended, and frees its slot for the next one. */
+  /** Handles an item. `release` tells that its request has ended, and frees its capacity for the next one. */
   readonly handle: (item: A, release: Effect.Effect<void>) => Effect.Effect<void>
 }
 
@@ -28,26 +28,26 @@ export const runOnce = <A>({ handle, take }: ProviderTask<A>) =>
   })
 
 /**
- * Starts one poller for each provider, and yields the pollers by provider. They share the slots of the policy. A poller
- * takes no more items than the circuit of its provider lets through, and than the limit of the provider has slots for.
+ * Starts one poller for each provider, and yields the pollers by provider. They share the capacity of the policy. A poller
+ * takes no more items than the circuit of its provider lets through, and than the limit of the provider has permits for.
  */
 export const runPollers = Effect.fnUntraced(function*<A>(
-  { breaker, policy, providers, requestSlots }: SubmissionServices,
+  { breaker, policy, providers, requestPermits }: SubmissionServices,
   { handle, kind, take }: ProviderTask<A>,
   running: FiberSet.FiberSet<void, never>
 ) {
-  const slots = makeSlots(policy.concurrency, providers.size)
+  const capacity = makeCapacity(policy.concurrency, providers.size)
   const pollers = yield* Effect.forEach(providers.keys(), (provider) => {
     let reopensIn = Infinity
     const allowance = Effect.fnUntraced(function*(free: number) {
       const calls = Math.min(free, yield* passable(breaker, provider))
-      const open = calls > 0 ? yield* requestSlots.open(provider, kind, calls) : null
+      const open = calls > 0 ? yield* requestPermits.open(provider, kind, calls) : null
       reopensIn = open === null || open.count >= calls ? Infinity : open.again
       return open === null ? 0 : Math.min(calls, open.count)
     })
     return Effect.map(
       runPoller({
-        slots,
+        capacity,
         limit: policy.providerConcurrency,
         pollInterval: policy.pollInterval,
         allowance,

@@ -8,7 +8,7 @@ import { longestSendWithin, type ReadSchedule } from "../domain/Submission.ts"
 /** Time limits and concurrency. `defaultPolicy` holds the defaults. */
 export interface SubmissionPolicyShape {
   /**
-   * Slots of this process: most submissions, and most status reads, at the same time. Half of the slots are reserved
+   * Capacity of this process: most submissions, and most status reads, at the same time. Half of it is reserved
    * for the providers, in equal parts, so that slow providers do not delay others.
    */
   readonly concurrency: number
@@ -111,7 +111,7 @@ const isWorkerId = (id: string) => id.length <= longestWorkerId && /^[\x20-\x7e]
 
 /**
  * Returns the reason why a policy is invalid, or null. A claim must not become stale while its holder may still send,
- * and each provider needs a slot of its own. `providers` is their number.
+ * and each provider needs some of its own. `providers` is their number.
  */
 export const validatePolicy = (policy: SubmissionPolicyShape, providers: number): string | null => {
   const spans = Object.values(policy).flatMap((value) => Duration.isDuration(value) ? [value] : [])
@@ -134,6 +134,6 @@ export const validatePolicy = (policy: SubmissionPolicyShape, providers: number)
     return `workerId must have 1 to ${longestWorkerId} characters, all of them printable ASCII`
   }
   return concurrency < providers
-    ? `concurrency must be at least ${providers}: each of ${providers} providers needs a slot`
+    ? `concurrency must be at least ${providers}: each of ${providers} providers needs one`
     : null
 }

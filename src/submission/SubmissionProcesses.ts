@@ -1,6 +1,6 @@
 /**
- * Worker, rescuer and reconciler in one layer: they move accepted operations to their outcome. Beside them, the change marker
- * keeps change tokens valid, the count folder keeps figures cheap, and the process reports itself to operators.
+ * Worker, rescuer and reconciler in one layer: they move accepted operations to their outcome. Beside them, the
+ * maintenance loops keep change tokens valid and figures cheap, and the process reports itself to operators.
  */
 import * as Layer from "effect/Layer"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
@@ -10,8 +10,7 @@ import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { Rescuer } from "./attempts/Rescuer.ts"
 import { SubmissionWorker } from "./attempts/SubmissionWorker.ts"
-import * as ChangeMarker from "./ChangeMarker.ts"
-import * as CountFolder from "./CountFolder.ts"
+import * as MaintenanceLoops from "./MaintenanceLoops.ts"
 import { layerCircuitBreaker } from "./providers/Circuit.ts"
 import type { Providers } from "./providers/Providers.ts"
 import { Reconciler } from "./reads/Reconciler.ts"
@@ -30,8 +29,7 @@ export const layerWithoutReconciler: Layer.Layer<
 > = Layer.mergeAll(
   SubmissionWorker.layer,
   Rescuer.layer,
-  ChangeMarker.layer,
-  CountFolder.layer,
+  MaintenanceLoops.layer,
   WorkerReports.layer
 )
 

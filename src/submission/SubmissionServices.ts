@@ -1,14 +1,18 @@
 import * as Effect from "effect/Effect"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
-import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { Claims } from "../services/Claims.ts"
+import { Holds } from "../services/Holds.ts"
+import { Outcomes } from "../services/Outcomes.ts"
+import { Rescues } from "../services/Rescues.ts"
+import { StatusReads } from "../services/StatusReads.ts"
 import type { ClaimRecorder } from "./attempts/ClaimRecorder.ts"
 import type { ClockCheck } from "./attempts/ClockCheck.ts"
 import { makeOutcomeRecorder } from "./attempts/OutcomeRecorder.ts"
 import type { Drain } from "./Drain.ts"
 import type { ProviderPauses } from "./providers/ProviderPause.ts"
 import { Providers } from "./providers/Providers.ts"
-import { RequestSlots } from "./providers/RequestSlots.ts"
+import { RequestPermits } from "./providers/RequestPermits.ts"
 import { SubmissionPolicy, validatePolicy } from "./SubmissionPolicy.ts"
 
 /** The services that worker and reconciler share. */
@@ -24,15 +28,27 @@ export interface WorkerServices extends SubmissionServices {
 
 /** Collects the services. Dies with the reason when the policy is invalid for this number of providers. */
 export const submissionServices = Effect.gen(function*() {
-  const queue = yield* SubmissionQueue
+  const outcomes = yield* Outcomes
   const providers = yield* Providers
   const breaker = yield* CircuitBreaker.CircuitBreaker
-  const requestSlots = yield* RequestSlots
+  const requestPermits = yield* RequestPermits
   const policy = yield* SubmissionPolicy
   const invalid = validatePolicy(policy, providers.size)
   if (invalid !== null) return yield* Effect.die(new Error(invalid))
   const metrics = yield* SubmissionMetrics
   // From the start, so that a provider without work has series of 0.
   for (const provider of providers.keys()) metrics?.of(provider)
-  return { queue, outcomes: yield* makeOutcomeRecorder(queue), providers, breaker, requestSlots, policy, metrics }
+  return {
+    claims: yield* Claims,
+    outcomes,
+    outcomeRecorder: yield* makeOutcomeRecorder(outcomes),
+    statusReads: yield* StatusReads,
+    holds: yield* Holds,
+    rescues: yield* Rescues,
+    providers,
+    breaker,
+    requestPermits,
+    policy,
+    metrics
+  }
 })

@@ -12,8 +12,9 @@ import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Stream from "effect/Stream"
 import type { CircuitState } from "../domain/FiguresForm.ts"
 import type { ProviderName } from "../domain/Grant.ts"
+import type { Claims } from "../services/Claims.ts"
+import { Maintenance } from "../services/Maintenance.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
-import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { ClockCheck } from "./attempts/ClockCheck.ts"
 import { logFailure } from "./logFailure.ts"
 import { Providers } from "./providers/Providers.ts"
@@ -62,9 +63,9 @@ const loggingOnce = () => {
 export const layer: Layer.Layer<
   never,
   never,
-  SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
+  Claims | Maintenance | Providers | CircuitBreaker.CircuitBreaker
 > = Layer.effectDiscard(Effect.gen(function*() {
-  const { forgetWorker, reportWorker } = yield* SubmissionQueue
+  const { forgetWorker, reportWorker } = yield* Maintenance
   const { measure } = yield* ClockCheck
   const { workerId: worker_id } = yield* SubmissionPolicy
   const providers = yield* Providers

@@ -17,7 +17,7 @@ interface Report {
 }
 
 /** How the named tests ended. */
-export interface Ended {
+interface Ended {
   /** The names of those that passed, and of those that failed. */
   readonly passed: ReadonlyArray<string>
   readonly failed: ReadonlyArray<string>

@@ -9,7 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { ProviderName } from "../../domain/Grant.ts"
-import { type ProviderLimit, slotTerms } from "../../domain/ProviderLimit.ts"
+import { permitTerms, type ProviderLimit } from "../../domain/ProviderLimit.ts"
 import { Providers } from "../../submission/providers/Providers.ts"
 import { CommandFailed } from "../Output.ts"
 
@@ -86,7 +86,7 @@ export const readProviderLimits = Effect.fnUntraced(function*(flags: ReadonlyArr
     const [provider, limit] = parsed
     if (limits.has(provider)) return yield* failed(`${source}: ${provider} is given twice`)
     yield* Effect.try({
-      try: () => slotTerms(limit, 1),
+      try: () => permitTerms(limit, 1),
       catch: (error) => failed(`${source} ${text}: ${error instanceof Error ? error.message : "invalid"}`)
     })
     limits.set(provider, limit)

@@ -13,7 +13,7 @@ import type * as Scope from "effect/Scope"
 import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
 import { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { type ClockReading, elapsed, readClocks } from "../../submission/elapsed.ts"
-import { runUpkeep } from "../../submission/upkeep.ts"
+import { repeatStatement } from "../../submission/repeatStatement.ts"
 import { checkpointOf, type Verification, type Verifications, type WitnessState } from "./Verifications.ts"
 import { withinWitness, WitnessPolicy, type WitnessStore } from "./Witness.ts"
 
@@ -161,7 +161,7 @@ export const verifyWitness = Effect.fnUntraced(function*(
   const { interval } = yield* WitnessPolicy
   const verification = yield* makeVerifier(store, verifications)
   const rarely = makeRarely()
-  yield* runUpkeep({
+  yield* repeatStatement({
     statement: Effect.catchTag(
       verification,
       "WitnessUnavailable",

@@ -1,5 +1,5 @@
 /**
- * The HTTP client for submissions to providers: undici without middleware. It asks the `SendGate` before the first byte
+ * The HTTP client for submissions to providers: undici without middleware. It asks the `SendDeadline` before the first byte
  * leaves.
  */
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
@@ -55,7 +55,7 @@ const makeAgent = (options: ProviderHttpClientOptions) => {
 
 /**
  * An HTTP client for `HttpProvider` on Node. It connects within a deadline, sends each request once, never pipelines,
- * follows no redirect, and uses HTTP/1.1 only. It writes the first byte of a submission only if the send gate is open. A
+ * follows no redirect, and uses HTTP/1.1 only. It writes the first byte of a submission only before the send deadline. A
  * request that waits for a connection, or connects, when the deadline passes is proven not to have been sent.
  */
 export const layer = (options: ProviderHttpClientOptions = {}): Layer.Layer<HttpClient.HttpClient> =>

@@ -1,5 +1,5 @@
 /**
- * Effect's `HttpClient` over a dispatcher of undici. It asks the `SendGate` before the first byte leaves.
+ * Effect's `HttpClient` over a dispatcher of undici. It asks the `SendDeadline` before the first byte leaves.
  *
  * It replaces `NodeHttpClient.makeUndici`, which makes a promise, an async resource and a Node stream for each response.
  */
@@ -11,7 +11,7 @@ import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientError from "effect/http/HttpClientError"
 import type { HttpClientResponse } from "effect/http/HttpClientResponse"
 import { Readable } from "node:stream"
-import { SendGate } from "../../submission/http/SendGate.ts"
+import { SendDeadline } from "../../submission/http/SendDeadline.ts"
 import { UndiciBody } from "./UndiciBody.ts"
 import { type UndiciHead, UndiciResponse } from "./UndiciResponse.ts"
 
@@ -50,7 +50,7 @@ interface Waiting {
 
 /** One request in undici, from the queue to the last byte of the response. */
 class UndiciRequest implements Dispatcher.DispatchHandler {
-  private readonly gate: SendGate | null
+  private readonly deadline: SendDeadline | null
   private readonly sent: RequestBody
   private readonly signal: AbortSignal
   /** Undefined as soon as it has its result. Otherwise undici would keep a response alive that the application dropped. */
@@ -59,8 +59,8 @@ class UndiciRequest implements Dispatcher.DispatchHandler {
   private received: UndiciBody | undefined
   private failure: { readonly cause: unknown } | undefined
 
-  constructor(gate: SendGate | null, sent: RequestBody, signal: AbortSignal, waiting: Waiting) {
-    this.gate = gate
+  constructor(deadline: SendDeadline | null, sent: RequestBody, signal: AbortSignal, waiting: Waiting) {
+    this.deadline = deadline
     this.sent = sent
     this.signal = signal
     this.waiting = waiting
@@ -74,7 +74,7 @@ class UndiciRequest implements Dispatcher.DispatchHandler {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.controller = controller
     if (this.failure !== undefined) controller.abort(this.failure.cause as Error)
-    else if (this.gate?.pass() === false) controller.abort(new Error("the send gate is closed"))
+    else if (this.deadline?.pass() === false) controller.abort(new Error("the send deadline has passed"))
   }
 
   onResponseStart(
@@ -131,13 +131,13 @@ const timeouts = { headersTimeout: 60 * 60 * 1000, bodyTimeout: 0 } as const
 export const makeUndiciClient = (dispatcher: Dispatcher): HttpClient.HttpClient =>
   HttpClient.make((request, url, signal, fiber) => {
     const { headers, method } = request
-    const gate = fiber.getRef(SendGate)
+    const deadline = fiber.getRef(SendDeadline)
     return Effect.flatMap(
       encodeBody(request.body),
       (body) =>
         Effect.callback<HttpClientResponse, HttpClientError.HttpClientError>((resume) => {
           // In a microtask, as in `UndiciBody`.
-          const sent = new UndiciRequest(gate, body, signal, {
+          const sent = new UndiciRequest(deadline, body, signal, {
             onHead: (head, received) =>
               queueMicrotask(() => resume(Effect.succeed(new UndiciResponse(request, url, head, received)))),
             onFailure: (cause) =>
@@ -151,7 +151,7 @@ export const makeUndiciClient = (dispatcher: Dispatcher): HttpClient.HttpClient 
                 )
               )
           })
-          gate?.watch()
+          deadline?.watch()
           dispatcher.dispatch({
             method,
             headers,

@@ -1,6 +1,6 @@
 /**
- * The connection pools of the gateway, one for each kind of work: reads, lists, probes, DPoP proofs, grant
- * provisioning, the ledger, migrations, workers and figures.
+ * The connection pools of the gateway, one for each kind of work, so that none waits for another: reads, lists, probes, DPoP proofs, grant
+ * provisioning, the ledger, workers and figures. Migrations have one while they run.
  */
 import type * as PgClient from "@effect/sql-pg/PgClient"
 import * as Effect from "effect/Effect"
@@ -72,30 +72,19 @@ const readingPool = (name: string, settings: PgClient.PgPoolConfig) =>
   )
 
 /**
- * For verifiers of applications. `OperationPool` is the same for the gateway itself. Its connections have no `connectionTTL`: checking the age of a
- * connection with each statement would cost a quarter of the reads. Many statements share a connection, so no statement
- * may be slow or wait for a lock. Only migrations lock these tables. The other pools have nothing to join: each of their
- * statements has a connection of its own.
+ * For `OperationStore`, `OperationFeed` and verifiers, those of applications, too. Timestamps are milliseconds since the epoch. A standby may serve
+ * the statements with `onPrimaryOrStandby`.
+ *
+ * Its connections have no `connectionTTL`: checking the age of a connection with each statement would cost a quarter of the reads. Many
+ * statements share a connection, so no statement may be slow or wait for a lock. Only migrations lock these tables. The other pools have
+ * nothing to join: each of their statements has a connection of its own.
  */
-export const ReaderPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = pool("reader", {
+export const ReaderPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = readingPool("reader", {
   maxConnections: poolSizes.reader,
   multiplex: true,
-  startupParameters: readerParameters
+  startupParameters: readerParameters,
+  types: epochTimestamps()
 })
-
-/**
- * The same for `OperationStore`, `OperationFeed` and the gateway's own verifier: timestamps are milliseconds since the epoch. A standby may
- * serve the statements with `onPrimaryOrStandby`.
- */
-export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = readingPool(
-  "operations",
-  {
-    maxConnections: poolSizes.operations,
-    multiplex: true,
-    startupParameters: readerParameters,
-    types: epochTimestamps()
-  }
-)
 
 /**
  * For filtered lists, and for slow pages of changes: see `ListClient`. Each statement has a connection of its own, which is freed when its client

@@ -5,7 +5,6 @@ import type { ConnectionLimits } from "../../services/sql/roles.ts"
 
 /** Most connections of each pool to the primary. */
 export const poolSizes = {
-  operations: 4,
   reader: 4,
   lists: 8,
   probe: 1,
@@ -18,11 +17,11 @@ export const poolSizes = {
   worker: 16
 } as const
 
-const { figures, lists, operations, probe, proofs, provisioning, reader, readIndex } = poolSizes
+const { figures, lists, probe, proofs, provisioning, reader, readIndex } = poolSizes
 
 /** Most connections of a process as reader and as provisioner: the sums of their pools. */
 const ofProcess: ConnectionLimits = {
-  reader: operations + reader + lists + probe + proofs + figures + readIndex,
+  reader: reader + lists + probe + proofs + figures + readIndex,
   provisioner: provisioning
 }
 

@@ -14,7 +14,7 @@ import { OperationSearch } from "../../services/OperationSearch.ts"
 import { OperatorActions } from "../../services/OperatorActions.ts"
 import { mayActAsOperator } from "../../services/sql/SqlOperatorActions.ts"
 import { databaseAs } from "../postgres/DatabaseRoles.ts"
-import { FiguresPool, OperationPool, WriterPool } from "../postgres/Pools.ts"
+import { FiguresPool, ReaderPool, WriterPool } from "../postgres/Pools.ts"
 
 const RequiredRole = Layer.effectDiscard(Effect.gen(function*() {
   if (yield* mayActAsOperator) return
@@ -29,7 +29,7 @@ const RequiredRole = Layer.effectDiscard(Effect.gen(function*() {
 const Ledger = Layer.mergeAll(
   Layer.mergeAll(OperationSearch.layer, OperatorActions.layer, RequiredRole).pipe(Layer.provide(WriterPool)),
   Layer.provide(LedgerFigures.layer, FiguresPool),
-  Layer.provide(OperationFeed.layer, OperationPool)
+  Layer.provide(OperationFeed.layer, ReaderPool)
 ).pipe(Layer.fresh, Layer.provide(databaseAs("writer")))
 
 const Assets = Layer.effect(ConsoleAssets, Effect.suspend(loadAssets))

@@ -1,19 +1,40 @@
 /**
- * Claims in memory: which operations a worker may send, and whether it still may.
+ * Claims in memory: which operations a worker may send, whether it still may, and how it gives up a claim.
  */
 import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { ProviderName } from "../../domain/Grant.ts"
-import type { Claim, ClaimTerms } from "../../domain/Submission.ts"
-import { type LaneVisit, makeClaimInTurns, shareOf } from "../rules/claimInTurns.ts"
+import { StaleOperation } from "../../domain/Operation.ts"
+import type { Claim, ClaimTerms, ReturnTerms } from "../../domain/Submission.ts"
+import { returnReason } from "../Claims.ts"
+import { PayloadCipher } from "../PayloadCipher.ts"
+import { type LaneVisit, makeClaimRounds, shareOf } from "../rules/claimRounds.ts"
+import { makeOpenPayload } from "../rules/openPayload.ts"
 import { mayClaim, withBatch } from "./claimBatches.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
-import type { MemoryPayloads } from "./MemoryPayloads.ts"
-import type { MemoryQueueTable } from "./MemoryQueueTable.ts"
-import { isFree, isHeldClaim, moveRecord } from "./recordRules.ts"
+import { isForeign, type MemoryQueueTable, toProviderOperation } from "./MemoryQueueTable.ts"
+import { isFree, isHeldClaim, isReturnedClaim, moveRecord } from "./recordRules.ts"
 
-export const makeClaims = (table: MemoryQueueTable, { isReadable, toClaim }: MemoryPayloads) => {
-  const { after, hasStanding, memory, millis, now, update } = table
+export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
+  const { after, due, hasStanding, memory, millis, now, update } = table
+  const cipher = yield* PayloadCipher
+  const openPayload = yield* makeOpenPayload
+
+  /** Whether this process has the key, and accepts plain text of this age. A payload that is missing fails later. */
+  const isReadable = ({ operation, payload }: MemoryRecord): boolean => {
+    if (payload === null) return true
+    return payload.key_id === null
+      ? operation.created_at.epochMilliseconds < cipher.plaintextBefore
+      : cipher.keyIds.includes(payload.key_id)
+  }
+
+  const toClaim = (record: MemoryRecord, claimed_at: DateTime.Utc): Claim => ({
+    operation: toProviderOperation(record),
+    revision: record.operation.revision,
+    claimed_at,
+    payload: openPayload({ ...record.operation, request_digest: record.digest, sealed: record.payload })
+  })
 
   /** Claims a record, or postpones one that is not ready to be sent. */
   const claimOne = (record: MemoryRecord, terms: ClaimTerms): Claim | null => {
@@ -51,10 +72,10 @@ export const makeClaims = (table: MemoryQueueTable, { isReadable, toClaim }: Mem
     let more = !isRound
     for (const [index, [, lane]] of visited.entries()) {
       const share = shareOf(limit, visited.length, index)
-      const due = lane.filter(({ due_at }) => due_at! <= millis())
+      const dueInLane = lane.filter(({ due_at }) => due_at! <= millis())
         .toSorted((a, b) => a.due_at! - b.due_at!).slice(0, share)
-      more ||= due.length === share
-      for (const record of due) {
+      more ||= dueInLane.length === share
+      for (const record of dueInLane) {
         const claim = claimOne(record, terms)
         if (claim !== null) claims.push(claim)
       }
@@ -66,9 +87,9 @@ export const makeClaims = (table: MemoryQueueTable, { isReadable, toClaim }: Mem
     }
   }
 
-  const claimInTurns = makeClaimInTurns()
+  const claimRounds = makeClaimRounds()
   const claim = (provider: ProviderName, limit: number, terms: ClaimTerms) =>
-    claimInTurns(provider, limit, (left, start) => Effect.sync(() => visitLanes(provider, left, terms, start)))
+    claimRounds(provider, limit, (left, start) => Effect.sync(() => visitLanes(provider, left, terms, start)))
 
   const mayStillSend = ({ operation, revision }: Pick<Claim, "operation" | "revision">) =>
     Effect.sync(() => {
@@ -80,5 +101,54 @@ export const makeClaims = (table: MemoryQueueTable, { isReadable, toClaim }: Mem
         && hasStanding(found, "send")
     })
 
-  return { claim, mayStillSend }
-}
+  const returnClaim = (
+    { operation: { id, send_before }, revision }: Pick<Claim, "operation" | "revision">,
+    terms: ReturnTerms
+  ) =>
+    Effect.flatMap(
+      table.findAt(id, revision),
+      (found) =>
+        isHeldClaim(found) && send_before !== null && !isForeign(found, send_before)
+          ? Effect.sync(() => {
+            update({
+              ...table.reviewAfter(found, terms.review_after),
+              return_reason: returnReason(terms.reason),
+              due_at: table.idleUntil(found, terms.delay)
+            })
+          })
+          : Effect.fail(new StaleOperation({ id, expected: revision, actual: revision }))
+    )
+
+  /** See `claimReturnedStatement` of the SQL queue. */
+  const takeOver = (record: MemoryRecord, terms: ClaimTerms): Claim | null => {
+    if (!hasStanding(record, "send") || !isReadable(record)) {
+      update({ ...table.reviewAfter(record, terms.review_after), due_at: table.idleUntil(record, terms.idle) })
+      return null
+    }
+    const within = Duration.toMillis(terms.send_within)
+    const from = Math.max(millis(), record.send_before!.epochMilliseconds + 1 - within)
+    const taken = update({
+      ...record,
+      return_reason: null,
+      claimed_by: terms.worker,
+      send_before: DateTime.makeUnsafe(from + within),
+      due_at: from + Duration.toMillis(terms.rescue_after)
+    })
+    return toClaim(taken, now())
+  }
+
+  const claimReturned = (provider: ProviderName, limit: number, terms: ClaimTerms) =>
+    Effect.sync(() => {
+      const claims: Array<Claim> = []
+      const isDue = (record: MemoryRecord) =>
+        mayClaim(memory, terms) && isReturnedClaim(record) && record.timeline === memory.cluster.timeline
+      for (const record of due(provider, isDue)) {
+        if (claims.length === limit) break
+        const claim = takeOver(record, terms)
+        if (claim !== null) claims.push(claim)
+      }
+      return withBatch(memory, claims, provider, terms)
+    })
+
+  return { claim, mayStillSend, returnClaim, claimReturned }
+})

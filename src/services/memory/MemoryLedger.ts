@@ -22,7 +22,7 @@ import type {
 import type { HistoryEntry, Operation } from "../../domain/Operation.ts"
 import type { ProviderReference } from "../../domain/Submission.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
-import type { LimitState } from "../rules/providerSlots.ts"
+import type { LimitState } from "../rules/providerPermits.ts"
 import { MemoryRecords } from "./MemoryRecords.ts"
 
 /** An operation with the members that its public form omits. */

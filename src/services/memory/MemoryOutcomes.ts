@@ -4,14 +4,14 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { type Operation, type OperationId, type Outcome, StaleOperation } from "../../domain/Operation.ts"
-import type { OutcomeRecord, Recording, ReviewTerms } from "../../domain/Submission.ts"
-import { firstOfEach } from "../rules/firstOfEach.ts"
+import type { OutcomeRecord, ProviderReference, Recording } from "../../domain/Submission.ts"
+import { firstOfEach } from "../Outcomes.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
-import { isForeign, isOtherReference, type MemoryQueueTable } from "./MemoryQueueTable.ts"
-import { isHeldClaim, isReturnedClaim, moveRecord, withReference } from "./recordRules.ts"
+import { isForeign, isOtherReference, type MemoryQueueTable, withReview } from "./MemoryQueueTable.ts"
+import { isReturnedClaim, moveRecord, withReference } from "./recordRules.ts"
 
 export const makeOutcomes = (table: MemoryQueueTable) => {
-  const { after, findAt, nextRead, now, records, update } = table
+  const { after, findAt, nextRead, now, update } = table
 
   const next = (record: MemoryRecord, outcome: Outcome, recording: Recording): MemoryRecord =>
     withReference(
@@ -56,16 +56,17 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
         recording
       ))
 
-  /** The age is that of `accepted` for a returned claim: its operation waits in the same way. */
-  const ageOf = ({ operation: { state } }: MemoryRecord, terms: ReviewTerms) =>
-    terms[state === "submitting" ? "accepted" : state as keyof ReviewTerms]
+  const report = (id: OperationId, reference: ProviderReference | null) =>
+    Effect.sync(() => {
+      const found = table.memory.operations.get(id)
+      if (found === undefined) return
+      const known = { ...withReference(found, reference), due_at: table.millis() }
+      if (["submitted", "indeterminate"].includes(found.operation.state)) {
+        update(withReview(known, isOtherReference(found, reference)))
+      } else if (found.operation.state === "accepted") {
+        update(withReview({ ...known, hold_placed: true, examined_timeline: null }, true))
+      }
+    })
 
-  const reviewAged = (limit: number, terms: ReviewTerms) =>
-    Effect.sync(() =>
-      records().filter((record) => !record.operation.terminal && !record.operation.under_review && !isHeldClaim(record))
-        .map((record) => [record, table.reviewAfter(record, ageOf(record, terms))] as const)
-        .filter(([before, after]) => before !== after).slice(0, limit).map((pair) => update(pair[1])).length
-    )
-
-  return { record, recordAll, recordHeld, reviewAged }
+  return { record, recordAll, recordHeld, report }
 }

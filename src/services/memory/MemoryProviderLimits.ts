@@ -4,8 +4,8 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { ProviderName } from "../../domain/Grant.ts"
-import { longestRetryAfter, type SlotDemand, type SlotTerms } from "../../domain/ProviderLimit.ts"
-import { shareSlots, stateAfter, toSlots, unusedLimit, wasSetBack } from "../rules/providerSlots.ts"
+import { longestRetryAfter, type PermitDemand, type PermitTerms } from "../../domain/ProviderLimit.ts"
+import { sharePermits, stateAfter, toPermits, unusedLimit, wasSetBack } from "../rules/providerPermits.ts"
 import type { MemoryQueueTable } from "./MemoryQueueTable.ts"
 
 /** Microseconds. */
@@ -13,25 +13,25 @@ const longestPause = Duration.toMillis(longestRetryAfter) * 1000
 
 export const makeProviderLimits = ({ memory: { limits }, millis }: MemoryQueueTable) => {
   const stateOf = (provider: ProviderName) => limits.get(provider) ?? unusedLimit
-  const sharesOf = (provider: ProviderName, demand: SlotDemand, terms: SlotTerms, now: number) =>
-    shareSlots(stateOf(provider), demand, terms, now, longestPause)
+  const sharesOf = (provider: ProviderName, demand: PermitDemand, terms: PermitTerms, now: number) =>
+    sharePermits(stateOf(provider), demand, terms, now, longestPause)
 
-  const reserveSlots = (provider: ProviderName, demand: SlotDemand, terms: SlotTerms) =>
+  const reservePermits = (provider: ProviderName, demand: PermitDemand, terms: PermitTerms) =>
     Effect.sync(() => {
       const now = millis() * 1000
       const shares = sharesOf(provider, demand, terms, now)
       limits.set(provider, stateAfter(stateOf(provider), shares, terms, now))
-      return toSlots(shares, terms)
+      return toPermits(shares, terms)
     })
 
-  const openSlots = (provider: ProviderName, demand: SlotDemand, terms: SlotTerms) =>
+  const openPermits = (provider: ProviderName, demand: PermitDemand, terms: PermitTerms) =>
     Effect.suspend(() => {
       const now = millis() * 1000
-      const slots = toSlots(sharesOf(provider, demand, terms, now), terms)
+      const permits = toPermits(sharesOf(provider, demand, terms, now), terms)
       const back = wasSetBack(stateOf(provider), terms, now, longestPause)
       return back
-        ? Effect.as(reserveSlots(provider, { submissions: 0, reads: 0 }, terms), slots)
-        : Effect.succeed(slots)
+        ? Effect.as(reservePermits(provider, { submissions: 0, reads: 0 }, terms), permits)
+        : Effect.succeed(permits)
     })
 
   const closeProvider = (provider: ProviderName, pause: Duration.Duration) =>
@@ -41,5 +41,5 @@ export const makeProviderLimits = ({ memory: { limits }, millis }: MemoryQueueTa
       limits.set(provider, { ...state, closed_until: Math.max(state.closed_until, until) })
     })
 
-  return { reserveSlots, openSlots, closeProvider }
+  return { reservePermits, openPermits, closeProvider }
 }

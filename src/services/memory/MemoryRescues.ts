@@ -1,9 +1,11 @@
 /**
- * Rescues in memory: what moves claims to `indeterminate` without their holders.
+ * Rescues in memory: what moves claims to `indeterminate` without their holders, and puts aged operations
+ * under review.
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
+import type { ReviewTerms } from "../../domain/Submission.ts"
 import { lostTakeOver, rescueEvidence, restartEvidence } from "../rules/rescueEvidence.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import type { MemoryQueueTable } from "./MemoryQueueTable.ts"
@@ -43,7 +45,7 @@ const inTakeOverOrder = (a: MemoryRecord, b: MemoryRecord): number =>
   || (a.owner.provider === b.owner.provider ? a.due_at! - b.due_at! : a.owner.provider < b.owner.provider ? -1 : 1)
 
 export const makeRescues = (table: MemoryQueueTable) => {
-  const { memory, records } = table
+  const { memory, records, update } = table
 
   const rescue = (limit: number) =>
     Effect.sync(() => {
@@ -59,5 +61,16 @@ export const makeRescues = (table: MemoryQueueTable) => {
         .map((record) => rescueRecord(table, record, restartEvidence)).length
     )
 
-  return { rescue, rescueClaimsOf }
+  /** The age is that of `accepted` for a returned claim: its operation waits in the same way. */
+  const ageOf = ({ operation: { state } }: MemoryRecord, terms: ReviewTerms) =>
+    terms[state === "submitting" ? "accepted" : state as keyof ReviewTerms]
+
+  const reviewAged = (limit: number, terms: ReviewTerms) =>
+    Effect.sync(() =>
+      records().filter((record) => !record.operation.terminal && !record.operation.under_review && !isHeldClaim(record))
+        .map((record) => [record, table.reviewAfter(record, ageOf(record, terms))] as const)
+        .filter(([before, after]) => before !== after).slice(0, limit).map((pair) => update(pair[1])).length
+    )
+
+  return { rescue, rescueClaimsOf, reviewAged }
 }

@@ -1,20 +1,15 @@
 /**
- * Status reads in memory: which operations a reconciler reads next, and when it reads them again.
+ * Status reads in memory: which operations a reconciler reads next, when it reads them again, and hints.
  */
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
-import type { DueRead, ProviderReference, ReadTerms, Recording } from "../../domain/Submission.ts"
+import type { DueRead, HintedOperation, HintEffect, ReadTerms, Recording } from "../../domain/Submission.ts"
+import { mostHinted } from "../StatusReads.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
-import {
-  isForeign,
-  isOtherReference,
-  type MemoryQueueTable,
-  toProviderOperation,
-  withReview
-} from "./MemoryQueueTable.ts"
+import { isForeign, type MemoryQueueTable, toProviderOperation, withReview } from "./MemoryQueueTable.ts"
 import { isExamined, isHeld, withReference } from "./recordRules.ts"
 
 const isBeingRead = ({ operation: { state } }: MemoryRecord) => state === "submitted" || state === "indeterminate"
@@ -35,7 +30,7 @@ const serve = <A>(
 }
 
 export const makeStatusReads = (table: MemoryQueueTable) => {
-  const { after, memory, millis, reviewAfter, update } = table
+  const { after, memory, millis, records, reviewAfter, update } = table
 
   const takeOne = (record: MemoryRecord, reviewed: MemoryRecord, terms: ReadTerms): DueRead | null => {
     const active = table.hasStanding(record, "read")
@@ -104,16 +99,47 @@ export const makeStatusReads = (table: MemoryQueueTable) => {
       ))
     })
 
-  const report = (id: OperationId, reference: ProviderReference | null) =>
-    Effect.sync(() => {
-      const found = memory.operations.get(id)
-      if (found === undefined) return
-      const known = { ...withReference(found, reference), due_at: millis() }
-      if (isBeingRead(found)) update(withReview(known, isOtherReference(found, reference)))
-      else if (found.operation.state === "accepted") {
-        update(withReview({ ...known, hold_placed: true, examined_timeline: null }, true))
-      }
+  /** When the read is due that a hint asks for: see `asked` of the SQL queue. */
+  const askedFor = ({ hinted_at }: MemoryRecord, interval: number): number =>
+    hinted_at === null ? millis() : Math.max(millis(), Math.min(hinted_at, millis() + interval) + interval)
+
+  /** When the submission or the status read under way began; null when none is. */
+  const underWay = ({ due_at, operation: { state, updated_at }, reading_since }: MemoryRecord): number | null =>
+    state === "submitting" ? updated_at.epochMilliseconds : due_at! > millis() ? reading_since : null
+
+  const waitsForRead = (record: MemoryRecord): boolean =>
+    ["submitting", "submitted", "indeterminate"].includes(record.operation.state)
+    || isHeld(record, memory.cluster.timeline)
+
+  const takeHint = (record: MemoryRecord, interval: number): HintEffect => {
+    const asked = askedFor(record, interval)
+    const since = underWay(record)
+    if (since !== null) {
+      if (record.hinted_at !== null && record.hinted_at > since) return "ignored"
+      update({ ...record, hinted_at: Math.max(asked, since + 1) })
+      return "noted"
+    }
+    if (record.due_at! <= asked) return "ignored"
+    update({ ...record, hinted_at: asked, due_at: asked })
+    return asked <= millis() ? "due" : "noted"
+  }
+
+  const find = (about: HintedOperation): ReadonlyArray<MemoryRecord> => {
+    if ("operation_id" in about) {
+      const found = memory.operations.get(about.operation_id)
+      return found === undefined ? [] : [found]
+    }
+    return records().filter(({ reference }) => reference === about.reference)
+      .toSorted((a, b) => b.operation.updated_at.epochMilliseconds - a.operation.updated_at.epochMilliseconds)
+      .slice(0, mostHinted)
+  }
+
+  const hint = (provider: ProviderName, about: HintedOperation, interval: Duration.Duration) =>
+    Effect.sync((): HintEffect => {
+      const effects = find(about).filter((record) => record.owner.provider === provider && waitsForRead(record))
+        .map((record) => takeHint(record, Duration.toMillis(interval)))
+      return effects.includes("due") ? "due" : effects.includes("noted") ? "noted" : "ignored"
     })
 
-  return { takeReads, takeHeld, postpone, report }
+  return { takeReads, takeHeld, postpone, hint }
 }

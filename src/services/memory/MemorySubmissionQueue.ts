@@ -3,19 +3,15 @@
  */
 import * as Effect from "effect/Effect"
 import { makeClaims } from "./MemoryClaims.ts"
-import { makeHints } from "./MemoryHints.ts"
 import { makeHolds } from "./MemoryHolds.ts"
 import { makeOutcomes } from "./MemoryOutcomes.ts"
-import { makePayloads } from "./MemoryPayloads.ts"
 import { makeProviderLimits } from "./MemoryProviderLimits.ts"
 import { makeQueueTable } from "./MemoryQueueTable.ts"
 import { makeRescues } from "./MemoryRescues.ts"
-import { makeReturnedClaims } from "./MemoryReturnedClaims.ts"
 import { makeStatusReads } from "./MemoryStatusReads.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const table = yield* makeQueueTable
-  const payloads = yield* makePayloads
   return {
     // A failover in memory ends every token.
     markChanges: Effect.void,
@@ -25,12 +21,10 @@ export const makeMemory = Effect.gen(function*() {
     hasWitness: Effect.sync(() => table.memory.home.has("epoch")),
     reportWorker: () => Effect.void,
     forgetWorker: () => Effect.void,
-    ...makeClaims(table, payloads),
-    ...makeReturnedClaims(table, payloads),
+    ...yield* makeClaims(table),
     ...makeOutcomes(table),
     ...makeRescues(table),
     ...makeStatusReads(table),
-    ...makeHints(table),
     ...makeHolds(table).statements,
     ...makeProviderLimits(table)
   }

@@ -8,7 +8,7 @@ import type { ProviderName } from "../../domain/Grant.ts"
 import type { Claim, ClaimTerms } from "../../domain/Submission.ts"
 import type { HistoryReports } from "../LedgerHistory.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
-import { makeClaimInTurns } from "../rules/claimInTurns.ts"
+import { makeClaimRounds } from "../rules/claimRounds.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
 import { makeLowWaterMarks, margin, type Marks, walkedOf } from "./lowWaterMarks.ts"
@@ -66,9 +66,9 @@ export const makeClaims = Effect.fnUntraced(function*({ claimed, column }: Histo
     ))
 
   const searchFromMarks = yield* makeLowWaterMarks
-  const claimInTurns = makeClaimInTurns()
-  const claim = Effect.fn("SubmissionQueue.claim")((provider: ProviderName, limit: number, terms: ClaimTerms) =>
-    claimInTurns(
+  const claimRounds = makeClaimRounds()
+  const claim = Effect.fn("Claims.claim")((provider: ProviderName, limit: number, terms: ClaimTerms) =>
+    claimRounds(
       provider,
       limit,
       (left, after) =>
@@ -84,7 +84,7 @@ export const makeClaims = Effect.fnUntraced(function*({ claimed, column }: Histo
     )
   )
 
-  const mayStillSend = Effect.fn("SubmissionQueue.mayStillSend")(
+  const mayStillSend = Effect.fn("Claims.mayStillSend")(
     function*({ operation: { id, send_before }, revision }: Pick<Claim, "operation" | "revision">) {
       const [row] = yield* orUnavailable(
         sql.unsafe<{ readonly may_send: boolean | null }>(mayStillSendStatement, [id, revision, toDate(send_before)])

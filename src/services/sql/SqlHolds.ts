@@ -46,7 +46,7 @@ export const makeHolds = Effect.gen(function*() {
       if (row![setting] === "off") return yield* new UnsafeDatabase({ setting })
     }
     return { moved: yield* untimed(moveHome) }
-  }).pipe(Effect.withSpan("SubmissionQueue.prepare"))
+  }).pipe(Effect.withSpan("Holds.prepare"))
 
   const holdEverything = Effect.tap(
     Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),
@@ -54,7 +54,7 @@ export const makeHolds = Effect.gen(function*() {
   )
 
   const hold: (id: OperationId) => Effect.Effect<Operation, OperationNotFound | IllegalTransition | StoreUnavailable> =
-    Effect.fn("SubmissionQueue.hold")(function*(id: OperationId) {
+    Effect.fn("Holds.hold")(function*(id: OperationId) {
       const [held] = yield* orUnavailable(sql.unsafe<OperationRow>(placeHoldStatement, [id]))
       if (held !== undefined) return fromRow(held)
       const [row] = yield* orUnavailable(sql.unsafe<HoldRow>(holdStatement, [id]))
@@ -66,7 +66,7 @@ export const makeHolds = Effect.gen(function*() {
       return row.is_free ? yield* hold(id) : fromRow(row)
     })
 
-  const release = Effect.fn("SubmissionQueue.release")(function*(id: OperationId) {
+  const release = Effect.fn("Holds.release")(function*(id: OperationId) {
     const [released] = yield* orUnavailable(sql.unsafe<OperationRow>(releaseStatement, [id, null]))
     if (released !== undefined) return fromRow(released)
     const [row] = yield* orUnavailable(sql.unsafe<HoldRow>(holdStatement, [id]))
@@ -80,7 +80,7 @@ export const makeHolds = Effect.gen(function*() {
     return yield* new StillHeld({ id, reason, until })
   })
 
-  const releaseUnsent = Effect.fn("SubmissionQueue.releaseUnsent")(
+  const releaseUnsent = Effect.fn("Holds.releaseUnsent")(
     function*(id: OperationId, send_before: DateTime.Utc) {
       const rows = yield* orUnavailable(sql.unsafe(releaseStatement, [id, toDate(send_before)]))
       if (rows.length === 0) yield* failStale(sql, id, 1)

@@ -5,8 +5,8 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import { type OperationId, type Outcome, StaleOperation } from "../../domain/Operation.ts"
-import type { OutcomeRecord, Recording } from "../../domain/Submission.ts"
-import { firstOfEach } from "../rules/firstOfEach.ts"
+import type { OutcomeRecord, ProviderReference, Recording } from "../../domain/Submission.ts"
+import { firstOfEach } from "../Outcomes.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { findOperation } from "./findOperation.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
@@ -22,7 +22,7 @@ export const failStale = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, i
 export const makeOutcomes = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
-  const record = Effect.fn("SubmissionQueue.record")(
+  const record = Effect.fn("Outcomes.record")(
     function*(id: OperationId, revision: number, outcome: Outcome, recording: Recording) {
       const failure = outcome.state === "failed" ? outcome.failure : null
       const [row] = yield* orUnavailable(
@@ -42,7 +42,7 @@ export const makeOutcomes = Effect.gen(function*() {
     }
   )
 
-  const recordAll = Effect.fn("SubmissionQueue.recordAll")(function*(records: ReadonlyArray<OutcomeRecord>) {
+  const recordAll = Effect.fn("Outcomes.recordAll")(function*(records: ReadonlyArray<OutcomeRecord>) {
     const input = firstOfEach(records).map(([record, n]) => toInput(record, n))
     const rows = yield* orUnavailable(
       sql.unsafe<{ readonly n: number }>(recordAllStatement, [JSON.stringify(input)])
@@ -51,7 +51,7 @@ export const makeOutcomes = Effect.gen(function*() {
     return records.map((_, n) => recorded.has(n))
   })
 
-  const recordHeld = Effect.fn("SubmissionQueue.recordHeld")(
+  const recordHeld = Effect.fn("Outcomes.recordHeld")(
     function*(id: OperationId, revision: number, outcome: Outcome, recording: Recording) {
       const submitting = { ...recording, reference: null }
       return yield* orUnavailable(
@@ -63,7 +63,11 @@ export const makeOutcomes = Effect.gen(function*() {
     }
   )
 
-  return { record, recordAll, recordHeld }
+  const report = Effect.fn("Outcomes.report")((id: OperationId, reference: ProviderReference | null) =>
+    Effect.asVoid(orUnavailable(sql.unsafe(reportStatement, [id, reference])))
+  )
+
+  return { record, recordAll, recordHeld, report }
 })
 
 /** A row of `input` in `recordAllStatement`. */
@@ -109,3 +113,11 @@ const recordAllStatement = `
 }
   FROM free i WHERE o.id = i.id AND o.client_id = i.client_id
   RETURNING i.n`
+
+/** Only accepted operations are held. Of one in another state, both columns of the hold stay as they are. */
+const reportStatement = `
+  UPDATE operations o
+  SET due_at = now(), reference = coalesce(o.reference, $2),
+    under_review = o.under_review OR o.state = 'accepted' OR coalesce(o.reference <> $2, false),
+    hold_placed = (o.state = 'accepted'), examined_timeline = NULL
+  WHERE o.id = $1 AND o.state IN ('accepted', 'submitted', 'indeterminate')`

@@ -8,15 +8,15 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { ProviderName } from "../../domain/Grant.ts"
-import { longestRetryAfter, type SlotDemand, type SlotTerms } from "../../domain/ProviderLimit.ts"
+import { longestRetryAfter, type PermitDemand, type PermitTerms } from "../../domain/ProviderLimit.ts"
 import {
   type LimitState,
-  shareSlots,
-  type SlotShares,
-  toSlots,
+  type PermitShares,
+  sharePermits,
+  toPermits,
   unusedLimit,
   wasSetBack
-} from "../rules/providerSlots.ts"
+} from "../rules/providerPermits.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 
 /** Microseconds. */
@@ -25,8 +25,8 @@ const longestPause = Duration.toMillis(longestRetryAfter) * 1000
 export const makeProviderLimits = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
-  const ask = (provider: ProviderName, demand: SlotDemand, { horizon, reads, shared }: SlotTerms) =>
-    sql.unsafe<SlotShares>(reserveNow, [
+  const ask = (provider: ProviderName, demand: PermitDemand, { horizon, reads, shared }: PermitTerms) =>
+    sql.unsafe<PermitShares>(reserveNow, [
       provider,
       shared.spacing,
       shared.burst,
@@ -38,41 +38,41 @@ export const makeProviderLimits = Effect.gen(function*() {
       longestPause
     ])
 
-  const reserveSlots = Effect.fn("SubmissionQueue.reserveSlots")(
-    function*(provider: ProviderName, demand: SlotDemand, terms: SlotTerms) {
+  const reservePermits = Effect.fn("ProviderLimits.reservePermits")(
+    function*(provider: ProviderName, demand: PermitDemand, terms: PermitTerms) {
       const [first] = yield* ask(provider, demand, terms)
-      if (first !== undefined) return toSlots(first, terms)
+      if (first !== undefined) return toPermits(first, terms)
       yield* sql.unsafe(addStatement, [provider])
       const [row] = yield* ask(provider, demand, terms)
-      return toSlots(row!, terms)
+      return toPermits(row!, terms)
     },
     orUnavailable
   )
 
-  const openSlots = Effect.fn("SubmissionQueue.openSlots")(
-    function*(provider: ProviderName, demand: SlotDemand, terms: SlotTerms) {
+  const openPermits = Effect.fn("ProviderLimits.openPermits")(
+    function*(provider: ProviderName, demand: PermitDemand, terms: PermitTerms) {
       const [row] = yield* sql.unsafe<LimitState & { readonly now: number }>(readStatement, [provider])
-      if (row === undefined) return toSlots(shareSlots(unusedLimit, demand, terms, 0, longestPause), terms)
-      // No worker would reserve a slot as long as none is open.
+      if (row === undefined) return toPermits(sharePermits(unusedLimit, demand, terms, 0, longestPause), terms)
+      // No worker would reserve a permit as long as none is open.
       if (wasSetBack(row, terms, row.now, longestPause)) yield* ask(provider, { submissions: 0, reads: 0 }, terms)
-      return toSlots(shareSlots(row, demand, terms, row.now, longestPause), terms)
+      return toPermits(sharePermits(row, demand, terms, row.now, longestPause), terms)
     },
     orUnavailable
   )
 
-  const closeProvider = Effect.fn("SubmissionQueue.closeProvider")((provider: ProviderName, pause: Duration.Duration) =>
+  const closeProvider = Effect.fn("ProviderLimits.closeProvider")((provider: ProviderName, pause: Duration.Duration) =>
     Effect.asVoid(
       orUnavailable(sql.unsafe(closeStatement, [provider, Math.min(Duration.toMillis(pause) * 1000, longestPause)]))
     )
   )
 
-  return { reserveSlots, openSlots, closeProvider }
+  return { reservePermits, openPermits, closeProvider }
 })
 
 const now = "floor(extract(epoch FROM clock_timestamp()) * 1000000)"
 
 /**
- * The same rules as `shareSlots`. It changes the row if it reserves something, or if the clock was set back since the last
+ * The same rules as `sharePermits`. It changes the row if it reserves something, or if the clock was set back since the last
  * reservation. `now` is in microseconds since 1970.
  */
 export const reserveStatement = (now: string) => `

@@ -1,13 +1,15 @@
 /**
- * Rescues in PostgreSQL: what moves claims to `indeterminate` without their holders.
+ * Rescues in PostgreSQL: what moves claims to `indeterminate` without their holders, and puts aged operations under review.
  */
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { OperationId } from "../../domain/Operation.ts"
+import type { ReviewTerms } from "../../domain/Submission.ts"
 import { rescueEvidence, restartEvidence } from "../rules/rescueEvidence.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { makeLowWaterMarks, walkedOf } from "./lowWaterMarks.ts"
-import { toIndeterminate } from "./queueFragments.ts"
+import { millis, toIndeterminate } from "./queueFragments.ts"
 
 interface RescueRow {
   readonly ids: ReadonlyArray<OperationId>
@@ -19,7 +21,7 @@ export const makeRescues = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
   const searchFromMarks = yield* makeLowWaterMarks
-  const rescue = Effect.fn("SubmissionQueue.rescue")(function*(limit: number) {
+  const rescue = Effect.fn("Rescues.rescue")(function*(limit: number) {
     const { ids } = yield* searchFromMarks("", (marks) =>
       Effect.map(
         orUnavailable(
@@ -30,14 +32,27 @@ export const makeRescues = Effect.gen(function*() {
     return ids
   })
 
-  const rescueClaimsOf = Effect.fn("SubmissionQueue.rescueClaimsOf")((worker: string) =>
+  const rescueClaimsOf = Effect.fn("Rescues.rescueClaimsOf")((worker: string) =>
     Effect.map(
       orUnavailable(sql.unsafe(rescueClaimsOfStatement, [JSON.stringify(restartEvidence), worker])),
       (rows) => rows.length
     )
   )
 
-  return { rescue, rescueClaimsOf }
+  const reviewAged = Effect.fn("Rescues.reviewAged")((limit: number, terms: ReviewTerms) =>
+    Effect.map(
+      orUnavailable(
+        sql.unsafe(reviewAgedStatement(limit), [
+          Duration.toMillis(terms.accepted),
+          Duration.toMillis(terms.submitted),
+          Duration.toMillis(terms.indeterminate)
+        ])
+      ),
+      (rows) => rows.length
+    )
+  )
+
+  return { rescue, rescueClaimsOf, reviewAged }
 })
 
 /** The row was claimed on another timeline. The change of the timeline may have lost a return and a take-over. */
@@ -94,3 +109,26 @@ const rescueClaimsOfStatement = `
   FROM due
   WHERE o.id = due.id AND o.client_id = due.client_id
   RETURNING 1`
+
+/**
+ * Returned claims have the age of `accepted`: their operations wait in the same way. `greatest` implies the condition on
+ * `updated_at`, which is in the index `operations_unsettled`: so the younger rows of a state are passed without a look at each.
+ */
+const reviewAgedStatement = (limit: number) => {
+  const aged = (kind: string, age: string) => `
+    (SELECT id, client_id FROM operations
+    WHERE completed_at IS NULL AND ${kind} AND NOT under_review AND updated_at <= now() - ${millis(age)}
+      AND greatest(updated_at, reviewed_at) <= now() - ${millis(age)}
+    LIMIT ${limit})`
+  const kinds = [
+    aged("state = 'accepted'", "$1"),
+    aged("state = 'submitting' AND return_reason IS NOT NULL", "$1"),
+    aged("state = 'submitted'", "$2"),
+    aged("state = 'indeterminate'", "$3")
+  ]
+  return `
+  UPDATE operations o SET under_review = true
+  FROM (${kinds.join(" UNION ALL ")} LIMIT ${limit}) old
+  WHERE o.id = old.id AND o.client_id = old.client_id AND o.due_at IS NOT NULL
+  RETURNING 1`
+}

@@ -14,10 +14,10 @@ import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { Claim, ClaimTerms, ReturnTerms } from "../../domain/Submission.ts"
+import { returnReason } from "../Claims.ts"
 import type { HistoryReports } from "../LedgerHistory.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
-import { returnReason } from "../rules/returnReason.ts"
-import { untilServed } from "../rules/untilServed.ts"
+import { untilServed } from "../rules/claimRounds.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
 import {
@@ -44,7 +44,7 @@ export const makeReturnedClaims = Effect.fnUntraced(function*({ claimed, column 
   const cipher = yield* PayloadCipher
   const toClaim = yield* makeToClaim
 
-  const returnClaim = Effect.fn("SubmissionQueue.returnClaim")(
+  const returnClaim = Effect.fn("Claims.returnClaim")(
     function*(
       { operation: { id, send_before }, revision }: Pick<Claim, "operation" | "revision">,
       { delay, reason, review_after }: ReturnTerms
@@ -63,7 +63,7 @@ export const makeReturnedClaims = Effect.fnUntraced(function*({ claimed, column 
     }
   )
 
-  const claimReturned = Effect.fn("SubmissionQueue.claimReturned")(
+  const claimReturned = Effect.fn("Claims.claimReturned")(
     (provider: ProviderName, limit: number, terms: ClaimTerms) =>
       untilServed(limit, (left) =>
         Effect.map(
@@ -84,7 +84,7 @@ export const makeReturnedClaims = Effect.fnUntraced(function*({ claimed, column 
           (rows) => ({
             items: rows.filter((row): row is ClaimRow & TakenOverRow => row.id !== null)
               .map(toClaim),
-            due: rows[0]!.due_count
+            more: rows[0]!.due_count >= left
           })
         ))
   )

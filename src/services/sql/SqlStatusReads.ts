@@ -1,5 +1,6 @@
 /**
- * Status reads in PostgreSQL: which operations a reconciler reads next, and when it reads them again.
+ * Status reads in PostgreSQL: which operations a reconciler reads next, when it reads them again, and hints,
+ * which only move a read forward.
  */
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -7,8 +8,16 @@ import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationId, OperationState } from "../../domain/Operation.ts"
-import type { DueRead, ProviderReference, ReadTerms, Recording } from "../../domain/Submission.ts"
-import { untilServed } from "../rules/untilServed.ts"
+import type {
+  DueRead,
+  HintedOperation,
+  HintEffect,
+  ProviderReference,
+  ReadTerms,
+  Recording
+} from "../../domain/Submission.ts"
+import { untilServed } from "../rules/claimRounds.ts"
+import { mostHinted } from "../StatusReads.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { makeLowWaterMarks, margin, type Marks, walkedOf } from "./lowWaterMarks.ts"
 import {
@@ -56,14 +65,14 @@ const toDueRead = (provider: ProviderName, row: ReadRow): DueRead => ({
 export const makeStatusReads = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
-  const take = (statement: string, provider: ProviderName, terms: ReadTerms, last: unknown) => {
+  const take = (statement: string, provider: ProviderName, left: number, terms: ReadTerms, last: unknown) => {
     const { idle, lease, review_indeterminate_after, review_submitted_after } = terms
     const durations = [lease, idle, review_submitted_after, review_indeterminate_after]
     const parameters = [provider, ...durations.map((duration) => Duration.toMillis(duration)), last]
     return Effect.map(orUnavailable(sql.unsafe<TakenRow>(statement, parameters)), (rows) => ({
       items: rows.filter((row): row is ReadRow & DueCount => row.id !== null)
         .map((row) => toDueRead(provider, row)),
-      due: rows[0]!.due_count,
+      more: rows[0]!.due_count >= left,
       walked: rows[0]!.walked ?? 0,
       marks: rows[0]!.mark === undefined ? [] : [["", rows[0]!.mark] as const]
     }))
@@ -74,13 +83,16 @@ export const makeStatusReads = Effect.gen(function*() {
     untilServed(limit, (left) =>
       searchFromMarks(
         provider,
-        (marks: Marks | null) => take(takeReadsStatement(left), provider, terms, marks?.get("") ?? "-infinity")
+        (marks: Marks | null) => take(takeReadsStatement(left), provider, left, terms, marks?.get("") ?? "-infinity")
       ))
 
   const takeHeld = (provider: ProviderName, limit: number, terms: ReadTerms) =>
-    untilServed(limit, (left) => take(takeHeldStatement(left), provider, terms, Duration.toMillis(terms.rescue_after)))
+    untilServed(
+      limit,
+      (left) => take(takeHeldStatement(left), provider, left, terms, Duration.toMillis(terms.rescue_after))
+    )
 
-  const postpone = Effect.fn("SubmissionQueue.postpone")(
+  const postpone = Effect.fn("StatusReads.postpone")(
     (
       id: OperationId,
       revision: number,
@@ -91,16 +103,20 @@ export const makeStatusReads = Effect.gen(function*() {
       ))
   )
 
-  const report = Effect.fn("SubmissionQueue.report")((id: OperationId, reference: ProviderReference | null) =>
-    Effect.asVoid(orUnavailable(sql.unsafe(reportStatement, [id, reference])))
+  const hint = Effect.fn("StatusReads.hint")(
+    function*(provider: ProviderName, about: HintedOperation, interval: Duration.Duration) {
+      const [statement, name] = "reference" in about
+        ? [hintByReference, about.reference]
+        : [hintById, about.operation_id]
+      const rows = yield* orUnavailable(
+        sql.unsafe<{ readonly is_due: boolean }>(statement, [provider, name, Duration.toMillis(interval)])
+      )
+      if (rows.length === 0) return "ignored" satisfies HintEffect
+      return (rows.some(({ is_due }) => is_due) ? "due" : "noted") satisfies HintEffect
+    }
   )
 
-  return {
-    takeReads,
-    takeHeld,
-    postpone,
-    report
-  }
+  return { takeReads, takeHeld, postpone, hint }
 })
 
 /** One more read, up to the maximum of the column: a full count must not fail the other operations of the batch. */
@@ -179,10 +195,34 @@ const postponeStatement = `
     ELSE o.state IN ('submitted', 'indeterminate') AND ($5 IS NULL OR o.send_before = $5)
   END`
 
-/** Only accepted operations are held. Of one in another state, both columns of the hold stay as they are. */
-const reportStatement = `
+/**
+ * When the read is due that a hint asks for: now, or an interval after the last such read. If the clock was set back, that one
+ * may be far ahead. Then it does not count.
+ */
+const asked = `CASE WHEN o.hinted_at IS NULL THEN ${present}
+    ELSE greatest(${present}, least(o.hinted_at, ${present} + ${millis("$3")}) + ${millis("$3")}) END`
+
+/**
+ * When the submission or the status read under way began. The hint may be older than its answer, so the next read follows it.
+ * Null: none is under way. The lease of a read lasts until `due_at`.
+ */
+const underWay = "CASE WHEN o.state = 'submitting' THEN o.updated_at WHEN o.due_at > now() THEN o.reading_since END"
+
+/** The conditions are on the updated row, so PostgreSQL checks them again after it waited for a lock. */
+const hintStatement = (found: string) => `
   UPDATE operations o
-  SET due_at = now(), reference = coalesce(o.reference, $2),
-    under_review = o.under_review OR o.state = 'accepted' OR coalesce(o.reference <> $2, false),
-    hold_placed = (o.state = 'accepted'), examined_timeline = NULL
-  WHERE o.id = $1 AND o.state IN ('accepted', 'submitted', 'indeterminate')`
+  SET hinted_at = greatest(${asked}, ${underWay} + interval '1 millisecond'),
+    due_at = CASE WHEN ${underWay} IS NULL THEN ${asked} ELSE o.due_at END
+  FROM (${found}) f
+  WHERE o.id = f.id AND o.client_id = f.client_id AND o.provider = $1
+    AND (o.state IN ('submitting', 'submitted', 'indeterminate')
+      OR o.state = 'accepted' AND ${claimableTimeline} < (SELECT ledger_timeline()))
+    AND CASE WHEN ${underWay} IS NULL THEN o.due_at > ${asked} ELSE (o.hinted_at > ${underWay}) IS NOT TRUE END
+  RETURNING o.state <> 'submitting' AND o.due_at <= now() AS is_due`
+
+const hintById = hintStatement("SELECT id, client_id FROM operations WHERE id = $2")
+
+/** Limited before the other conditions: references may repeat, and all settled operations keep theirs. */
+const hintByReference = hintStatement(
+  `SELECT id, client_id FROM operations WHERE reference = $2 ORDER BY updated_at DESC, id DESC LIMIT ${mostHinted}`
+)

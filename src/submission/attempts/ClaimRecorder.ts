@@ -5,9 +5,9 @@ import type * as Scope from "effect/Scope"
 import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
 import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import type { Claim } from "../../domain/Submission.ts"
+import type { Claims } from "../../services/Claims.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
-import type { SubmissionQueue } from "../../services/SubmissionQueue.ts"
-import { runUpkeep } from "../upkeep.ts"
+import { repeatStatement } from "../repeatStatement.ts"
 
 /** What a worker process does before a batch of its claims is sent. */
 export interface ClaimRecorder {
@@ -24,11 +24,11 @@ export interface ClaimRecorder {
 const nothing: ReadonlyMap<ClaimBatch | undefined, string> = new Map()
 
 /** Records nothing. If the ledger has a witness, such a worker claims nothing, and says so. */
-const recordNothing = ({ hasWitness }: SubmissionQueue["Service"]): ClaimRecorder => ({
+const recordNothing = ({ hasWitness }: Claims["Service"]): ClaimRecorder => ({
   terms: () => ({}),
   admits: Effect.succeed(true),
   record: () => Effect.succeed(nothing),
-  begin: runUpkeep({
+  begin: repeatStatement({
     statement: Effect.flatMap(hasWitness, (has) =>
       has
         ? Effect.logError("The ledger has a witness, and this process has none: it claims nothing. Set WITNESS")
@@ -40,7 +40,7 @@ const recordNothing = ({ hasWitness }: SubmissionQueue["Service"]): ClaimRecorde
 
 /** Makes the recorder of a worker process. Default: nothing is recorded before a batch is sent. */
 export const ClaimRecorders = Context.Reference<
-  (queue: SubmissionQueue["Service"]) => Effect.Effect<ClaimRecorder, InvalidSetting | StoreUnavailable, Scope.Scope>
+  (claims: Claims["Service"]) => Effect.Effect<ClaimRecorder, InvalidSetting | StoreUnavailable, Scope.Scope>
 >("financial-agents-gateway/submission/attempts/ClaimRecorders", {
-  defaultValue: () => (queue) => Effect.succeed(recordNothing(queue))
+  defaultValue: () => (claims) => Effect.succeed(recordNothing(claims))
 })

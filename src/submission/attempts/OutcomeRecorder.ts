@@ -9,8 +9,8 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import type { OperationNotFound, StaleOperation } from "../../domain/Operation.ts"
 import type { OutcomeRecord } from "../../domain/Submission.ts"
+import type { Outcomes } from "../../services/Outcomes.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
-import type { SubmissionQueue } from "../../services/SubmissionQueue.ts"
 import { withinStore } from "../withinStore.ts"
 
 /** Most outcomes of one statement. */
@@ -29,7 +29,7 @@ type RecordFailure = StaleOperation | OperationNotFound | StoreUnavailable
 
 export interface OutcomeRecorder {
   /**
-   * As `SubmissionQueue.record`, and perhaps together with other outcomes. Each of its statements ends within `storeTimeout`: at
+   * As `Outcomes.record`, and perhaps together with other outcomes. Each of its statements ends within `storeTimeout`: at
    * most one for a batch, and one for this outcome alone. An interruption ends the wait of the caller, and no statement.
    */
   readonly record: (record: OutcomeRecord) => Effect.Effect<void, RecordFailure>
@@ -69,15 +69,15 @@ const countOfBatch = (waiting: ReadonlyArray<Waiting>): number => {
  * outcome that is recorded alone has the context of its caller.
  */
 export const makeOutcomeRecorder = (
-  queue: SubmissionQueue["Service"]
-): Effect.Effect<OutcomeRecorder> => Effect.map(Effect.context<never>(), (context) => makeRecorder(queue, context))
+  outcomes: Outcomes["Service"]
+): Effect.Effect<OutcomeRecorder> => Effect.map(Effect.context<never>(), (context) => makeRecorder(outcomes, context))
 
-const makeRecorder = (queue: SubmissionQueue["Service"], context: Context.Context<never>): OutcomeRecorder => {
+const makeRecorder = (outcomes: Outcomes["Service"], context: Context.Context<never>): OutcomeRecorder => {
   let waiting: Array<Waiting> = []
   let isRunning = false
 
   const recordAlone = ({ context, record: { id, outcome, recording, revision }, recorded }: Waiting) =>
-    Effect.suspend(() => withinStore(queue.record(id, revision, outcome, recording))).pipe(
+    Effect.suspend(() => withinStore(outcomes.record(id, revision, outcome, recording))).pipe(
       Effect.asVoid,
       Effect.provideContext(context),
       Deferred.into(recorded)
@@ -90,7 +90,7 @@ const makeRecorder = (queue: SubmissionQueue["Service"], context: Context.Contex
   const recordTogether = Effect.fnUntraced(function*(batch: ReadonlyArray<Waiting>) {
     if (batch.length === 1) return yield* recordAlone(batch[0]!)
     const exit = yield* Effect.exit(
-      Effect.suspend(() => withinStore(queue.recordAll(batch.map(({ record }) => record))))
+      Effect.suspend(() => withinStore(outcomes.recordAll(batch.map(({ record }) => record))))
     )
     if (Exit.isFailure(exit) && !Exit.hasDies(exit)) {
       for (const { recorded } of batch) Deferred.doneUnsafe(recorded, Exit.failCause(exit.cause))

@@ -92,7 +92,7 @@ const fromNotSent = ({ isLocal, isPermanent, isRefused, reason }: NotSent): Sett
 
 const fromAnswer = (id: OperationId, answer: SubmissionAnswer): Settlement => {
   const { names } = answer
-  // A claimed operation has no reference yet. If another one is stored meanwhile, `SubmissionQueue.record` finds it.
+  // A claimed operation has no reference yet. If another one is stored meanwhile, `Outcomes.record` finds it.
   const contradiction = findContradiction(names, { id, reference: null })
   if (contradiction !== null) {
     const { expected, member, named } = contradiction

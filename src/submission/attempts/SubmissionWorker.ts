@@ -18,6 +18,7 @@ import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import type { UnsafeDatabase } from "../../domain/Submission.ts"
 import type { SendOutcome, SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { AcceptanceSignal } from "../../services/AcceptanceSignal.ts"
+import type { Rescues } from "../../services/Rescues.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../../services/SubmissionQueue.ts"
 import { makeDrain } from "../Drain.ts"
@@ -27,7 +28,7 @@ import { watchCircuits } from "../providers/Circuit.ts"
 import { makeProviderPauses } from "../providers/ProviderPause.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { makeFailureCheck } from "../providers/publicFailure.ts"
-import { RequestSlots } from "../providers/RequestSlots.ts"
+import { RequestPermits } from "../providers/RequestPermits.ts"
 import { type ProviderTask, runOnce, runPollers } from "../ProviderTask.ts"
 import { submissionServices, type WorkerServices } from "../SubmissionServices.ts"
 import { withinStore } from "../withinStore.ts"
@@ -48,7 +49,7 @@ export class SubmissionWorker extends Context.Service<SubmissionWorker, {
   static readonly layerManual = Layer.effect(
     SubmissionWorker,
     Effect.suspend(() => Effect.map(make, ({ task }) => SubmissionWorker.of({ runOnce: runOnce(task) })))
-  ).pipe(Layer.provide([RequestSlots.layer, ClockCheck.layer]))
+  ).pipe(Layer.provide([RequestPermits.layer, ClockCheck.layer]))
 
   /**
    * Works until its scope closes. Then it claims nothing more, and returns the claims that wait between two attempts. Attempts
@@ -59,7 +60,7 @@ export class SubmissionWorker extends Context.Service<SubmissionWorker, {
     never,
     UnsafeDatabase | StoreUnavailable | InvalidSetting,
     SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
-  > = Layer.effectDiscard(Effect.suspend(() => work)).pipe(Layer.provide([RequestSlots.layer, ClockCheck.layer]))
+  > = Layer.effectDiscard(Effect.suspend(() => work)).pipe(Layer.provide([RequestPermits.layer, ClockCheck.layer]))
 }
 
 const make = Effect.gen(function*() {
@@ -69,7 +70,7 @@ const make = Effect.gen(function*() {
     clockCheck: yield* ClockCheck,
     drain: makeDrain(),
     pauses: makeProviderPauses(),
-    recorder: yield* (yield* ClaimRecorders)(shared.queue)
+    recorder: yield* (yield* ClaimRecorders)(shared.claims)
   }
   const checkFailure = makeFailureCheck("submission")
   const task: ProviderTask<TimedClaim> = {
@@ -137,15 +138,15 @@ const countSend = (
 
 const work = Effect.gen(function*() {
   const { services, task } = yield* make
-  const { breaker, drain, metrics, policy, queue, recorder } = services
+  const { breaker, drain, holds, metrics, policy, recorder, rescues } = services
   const signal = yield* AcceptanceSignal
-  const { moved } = yield* withinStore(queue.prepare, "prepareTimeout")
+  const { moved } = yield* withinStore(holds.prepare, "prepareTimeout")
   if (moved) {
     yield* Effect.logWarning(
       "The ledger is in another cluster or database than before: its accepted operations are held for review"
     )
   }
-  if (policy.workerId !== null) yield* rescueOwnClaims(queue, policy.workerId, metrics)
+  if (policy.workerId !== null) yield* rescueOwnClaims(rescues, policy.workerId, metrics)
   yield* recorder.begin
   yield* Effect.forkScoped(watchCircuits(breaker, metrics))
   const running = yield* FiberSet.make<void, never>()
@@ -165,11 +166,11 @@ const work = Effect.gen(function*() {
 
 /** The process that had this id before has ended, so its claims need not wait until they are stale. */
 const rescueOwnClaims = Effect.fnUntraced(function*(
-  queue: SubmissionQueue["Service"],
+  rescues: Rescues["Service"],
   worker: string,
   metrics: SubmissionMetrics | null
 ) {
-  const operations = yield* withinStore(queue.rescueClaimsOf(worker), "prepareTimeout")
+  const operations = yield* withinStore(rescues.rescueClaimsOf(worker), "prepareTimeout")
   if (operations === 0) return
   if (metrics !== null) metrics.rescues.value += operations
   yield* Effect.annotateLogs(

@@ -77,7 +77,7 @@ const tryOnce = Effect.fnUntraced(function*(
   progress: AttemptProgress,
   isFirst: boolean
 ) {
-  yield* awaitTurn(services, timed, isFirst)
+  yield* awaitPermit(services, timed, isFirst)
   yield* checkDeadline(services, timed)
   if (!isFirst && services.drain.hasBegun()) {
     return yield* new Blocked({ reason: "the worker was stopped", isDecisive: false })
@@ -94,7 +94,7 @@ const tryOnce = Effect.fnUntraced(function*(
 
 /** One attempt through the circuit of the provider. An open circuit sends nothing. */
 const attempt = (
-  { breaker, pauses, policy, providers, requestSlots }: WorkerServices,
+  { breaker, pauses, policy, providers, requestPermits }: WorkerServices,
   { askedAt, claim, probeOf, provider: name }: TimedClaim,
   payload: Schema.Json
 ) => {
@@ -113,7 +113,7 @@ const attempt = (
     Effect.tapError((error) =>
       error._tag === "NotSent" ? logNotSent(error, { operation_id: claim.operation.id, provider: name }) : Effect.void
     ),
-    Effect.tapError(({ retryAfter }) => requestSlots.slowDown(name, retryAfter)),
+    Effect.tapError(({ retryAfter }) => requestPermits.slowDown(name, retryAfter)),
     Effect.onExit((exit) => pauses.observe(name, probeOf, exit))
   )
   return breaker.execute(observed, { key: name, classify: classifyAttempt }).pipe(
@@ -136,42 +136,42 @@ const checkDeadline = Effect.fnUntraced(function*({ policy }: WorkerServices, { 
 })
 
 /**
- * Waits until an attempt may begin: the provider asked for no pause, its limit has a slot, and the database allows the attempt.
- * The claim is returned if no slot comes in time, or if the worker is stopped: that is no failure of the provider.
+ * Waits until an attempt may begin: the provider asked for no pause, its limit has a permit, and the database allows the attempt.
+ * The claim is returned if no permit comes in time, or if the worker is stopped: that is no failure of the provider.
  */
-const awaitTurn = Effect.fnUntraced(function*(services: WorkerServices, timed: TimedClaim, isFirst: boolean) {
-  const { drain, policy, requestSlots } = services
+const awaitPermit = Effect.fnUntraced(function*(services: WorkerServices, timed: TimedClaim, isFirst: boolean) {
+  const { drain, policy, requestPermits } = services
   const { askedAt, provider } = timed
   const isLate = (wait: number) =>
     Effect.map(elapsed(askedAt), (age) => age + wait >= Duration.toMillis(policy.sendWithin))
   // The claim itself allows the first attempt.
   let allowedAt = isFirst ? askedAt : null
-  let wait = requestSlots.mayWait(provider) ? yield* requestSlots.pauseOf(provider) : 0
+  let wait = requestPermits.mayWait(provider) ? yield* requestPermits.pauseOf(provider) : 0
   for (;;) {
     yield* checkDeadline(services, timed)
     if (wait > 0) {
       if (yield* isLate(wait)) {
-        return yield* local("the provider has no slot for the request until it is too late to send")
+        return yield* local("the provider has no permit for the request until it is too late to send")
       }
       yield* Effect.raceFirst(
-        requestSlots.rest(provider, "submissions", Math.min(wait, longestPause)),
+        requestPermits.rest(provider, "submissions", Math.min(wait, longestPause)),
         drain.begun
       )
       if (drain.hasBegun()) return yield* local("the worker was stopped while the request waited for its turn")
     }
-    if (allowedAt === null || !(yield* isFresh(policy, allowedAt, requestSlots.horizon(provider)))) {
+    if (allowedAt === null || !(yield* isFresh(policy, allowedAt, requestPermits.horizon(provider)))) {
       allowedAt = yield* askAuthorization(services, timed)
       yield* checkDeadline(services, timed)
     }
-    if (!requestSlots.mayWait(provider)) return
-    const turn = yield* requestSlots.takeTurn(provider, "submissions")
+    if (!requestPermits.mayWait(provider)) return
+    const turn = yield* requestPermits.takePermit(provider, "submissions")
     if (turn._tag === "Unavailable") {
       return yield* new Blocked({
-        reason: "the database did not reserve a slot of the provider's limit",
+        reason: "the database did not reserve a permit of the provider's limit",
         isDecisive: true
       })
     }
-    // The statement that reserves the slot may have taken long.
+    // The statement that reserves the permit may have taken long.
     if (turn._tag === "Begin" && (yield* isFresh(policy, allowedAt, 0))) return
     wait = turn._tag === "Wait" ? turn.millis : 0
   }
@@ -187,11 +187,11 @@ const isFresh = ({ storeTimeout }: WorkerServices["policy"], allowedAt: ClockRea
  * way may still send. An answer that took longer than `storeTimeout` counts as none.
  */
 const askAuthorization = Effect.fnUntraced(function*(
-  { policy, queue }: WorkerServices,
+  { claims, policy }: WorkerServices,
   { claim, provider }: TimedClaim
 ) {
   const since = yield* readClocks
-  const mayStillSend = yield* withinStore(queue.mayStillSend(claim)).pipe(
+  const mayStillSend = yield* withinStore(claims.mayStillSend(claim)).pipe(
     Effect.catchCause((cause) =>
       Effect.as(logFailure("Could not ask whether an operation may still be sent; it is not sent for now", cause), null)
     ),

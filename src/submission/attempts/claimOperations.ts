@@ -24,13 +24,13 @@ const searchInterval = 1000
 
 /**
  * Claims up to `limit` operations of a provider: returned claims that are due, up to half of the limit, then accepted
- * operations, and more returned claims if slots are left. A single slot takes turns. So returned claims that fail again and
+ * operations, and more returned claims if capacity is left. Capacity for one operation alternates between both. So returned claims that fail again and
  * again never stop the others. It claims one operation as a probe, or none, while the provider is paused. The worker never
  * sends an operation whose claim the database did not acknowledge, so a failure yields no claims. It returns those that the
  * `ClaimRecorder` did not record. It returns all claims, and pauses the provider, while its clock is not proven to be right.
  */
 export const claimOperations = (services: WorkerServices) => {
-  const { metrics, pauses, policy, queue, recorder } = services
+  const { claims, metrics, pauses, policy, recorder } = services
   const terms = (): ClaimTerms => ({
     send_within: policy.sendWithin,
     rescue_after: policy.rescueAfter,
@@ -40,12 +40,12 @@ export const claimOperations = (services: WorkerServices) => {
     ...recorder.terms()
   })
   const claim = (limit: number, provider: ProviderName, patience: Duration.Duration) =>
-    claimWithin(services, queue.claim(provider, limit, terms()), patience)
+    claimWithin(services, claims.claim(provider, limit, terms()), patience)
   const emptySince = new Map<ProviderName, ClockReading>()
 
   const isRoundedUp = new Map<ProviderName, boolean>()
 
-  /** Half of the slots. An odd number is rounded up and down in turn. */
+  /** Half of the limit. An odd number is rounded up and down alternately. */
   const shareOfReturned = (provider: ProviderName, limit: number): number => {
     if (limit % 2 === 0) return limit / 2
     const roundsUp = !(isRoundedUp.get(provider) ?? false)
@@ -57,7 +57,7 @@ export const claimOperations = (services: WorkerServices) => {
   const takeOver = Effect.fnUntraced(function*(provider: ProviderName, limit: number) {
     const since = emptySince.get(provider)
     if (since !== undefined && (yield* elapsed(since)) < searchInterval) return []
-    const found = yield* claimWithin(services, queue.claimReturned(provider, limit, terms()), policy.rescueAfter)
+    const found = yield* claimWithin(services, claims.claimReturned(provider, limit, terms()), policy.rescueAfter)
     if (found.length > 0) emptySince.delete(provider)
     else emptySince.set(provider, yield* readClocks)
     return found
@@ -82,7 +82,7 @@ export const claimOperations = (services: WorkerServices) => {
       : []
     const claimed = [...first, ...fresh, ...more]
     const refused = yield* recorder.record(claimed.map(({ claim }) => claim))
-    const claims = claimed.map((timed): TimedClaim => ({
+    const timedClaims = claimed.map((timed): TimedClaim => ({
       ...timed,
       provider,
       probeOf,
@@ -90,9 +90,9 @@ export const claimOperations = (services: WorkerServices) => {
     }))
     const skewed = claimed.find(({ refusal }) => refusal !== null)
     if (skewed !== undefined) yield* pauses.fail(provider, probeOf, skewed.refusal!)
-    if (metrics !== null) metrics.of(provider).claims.value += claims.length
-    if (claims.length === 0) yield* pauses.release(probeOf)
-    return claims
+    if (metrics !== null) metrics.of(provider).claims.value += timedClaims.length
+    if (timedClaims.length === 0) yield* pauses.release(probeOf)
+    return timedClaims
   })
 }
 

@@ -17,17 +17,22 @@ export const recordSettlement = Effect.fnUntraced(function*(
   timed: TimedClaim,
   settlement: Settlement
 ) {
-  const { outcomes, policy, queue } = services
+  const { outcomeRecorder, outcomes, policy } = services
   const { claim: { operation: { id, send_before }, revision }, provider } = timed
   const due_in = Duration.millis(readDelay(policy.readSchedule, 0, yield* Random.next))
   const { evidence, outcome, reference } = settlement
-  const record = outcomes.record({ id, revision, outcome, recording: { evidence, reference, due_in, send_before } })
+  const record = outcomeRecorder.record({
+    id,
+    revision,
+    outcome,
+    recording: { evidence, reference, due_in, send_before }
+  })
   yield* whileClaimed(services, timed, record).pipe(
     // An earlier try recorded it, the rescuer moved it, or a failover forgot the claim. The report gives the reference
     // to the next status read, and holds an operation that is `accepted` again, so that it is not sent twice.
     Effect.catchTag(
       "StaleOperation",
-      () => settlement.isSent ? withinStore(queue.report(id, reference)) : Effect.void
+      () => settlement.isSent ? withinStore(outcomes.report(id, reference)) : Effect.void
     ),
     Effect.catchCause((cause) =>
       logFailure("Could not record the outcome of an operation; the rescuer will move it to indeterminate", cause)

@@ -10,10 +10,10 @@ import { whileClaimed } from "./whileClaimed.ts"
  * Repeats that while the store is unavailable. If no try succeeds, the rescuer moves the stale claim to `indeterminate`.
  */
 export const returnClaim = (services: WorkerServices, timed: TimedClaim, reason: string): Effect.Effect<void> => {
-  const { metrics, policy, queue } = services
+  const { claims, metrics, policy } = services
   const { claim, provider } = timed
   const terms = { reason, delay: policy.returnDelay, review_after: policy.reviewAfter.accepted }
-  return whileClaimed(services, timed, withinStore(queue.returnClaim(claim, terms))).pipe(
+  return whileClaimed(services, timed, withinStore(claims.returnClaim(claim, terms))).pipe(
     Effect.tap(() =>
       Effect.sync(() => {
         if (metrics !== null) metrics.of(provider).returned.value++

@@ -23,7 +23,7 @@ import { describeFailure, isTlsFailure } from "../../http/RequestFailure.ts"
 import { withinTime } from "../../http/withinTime.ts"
 import type { HttpAnswer } from "./HttpDecoding.ts"
 import { retryAfterOf, withRetryAfter } from "./retryAfter.ts"
-import { type ClosableSendGate, SendGate } from "./SendGate.ts"
+import { type ClosableSendDeadline, SendDeadline } from "./SendDeadline.ts"
 import { type NothingSent, whyNothingSent } from "./whyNothingSent.ts"
 
 /** An HTTP client whose requests end with the scope: `HttpClient.withScope`. */
@@ -169,12 +169,12 @@ const readResponse = (
     )
   )
 
-/** Corrects the failure by the state of the gate, which proves more than the failure of a client. */
-const applyGate = (noAnswer: NoAnswer, gate: ClosableSendGate, wasRepeated: boolean): NoAnswer => {
+/** Corrects the failure by the state of the deadline, which proves more than the failure of a client. */
+const applyDeadline = (noAnswer: NoAnswer, deadline: ClosableSendDeadline, wasRepeated: boolean): NoAnswer => {
   const { failure, isTls, reason, status } = noAnswer
   const isProven = failure === "not_sent" || failure === "misconfigured"
   const maybeSent = isProven ? new NoAnswer({ failure: "network", reason, status }) : noAnswer
-  switch (gate.close()) {
+  switch (deadline.close()) {
     case "at_rest":
       if (isProven) return noAnswer
       return isTls === true
@@ -197,7 +197,7 @@ export const exchange = (
   client: ScopedHttpClient,
   request: HttpClientRequest.HttpClientRequest,
   limits: ExchangeLimits,
-  gate: ClosableSendGate,
+  deadline: ClosableSendDeadline,
   credentialHeaders: ReadonlyArray<string>
 ): Effect.Effect<HttpAnswer, NoAnswer> =>
   Effect.suspend(() => {
@@ -212,16 +212,16 @@ export const exchange = (
     return sendRequest(client, request, limits).pipe(
       Effect.flatMap((response) => readResponse(request, response, limits)),
       Effect.onExit((exit) => {
-        gate.close()
+        deadline.close()
         // Closing the scope aborts the request. After a whole body there is nothing to abort, and an abort would cost as much
         // as the body.
         return Exit.isSuccess(exit) && exit.value.status !== 204 ? Effect.void : Scope.close(scope, exit)
       }),
-      Effect.mapError((failure) => applyGate(failure, gate, attempts > 1)),
+      Effect.mapError((failure) => applyDeadline(failure, deadline, attempts > 1)),
       Effect.updateContext((context: Context.Context<never>) =>
         context.pipe(
           Context.add(Scope.Scope, scope),
-          Context.add(SendGate, gate),
+          Context.add(SendDeadline, deadline),
           Context.add(HttpClient.TracerDisabledWhen, isUntraced),
           // If propagation were disabled, the HTTP client would not call `isUntraced`.
           Context.add(Tracer.DisablePropagation, false),

@@ -53,7 +53,7 @@ import { NotPrepared, prepareCredentials, preparePayload, prepareRequest } from 
 import { type AnyPayloads, checkDeadline, type HttpProviderOptions } from "./HttpProviderOptions.ts"
 import { encodeStatusRead, encodeSubmission, type HttpCredentials, type HttpHeaders } from "./HttpRequest.ts"
 import { retryAfterOf, withRetryAfter } from "./retryAfter.ts"
-import { makeSendGate } from "./SendGate.ts"
+import { makeSendDeadline } from "./SendDeadline.ts"
 
 export {
   byStatus,
@@ -165,8 +165,8 @@ const submit = (adapter: Adapter) =>
       if (notAfter !== null && clock.currentTimeMillisUnsafe() >= notAfter) {
         return yield* new NotPrepared({ reason: "send_before has passed" })
       }
-      const gate = makeSendGate(clock, notAfter)
-      const answer = yield* exchange(client, request, limits, gate, Object.keys(credentials))
+      const deadline = makeSendDeadline(clock, notAfter)
+      const answer = yield* exchange(client, request, limits, deadline, Object.keys(credentials))
       return yield* Effect.mapError(decodeAnswer(options.submit.decode, answer, adapter), asRefusal)
     },
     Effect.catchTags({
@@ -202,7 +202,7 @@ const notProven = ({ failure, reason, retryAfter, status }: NoAnswer): StatusAns
  * Turns "not found" into `NeverReceived` after the consistency window. `askedAt` is no later than the start of the read; the
  * provider's answer reflects that instant or a later one.
  */
-const orNeverReceived = (
+const proveNeverReceived = (
   status: StatusAnswer,
   answer: HttpAnswer,
   askedAt: DateTime.Utc,
@@ -232,10 +232,10 @@ const readStatus = (adapter: Adapter) =>
         Effect.suspend(() => encodeStatusRead(baseUrl, options.status.request(operation, reference), credentials))
       )
       const askedAt = (yield* ReadBegin) ?? (yield* DateTime.now)
-      const gate = makeSendGate(yield* Clock.Clock, null)
-      const answer = yield* exchange(client, request, limits, gate, Object.keys(credentials))
+      const deadline = makeSendDeadline(yield* Clock.Clock, null)
+      const answer = yield* exchange(client, request, limits, deadline, Object.keys(credentials))
       const status = yield* decodeAnswer(options.status.decode, answer, adapter)
-      return orNeverReceived(status, answer, askedAt, operation, options.notFoundIsFinalAfter)
+      return proveNeverReceived(status, answer, askedAt, operation, options.notFoundIsFinalAfter)
     },
     Effect.catchTags({
       NotPrepared: ({ reason }) => Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: reason })),

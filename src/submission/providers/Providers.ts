@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { ProviderName } from "../../domain/Grant.ts"
-import { slotTerms } from "../../domain/ProviderLimit.ts"
+import { permitTerms } from "../../domain/ProviderLimit.ts"
 import { ProviderPayloads } from "../../services/ProviderPayloads.ts"
 import { ProviderAdapter } from "./ProviderAdapter.ts"
 
@@ -26,7 +26,7 @@ const checkName = (name: string): Effect.Effect<ProviderName> =>
 /** Refuses an adapter with an invalid limit, where it is declared. */
 const checkLimit = (adapter: ProviderAdapter["Service"]): Effect.Effect<ProviderAdapter["Service"]> =>
   Effect.sync(() => {
-    if (adapter.limit !== undefined) slotTerms(adapter.limit, 1)
+    if (adapter.limit !== undefined) permitTerms(adapter.limit, 1)
     return adapter
   })
 

@@ -23,7 +23,7 @@ import { classifyRead } from "../providers/Circuit.ts"
 import { ReadBegin, StatusAnswer } from "../providers/ProviderAdapter.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { makeFailureCheck } from "../providers/publicFailure.ts"
-import { RequestSlots } from "../providers/RequestSlots.ts"
+import { RequestPermits } from "../providers/RequestPermits.ts"
 import { type ProviderTask, runOnce, runPollers } from "../ProviderTask.ts"
 import { type SubmissionServices, submissionServices } from "../SubmissionServices.ts"
 import { withinStore } from "../withinStore.ts"
@@ -57,7 +57,7 @@ export class Reconciler extends Context.Service<Reconciler, {
       const hint = yield* makeHint(new Map())
       return Reconciler.of({ runOnce: runOnce(makeTask(services)), hint })
     })
-  ).pipe(Layer.provide(RequestSlots.layer))
+  ).pipe(Layer.provide(RequestPermits.layer))
 
   /** Reads until its scope closes. An operation whose read is then under way is due again after the lease. */
   static readonly layer: Layer.Layer<
@@ -78,7 +78,7 @@ export class Reconciler extends Context.Service<Reconciler, {
       )
       return Reconciler.of({ runOnce: runOnce(task), hint: yield* makeHint(pollers) })
     })
-  ).pipe(Layer.provide(RequestSlots.layer))
+  ).pipe(Layer.provide(RequestPermits.layer))
 
   /**
    * For a process without workers: `hint` goes through the database, and `HintSignal` wakes the reconcilers of other processes.
@@ -108,10 +108,10 @@ const makeTask = (services: SubmissionServices): ProviderTask<DueRead> => {
   }
 }
 
-const takeDueReads = ({ policy, providers, queue }: SubmissionServices) => {
+const takeDueReads = ({ policy, providers, statusReads }: SubmissionServices) => {
   const hasLimit = [...providers.values()].some(({ limit }) => limit !== undefined)
   const terms = {
-    // Covers the read, and the wait for a slot and the statements if each takes half of `storeTimeout`. So no other reader takes the
+    // Covers the read, and the wait for a permit and the statements if each takes half of `storeTimeout`. So no other reader takes the
     // operation meanwhile. If they take longer, a second reader may: then only one of them records. The read of a reader that
     // crashed is due again soon after.
     lease: Duration.sum(policy.readTimeout, Duration.times(policy.storeTimeout, hasLimit ? 3 : 2)),
@@ -122,14 +122,16 @@ const takeDueReads = ({ policy, providers, queue }: SubmissionServices) => {
   }
   return Effect.fn("Reconciler.take")(
     function*(provider: ProviderName, limit: number) {
-      // Half of the slots for held operations and half for the others, so that neither waits for the other. Each kind
-      // takes the slots that the other leaves free.
+      // Half of the capacity for held operations and half for the others, so that neither waits for the other. Each kind
+      // takes the capacity that the other leaves free.
       const half = Math.ceil(limit / 2)
-      const held = yield* withinStore(queue.takeHeld(provider, half, terms))
+      const held = yield* withinStore(statusReads.takeHeld(provider, half, terms))
       const others = limit - held.length
-      const reads = others > 0 ? yield* withinStore(queue.takeReads(provider, others, terms)) : []
+      const reads = others > 0 ? yield* withinStore(statusReads.takeReads(provider, others, terms)) : []
       const left = others - reads.length
-      const more = held.length === half && left > 0 ? yield* withinStore(queue.takeHeld(provider, left, terms)) : []
+      const more = held.length === half && left > 0
+        ? yield* withinStore(statusReads.takeHeld(provider, left, terms))
+        : []
       return [...held, ...reads, ...more]
     },
     // After any failure, the next poll tries again.
@@ -172,13 +174,13 @@ const countRead = ({ metrics }: SubmissionServices, provider: ProviderName, answ
   metrics.of(provider).reads[outcome].value++
 }
 
-/** Asks the provider. Yields null when its circuit let no read through, or its limit had no slot for one. */
+/** Asks the provider. Yields null when its circuit let no read through, or its limit had no permit for one. */
 const readStatus = Effect.fnUntraced(function*(
-  { breaker, policy, providers, requestSlots }: SubmissionServices,
+  { breaker, policy, providers, requestPermits }: SubmissionServices,
   { operation, provider: name, reference, taken_at }: DueRead
 ): Effect.fn.Return<StatusAnswer | null> {
   const provider = providers.get(name)
-  if (provider === undefined || !(yield* awaitTurn(requestSlots, policy, name))) return null
+  if (provider === undefined || !(yield* awaitPermit(requestPermits, policy, name))) return null
   const answer = callAdapter(
     Effect.provideService(provider.readStatus(operation, reference), ReadBegin, taken_at),
     policy.readTimeout,
@@ -186,31 +188,31 @@ const readStatus = Effect.fnUntraced(function*(
   )
   const observed = Effect.tap(
     answer,
-    (given) => given._tag === "NotProven" ? requestSlots.slowDown(name, given.retryAfter) : Effect.void
+    (given) => given._tag === "NotProven" ? requestPermits.slowDown(name, given.retryAfter) : Effect.void
   )
   return yield* breaker.execute(observed, { key: name, classify: classifyRead }).pipe(
     Effect.catchTag("CircuitBreakerError", () => Effect.succeed(null))
   )
 })
 
-/** Waits for a slot of the provider's limit, for `storeTimeout` at most. False: the read comes later. */
-const awaitTurn = Effect.fnUntraced(function*(
-  requestSlots: SubmissionServices["requestSlots"],
+/** Waits for a permit of the provider's limit, for `storeTimeout` at most. False: the read comes later. */
+const awaitPermit = Effect.fnUntraced(function*(
+  requestPermits: SubmissionServices["requestPermits"],
   { storeTimeout }: SubmissionServices["policy"],
   provider: ProviderName
 ) {
   const since = yield* readClocks
   for (;;) {
-    const turn = yield* requestSlots.takeTurn(provider, "reads")
+    const turn = yield* requestPermits.takePermit(provider, "reads")
     if (turn._tag !== "Wait") return turn._tag === "Begin"
     if ((yield* elapsed(since)) + turn.millis >= Duration.toMillis(storeTimeout)) return false
-    yield* requestSlots.rest(provider, "reads", turn.millis)
+    yield* requestPermits.rest(provider, "reads", turn.millis)
   }
 })
 
 /** Records the decision, or sets the time of the next read, `due_in` from now. */
 const apply = Effect.fnUntraced(function*(
-  { outcomes, queue }: SubmissionServices,
+  { holds, outcomeRecorder, outcomes, statusReads }: SubmissionServices,
   due: DueRead,
   decision: ReadDecision,
   due_in: Duration.Duration
@@ -224,17 +226,21 @@ const apply = Effect.fnUntraced(function*(
         ),
         { ...decision.contradiction }
       )
-      return yield* withinStore(queue.postpone(id, revision, { due_in, reference: null, send_before, review: true }))
+      return yield* withinStore(
+        statusReads.postpone(id, revision, { due_in, reference: null, send_before, review: true })
+      )
     case "Postpone":
-      return yield* withinStore(queue.postpone(id, revision, { due_in, reference: decision.reference, send_before }))
+      return yield* withinStore(
+        statusReads.postpone(id, revision, { due_in, reference: decision.reference, send_before })
+      )
     case "Release":
-      return yield* withinStore(queue.releaseUnsent(id, send_before!))
+      return yield* withinStore(holds.releaseUnsent(id, send_before!))
     case "Record": {
       yield* logOutcome(decision.outcome, decision.evidence["reason"], { operation_id: id, provider: due.provider })
       const { evidence, outcome, reference } = decision
       const recording = { evidence, reference, due_in, send_before }
-      if (due.state !== "accepted") return yield* outcomes.record({ id, revision, outcome, recording })
-      return yield* Effect.asVoid(withinStore(queue.recordHeld(id, revision, outcome, recording)))
+      if (due.state !== "accepted") return yield* outcomeRecorder.record({ id, revision, outcome, recording })
+      return yield* Effect.asVoid(withinStore(outcomes.recordHeld(id, revision, outcome, recording)))
     }
   }
 })

@@ -7,7 +7,7 @@ import { isOperationId } from "../../domain/Operation.ts"
 import { type HintedOperation, isProviderReference } from "../../domain/Submission.ts"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { HintSignal } from "../../services/HintSignal.ts"
-import { SubmissionQueue } from "../../services/SubmissionQueue.ts"
+import { StatusReads } from "../../services/StatusReads.ts"
 import type { Poller } from "../Poller.ts"
 import { SubmissionPolicy } from "../SubmissionPolicy.ts"
 import { withinStore } from "../withinStore.ts"
@@ -26,7 +26,7 @@ const named = (about: HintSubject): HintedOperation | null => {
 
 /** `Reconciler.hint`. It wakes the poller of this process, or those of other processes if this one has none. */
 export const makeHint = Effect.fnUntraced(function*(pollers: ReadonlyMap<ProviderName, Poller>) {
-  const queue = yield* SubmissionQueue
+  const statusReads = yield* StatusReads
   const signal = yield* HintSignal
   const policy = yield* SubmissionPolicy
   const metrics = yield* SubmissionMetrics
@@ -35,7 +35,7 @@ export const makeHint = Effect.fnUntraced(function*(pollers: ReadonlyMap<Provide
   return Effect.fn("Reconciler.hint")(function*(provider: ProviderName, about: HintSubject) {
     const operation = named(about)
     const effect = operation === null ? "ignored" : yield* withinStore(
-      queue.hint(provider, operation, policy.hintInterval)
+      statusReads.hint(provider, operation, policy.hintInterval)
     ).pipe(Effect.provideService(SubmissionPolicy, policy))
     const isTaken = effect !== "ignored"
     if (metrics !== null) metrics.hintsOf(provider)[isTaken ? "taken" : "ignored"].value++

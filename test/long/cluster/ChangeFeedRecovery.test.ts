@@ -11,11 +11,11 @@ import type { ChangeToken } from "../../../src/domain/ChangeFeed.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { feedReader, revisions, submittingStatement } from "../../fixtures/Changes.ts"
 import { accept, issue, outcome } from "../../fixtures/Ledger.ts"
 import { newLedger, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
 import { openTransaction } from "../../fixtures/Pools.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 /** The id of a new transaction. */
 const newId = Effect.map(
@@ -89,7 +89,7 @@ describe("The change feed", () => {
         for (const reader of readers) yield* reader.drain()
         return readers.map((reader) => reader.token()!)
       })
-      const mark = SubmissionQueue.use(({ markChanges }) => markChanges)
+      const mark = Effect.flatMap(Queue, ({ markChanges }) => markChanges)
       const newOperation = Effect.map(accept(identity), ({ operation }) => operation)
       const first = yield* whileRunning(primary, newOperation)
       const marked = yield* whileRunning(primary, Effect.andThen(mark, tokens))

@@ -12,9 +12,9 @@ import * as DriverClient from "../../../src/node/postgres/driver/DriverClient.ts
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { issue, newKey } from "../../fixtures/Ledger.ts"
 import { claimTerms } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import {
   connectionTo,
   databaseOn,
@@ -211,7 +211,7 @@ describe("A gateway whose statements must be confirmed", () => {
         const { grant, identity } = yield* issue()
         const ledger = yield* OperationLedger
         const store = yield* OperationStore
-        const queue = yield* SubmissionQueue
+        const queue = yield* Queue
         const readiness = yield* Readiness
         const request = { type: "payment", key: newKey(), payload: {} }
         const { operation } = yield* ledger.accept(identity, request)

@@ -6,10 +6,11 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import type { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { accept } from "../../fixtures/Ledger.ts"
 import { newLedger, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
 import { acceptSeveral, claimIds, claimTerms, issueAtNewProvider, pass, takeIds } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 const timeline = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
@@ -28,7 +29,7 @@ describe("A failover", () => {
       // The standby does not receive these changes, and the primary is lost after them.
       const claims = yield* whileRunning(
         primary,
-        SubmissionQueue.use((queue) => queue.claim(provider, 1, claimTerms))
+        Effect.flatMap(Queue, (queue) => queue.claim(provider, 1, claimTerms))
       )
       assert.deepStrictEqual(claims.map(({ operation }) => operation.id), ids.slice(0, 1))
 
@@ -37,7 +38,7 @@ describe("A failover", () => {
         Effect.gen(function*() {
           const sql = yield* SqlClient.SqlClient
           const ledger = yield* OperationLedger
-          const queue = yield* SubmissionQueue
+          const queue = yield* Queue
           const whileItFollows: ReadonlyArray<
             Effect.Effect<void, { readonly _tag: string }, OperationLedger | SubmissionQueue>
           > = [

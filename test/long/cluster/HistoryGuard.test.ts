@@ -10,11 +10,11 @@ import { type Cluster, port } from "../../../src/node/embedded/Cluster.ts"
 import { QueueServices } from "../../../src/node/GatewayServices.ts"
 import { Database } from "../../../src/node/postgres/Database.ts"
 import { LedgerHistory } from "../../../src/services/LedgerHistory.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { accept } from "../../fixtures/Ledger.ts"
 import { newLedger, runServer, servicesOn } from "../../fixtures/OwnServer.ts"
 import { proxyTo } from "../../fixtures/Proxy.ts"
 import { acceptSeveral, claimTerms, issueAtNewProvider } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { connectionTo, onServer, postmasterOf, replicatedServers } from "../../fixtures/ReplicatedServers.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
@@ -42,14 +42,14 @@ const newProcess = (address: number) =>
         Layer.provide(Platform)
       )
     ),
-    (context) => SubmissionQueue.use((queue) => Effect.succeed(queue)).pipe(Effect.provide(context), Effect.runSync)
+    (context) => Effect.flatMap(Queue, (queue) => Effect.succeed(queue)).pipe(Effect.provide(context), Effect.runSync)
   )
 
 const on = <A, E, R>(cluster: Cluster, effect: Effect.Effect<A, E, R>) =>
   Effect.provide(effect, Layer.fresh(servicesOn(cluster))).pipe(Effect.scoped)
 
 /** Looks every 10 ms in place of each second. */
-const untilHeld = (cluster: Cluster, queue: SubmissionQueue["Service"]) =>
+const untilHeld = (cluster: Cluster, queue: Queue) =>
   Effect.andThen(
     queue.markChanges,
     onServer<{ readonly free: number }>(

@@ -3,14 +3,14 @@
  * an asynchronous standby that serves.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, Exit, Fiber, Layer, Redacted, Schedule } from "effect"
+import { Cause, Effect, Exit, Fiber, Layer, Redacted, Schedule, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import type { SqlError } from "effect/sql/SqlError"
 import { forStandby } from "../../../src/cluster/standbys/ReadConnection.ts"
 import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
 import { OwnVerifier, ReadServices, WriteServices } from "../../../src/node/GatewayServices.ts"
 import type { Database } from "../../../src/node/postgres/Database.ts"
-import { OperationPool } from "../../../src/node/postgres/Pools.ts"
+import { ReaderPool } from "../../../src/node/postgres/Pools.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
@@ -20,6 +20,7 @@ import { grantPrivileges } from "../../../src/services/sql/roles.ts"
 import { sqlState } from "../../../src/services/StoreUnavailable.ts"
 import { accept, drive, everything, issue } from "../../fixtures/Ledger.ts"
 import {
+  connectionTo,
   databaseOn,
   type Follower,
   onServer,
@@ -28,11 +29,8 @@ import {
 } from "../../fixtures/ReplicatedServers.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
-const connectionTo = ({ socketDirectory }: Cluster) =>
-  ({ host: socketDirectory, port, username, database: "postgres" }) as const
-
 const servicesWith = (database: Layer.Layer<Database>) =>
-  Layer.fresh(Layer.mergeAll(ReadServices, WriteServices, OwnVerifier, OperationPool)).pipe(
+  Layer.fresh(Layer.mergeAll(ReadServices, WriteServices, OwnVerifier, ReaderPool)).pipe(
     Layer.provide(database),
     Layer.provideMerge(Platform)
   )
@@ -46,6 +44,19 @@ const threeServers = Effect.gen(function*() {
   const database = databaseOn(servers.primary, true, connectionTo(follower.cluster))
   return { servers, follower, services: servicesWith(database) }
 })
+
+type Scene = Effect.Success<typeof threeServers>
+
+/** A test with the services of a process on three servers. */
+const onThreeServers = <E>(
+  title: string,
+  test: (scene: Scene) => Effect.Effect<void, E, Layer.Success<Scene["services"]> | Scope.Scope>
+) =>
+  it.live(
+    title,
+    () => Effect.flatMap(threeServers, (scene) => Effect.provide(test(scene), scene.services)).pipe(Effect.scoped),
+    120_000
+  )
 
 const serverOf = "current_setting('unix_socket_directories')"
 
@@ -145,10 +156,10 @@ const revocationSeen = Effect.fnUntraced(function*(delay: string) {
 })
 
 describe("A standby that serves reads", () => {
-  it.live("serves those of operations and tokens, and the primary serves all else", () =>
-    Effect.gen(function*() {
-      const { follower, servers, services } = yield* threeServers
-      yield* Effect.gen(function*() {
+  onThreeServers(
+    "serves those of operations and tokens, and the primary serves all else",
+    ({ follower, servers }) =>
+      Effect.gen(function*() {
         const store = yield* OperationStore
         const feed = yield* OperationFeed
         const sql = yield* SqlClient.SqlClient
@@ -168,8 +179,8 @@ describe("A standby that serves reads", () => {
         assert.isEmpty(
           (yield* statementsOn(follower.cluster)).filter((query) => /ledger_history|IS DISTINCT FROM/u.test(query))
         )
-      }).pipe(Effect.provide(services))
-    }).pipe(Effect.scoped), 60_000)
+      })
+  )
 
   it.live(
     "reads only, plans as the primary's sessions do, and needs no role but the reader",
@@ -214,44 +225,36 @@ describe("A standby that serves reads", () => {
     60_000
   )
 
-  it.live(
+  onThreeServers(
     "late, or not at all, serves no grant that was revoked before, and no older state",
-    () =>
+    ({ follower, servers }) =>
       Effect.gen(function*() {
-        const { follower, servers, services } = yield* threeServers
-        yield* Effect.gen(function*() {
-          for (const [delay, begin] of Object.entries(delays)) {
-            yield* untilServedBy(follower)
-            const [delayed, over] = begin(follower, servers.primary)
-            yield* delayed
-            for (let round = 0; round < 6; round++) yield* revocationSeen(delay)
-            yield* over
-          }
-        }).pipe(Effect.provide(services))
-      }).pipe(Effect.scoped),
-    120_000
+        for (const [delay, begin] of Object.entries(delays)) {
+          yield* untilServedBy(follower)
+          const [delayed, over] = begin(follower, servers.primary)
+          yield* delayed
+          for (let round = 0; round < 6; round++) yield* revocationSeen(delay)
+          yield* over
+        }
+      })
   )
 
-  it.live(
+  onThreeServers(
     "shows nothing that no synchronous standby has, and nothing of a primary with a successor",
-    () =>
+    ({ follower, servers }) =>
       Effect.gen(function*() {
-        const { follower, servers, services } = yield* threeServers
-        yield* Effect.gen(function*() {
-          const store = yield* OperationStore
-          const { identity } = yield* issue()
-          const { operation } = yield* accept(identity)
-          const found = Effect.flip(store.find(identity, operation.id))
-          yield* untilServedBy(follower)
-          yield* servers.stopStandby
-          assert.strictEqual((yield* found)._tag, "StoreUnavailable")
-          yield* servers.startStandby
-          yield* untilServedBy(follower)
-          yield* servers.promote
-          assert.strictEqual((yield* found)._tag, "StoreUnavailable")
-        }).pipe(Effect.provide(services))
-      }).pipe(Effect.scoped),
-    60_000
+        const store = yield* OperationStore
+        const { identity } = yield* issue()
+        const { operation } = yield* accept(identity)
+        const found = Effect.flip(store.find(identity, operation.id))
+        yield* untilServedBy(follower)
+        yield* servers.stopStandby
+        assert.strictEqual((yield* found)._tag, "StoreUnavailable")
+        yield* servers.startStandby
+        yield* untilServedBy(follower)
+        yield* servers.promote
+        assert.strictEqual((yield* found)._tag, "StoreUnavailable")
+      })
   )
 
   it.live(
@@ -295,27 +298,27 @@ describe("A standby that serves reads", () => {
     90_000
   )
 
-  it.live("serves no read on a timeline that no worker has marked", () =>
-    Effect.gen(function*() {
-      const { follower, servers, services } = yield* threeServers
-      yield* Effect.gen(function*() {
+  onThreeServers(
+    "serves no read on a timeline that no worker has marked",
+    ({ follower, servers }) =>
+      Effect.gen(function*() {
         yield* untilServedBy(follower)
         yield* onServer(servers.primary, "UPDATE change_marks SET timeline = 99")
         const here = yield* Effect.repeat(runsOn(onPrimaryOrStandby), { times: 3 })
         assert.strictEqual(here, servers.primary.socketDirectory)
-      }).pipe(Effect.provide(services))
-    }).pipe(Effect.scoped), 60_000)
+      })
+  )
 
-  it.live("leaves a read that conflicts with its replay to the primary", () =>
-    Effect.gen(function*() {
-      const { follower, servers, services } = yield* threeServers
-      yield* onServer(servers.primary, "CREATE TABLE noted (n integer)")
-      yield* follower.set({ max_standby_streaming_delay: "0" })
-      const conflicts = onServer<{ readonly n: number }>(
-        follower.cluster,
-        "SELECT coalesce(sum(confl_lock), 0)::integer AS n FROM pg_stat_database_conflicts"
-      )
-      yield* Effect.gen(function*() {
+  onThreeServers(
+    "leaves a read that conflicts with its replay to the primary",
+    ({ follower, servers }) =>
+      Effect.gen(function*() {
+        yield* onServer(servers.primary, "CREATE TABLE noted (n integer)")
+        yield* follower.set({ max_standby_streaming_delay: "0" })
+        const conflicts = onServer<{ readonly n: number }>(
+          follower.cluster,
+          "SELECT coalesce(sum(confl_lock), 0)::integer AS n FROM pg_stat_database_conflicts"
+        )
         yield* untilServedBy(follower)
         const slow = yield* Effect.forkChild(
           SqlClient.SqlClient.use((sql) =>
@@ -334,8 +337,8 @@ describe("A standby that serves reads", () => {
           until: ([row]) => row!.n > 0,
           schedule: poll
         })
-      }).pipe(Effect.provide(services))
-    }).pipe(Effect.scoped), 60_000)
+      })
+  )
 
   it.live("leaves its reads to the primary when it is promoted, and its host to another", () =>
     Effect.gen(function*() {
@@ -359,30 +362,26 @@ describe("A standby that serves reads", () => {
       assert.strictEqual(here, servers.standby.socketDirectory)
     }).pipe(Effect.scoped), 60_000)
 
-  it.live(
+  onThreeServers(
     "whose sessions are silent leaves its reads to the primary within the deadline of a request",
-    () =>
+    ({ follower, servers }) =>
       Effect.gen(function*() {
-        const { follower, servers, services } = yield* threeServers
-        yield* Effect.gen(function*() {
-          yield* untilServedBy(follower)
-          const sessions = yield* onServer<{ readonly pid: number }>(
-            follower.cluster,
-            "SELECT pid FROM pg_stat_activity WHERE application_name = 'financial-agents-gateway'"
-          )
-          const signal = (name: NodeJS.Signals) =>
-            Effect.sync(() => {
-              for (const { pid } of sessions) process.kill(pid, name)
-            })
-          const here = yield* signal("SIGSTOP").pipe(
-            Effect.andThen(Effect.timeout(runsOn(onPrimaryOrStandby), "1800 millis")),
-            Effect.ensuring(signal("SIGCONT"))
-          )
-          assert.strictEqual(here, servers.primary.socketDirectory)
-          yield* untilServedBy(follower)
-        }).pipe(Effect.provide(services))
-      }).pipe(Effect.scoped),
-    60_000
+        yield* untilServedBy(follower)
+        const sessions = yield* onServer<{ readonly pid: number }>(
+          follower.cluster,
+          "SELECT pid FROM pg_stat_activity WHERE application_name = 'financial-agents-gateway'"
+        )
+        const signal = (name: NodeJS.Signals) =>
+          Effect.sync(() => {
+            for (const { pid } of sessions) process.kill(pid, name)
+          })
+        const here = yield* signal("SIGSTOP").pipe(
+          Effect.andThen(Effect.timeout(runsOn(onPrimaryOrStandby), "1800 millis")),
+          Effect.ensuring(signal("SIGCONT"))
+        )
+        assert.strictEqual(here, servers.primary.socketDirectory)
+        yield* untilServedBy(follower)
+      })
   )
 })
 

@@ -11,10 +11,10 @@ import type { ActingOperator } from "../../../src/domain/OperatorView.ts"
 import type { Cluster } from "../../../src/node/embedded/Cluster.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperatorActions } from "../../../src/services/OperatorActions.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { accept } from "../../fixtures/Ledger.ts"
 import { newLedger, type servicesOn, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
 import { acceptSeveral, claimIds, issueAtNewProvider, takeIds } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 const operator: ActingOperator = { name: "ada", via: "command", reason: "a new kernel" }
 
@@ -51,7 +51,10 @@ const recorded = SqlClient.SqlClient.use((sql) =>
 )
 
 const report = (worker_id: string, process_id = crypto.randomUUID()) =>
-  SubmissionQueue.use(({ reportWorker }) => reportWorker({ process_id, worker_id, circuits: {}, clock_skew_ms: null }))
+  Effect.flatMap(
+    Queue,
+    ({ reportWorker }) => reportWorker({ process_id, worker_id, circuits: {}, clock_skew_ms: null })
+  )
 
 /** A ledger with a grant. */
 const scene = Effect.gen(function*() {
@@ -112,7 +115,7 @@ describe("A planned switchover", () => {
         yield* standbyOf(primary),
         Effect.gen(function*() {
           yield* finish(begun, last)
-          yield* SubmissionQueue.use(({ markChanges }) => markChanges)
+          yield* Effect.flatMap(Queue, ({ markChanges }) => markChanges)
           yield* claimIds(provider)
           const { changes } = yield* OperationFeed.use((feed) => feed.sinceInLedger(token, 10))
           assert.lengthOf(changes, 2)
@@ -180,7 +183,7 @@ describe("A planned switchover", () => {
           const begun = yield* begin
           assert.strictEqual(begun.held, 3)
           yield* actions.perform("hold", after!, operator)
-          yield* SubmissionQueue.use((queue) => queue.hint(provider, { operation_id: hinted! }, Duration.seconds(1)))
+          yield* Effect.flatMap(Queue, (queue) => queue.hint(provider, { operation_id: hinted! }, Duration.seconds(1)))
           return { begun, ours: untouched!, theirs: [...earlier, before!, after!, hinted!] }
         })
       )
@@ -225,7 +228,7 @@ describe("A planned switchover", () => {
           const refused = yield* Effect.flip(begin)
           assert.isTrue(refused._tag === "WorkersRunning" && refused.message.includes("db1"), refused.message)
           assert.deepStrictEqual(yield* recorded, [])
-          yield* SubmissionQueue.use(({ forgetWorker }) => forgetWorker(id))
+          yield* Effect.flatMap(Queue, ({ forgetWorker }) => forgetWorker(id))
           assert.strictEqual((yield* begin).held, 1)
         })
       )
@@ -243,7 +246,7 @@ describe("A planned switchover", () => {
           yield* report("forgotten", process_id)
           const last = yield* round(begun)
           // It stops in an orderly way, and leaves no report.
-          yield* SubmissionQueue.use(({ forgetWorker }) => forgetWorker(process_id))
+          yield* Effect.flatMap(Queue, ({ forgetWorker }) => forgetWorker(process_id))
           yield* accept(identity)
           return { begun, held, last }
         })

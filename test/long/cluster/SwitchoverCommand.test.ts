@@ -7,10 +7,10 @@ import { Effect, Exit, Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { once } from "node:events"
 import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { launch, run } from "../../fixtures/CommandLine.ts"
 import { copyAsStandby, newLedger, runServer, servicesOn, temporaryCluster } from "../../fixtures/OwnServer.ts"
 import { acceptSeveral, claimIds, issueAtNewProvider } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 const urlOf = (...clusters: ReadonlyArray<Cluster>) =>
   `postgres:///postgres?user=${username}&port=${port}&host=${
@@ -90,9 +90,10 @@ describe("switchover", () => {
   it.live("holds nothing while a worker runs, and names the worker", () =>
     Effect.gen(function*() {
       const { ids, primary, provider } = yield* scene
-      yield* SubmissionQueue.use(({ reportWorker }) =>
-        reportWorker({ process_id: crypto.randomUUID(), worker_id: "db1", circuits: {}, clock_skew_ms: null })
-      ).pipe(Effect.provide(servicesOn(primary)))
+      yield* Effect.flatMap(Queue, ({ reportWorker }) =>
+        reportWorker({ process_id: crypto.randomUUID(), worker_id: "db1", circuits: {}, clock_skew_ms: null })).pipe(
+          Effect.provide(servicesOn(primary))
+        )
       const { code, stderr } = yield* run(["switchover", "--drain-timeout", "1s"], { DATABASE_URL: urlOf(primary) })
       assert.strictEqual(code, 1)
       assert.match(stderr, /^error: workers are running: db1\. Stop them first\. [^\n]+\n$/)

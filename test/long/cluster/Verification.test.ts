@@ -14,11 +14,11 @@ import { type WitnessStore, WitnessUnavailable } from "../../../src/cluster/witn
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { port, username } from "../../../src/node/embedded/Cluster.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { etcdServer, etcdWitness, isEtcdTested } from "../../fixtures/EtcdServer.ts"
+import { etcdServer, etcdWitness } from "../../fixtures/EtcdServer.ts"
 import { accept } from "../../fixtures/Ledger.ts"
 import { newCluster, newLedger, runServer, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
 import { acceptSeveral, claimTerms, issueAtNewProvider } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import {
   checks,
   makeRecord,
@@ -31,9 +31,7 @@ import {
 } from "../../fixtures/WitnessedWorkers.ts"
 
 const stores = {
-  ...isEtcdTested
-    ? { etcd: Effect.flatMap(etcdServer(), ({ endpoint }) => etcdWitness({ endpoints: [endpoint] })) }
-    : {},
+  etcd: Effect.flatMap(etcdServer(), ({ endpoint }) => etcdWitness({ endpoints: [endpoint] })),
   PostgreSQL: Effect.gen(function*() {
     const cluster = yield* newCluster
     yield* runServer(cluster)
@@ -166,9 +164,8 @@ describe("with a witness", () => {
               witnessedWorkers((yield* issueAtNewProvider()).grant.provider, witness, record),
               untilCompared
             ))
-            return yield* SubmissionQueue.use((queue) =>
-              queue.claim(provider, 1, { ...claimTerms, witnessed_by: worker })
-            )
+            return yield* Effect.flatMap(Queue, (queue) =>
+              queue.claim(provider, 1, { ...claimTerms, witnessed_by: worker }))
           })
         )
         assert.deepInclude(claims[0]!.batch, { worker, provider, batch: 1 })
@@ -220,7 +217,7 @@ describe("with a witness", () => {
           yield* witnessedWorkers(provider, null, record)
           yield* until(Effect.sync(() => record.errors.length > 0))
           assert.include(record.errors[0], "Set WITNESS")
-          assert.lengthOf(yield* SubmissionQueue.use((queue) => queue.claim(provider, 9, claimTerms)), 0)
+          assert.lengthOf(yield* Effect.flatMap(Queue, (queue) => queue.claim(provider, 9, claimTerms)), 0)
         }))
       )
     }).pipe(Effect.scoped), 60_000)

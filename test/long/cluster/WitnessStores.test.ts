@@ -13,7 +13,7 @@ import { makePostgresWitness } from "../../../src/cluster/witness/PostgresWitnes
 import type { WitnessStore } from "../../../src/cluster/witness/Witness.ts"
 import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
-import { etcdServer, etcdWitness, isEtcdTested } from "../../fixtures/EtcdServer.ts"
+import { etcdServer, etcdWitness } from "../../fixtures/EtcdServer.ts"
 import { newCluster, runServer } from "../../fixtures/OwnServer.ts"
 
 const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`
@@ -42,11 +42,7 @@ const postgresWitness = Effect.gen(function*() {
 
 const stores = {
   "in memory": Effect.sync(makeMemoryWitness),
-  ...isEtcdTested
-    ? {
-      etcd: Effect.flatMap(etcdServer(), ({ endpoint }) => etcdWitness({ endpoints: ["http://127.0.0.1:1", endpoint] }))
-    }
-    : {},
+  etcd: Effect.flatMap(etcdServer(), ({ endpoint }) => etcdWitness({ endpoints: ["http://127.0.0.1:1", endpoint] })),
   PostgreSQL: Effect.map(postgresWitness, ({ store }) => store)
 }
 
@@ -122,7 +118,7 @@ for (const [name, makeStore] of Object.entries(stores)) {
   })
 }
 
-describe.runIf(isEtcdTested)("the witness in etcd", () => {
+describe("the witness in etcd", () => {
   it.live("signs in, and again after its token has expired", () =>
     Effect.gen(function*() {
       const { ctl, endpoint } = yield* etcdServer(["--auth-token-ttl", "1"])

@@ -90,7 +90,7 @@ describe("workers of a provider with a limit, while every other part fails,", ()
       sweep(1, seeds, { plant: { circumstances: withLimit } })
     )
     assert.deepStrictEqual(violations.map(({ seed, violation }) => ({ seed, ...violation })), [])
-    for (const kind of ["statement: reserveSlots", "statement: openSlots", "statement: closeProvider"]) {
+    for (const kind of ["statement: reservePermits", "statement: openPermits", "statement: closeProvider"]) {
       assert.isTrue(counts.has(kind), kind)
     }
   }, 300_000)

@@ -36,8 +36,8 @@ export const attacks: ReadonlyArray<Plant> = [
   {
     rule: "the process gives the feed the connections of lists",
     file: "src/node/GatewayServices.ts",
-    from: "OperationFeed.layer.pipe(Layer.provide([OperationPool, ListPool]))",
-    to: "OperationFeed.layer.pipe(Layer.provide(OperationPool))",
+    from: "OperationFeed.layer.pipe(Layer.provide([ReaderPool, ListPool]))",
+    to: "OperationFeed.layer.pipe(Layer.provide(ReaderPool))",
     tests: [postgres("server/ForgedChangeTokens", "run slow pages of changes on the connections of lists")]
   },
   {

@@ -25,6 +25,13 @@ export const cluster: ReadonlyArray<Plant> = [
     tests: [unit("cluster/PostgresCluster")]
   },
   {
+    rule: "a transaction that was rolled back is never told as committed",
+    file: "src/node/postgres/driver/DriverClient.ts",
+    from: "(result as PgConnection.Result).command === \"ROLLBACK\"",
+    to: "(result as PgConnection.Result).command === \"NEVER\"",
+    tests: [postgres("node/DriverClient", "never commit what an error has rolled back")]
+  },
+  {
     rule: "settings of a cluster are never ignored in silence",
     file: "src/node/GatewayApp.ts",
     from: "if (value === \"\" || value === \"off\") continue",

@@ -133,7 +133,7 @@ export const holds: ReadonlyArray<Plant> = [
   },
   {
     rule: "a report of a late outcome holds an operation that is accepted again",
-    file: statusReads,
+    file: "src/services/sql/SqlOutcomes.ts",
     from: "hold_placed = (o.state = 'accepted'), examined_timeline = NULL",
     to: "hold_placed = o.hold_placed, examined_timeline = NULL",
     tests: [postgres("services/HeldRelease"), postgres("services/OperationColumns")]

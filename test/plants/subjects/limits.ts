@@ -1,15 +1,15 @@
 /** Mistakes in limits: of providers, which all workers share, and of clients, which never take the share of others. */
 import { type Plant, postgres, unit } from "../Plant.ts"
 
-const slots = "src/services/rules/providerSlots.ts"
+const permits = "src/services/rules/providerPermits.ts"
 const sql = "src/services/sql/SqlProviderLimits.ts"
-const requests = "src/submission/providers/RequestSlots.ts"
+const requests = "src/submission/providers/RequestPermits.ts"
 const lifecycle = "src/server/gate/Lifecycle.ts"
 const circuit = "src/submission/providers/Circuit.ts"
 
 export const limits: ReadonlyArray<Plant> = [
   {
-    rule: "a slot of a provider is given at most once, to all processes together",
+    rule: "a permit of a provider is given at most once, to all processes together",
     file: sql,
     from: "FROM provider_limits WHERE provider = $1\n    FOR UPDATE\n",
     to: "FROM provider_limits WHERE provider = $1\n",
@@ -24,39 +24,39 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [postgres("services/ProviderLimits")]
   },
   {
-    rule: "no slot of a provider comes before the end of its pause",
-    file: slots,
+    rule: "no permit of a provider comes before the end of its pause",
+    file: permits,
     from: "Math.max(Math.min(until, horizon + burst * spacing), opens)",
     to: "Math.min(until, horizon + burst * spacing)",
-    tests: [unit("services/ProviderSlots")]
+    tests: [unit("services/ProviderPermits")]
   },
   {
-    rule: "status reads never take the reserved slots of submissions",
-    file: slots,
-    from: "const idle = slotsUntil(0, shared +",
-    to: "const idle = slotsUntil(horizon, shared +",
-    tests: [unit("services/ProviderSlots"), postgres("services/ProviderLimits")]
+    rule: "status reads never take the reserved permits of submissions",
+    file: permits,
+    from: "const idle = permitsUntil(0, shared +",
+    to: "const idle = permitsUntil(horizon, shared +",
+    tests: [unit("services/ProviderPermits"), postgres("services/ProviderLimits")]
   },
   {
-    rule: "nothing is sent while the database reserves no slot",
+    rule: "nothing is sent while the database reserves no permit",
     file: requests,
-    from: "    const turn = slots === null\n      ? unavailable\n",
-    to: "    const turn = slots === null\n      ? begin\n",
-    tests: [unit("submission/RequestSlots")]
+    from: "    const turn = permits === null\n      ? unavailable\n",
+    to: "    const turn = permits === null\n      ? begin\n",
+    tests: [unit("submission/RequestPermits")]
   },
   {
-    rule: "a slot that is late is lost",
+    rule: "a permit that is late is lost",
     file: requests,
     from: "return (yield* elapsed(askedAt)) > millis + slack / 2000 ? wait(0) : begin",
     to: "return begin",
-    tests: [unit("submission/RequestSlots")]
+    tests: [unit("submission/RequestPermits")]
   },
   {
-    rule: "a slot is never used while the provider has asked for a pause",
+    rule: "a permit is never used while the provider has asked for a pause",
     file: requests,
     from: "    const pause = yield* pauseLeft(state)\n    if (pause > 0) return wait(pause)\n    return (yield*",
     to: "    return (yield*",
-    tests: [unit("submission/RequestSlots")]
+    tests: [unit("submission/RequestPermits")]
   },
   {
     rule: "a local failure never counts for the circuit of a provider",

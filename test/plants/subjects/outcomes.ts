@@ -5,7 +5,6 @@ const outcomesFile = "src/services/sql/SqlOutcomes.ts"
 const settlement = "src/submission/attempts/Settlement.ts"
 const decision = "src/submission/reads/decideAfterRead.ts"
 const attempts = "src/submission/attempts/attemptUntilSent.ts"
-const hints = "src/services/sql/SqlHints.ts"
 const statusReads = "src/services/sql/SqlStatusReads.ts"
 
 export const outcomes: ReadonlyArray<Plant> = [
@@ -161,7 +160,7 @@ export const outcomes: ReadonlyArray<Plant> = [
   {
     rule: "a late outcome of a sent operation is always reported",
     file: "src/submission/attempts/recordSettlement.ts",
-    from: "() => settlement.isSent ? withinStore(queue.report(id, reference)) : Effect.void",
+    from: "() => settlement.isSent ? withinStore(outcomes.report(id, reference)) : Effect.void",
     to: "() => Effect.void",
     tests: [unit("submission/Recording"), unit("submission/SubmissionWorker")]
   },
@@ -192,14 +191,14 @@ export const outcomes: ReadonlyArray<Plant> = [
   },
   {
     rule: "a hint concerns only operations of its provider",
-    file: hints,
+    file: statusReads,
     from: "o.client_id = f.client_id AND o.provider = $1\n",
     to: "o.client_id = f.client_id\n",
     tests: [postgres("services/Hints")]
   },
   {
     rule: "hints ask for a status read at most once an interval",
-    file: hints,
+    file: statusReads,
     from: "${present} + ${millis(\"$3\")}) + ${millis(\"$3\")}) END`",
     to: "${present} + ${millis(\"$3\")})) END`",
     tests: [postgres("services/Hints")]

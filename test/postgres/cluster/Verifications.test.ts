@@ -9,7 +9,6 @@ import { checkpointOf } from "../../../src/cluster/witness/Verifications.ts"
 import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import type { ProviderName } from "../../../src/domain/Grant.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { PostgresLedger } from "../../fixtures/Ledger.ts"
 import {
   acceptSeveral,
@@ -19,6 +18,7 @@ import {
   returnTerms,
   takeOverSoon
 } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 const worker = crypto.randomUUID()
 const terms = { ...claimTerms, witnessed_by: worker }
@@ -71,7 +71,7 @@ const missing = (life: string): ClaimBatch => ({
 layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", (it) => {
   it.effect("gives claims only to workers with a witness, and counts each batch in the transaction of its claim", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const sql = yield* SqlClient.SqlClient
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       yield* acceptSeveral(identity, 4)
@@ -101,7 +101,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
 
   it.effect("releases only what the timeline alone holds, once, and after the comparison", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const witness = yield* makeSqlVerifications
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const [held, ...others] = yield* acceptSeveral(identity, 3)
@@ -126,7 +126,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
     "keeps held for good what a failover held before a comparison that is %s, and status reads still release it",
     (result) =>
       Effect.gen(function*() {
-        const queue = yield* SubmissionQueue
+        const queue = yield* Queue
         const witness = yield* makeSqlVerifications
         const sql = yield* SqlClient.SqlClient
         const { grant: { provider }, identity } = yield* issueAtNewProvider()
@@ -178,7 +178,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
     "holds all if a batch is missing, and ends every claim, so that none is returned and sent later",
     () =>
       Effect.gen(function*() {
-        const queue = yield* SubmissionQueue
+        const queue = yield* Queue
         const witness = yield* makeSqlVerifications
         const sql = yield* SqlClient.SqlClient
         const { grant: { provider }, identity } = yield* issueAtNewProvider()
@@ -218,7 +218,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
 
   it.effect("releases nothing by a command for all that began before the comparison ended", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const witness = yield* makeSqlVerifications
       const sql = yield* SqlClient.SqlClient
       const { grant: { provider }, identity } = yield* issueAtNewProvider()

@@ -147,13 +147,22 @@ layer(TestDatabase, { excludeTestServices: true })("The statements of ReaderPool
     }).pipe(Effect.provide(pool))
   })
 
-  it.effect("would change both with the driver's own client: if this fails, `ReaderClient` needs less", () =>
+  it.effect("would change both with the driver's own client: if this fails, `DriverClient` needs less", () =>
     Effect.gen(function*() {
       const { connection } = yield* Effect.provide(Database, gatewayDatabase())
       const keys = yield* Effect.provide(keysOfRead, PgClient.layer({ ...connection, maxConnections: 1 }))
       assert.isNotEmpty(keys.weak, "the cache of the compiler")
       assert.isNotEmpty(keys.texts, "the cache of prepared statements")
     }))
+
+  it.effect("never commit what an error has rolled back, also if the transaction went on", () => {
+    const { pool } = recordedPool()
+    return Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const failed = yield* Effect.flip(sql.withTransaction(Effect.ignore(sql`SELECT 1 / 0`)))
+      assert.match(failed.message, /rolled back an aborted transaction/)
+    }).pipe(Effect.provide(pool))
+  })
 
   it.effect("run again if the server has dropped what it had prepared", () => {
     const { pool } = recordedPool()

@@ -1,20 +1,31 @@
 /**
- * The pool of the operations reads timestamps as milliseconds: the same instants that the driver reads as `Date`.
+ * The pool of the readers reads timestamps as milliseconds: the same instants that the driver reads as `Date`.
  */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
-import { OperationPool, ReaderPool } from "../../../src/node/postgres/Pools.ts"
+import { Database } from "../../../src/node/postgres/Database.ts"
+import * as DriverClient from "../../../src/node/postgres/driver/DriverClient.ts"
+import { ReaderPool } from "../../../src/node/postgres/Pools.ts"
 import { gatewayDatabase } from "../../fixtures/GatewayDatabase.ts"
 import { TestDatabase } from "../../fixtures/TestDatabase.ts"
 
 class Dates extends Context.Service<Dates, SqlClient.SqlClient>()("test/Dates") {}
 
-/** Both pools, on one database. */
-const pools = Layer.mergeAll(
-  Layer.fresh(OperationPool),
-  Layer.effect(Dates, Effect.map(Layer.build(Layer.fresh(ReaderPool)), Context.get(SqlClient.SqlClient)))
-).pipe(Layer.provide(gatewayDatabase()), Layer.provide(TestDatabase))
+/** A client that reads them as the driver does. */
+const DriversDates = Layer.unwrap(
+  Effect.map(
+    Database,
+    ({ connection }) =>
+      Layer.effect(Dates, SqlClient.SqlClient).pipe(Layer.provide(DriverClient.layer(connection, "dates")))
+  )
+)
+
+/** Both, on one database. */
+const pools = Layer.merge(Layer.fresh(ReaderPool), DriversDates).pipe(
+  Layer.provide(gatewayDatabase()),
+  Layer.provide(TestDatabase)
+)
 
 /** Milliseconds from 2000-01-01. PostgreSQL has dates from 4713 before Christ, and `Date` until the year 275760. */
 const Distance = Schema.Int.check(Schema.isBetween({ minimum: -211_000_000_000_000, maximum: 8_639_053_315_200_000 }))

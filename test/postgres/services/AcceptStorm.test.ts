@@ -8,7 +8,7 @@ import { SqlClient } from "effect/sql"
 import type { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { InMemoryLedger, issue, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherProcess } from "../../fixtures/Pools.ts"
-import { storm } from "../../system/faults/storm/Storm.ts"
+import { storm } from "../../long/faults/storm/Storm.ts"
 
 const options = { accepts: 5000, callers: 1000, repetitions: 20, batch: 30 }
 

@@ -8,9 +8,9 @@ import { Operation, OperationId } from "../../../src/domain/Operation.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { accept, conformance, fieldsOf } from "../../fixtures/Ledger.ts"
 import { claimIds, claimTerms, inspect, issueAtNewProvider, pass, queued } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
 const unknownId = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
@@ -146,7 +146,7 @@ conformance("a review", (it) => {
   it.effect("does not stop a worker from claiming the operation", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { grant, identity } = yield* issueAtNewProvider()
       const { operation } = yield* accept(identity)
       yield* ledger.review(operation.id, true)

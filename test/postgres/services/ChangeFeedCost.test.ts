@@ -17,13 +17,13 @@ import {
   sealChangeToken
 } from "../../../src/services/rules/changeToken.ts"
 import { maxLookedAt } from "../../../src/services/sql/changeStatements.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { TokenCipher } from "../../../src/services/TokenCipher.ts"
 import { feedReader } from "../../fixtures/Changes.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import { fill, type Filled, touched } from "../../fixtures/FilledLedger.ts"
 import { issue, operationIn, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherPool, isSuperuser, openTransaction } from "../../fixtures/Pools.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 const size = rounds(20_000, 100_000)
 
@@ -108,7 +108,7 @@ for (const { isAnalyzed, perTransaction, places } of scenes) {
         const filled = yield* fill(1, size, perTransaction)
         // Behind the positions of the filled rows.
         yield* sql`UPDATE ledger_home SET system_identifier = system_identifier - 1`
-        yield* SubmissionQueue.use((queue) => queue.prepare)
+        yield* Effect.flatMap(Queue, (queue) => queue.prepare)
         if (isAnalyzed) yield* sql`ANALYZE operations`
         const { history } = yield* openChangeToken(yield* TokenCipher, yield* feed.now, ledgerReader)
         return known = { filled, history }

@@ -8,10 +8,10 @@ import { SqlClient } from "effect/sql"
 import type { ChangeToken } from "../../../src/domain/ChangeFeed.ts"
 import type { GrantIdentity } from "../../../src/domain/Grant.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { feedReader, revisions, submittingStatement } from "../../fixtures/Changes.ts"
 import { accept, conformance, issue, operationIn, PostgresLedger, PostgresServices } from "../../fixtures/Ledger.ts"
 import { anotherPool, anotherProcess, openTransaction, untilWaiting } from "../../fixtures/Pools.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { adminLayer, createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
 
 /** The tokens of both feeds, after all changes so far. */
@@ -34,7 +34,7 @@ const errorOf = Effect.fnUntraced(function*({ grant, identity, ledger }: Tokens)
   return errors[0]!
 })
 
-const prepare = SubmissionQueue.use((queue) => queue.prepare)
+const prepare = Effect.flatMap(Queue, (queue) => queue.prepare)
 
 /** As in another cluster, or as the restore of its dump. */
 const move = SqlClient.SqlClient.use((sql) => sql`UPDATE ledger_home SET system_identifier = system_identifier - 1`)
@@ -46,7 +46,7 @@ conformance("The tokens of the change feed", (it) => {
       const { operation } = yield* accept(identity)
       const tokens = yield* tokensOf(identity)
       assert.isNull(yield* errorOf(tokens))
-      yield* SubmissionQueue.use((queue) => queue.holdAll)
+      yield* Effect.flatMap(Queue, (queue) => queue.holdAll)
       assert.strictEqual(yield* errorOf(tokens), "ChangeTokenExpired")
       assert.include(revisions(yield* feedReader(null).drain()), `${operation.id} 1`)
       assert.isNull(yield* errorOf(yield* tokensOf(identity)))

@@ -2,11 +2,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import * as ChangeMarker from "../../../src/submission/ChangeMarker.ts"
+import * as MaintenanceLoops from "../../../src/submission/MaintenanceLoops.ts"
 import { submittingStatement } from "../../fixtures/Changes.ts"
 import { accept, issue, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherProcess, openTransaction, untilWaiting } from "../../fixtures/Pools.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 interface Mark {
   readonly high: number
@@ -35,7 +35,7 @@ const lastPosition = Effect.map(
 const markNow = Effect.gen(function*() {
   yield* SqlClient.SqlClient.use((sql) => sql`UPDATE change_marks SET marked_at = 'epoch'`)
   const before = yield* mark
-  yield* SubmissionQueue.use(({ markChanges }) => markChanges)
+  yield* Effect.flatMap(Queue, ({ markChanges }) => markChanges)
   return { before, after: yield* mark }
 })
 
@@ -71,7 +71,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A mark of the changes", (i
       yield* sql`UPDATE change_marks SET marked_at = clock_timestamp() + interval '1 hour'`
       yield* accept(identity)
       const before = yield* mark
-      yield* SubmissionQueue.use(({ markChanges }) => markChanges)
+      yield* Effect.flatMap(Queue, ({ markChanges }) => markChanges)
       assert.deepStrictEqual(yield* mark, before)
       const { after } = yield* markNow
       assert.strictEqual(after.high, yield* lastPosition)
@@ -87,7 +87,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A mark of the changes", (i
       const run = yield* openTransaction
       yield* run("UPDATE change_marks SET high = high + 1000000")
       const marking = yield* Effect.forkChild(
-        Effect.provideContext(SubmissionQueue.use(({ markChanges }) => markChanges), another)
+        Effect.provideContext(Effect.flatMap(Queue, ({ markChanges }) => markChanges), another)
       )
       yield* untilWaiting(1)
       yield* run("COMMIT")
@@ -108,6 +108,6 @@ layer(PostgresLedger, { excludeTestServices: true })("A mark of the changes", (i
         yield* untilMarked
         yield* accept(identity)
         yield* untilMarked
-      }).pipe(Effect.provide(Layer.fresh(ChangeMarker.layer)))
+      }).pipe(Effect.provide(Layer.fresh(MaintenanceLoops.layer)))
     }))
 })

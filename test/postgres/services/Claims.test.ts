@@ -7,7 +7,6 @@ import { Duration, Effect } from "effect"
 import { operationsRead, Scope } from "../../../src/domain/Grant.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { newRegistration, register } from "../../fixtures/ExternalGrants.ts"
 import {
   accept,
@@ -34,6 +33,7 @@ import {
   recording,
   standingLosses
 } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
 const [paymentsWrite, refundsWrite] = [Scope.make("payments:write"), Scope.make("refunds:write")]
@@ -42,7 +42,7 @@ queueConformance("a claim", (it) => {
   it.effect("moves an accepted operation to submitting, and yields all that the provider needs", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { grant, identity } = yield* issueAtNewProvider()
       const payload = { amount: "10.00", to: ["ünïcode", null, 1.5] }
       const { operation } = yield* accept(identity, { type: "payment.refund", payload })
@@ -74,7 +74,7 @@ queueConformance("a claim", (it) => {
 
   it.effect("sets the send deadline, and leaves the operation to the rescuer after it", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { grant, identity } = yield* issueAtNewProvider()
       const { operation } = yield* accept(identity)
       const [claim] = yield* queue.claim(grant.provider, 10, claimTerms)
@@ -304,7 +304,7 @@ queueConformance("an operation that waits to be claimed", (it) => {
 
   it.effect("is not delayed by status reads, because it has none", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { grant, identity } = yield* issueAtNewProvider()
       const { operation } = yield* accept(identity)
       yield* queue.postpone(operation.id, 1, recording({ due_in: Duration.minutes(3) }))

@@ -15,6 +15,7 @@ import { fillQueue } from "../../fixtures/FilledQueue.ts"
 import { accept, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherPool, anotherProcess, openTransaction, terminate, untilWaiting } from "../../fixtures/Pools.ts"
 import { acceptSeveral, claimIds, claimTerms, issueAtNewProvider, pass, queued, takeIds } from "../../fixtures/Queue.ts"
+import { Queue, queueIn } from "../../fixtures/QueueServices.ts"
 
 const operations = rounds(2000, 10_000)
 const races = rounds(200, 1000)
@@ -39,7 +40,7 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
         ([row]) => row!.left
       )
       const claimUntilNothingIsLeft = Effect.gen(function*() {
-        const queue = Context.get(yield* anotherQueue(), SubmissionQueue)
+        const queue = queueIn(yield* anotherQueue())
         const claimed: Array<string> = []
         do {
           const claims = yield* queue.claim(grant.provider, 1 + Math.floor(Math.random() * 40), claimTerms)
@@ -129,7 +130,7 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
       const ids = yield* acceptSeveral(issued.identity, 6)
       yield* pass("1 hour")
       // Operations that the other tests left behind.
-      yield* SubmissionQueue.use((queue) => queue.rescue(100_000))
+      yield* Effect.flatMap(Queue, (queue) => queue.rescue(100_000))
       const claimed = yield* Deferred.make<ReadonlyArray<string>>()
       const other = Context.get(hanging, SqlClient.SqlClient)
       const transaction = yield* Effect.forkScoped(
@@ -144,7 +145,7 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
       assert.sameMembers([...yield* claimIds(provider)], ids.slice(4))
       assert.deepStrictEqual(yield* claimIds(provider), [])
       assert.deepStrictEqual(yield* takeIds("takeReads", provider), [submitted])
-      assert.deepStrictEqual(yield* SubmissionQueue.use((queue) => queue.rescue(10)), [])
+      assert.deepStrictEqual(yield* Effect.flatMap(Queue, (queue) => queue.rescue(10)), [])
       assert.isTrue((yield* accept(issued.identity)).created)
       const [waiting] = yield* sql`
         SELECT count(*)::int AS waiting FROM pg_stat_activity
@@ -167,7 +168,7 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
       const { operation: { id } } = yield* accept(identity)
       const run = yield* openTransaction
       yield* run(submittingStatement, [id])
-      const hold = yield* Effect.forkChild(Context.get(holding, SubmissionQueue).holdAll)
+      const hold = yield* Effect.forkChild(queueIn(holding).holdAll)
       yield* untilWaiting(1)
       yield* run("COMMIT")
       yield* Fiber.join(hold)

@@ -12,10 +12,10 @@ import { OperationId } from "../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import type { AesGcmOptions, SealedPayload } from "../../../src/services/PayloadCipher.ts"
 import { makeOpenPayload } from "../../../src/services/rules/openPayload.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { Backstage, type Keys } from "../../fixtures/Backstage.ts"
 import { accept, conformance, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { claimIds, claimTerms, inspect, isAbout, issueAtNewProvider, pass } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 import { engineAt, submissionScene } from "./SubmissionScene.ts"
 
@@ -42,7 +42,7 @@ const loot = { amount: "10000.00", to: "mallory" }
 /** The payload of the only claim, or the name of the error. */
 const opened = (provider: string) =>
   Effect.gen(function*() {
-    const queue = yield* SubmissionQueue
+    const queue = yield* Queue
     const claims = yield* queue.claim(provider as never, 10, claimTerms)
     assert.lengthOf(claims, 1)
     return yield* Effect.match(claims[0]!.payload, {

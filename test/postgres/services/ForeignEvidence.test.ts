@@ -8,7 +8,6 @@ import * as fc from "fast-check"
 import { OperationId, type OperationState } from "../../../src/domain/Operation.ts"
 import { type DueRead, isProviderReference, type ProviderReference } from "../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { type Settlement, settlementOf } from "../../../src/submission/attempts/Settlement.ts"
 import {
   type AnswerNames,
@@ -19,6 +18,7 @@ import {
 import { decideAfterRead } from "../../../src/submission/reads/decideAfterRead.ts"
 import { accept, conformance, fieldsOf, outcome, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { heldOperation, inspect, issueAtNewProvider, pass, queued, recording, reference } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { submissionScene } from "./SubmissionScene.ts"
 
 const soon = Duration.minutes(10)
@@ -203,7 +203,7 @@ describe("The decision about an answer", () => {
 conformance("the ledger", (it) => {
   it.effect("records nothing under another reference than the stored one", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const ledger = yield* OperationLedger
       const { id } = yield* queued(yield* issueAtNewProvider(), "submitted")
       yield* queue.postpone(id, 3, { due_in: soon, reference: reference("r1") })
@@ -218,7 +218,7 @@ conformance("the ledger", (it) => {
 
   it.effect("records nothing of a held operation under another reference than the stored one", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const ledger = yield* OperationLedger
       const { id } = yield* heldOperation
       yield* queue.report(id, reference("r1"))
@@ -231,7 +231,7 @@ conformance("the ledger", (it) => {
 
   it.effect("puts an operation under review that a worker reports under another reference than the stored one", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const ledger = yield* OperationLedger
       const { id } = yield* queued(yield* issueAtNewProvider(), "indeterminate")
       for (
@@ -245,7 +245,7 @@ conformance("the ledger", (it) => {
 
   it.effect("begins a review with a status read on request, unless an operator ended one in this state", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const ledger = yield* OperationLedger
       const { id } = yield* queued(yield* issueAtNewProvider(), "submitted")
       const reviewed = Effect.fnUntraced(function*(revision: number, review?: boolean) {

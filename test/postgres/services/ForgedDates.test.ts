@@ -6,7 +6,6 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { Grants } from "../../../src/services/Grants.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import {
   isRevoked,
   later,
@@ -17,6 +16,7 @@ import {
 } from "../../fixtures/ExternalGrants.ts"
 import { issue, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { acceptSeveral, failOver, issueAtNewProvider, queued, readTerms, takeIds } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { allows, attempt, modes } from "../../fixtures/RawSql.ts"
 
 const dates = ["infinity", "3000-01-01T00:00:00Z", "-infinity", "1970-01-01T00:00:00Z"]
@@ -124,7 +124,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a row with an extreme valu
 
   it.effect("of status reads fails no batch of reads, and keeps its value", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const sql = yield* SqlClient.SqlClient
       const issued = yield* issueAtNewProvider()
       const full = yield* queued(issued, "submitted")

@@ -7,7 +7,6 @@ import { Cause, Duration, Effect, Exit } from "effect"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { accept, fieldsOf, newProvider, outcome, queueConformance } from "../../fixtures/Ledger.ts"
 import {
   acceptSeveral,
@@ -26,13 +25,14 @@ import {
   takeIds,
   waitOut
 } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
 queueConformance("an operation that a change of the timeline holds", (it) => {
   it.effect("is put under review, and its status is read as after a new claim", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { grant, id, provider } = yield* heldOperation
       assert.deepStrictEqual(yield* claimIds(provider), [])
       assert.deepStrictEqual(yield* takeIds("takeReads", provider), [])
@@ -60,7 +60,7 @@ queueConformance("an operation that a change of the timeline holds", (it) => {
 
   it.effect("may be sent by others until a claim is stale, counted from its first examination only", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { provider } = yield* heldOperation
       yield* takeIds("takeHeld", provider)
       yield* pass("2 hours")
@@ -72,7 +72,7 @@ queueConformance("an operation that a change of the timeline holds", (it) => {
 
   it.effect("may be sent by others for as long again after another change, which may have lost a release and a claim", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { provider } = yield* heldOperation
       for (const change of [failOver, Effect.asVoid(queue.holdAll)]) {
         yield* takeIds("takeHeld", provider)
@@ -153,7 +153,7 @@ queueConformance("an operation that a change of the timeline holds", (it) => {
   it.effect("cannot be cancelled or fail before it is released, because it may have been sent", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* heldOperation
       const ends = [
         ledger.cancel(id, { by: "operator" }),
@@ -180,7 +180,7 @@ queueConformance("holding all accepted operations", (it) => {
   it.effect("holds accepted operations of every timeline, ends claims, and changes the state of no others", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       yield* queue.releaseAll
       const others = yield* queue.holdAll
       const issued = yield* issueAtNewProvider()
@@ -205,7 +205,7 @@ queueConformance("the outcome of a held operation that a status read finds", (it
     it.effect(`is recorded as ${state}, through submitting, and nothing is sent`, () =>
       Effect.gen(function*() {
         const ledger = yield* OperationLedger
-        const queue = yield* SubmissionQueue
+        const queue = yield* Queue
         const { id, provider } = yield* heldOperation
         const given = recording({ evidence: { status: state }, reference: reference("theirs") })
         const recorded = yield* queue.recordHeld(id, 1, outcome(state), given)
@@ -228,7 +228,7 @@ queueConformance("the outcome of a held operation that a status read finds", (it
   it.effect("is recorded in full or not at all", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id } = yield* heldOperation
       const before = yield* ledger.show(id)
       const inside = yield* inspect(id)
@@ -245,7 +245,7 @@ queueConformance("the outcome of a held operation that a status read finds", (it
   it.effect("is not recorded for another revision, and therefore only once by concurrent callers", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       for (let round = 0; round < 10; round++) {
         const { id } = yield* heldOperation
         const results = yield* Effect.forEach(
@@ -267,7 +267,7 @@ queueConformance("the outcome of a held operation that a status read finds", (it
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const grants = yield* Grants
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const claimed = yield* heldOperation
       yield* waitOut(claimed.provider)
       yield* queue.release(claimed.id)

@@ -5,9 +5,9 @@ import { SqlClient } from "effect/sql"
 import { makeSqlVerifications } from "../../../src/cluster/witness/SqlVerifications.ts"
 import { nextStepOf } from "../../../src/domain/HeldOperations.ts"
 import { OperationSearch } from "../../../src/services/OperationSearch.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { PostgresLedger } from "../../fixtures/Ledger.ts"
 import { acceptSeveral, issueAtNewProvider, readTerms } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 layer(OperationSearch.layer.pipe(Layer.provideMerge(PostgresLedger)), { excludeTestServices: true })(
   "The held operations",
@@ -15,7 +15,7 @@ layer(OperationSearch.layer.pipe(Layer.provideMerge(PostgresLedger)), { excludeT
     it.effect("are counted by provider and reason, with the last comparison and the next step", () =>
       Effect.gen(function*() {
         const { held } = yield* OperationSearch
-        const queue = yield* SubmissionQueue
+        const queue = yield* Queue
         const sql = yield* SqlClient.SqlClient
         const { grant: { provider }, identity } = yield* issueAtNewProvider()
         const [first] = yield* acceptSeveral(identity, 3)

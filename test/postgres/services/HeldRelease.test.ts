@@ -6,7 +6,6 @@ import { assert } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import type { DueRead } from "../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { fieldsOf, queueConformance } from "../../fixtures/Ledger.ts"
 import {
   acceptSeveral,
@@ -23,13 +22,14 @@ import {
   takeIds,
   waitOut
 } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
 queueConformance("the release of a held operation", (it) => {
   it.effect("is refused while another process can still send it; later it allows a claim, without a transition", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* heldOperation
       const refusal = Effect.map(Effect.flip(queue.release(id)), fieldsOf)
       assert.deepInclude(yield* refusal, { _tag: "StillHeld", id, reason: "unexamined", until: null })
@@ -53,7 +53,7 @@ queueConformance("the release of a held operation", (it) => {
 
   it.effect("is undone by the next change of the timeline", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* heldOperation
       yield* waitOut(provider)
       yield* queue.release(id)
@@ -66,7 +66,7 @@ queueConformance("the release of a held operation", (it) => {
   it.effect("may be repeated, and is refused once the operation has left accepted", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* heldOperation
       yield* waitOut(provider)
       yield* queue.release(id)
@@ -87,7 +87,7 @@ queueConformance("the release of a held operation", (it) => {
 
   it.effect("is refused when the provider has acknowledged it, for every caller", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* heldOperation
       yield* queue.report(id, reference("theirs"))
       const [read] = yield* queue.takeHeld(provider, 10, readTerms)
@@ -103,7 +103,7 @@ queueConformance("the release of a held operation", (it) => {
 
   it.effect("by a status read is refused once the operation was released or held again: it may have been sent since", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* heldOperation
       const isReleased = (read: DueRead) =>
         Effect.map(Effect.result(queue.releaseUnsent(id, read.operation.send_before!)), (result) => {
@@ -134,7 +134,7 @@ queueConformance("the release of a held operation", (it) => {
 
   it.effect("by a status read from before a later hold is refused, also once that hold was examined and waited out", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* heldOperation
       const [before] = yield* queue.takeHeld(provider, 10, readTerms)
       yield* queue.holdAll
@@ -147,7 +147,7 @@ queueConformance("the release of a held operation", (it) => {
 
   it.effect("is not delayed by a status read that was taken before it", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* heldOperation
       const [read] = yield* queue.takeHeld(provider, 10, readTerms)
       const { send_before } = read!.operation
@@ -162,7 +162,7 @@ queueConformance("the release of a held operation", (it) => {
 
   it.effect("of all releases every held operation, returns their number, and changes no others", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       yield* failOver
       const others = yield* queue.releaseAll
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
@@ -183,7 +183,7 @@ queueConformance("a late report of a worker", (it) => {
   it.effect("holds an operation whose claim a failover lost, also if it was released since", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* heldOperation
       yield* waitOut(provider)
       yield* queue.release(id)
@@ -196,7 +196,7 @@ queueConformance("a late report of a worker", (it) => {
 
   it.effect("makes the status read of a rescued operation due at once, with the reference of the provider", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const issued = yield* issueAtNewProvider()
       for (const state of ["submitted", "indeterminate"] as const) {
         const { id, revision } = yield* queued(issued, state)
@@ -211,7 +211,7 @@ queueConformance("a late report of a worker", (it) => {
   it.effect("changes no operation that another worker has claimed or that is settled", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const issued = yield* issueAtNewProvider()
       for (const state of ["submitting", "succeeded", "failed", "cancelled"] as const) {
         const { id } = yield* queued(issued, state)

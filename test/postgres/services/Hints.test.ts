@@ -8,8 +8,7 @@ import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { mostHinted } from "../../../src/services/rules/mostHinted.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { mostHinted } from "../../../src/services/StatusReads.ts"
 import type { Backstage } from "../../fixtures/Backstage.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import {
@@ -34,6 +33,7 @@ import {
   takeIds,
   waitOut
 } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { attempt } from "../../fixtures/RawSql.ts"
 
 const interval = Duration.minutes(2)
@@ -41,12 +41,12 @@ const interval = Duration.minutes(2)
 const hour = Duration.hours(1)
 const unknown = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f" as OperationId
 
-const hint = (provider: Parameters<SubmissionQueue["Service"]["hint"]>[0], operation_id: OperationId) =>
-  SubmissionQueue.use((queue) => queue.hint(provider, { operation_id }, interval))
+const hint = (provider: Parameters<Queue["hint"]>[0], operation_id: OperationId) =>
+  Effect.flatMap(Queue, (queue) => queue.hint(provider, { operation_id }, interval))
 
 /** A new operation in this state whose status is read in an hour. */
 const readInAnHour = Effect.fnUntraced(function*(state: "submitted" | "indeterminate", given: string | null = null) {
-  const queue = yield* SubmissionQueue
+  const queue = yield* Queue
   const issued = yield* issueAtNewProvider()
   const operation = yield* queued(issued, state)
   const postpone = queue.postpone(operation.id, operation.revision, {
@@ -90,7 +90,7 @@ conformance("a hint", (it) => {
 
   it.effect("about an operation of another provider, or an unknown one, changes nothing", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* readInAnHour("submitted", "theirs")
       assert.strictEqual(yield* hint(newProvider(), id), "ignored")
       assert.strictEqual(yield* queue.hint(newProvider(), { reference: reference("theirs") }, interval), "ignored")
@@ -101,7 +101,7 @@ conformance("a hint", (it) => {
 
   it.effect("by reference finds all operations of the provider with it, up to a hundred", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const issued = yield* issueAtNewProvider()
       const { provider } = issued.grant
       const given = reference(`theirs-of-${provider}`)
@@ -138,7 +138,7 @@ conformance("a hint", (it) => {
 
   it.effect("never delays a read", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider, revision } = yield* readInAnHour("submitted")
       yield* hint(provider, id)
       yield* takeIds("takeReads", provider)
@@ -149,7 +149,7 @@ conformance("a hint", (it) => {
 
   it.effect("during a submission makes the first read due when the outcome is recorded", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const issued = yield* issueAtNewProvider()
       const { provider } = issued.grant
       for (const state of ["submitted", "indeterminate"] as const) {
@@ -170,7 +170,7 @@ conformance("a hint", (it) => {
 
   it.effect("during a read starts no second one, and makes the next read due when this one is recorded", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const record = (id: OperationId, revision: number, to: "submitted" | "indeterminate") =>
         queue.record(id, revision, outcome(to), recording({ due_in: hour }))
       for (
@@ -220,7 +220,7 @@ conformance("a hint", (it) => {
 
   it.effect("makes the examination of a held operation due, and leaves a released one alone", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* heldOperation
       yield* waitOut(provider)
       const [read] = yield* queue.takeHeld(provider, 1, readTerms)
@@ -261,7 +261,7 @@ conformance("a hint", (it) => {
 /** Numbers let as many seconds pass. Reads prove nothing. */
 const hintAtRandom = Effect.fnUntraced(function*(steps: ReadonlyArray<string | number>) {
   const ledger = yield* OperationLedger
-  const queue = yield* SubmissionQueue
+  const queue = yield* Queue
   const { id, postpone, provider } = yield* readInAnHour("submitted", "theirs")
   const look = Effect.all([ledger.show(id), ledger.history(id)])
   const before = yield* look

@@ -5,7 +5,6 @@ import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { OperationId } from "../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { accept, conformance, fieldsOf, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherProcess, openTransaction, untilWaiting } from "../../fixtures/Pools.ts"
 import {
@@ -20,12 +19,13 @@ import {
   takeIds,
   waitOut
 } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
 conformance("a hold of one operation", (it) => {
   it.effect("keeps it from being claimed until it was examined and released, and leaves the others alone", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const { operation: before } = yield* accept(identity)
       const { operation: other } = yield* accept(identity)
@@ -43,7 +43,7 @@ conformance("a hold of one operation", (it) => {
 
   it.effect("is examined at once, also if the operation waited for its next try", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const { operation: { id } } = yield* accept(identity)
       yield* queue.hold(id)
@@ -59,7 +59,7 @@ conformance("a hold of one operation", (it) => {
   it.effect("keeps the examination of an operation that is held already, by a failover or by an operator", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       for (const repeat of [Effect.void, queue.holdAll]) {
         const { id, provider } = yield* heldOperation
         yield* repeat
@@ -74,7 +74,7 @@ conformance("a hold of one operation", (it) => {
   it.effect("is refused for an operation in any other state, and for an unknown one", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const issued = yield* issueAtNewProvider()
       for (const state of specifiedStates.filter((state) => state !== "accepted")) {
         const before = yield* queued(issued, state)
@@ -91,7 +91,7 @@ conformance("a hold of one operation", (it) => {
   it.effect("and a claim at the same time: one of them wins, so no operation is both held and sent", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       for (let round = 0; round < 20; round++) {
         const { operation: { id } } = yield* accept(identity)
@@ -114,7 +114,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a hold of one operation in
         const run = yield* openTransaction
         yield* run("UPDATE operations SET state = 'submitting', revision = 2 WHERE id = $1", [id])
         const hold = yield* Effect.forkScoped(
-          SubmissionQueue.use((queue) => Effect.result(queue.hold(id))).pipe(Effect.provide(anotherProcess()))
+          Effect.flatMap(Queue, (queue) => Effect.result(queue.hold(id))).pipe(Effect.provide(anotherProcess()))
         )
         yield* untilWaiting(1)
         yield* run("COMMIT")

@@ -7,7 +7,6 @@ import { Cause, Duration, Effect, Exit, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import { LedgerFigures } from "../../../src/services/LedgerFigures.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import {
   accept,
@@ -23,6 +22,7 @@ import { assertExact, compare, fold } from "../../fixtures/PlainFigures.ts"
 import { anotherPool, anotherProcess, inTime, openTransaction, untilWaiting } from "../../fixtures/Pools.ts"
 import { acceptSeveral, claimTerms, issueAtNewProvider, readTerms, recording } from "../../fixtures/Queue.ts"
 import { answer, type Command, commands, type Services, type Side, type World } from "../../fixtures/QueueModel.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { settleAll, storedInPostgres } from "../../fixtures/StoredOperations.ts"
 
 const Figures = LedgerFigures.layer.pipe(Layer.provideMerge(PostgresLedger))
@@ -86,7 +86,7 @@ layer(Figures, { excludeTestServices: true })("figures about the ledger", (it) =
       Effect.gen(function*() {
         const { grant, identity } = yield* issueAtNewProvider()
         const work = Effect.gen(function*() {
-          const queue = yield* SubmissionQueue
+          const queue = yield* Queue
           yield* acceptSeveral(identity, 10)
           for (let n = 0; n < 10; n++) {
             const claims = yield* queue.claim(grant.provider, 3, claimTerms)

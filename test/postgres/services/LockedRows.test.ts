@@ -22,6 +22,7 @@ import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { gatewayDatabase } from "../../fixtures/GatewayDatabase.ts"
 import { accept, issue, newKey, operationIn, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { openTransaction } from "../../fixtures/Pools.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
 /** The gateway's own pools, on the database of this file. */
@@ -120,9 +121,9 @@ layer(PostgresLedger, { excludeTestServices: true })("While one operation stays 
       const { identity } = yield* issue()
       const locked = yield* operationIn(identity, "submitting")
       const others = yield* Effect.forEach(Array.from({ length: 40 }), () => operationIn(identity, "submitting"))
-      const Queue = Layer.fresh(SubmissionQueue.layer).pipe(Layer.provide(WorkerPool), Layer.provide(Here))
+      const Workers = Layer.fresh(SubmissionQueue.layer).pipe(Layer.provide(WorkerPool), Layer.provide(Here))
       yield* Effect.gen(function*() {
-        const queue = yield* SubmissionQueue
+        const queue = yield* Queue
         const record = (operation: typeof locked) =>
           queue.record(operation.id, operation.revision, { state: "succeeded" }, recording)
         const run = yield* openTransaction
@@ -131,6 +132,6 @@ layer(PostgresLedger, { excludeTestServices: true })("While one operation stays 
         const recorded = yield* Effect.forEach(others, record, { concurrency: "unbounded" })
         for (const { state } of recorded) assert.strictEqual(state, "succeeded")
         assert.strictEqual((yield* Fiber.join(waiting))._tag, "StoreUnavailable")
-      }).pipe(Effect.scoped, Effect.provide(Queue))
+      }).pipe(Effect.scoped, Effect.provide(Workers))
     }))
 })

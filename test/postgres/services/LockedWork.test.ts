@@ -4,10 +4,10 @@
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { PostgresLedger } from "../../fixtures/Ledger.ts"
 import { inTime, openTransaction } from "../../fixtures/Pools.ts"
 import { heldOperation, issueAtNewProvider, pass, queued, takeIds } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 const due = (state: "submitting" | "submitted") =>
   Effect.gen(function*() {
@@ -17,7 +17,7 @@ const due = (state: "submitting" | "submitted") =>
     return { id, provider: issued.grant.provider }
   })
 
-const rescued = SubmissionQueue.use((queue) => queue.rescue(1000))
+const rescued = Effect.flatMap(Queue, (queue) => queue.rescue(1000))
 
 const kinds = {
   "a status read": Effect.map(due("submitted"), ({ id, provider }) => ({ id, take: takeIds("takeReads", provider) })),

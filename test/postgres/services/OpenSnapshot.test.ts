@@ -14,6 +14,7 @@ import { longestPause, longWalk } from "../../fixtures/Marks.ts"
 import { planOf } from "../../fixtures/Plans.ts"
 import { anotherPool, openTransaction } from "../../fixtures/Pools.ts"
 import { claimIds, issueAtNewProvider, takeIds } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { layerRecorded, Statements } from "../../fixtures/Statements.ts"
 
 const dead = 2 * longWalk
@@ -43,7 +44,7 @@ const searches: Readonly<Record<string, Search>> = {
     index: "operations_to_rescue",
     state: "submitting",
     settle: "state = 'succeeded', revision = revision + 1",
-    ask: () => SubmissionQueue.use((queue) => queue.rescue(10))
+    ask: () => Effect.flatMap(Queue, (queue) => queue.rescue(10))
   }
 }
 

@@ -6,7 +6,6 @@ import { assert, layer } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { accept, conformance, fieldsOf, operationIn, outcome, PostgresLedger } from "../../fixtures/Ledger.ts"
 import {
   claimIds,
@@ -23,6 +22,7 @@ import {
   takeIds,
   waitOut
 } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { attempt } from "../../fixtures/RawSql.ts"
 
 conformance("an operation counts as acknowledged", (it) => {
@@ -31,7 +31,7 @@ conformance("an operation counts as acknowledged", (it) => {
 
   it.effect("once it was submitted, also when it is indeterminate later, and not before", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const issued = yield* issueAtNewProvider()
       for (const state of ["accepted", "submitting", "indeterminate"] as const) {
         assert.isFalse(yield* isAcknowledged((yield* queued(issued, state)).id), state)
@@ -51,7 +51,7 @@ conformance("an operation counts as acknowledged", (it) => {
 
   it.effect("once it has a reference, whichever way the reference came", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const issued = yield* issueAtNewProvider()
       const given = { due_in: Duration.zero, reference: reference("theirs") }
       const postponed = yield* queued(issued, "indeterminate")
@@ -83,7 +83,7 @@ conformance("a hold", (it) => {
   it.effect("of a report or of an operator keeps an operation of the present timeline from being claimed", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       for (const place of [queue.holdAll, queue.report]) {
         const { operation: { id } } = yield* accept(identity)
@@ -101,7 +101,7 @@ conformance("a hold", (it) => {
 
   it.effect("is examined anew after each change of the timeline and after each new hold", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* heldOperation
       for (const change of [failOver, queue.holdAll, queue.report(id, null)]) {
         yield* waitOut(provider)
@@ -114,7 +114,7 @@ conformance("a hold", (it) => {
 
   it.effect("ends when the operation leaves accepted", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* heldOperation
       yield* queue.holdAll
       yield* takeIds("takeHeld", provider)
@@ -176,7 +176,7 @@ layer(PostgresLedger, { excludeTestServices: true })("in PostgreSQL", (it) => {
   it.effect("a move of the ledger holds what is accepted, and ends every examination", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* heldOperation
       yield* waitOut(provider)
       const { operation: free } = yield* accept((yield* issueAtNewProvider()).identity)

@@ -11,7 +11,6 @@ import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationSearch } from "../../../src/services/OperationSearch.ts"
 import { OperatorActions } from "../../../src/services/OperatorActions.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { accept, newKey, outcome, PostgresLedger } from "../../fixtures/Ledger.ts"
 import {
   claimIds,
@@ -30,6 +29,7 @@ import {
   takeIds,
   waitOut
 } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
 const Search = Layer.merge(OperationSearch.layer, OperatorActions.layer).pipe(Layer.provideMerge(PostgresLedger))
@@ -86,7 +86,7 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
 
   it.effect("is held and releasable as the queue says", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const { operation: { id } } = yield* accept(identity)
       const hold = Effect.map(detail(id), ({ schedule }) => schedule.hold)
@@ -161,7 +161,7 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
 
   it.effect("has the reason of a returned claim, and the rescuer ends such a claim after a failover", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       yield* accept(identity)
       const [claim] = yield* queue.claim(provider, 1, { ...claimTerms, worker: "one" })
@@ -230,7 +230,7 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
 layer(Search, { excludeTestServices: true })("a search of operators", (it) => {
   it.effect("finds operations of any owner by id, key and reference, the latest change first, and only the exact text", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const search = yield* OperationSearch
       const key = newKey()
       const found = (text: string) => Effect.map(search.find(text), (list) => list.map(({ operation }) => operation.id))
@@ -298,7 +298,7 @@ layer(Search, { excludeTestServices: true })("a search of operators", (it) => {
 
   it.effect("lists an operation in the queue that the workers see it in", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const search = yield* OperationSearch
       const issued = yield* issueAtNewProvider()
       const { provider } = issued.grant

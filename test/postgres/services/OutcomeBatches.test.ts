@@ -28,6 +28,7 @@ import {
   reference,
   returnTerms
 } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { layerRecorded, Statements } from "../../fixtures/Statements.ts"
 
 const unknown = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f" as OperationId
@@ -86,7 +87,7 @@ interface Prepared {
 
 /** An operation in this condition. */
 const prepare = Effect.fnUntraced(function*(condition: Condition, first: string | null) {
-  const queue = yield* SubmissionQueue
+  const queue = yield* Queue
   const { grant, identity } = yield* issueAtNewProvider()
   yield* accept(identity)
   const [claim] = yield* queue.claim(grant.provider, 1, claimTerms)
@@ -137,7 +138,7 @@ const stored = Effect.fnUntraced(function*({ id }: Prepared) {
 
 /** Records outcomes one by one. Of several records of one operation only the first. */
 const oneByOne = Effect.fnUntraced(function*(records: ReadonlyArray<OutcomeRecord>) {
-  const queue = yield* SubmissionQueue
+  const queue = yield* Queue
   const seen = new Set<OperationId>()
   return yield* Effect.forEach(records, ({ id, outcome, recording, revision }) => {
     if (seen.has(id)) return Effect.succeed(false)
@@ -167,7 +168,7 @@ const statesOf = (ids: ReadonlyArray<OperationId>) =>
 conformance("a batch of outcomes", (it) => {
   it.effect("has the results of its outcomes one by one, in the ledger and for the caller", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const context = yield* Effect.context<
         Effect.Services<ReturnType<typeof prepare>> | Effect.Services<ReturnType<typeof stored>>
       >()
@@ -194,7 +195,7 @@ conformance("a batch of outcomes", (it) => {
   it.effect("gives each operation its own evidence, reference, failure and due time", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const ids = yield* submitting(30)
       const batch = ids.map((id, n): OutcomeRecord => ({
         id,
@@ -219,7 +220,7 @@ conformance("a batch of outcomes", (it) => {
 
   it.effect("with a transition against the table dies, and nothing is recorded", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const ids = yield* submitting(3)
       const [first, second, third] = records(ids)
       const exit = yield* Effect.exit(queue.recordAll([first!, { ...second!, outcome: outcome("cancelled") }, third!]))
@@ -229,14 +230,14 @@ conformance("a batch of outcomes", (it) => {
 })
 
 /** A recorder on these services. No statement exceeds its time on a busy machine. */
-const recorderOn = (queue: SubmissionQueue["Service"]) =>
+const recorderOn = (queue: Queue) =>
   Effect.provideService(makeOutcomeRecorder(queue), SubmissionPolicy, {
     ...defaultPolicy,
     storeTimeout: Duration.minutes(5)
   })
 
 const recordEach = Effect.fnUntraced(function*(batch: ReadonlyArray<OutcomeRecord>) {
-  const { record } = yield* recorderOn(yield* SubmissionQueue)
+  const { record } = yield* recorderOn(yield* Queue)
   return yield* Effect.forEach(batch, (one) => Effect.forkChild(record(one), { startImmediately: true }))
 })
 
@@ -337,7 +338,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a batch of outcomes in Pos
           Layer.provide(anotherPool({ maxConnections: 1, startupParameters: { plan_cache_mode: mode } }))
         )
         yield* Effect.gen(function*() {
-          const queue = yield* SubmissionQueue
+          const queue = yield* Queue
           const statements = yield* Statements
           const before = statements.length
           const batch = rows.map(({ id }) => ({ ...records([id])[0]!, revision: 99 }))

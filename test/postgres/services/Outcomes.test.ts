@@ -7,7 +7,6 @@ import { Cause, DateTime, Duration, Effect, Exit } from "effect"
 import { OperationId, type OperationState } from "../../../src/domain/Operation.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { accept, conformance, fieldsOf, outcome } from "../../fixtures/Ledger.ts"
 import {
   claimIds,
@@ -20,6 +19,7 @@ import {
   recording,
   reference
 } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { permittedTransitions, specifiedStates } from "../../fixtures/Specification.ts"
 
 const unknownId = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
@@ -36,7 +36,7 @@ conformance("the outcome of an operation", (it) => {
       it.effect(`is recorded with its evidence: ${from} -> ${to}`, () =>
         Effect.gen(function*() {
           const ledger = yield* OperationLedger
-          const queue = yield* SubmissionQueue
+          const queue = yield* Queue
           const before = yield* queued(yield* issueAtNewProvider(), from)
           const history = yield* ledger.history(before.id)
           const evidence = { by: "test", answer: ["ünï", "\u0000", { nested: null }] }
@@ -67,7 +67,7 @@ conformance("the outcome of an operation", (it) => {
       it.effect(`is never recorded against the transition table: ${from} -> ${to} dies, and changes nothing`, () =>
         Effect.gen(function*() {
           const ledger = yield* OperationLedger
-          const queue = yield* SubmissionQueue
+          const queue = yield* Queue
           const before = yield* queued(yield* issueAtNewProvider(), from)
           const history = yield* ledger.history(before.id)
           assert.isTrue(yield* dies(queue.record(before.id, before.revision, outcome(to), recording())))
@@ -80,7 +80,7 @@ conformance("the outcome of an operation", (it) => {
   it.effect("needs evidence to leave indeterminate: without evidence, the call dies and changes nothing", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const before = yield* queued(yield* issueAtNewProvider(), "indeterminate")
       for (const to of ["submitted", "succeeded", "failed"] as const) {
         assert.isTrue(
@@ -93,7 +93,7 @@ conformance("the outcome of an operation", (it) => {
   it.effect("is not recorded for another revision than the current one, and then changes nothing", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const before = yield* queued(yield* issueAtNewProvider(), "indeterminate")
       const inside = yield* inspect(before.id)
       for (const expected of [0, 1, 2, 4]) {
@@ -112,7 +112,7 @@ conformance("the outcome of an operation", (it) => {
   it.effect("is recorded once by concurrent callers, and only one of them succeeds", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const issued = yield* issueAtNewProvider()
       for (let round = 0; round < 20; round++) {
         const { id } = yield* queued(issued, "submitting")
@@ -130,7 +130,7 @@ conformance("the outcome of an operation", (it) => {
   it.effect("is not recorded over another claim than its own, even at the same revision", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { grant, identity } = yield* issueAtNewProvider()
       const { operation } = yield* accept(identity)
       const [claim] = yield* queue.claim(grant.provider, 1, claimTerms)
@@ -148,7 +148,7 @@ conformance("the outcome of an operation", (it) => {
 
   it.effect("cannot be recorded of an operation that does not exist", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const attempts: ReadonlyArray<Effect.Effect<unknown, object>> = [
         queue.record(unknownId, 1, outcome("succeeded"), recording()),
         queue.recordHeld(unknownId, 1, outcome("succeeded"), recording()),
@@ -162,7 +162,7 @@ conformance("the outcome of an operation", (it) => {
   it.effect("is recorded in any standing of grant, client and provider connection", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const issued = yield* issueAtNewProvider()
       const { id } = yield* queued(issued, "submitting")
       yield* grants.revoke(issued.grant.grant_id)
@@ -174,7 +174,7 @@ conformance("the outcome of an operation", (it) => {
 
   it.effect("keeps the first reference of the provider", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id } = yield* queued(yield* issueAtNewProvider(), "submitting")
       const record = (revision: number, to: OperationState, given: string | null) =>
         queue.record(id, revision, outcome(to), recording({ reference: given === null ? null : reference(given) }))
@@ -191,7 +191,7 @@ conformance("the outcome of an operation", (it) => {
 conformance("a rescue", (it) => {
   /** Rescues all stale claims, and yields those of these ids. */
   const rescue = Effect.fnUntraced(function*(ids: ReadonlyArray<OperationId>) {
-    const queue = yield* SubmissionQueue
+    const queue = yield* Queue
     const rescued = yield* queue.rescue(1000)
     return rescued.filter((id) => ids.includes(id))
   })
@@ -228,7 +228,7 @@ conformance("a rescue", (it) => {
 
   it.effect("takes the oldest claims first, up to the limit, of any provider", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       yield* pass("1 hour")
       yield* rescue([])
       const ids: Array<OperationId> = []
@@ -256,7 +256,7 @@ conformance("a rescue", (it) => {
   it.effect("changes no operation that the claim holder recorded in time; a late record is stale", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const issued = yield* issueAtNewProvider()
       const recorded = yield* queued(issued, "submitting")
       const hung = yield* queued(issued, "submitting")
@@ -272,7 +272,7 @@ conformance("a rescue", (it) => {
   it.effect("races with a record for a stale claim: one of them wins, and the operation moves once", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const issued = yield* issueAtNewProvider()
       for (let round = 0; round < 20; round++) {
         const { id } = yield* queued(issued, "submitting")

@@ -6,10 +6,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { PostgresLedger } from "../../fixtures/Ledger.ts"
 import { openTransaction } from "../../fixtures/Pools.ts"
 import { acceptSeveral, claimTerms, issueAtNewProvider } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 const reads = `
   SELECT seq_scan::int AS scans, idx_tup_fetch::int AS rows FROM pg_stat_xact_user_tables
@@ -55,7 +55,7 @@ layer(PostgresLedger, { excludeTestServices: true })("the table of payloads", (i
   it.effect("is not read as a whole by a claim, nor by a take-over of returned claims", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       yield* emptyTable
       yield* acceptSeveral(identity, 20)

@@ -8,10 +8,10 @@ import { Cause, Effect, Exit, Layer, Logger, Redacted, References, Tracer } from
 import { SqlClient } from "effect/sql"
 import { inspect } from "node:util"
 import { layerAesGcm, PayloadCipher, type PayloadKey } from "../../../src/services/PayloadCipher.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { Backstage } from "../../fixtures/Backstage.ts"
 import { accept, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { claimTerms, issueAtNewProvider } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
 const account = "DE00123456789"
@@ -66,7 +66,7 @@ layer(PostgresLedger, { excludeTestServices: true })("payload and payload key", 
       const { grant, identity } = yield* issueAtNewProvider()
       const { exit, seen } = yield* observe(
         Effect.gen(function*() {
-          const queue = yield* SubmissionQueue
+          const queue = yield* Queue
           const { operation } = yield* accept(identity, { payload: { account } })
           const [claim] = yield* queue.claim(grant.provider, 1, claimTerms)
           assert.deepStrictEqual(yield* claim!.payload, { account })
@@ -83,7 +83,7 @@ layer(PostgresLedger, { excludeTestServices: true })("payload and payload key", 
         }).pipe(Effect.provideContext(process))
       )
       assert.isTrue(Exit.isFailure(exit))
-      for (const text of ["OperationLedger.accept", "SubmissionQueue.claim", "PayloadUnreadable"]) {
+      for (const text of ["OperationLedger.accept", "Claims.claim", "PayloadUnreadable"]) {
         assert.include(seen, text, "the observer sees the public text")
       }
       assertHides(seen, account)

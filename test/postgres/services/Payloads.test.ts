@@ -6,7 +6,6 @@ import { assert } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import type { OperationState } from "../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { Backstage, type Keys } from "../../fixtures/Backstage.ts"
 import { accept, conformance, drive, newKey, outcome } from "../../fixtures/Ledger.ts"
 import {
@@ -20,6 +19,7 @@ import {
   queued,
   recording
 } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 const hasPayload = (id: Parameters<typeof inspect>[0]) => Effect.map(inspect(id), ({ payload }) => payload !== null)
 
@@ -57,7 +57,7 @@ conformance("the payload of an operation", (it) => {
     if (from === "accepted") continue
     it.effect(`is erased when the operation is settled: ${from} -> ${to} by a worker`, () =>
       Effect.gen(function*() {
-        const queue = yield* SubmissionQueue
+        const queue = yield* Queue
         const { id, revision } = yield* queued(yield* issueAtNewProvider(), from)
         yield* queue.record(id, revision, outcome(to), recording())
         assert.isFalse(yield* hasPayload(id))
@@ -74,7 +74,7 @@ conformance("the payload of an operation", (it) => {
 
   it.effect("is erased when the operation is settled: a held operation, by a status read", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       for (const to of ["succeeded", "failed"] as const) {
         const { id } = yield* queued(yield* issueAtNewProvider(), "accepted")
         yield* failOver
@@ -132,7 +132,7 @@ conformance("an encrypted payload", (it) => {
       for (const part of ["account", "DE00", "business"]) assert.isFalse(bytes.includes(part), part)
       const [claim] = yield* having(
         [second, first],
-        Effect.flatMap(SubmissionQueue, (queue) => queue.claim(grant.provider, 1, claimTerms))
+        Effect.flatMap(Queue, (queue) => queue.claim(grant.provider, 1, claimTerms))
       )
       assert.deepStrictEqual(yield* claim!.payload, secret)
     }))

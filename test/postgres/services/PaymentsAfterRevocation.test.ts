@@ -7,9 +7,9 @@ import { Context, DateTime, Deferred, Duration, Effect, Fiber, Layer } from "eff
 import { TestClock } from "effect/testing"
 import { type Grant, operationsRead, Scope } from "../../../src/domain/Grant.ts"
 import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
+import { Claims } from "../../../src/services/Claims.ts"
 import { type GrantRequest, Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
 import { NotSent, ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/providers/Providers.ts"
@@ -17,6 +17,7 @@ import * as SandboxProvider from "../../../src/submission/providers/SandboxProvi
 import { defaultPolicy, SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import { accept, conformance, issueAgain, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { claimTerms, issueAtNewProvider, pass, recording, standingLosses } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { answering, closedPort, rawServer, response } from "../../fixtures/submission/HttpProviderServer.ts"
 import { acknowledged, away, makeWorld, neverOpen, until, workFor } from "../../fixtures/submission/World.ts"
 
@@ -42,7 +43,7 @@ const retrying = (meanwhile: (grant: Grant) => Effect.Effect<unknown, Error, Gra
     const { operation } = yield* accept(identity)
     const isRetrying = yield* Deferred.make<void>()
     const goOn = yield* Deferred.make<void>()
-    const queue = yield* SubmissionQueue
+    const queue = yield* Queue
     const { readStatus, submit } = Context.get(
       yield* Layer.build(
         SandboxProvider.layer({ baseUrl: `http://127.0.0.1:${port}` }).pipe(Layer.provide(ProviderHttpClient.layer()))
@@ -63,7 +64,7 @@ const retrying = (meanwhile: (grant: Grant) => Effect.Effect<unknown, Error, Gra
         Providers,
         new Map([[grant.provider, ProviderAdapter.of({ readStatus, submit: submitNoticed })]])
       ),
-      Effect.provideService(SubmissionQueue, {
+      Effect.provideService(Claims, {
         ...queue,
         mayStillSend: (claim) =>
           Deferred.succeed(isRetrying, void 0).pipe(
@@ -121,7 +122,7 @@ conformance("a claim", (it) => {
   const claimOne = Effect.fnUntraced(function*(request: Partial<GrantRequest> = {}) {
     const { grant, identity } = yield* issueAtNewProvider(request)
     const { operation } = yield* accept(identity)
-    const queue = yield* SubmissionQueue
+    const queue = yield* Queue
     const [claim] = yield* queue.claim(grant.provider, 1, claimTerms)
     return { claim: claim!, grant, id: operation.id, queue }
   })
@@ -163,7 +164,7 @@ conformance("a claim", (it) => {
       const write = Scope.make("payments:write")
       const { grant, identity } = yield* issueAtNewProvider({ scopes: [operationsRead, write] })
       yield* accept(identity)
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const [claim] = yield* queue.claim(grant.provider, 1, claimTerms)
       yield* issueAgain(grant, { scopes: [operationsRead] })
       yield* grants.revoke(grant.grant_id)

@@ -1,97 +1,98 @@
 /**
- * Slots of provider limits in both implementations: no caller gets a slot twice, and a pause holds for all. PostgreSQL decides
+ * Permits of provider limits in both implementations: no caller gets a permit twice, and a pause holds for all. PostgreSQL decides
  * as the shared arithmetic does.
  */
 import { assert, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Layer } from "effect"
+import { Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
-import { type SlotDemand, type SlotTerms, slotTerms } from "../../../src/domain/ProviderLimit.ts"
-import { shareSlots, stateAfter, wasSetBack } from "../../../src/services/rules/providerSlots.ts"
+import { type PermitDemand, type PermitTerms, permitTerms } from "../../../src/domain/ProviderLimit.ts"
+import { sharePermits, stateAfter, wasSetBack } from "../../../src/services/rules/providerPermits.ts"
 import { reserveStatement } from "../../../src/services/sql/SqlProviderLimits.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import { conformance, newProvider, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherPool } from "../../fixtures/Pools.ts"
+import { Queue, queueIn } from "../../fixtures/QueueServices.ts"
 
-const terms = slotTerms({ requests: 50, interval: "1 second" }, 250)
-const many: SlotDemand = { submissions: 1000, reads: 1000 }
-const none: SlotDemand = { submissions: 0, reads: 0 }
+const terms = permitTerms({ requests: 50, interval: "1 second" }, 250)
+const many: PermitDemand = { submissions: 1000, reads: 1000 }
+const none: PermitDemand = { submissions: 0, reads: 0 }
 
-const counted = ({ reads, submissions }: { readonly reads: Slots; readonly submissions: Slots }) =>
-  reads.slots.length + submissions.slots.length
-interface Slots {
-  readonly slots: ReadonlyArray<number>
+const counted = ({ reads, submissions }: { readonly reads: Permits; readonly submissions: Permits }) =>
+  reads.permits.length + submissions.permits.length
+interface Permits {
+  readonly permits: ReadonlyArray<number>
 }
 
-/** The most slots that the lanes have until the horizon, `elapsed` milliseconds after the first call. */
-const mostAfter = (elapsed: number, { horizon, reads, shared }: SlotTerms): number =>
+/** The most permits that the buckets have until the horizon, `elapsed` milliseconds after the first call. */
+const mostAfter = (elapsed: number, { horizon, reads, shared }: PermitTerms): number =>
   [shared, reads!].reduce(
     (most, { burst, spacing }) => most + Math.floor((elapsed * 1000 + horizon) / spacing) + burst,
     0
   )
 
-conformance("slots of a provider's limit", (it) => {
+conformance("permits of a provider's limit", (it) => {
   it.effect("are reserved as far as the horizon, and then no more until time passes", () =>
     Effect.gen(function*() {
-      const { reserveSlots } = yield* SubmissionQueue
+      const { reservePermits } = yield* Queue
       const provider = newProvider()
       const since = performance.now()
-      const first = yield* reserveSlots(provider, many, terms)
+      const first = yield* reservePermits(provider, many, terms)
       assert.isAtLeast(counted(first), 8)
-      assert.isAtMost(Math.max(...first.submissions.slots, ...first.reads.slots), 250)
+      assert.isAtMost(Math.max(...first.submissions.permits, ...first.reads.permits), 250)
       assert.isAbove(first.submissions.again, 0)
-      const next = yield* reserveSlots(provider, many, terms)
+      const next = yield* reservePermits(provider, many, terms)
       assert.isAtMost(counted(first) + counted(next), mostAfter(performance.now() - since, terms))
     }))
 
-  it.effect("are only looked at by openSlots", () =>
+  it.effect("are only looked at by openPermits", () =>
     Effect.gen(function*() {
-      const { openSlots, reserveSlots } = yield* SubmissionQueue
+      const { openPermits, reservePermits } = yield* Queue
       const provider = newProvider()
-      const open = yield* openSlots(provider, many, terms)
-      yield* openSlots(provider, many, terms)
-      const reserved = yield* reserveSlots(provider, many, terms)
+      const open = yield* openPermits(provider, many, terms)
+      yield* openPermits(provider, many, terms)
+      const reserved = yield* reservePermits(provider, many, terms)
       assert.isAtLeast(counted(reserved), counted(open))
-      assert.deepStrictEqual(yield* reserveSlots(newProvider(), none, terms), {
-        submissions: { slots: [], again: 1 },
-        reads: { slots: [], again: 1 }
+      assert.deepStrictEqual(yield* reservePermits(newProvider(), none, terms), {
+        submissions: { permits: [], again: 1 },
+        reads: { permits: [], again: 1 }
       })
     }))
 
   it.effect("of one provider are not those of another", () =>
     Effect.gen(function*() {
-      const { reserveSlots } = yield* SubmissionQueue
-      const first = yield* reserveSlots(newProvider(), many, terms)
-      assert.isAtLeast(counted(yield* reserveSlots(newProvider(), many, terms)), counted(first) - 1)
+      const { reservePermits } = yield* Queue
+      const first = yield* reservePermits(newProvider(), many, terms)
+      assert.isAtLeast(counted(yield* reservePermits(newProvider(), many, terms)), counted(first) - 1)
     }))
 
   it.effect("are closed by a pause, which a shorter one does not shorten", () =>
     Effect.gen(function*() {
-      const { closeProvider, openSlots, reserveSlots } = yield* SubmissionQueue
+      const { closeProvider, openPermits, reservePermits } = yield* Queue
       const provider = newProvider()
-      yield* reserveSlots(provider, { submissions: 1, reads: 0 }, terms)
+      yield* reservePermits(provider, { submissions: 1, reads: 0 }, terms)
       yield* closeProvider(provider, Duration.seconds(60))
       yield* closeProvider(provider, Duration.seconds(1))
-      const closed = yield* reserveSlots(provider, many, terms)
+      const closed = yield* reservePermits(provider, many, terms)
       assert.strictEqual(counted(closed), 0)
       assert.isAbove(closed.submissions.again, 50_000)
       assert.isAbove(closed.reads.again, 50_000)
-      assert.strictEqual(counted(yield* openSlots(provider, many, terms)), 0)
+      assert.strictEqual(counted(yield* openPermits(provider, many, terms)), 0)
     }))
 
   it.effect("are closed also before the first request, and for 5 minutes at most", () =>
     Effect.gen(function*() {
-      const { closeProvider, openSlots } = yield* SubmissionQueue
+      const { closeProvider, openPermits } = yield* Queue
       const provider = newProvider()
       yield* closeProvider(provider, Duration.days(1))
-      const { submissions } = yield* openSlots(provider, many, terms)
-      assert.isEmpty(submissions.slots)
+      const { submissions } = yield* openPermits(provider, many, terms)
+      assert.isEmpty(submissions.permits)
       assert.isAtMost(submissions.again, 300_000)
     }))
 })
 
-layer(PostgresLedger, { excludeTestServices: true })("slots of a provider's limit", (it) => {
+layer(PostgresLedger, { excludeTestServices: true })("permits of a provider's limit", (it) => {
   const anotherQueue = Layer.build(
     Layer.fresh(SubmissionQueue.layer).pipe(
       Layer.provideMerge(anotherPool({ maxConnections: 1, multiplex: false, applicationName: "another" }))
@@ -100,8 +101,8 @@ layer(PostgresLedger, { excludeTestServices: true })("slots of a provider's limi
 
   it.effect("are given once, to 8 processes that ask at the same time", () =>
     Effect.gen(function*() {
-      // Fast enough that each process gets some slots from most of its statements.
-      const fast = slotTerms({ requests: 5000, interval: "1 second" }, 250)
+      // Fast enough that each process gets some permits from most of its statements.
+      const fast = permitTerms({ requests: 5000, interval: "1 second" }, 250)
       const provider = newProvider()
       const since = performance.now()
       const demands = (seed: number) => Array.from({ length: 60 }, (_, n) => (seed + n) % 9)
@@ -109,10 +110,10 @@ layer(PostgresLedger, { excludeTestServices: true })("slots of a provider's limi
         Array.from({ length: 8 }, (_, n) => n),
         (seed) =>
           Effect.gen(function*() {
-            const { reserveSlots } = Context.get(yield* anotherQueue, SubmissionQueue)
+            const { reservePermits } = queueIn(yield* anotherQueue)
             let total = 0
             for (const demand of demands(seed)) {
-              total += counted(yield* reserveSlots(provider, { submissions: 10 * demand, reads: 9 - demand }, fast))
+              total += counted(yield* reservePermits(provider, { submissions: 10 * demand, reads: 9 - demand }, fast))
             }
             return total
           }),
@@ -121,7 +122,7 @@ layer(PostgresLedger, { excludeTestServices: true })("slots of a provider's limi
       const total = totals.reduce((sum, each) => sum + each, 0)
       assert.isAtMost(total, mostAfter(performance.now() - since, fast))
       assert.isTrue(totals.every((each) => each > 0))
-      // Each slot moved its lane by one spacing, so none was given twice.
+      // Each permit moved its bucket by one spacing, so none was given twice.
       const sql = yield* SqlClient.SqlClient
       const [row] = yield* sql<{ readonly left: number }>`
         SELECT (shared_until - extract(epoch FROM clock_timestamp()) * 1000000)::float8 AS left
@@ -132,39 +133,39 @@ layer(PostgresLedger, { excludeTestServices: true })("slots of a provider's limi
   it.effect("are given again within the horizon after the clock of the database was set back", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
-      const { openSlots, reserveSlots } = yield* SubmissionQueue
+      const { openPermits, reservePermits } = yield* Queue
       const provider = newProvider()
-      yield* reserveSlots(provider, many, terms)
+      yield* reservePermits(provider, many, terms)
       // As after a clock that was set back by a day.
       yield* sql`
         UPDATE provider_limits SET shared_until = shared_until + 86400000000, reads_until = reads_until + 86400000000
         WHERE provider = ${provider}`
       // Pollers only look, and reserve nothing while nothing is open.
-      const { reads, submissions } = yield* openSlots(provider, many, terms)
-      assert.isEmpty([...reads.slots, ...submissions.slots])
+      const { reads, submissions } = yield* openPermits(provider, many, terms)
+      assert.isEmpty([...reads.permits, ...submissions.permits])
       assert.isAtMost(submissions.again, 1000)
       yield* Effect.sleep(Math.max(submissions.again, reads.again))
-      const later = yield* reserveSlots(provider, many, terms)
-      assert.isNotEmpty(later.submissions.slots)
-      assert.isNotEmpty(later.reads.slots)
+      const later = yield* reservePermits(provider, many, terms)
+      assert.isNotEmpty(later.submissions.permits)
+      assert.isNotEmpty(later.reads.permits)
     }))
 
   it.effect("are closed no longer than the longest pause after the clock of the database was set back", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
-      const { closeProvider, openSlots } = yield* SubmissionQueue
+      const { closeProvider, openPermits } = yield* Queue
       const provider = newProvider()
       yield* closeProvider(provider, Duration.seconds(1))
       // As after a clock that was set back by a day.
       yield* sql`UPDATE provider_limits SET closed_until = closed_until + 86400000000 WHERE provider = ${provider}`
       // Pollers only look, and reserve nothing while nothing is open.
-      assert.strictEqual(counted(yield* openSlots(provider, many, terms)), 0)
+      assert.strictEqual(counted(yield* openPermits(provider, many, terms)), 0)
       // As five minutes later.
       yield* sql`
         UPDATE provider_limits SET closed_until = closed_until - 300000000, shared_until = shared_until - 300000000,
           reads_until = reads_until - 300000000
         WHERE provider = ${provider}`
-      assert.isAtLeast(counted(yield* openSlots(provider, many, terms)), 1)
+      assert.isAtLeast(counted(yield* openPermits(provider, many, terms)), 1)
     }))
 
   const anyLimit = fc.record({
@@ -192,7 +193,7 @@ layer(PostgresLedger, { excludeTestServices: true })("slots of a provider's limi
       const provider = newProvider()
       const now = 1_767_225_600_000_000
       for (const { closed, demand, limit, reads, shared } of fc.sample(anyCase, rounds(500, 5000))) {
-        const terms = slotTerms(limit, 250)
+        const terms = permitTerms(limit, 250)
         const state = { shared_until: now + shared, reads_until: now + reads, closed_until: now + closed }
         yield* sql`
           INSERT INTO provider_limits (provider, shared_until, reads_until, closed_until)
@@ -210,7 +211,7 @@ layer(PostgresLedger, { excludeTestServices: true })("slots of a provider's limi
           demand.reads,
           300_000_000
         ])
-        const shares = shareSlots(state, demand, terms, now, 300_000_000)
+        const shares = sharePermits(state, demand, terms, now, 300_000_000)
         const what = JSON.stringify({ limit, state, demand })
         assert.deepStrictEqual(rows.map((row) => ({ ...row })), [{ ...shares }], what)
         const [after] = yield* sql`

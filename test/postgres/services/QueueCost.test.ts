@@ -12,6 +12,7 @@ import { issueAgain, newProvider, PostgresLedger } from "../../fixtures/Ledger.t
 import { planOf, rowsOf } from "../../fixtures/Plans.ts"
 import { anotherPool } from "../../fixtures/Pools.ts"
 import { claimTerms, issueAtNewProvider, readTerms } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { layerRecorded, Statements } from "../../fixtures/Statements.ts"
 
 const limit = 10
@@ -32,23 +33,23 @@ const questions: Readonly<
 > = {
   "a claim": {
     index: "operations_to_claim",
-    ask: ({ grant }) => SubmissionQueue.use((queue) => queue.claim(grant.provider, limit, claimTerms))
+    ask: ({ grant }) => Effect.flatMap(Queue, (queue) => queue.claim(grant.provider, limit, claimTerms))
   },
   "a claim when more clients wait than its limit": {
     index: "operations_to_claim",
-    ask: ({ crowded }) => SubmissionQueue.use((queue) => queue.claim(crowded, limit, claimTerms))
+    ask: ({ crowded }) => Effect.flatMap(Queue, (queue) => queue.claim(crowded, limit, claimTerms))
   },
   "a search for returned claims": {
     index: "operations_to_take_over",
-    ask: ({ grant }) => SubmissionQueue.use((queue) => queue.claimReturned(grant.provider, limit, claimTerms))
+    ask: ({ grant }) => Effect.flatMap(Queue, (queue) => queue.claimReturned(grant.provider, limit, claimTerms))
   },
   "a search for stale claims": {
     index: "operations_to_rescue",
-    ask: () => SubmissionQueue.use((queue) => queue.rescue(limit))
+    ask: () => Effect.flatMap(Queue, (queue) => queue.rescue(limit))
   },
   "a search for status reads that are due": {
     index: "operations_to_read",
-    ask: ({ grant }) => SubmissionQueue.use((queue) => queue.takeReads(grant.provider, limit, readTerms))
+    ask: ({ grant }) => Effect.flatMap(Queue, (queue) => queue.takeReads(grant.provider, limit, readTerms))
   }
 }
 

@@ -7,7 +7,7 @@ import { assert } from "@effect/vitest"
 import { DateTime, Duration, Effect, Redacted } from "effect"
 import type { Claim } from "../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import type { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { Backstage, type Keys } from "../../fixtures/Backstage.ts"
 import { accept, fieldsOf, newProvider, outcome, queueConformance } from "../../fixtures/Ledger.ts"
 import {
@@ -25,10 +25,11 @@ import {
   takeOverIds,
   takeOverSoon
 } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 /** An operation that a worker claimed. */
 const claimed = Effect.fnUntraced(function*(terms: Partial<typeof claimTerms> = {}) {
-  const queue = yield* SubmissionQueue
+  const queue = yield* Queue
   const issued = yield* issueAtNewProvider()
   const { operation } = yield* accept(issued.identity)
   const [claim] = yield* queue.claim(issued.grant.provider, 1, { ...claimTerms, ...terms })
@@ -38,7 +39,7 @@ const claimed = Effect.fnUntraced(function*(terms: Partial<typeof claimTerms> = 
 /** An operation whose claim was returned. */
 const returned = Effect.fnUntraced(function*(terms: Partial<typeof returnTerms> = {}) {
   const made = yield* claimed()
-  yield* SubmissionQueue.use((queue) => queue.returnClaim(made.claim, { ...returnTerms, ...terms }))
+  yield* Effect.flatMap(Queue, (queue) => queue.returnClaim(made.claim, { ...returnTerms, ...terms }))
   return made
 })
 
@@ -49,7 +50,7 @@ const assertStale = (effect: Effect.Effect<unknown, { readonly _tag: string }, S
 
 /** Everything by which a holder uses its claim. */
 const assertGivenUp = Effect.fnUntraced(function*(claim: Claim) {
-  const queue = yield* SubmissionQueue
+  const queue = yield* Queue
   const { operation: { id, send_before }, revision } = claim
   assert.isFalse(yield* queue.mayStillSend(claim))
   yield* assertStale(queue.record(id, revision, outcome("failed"), recording({ send_before })))
@@ -73,7 +74,7 @@ queueConformance("a returned claim", (it) => {
 
   it.effect("is taken over once it is due, once, and with the right to send as from a claim", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { claim, grant, id, provider } = yield* returned()
       yield* pass(returnTerms.delay)
       assert.deepStrictEqual(yield* claimIds(provider), [], "a claim takes accepted operations only")
@@ -93,7 +94,7 @@ queueConformance("a returned claim", (it) => {
 
   it.effect("leaves its earlier holder no right: neither at once, nor after the take-over, nor after the next return", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { claim, provider } = yield* returned({ delay: Duration.zero })
       yield* assertGivenUp(claim)
       const second = yield* takeOverSoon(provider)
@@ -107,7 +108,7 @@ queueConformance("a returned claim", (it) => {
 
   it.effect("gets a later send_before with each take-over, also where the earlier one is far ahead", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { claim, id, provider } = yield* claimed({ send_within: Duration.hours(2) })
       let last = claim
       for (let round = 0; round < 3; round++) {
@@ -123,7 +124,7 @@ queueConformance("a returned claim", (it) => {
 
   it.effect("is due after a tenth of the age of the claim, no later than five minutes, and no sooner than the delay", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const cases = [
         ["20 minutes", "1 second", "2 minutes"],
         ["1 day", "1 second", "5 minutes"],
@@ -143,7 +144,7 @@ queueConformance("a returned claim", (it) => {
   it.effect("is put under review by the age of the operation: when it is returned, and later by the rescuer", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const old = yield* returned({ review_after: Duration.zero })
       assert.isTrue((yield* ledger.show(old.id)).under_review)
       const { id } = yield* returned()
@@ -175,7 +176,7 @@ queueConformance("a returned claim", (it) => {
 
   it.effect("is taken over in the order of the due times, of this provider, up to the limit", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const ids = yield* acceptSeveral(identity, 5)
       const claims = yield* queue.claim(provider, 5, claimTerms)
@@ -201,11 +202,11 @@ queueConformance("a returned claim", (it) => {
       const key = { id: "2026-01", key: Redacted.make(new Uint8Array(32).fill(1)) }
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const { operation: secret } = yield* having([key], accept(identity))
-      const [claim] = yield* having([key], SubmissionQueue.use((queue) => queue.claim(provider, 1, claimTerms)))
+      const [claim] = yield* having([key], Effect.flatMap(Queue, (queue) => queue.claim(provider, 1, claimTerms)))
       const { operation: plain } = yield* accept(identity)
-      const [second] = yield* SubmissionQueue.use((queue) => queue.claim(provider, 1, claimTerms))
+      const [second] = yield* Effect.flatMap(Queue, (queue) => queue.claim(provider, 1, claimTerms))
       for (const [each, delay] of [[claim!, Duration.zero], [second!, Duration.seconds(30)]] as const) {
-        yield* SubmissionQueue.use((queue) => queue.returnClaim(each, { ...returnTerms, delay }))
+        yield* Effect.flatMap(Queue, (queue) => queue.returnClaim(each, { ...returnTerms, delay }))
       }
       yield* pass("1 minute")
       assert.deepStrictEqual(yield* takeOverIds(provider, 1), [plain.id])
@@ -218,7 +219,7 @@ queueConformance("a returned claim", (it) => {
   it.effect("is not rescued, because nothing was sent; once it is taken over it is", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* returned()
       yield* pass("1 day")
       assert.notInclude(yield* queue.rescue(1000), id)
@@ -232,7 +233,7 @@ queueConformance("a returned claim", (it) => {
   it.effect("of an earlier timeline is never taken over: the rescuer moves it at once", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* returned()
       yield* failOver
       yield* pass("1 hour")
@@ -251,7 +252,7 @@ queueConformance("a returned claim", (it) => {
 
   it.effect("that was returned again after the timeline changed is never taken over", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { claim, id, provider } = yield* claimed()
       yield* failOver
       yield* queue.returnClaim(claim, { ...returnTerms, delay: Duration.zero })
@@ -273,7 +274,7 @@ queueConformance("a returned claim", (it) => {
   it.effect("does not fail by an operator once it is taken over, and may be sent: its revision stays", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, provider } = yield* returned({ delay: Duration.zero })
       const { revision } = yield* ledger.show(id)
       const claim = yield* takeOverSoon(provider)
@@ -298,7 +299,7 @@ queueConformance("a returned claim", (it) => {
 
   it.effect("is not there for an operation that does not exist, or that was claimed by hand", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { claim } = yield* returned()
       const unknown = {
         ...claim,
@@ -318,7 +319,7 @@ queueConformance("after a rollback on the same timeline", (it) => {
   it.effect("a hold of all operations moves returned claims to indeterminate, and waits for lost take-overs", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { claim, id, provider } = yield* returned({ delay: Duration.zero })
       const { operation } = yield* accept((yield* issueAtNewProvider()).identity)
       assert.strictEqual(yield* queue.holdAll, 1)
@@ -331,7 +332,7 @@ queueConformance("after a rollback on the same timeline", (it) => {
 
   it.effect("a held claim ends, too: a late return makes nothing claimable, and its holder records nothing", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { claim, id, provider } = yield* claimed()
       yield* queue.holdAll
       assert.isFalse(yield* queue.mayStillSend(claim))
@@ -353,7 +354,7 @@ queueConformance("the claims of a worker", (it) => {
 
   it.effect("have its id, and the id of the worker that took them over", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { claim, id, provider } = yield* claimed({ worker: "first" })
       assert.strictEqual((yield* inspect(id)).claimed_by, "first")
       yield* queue.returnClaim(claim, { ...returnTerms, delay: Duration.zero })
@@ -365,7 +366,7 @@ queueConformance("the claims of a worker", (it) => {
   it.effect("become indeterminate when it starts again: its held ones, and no others", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const name = newProvider()
       const mine = [yield* claimed({ worker: name }), yield* claimed({ worker: name })]
       const back = yield* claimed({ worker: name })
@@ -387,7 +388,7 @@ queueConformance("the claims of a worker", (it) => {
 
   it.effect("wait for lost take-overs after a change of the timeline", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const name = newProvider()
       const { id } = yield* claimed({ worker: name })
       yield* failOver

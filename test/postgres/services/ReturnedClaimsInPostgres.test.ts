@@ -3,7 +3,7 @@
  * and moves. The tests race real connections, and send raw SQL.
  */
 import { assert, layer } from "@effect/vitest"
-import { Context, DateTime, Duration, Effect, Layer } from "effect"
+import { DateTime, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
@@ -20,6 +20,7 @@ import {
   takeOverIds,
   takeOverSoon
 } from "../../fixtures/Queue.ts"
+import { Queue, queueIn } from "../../fixtures/QueueServices.ts"
 import { attempt } from "../../fixtures/RawSql.ts"
 
 /** The queue of another process, on a connection of its own. */
@@ -27,13 +28,13 @@ const anotherQueue = Effect.map(
   Layer.build(
     Layer.fresh(SubmissionQueue.layer).pipe(Layer.provide(anotherPool({ maxConnections: 1, multiplex: false })))
   ),
-  (context) => Context.get(context, SubmissionQueue)
+  (context) => queueIn(context)
 )
 
 const claimed = Effect.gen(function*() {
   const { grant: { provider }, identity } = yield* issueAtNewProvider()
   const { operation: { id } } = yield* accept(identity)
-  const [claim] = yield* SubmissionQueue.use((queue) => queue.claim(provider, 1, { ...claimTerms, worker: "one" }))
+  const [claim] = yield* Effect.flatMap(Queue, (queue) => queue.claim(provider, 1, { ...claimTerms, worker: "one" }))
   return { id, provider, claim: claim! }
 })
 
@@ -41,7 +42,7 @@ const now = { ...returnTerms, delay: Duration.zero }
 
 const returned = Effect.tap(
   claimed,
-  ({ claim }) => SubmissionQueue.use((queue) => queue.returnClaim(claim, now))
+  ({ claim }) => Effect.flatMap(Queue, (queue) => queue.returnClaim(claim, now))
 )
 
 layer(PostgresLedger, { excludeTestServices: true })("returned claims of several processes", (it) => {
@@ -191,7 +192,7 @@ layer(PostgresLedger, { excludeTestServices: true })("in another place", (it) =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { claim, id, provider } = yield* returned
       const held = yield* claimed
       yield* sql`UPDATE ledger_home SET system_identifier = system_identifier - 1`

@@ -7,7 +7,6 @@ import { Duration, Effect } from "effect"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { expiredIn, issueAgain, newProvider, newSubject, outcome, queueConformance } from "../../fixtures/Ledger.ts"
 import {
   inspect,
@@ -21,6 +20,7 @@ import {
   standingLosses,
   takeIds
 } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 const states = ["submitted", "indeterminate"] as const
 
@@ -30,14 +30,14 @@ const ages = {
   indeterminate: readTerms.review_indeterminate_after
 }
 
-const sweep = SubmissionQueue.use((queue) => queue.reviewAged(1000, ages))
+const sweep = Effect.flatMap(Queue, (queue) => queue.reviewAged(1000, ages))
 
 queueConformance("a status read that is due", (it) => {
   for (const state of states) {
     it.effect(`is taken for an operation that is ${state}, with all that the read needs, and changes no state`, () =>
       Effect.gen(function*() {
         const ledger = yield* OperationLedger
-        const queue = yield* SubmissionQueue
+        const queue = yield* Queue
         const issued = yield* issueAtNewProvider()
         const { grant } = issued
         const { id, revision } = yield* queued(issued, state)
@@ -111,7 +111,7 @@ queueConformance("a status read that is due", (it) => {
 
   it.effect("is taken in the order of due times, up to the limit, of the named provider", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const issued = yield* issueAtNewProvider()
       const { provider } = issued.grant
       const ids: Array<OperationId> = []
@@ -128,7 +128,7 @@ queueConformance("a status read that is due", (it) => {
 
   it.effect("adds to the count of reads, which survives every transition", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const issued = yield* issueAtNewProvider()
       const { id } = yield* queued(issued, "submitted")
       const counted: Array<number> = []
@@ -232,7 +232,7 @@ queueConformance("a status read that is due", (it) => {
   it.effect("by a sweep respects the limit, and never affects an operation that is being sent or is settled", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const issued = yield* issueAtNewProvider()
       const others = []
       for (const state of ["submitting", "succeeded", "failed", "cancelled"] as const) {
@@ -264,7 +264,7 @@ queueConformance("a status read that is due", (it) => {
   it.effect("depends on the age of the state alone: a new state starts at zero", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const issued = yield* issueAtNewProvider()
       const { id } = yield* queued(issued, "submitted")
       yield* pass("1 day")
@@ -278,7 +278,7 @@ queueConformance("a status read that is postponed", (it) => {
   it.effect("is due at the given time, if the operation is still at the revision", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       for (const state of states) {
         const { id, revision } = yield* queued(yield* issueAtNewProvider(), state)
         const before = yield* ledger.show(id)
@@ -295,7 +295,7 @@ queueConformance("a status read that is postponed", (it) => {
 
   it.effect("keeps the first reference", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, revision } = yield* queued(yield* issueAtNewProvider(), "submitted")
       for (const given of [null, reference("first"), reference("second"), null]) {
         yield* queue.postpone(id, revision, { due_in: Duration.zero, reference: given })
@@ -306,7 +306,7 @@ queueConformance("a status read that is postponed", (it) => {
   it.effect("changes nothing for an operation that is settled or does not exist", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { id, revision } = yield* queued(yield* issueAtNewProvider(), "succeeded")
       const before = yield* ledger.show(id)
       yield* queue.postpone(id, revision, { due_in: Duration.zero, reference: reference("late") })

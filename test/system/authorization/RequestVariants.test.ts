@@ -19,6 +19,9 @@ import { type Attempt, type Materials, type Variant, variantSeed } from "./Varia
 
 const count = rounds(500, 2000)
 
+/** Requests at the same time. */
+const batch = 20
+
 const target = "/v1/operations"
 
 const setup: Setup = {
@@ -44,10 +47,12 @@ const attemptOver = ({ send, wire }: Gateway["Service"], { proof, scheme, token 
   }))
 }
 
-const assertRefused = (answer: Answer) => {
+const assertRefused = (answer: Answer, kind: string) => {
   const { code } = assertProblem(answer)
   assert.include(
     [
+      // On a busy machine the search for the key may take longer than the gateway waits.
+      ...kind.includes("unknown key") ? ["authorization_unavailable"] : [],
       "invalid_token",
       "invalid_dpop_proof",
       "missing_credentials",
@@ -61,22 +66,23 @@ const assertRefused = (answer: Answer) => {
 const tryAll = Effect.fnUntraced(function*(materials: Materials, variants: fc.Arbitrary<Variant>) {
   const gateway = yield* Gateway
   const seed = variantSeed()
-  const sample = fc.sample(variants.filter(({ kind }) => !kind.includes("white space around it")), {
-    numRuns: count,
-    seed
-  })
-  yield* Effect.forEach(
-    sample,
-    ({ kind, make, note }) =>
-      Effect.map(attemptOver(gateway, make(materials)), (answer) => {
-        try {
-          assertRefused(answer)
-        } catch (error) {
-          throw new Error(`${kind} ${note} (seed ${seed})`, { cause: error })
-        }
-      }),
-    { concurrency: 16, discard: true }
-  )
+  const sent = variants.filter(({ kind }) => !kind.includes("white space around it"))
+  for (let done = 0; done < count; done += batch) {
+    // Made shortly before they are sent: a DPoP proof of the near future becomes good.
+    const sample = fc.sample(sent, { numRuns: batch, seed: seed + done })
+    yield* Effect.forEach(
+      sample,
+      ({ kind, make, note }) =>
+        Effect.map(attemptOver(gateway, make(materials)), (answer) => {
+          try {
+            assertRefused(answer, kind)
+          } catch (error) {
+            throw new Error(`${kind} ${note} (seed ${seed + done})`, { cause: error })
+          }
+        }),
+      { concurrency: batch, discard: true }
+    )
+  }
 })
 
 /** Good credentials still read, so the variants were refused because of their own content. */

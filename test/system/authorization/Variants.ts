@@ -53,7 +53,7 @@ export const variantSeed = (): number => Number(process.env["VARIANT_SEED"] ?? 2
 export const bearer = (token: string): Attempt => ({ scheme: "Bearer", token, proof: null })
 
 /** A change to the text of a JWT. It must change the content or its encoding. */
-export interface Edit {
+interface Edit {
   readonly kind: string
   readonly note: string
   readonly apply: (jwt: string) => string

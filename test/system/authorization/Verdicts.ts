@@ -12,7 +12,7 @@ import { Platform } from "../../fixtures/TestDatabase.ts"
 import { type Attempt, type Materials, type Variant, variantSeed } from "./Variants.ts"
 
 /** The tag of the gateway's error. A defect becomes a 500. */
-export type Verdict = "accepted" | "InvalidCredential" | "InvalidDpopProof" | "AuthorizationUnavailable" | "defect"
+type Verdict = "accepted" | "InvalidCredential" | "InvalidDpopProof" | "AuthorizationUnavailable" | "defect"
 
 const algorithms = ["ES256", "EdDSA", "Ed25519", "PS256"]
 
@@ -55,10 +55,10 @@ export const judge = (
   )
 
 /** Whether `oauth4webapi` accepts it. Null if a header cannot hold its characters, so that it cannot be sent. */
-export type Peer = (attempt: Attempt) => Promise<boolean | null>
+type Peer = (attempt: Attempt) => Promise<boolean | null>
 
 /** Reads the metadata of the issuer, once. */
-export const makePeer = async ({ audience, issuer, url }: Materials): Promise<Peer> => {
+const makePeer = async ({ audience, issuer, url }: Materials): Promise<Peer> => {
   const insecure = { [oauth.allowInsecureRequests]: true }
   const own = new URL(issuer)
   const server = await oauth.processDiscoveryResponse(own, await oauth.discoveryRequest(own, insecure))

@@ -12,7 +12,7 @@ import { urlOf } from "../../fixtures/CommandLine.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import { accept, drive, issue, PostgresServices } from "../../fixtures/Ledger.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
-import { type Dice, makeDice } from "../faults/kit/Dice.ts"
+import { type Dice, makeDice } from "../../long/faults/kit/Dice.ts"
 import { startOutbox } from "./outboxProcess.ts"
 import { type Answer, lastOf, type Receiver, startReceiver, wentBack } from "./outboxReceiver.ts"
 

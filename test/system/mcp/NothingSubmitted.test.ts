@@ -14,12 +14,12 @@ import { type GrantIdentity, ProviderName } from "../../../src/domain/Grant.ts"
 import type { OperationId, OperationState } from "../../../src/domain/Operation.ts"
 import { modern } from "../../../src/mcp/ProtocolVersions.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { freePort, launch, serve } from "../../fixtures/CommandLine.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import { accept, issue, issueAgain, operationIn } from "../../fixtures/Ledger.ts"
 import { servicesOn } from "../../fixtures/mcp/AgentGateway.ts"
 import { type Call, callRaw, type Response, versions } from "../../fixtures/mcp/RawAgent.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { rolesWith } from "../../fixtures/Roles.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
@@ -53,7 +53,7 @@ const startSandbox = Effect.fnUntraced(function*(record: string) {
 /** An operation in each state, held ones and those of another owner. The worker has done all that it will do. */
 const fill = Effect.gen(function*() {
   const ledger = yield* OperationLedger
-  const queue = yield* SubmissionQueue
+  const queue = yield* Queue
   const { access_token, grant, identity } = yield* issue({ provider: servedBank })
   const elsewhere = (yield* issueAgain(grant, { provider: otherBank })).identity
   const add = (grantee: GrantIdentity, payload = {}) =>

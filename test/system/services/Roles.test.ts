@@ -23,6 +23,7 @@ import {
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { run } from "../../fixtures/CommandLine.ts"
 import { isSuperuser } from "../../fixtures/Pools.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { sqlStateOf } from "../../fixtures/RawSql.ts"
 import { denied, insufficientPrivilege, roleNames, rolesWith } from "../../fixtures/Roles.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
@@ -236,7 +237,7 @@ describe("Figures about the ledger", () => {
         clock_skew_ms: -2500
       } as const
       yield* Effect.gen(function*() {
-        const queue = yield* SubmissionQueue
+        const queue = yield* Queue
         yield* queue.reportWorker(report)
         yield* queue.reportWorker({ ...report, process_id: randomUUID() })
         yield* queue.readClock
@@ -267,7 +268,6 @@ describe("The statements that create the roles", () => {
     for (const processes of [1, 7]) {
       assert.deepStrictEqual(connectionLimits(processes), {
         reader: (processes + 1) * sum(
-          "OperationPool",
           "ReaderPool",
           "ListPool",
           "ProbePool",

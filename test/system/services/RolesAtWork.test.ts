@@ -19,7 +19,7 @@ import {
   Scope
 } from "../../../src/domain/Grant.ts"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
-import { slotTerms } from "../../../src/domain/ProviderLimit.ts"
+import { permitTerms } from "../../../src/domain/ProviderLimit.ts"
 import * as PgAcceptanceSignal from "../../../src/node/postgres/PgAcceptanceSignal.ts"
 import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
 import { GrantBlockers } from "../../../src/services/GrantBlockers.ts"
@@ -36,6 +36,7 @@ import { ProofReplay } from "../../../src/services/verification/ProofReplay.ts"
 import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
 import { everything } from "../../fixtures/Ledger.ts"
 import { claimTerms, readTerms, recording, reference, returnTerms, takeOverSoon } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { denied, rolesWith } from "../../fixtures/Roles.ts"
 import { makeWorld } from "../../fixtures/submission/World.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
@@ -61,7 +62,7 @@ const registration = {
 const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
   const feed = yield* OperationFeed
   const ledger = yield* OperationLedger
-  const queue = yield* SubmissionQueue
+  const queue = yield* Queue
   const sql = yield* SqlClient.SqlClient
   const { provider } = request
   const acceptNext = (key: string) =>
@@ -69,11 +70,11 @@ const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
   assert.deepStrictEqual(yield* queue.prepare, { moved: false })
   yield* acceptNext("sent")
   const demand = { submissions: 1, reads: 1 }
-  const limit = slotTerms({ requests: 50, interval: "1 second" }, 250)
-  assert.lengthOf((yield* queue.openSlots(provider, demand, limit)).submissions.slots, 1)
-  assert.lengthOf((yield* queue.reserveSlots(provider, demand, limit)).reads.slots, 1)
+  const limit = permitTerms({ requests: 50, interval: "1 second" }, 250)
+  assert.lengthOf((yield* queue.openPermits(provider, demand, limit)).submissions.permits, 1)
+  assert.lengthOf((yield* queue.reservePermits(provider, demand, limit)).reads.permits, 1)
   yield* queue.closeProvider(provider, Duration.minutes(1))
-  assert.isEmpty((yield* queue.reserveSlots(provider, demand, limit)).submissions.slots)
+  assert.isEmpty((yield* queue.reservePermits(provider, demand, limit)).submissions.permits)
   const [claim] = yield* queue.claim(provider, 1, claimTerms)
   const { id } = claim!.operation
   yield* queue.returnClaim(claim!, { ...returnTerms, delay: Duration.zero })

@@ -11,6 +11,7 @@ import { accept, fieldsOf, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { newLedger, whileRunning } from "../../fixtures/OwnServer.ts"
 import { anotherPool } from "../../fixtures/Pools.ts"
 import { acceptSeveral, claimIds, issueAtNewProvider, pass, readTerms, takeIds } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 /** The queue on a new connection. */
 const onNewConnection = <A, E, R>(effect: Effect.Effect<A, E, R>, startupParameters: Record<string, string> = {}) =>
@@ -24,7 +25,7 @@ const assertRefused = Effect.fnUntraced(function*(
   provider: Parameters<typeof claimIds>[0],
   setting: "fsync" | "synchronous_commit"
 ) {
-  const error = yield* Effect.flip(SubmissionQueue.use(({ prepare }) => prepare))
+  const error = yield* Effect.flip(Effect.flatMap(Queue, ({ prepare }) => prepare))
   assert.deepStrictEqual(fieldsOf(error), { _tag: "UnsafeDatabase", setting })
   assert.include(error.message, `${setting} off`)
   assert.deepStrictEqual(yield* claimIds(provider), [])
@@ -55,7 +56,7 @@ describe("A database that may forget acknowledged commits", () => {
         assert.strictEqual((yield* OperationLedger.use(({ show }) => show(operation.id))).state, "accepted")
         // A session that sets the value itself may work.
         for (const synchronous_commit of ["on", "local", "remote_apply"]) {
-          const prepare = SubmissionQueue.use(({ prepare }) => prepare)
+          const prepare = Effect.flatMap(Queue, ({ prepare }) => prepare)
           assert.deepStrictEqual(yield* onNewConnection(prepare, { synchronous_commit }), { moved: false })
         }
         assert.deepStrictEqual(yield* onNewConnection(claimIds(grant.provider), { synchronous_commit: "on" }), [
@@ -72,7 +73,7 @@ describe("A database that may forget acknowledged commits", () => {
         cluster,
         Effect.gen(function*() {
           const sql = yield* SqlClient.SqlClient
-          const queue = yield* SubmissionQueue
+          const queue = yield* Queue
           const ids = yield* acceptSeveral(identity, 2)
           assert.deepStrictEqual(yield* queue.prepare, { moved: false })
           assert.deepStrictEqual(yield* claimIds(provider, 1), [ids[0]!])
@@ -94,7 +95,7 @@ describe("A ledger that was copied to another cluster", () => {
   it.live("holds every accepted operation, until a status read or an operator releases it", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const ledger = yield* OperationLedger
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const ids = yield* acceptSeveral(identity, 3)
@@ -125,7 +126,7 @@ describe("A ledger that was copied to another cluster", () => {
   it.live("does the same in another database of the same cluster, such as a copy made with CREATE DATABASE", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const { operation } = yield* accept(identity)
       yield* sql`UPDATE ledger_home SET database = (SELECT oid FROM pg_database WHERE datname = 'template1')`

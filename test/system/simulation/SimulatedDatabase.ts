@@ -20,6 +20,7 @@ import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { type Queue as QueueStatements, queueIn } from "../../fixtures/QueueServices.ts"
 import { Journal, JournaledMap } from "./Journal.ts"
 import type { Judge } from "./Judge.ts"
 import type { MachineClock } from "./MachineClock.ts"
@@ -43,7 +44,7 @@ export interface DatabaseFaults {
 export const noDatabaseFaults: DatabaseFaults = { lostStatement: 0, lostAnswer: 0, hang: 0, silence: 0, late: 0 }
 
 /** The statements of a worker process: those of its queue, and those of its witness. */
-export type Queue = SubmissionQueue["Service"] & Verifications
+export type Queue = QueueStatements & Verifications
 
 const platform = (world: World) =>
   Layer.mergeAll(
@@ -103,20 +104,16 @@ export class SimulatedDatabase {
     const services = Layer.mergeAll(SubmissionQueue.layerMemory, OperationLedger.layerMemory).pipe(
       Layer.provideMerge(Layer.merge(memory, platform(world)))
     )
-    const context = Exit.getSuccess(this.now(Effect.scoped(Effect.flatMap(
+    const built = Exit.getSuccess(this.now(Effect.scoped(Effect.flatMap(
       Layer.build(services),
-      (built) =>
-        Effect.map(
-          Effect.provide(makeMemoryVerifications, built),
-          (verifications) =>
-            Context.add(built, SubmissionQueue, { ...Context.get(built, SubmissionQueue), ...verifications })
-        )
+      (context) =>
+        Effect.map(Effect.provide(makeMemoryVerifications, context), (verifications) => ({ context, verifications }))
     ))))
-    if (context._tag === "None") throw new Error("the database does not start")
-    this.memory = Context.get(context.value, MemoryLedger)
-    // The cast: the verifications were added.
-    this.queue = Context.get(context.value, SubmissionQueue) as Queue
-    this.ledger = Context.get(context.value, OperationLedger)
+    if (built._tag === "None") throw new Error("the database does not start")
+    const { context, verifications } = built.value
+    this.memory = Context.get(context, MemoryLedger)
+    this.queue = { ...queueIn(context), ...verifications }
+    this.ledger = Context.get(context, OperationLedger)
     this.#home.noteIn(this.#journal)
     this.#batches.noteIn(this.#journal)
     if (replaced !== undefined) this.#copy(replaced)
@@ -202,8 +199,8 @@ export class SimulatedDatabase {
       holdAll: send("holdAll", (queue) => queue.holdAll),
       reviewAged: (...args) => send("reviewAged", (queue) => queue.reviewAged(...args)),
       recordHeld: (...args) => send("recordHeld", (queue) => queue.recordHeld(...args)),
-      reserveSlots: (...args) => send("reserveSlots", (queue) => queue.reserveSlots(...args)),
-      openSlots: (...args) => send("openSlots", (queue) => queue.openSlots(...args)),
+      reservePermits: (...args) => send("reservePermits", (queue) => queue.reservePermits(...args)),
+      openPermits: (...args) => send("openPermits", (queue) => queue.openPermits(...args)),
       closeProvider: (...args) => send("closeProvider", (queue) => queue.closeProvider(...args)),
       readWitnessState: send("readWitnessState", (queue) => queue.readWitnessState),
       verify: (request) =>

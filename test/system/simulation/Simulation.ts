@@ -16,13 +16,13 @@ import type { OperationId } from "../../../src/domain/Operation.ts"
 import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
 import type { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { lostTakeOver } from "../../../src/services/rules/rescueEvidence.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { ClaimRecorders } from "../../../src/submission/attempts/ClaimRecorder.ts"
 import type { ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/providers/Providers.ts"
 import { type HintSubject, Reconciler } from "../../../src/submission/reads/Reconciler.ts"
 import { SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import * as Submission from "../../../src/submission/SubmissionProcesses.ts"
+import { queueContext } from "../../fixtures/QueueServices.ts"
 import { Accounts } from "./Accounts.ts"
 import { Judge, longestIdle, type Violation } from "./Judge.ts"
 import { MachineClock } from "./MachineClock.ts"
@@ -215,7 +215,7 @@ export class Simulation {
       return [ProviderName.make(provider.traits.name), adapter?.(own) ?? own] as const
     })
     const remote = remoteQueue?.(queue, this) ?? queue
-    const services = Context.make(SubmissionQueue, remote).pipe(
+    const services = queueContext(remote).pipe(
       Context.add(Providers, new Map(adapters)),
       Context.add(SubmissionPolicy, { ...this.policy, workerId: hasWorkerIds ? process.workerId : null }),
       witness === null ? (services) => services : Context.add(

@@ -10,7 +10,7 @@ import type { OperationId } from "../../../src/domain/Operation.ts"
 import type { Claim } from "../../../src/domain/Submission.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import { moveRecord } from "../../../src/services/memory/recordRules.ts"
-import { shareSlots, stateAfter, toSlots, unusedLimit } from "../../../src/services/rules/providerSlots.ts"
+import { sharePermits, stateAfter, toPermits, unusedLimit } from "../../../src/services/rules/providerPermits.ts"
 import {
   namesNothing,
   NotSent,
@@ -60,17 +60,17 @@ const rescueToFailed = (queue: Queue, simulation: Simulation): Queue => ({
     )
 })
 
-/** Reserves slots in the memory of processes, by the clock of the caller, instead of in the database. */
+/** Reserves permits in the memory of processes, by the clock of the caller, instead of in the database. */
 const reserveInMemory = () => {
   let state = unusedLimit
-  const reserveSlots: Queue["reserveSlots"] = (_provider, demand, terms) =>
+  const reservePermits: Queue["reservePermits"] = (_provider, demand, terms) =>
     Effect.map(Clock.currentTimeMillis, (millis) => {
-      const shares = shareSlots(state, demand, terms, millis * 1000, 0)
+      const shares = sharePermits(state, demand, terms, millis * 1000, 0)
       state = stateAfter(state, shares, terms, millis * 1000)
-      return toSlots(shares, terms)
+      return toPermits(shares, terms)
     })
   return {
-    reserveSlots,
+    reservePermits,
     forget: () => {
       state = unusedLimit
     }
@@ -398,17 +398,17 @@ export const plants: Readonly<Record<string, () => Plant>> = {
     })
   }),
   "a limit that is forgotten at restart": () => {
-    const { forget, reserveSlots } = reserveInMemory()
+    const { forget, reservePermits } = reserveInMemory()
     return {
       remoteQueue: (queue) => {
         forget()
-        return { ...queue, reserveSlots }
+        return { ...queue, reservePermits }
       },
       circumstances: limited
     }
   },
   "a limit that each process counts alone": () => ({
-    remoteQueue: (queue) => ({ ...queue, reserveSlots: reserveInMemory().reserveSlots }),
+    remoteQueue: (queue) => ({ ...queue, reservePermits: reserveInMemory().reservePermits }),
     circumstances: limited
   }),
   "a claim that is compared with the worker's own clock": () => {

@@ -8,7 +8,7 @@ import { HttpClientError, HttpClientRequest } from "effect/http"
 import * as fc from "fast-check"
 import type * as net from "node:net"
 import { describeFailure } from "../../../src/http/RequestFailure.ts"
-import { makeSendGate } from "../../../src/submission/http/SendGate.ts"
+import { makeSendDeadline } from "../../../src/submission/http/SendDeadline.ts"
 import { whyNothingSent } from "../../../src/submission/http/whyNothingSent.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import {
@@ -144,38 +144,38 @@ describe("The failure of a client", () => {
   })
 })
 
-describe("The send gate of a request", () => {
+describe("The send deadline of a request", () => {
   const clock = (now: number) => ({ currentTimeMillisUnsafe: () => now }) as Clock.Clock
 
   it("opens once, for a client that announced its use", () => {
-    const gate = makeSendGate(clock(0), null)
-    assert.isFalse(gate.pass())
-    gate.watch()
-    assert.isTrue(gate.pass())
-    gate.watch()
-    assert.isFalse(gate.pass())
-    assert.strictEqual(gate.close(), "gone")
+    const deadline = makeSendDeadline(clock(0), null)
+    assert.isFalse(deadline.pass())
+    deadline.watch()
+    assert.isTrue(deadline.pass())
+    deadline.watch()
+    assert.isFalse(deadline.pass())
+    assert.strictEqual(deadline.close(), "gone")
   })
 
   it("stays closed once it was closed or the deadline has passed", () => {
-    const closed = makeSendGate(clock(0), null)
+    const closed = makeSendDeadline(clock(0), null)
     closed.watch()
     assert.strictEqual(closed.close(), "at_rest")
     closed.watch()
     assert.isFalse(closed.pass())
     assert.strictEqual(closed.close(), "at_rest")
-    const late = makeSendGate(clock(10), 10)
+    const late = makeSendDeadline(clock(10), 10)
     late.watch()
     assert.isFalse(late.pass())
     assert.isFalse(late.pass())
     assert.strictEqual(late.close(), "late")
-    const early = makeSendGate(clock(9), 10)
+    const early = makeSendDeadline(clock(9), 10)
     early.watch()
     assert.isTrue(early.pass())
   })
 
   it("that no client uses proves nothing", () => {
-    assert.strictEqual(makeSendGate(clock(0), null).close(), "unwatched")
+    assert.strictEqual(makeSendDeadline(clock(0), null).close(), "unwatched")
   })
 })
 

@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
-import { slotTerms } from "../../../src/domain/ProviderLimit.ts"
+import { permitTerms } from "../../../src/domain/ProviderLimit.ts"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { launch, urlOf } from "../../fixtures/CommandLine.ts"
@@ -32,9 +32,9 @@ const heartbeat = Effect.acquireRelease(
   ({ timer }) => Effect.sync(() => clearInterval(timer))
 )
 
-/** The most requests in an interval, if none of them arrives later than so many milliseconds after its slot. */
+/** The most requests in an interval, if none of them arrives later than so many milliseconds after its permit. */
 const mostWith = (lateness: number): number => {
-  const { reads, shared } = slotTerms(limit, 250)
+  const { reads, shared } = permitTerms(limit, 250)
   return [shared, reads!].reduce(
     (most, { burst, spacing }) => most + burst - 1 + Math.ceil((interval + lateness) * 1000 / spacing),
     0

@@ -10,7 +10,7 @@ import { type WitnessStore, WitnessUnavailable } from "../../../src/cluster/witn
 import { makeWitnessedClaims } from "../../../src/cluster/witness/WitnessedClaims.ts"
 import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import type { Claim } from "../../../src/domain/Submission.ts"
-import type { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import type { Claims } from "../../../src/services/Claims.ts"
 import { ClaimRecorders } from "../../../src/submission/attempts/ClaimRecorder.ts"
 
 const epoch = "00000000-0000-4000-8000-000000000001"
@@ -124,7 +124,7 @@ describe("A worker whose witness did not record a claim", () => {
 describe("A worker without a witness", () => {
   it.effect("may send every claim", () =>
     Effect.gen(function*() {
-      const recorder = yield* (yield* ClaimRecorders)({} as SubmissionQueue["Service"])
+      const recorder = yield* (yield* ClaimRecorders)({} as unknown as Claims["Service"])
       assert.deepStrictEqual(recorder.terms(), {})
       assert.isTrue(yield* recorder.admits)
       assert.strictEqual((yield* recorder.record([{} as Claim])).size, 0)

@@ -26,6 +26,7 @@ import { ProviderAdapter } from "../../../src/submission/providers/ProviderAdapt
 import { Providers } from "../../../src/submission/providers/Providers.ts"
 import { Reconciler } from "../../../src/submission/reads/Reconciler.ts"
 import { accept, issue } from "../../fixtures/Ledger.ts"
+import { queueWith } from "../../fixtures/QueueServices.ts"
 
 class Customers extends Context.Service<Customers, { readonly count: number }>()("test/Customers") {}
 
@@ -219,17 +220,9 @@ describe("The parts of GatewayApp", () => {
   it.live("name their workers by WORKER_ID, so that a restart settles the claims of a crash", () =>
     Effect.gen(function*() {
       const rescued = yield* Deferred.make<string>()
-      const queue = Layer.effect(
-        SubmissionQueue,
-        Effect.map(
-          SubmissionQueue,
-          (queue) =>
-            SubmissionQueue.of({
-              ...queue,
-              rescueClaimsOf: (worker) => Effect.as(Deferred.succeed(rescued, worker), 0)
-            })
-        )
-      ).pipe(Layer.provide(SubmissionQueue.layerMemory), Layer.provide(MemoryLedger.layer))
+      const queue = queueWith(() => ({
+        rescueClaimsOf: (worker) => Effect.as(Deferred.succeed(rescued, worker), 0)
+      })).pipe(Layer.provide(SubmissionQueue.layerMemory), Layer.provide(MemoryLedger.layer))
       const providers = Providers.layer({
         bank: Layer.succeed(ProviderAdapter, { submit: () => Effect.never, readStatus: () => Effect.never })
       })

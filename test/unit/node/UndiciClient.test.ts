@@ -22,7 +22,7 @@ import { runInNewContext } from "node:vm"
 import { gzipSync } from "node:zlib"
 import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import { makeUndiciClient } from "../../../src/node/http/UndiciClient.ts"
-import { SendGate } from "../../../src/submission/http/SendGate.ts"
+import { SendDeadline } from "../../../src/submission/http/SendDeadline.ts"
 import { answering, closedPort, rawServer, response, until } from "../../fixtures/submission/HttpProviderServer.ts"
 
 /** A controller of undici that counts the calls. */
@@ -94,18 +94,18 @@ const reasonOf = (error: HttpClientError.HttpClientError) => ({ tag: error.reaso
 const expectFailure = <A>(effect: Effect.Effect<A, HttpClientError.HttpClientError, HttpClient.HttpClient>) =>
   Effect.map(Effect.flip(effect), reasonOf)
 
-describe("The gate", () => {
+describe("The deadline", () => {
   it.effect("is watched before undici has the request, and asked at each write", () =>
     Effect.gen(function*() {
       const asked: Array<string> = []
-      const gate: SendGate = {
+      const deadline: SendDeadline = {
         watch: () => asked.push("watch"),
         pass: () => asked.push("pass") === 3
       }
       const { client, handlers } = makeDispatcher(() => asked.push("dispatch"))
       const { calls, controller } = makeController()
       const fiber = yield* client.get(url).pipe(
-        Effect.provideService(SendGate, gate),
+        Effect.provideService(SendDeadline, deadline),
         Effect.forkChild({ startImmediately: true })
       )
       handlers[0]!.onRequestStart(controller, null)
@@ -114,17 +114,17 @@ describe("The gate", () => {
       assert.deepStrictEqual({ asked, calls }, { asked: ["watch", "dispatch", "pass", "pass"], calls: ["abort"] })
       handlers[0]!.onResponseError(controller, controller.reason!)
       const { cause, tag } = yield* expectFailure(Fiber.join(fiber)).pipe(Effect.provide(live))
-      assert.deepStrictEqual([tag, (cause as Error).message], ["TransportError", "the send gate is closed"])
+      assert.deepStrictEqual([tag, (cause as Error).message], ["TransportError", "the send deadline has passed"])
     }))
 
   it.effect("is not asked for an interrupted request, which undici drops", () =>
     Effect.gen(function*() {
       let passes = 0
-      const gate: SendGate = { watch: () => {}, pass: () => ++passes > 0 }
+      const deadline: SendDeadline = { watch: () => {}, pass: () => ++passes > 0 }
       const { client, handlers } = makeDispatcher()
       const { calls, controller } = makeController()
       const fiber = yield* client.get(url).pipe(
-        Effect.provideService(SendGate, gate),
+        Effect.provideService(SendDeadline, deadline),
         Effect.forkChild({ startImmediately: true })
       )
       yield* Fiber.interrupt(fiber)

@@ -10,7 +10,6 @@ import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import {
   accept,
   drive,
@@ -23,6 +22,7 @@ import {
   outcome
 } from "../../fixtures/Ledger.ts"
 import { failOver } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 /**
  * Lets fibers yield to one another every few steps of the runtime. Three is the finest possible interleaving, because
@@ -50,7 +50,7 @@ describe("The ledger in memory", () => {
 
   it.effect("keeps held what a failover held before its first comparison with a witness, and releases nothing uncompared", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const witness = yield* makeMemoryVerifications
       const { cluster } = yield* MemoryLedger
       const compare = Effect.fnUntraced(function*(batches: ReadonlyArray<ClaimBatch>) {

@@ -1,4 +1,4 @@
-/** An exchange gives its client what the client needs to keep a credential secret, and closes the gate at its end. */
+/** An exchange gives its client what the client needs to keep a credential secret, and closes the deadline at its end. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -14,7 +14,7 @@ import * as Schema from "effect/Schema"
 import * as Tracer from "effect/Tracer"
 import { onBody } from "../../../src/submission/http/HttpDecoding.ts"
 import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
-import { SendGate } from "../../../src/submission/http/SendGate.ts"
+import { SendDeadline } from "../../../src/submission/http/SendDeadline.ts"
 import { operationOf, optionsFor, succeeded } from "../../fixtures/submission/HttpProviderServer.ts"
 
 const answer = (request: HttpClientRequest) =>
@@ -33,18 +33,18 @@ const submitWith = (client: HttpClient.HttpClient, overrides: Parameters<typeof 
   }).pipe(Effect.provideService(HttpClient.HttpClient, client))
 
 describe("An exchange", () => {
-  it.effect("closes the gate when it is interrupted", () =>
+  it.effect("closes the deadline when it is interrupted", () =>
     Effect.gen(function*() {
-      let gate: SendGate | null = null
+      let deadline: SendDeadline | null = null
       const client = HttpClient.make((_, __, ___, fiber) => {
-        gate = fiber.getRef(SendGate)
-        gate?.watch()
+        deadline = fiber.getRef(SendDeadline)
+        deadline?.watch()
         return Effect.never
       })
       const fiber = yield* Effect.forkChild(submitWith(client), { startImmediately: true })
       yield* Fiber.interrupt(fiber)
       // The closure has set it.
-      assert.isFalse((gate as SendGate | null)?.pass())
+      assert.isFalse((deadline as SendDeadline | null)?.pass())
     }))
 
   it.effect("redacts the headers of credentials in a request that its client prints", () =>

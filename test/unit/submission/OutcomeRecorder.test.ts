@@ -1,14 +1,14 @@
 /**
  * Outcomes are recorded together while the store is busy, and the fault of one is no fault of the others. The tests delay the
- * statements of a queue on the test's clock.
+ * statements on the test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Duration, Effect, Exit, Fiber, References, type Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { type Operation, OperationId, StaleOperation } from "../../../src/domain/Operation.ts"
 import type { OutcomeRecord } from "../../../src/domain/Submission.ts"
+import type { Outcomes } from "../../../src/services/Outcomes.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
-import type { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { makeOutcomeRecorder } from "../../../src/submission/attempts/OutcomeRecorder.ts"
 import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 
@@ -41,13 +41,13 @@ const makeBook = Effect.fnUntraced(function*({ alone = () => Effect.void, togeth
   const lines: Array<Line> = []
   const note = (kind: Line["kind"], records: ReadonlyArray<number>) =>
     Effect.clockWith((clock) => Effect.sync(() => lines.push({ at: clock.currentTimeMillisUnsafe(), kind, records })))
-  const queue: Pick<SubmissionQueue["Service"], "record" | "recordAll"> = {
+  const outcomes: Pick<Outcomes["Service"], "record" | "recordAll"> = {
     record: (id) =>
       Effect.andThen(note("alone", [numberOf({ id })]), Effect.as(alone(numberOf({ id })), {} as Operation)),
     recordAll: (records) => Effect.andThen(note("together", records.map(numberOf)), together(records.map(numberOf)))
   }
-  // The recorder uses no other part of the queue.
-  const { record } = yield* makeOutcomeRecorder(queue as SubmissionQueue["Service"])
+  // The cast: the recorder calls nothing else.
+  const { record } = yield* makeOutcomeRecorder(outcomes as Outcomes["Service"])
   /** Records outcomes at the same time, each in a fiber of its own. */
   const recordAll = (numbers: ReadonlyArray<number>) =>
     Effect.forEach(numbers, (n) => Effect.forkChild(record(recordOf(n)), { startImmediately: true }))

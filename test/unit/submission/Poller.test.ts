@@ -1,11 +1,11 @@
 /**
- * A poller takes due rows within its slots, and shares slots with other pollers of its process. The tests use a queue
+ * A poller takes due rows within its capacity, and shares capacity with other pollers of its process. The tests use a queue
  * of numbers and the test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Exit, FiberSet, Latch, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { makeSlots, type PollerOptions, runPoller } from "../../../src/submission/Poller.ts"
+import { makeCapacity, type PollerOptions, runPoller } from "../../../src/submission/Poller.ts"
 
 /** A queue of numbers. The handling of each continues until the test ends it. */
 const makeLine = () => {
@@ -50,10 +50,10 @@ const start = Effect.fnUntraced(function*(line: Line, options: Partial<PollerOpt
   yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))
   const poller = yield* Scope.provide(
     runPoller({
-      slots: makeSlots(64, 1),
+      capacity: makeCapacity(64, 1),
       limit: 8,
       pollInterval: Duration.seconds(10),
-      allowance: (slots) => Effect.succeed(slots),
+      allowance: (free) => Effect.succeed(free),
       take: line.take,
       handle: line.handle,
       ...options
@@ -64,7 +64,7 @@ const start = Effect.fnUntraced(function*(line: Line, options: Partial<PollerOpt
 })
 
 describe("A poller", () => {
-  it.effect("handles at most its limit at a time, and takes more as slots become free", () =>
+  it.effect("handles at most its limit at a time, and takes more as capacity becomes free", () =>
     Effect.gen(function*() {
       const line = makeLine()
       line.add(20)
@@ -82,13 +82,13 @@ describe("A poller", () => {
       assert.isBelow(line.takes.at(-1)!.at, 2000)
     }))
 
-  it.effect("shares the slots of its process: together, pollers handle no more than the slots allow", () =>
+  it.effect("shares the capacity of its process: together, pollers handle no more than that", () =>
     Effect.gen(function*() {
-      const slots = makeSlots(10, 3)
+      const capacity = makeCapacity(10, 3)
       const lines = [makeLine(), makeLine(), makeLine()]
       for (const line of lines) {
         line.add(8)
-        yield* start(line, { slots })
+        yield* start(line, { capacity })
       }
       yield* TestClock.adjust("1 second")
       const running = () => lines.reduce((sum, line) => sum + line.running.size, 0)
@@ -98,36 +98,36 @@ describe("A poller", () => {
         yield* TestClock.adjust("11 seconds")
         assert.isAtMost(running(), 10)
       }
-      assert.strictEqual(slots.sharedUsed, 0)
+      assert.strictEqual(capacity.sharedUsed, 0)
       assert.deepStrictEqual(lines.map(({ waiting }) => waiting.length), [0, 0, 0])
     }))
 
-  it.effect("returns the shared slots that it did not need", () =>
+  it.effect("returns the shared capacity that it did not need", () =>
     Effect.gen(function*() {
-      const slots = makeSlots(8, 2)
+      const capacity = makeCapacity(8, 2)
       const [idle, busy] = [makeLine(), makeLine()]
-      yield* start(idle, { slots })
+      yield* start(idle, { capacity })
       yield* TestClock.adjust("1 second")
       busy.add(8)
-      yield* start(busy, { slots })
+      yield* start(busy, { capacity })
       yield* TestClock.adjust("1 second")
       assert.strictEqual(busy.running.size, 6)
     }))
 
-  it.effect("never takes slots that are reserved for others, and can use its own at once", () =>
+  it.effect("never takes capacity that is reserved for others, and can use its own at once", () =>
     Effect.gen(function*() {
       for (const [total, pollers, reserved] of [[64, 3, 10], [8, 2, 2], [5, 4, 1], [3, 3, 1], [1, 1, 1]] as const) {
-        const slots = makeSlots(total, pollers)
-        assert.strictEqual(slots.reserved, reserved)
+        const capacity = makeCapacity(total, pollers)
+        assert.strictEqual(capacity.reserved, reserved)
         const [late, ...greedy] = Array.from({ length: pollers }, makeLine)
         for (const line of greedy) {
           line.add(200)
-          yield* start(line, { slots, limit: 100 })
+          yield* start(line, { capacity, limit: 100 })
         }
-        const { wake } = yield* start(late!, { slots, limit: 100 })
+        const { wake } = yield* start(late!, { capacity, limit: 100 })
         yield* TestClock.adjust("1 minute")
         const taken = greedy.reduce((sum, line) => sum + line.running.size, 0)
-        assert.strictEqual(taken, pollers === 1 ? 0 : total - reserved, `${pollers} pollers on ${total} slots`)
+        assert.strictEqual(taken, pollers === 1 ? 0 : total - reserved, `${pollers} pollers on ${total} items`)
         late!.add(200)
         yield* wake
         yield* TestClock.adjust("5 millis")
@@ -135,16 +135,16 @@ describe("A poller", () => {
       }
     }))
 
-  it.effect("continues at once on its own slots while others hold all shared slots", () =>
+  it.effect("continues at once on its own capacity while others hold all that is shared", () =>
     Effect.gen(function*() {
-      const slots = makeSlots(16, 4)
+      const capacity = makeCapacity(16, 4)
       const [slow, quick] = [makeLine(), makeLine()]
       slow.add(100)
-      yield* start(slow, { slots, limit: 16 })
+      yield* start(slow, { capacity, limit: 16 })
       yield* TestClock.adjust("1 second")
       assert.strictEqual(slow.running.size, 10)
       quick.add(20)
-      yield* start(quick, { slots, limit: 16 })
+      yield* start(quick, { capacity, limit: 16 })
       for (let n = 0; n < 20; n++) {
         yield* TestClock.adjust("10 millis")
         yield* quick.finish(1)
@@ -152,11 +152,11 @@ describe("A poller", () => {
       assert.isEmpty(quick.waiting, "the next poll did not wait for the poll interval")
     }))
 
-  it.effect("continues as soon as a slot is free, even if its process has far fewer than it could use", () =>
+  it.effect("continues as soon as capacity is free, even if its process has far fewer than it could use", () =>
     Effect.gen(function*() {
       const line = makeLine()
       line.add(5)
-      yield* start(line, { slots: makeSlots(1, 1), limit: 32 })
+      yield* start(line, { capacity: makeCapacity(1, 1), limit: 32 })
       yield* TestClock.adjust("1 second")
       for (let n = 0; n < 4; n++) {
         yield* line.finish(1)
@@ -165,7 +165,7 @@ describe("A poller", () => {
       assert.isEmpty(line.waiting)
     }))
 
-  it.effect("fills a slot that became free during a poll, without the wait for the next interval", () =>
+  it.effect("uses capacity that became free during a poll, without the wait for the next interval", () =>
     Effect.gen(function*() {
       const line = makeLine()
       line.add(4)
@@ -181,7 +181,7 @@ describe("A poller", () => {
       assert.strictEqual(line.running.size, 8)
     }))
 
-  it.effect("takes the next items when handlers release their slots, and handles twice its limit at most", () =>
+  it.effect("takes the next items when handlers release their capacity, and handles twice its limit at most", () =>
     Effect.gen(function*() {
       const line = makeLine()
       line.add(40)
@@ -252,7 +252,7 @@ describe("A poller", () => {
       const line = makeLine()
       line.add(8)
       let allowed = 0
-      const { wake } = yield* start(line, { allowance: (slots) => Effect.succeed(Math.min(slots, allowed)) })
+      const { wake } = yield* start(line, { allowance: (free) => Effect.succeed(Math.min(free, allowed)) })
       yield* TestClock.adjust("1 second")
       assert.isEmpty(line.takes)
       allowed = 1

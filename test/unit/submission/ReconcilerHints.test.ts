@@ -94,7 +94,7 @@ describe("A hint", () => {
       assert.lengthOf(here.announced, 1)
     }))
 
-  it.effect("leads to a read soon, though the limit of the provider had no slot for the first one", () =>
+  it.effect("leads to a read soon, though the limit of the provider had no permit for the first one", () =>
     Effect.gen(function*() {
       let isTaken = false
       const { id, world } = yield* scene({
@@ -102,11 +102,11 @@ describe("A hint", () => {
         limit: { requests: 50, interval: "1 second" },
         read: () => Effect.succeed(succeeded),
         queue: (queue) => ({
-          // Other processes reserve all slots that are open.
-          reserveSlots: (provider, demand, terms) =>
+          // Other processes reserve all permits that are open.
+          reservePermits: (provider, demand, terms) =>
             isTaken
-              ? Effect.succeed({ submissions: { slots: [], again: 60_000 }, reads: { slots: [], again: 60_000 } })
-              : queue.reserveSlots(provider, demand, terms)
+              ? Effect.succeed({ submissions: { permits: [], again: 60_000 }, reads: { permits: [], again: 60_000 } })
+              : queue.reservePermits(provider, demand, terms)
         })
       })
       // The next read by the schedule would be in an hour.

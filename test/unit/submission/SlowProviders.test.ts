@@ -92,7 +92,7 @@ describe("A worker or a reconciler", () => {
         assert.strictEqual(Exit.isFailure(exit), isRefused)
         if (Exit.isFailure(exit)) {
           const { message } = Cause.squash(exit.cause) as Error
-          assert.strictEqual(message, "concurrency must be at least 3: each of 3 providers needs a slot")
+          assert.strictEqual(message, "concurrency must be at least 3: each of 3 providers needs one")
         }
       }
     }))

@@ -12,20 +12,21 @@ import { layerCircuitBreaker } from "../../../src/submission/providers/Circuit.t
 import { Providers } from "../../../src/submission/providers/Providers.ts"
 import { defaultPolicy, SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import * as WorkerReports from "../../../src/submission/WorkerReports.ts"
+import { type Queue, queueWith } from "../../fixtures/QueueServices.ts"
 import { until } from "../../fixtures/submission/World.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
 const bank = ProviderName.make("bank")
 
-type Reporting = Pick<SubmissionQueue["Service"], "reportWorker" | "forgetWorker">
+type Reporting = Pick<Queue, "reportWorker" | "forgetWorker">
 
 /** Starts the reports of a process with one provider. `stop` closes its scope. */
 const start = Effect.fnUntraced(function*(reporting: Reporting) {
   const scope = yield* Scope.make()
-  const queue = Layer.effect(
-    SubmissionQueue,
-    Effect.map(SubmissionQueue, (queue) => SubmissionQueue.of({ ...queue, ...reporting }))
-  ).pipe(Layer.provide(SubmissionQueue.layerMemory), Layer.provide([MemoryLedger.layer, Platform]))
+  const queue = queueWith(() => reporting).pipe(
+    Layer.provide(SubmissionQueue.layerMemory),
+    Layer.provide([MemoryLedger.layer, Platform])
+  )
   const context = yield* Layer.buildWithScope(
     WorkerReports.layer.pipe(
       Layer.provide(queue),

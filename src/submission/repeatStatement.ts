@@ -6,7 +6,7 @@ import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { logFailure } from "./logFailure.ts"
 import { withinStore } from "./withinStore.ts"
 
-export interface UpkeepOptions {
+export interface RepeatedStatement {
   readonly statement: Effect.Effect<void, StoreUnavailable>
   /** The log message of a failure. */
   readonly failure: string
@@ -16,8 +16,8 @@ export interface UpkeepOptions {
 }
 
 /** Runs a statement on which no work depends until the scope closes, the first time at once. A stop does not wait for it. */
-export const runUpkeep = (
-  { failure, interval, limit, statement }: UpkeepOptions
+export const repeatStatement = (
+  { failure, interval, limit, statement }: RepeatedStatement
 ): Effect.Effect<void, never, Scope.Scope> => {
   const attempt = Effect.catchCause(withinStore(statement, limit), (cause) => logFailure(failure, cause))
   const detached = Effect.flatMap(Effect.forkDetach(attempt), Fiber.await)

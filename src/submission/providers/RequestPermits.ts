@@ -1,5 +1,5 @@
 /**
- * When this process may begin a request to a provider: it waits for a slot of the provider's limit, which all workers share by
+ * When this process may begin a request to a provider: it waits for a permit of the provider's limit, which all workers share by
  * the database, and until the end of a pause that the provider asked for. A provider without a limit costs no statement.
  */
 import * as Clock from "effect/Clock"
@@ -11,42 +11,42 @@ import * as Layer from "effect/Layer"
 import type { ProviderName } from "../../domain/Grant.ts"
 import {
   longestRetryAfter,
-  type RequestKind,
-  type Slots,
-  type SlotTerms,
-  slotTermsOf
+  type Permits,
+  type PermitTerms,
+  permitTermsOf,
+  type RequestKind
 } from "../../domain/ProviderLimit.ts"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
-import { SubmissionQueue } from "../../services/SubmissionQueue.ts"
+import { ProviderLimits } from "../../services/ProviderLimits.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
 import { logFailure } from "../logFailure.ts"
 import { SubmissionPolicy } from "../SubmissionPolicy.ts"
 import { withinStore } from "../withinStore.ts"
 import { Providers } from "./Providers.ts"
 
-/** Milliseconds: no slot is reserved further ahead. */
+/** Milliseconds: no permit is reserved further ahead. */
 const longestHorizon = 250
 
-/** Milliseconds: the shortest time between two questions to the database for the same slots. */
+/** Milliseconds: the shortest time between two questions to the database for the same permits. */
 const shortestWait = 10
 
 /** Whether a request may begin. */
-export type Turn =
+export type PermitAnswer =
   | { readonly _tag: "Begin" }
-  /** There is no slot within this time, in milliseconds. */
+  /** There is no permit within this time, in milliseconds. */
   | { readonly _tag: "Wait"; readonly millis: number }
   /** The database did not answer, so nothing may be sent. */
   | { readonly _tag: "Unavailable" }
 
 /** How many requests a poller may begin now, and how many milliseconds later it may begin more. */
-export interface OpenSlots {
+export interface OpenPermits {
   readonly count: number
   readonly again: number
 }
 
-/** A reserved slot. */
-interface ReservedSlot {
-  readonly _tag: "Slot"
+/** A reserved permit. */
+interface ReservedPermit {
+  readonly _tag: "Permit"
   /** Milliseconds: not before this time after `answeredAt`, nor later than it and the slack after `askedAt`. */
   readonly millis: number
   readonly askedAt: ClockReading
@@ -56,107 +56,112 @@ interface ReservedSlot {
 /** A request that waits for the next reservation. */
 interface Asker {
   readonly kind: RequestKind
-  readonly answer: Deferred.Deferred<ReservedSlot | Turn>
+  readonly answer: Deferred.Deferred<ReservedPermit | PermitAnswer>
 }
 
 /** What this process knows of one provider. */
 interface ProviderState {
   readonly provider: ProviderName
-  readonly terms: SlotTerms | null
+  readonly terms: PermitTerms | null
   /** The pause that the provider asked for, in milliseconds since a reading. */
   pause: { readonly since: ClockReading; readonly millis: number } | null
   askers: Array<Asker>
   isReserving: boolean
-  /** Requests that wait, and have no slot yet. The slots that are open first are theirs. */
+  /** Requests that wait, and have no permit yet. The permits that are open first are theirs. */
   readonly waiting: Record<RequestKind, number>
 }
 
-const begin: Turn = { _tag: "Begin" }
-const unavailable: Turn = { _tag: "Unavailable" }
-const wait = (millis: number): Turn => ({ _tag: "Wait", millis: Math.max(millis, shortestWait) })
+const begin: PermitAnswer = { _tag: "Begin" }
+const unavailable: PermitAnswer = { _tag: "Unavailable" }
+const wait = (millis: number): PermitAnswer => ({ _tag: "Wait", millis: Math.max(millis, shortestWait) })
 
-export class RequestSlots extends Context.Service<RequestSlots, {
+export class RequestPermits extends Context.Service<RequestPermits, {
   /** Whether requests of the provider may have to wait. If not, each of them begins at once. */
   readonly mayWait: (provider: ProviderName) => boolean
-  /** Milliseconds for which a request may wait for its slot once it is reserved; 0 if the provider has no limit. */
+  /** Milliseconds for which a request may wait for its permit once it is reserved; 0 if the provider has no limit. */
   readonly horizon: (provider: ProviderName) => number
   /** Milliseconds until the end of the pause that the provider asked for; 0 if there is none. */
   readonly pauseOf: (provider: ProviderName) => Effect.Effect<number>
   /**
-   * Waits for a slot, if one is near. A request that may begin must do so at once: half of the slack is for that, and half for
+   * Waits for a permit, if one is near. A request that may begin must do so at once: half of the slack is for that, and half for
    * its way to the provider. Without a limit and without a pause, every request may begin.
    */
-  readonly takeTurn: (provider: ProviderName, kind: RequestKind) => Effect.Effect<Turn>
-  /** Pauses before the next `takeTurn` of a request that had to wait, for so many milliseconds. */
+  readonly takePermit: (provider: ProviderName, kind: RequestKind) => Effect.Effect<PermitAnswer>
+  /** Pauses before the next `takePermit` of a request that had to wait, for so many milliseconds. */
   readonly rest: (provider: ProviderName, kind: RequestKind, millis: number) => Effect.Effect<void>
   /** How many of up to `limit` further requests may begin soon. Reserves nothing. */
-  readonly open: (provider: ProviderName, kind: RequestKind, limit: number) => Effect.Effect<OpenSlots>
+  readonly open: (provider: ProviderName, kind: RequestKind, limit: number) => Effect.Effect<OpenPermits>
   /**
    * Pauses the provider, because it asked for that by `Retry-After`. With a limit, the pause holds for all processes. A value
    * that is no duration changes nothing.
    */
   readonly slowDown: (provider: ProviderName, retryAfter: unknown) => Effect.Effect<void>
-}>()("financial-agents-gateway/submission/providers/RequestSlots") {
+}>()("financial-agents-gateway/submission/providers/RequestPermits") {
   /** Dies with the name of the provider if a limit is invalid. */
-  static readonly layer: Layer.Layer<RequestSlots, never, SubmissionQueue | Providers> = Layer.effect(
-    RequestSlots,
+  static readonly layer: Layer.Layer<RequestPermits, never, ProviderLimits | Providers> = Layer.effect(
+    RequestPermits,
     Effect.suspend(() => make)
   )
 }
 
-type Queue = SubmissionQueue["Service"]
+type Limits = ProviderLimits["Service"]
 
-/** Milliseconds since a reading, by the monotonic clock alone: a wall clock that is set forward makes no slot early. */
+/** Milliseconds since a reading, by the monotonic clock alone: a wall clock that is set forward makes no permit early. */
 const monotonicElapsed = (since: ClockReading): Effect.Effect<number> =>
   Effect.map(Clock.monotonicTimeNanos, (now) => Number(now - since.monotonic) / 1_000_000)
 
-/** Gives the slots of an answer to the requests that wait, in their order. */
-const assign = (askers: ReadonlyArray<Asker>, slots: Slots | null, askedAt: ClockReading, answeredAt: ClockReading) => {
+/** Gives the permits of an answer to the requests that wait, in their order. */
+const assign = (
+  askers: ReadonlyArray<Asker>,
+  permits: Permits | null,
+  askedAt: ClockReading,
+  answeredAt: ClockReading
+) => {
   const next = { submissions: 0, reads: 0 }
   for (const { answer, kind } of askers) {
-    const millis = slots?.[kind].slots[next[kind]++]
-    const turn = slots === null
+    const millis = permits?.[kind].permits[next[kind]++]
+    const turn = permits === null
       ? unavailable
       : millis === undefined
-      ? wait(slots[kind].again)
-      : { _tag: "Slot" as const, millis, askedAt, answeredAt }
+      ? wait(permits[kind].again)
+      : { _tag: "Permit" as const, millis, askedAt, answeredAt }
     Deferred.doneUnsafe(answer, Effect.succeed(turn))
   }
 }
 
-/** Reserves slots for all requests that wait, one statement at a time. The next one is for those that came meanwhile. */
-const reserveAll = Effect.fnUntraced(function*(queue: Queue, state: ProviderState, terms: SlotTerms) {
+/** Reserves permits for all requests that wait, one statement at a time. The next one is for those that came meanwhile. */
+const reserveAll = Effect.fnUntraced(function*(limits: Limits, state: ProviderState, terms: PermitTerms) {
   while (state.askers.length > 0) {
     const askers = state.askers
     state.askers = []
     const count = (kind: RequestKind) => askers.filter((asker) => asker.kind === kind).length
     const demand = { submissions: count("submissions"), reads: count("reads") }
     const askedAt = yield* readClocks
-    const slots = yield* Effect.suspend(() => withinStore(queue.reserveSlots(state.provider, demand, terms))).pipe(
+    const permits = yield* Effect.suspend(() => withinStore(limits.reservePermits(state.provider, demand, terms))).pipe(
       Effect.catchCause((cause) =>
         Effect.as(
-          logFailure("Could not reserve slots of a provider's limit; nothing is sent to it for now", cause),
+          logFailure("Could not reserve permits of a provider's limit; nothing is sent to it for now", cause),
           null
         )
       ),
       // A logger of the application may throw. The requests still get their answer, and later ones theirs.
       Effect.catchCause(() => Effect.succeed(null))
     )
-    assign(askers, slots, askedAt, yield* readClocks)
+    assign(askers, permits, askedAt, yield* readClocks)
   }
   // In the turn that found no asker: one that comes later sees it, and starts the next run.
   state.isReserving = false
-}, (reservations, _queue, { provider }) => Effect.annotateLogs(reservations, { provider }))
+}, (reservations, _limits, { provider }) => Effect.annotateLogs(reservations, { provider }))
 
 /**
- * Asks for a slot. The reservation goes on if the request is interrupted, because it is for others, too. So it runs in the
+ * Asks for a permit. The reservation goes on if the request is interrupted, because it is for others, too. So it runs in the
  * context of the process, not in that of the request.
  */
 const ask = (
-  queue: Queue,
+  limits: Limits,
   context: Context.Context<never>,
   state: ProviderState,
-  terms: SlotTerms,
+  terms: PermitTerms,
   kind: RequestKind
 ) =>
   Effect.suspend(() => {
@@ -165,7 +170,7 @@ const ask = (
     if (!state.isReserving) {
       state.isReserving = true
       // In this turn: no interruption can come between the mark and the run. It begins after this turn, whose askers it takes along.
-      Effect.runForkWith(context)(Effect.andThen(Effect.yieldNow, reserveAll(queue, state, terms)))
+      Effect.runForkWith(context)(Effect.andThen(Effect.yieldNow, reserveAll(limits, state, terms)))
     }
     return Deferred.await(asker.answer)
   })
@@ -190,9 +195,9 @@ const whileWaiting = <A>(state: ProviderState, kind: RequestKind, effect: Effect
     )
   })
 
-/** Waits for a reserved slot. It is lost if the request is late, or if the provider is paused by then. */
-const useSlot = Effect.fnUntraced(
-  function*(state: ProviderState, { slack }: SlotTerms, { answeredAt, askedAt, millis }: ReservedSlot) {
+/** Waits for a reserved permit. It is lost if the request is late, or if the provider is paused by then. */
+const usePermit = Effect.fnUntraced(
+  function*(state: ProviderState, { slack }: PermitTerms, { answeredAt, askedAt, millis }: ReservedPermit) {
     // A timer may end a moment early.
     for (let left = millis; left > 0; left = millis - (yield* monotonicElapsed(answeredAt))) {
       yield* Effect.sleep(Math.ceil(left))
@@ -204,7 +209,7 @@ const useSlot = Effect.fnUntraced(
 )
 
 const make = Effect.gen(function*() {
-  const queue = yield* SubmissionQueue
+  const limits = yield* ProviderLimits
   const context = yield* Effect.context<never>()
   const providers = yield* Providers
   const { storeTimeout } = yield* SubmissionPolicy
@@ -213,22 +218,22 @@ const make = Effect.gen(function*() {
   const horizon = Math.min(longestHorizon, Duration.toMillis(storeTimeout) / 4)
   const states = new Map<ProviderName, ProviderState>()
   for (const [provider, { limit }] of providers) {
-    const terms = limit === undefined ? null : slotTermsOf(provider, limit, horizon)
+    const terms = limit === undefined ? null : permitTermsOf(provider, limit, horizon)
     const waiting = { submissions: 0, reads: 0 }
     states.set(provider, { provider, terms, pause: null, askers: [], isReserving: false, waiting })
   }
 
-  const takeTurn = Effect.fnUntraced(function*(provider: ProviderName, kind: RequestKind) {
+  const takePermit = Effect.fnUntraced(function*(provider: ProviderName, kind: RequestKind) {
     const state = states.get(provider)
     if (state === undefined) return begin
     const pause = yield* pauseLeft(state)
     if (pause > 0) return wait(pause)
     const { terms } = state
     if (terms === null) return begin
-    const answer = yield* whileWaiting(state, kind, ask(queue, context, state, terms, kind))
-    if (answer._tag !== "Slot") return answer
+    const answer = yield* whileWaiting(state, kind, ask(limits, context, state, terms, kind))
+    if (answer._tag !== "Permit") return answer
     if (metrics !== null && answer.millis > 0) metrics.of(provider).waits.value++
-    return yield* useSlot(state, terms, answer)
+    return yield* usePermit(state, terms, answer)
   })
 
   const open = Effect.fnUntraced(function*(provider: ProviderName, kind: RequestKind, limit: number) {
@@ -239,10 +244,13 @@ const make = Effect.gen(function*() {
     if (state.terms === null) return { count: limit, again: 0 }
     const waiting = state.waiting[kind]
     const demand = { submissions: 0, reads: 0, [kind]: waiting + limit }
-    const slots = yield* withinStore(queue.openSlots(provider, demand, state.terms))
-    return { count: Math.max(0, slots[kind].slots.length - waiting), again: Math.max(slots[kind].again, shortestWait) }
-  }, (slots, provider) =>
-    Effect.catchCause(slots, (cause) =>
+    const permits = yield* withinStore(limits.openPermits(provider, demand, state.terms))
+    return {
+      count: Math.max(0, permits[kind].permits.length - waiting),
+      again: Math.max(permits[kind].again, shortestWait)
+    }
+  }, (permits, provider) =>
+    Effect.catchCause(permits, (cause) =>
       // Nothing can be claimed without the database either. The next poll asks again.
       Effect.as(
         Effect.annotateLogs(logFailure("Could not read the limit of a provider; nothing is taken for now", cause), {
@@ -270,7 +278,7 @@ const make = Effect.gen(function*() {
       )
     }
     if (state.terms === null) return
-    yield* withinStore(queue.closeProvider(provider, pause)).pipe(
+    yield* withinStore(limits.closeProvider(provider, pause)).pipe(
       Effect.catchCause((cause) =>
         logFailure("Could not tell other workers that a provider asked to wait; they ask it themselves", cause)
       ),
@@ -279,7 +287,7 @@ const make = Effect.gen(function*() {
     )
   })
 
-  return RequestSlots.of({
+  return RequestPermits.of({
     mayWait: (provider) => {
       const state = states.get(provider)
       return state !== undefined && (state.terms !== null || state.pause !== null)
@@ -290,7 +298,7 @@ const make = Effect.gen(function*() {
         const state = states.get(provider)
         return state === undefined ? Effect.succeed(0) : pauseLeft(state)
       }),
-    takeTurn,
+    takePermit,
     rest: (provider, kind, millis) =>
       Effect.suspend(() => {
         const state = states.get(provider)

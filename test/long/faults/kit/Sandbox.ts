@@ -26,6 +26,7 @@ export interface SandboxOptions {
 export const makeSandbox = Effect.fnUntraced(function*({ directory, faults, seed }: SandboxOptions) {
   const urls = { service: "", control: "" }
   let settings = faults
+  let daemon: Daemon | null = null
   const start = () =>
     new Promise<void>((resolve, reject) => {
       daemon = new Daemon({
@@ -50,7 +51,6 @@ export const makeSandbox = Effect.fnUntraced(function*({ directory, faults, seed
       })
       daemon.start()
     })
-  let daemon: Daemon | null = null
   const kill = async () => daemon?.kill()
   const control = async (path: string, init: RequestInit = {}): Promise<string> => {
     const response = await fetch(`${urls.control}${path}`, init)

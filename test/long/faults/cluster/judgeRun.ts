@@ -1,5 +1,5 @@
 /**
- * `node test/system/faults/cluster/judgeRun.ts DIRECTORY`: judges a run by its files, as a program of its own. Prints the figures as
+ * `node test/long/faults/cluster/judgeRun.ts DIRECTORY`: judges a run by its files, as a program of its own. Prints the figures as
  * JSON. Exits with 1 if one breaks its rule.
  */
 import { execFile } from "node:child_process"

@@ -11,6 +11,7 @@ import * as readline from "node:readline"
 import type { ProviderName } from "../../../../src/domain/Grant.ts"
 import { SubmissionQueue } from "../../../../src/services/SubmissionQueue.ts"
 import { ProviderAdapter } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { Queue, queueContext, queueIn } from "../../../fixtures/QueueServices.ts"
 import { type CrashPoint, Message, Order } from "./Plan.ts"
 
 const decodeOrder = Schema.decodeSync(Order)
@@ -88,8 +89,8 @@ const makeWatchedQueue = Effect.fnUntraced(function*(striker: Striker, connectio
       Layer.provideMerge(Layer.fresh(PgClient.layer({ ...connection, stream, maxConnections: 1 })))
     )
   )
-  const [queue, sql] = [Context.get(context, SubmissionQueue), Context.get(context, SqlClient.SqlClient)]
-  const claim: SubmissionQueue["Service"]["claim"] = (...args) =>
+  const [queue, sql] = [queueIn(context), Context.get(context, SqlClient.SqlClient)]
+  const claim: Queue["claim"] = (...args) =>
     Effect.suspend(() => {
       isWatching = true
       return queue.claim(...args)
@@ -105,12 +106,11 @@ const makeWatchedQueue = Effect.fnUntraced(function*(striker: Striker, connectio
 
 /** The queue, with the points around the claim and after the record. */
 export const layerCrashingQueue = (striker: Striker, connection: Connection) =>
-  Layer.effect(
-    SubmissionQueue,
+  Layer.effectContext(
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const watched = yield* makeWatchedQueue(striker, connection)
-      return SubmissionQueue.of({
+      return queueContext({
         ...queue,
         claim: Effect.fnUntraced(function*(provider, limit, terms) {
           striker.pass("before_claim")

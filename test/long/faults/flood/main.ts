@@ -173,7 +173,7 @@ const withCpu = <A>(pid: number, effect: Effect.Effect<A>) =>
 const runRound = Effect.fnUntraced(function*(honest: Effect.Effect<Round>, phase: PhaseName, target: Target) {
   const quiet = yield* honest
   const { answers, flooded } = yield* Effect.scoped(Effect.gen(function*() {
-    const { child } = yield* startReady("../test/system/faults/flood/attackers.ts", {
+    const { child } = yield* startReady("../test/long/faults/flood/attackers.ts", {
       ...target,
       phase,
       times: options.times

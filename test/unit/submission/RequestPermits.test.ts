@@ -6,20 +6,19 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Duration, Effect, Fiber, Layer, Logger, References } from "effect"
 import { TestClock } from "effect/testing"
 import type { ProviderLimit } from "../../../src/domain/ProviderLimit.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
 import { NotSent, ProviderAdapter, StatusAnswer, Uncertain } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/providers/Providers.ts"
-import { RequestSlots } from "../../../src/submission/providers/RequestSlots.ts"
+import { RequestPermits } from "../../../src/submission/providers/RequestPermits.ts"
 import { Reconciler } from "../../../src/submission/reads/Reconciler.ts"
 import { InMemoryLedger } from "../../fixtures/Ledger.ts"
+import { type Queue, queueContext, queueIn } from "../../fixtures/QueueServices.ts"
 import {
   acknowledged,
   away,
   bank,
   makeWorld,
   neverOpen,
-  type Queue,
   reference,
   until,
   workFor
@@ -38,10 +37,10 @@ const mostInASecond = (instants: ReadonlyArray<number>): number =>
 
 /** Counts the statements about limits. */
 const counting = () => {
-  const calls = { reserveSlots: 0, openSlots: 0, closeProvider: 0 }
+  const calls = { reservePermits: 0, openPermits: 0, closeProvider: 0 }
   const queue = (inner: Queue): Partial<Queue> => ({
-    reserveSlots: (...args) => Effect.suspend(() => (calls.reserveSlots++, inner.reserveSlots(...args))),
-    openSlots: (...args) => Effect.suspend(() => (calls.openSlots++, inner.openSlots(...args))),
+    reservePermits: (...args) => Effect.suspend(() => (calls.reservePermits++, inner.reservePermits(...args))),
+    openPermits: (...args) => Effect.suspend(() => (calls.openPermits++, inner.openPermits(...args))),
     closeProvider: (...args) => Effect.suspend(() => (calls.closeProvider++, inner.closeProvider(...args)))
   })
   return { calls, queue }
@@ -72,41 +71,41 @@ describe("a provider with a limit", () => {
       assert.isAtLeast(submissions.length, 50)
     }))
 
-  it.effect("gets nothing while the database reserves no slots: the claim is returned", () =>
+  it.effect("gets nothing while the database reserves no permits: the claim is returned", () =>
     Effect.gen(function*() {
-      const world = yield* makeWorld({ limit: tenPerSecond, queue: () => ({ reserveSlots: () => away }) })
+      const world = yield* makeWorld({ limit: tenPerSecond, queue: () => ({ reservePermits: () => away }) })
       const id = yield* world.acceptOne
       yield* workFor(world, "1 minute")
       assert.isEmpty(world.attempts)
       assert.strictEqual(yield* world.stateOf(id), "submitting")
       assert.strictEqual(
         world.recordOf(id).return_reason,
-        "the database did not reserve a slot of the provider's limit"
+        "the database did not reserve a permit of the provider's limit"
       )
     }))
 
-  it.effect("gets no request that is later than its slot by more than half of the slack: it reserves another slot", () =>
+  it.effect("gets no request that is later than its permit by more than half of the slack: it reserves another permit", () =>
     Effect.gen(function*() {
       let delay = 60
       const { calls, queue } = counting()
       const world = yield* makeWorld({
         limit: tenPerSecond,
         queue: (inner) => {
-          const { reserveSlots } = queue(inner)
+          const { reservePermits } = queue(inner)
           return {
             // The answer of the database takes longer than half of the slack of 100 ms, once.
-            reserveSlots: (...args) =>
-              Effect.flatMap(reserveSlots!(...args), (slots) => {
+            reservePermits: (...args) =>
+              Effect.flatMap(reservePermits!(...args), (permits) => {
                 const wait = delay
                 delay = 0
-                return Effect.as(Effect.sleep(wait), slots)
+                return Effect.as(Effect.sleep(wait), permits)
               })
           }
         }
       })
       yield* world.acceptOne
       yield* workFor(world, "5 seconds")
-      assert.strictEqual(calls.reserveSlots, 2)
+      assert.strictEqual(calls.reservePermits, 2)
       assert.strictEqual(world.attempts.length, 1)
     }))
 
@@ -133,19 +132,19 @@ describe("a provider with a limit", () => {
       assert.isTrue(asked.some((at) => at > second!.at - 5000 && at <= second!.at))
     }))
 
-  it.effect("gets no operation whose authorization ended while a slow statement reserved its slot", () =>
+  it.effect("gets no operation whose authorization ended while a slow statement reserved its permit", () =>
     Effect.gen(function*() {
       let delay = 2000
       const world = yield* makeWorld({
         limit: { requests: 10, interval: "1 minute", slack: "30 seconds" },
         queue: (inner) => ({
-          // The claim is 4 s old when the worker asks for a slot, and 6 s when it has one.
+          // The claim is 4 s old when the worker asks for a permit, and 6 s when it has one.
           claim: (...args) => Effect.tap(inner.claim(...args), () => Effect.sleep(4000)),
-          reserveSlots: (...args) =>
+          reservePermits: (...args) =>
             Effect.suspend(() => {
               const wait = delay
               delay = 0
-              return Effect.delay(inner.reserveSlots(...args), wait)
+              return Effect.delay(inner.reservePermits(...args), wait)
             })
         })
       })
@@ -159,13 +158,13 @@ describe("a provider with a limit", () => {
       assert.strictEqual(yield* world.stateOf(id), "failed")
     }))
 
-  it.effect("gets no status read while the database reserves no slots", () =>
+  it.effect("gets no status read while the database reserves no permits", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         limit: tenPerSecond,
         queue: (inner) => ({
-          reserveSlots: (provider, demand, terms) =>
-            demand.reads > 0 ? away : inner.reserveSlots(provider, demand, terms)
+          reservePermits: (provider, demand, terms) =>
+            demand.reads > 0 ? away : inner.reservePermits(provider, demand, terms)
         })
       })
       const id = yield* world.acceptOne
@@ -176,17 +175,17 @@ describe("a provider with a limit", () => {
       assert.isEmpty(world.reads)
     }))
 
-  it.effect("returns the claims of operations that have no slot until sendWithin", () =>
+  it.effect("returns the claims of operations that have no permit until sendWithin", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ limit: { requests: 1, interval: "1 hour" } })
       yield* world.acceptMany(2)
       yield* workFor(world, "1 minute")
       assert.strictEqual(world.attempts.length, 1)
       const reasons = [...world.memory.operations.values()].map(({ return_reason }) => return_reason)
-      assert.sameMembers(reasons, [null, "the provider has no slot for the request until it is too late to send"])
+      assert.sameMembers(reasons, [null, "the provider has no permit for the request until it is too late to send"])
     }))
 
-  it.effect("has a slot for a request that asks in any turn of another reservation, or is interrupted in any turn", () =>
+  it.effect("has a permit for a request that asks in any turn of another reservation, or is interrupted in any turn", () =>
     Effect.gen(function*() {
       const adapter = ProviderAdapter.of({
         limit: { requests: 1000, interval: "1 second", burst: 1000 },
@@ -194,25 +193,25 @@ describe("a provider with a limit", () => {
         readStatus: () => Effect.die(null)
       })
       const services = yield* Layer.build(
-        Layer.provide(RequestSlots.layer, [
+        Layer.provide(RequestPermits.layer, [
           InMemoryLedger,
           Providers.layer({ bank: Layer.succeed(ProviderAdapter, adapter) })
         ])
       )
-      const slots = Context.get(services, RequestSlots)
+      const permits = Context.get(services, RequestPermits)
       const wait = (turns: number) => Effect.replicateEffect(Effect.yieldNow, turns, { discard: true })
       for (let turns = 0; turns < 60; turns++) {
-        const interrupted = yield* Effect.forkChild(slots.takeTurn(bank, "submissions"))
+        const interrupted = yield* Effect.forkChild(permits.takePermit(bank, "submissions"))
         yield* wait(turns)
         yield* Fiber.interrupt(interrupted)
-        const first = yield* Effect.forkChild(slots.takeTurn(bank, "submissions"))
+        const first = yield* Effect.forkChild(permits.takePermit(bank, "submissions"))
         yield* wait(turns)
-        const second = yield* Effect.forkChild(slots.takeTurn(bank, "reads"))
+        const second = yield* Effect.forkChild(permits.takePermit(bank, "reads"))
         yield* until(() => first.pollUnsafe() !== undefined && second.pollUnsafe() !== undefined)
       }
     }).pipe(Effect.provideService(References.MaxOpsBeforeYield, 3)))
 
-  it.effect("has no open slot for a further request as long as others wait for the open ones", () =>
+  it.effect("has no open permit for a further request as long as others wait for the open ones", () =>
     Effect.gen(function*() {
       const adapter = ProviderAdapter.of({
         limit: tenPerSecond,
@@ -220,12 +219,12 @@ describe("a provider with a limit", () => {
         readStatus: () => Effect.die(null)
       })
       const services = yield* Layer.build(
-        Layer.provide(RequestSlots.layer, [
+        Layer.provide(RequestPermits.layer, [
           InMemoryLedger,
           Providers.layer({ bank: Layer.succeed(ProviderAdapter, adapter) })
         ])
       )
-      const { open, rest } = Context.get(services, RequestSlots)
+      const { open, rest } = Context.get(services, RequestPermits)
       const { count } = yield* open(bank, "submissions", 100)
       assert.isAtLeast(count, 2)
       const waiting = yield* Effect.forkChild(rest(bank, "submissions", 1000), { startImmediately: true })
@@ -242,23 +241,23 @@ describe("a provider with a limit", () => {
         submit: () => Effect.die(null),
         readStatus: () => Effect.die(null)
       })
-      const inner = Context.get(yield* Layer.build(InMemoryLedger), SubmissionQueue)
+      const inner = queueIn(yield* Layer.build(InMemoryLedger))
       const queue: Queue = {
         ...inner,
-        reserveSlots: (...args) => isAway ? away : inner.reserveSlots(...args)
+        reservePermits: (...args) => isAway ? away : inner.reservePermits(...args)
       }
       const throwing = Logger.make(() => {
         throw new Error("the disk is full")
       })
       const services = yield* Layer.build(
-        Layer.provide(RequestSlots.layer, [
-          Layer.succeed(SubmissionQueue, queue),
+        Layer.provide(RequestPermits.layer, [
+          Layer.succeedContext(queueContext(queue)),
           Providers.layer({ bank: Layer.succeed(ProviderAdapter, adapter) })
         ])
       ).pipe(Effect.provideService(Logger.CurrentLoggers, new Set([throwing])))
-      const { takeTurn } = Context.get(services, RequestSlots)
+      const { takePermit } = Context.get(services, RequestPermits)
       const turnOf = Effect.fnUntraced(function*() {
-        const fiber = yield* Effect.forkChild(takeTurn(bank, "submissions"))
+        const fiber = yield* Effect.forkChild(takePermit(bank, "submissions"))
         yield* until(() => fiber.pollUnsafe() !== undefined)
         return yield* Fiber.join(fiber)
       })
@@ -294,7 +293,7 @@ describe("a provider without a limit", () => {
       yield* stop
       assert.strictEqual(world.attempts.length, 5)
       assert.isNotEmpty(world.reads)
-      assert.deepStrictEqual(calls, { reserveSlots: 0, openSlots: 0, closeProvider: 0 })
+      assert.deepStrictEqual(calls, { reservePermits: 0, openPermits: 0, closeProvider: 0 })
     }))
 })
 
@@ -307,7 +306,7 @@ describe("the lease of a status read", () => {
         let reservations = 0
         const slowed = <A, E>(effect: Effect.Effect<A, E>) =>
           Effect.suspend(() => isSlow ? Effect.tap(effect, () => Effect.sleep(2400)) : effect)
-        const none = { slots: [], again: 50 }
+        const none = { permits: [], again: 50 }
         const world = yield* makeWorld({
           ...limit,
           read: () =>
@@ -319,12 +318,12 @@ describe("the lease of a status read", () => {
             ),
           queue: (inner) => ({
             takeReads: (...args) => slowed(inner.takeReads(...args)),
-            // The first statement finds no slot.
-            reserveSlots: (...args) =>
+            // The first statement finds no permit.
+            reservePermits: (...args) =>
               slowed(
                 isSlow && ++reservations === 1
                   ? Effect.succeed({ submissions: none, reads: none })
-                  : inner.reserveSlots(...args)
+                  : inner.reservePermits(...args)
               ),
             // Another transaction has locked the rows.
             recordAll: (records) => slowed(Effect.succeed(records.map(() => false))),
@@ -407,7 +406,7 @@ describe("Retry-After", () => {
       assert.strictEqual((yield* world.show(id)).failure?.code, "provider_unavailable")
     }))
 
-  it.effect("ends the wait of a request for its reserved slot: the request comes after the pause", () =>
+  it.effect("ends the wait of a request for its reserved permit: the request comes after the pause", () =>
     Effect.gen(function*() {
       let sent = 0
       const world = yield* makeWorld({

@@ -1,28 +1,33 @@
-/** Slots of provider limits: no window has more requests than the limit, and neither kind of request starves. */
+/** Permits of provider limits: no window has more requests than the limit, and neither kind of request starves. */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
 import * as fc from "fast-check"
-import { type ProviderLimit, type RequestKind, type SlotTerms, slotTerms } from "../../../src/domain/ProviderLimit.ts"
+import {
+  type PermitTerms,
+  permitTerms,
+  type ProviderLimit,
+  type RequestKind
+} from "../../../src/domain/ProviderLimit.ts"
 import {
   type LimitState,
-  shareSlots,
+  sharePermits,
   stateAfter,
-  toSlots,
+  toPermits,
   unusedLimit
-} from "../../../src/services/rules/providerSlots.ts"
+} from "../../../src/services/rules/providerPermits.ts"
 
 const longestPause = 300_000_000
 /** Microseconds since 1970. */
 const start = 1_700_000_000_000_000
 
 /** One row, as all workers share it. */
-const makeRow = (terms: SlotTerms) => {
+const makeRow = (terms: PermitTerms) => {
   let state: LimitState = unusedLimit
   return {
     reserve: (now: number, submissions: number, reads: number) => {
-      const shares = shareSlots(state, { submissions, reads }, terms, now, longestPause)
+      const shares = sharePermits(state, { submissions, reads }, terms, now, longestPause)
       state = stateAfter(state, shares, terms, now)
-      return toSlots(shares, terms)
+      return toPermits(shares, terms)
     },
     close: (until: number) => {
       state = { ...state, closed_until: Math.max(state.closed_until, until) }
@@ -65,21 +70,21 @@ const anyCalls = fc.array(
   { minLength: 1, maxLength: 80 }
 )
 
-describe("slots of a limit", () => {
+describe("permits of a limit", () => {
   it("in no window of the interval do more requests arrive than the limit, also if each arrives late by up to the slack", () => {
     fc.assert(
       fc.property(anyLimit, anyCalls, (limit, calls) => {
-        const terms = slotTerms(limit, 250)
+        const terms = permitTerms(limit, 250)
         const row = makeRow(terms)
         const arrivals: Array<number> = []
         let clock = start
         for (const { closes, lateness, pause, reads, submissions } of calls) {
           clock += pause
           if (closes !== null) row.close(clock + closes)
-          const slots = row.reserve(clock, submissions, reads)
-          for (const slot of [...slots.submissions.slots, ...slots.reads.slots]) {
-            assert.isAtLeast(slot, 0)
-            arrivals.push(clock + slot * 1000 + lateness * terms.slack)
+          const permits = row.reserve(clock, submissions, reads)
+          for (const permit of [...permits.submissions.permits, ...permits.reads.permits]) {
+            assert.isAtLeast(permit, 0)
+            arrivals.push(clock + permit * 1000 + lateness * terms.slack)
           }
         }
         const interval = Duration.toMillis(Duration.fromInputUnsafe(limit.interval)) * 1000
@@ -91,23 +96,25 @@ describe("slots of a limit", () => {
 
   it("no more requests than the burst go at once", () => {
     fc.assert(fc.property(anyLimit, anyCalls, (limit, calls) => {
-      const terms = slotTerms(limit, 250)
+      const terms = permitTerms(limit, 250)
       const row = makeRow(terms)
       const begins: Array<number> = []
       let clock = start
       for (const { pause, reads, submissions } of calls) {
         clock += pause
-        const slots = row.reserve(clock, submissions, reads)
-        begins.push(...[...slots.submissions.slots, ...slots.reads.slots].map((slot) => clock + slot * 1000))
+        const permits = row.reserve(clock, submissions, reads)
+        begins.push(
+          ...[...permits.submissions.permits, ...permits.reads.permits].map((permit) => clock + permit * 1000)
+        )
       }
       assert.isAtMost(mostIn(begins, 0), terms.shared.burst + (terms.reads?.burst ?? 0))
       if (limit.burst !== undefined) assert.isAtMost(mostIn(begins, 0), limit.burst)
     }))
   })
 
-  it("no slot is before the end of a pause, nor further ahead than the horizon", () => {
+  it("no permit is before the end of a pause, nor further ahead than the horizon", () => {
     fc.assert(fc.property(anyLimit, anyCalls, (limit, calls) => {
-      const terms = slotTerms(limit, 250)
+      const terms = permitTerms(limit, 250)
       const row = makeRow(terms)
       let clock = start
       let closed = 0
@@ -115,10 +122,10 @@ describe("slots of a limit", () => {
         clock += pause
         if (closes !== null) row.close(clock + closes)
         closed = Math.max(closed, clock + (closes ?? 0))
-        const slots = row.reserve(clock, submissions, reads)
-        for (const slot of [...slots.submissions.slots, ...slots.reads.slots]) {
-          assert.isAtLeast(clock + slot * 1000 + 1, closes === null && closed <= clock ? 0 : closed)
-          assert.isAtMost(slot, 250)
+        const permits = row.reserve(clock, submissions, reads)
+        for (const permit of [...permits.submissions.permits, ...permits.reads.permits]) {
+          assert.isAtLeast(clock + permit * 1000 + 1, closes === null && closed <= clock ? 0 : closed)
+          assert.isAtMost(permit, 250)
         }
       }
     }))
@@ -126,21 +133,21 @@ describe("slots of a limit", () => {
 
   it("a clock that is set back neither admits more requests than the limit, nor stops the provider for longer than the horizon", () => {
     fc.assert(fc.property(anyLimit, fc.integer({ min: 0, max: 86_400_000_000 }), (limit, step) => {
-      const terms = slotTerms(limit, 250)
+      const terms = permitTerms(limit, 250)
       const row = makeRow(terms)
       const many = { submissions: 500, reads: 500 }
       const first = row.reserve(start, many.submissions, many.reads)
       // The same true instant by the new clock.
       const later = start - step
       let offset = 0
-      const arrivals = [...first.submissions.slots, ...first.reads.slots].map((slot) => slot * 1000)
-      const lanes = [terms.shared, ...terms.reads === null ? [] : [terms.reads]]
-      const longest = terms.horizon + Math.max(...lanes.map(({ spacing }) => spacing)) + 1
+      const arrivals = [...first.submissions.permits, ...first.reads.permits].map((permit) => permit * 1000)
+      const buckets = [terms.shared, ...terms.reads === null ? [] : [terms.reads]]
+      const longest = terms.horizon + Math.max(...buckets.map(({ spacing }) => spacing)) + 1
       let waited: number | null = null
       const pause = Math.ceil(longest / 20)
       for (; offset <= 2 * longest; offset += pause) {
-        const slots = row.reserve(later + offset, many.submissions, many.reads)
-        const more = [...slots.submissions.slots, ...slots.reads.slots].map((slot) => offset + slot * 1000)
+        const permits = row.reserve(later + offset, many.submissions, many.reads)
+        const more = [...permits.submissions.permits, ...permits.reads.permits].map((permit) => offset + permit * 1000)
         if (more.length > 0) waited ??= Math.min(...more)
         arrivals.push(...more)
       }
@@ -151,27 +158,27 @@ describe("slots of a limit", () => {
   })
 
   it("a pause ends after the longest one, also when the clock is set back by a day", () => {
-    const terms = slotTerms({ requests: 50, interval: "1 second" }, 250)
+    const terms = permitTerms({ requests: 50, interval: "1 second" }, 250)
     const row = makeRow(terms)
     row.reserve(start, 1, 0)
     row.close(start + 1_000_000)
     const later = start - 86_400_000_000
-    assert.isEmpty(row.reserve(later, 10, 10).submissions.slots)
-    assert.isNotEmpty(row.reserve(later + longestPause, 10, 10).submissions.slots)
+    assert.isEmpty(row.reserve(later, 10, 10).submissions.permits)
+    assert.isNotEmpty(row.reserve(later + longestPause, 10, 10).submissions.permits)
   })
 
   const saturate = (limit: ProviderLimit, seconds: number, kinds: ReadonlyArray<RequestKind>, readsEvery = 3) => {
-    const terms = slotTerms(limit, 250)
+    const terms = permitTerms(limit, 250)
     const row = makeRow(terms)
     const counts = { submissions: 0, reads: 0 }
     for (let clock = 0; clock < seconds * 1_000_000; clock += 20_000) {
-      const slots = row.reserve(
+      const permits = row.reserve(
         start + clock,
         kinds.includes("submissions") ? 30 : 0,
         kinds.includes("reads") && clock % (readsEvery * 20_000) === 0 ? 30 : 0
       )
-      counts.submissions += slots.submissions.slots.length
-      counts.reads += slots.reads.slots.length
+      counts.submissions += permits.submissions.permits.length
+      counts.reads += permits.reads.permits.length
     }
     return { submissions: counts.submissions / seconds, reads: counts.reads / seconds }
   }
@@ -203,14 +210,14 @@ describe("slots of a limit", () => {
     }
   })
 
-  it("after the last slot of a demand, the answer says when further ones can be reserved", () => {
+  it("after the last permit of a demand, the answer says when further ones can be reserved", () => {
     fc.assert(fc.property(anyLimit, fc.boolean(), (limit, isRead) => {
-      const terms = slotTerms(limit, 250)
+      const terms = permitTerms(limit, 250)
       const row = makeRow(terms)
       const kind = isRead ? "reads" : "submissions"
       const ask = (now: number) => row.reserve(now, isRead ? 0 : 1000, isRead ? 1000 : 0)[kind]
       const first = ask(start)
-      assert.isNotEmpty(ask(start + Math.ceil(first.again * 1000)).slots)
+      assert.isNotEmpty(ask(start + Math.ceil(first.again * 1000)).permits)
     }))
   })
 })
@@ -230,7 +237,7 @@ describe("the terms of a limit", () => {
   for (const [name, change, message] of invalid) {
     it(`refuse ${name}`, () => {
       const limit = { requests: 50, interval: "1 second", ...change } as ProviderLimit
-      assert.throws(() => slotTerms(limit, 250), TypeError, message)
+      assert.throws(() => permitTerms(limit, 250), TypeError, message)
     })
   }
 })
