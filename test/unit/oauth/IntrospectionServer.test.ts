@@ -138,21 +138,6 @@ describe("An authorization server that introspects tokens", () => {
       assert.strictEqual(server.mostOpen, 1)
     }))
 
-  it.effect("still answers the waiting requests when the request that asked is interrupted", () =>
-    Effect.gen(function*() {
-      const { server, verify } = yield* makeScene()
-      server.delay = "100 millis"
-      const first = yield* Effect.forkChild(judged(verify("t")))
-      yield* until(() => server.open === 1)
-      const second = yield* Effect.forkChild(judged(verify("t")))
-      yield* Fiber.interrupt(first)
-      yield* TestClock.adjust("100 millis")
-      yield* until(() => server.asked(path) === 2)
-      yield* TestClock.adjust("100 millis")
-      assert.strictEqual(yield* Fiber.join(second), "accepted")
-      assert.strictEqual(server.aborted, 0)
-    }))
-
   it.effect("is asked again after the configured time, or when the token expires", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene({ answerTimeToLive: Duration.seconds(10) })

@@ -3,15 +3,14 @@
  * socket server.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Effect, Fiber, Schema } from "effect"
+import { DateTime, Effect, Fiber } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
 import type * as net from "node:net"
 import { gzipSync } from "node:zlib"
 import type { ProviderReference } from "../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
-import { byStatus, onBody } from "../../../src/submission/http/HttpDecoding.ts"
-import { NotSent, ReadBegin, SendDeadline, StatusAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
+import { ReadBegin, SendDeadline, StatusAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
 import {
   answering,
   inMillis,
@@ -70,23 +69,6 @@ describe("Decoders", () => {
         assert.notInclude(JSON.stringify(status), "secret")
       }).pipe(Effect.provide(layer)))
   }
-
-  it.live("may declare an answer as documented evidence that nothing was done", () =>
-    Effect.gen(function*() {
-      const server = yield* rawServer(answering(response(429, "{}")))
-      const base = optionsFor(server.url)
-      const decode = byStatus({
-        429: onBody(Schema.Struct({}), () => Effect.fail(new NotSent({ reason: "limited before anything was done" })))
-      })
-      const answer = yield* submitTo({ ...base, submit: { ...base.submit, decode } })
-      assert.deepStrictEqual(answer, { _tag: "NotSent", reason: "limited before anything was done" })
-    }).pipe(Effect.provide(layer)))
-
-  it.live("declare which statuses are refusals", () =>
-    Effect.gen(function*() {
-      const server = yield* rawServer(answering(response(422, `{"code":"no_funds"}`)))
-      assert.deepInclude(yield* submitTo(optionsFor(server.url)), { _tag: "Rejected", code: "no_funds" })
-    }).pipe(Effect.provide(layer)))
 })
 
 describe("A body", () => {
@@ -156,13 +138,6 @@ describe("A status read", () => {
   const window = { notFoundIsFinalAfter: "10 seconds", sendBeforeHeader: "Send-Before" } as const
   const past = (seconds: number) => Effect.map(inMillis(-1000 * seconds), (send_before) => operationOf({ send_before }))
 
-  it.live("that does not find the operation proves nothing without a declared window", () =>
-    Effect.gen(function*() {
-      const server = yield* rawServer(answering(notFound))
-      const status = yield* readFrom(optionsFor(server.url), yield* past(1e6))
-      assert.deepInclude(status, { _tag: "NotProven", reason: "not_found" })
-    }).pipe(Effect.provide(layer)))
-
   it.live("that does not find the operation after the declared window proves that it was never received", () =>
     Effect.gen(function*() {
       const server = yield* rawServer(answering(notFound))
@@ -175,11 +150,12 @@ describe("A status read", () => {
       })
     }).pipe(Effect.provide(layer)))
 
-  it.live("that does not find the operation within the window, or one that was never claimed, proves nothing", () =>
+  it.live("that does not find the operation proves nothing without a window, within it, or if it was never claimed", () =>
     Effect.gen(function*() {
       const server = yield* rawServer(answering(notFound))
-      for (const operation of [yield* past(9), operationOf()]) {
-        const status = yield* readFrom(optionsFor(server.url, window), operation)
+      const reads = [[{}, yield* past(1e6)], [window, yield* past(9)], [window, operationOf()]] as const
+      for (const [declared, operation] of reads) {
+        const status = yield* readFrom(optionsFor(server.url, declared), operation)
         assert.deepInclude(status, { _tag: "NotProven", reason: "not_found" })
       }
     }).pipe(Effect.provide(layer)))

@@ -6,6 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Duration, Effect, Fiber, Layer, Logger, References } from "effect"
 import { TestClock } from "effect/testing"
 import type { ProviderLimit } from "../../../src/domain/ProviderLimit.ts"
+import type { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
 import { NotSent, ProviderAdapter, StatusAnswer, Uncertain } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/providers/Providers.ts"
@@ -31,6 +32,18 @@ const refuse = (retryAfter?: Duration.Duration) =>
     new NotSent({ reason: "status 429", isRefused: true, ...retryAfter === undefined ? {} : { retryAfter } })
   )
 
+/** One provider with this limit, which gets no request. */
+const providersWith = (limit: ProviderLimit) => {
+  const adapter = ProviderAdapter.of({ limit, submit: () => Effect.die(null), readStatus: () => Effect.die(null) })
+  return Providers.layer({ bank: Layer.succeed(ProviderAdapter, adapter) })
+}
+
+const permitsOf = <E>(limit: ProviderLimit, queue: Layer.Layer<SubmissionQueue, E>) =>
+  Effect.map(
+    Layer.build(Layer.provide(RequestPermits.layer, [queue, providersWith(limit)])),
+    (services) => Context.get(services, RequestPermits)
+  )
+
 /** The most instants within a second. */
 const mostInASecond = (instants: ReadonlyArray<number>): number =>
   Math.max(0, ...instants.map((from) => instants.filter((at) => at >= from && at <= from + 1000).length))
@@ -47,28 +60,17 @@ const counting = () => {
 }
 
 describe("a provider with a limit", () => {
-  it.effect("gets no more submissions in a second than that, and all of them in the end", () =>
+  it.effect("gets no more requests than that in a second, all submissions in the end, and status reads do not starve", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ limit: tenPerSecond })
-      yield* world.acceptMany(40)
-      const stop = yield* world.start(SubmissionWorker.layer)
-      for (let step = 0; step < 800; step++) yield* TestClock.adjust(10)
-      yield* stop
-      assert.strictEqual(world.attempts.length, 40)
-      assert.isAtMost(mostInASecond(world.attempts.map(({ at }) => at)), 10)
-    }))
-
-  it.effect("gets no more requests of both kinds, and status reads do not starve", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({ limit: tenPerSecond })
-      yield* world.acceptMany(150)
+      yield* world.acceptMany(60)
       yield* world.start(Layer.merge(SubmissionWorker.layer, Reconciler.layer))
       for (let step = 0; step < 1000; step++) yield* TestClock.adjust(10)
       const submissions = world.attempts.map(({ at }) => at)
       const reads = world.reads.map(({ at }) => at)
       assert.isAtMost(mostInASecond([...submissions, ...reads]), 10)
       assert.isAtLeast(reads.length, 10)
-      assert.isAtLeast(submissions.length, 50)
+      assert.lengthOf(submissions, 60)
     }))
 
   it.effect("gets nothing while the database reserves no permits: the claim is returned", () =>
@@ -187,18 +189,7 @@ describe("a provider with a limit", () => {
 
   it.effect("has a permit for a request that asks in any turn of another reservation, or is interrupted in any turn", () =>
     Effect.gen(function*() {
-      const adapter = ProviderAdapter.of({
-        limit: { requests: 1000, interval: "1 second", burst: 1000 },
-        submit: () => Effect.die(null),
-        readStatus: () => Effect.die(null)
-      })
-      const services = yield* Layer.build(
-        Layer.provide(RequestPermits.layer, [
-          InMemoryLedger,
-          Providers.layer({ bank: Layer.succeed(ProviderAdapter, adapter) })
-        ])
-      )
-      const permits = Context.get(services, RequestPermits)
+      const permits = yield* permitsOf({ requests: 1000, interval: "1 second", burst: 1000 }, InMemoryLedger)
       const wait = (turns: number) => Effect.replicateEffect(Effect.yieldNow, turns, { discard: true })
       for (let turns = 0; turns < 60; turns++) {
         const interrupted = yield* Effect.forkChild(permits.takePermit(bank, "submissions"))
@@ -213,18 +204,7 @@ describe("a provider with a limit", () => {
 
   it.effect("has no open permit for a further request as long as others wait for the open ones", () =>
     Effect.gen(function*() {
-      const adapter = ProviderAdapter.of({
-        limit: tenPerSecond,
-        submit: () => Effect.die(null),
-        readStatus: () => Effect.die(null)
-      })
-      const services = yield* Layer.build(
-        Layer.provide(RequestPermits.layer, [
-          InMemoryLedger,
-          Providers.layer({ bank: Layer.succeed(ProviderAdapter, adapter) })
-        ])
-      )
-      const { open, rest } = Context.get(services, RequestPermits)
+      const { open, rest } = yield* permitsOf(tenPerSecond, InMemoryLedger)
       const { count } = yield* open(bank, "submissions", 100)
       assert.isAtLeast(count, 2)
       const waiting = yield* Effect.forkChild(rest(bank, "submissions", 1000), { startImmediately: true })
@@ -236,11 +216,6 @@ describe("a provider with a limit", () => {
   it.effect("has an answer for each request, also if a logger throws when the database is away", () =>
     Effect.gen(function*() {
       let isAway = true
-      const adapter = ProviderAdapter.of({
-        limit: tenPerSecond,
-        submit: () => Effect.die(null),
-        readStatus: () => Effect.die(null)
-      })
       const inner = queueIn(yield* Layer.build(InMemoryLedger))
       const queue: Queue = {
         ...inner,
@@ -249,13 +224,9 @@ describe("a provider with a limit", () => {
       const throwing = Logger.make(() => {
         throw new Error("the disk is full")
       })
-      const services = yield* Layer.build(
-        Layer.provide(RequestPermits.layer, [
-          Layer.succeedContext(queueContext(queue)),
-          Providers.layer({ bank: Layer.succeed(ProviderAdapter, adapter) })
-        ])
-      ).pipe(Effect.provideService(Logger.CurrentLoggers, new Set([throwing])))
-      const { takePermit } = Context.get(services, RequestPermits)
+      const { takePermit } = yield* permitsOf(tenPerSecond, Layer.succeedContext(queueContext(queue))).pipe(
+        Effect.provideService(Logger.CurrentLoggers, new Set([throwing]))
+      )
       const turnOf = Effect.fnUntraced(function*() {
         const fiber = yield* Effect.forkChild(takePermit(bank, "submissions"))
         yield* until(() => fiber.pollUnsafe() !== undefined)
@@ -268,17 +239,8 @@ describe("a provider with a limit", () => {
 
   it.effect("of an invalid limit stops the start, with its name", () =>
     Effect.gen(function*() {
-      const adapter = ProviderAdapter.of({
-        limit: { requests: 0, interval: "1 second" },
-        submit: () => Effect.die(null),
-        readStatus: () => Effect.die(null)
-      })
-      const exit = yield* Effect.exit(
-        Effect.scoped(Layer.build(Providers.layer({ bank: Layer.succeed(ProviderAdapter, adapter) })))
-      )
+      const exit = yield* Effect.exit(Effect.scoped(Layer.build(providersWith({ requests: 0, interval: "1 second" }))))
       assert.include(String(exit), "provider bank: limit.requests must be a whole number")
-      const world = yield* Effect.exit(makeWorld({ limit: { requests: 0, interval: "1 second" } }))
-      assert.include(String(world), "provider bank: limit.requests must be a whole number")
     }))
 })
 
@@ -378,33 +340,17 @@ describe("Retry-After", () => {
       }))
   }
 
-  it.effect("beyond sendWithin returns the claim: the operation does not fail", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({ submit: () => refuse(Duration.seconds(60)) })
-      const id = yield* world.acceptOne
-      yield* workFor(world, "1 second")
-      assert.strictEqual(world.attempts.length, 1)
-      assert.strictEqual(yield* world.stateOf(id), "submitting")
-      assert.isNotNull(world.recordOf(id).return_reason)
-    }))
-
-  it.effect("of each attempt until sendWithin returns the claim, too", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({ submit: () => refuse(Duration.millis(1)), circuit: neverOpen })
-      const id = yield* world.acceptOne
-      yield* workFor(world, "1 minute")
-      assert.isAbove(world.attempts.length, 2)
-      assert.strictEqual(yield* world.stateOf(id), "submitting")
-      assert.strictEqual(world.recordOf(id).return_reason, "status 429")
-    }))
-
-  it.effect("without it, a refusal until sendWithin fails the operation", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({ submit: () => refuse(), circuit: neverOpen })
-      const id = yield* world.acceptOne
-      yield* workFor(world, "1 minute")
-      assert.strictEqual((yield* world.show(id)).failure?.code, "provider_unavailable")
-    }))
+  const beyond = [[Duration.millis(1), /^status 429$/], [Duration.seconds(60), /^the provider has no permit/]] as const
+  for (const [wait, reason] of beyond) {
+    it.effect(`of ${Duration.format(wait)} until sendWithin returns the claim: the operation does not fail`, () =>
+      Effect.gen(function*() {
+        const world = yield* makeWorld({ submit: () => refuse(wait), circuit: neverOpen })
+        const id = yield* world.acceptOne
+        yield* workFor(world, "1 minute")
+        assert.strictEqual(yield* world.stateOf(id), "submitting")
+        assert.match(world.recordOf(id).return_reason!, reason)
+      }))
+  }
 
   it.effect("ends the wait of a request for its reserved permit: the request comes after the pause", () =>
     Effect.gen(function*() {
@@ -434,15 +380,6 @@ describe("Retry-After", () => {
         world.recordOf(id).return_reason,
         "the worker was stopped while the request waited for its turn"
       )
-    }))
-
-  it.effect("does not open the circuit", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({ submit: () => refuse(Duration.millis(1)) })
-      yield* world.acceptMany(20)
-      yield* workFor(world, "1 minute")
-      assert.isAbove(world.attempts.length, 20)
-      assert.isFalse(world.logs.some(({ message }) => String(message).includes("circuit")))
     }))
 
   it.effect("of an uncertain answer pauses the provider, and the outcome stays uncertain", () =>
