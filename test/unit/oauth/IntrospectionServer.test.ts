@@ -24,17 +24,12 @@ describe("An authorization server that introspects tokens", () => {
       const good = JSON.stringify(answerOf())
       yield* eachAnswer([
         new Response(good, { status: 201, headers: json }),
-        new Response(good, { status: 400, headers: json }),
-        new Response(good, { status: 401, headers: json }),
-        new Response(good, { status: 403, headers: json }),
+        ...[400, 401, 403, 500].map((status) => new Response(good, { status, headers: json })),
         new Response(good, { status: 302, headers: { ...json, location: "https://other.test" } }),
-        new Response(good, { status: 500, headers: json }),
         new Response(good, { headers: { "content-type": "text/plain" } }),
         new Response(good, { headers: { "content-type": "application/token-introspection+jwt" } }),
         new Response(good.slice(0, -1), { headers: json }),
-        new Response("null", { headers: json }),
-        new Response("[]", { headers: json }),
-        new Response("", { headers: json }),
+        ...["null", "[]", ""].map((body) => new Response(body, { headers: json })),
         new Response(Buffer.from(good.replace("token-1", "token-\xff"), "latin1"), { headers: json }),
         answerOf({ padding: "x".repeat(64 * 1024) })
       ], "AuthorizationUnavailable")

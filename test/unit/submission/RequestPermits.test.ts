@@ -5,6 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Duration, Effect, Fiber, Layer, Logger, References } from "effect"
 import { TestClock } from "effect/testing"
+import type { OperationState } from "../../../src/domain/Operation.ts"
 import type { ProviderLimit } from "../../../src/domain/ProviderLimit.ts"
 import type { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
@@ -21,6 +22,7 @@ import {
   makeWorld,
   neverOpen,
   reference,
+  type Script,
   until,
   workFor
 } from "../../fixtures/submission/World.ts"
@@ -382,44 +384,38 @@ describe("Retry-After", () => {
       )
     }))
 
-  it.effect("of an uncertain answer pauses the provider, and the outcome stays uncertain", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({
-        submit: () => Effect.fail(new Uncertain({ reason: "status 503", retryAfter: Duration.seconds(10) }))
+  const answers: ReadonlyArray<readonly [string, Script, OperationState]> = [
+    ["an uncertain answer", {
+      submit: () => Effect.fail(new Uncertain({ reason: "status 503", retryAfter: Duration.seconds(10) }))
+    }, "indeterminate"],
+    ["a status read", {
+      read: () =>
+        Effect.succeed(
+          StatusAnswer.NotProven({ reason: "unclear", detail: "status 429", retryAfter: Duration.seconds(10) })
+        )
+    }, "submitted"]
+  ]
+  it.effect.each(answers)(
+    "of %s pauses submissions, and changes no state",
+    ([, script, state]) =>
+      Effect.gen(function*() {
+        const world = yield* makeWorld(script)
+        const id = yield* world.acceptOne
+        yield* workFor(world, "1 second")
+        if (script.read !== undefined) {
+          yield* TestClock.adjust("5 seconds")
+          yield* world.reconcile
+        }
+        assert.strictEqual(yield* world.stateOf(id), state)
+        yield* world.acceptOne
+        const fiber = yield* Effect.forkChild(world.work)
+        yield* TestClock.adjust("8 seconds")
+        assert.strictEqual(world.attempts.length, 1)
+        yield* TestClock.adjust("2 seconds")
+        yield* Fiber.join(fiber)
+        assert.strictEqual(world.attempts.length, 2)
       })
-      const id = yield* world.acceptOne
-      yield* workFor(world, "1 second")
-      assert.strictEqual(yield* world.stateOf(id), "indeterminate")
-      yield* world.acceptOne
-      const fiber = yield* Effect.forkChild(world.work)
-      yield* TestClock.adjust("8 seconds")
-      assert.strictEqual(world.attempts.length, 1)
-      yield* TestClock.adjust("2 seconds")
-      yield* Fiber.join(fiber)
-      assert.strictEqual(world.attempts.length, 2)
-    }))
-
-  it.effect("of a status read pauses submissions, too", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({
-        read: () =>
-          Effect.succeed(
-            StatusAnswer.NotProven({ reason: "unclear", detail: "status 429", retryAfter: Duration.seconds(10) })
-          )
-      })
-      yield* world.acceptOne
-      yield* workFor(world, "1 second")
-      yield* TestClock.adjust("5 seconds")
-      yield* world.reconcile
-      assert.strictEqual(world.reads.length, 1)
-      yield* world.acceptOne
-      const fiber = yield* Effect.forkChild(world.work)
-      yield* TestClock.adjust("9 seconds")
-      assert.strictEqual(world.attempts.length, 1)
-      yield* TestClock.adjust("2 seconds")
-      yield* Fiber.join(fiber)
-      assert.strictEqual(world.attempts.length, 2)
-    }))
+  )
 
   it.effect("counts for 5 minutes at most, and an adapter's value that is no duration counts nothing", () =>
     Effect.gen(function*() {
