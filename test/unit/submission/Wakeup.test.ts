@@ -1,5 +1,5 @@
 /**
- * An announced acceptance is submitted at once, any other within the poll interval, within the limits of concurrency.
+ * An announced acceptance is submitted at once, any other within the poll interval.
  * The tests run the worker on the test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
