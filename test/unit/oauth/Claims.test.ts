@@ -140,16 +140,11 @@ describe("A JWT access token", () => {
           [],
           [print],
           { jwk: {} },
+          { x5t: print },
+          { jku: "https://x" },
+          ...["", null, print + "a", print.slice(1) + "="].map((jkt) => ({ jkt })),
           { jkt: print, kid: "1" },
-          { jkt: print, "x5t#S256": null },
-          {
-            jkt: ""
-          },
-          { jkt: print + "a" },
-          { jkt: print.slice(1) + "=" },
-          { jkt: null },
-          { "x5t": print },
-          { jku: "https://x" }
+          { jkt: print, "x5t#S256": null }
         ]
           .map((cnf) => ({ cnf }))
       )

@@ -339,13 +339,13 @@ describe("A final \"not found\"", () => {
       }
     }).pipe(Effect.provide(NodeHttpClient.layerFetch)))
 
-  for (const window of [0, -1, Number.NaN, "Infinity", "soon", null]) {
-    it.effect(`after ${window} is refused at construction`, () =>
-      Effect.gen(function*() {
+  it.effect("after no finite time above zero is refused at construction", () =>
+    Effect.gen(function*() {
+      for (const window of [0, -1, Number.NaN, "Infinity", "soon", null]) {
         assert.strictEqual(
           yield* dies({ notFoundIsFinalAfter: window, sendsDeadline: true }),
           "notFoundIsFinalAfter must be a finite duration above zero"
         )
-      }).pipe(Effect.provide(NodeHttpClient.layerFetch)))
-  }
+      }
+    }).pipe(Effect.provide(NodeHttpClient.layerFetch)))
 })

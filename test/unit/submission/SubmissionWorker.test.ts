@@ -5,7 +5,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, DateTime, Duration, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { ProviderName } from "../../../src/domain/Grant.ts"
 import { UnsafeDatabase } from "../../../src/domain/Submission.ts"
 import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
 import {
@@ -289,17 +288,5 @@ describe("A worker", () => {
         const world = Effect.scoped(makeWorld({ policy: { ...policy, rescueAfter: Duration.seconds(rescueAfter) } }))
         assert.strictEqual((yield* Effect.exit(world))._tag, tag)
       }
-    }))
-
-  it.effect("leaves operations of unknown providers to other workers", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld()
-      const { grant } = yield* world.issue({ provider: ProviderName.make("another-bank") })
-      const [foreign] = yield* world.acceptMany(1, grant)
-      const own = yield* world.acceptOne
-      yield* world.start(SubmissionWorker.layer)
-      yield* TestClock.adjust("1 minute")
-      assert.strictEqual(yield* world.stateOf(foreign!), "accepted")
-      assert.strictEqual(yield* world.stateOf(own), "submitted")
     }))
 })
