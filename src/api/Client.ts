@@ -30,7 +30,7 @@ export type ClientError = Problem | HttpClientError.HttpClientError | Schema.Sch
 export type ChangesFilters = Omit<ChangesQuery, "after">
 
 /** The settings of the client. */
-interface GatewayClientOptions extends ClientOptions {
+export interface GatewayClientOptions extends ClientOptions {
   /**
    * Seconds that a read may wait for a change, 0 to 60; 50 by default. Choose less than the time after which proxies between
    * the client and the gateway cut an idle connection. With 0 the client polls.

@@ -14,7 +14,7 @@ import { completeMutation } from "./OpenApiDocument.ts"
 type Fields = Schema.Top | Schema.Struct.Fields
 
 /** The parts of a mutation endpoint that the application chooses. */
-interface MutationOptions<
+export interface MutationOptions<
   Payload extends Schema.Top,
   Params extends Fields = never,
   Query extends Fields = never,

@@ -9,6 +9,7 @@ import * as Redacted from "effect/Redacted"
 import { InvalidSetting } from "../domain/InvalidSetting.ts"
 import { readDatabaseUrl } from "../node/postgres/driver/databaseUrl.ts"
 
+/** The settings of a PostgreSQL cluster: confirmed statements, standbys that serve reads, and the witness. */
 export interface ClusterSettings {
   /** Whether results count only once the synchronous standbys have them. */
   readonly mustReplicate: boolean

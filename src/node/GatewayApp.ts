@@ -42,8 +42,10 @@ import { MigrationPool, ProvisioningPool } from "./postgres/Pools.ts"
 import * as Instrumentation from "./process/Instrumentation.ts"
 import { Observability } from "./process/Observability.ts"
 import { layerPayloadKeys } from "./process/PayloadKeys.ts"
-import { type ProcessSettings, readSettings } from "./process/ProcessSettings.ts"
+import { type ProcessSettings, readSettings, type Setting } from "./process/ProcessSettings.ts"
 import { Platform, runProgram } from "./process/runProgram.ts"
+
+export type { DatabaseUrls, Failure, GatewayParts, Incomplete, Missing, ProcessSettings, Setting }
 
 /** The default parts, for layers that change one service of them. */
 export { QueueServices, ReadServices, WriteServices }

@@ -35,7 +35,7 @@ export interface PayloadKey {
 }
 
 /** Seals payloads for storage, and opens them for workers. */
-interface PayloadCipherShape {
+export interface PayloadCipherShape {
   /** The names of the keys of this process, as rows hold them. Workers claim no payload of another key. */
   readonly keyIds: ReadonlyArray<string>
   /**

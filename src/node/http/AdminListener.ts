@@ -21,6 +21,9 @@ import { addressOf, explainListenFailure } from "./ListenAddress.ts"
 import { createListener } from "./NodeListener.ts"
 import { readList } from "./readList.ts"
 
+export type { AdminRoutes } from "../../operator/AdminServer.ts"
+export type { AdminAddress, AdminHosts }
+
 /**
  * Operators and scrapers open few connections. More than twice the backlog of 511: so many newer ones at once do not push out a
  * connection before its request is read.
@@ -96,5 +99,7 @@ export const layerListening = (
 /**
  * The listener with `/metrics` and the routes of `more`, for the option `admin` of `GatewayApp`. It asks for no credential at `/metrics`.
  */
-export const layer = <E = never, R = never>(more?: AdminServer.AdminRoutes<E, R>) => (address: AdminAddress) =>
-  AdminServer.layer(more).pipe(Layer.provide(layerListening(address)))
+export const layer = <E, R>(
+  more?: AdminServer.AdminRoutes<E, R>
+): (address: { readonly host: string; readonly port: number }) => Layer.Layer<never, unknown, unknown> =>
+(address) => AdminServer.layer(more).pipe(Layer.provide(layerListening(address)))

@@ -13,7 +13,7 @@ import { LocalPostgres, type LocalPostgresError } from "../embedded/LocalPostgre
 export { InvalidSetting }
 
 /** The database settings of the command line and the environment. */
-interface DatabaseOptions {
+export interface DatabaseOptions {
   readonly databaseUrl: Option.Option<Redacted.Redacted<string>>
   readonly dataDir: string
 }

@@ -41,7 +41,7 @@ import { CurrentDenial } from "./GrantReads.ts"
 export type { Question }
 
 /** A tool that requests one kind of work. */
-interface MutationToolOptions<Fields extends Schema.Struct.Fields> extends Omit<Work, "payload"> {
+export interface MutationToolOptions<Fields extends Schema.Struct.Fields> extends Omit<Work, "payload"> {
   /** The name by which agents call the tool. */
   readonly name: string
   /** What hosts call it. */

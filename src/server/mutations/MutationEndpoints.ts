@@ -98,7 +98,7 @@ export interface Work {
 }
 
 /** Why the ledger did not accept a financial request. */
-type AcceptanceError = GrantRefusal | BindingConflict | InvalidFinancialRequest | StoreUnavailable
+export type AcceptanceError = GrantRefusal | BindingConflict | InvalidFinancialRequest | StoreUnavailable
 
 type Refused = Unauthorized | Forbidden | UnprocessableContent | IdempotencyKeyReused | ServiceUnavailable
 

@@ -105,12 +105,12 @@ export class Uncertain extends Schema.TaggedError<Uncertain>()("Uncertain", {
 }
 
 /** The result that the provider gave. Code and message of a failure become public. */
-type ProvenResult =
+export type ProvenResult =
   | { readonly state: "submitted" | "succeeded" }
   | { readonly state: "failed"; readonly code: string; readonly message: string }
 
 /** An answer that justifies a transition: `evidence` is the provider's answer as JSON. */
-interface EvidentAnswer {
+export interface EvidentAnswer {
   readonly names: AnswerNames
   readonly evidence: Schema.Json
 }
@@ -130,7 +130,7 @@ export interface NeverReceived extends EvidentAnswer {
  * Why a status read proved nothing. `unreachable`: a network failure (the provider did not answer, or a gateway
  * answered in its place). `not_found`: the provider does not know the named operation. `unclear`: every other reason.
  */
-type NoEvidence =
+export type NoEvidence =
   | {
     readonly reason: "unreachable" | "unclear"
     readonly detail: string

@@ -51,7 +51,7 @@ export const acceptance: ReadonlyArray<Plant> = [
     file: acceptances,
     from: "($4 = ANY (g.scopes) AND ($5::text[] IS NULL OR $4 = ANY ($5)))",
     to: "($4 = ANY (g.scopes))",
-    tests: [postgres("services/AcceptanceScope"), postgres("services/Acceptance")]
+    tests: [postgres("services/Acceptance"), postgres("services/AcceptAll")]
   },
   {
     rule: "another request under a bound key is always refused",

@@ -12,7 +12,7 @@ export const grants: ReadonlyArray<Plant> = [
     file: tables,
     from: "IF OLD.revoked_at IS NOT NULL AND NEW.revoked_at IS DISTINCT FROM OLD.revoked_at THEN",
     to: "IF OLD.revoked_at IS NOT NULL AND NEW.revoked_at <> OLD.revoked_at THEN",
-    tests: [postgres("services/ForbiddenStatements"), postgres("services/GrantsRevocation")]
+    tests: [postgres("services/ForbiddenStatements")]
   },
   {
     rule: "the clock of the database sets the time of a revocation, never the caller",
@@ -21,7 +21,6 @@ export const grants: ReadonlyArray<Plant> = [
     to: "  END IF;\n  IF NEW.registered",
     tests: [
       postgres("services/ForbiddenStatements"),
-      postgres("services/GrantsRevocation"),
       postgres("services/ForgedDates")
     ]
   },
@@ -36,14 +35,14 @@ export const grants: ReadonlyArray<Plant> = [
     to: "(NEW.id, NEW.client_id, NEW.resource_owner, NEW.subject, NEW.provider_connection_id, NEW.created_at)\n"
       + "    IS DISTINCT FROM\n"
       + "    (OLD.id, OLD.client_id, OLD.resource_owner, OLD.subject, OLD.provider_connection_id, OLD.created_at)",
-    tests: [postgres("services/GrantsRevocation")]
+    tests: [postgres("services/ForbiddenStatements")]
   },
   {
     rule: "the scopes and the end of an issued grant never change",
     file: tables,
     from: "    IF OLD.issuer IS NULL THEN\n",
     to: "    IF OLD.issuer IS NULL AND NEW.expires_at > OLD.expires_at THEN\n",
-    tests: [postgres("services/ForbiddenStatements"), postgres("services/GrantsRevocation")]
+    tests: [postgres("services/ForbiddenStatements")]
   },
   {
     rule: "a role that may not revoke only adds scopes",
@@ -57,7 +56,7 @@ export const grants: ReadonlyArray<Plant> = [
     file: tables,
     from: "CREATE TRIGGER grants_permanent BEFORE DELETE OR TRUNCATE ON grants",
     to: "CREATE TRIGGER grants_permanent BEFORE TRUNCATE ON grants",
-    tests: [postgres("services/GrantsRevocation")]
+    tests: [postgres("services/ForbiddenStatements")]
   },
   {
     rule: "a token always names the same grant",
@@ -71,7 +70,7 @@ export const grants: ReadonlyArray<Plant> = [
     file: tables,
     from: "ALTER TABLE grants ENABLE ALWAYS TRIGGER grants_guard;\n",
     to: "",
-    tests: [postgres("services/ForbiddenStatements"), postgres("services/GrantsRevocation")]
+    tests: [postgres("services/ForbiddenStatements")]
   },
   {
     rule: "the time of a revocation never goes back",
@@ -85,7 +84,7 @@ export const grants: ReadonlyArray<Plant> = [
     file: revocations,
     from: "CREATE TRIGGER grant_revocations_permanent BEFORE DELETE OR TRUNCATE",
     to: "CREATE TRIGGER grant_revocations_permanent BEFORE TRUNCATE",
-    tests: [postgres("services/GrantsRevocation")]
+    tests: [postgres("services/ForbiddenStatements")]
   },
   {
     rule: "a registration and a revocation of one client always take turns",

@@ -4,7 +4,7 @@
  */
 import { NodeCrypto } from "@effect/platform-node"
 import { assert, layer } from "@effect/vitest"
-import { Cause, DateTime, Effect, Exit, Layer, Redacted, Schema } from "effect"
+import { Cause, DateTime, Effect, Exit, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import { type GrantIdentity, operationsRead, ProviderName, Scope } from "../../../src/domain/Grant.ts"
@@ -13,13 +13,11 @@ import type { PayloadSchemas } from "../../../src/domain/PayloadSchemas.ts"
 import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { type Acceptance, OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { layerAesGcm, PayloadCipher, type SealedPayload } from "../../../src/services/PayloadCipher.ts"
 import * as ProviderPayloads from "../../../src/services/ProviderPayloads.ts"
 import { acceptStatement } from "../../../src/services/sql/SqlAcceptances.ts"
 import {
   accept,
   conformance,
-  drive,
   everything,
   expiredIn,
   InMemoryLedger,
@@ -73,52 +71,6 @@ conformance("a batch of acceptances", (it) => {
       assert.deepStrictEqual(yield* acceptAll(identity, []), [])
     }))
 
-  it.effect("treats a key that occurs several times as if the requests came one after the other", () =>
-    Effect.gen(function*() {
-      const { identity } = yield* issue()
-      const results = yield* acceptAll(identity, [
-        payment("a", 1),
-        payment("a", 2),
-        payment("b", 1),
-        payment("a", 1),
-        { ...payment("b", 1), type: "refund" },
-        payment("b", 1)
-      ])
-      assert.deepStrictEqual(
-        results.map(tagOf),
-        ["created", "BindingConflict", "created", "repeated", "BindingConflict", "repeated"]
-      )
-      assert.strictEqual(idOf(results[3]!), idOf(results[0]!))
-      assert.strictEqual(idOf(results[5]!), idOf(results[2]!))
-      assert.lengthOf(yield* owned(identity), 2)
-    }))
-
-  it.effect("returns operations of earlier requests as they are now, and refuses other requests of their keys", () =>
-    Effect.gen(function*() {
-      const { identity } = yield* issue()
-      const first = yield* accept(identity, payment("a", 1))
-      const moved = yield* drive(first.operation, ["submitting", "succeeded"])
-      const results = yield* acceptAll(identity, [payment("a", 2), payment("b"), payment("a", 1)])
-      assert.deepStrictEqual(results.map(tagOf), ["BindingConflict", "created", "repeated"])
-      assert.deepStrictEqual(results[2], Exit.succeed({ operation: moved, created: false }))
-    }))
-
-  it.effect("keeps the valid requests beside invalid ones", () =>
-    Effect.gen(function*() {
-      const { identity } = yield* issue()
-      const results = yield* acceptAll(identity, [
-        payment("a"),
-        { ...payment("b"), type: "BAD TYPE" },
-        payment("c", "\ud800"),
-        payment("d", "x".repeat(262_143)),
-        payment("e", { amount: Number.NaN }),
-        payment("f")
-      ])
-      const invalid = "InvalidFinancialRequest"
-      assert.deepStrictEqual(results.map(tagOf), ["created", invalid, invalid, invalid, invalid, "created"])
-      assert.lengthOf(yield* owned(identity), 2)
-    }))
-
   it.effect("fails as a whole, and records nothing, if the grant is unknown, revoked, lacks the scope or its client or provider are inactive", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
@@ -141,16 +93,6 @@ conformance("a batch of acceptances", (it) => {
       assert.strictEqual(yield* tag(identity), "GrantRevoked")
     }))
 
-  it.effect("never returns the operation of another resource owner, even if client, subject and key are equal", () =>
-    Effect.gen(function*() {
-      const { grant, identity } = yield* issue()
-      yield* acceptAll(identity, [payment("a")])
-      const { client_id, subject } = grant
-      const { identity: other } = yield* issue({ client_id, subject })
-      const results = yield* acceptAll(other, [payment("a"), payment("b")])
-      assert.deepStrictEqual(results.map(tagOf), ["BindingConflict", "created"])
-    }))
-
   it.effect("takes more requests than one statement does: 1,201, with every tenth key twice", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
@@ -163,15 +105,6 @@ conformance("a batch of acceptances", (it) => {
       })
       assert.deepStrictEqual((yield* acceptAll(identity, keys.map((key) => payment(key)))).map(tagOf), expected)
       assert.lengthOf(yield* owned(identity), seen.size)
-    }))
-
-  it.effect("takes more bytes than one statement does: 40 payloads of 256 KiB", () =>
-    Effect.gen(function*() {
-      const { identity } = yield* issue()
-      const longest = "x".repeat(262_144 - 2)
-      const requests = Array.from({ length: 40 }, () => payment(newKey(), longest))
-      assert.deepStrictEqual((yield* acceptAll(identity, requests)).map(tagOf), requests.map(() => "created"))
-      assert.deepStrictEqual((yield* acceptAll(identity, requests)).map(tagOf), requests.map(() => "repeated"))
     }))
 })
 
@@ -214,23 +147,6 @@ for (const [name, stores, ledger] of backends) {
     Effect.provide(Layer.fresh(ledger.pipe(Layer.provide(ProviderPayloads.layer(payloads)))))
 
   layer(stores, { excludeTestServices: true })(`a batch of acceptances (${name})`, (it) => {
-    it.effect("refuses the payloads that the provider does not take, of new operations only", () =>
-      Effect.gen(function*() {
-        const { identity } = yield* issue({ provider: careful })
-        yield* accept(identity, payment("old", { memo: 1 }))
-        const results = yield* acceptAll(identity, [
-          payment("a", 1),
-          payment("a"),
-          payment("a", 1),
-          payment("old", { memo: 1 }),
-          payment("old", 1),
-          { ...payment("b"), type: "refund" }
-        ]).pipe(declaring(declared))
-        const invalid = "InvalidFinancialRequest"
-        const conflict = "BindingConflict"
-        assert.deepStrictEqual(results.map(tagOf), [invalid, "created", conflict, "repeated", conflict, invalid])
-      }))
-
     it.effect("gives a defect of a schema to the requests of its provider alone", () =>
       Effect.gen(function*() {
         const { identity } = yield* issue({ provider: ProviderName.make("broken") })
@@ -320,42 +236,6 @@ for (const [name, stores, ledger] of backends) {
   })
 }
 
-layer(PostgresLedger, { excludeTestServices: true })("the payloads of a batch", (it) => {
-  it.effect("are stored as those of single acceptances: in plain text, or encrypted for their operation", () =>
-    Effect.gen(function*() {
-      const sql = yield* SqlClient.SqlClient
-      const { identity } = yield* issue()
-      const stored = (result: Acceptance) =>
-        Effect.map(
-          sql<SealedPayload>`SELECT payload, key_id FROM operation_payloads WHERE operation_id = ${idOf(result)}`,
-          ([row]) => row!
-        )
-      const text = ({ payload }: SealedPayload) => new TextDecoder().decode(payload)
-      const [plain, other] = yield* acceptAll(identity, [payment("a", { b: 1, a: "é" }), payment("b", 2)])
-      assert.strictEqual(text(yield* stored(plain!)), `{"a":"é","b":1}`)
-      assert.strictEqual(text(yield* stored(other!)), "2")
-      assert.isNull((yield* stored(plain!)).key_id)
-      const key = { id: "first", key: Redacted.make(new Uint8Array(32).fill(7)) }
-      yield* Effect.gen(function*() {
-        const { open } = yield* PayloadCipher
-        for (const [n, result] of (yield* acceptAll(identity, [payment("c", "x"), payment("d", "y")])).entries()) {
-          assert(Exit.isSuccess(result))
-          const sealed = yield* stored(result)
-          assert.match(sealed.key_id!, /^first~/)
-          const opened = yield* open(result.value.operation, sealed)
-          assert.strictEqual(new TextDecoder().decode(opened), ["\"x\"", "\"y\""][n])
-        }
-      }).pipe(
-        Effect.provide(
-          Layer.fresh(OperationLedger.layer).pipe(
-            Layer.provideMerge(layerAesGcm([key])),
-            Layer.provide(NodeCrypto.layer)
-          )
-        )
-      )
-    }))
-})
-
 layer(PostgresLedger, { excludeTestServices: true })("the statements of a batch", (it) => {
   it.effect("have up to 500 requests and up to 4 MiB of payloads each", () =>
     Effect.gen(function*() {
@@ -375,6 +255,7 @@ layer(PostgresLedger, { excludeTestServices: true })("the statements of a batch"
       const longest = "x".repeat(262_144 - 2)
       const large = Array.from({ length: 33 }, () => payment(newKey(), longest))
       assert.deepStrictEqual((yield* sizes(large)).map(({ length }) => length), [16, 16, 1])
+      assert.deepStrictEqual((yield* acceptAll(identity, large)).map(tagOf), large.map(() => "repeated"))
     }).pipe(Effect.provide(
       Layer.fresh(OperationLedger.layer).pipe(Layer.provideMerge(layerRecorded), Layer.provide(NodeCrypto.layer))
     )))

@@ -3,14 +3,13 @@
  * all. The tests run several processes on PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Layer, Logger } from "effect"
+import { Effect, Exit, Fiber, Layer, Logger } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import type { GrantIdentity } from "../../../src/domain/Grant.ts"
 import { type FinancialRequest, IdempotencyKey } from "../../../src/domain/Idempotency.ts"
-import { Grants } from "../../../src/services/Grants.ts"
 import { type Acceptance, OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { everything, issue, issueAgain, PostgresLedger, walk } from "../../fixtures/Ledger.ts"
+import { issue, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherProcess, inTime, openTransaction, terminate, untilWaiting } from "../../fixtures/Pools.ts"
 
 const request = (key: number, variant = 0): FinancialRequest => ({
@@ -97,38 +96,6 @@ layer(PostgresLedger, { excludeTestServices: true })("concurrent batches of acce
     120_000
   )
 
-  it.effect("record nothing after a revocation was committed", () =>
-    Effect.gen(function*() {
-      const { grant, identity } = yield* issue()
-      const processes = yield* Effect.all(range(3).map(() => Layer.build(anotherProcess())))
-      let batchesBefore = 0
-      const underWay = yield* Deferred.make<void>()
-      const untilRefused = Effect.fnUntraced(function*(process: number) {
-        for (let n = 0;; n++) {
-          const batch = range(20).map((key) => request(process * 1_000_000 + n * 20 + key))
-          const result = yield* Effect.result(acceptAll(identity, batch))
-          if (result._tag === "Success") {
-            if (++batchesBefore === 6) yield* Deferred.succeed(underWay, undefined)
-          } else if (result.failure._tag === "GrantRevoked") return
-          else assert.strictEqual(result.failure._tag, "StoreUnavailable")
-        }
-      })
-      const callers = yield* Effect.forkChild(Effect.forEach(
-        processes,
-        (process, n) => Effect.provideContext(untilRefused(n), process),
-        { concurrency: "unbounded" }
-      ))
-      yield* Deferred.await(underWay)
-      const grants = yield* Grants
-      yield* grants.revoke(grant.grant_id)
-      const { identity: renewed } = yield* issueAgain(grant)
-      const owned = Effect.map(walk(renewed, everything), (pages) => pages.flat().length)
-      const committed = yield* owned
-      yield* inTime(Fiber.join(callers))
-      assert.strictEqual(yield* owned, committed)
-      assert.strictEqual(committed % 20, 0, "whole batches")
-    }))
-
   it.effect("whose connection the server terminates in the middle record nothing, and a repetition records all", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
@@ -158,42 +125,4 @@ layer(PostgresLedger, { excludeTestServices: true })("concurrent batches of acce
         assert.strictEqual(yield* count(keys, identity), keys.length)
       }).pipe(Effect.provide(anotherProcess({ applicationName: "batches", maxConnections: 1 })))
     }))
-
-  it.effect(
-    "whose connections the server terminates at any moment are recorded entirely or not at all, and repetitions create the rest once",
-    () =>
-      Effect.gen(function*() {
-        const { identity } = yield* issue()
-        const another = yield* Layer.build(anotherProcess({ applicationName: "unlucky", maxConnections: 1 }))
-        /** Waits until a statement of the call runs, and then for some more answers of the database. */
-        const untilRunning = Effect.fnUntraced(function*(polls: number, calling: Fiber.Fiber<unknown, unknown>) {
-          const sql = yield* SqlClient.SqlClient
-          for (let left = polls; left > 0 && calling.pollUnsafe() === undefined;) {
-            const active = yield* sql`
-            SELECT 1 FROM pg_stat_activity
-            WHERE datname = current_database() AND application_name = 'unlucky' AND state = 'active'`
-            if (active.length > 0 || left < polls) left--
-          }
-        })
-        let failures = 0
-        // Some calls end before they are hit: the rounds go on until enough were hit.
-        for (let round = 0; failures < 10; round++) {
-          const keys = range(200).map((key) => 1000 + round * 200 + key)
-          const accepting = Effect.provideContext(acceptAll(identity, keys.map((key) => request(key))), another)
-          const first = yield* Effect.forkChild(Effect.result(accepting))
-          yield* untilRunning(1 + round % 10, first)
-          yield* terminate("unlucky")
-          const result = yield* Fiber.join(first)
-          if (result._tag === "Failure") {
-            failures++
-            assert.strictEqual(result.failure._tag, "StoreUnavailable")
-            assert.include([0, keys.length], yield* count(keys, identity))
-          }
-          const again = yield* Effect.retry(accepting, { while: ({ _tag }) => _tag === "StoreUnavailable" })
-          assert.isTrue(again.every(Exit.isSuccess))
-          assert.strictEqual(yield* count(keys, identity), keys.length)
-        }
-      }),
-    120_000
-  )
 })

@@ -18,7 +18,7 @@ const unsettled = ["accepted", "submitting", "submitted", "indeterminate"] as co
 const settled = ["succeeded", "failed", "cancelled"] as const
 
 conformance("a cancellation", (it) => {
-  it.effect("of an accepted operation is recorded with its evidence, and no worker claims the operation afterwards", () =>
+  it.effect("of an accepted operation is recorded with its evidence, once, and no worker claims the operation afterwards", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { grant, identity } = yield* issueAtNewProvider()
@@ -35,18 +35,10 @@ conformance("a cancellation", (it) => {
         to: "cancelled"
       })
       assert.isNull((yield* inspect(operation.id)).due_in)
+      assert.deepStrictEqual(yield* ledger.cancel(operation.id, { by: "a repetition" }), cancelled)
+      assert.lengthOf(yield* ledger.history(operation.id), 2)
       yield* pass("1 day")
       assert.deepStrictEqual(yield* claimIds(grant.provider), [])
-    }))
-
-  it.effect("may be repeated: the first cancellation stays as it was recorded", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const { identity } = yield* issueAtNewProvider()
-      const { operation } = yield* accept(identity)
-      const cancelled = yield* ledger.cancel(operation.id, { n: 1 })
-      assert.deepStrictEqual(yield* ledger.cancel(operation.id, { n: 2 }), cancelled)
-      assert.lengthOf(yield* ledger.history(operation.id), 2)
     }))
 
   for (const state of specifiedStates.filter((state) => state !== "accepted" && state !== "cancelled")) {
@@ -76,25 +68,6 @@ conformance("a cancellation", (it) => {
       yield* ledger.review(operation.id, true)
       yield* grants.revoke(grant.grant_id)
       assert.deepInclude(yield* ledger.cancel(operation.id, null), { state: "cancelled", under_review: false })
-    }))
-
-  it.effect("races with a claim: exactly one of them wins, and the other one fails", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const { grant, identity } = yield* issueAtNewProvider()
-      for (let round = 0; round < 50; round++) {
-        const { operation: { id } } = yield* accept(identity)
-        const [cancelled, claimed] = yield* Effect.all(
-          [Effect.result(ledger.cancel(id, null)), claimIds(grant.provider)],
-          { concurrency: "unbounded" }
-        )
-        // A claim skips rows that another transaction has locked: it comes too late, or looks again later.
-        const state = (yield* ledger.show(id)).state
-        assert.deepStrictEqual(
-          [cancelled._tag, claimed.length, state],
-          claimed.length === 1 ? ["Failure", 1, "submitting"] : ["Success", 0, "cancelled"]
-        )
-      }
     }))
 
   it.effect("is refused for an operation that does not exist", () =>

@@ -2,29 +2,23 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import type { ChangeQuery, ChangeToken } from "../../../src/domain/ChangeFeed.ts"
-import type { GrantIdentity } from "../../../src/domain/Grant.ts"
-import type { Operation } from "../../../src/domain/Operation.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { accept, conformance, drive, issue, issueAgain, operationIn } from "../../fixtures/Ledger.ts"
+import { feedReader, revisions } from "../../fixtures/Changes.ts"
+import {
+  accept,
+  conformance,
+  drive,
+  issue,
+  issueAgain,
+  newClient,
+  newOwner,
+  newSubject,
+  operationIn
+} from "../../fixtures/Ledger.ts"
 
 const anything: ChangeQuery = { states: [], type: null, page_size: 100, after: null }
-
-/** The changes since a token, page by page, until there are no more. */
-const drain = Effect.fnUntraced(function*(grant: GrantIdentity, query: Partial<ChangeQuery> = {}) {
-  const feed = yield* OperationFeed
-  const operations: Array<Operation> = []
-  let after = query.after ?? null
-  while (true) {
-    const page = yield* feed.since(grant, { ...anything, ...query, after })
-    operations.push(...page.operations)
-    after = page.next
-    if (!page.has_more) return { operations, next: page.next }
-  }
-})
-
-const summary = (operations: ReadonlyArray<Operation>) => operations.map(({ id, revision }) => `${id} ${revision}`)
 
 conformance("The change feed", (it) => {
   it.effect("starts at the first operation, and returns each in its current state", () =>
@@ -32,9 +26,9 @@ conformance("The change feed", (it) => {
       const { identity } = yield* issue()
       const first = yield* operationIn(identity, "submitted")
       const second = yield* operationIn(identity, "accepted")
-      const { next, operations } = yield* drain(identity)
-      assert.deepStrictEqual(summary(operations), summary([first, second]))
-      assert.deepStrictEqual((yield* drain(identity, { after: next })).operations, [])
+      const reader = feedReader(identity)
+      assert.deepStrictEqual(revisions(yield* reader.drain()), revisions([first, second]))
+      assert.isEmpty(yield* reader.drain())
     }))
 
   it.effect("returns what changed since the token: acceptances, transitions and reviews", () =>
@@ -44,35 +38,27 @@ conformance("The change feed", (it) => {
       const { operation: moved } = yield* accept(identity)
       const { operation: reviewed } = yield* accept(identity)
       yield* accept(identity)
-      const { next } = yield* drain(identity)
+      const reader = feedReader(identity)
+      yield* reader.drain()
       yield* ledger.review(reviewed.id, true)
       const submitting = yield* drive(moved, ["submitting"])
       const { operation: created } = yield* accept(identity)
-      const { operations } = yield* drain(identity, { after: next })
-      assert.deepStrictEqual(summary(operations), summary([reviewed, submitting, created]))
+      const operations = yield* reader.drain()
+      assert.deepStrictEqual(revisions(operations), revisions([reviewed, submitting, created]))
       assert.isTrue(operations[0]!.under_review)
     }))
 
   it.effect("returns pages of the wanted size, and says whether more follow", () =>
     Effect.gen(function*() {
-      const feed = yield* OperationFeed
       const { identity } = yield* issue()
       const accepted = yield* Effect.forEach([1, 2, 3, 4, 5], () => accept(identity))
-      const pages: Array<ReadonlyArray<string>> = []
-      let after: ChangeToken | null = null
-      let more = true
-      while (more) {
-        const page: Effect.Success<ReturnType<typeof feed.since>> = yield* feed.since(identity, {
-          ...anything,
-          page_size: 2,
-          after
-        })
-        pages.push(page.operations.map(({ id }) => id))
-        after = page.next
-        more = page.has_more
-      }
+      const reader = feedReader(identity)
+      const pages = yield* Effect.forEach([1, 2, 3], () => reader.page(2))
       const ids = accepted.map(({ operation }) => operation.id)
-      assert.deepStrictEqual(pages, [ids.slice(0, 2), ids.slice(2, 4), ids.slice(4)])
+      assert.deepStrictEqual(
+        pages.map(({ has_more, operations }) => [operations.map(({ id }) => id), has_more]),
+        [[ids.slice(0, 2), true], [ids.slice(2, 4), true], [ids.slice(4), false]]
+      )
     }))
 
   it.effect("filters by the current state and by type", () =>
@@ -81,29 +67,25 @@ conformance("The change feed", (it) => {
       yield* operationIn(identity, "accepted")
       const settled = yield* operationIn(identity, "succeeded")
       const { operation: transfer } = yield* accept(identity, { type: "transfer" })
-      assert.deepStrictEqual(
-        summary((yield* drain(identity, { states: ["succeeded"] })).operations),
-        summary([settled])
-      )
-      assert.deepStrictEqual(summary((yield* drain(identity, { type: "transfer" })).operations), summary([transfer]))
-      assert.deepStrictEqual((yield* drain(identity, { type: "transfer", states: ["succeeded"] })).operations, [])
+      const shown = (filters: Parameters<typeof feedReader>[1]) =>
+        Effect.map(feedReader(identity, filters).drain(), revisions)
+      assert.deepStrictEqual(yield* shown({ states: ["succeeded"] }), revisions([settled]))
+      assert.deepStrictEqual(yield* shown({ type: "transfer" }), revisions([transfer]))
+      assert.deepStrictEqual(yield* shown({ type: "transfer", states: ["succeeded"] }), [])
     }))
 
   it.effect("shows a grant the operations of its owner, subject and client alone", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issue()
       const { operation } = yield* accept(identity)
-      for (const other of [{ client_id: undefined }, { subject: undefined }, { resource_owner: undefined }]) {
-        const { identity: stranger } = yield* issue(
-          Object.fromEntries(
-            Object.entries({ client_id: grant.client_id, subject: grant.subject, resource_owner: grant.resource_owner })
-              .filter(([name]) => !(name in other))
-          )
-        )
-        assert.deepStrictEqual((yield* drain(stranger)).operations, [])
+      const own = { client_id: grant.client_id, subject: grant.subject, resource_owner: grant.resource_owner }
+      const others = [{ client_id: newClient() }, { subject: newSubject() }, { resource_owner: newOwner() }]
+      for (const other of others) {
+        const { identity: stranger } = yield* issue({ ...own, ...other })
+        assert.isEmpty(yield* feedReader(stranger).drain())
       }
       const { identity: again } = yield* issueAgain(grant)
-      assert.deepStrictEqual(summary((yield* drain(again)).operations), summary([operation]))
+      assert.deepStrictEqual(revisions(yield* feedReader(again).drain()), revisions([operation]))
     }))
 
   it.effect("refuses a grant that may not read", () =>
@@ -119,7 +101,7 @@ conformance("The change feed", (it) => {
     Effect.gen(function*() {
       const feed = yield* OperationFeed
       const { grant, identity } = yield* issue()
-      const { next } = yield* drain(identity)
+      const { next } = yield* feed.since(identity, anything)
       const { identity: other } = yield* issue({ client_id: grant.client_id })
       const { identity: ofOther } = yield* issue({ client_id: grant.client_id, subject: grant.subject })
       const refused: ReadonlyArray<Effect.Effect<unknown, { readonly _tag: string }>> = [

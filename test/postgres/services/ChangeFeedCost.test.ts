@@ -20,10 +20,11 @@ import { maxLookedAt } from "../../../src/services/sql/changeStatements.ts"
 import { TokenCipher } from "../../../src/services/TokenCipher.ts"
 import { feedReader } from "../../fixtures/Changes.ts"
 import { rounds } from "../../fixtures/Effort.ts"
-import { fill, type Filled, touched } from "../../fixtures/FilledLedger.ts"
+import { fill, touched } from "../../fixtures/FilledLedger.ts"
 import { issue, operationIn, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherPool, isSuperuser, openTransaction } from "../../fixtures/Pools.ts"
 import { Queue } from "../../fixtures/QueueServices.ts"
+import { once } from "../../fixtures/RawSql.ts"
 
 const size = rounds(20_000, 100_000)
 
@@ -99,9 +100,7 @@ for (const { isAnalyzed, perTransaction, places } of scenes) {
   layer(PostgresLedger, { excludeTestServices: true, timeout: "5 minutes" })(
     `A page of the changes of ${size} operations, ${perTransaction} in each transaction, ${statistics}`,
     (it) => {
-      let known: { readonly filled: Filled; readonly history: string } | undefined
-      const ledger = Effect.gen(function*() {
-        if (known !== undefined) return known
+      const ledger = once(Effect.gen(function*() {
         const sql = yield* SqlClient.SqlClient
         const feed = yield* OperationFeed
         yield* sql`ALTER TABLE operations SET (autovacuum_enabled = off)`
@@ -111,8 +110,8 @@ for (const { isAnalyzed, perTransaction, places } of scenes) {
         yield* Effect.flatMap(Queue, (queue) => queue.prepare)
         if (isAnalyzed) yield* sql`ANALYZE operations`
         const { history } = yield* openChangeToken(yield* TokenCipher, yield* feed.now, ledgerReader)
-        return known = { filled, history }
-      })
+        return { filled, history }
+      }))
 
       for (const [from, position] of Object.entries(places)) {
         for (const [which, filter] of Object.entries(filters)) {

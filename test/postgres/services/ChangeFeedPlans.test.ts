@@ -3,17 +3,17 @@
  * tests read the plans of PostgreSQL for each state of its statistics.
  */
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ChangeQuery } from "../../../src/domain/ChangeFeed.ts"
 import type { GrantIdentity } from "../../../src/domain/Grant.ts"
-import { readerParameters } from "../../../src/node/postgres/Pools.ts"
 import { beforeAllIds, type ChangePosition, startOfLedger } from "../../../src/services/rules/changePosition.ts"
 import { changesOfGrant, changesOfLedger, lastChange, recordMark } from "../../../src/services/sql/changeStatements.ts"
 import { fill } from "../../fixtures/FilledLedger.ts"
 import { fillQueue } from "../../fixtures/FilledQueue.ts"
 import { accept, issue, PostgresLedger } from "../../fixtures/Ledger.ts"
-import { anotherPool } from "../../fixtures/Pools.ts"
+import { nodesOf, type Plan, planModes, planOf, ReaderConnection } from "../../fixtures/Plans.ts"
+import type { Statement } from "../../fixtures/Statements.ts"
 
 const everything: ChangeQuery = { states: [], type: null, page_size: 100, after: null }
 
@@ -32,25 +32,6 @@ const positions: Readonly<Record<string, ChangePosition>> = {
   }
 }
 
-/** One connection with the gateway's settings. */
-const Reader = Layer.fresh(anotherPool({ maxConnections: 1, startupParameters: readerParameters }))
-
-interface Plan {
-  readonly "Node Type": string
-  readonly "Relation Name"?: string
-  readonly "Index Name"?: string
-  readonly "Actual Rows": number
-  readonly "Rows Removed by Filter"?: number
-  readonly Plans?: ReadonlyArray<Plan>
-}
-
-const nodesOf = (plan: Plan): ReadonlyArray<Plan> => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
-
-interface Statement {
-  readonly text: string
-  readonly parameters: ReadonlyArray<unknown>
-}
-
 /** The nodes that choose the rows of a page: the limit above the ranges, and all below it. */
 const choiceOf = (plan: Plan): ReadonlyArray<Plan> => {
   const isChoice = (node: Plan) =>
@@ -59,55 +40,39 @@ const choiceOf = (plan: Plan): ReadonlyArray<Plan> => {
 }
 
 /** Asserts that each read of the table uses the index alone, and reads a few rows of it. */
-const assertIndex = Effect.fnUntraced(function*({ parameters, text }: Statement, index: string, label: string) {
-  const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql.unsafe<{ readonly "QUERY PLAN": ReadonlyArray<{ readonly Plan: Plan }> }>(
-    `EXPLAIN (ANALYZE, FORMAT JSON) ${text}`,
-    parameters
-  )
-  const plan = row!["QUERY PLAN"][0]!.Plan
-  // A sort could choose other rows of a range than the first.
-  if (text.includes("ORDER BY r.n")) {
-    const types = choiceOf(plan).map((node) => node["Node Type"])
-    assert.include(types, "Function Scan", label)
-    assert.notMatch(types.join(), /Sort|Gather|Hash/, label)
-  }
-  for (const scan of nodesOf(plan).filter((node) => node["Relation Name"] === "operations")) {
-    assert.strictEqual(scan["Index Name"], index, label)
-    assert.isAtMost(scan["Actual Rows"] + (scan["Rows Removed by Filter"] ?? 0), 3, label)
+const assertIndex = Effect.fnUntraced(function*(statement: Statement, index: string, when: string) {
+  for (const mode of planModes) {
+    const label = `${when}, ${mode}`
+    const nodes = yield* planOf(statement, mode)
+    // A sort could choose other rows of a range than the first.
+    if (statement.text.includes("ORDER BY r.n")) {
+      const types = choiceOf(nodes[0]!).map((node) => node["Node Type"])
+      assert.include(types, "Function Scan", label)
+      assert.notMatch(types.join(), /Sort|Gather|Hash/, label)
+    }
+    for (const scan of nodes.filter((node) => node["Relation Name"] === "operations")) {
+      assert.strictEqual(scan["Index Name"], index, label)
+      assert.isAtMost(scan["Actual Rows"] + (scan["Rows Removed by Filter"] ?? 0), 3, label)
+    }
   }
 })
 
 const assertPlans = Effect.fnUntraced(function*(grant: GrantIdentity, when: string) {
-  const sql = yield* SqlClient.SqlClient
-  for (const mode of ["force_custom_plan", "force_generic_plan"]) {
-    yield* sql.unsafe(`SET plan_cache_mode = ${mode}`)
-    for (const [place, from] of Object.entries(positions)) {
-      for (const [name, query] of Object.entries(queries)) {
-        const label = `${when}, ${mode}, ${name}, ${place}`
-        yield* assertIndex(changesOfGrant(grant, from, query), "operations_by_owner_change", label)
-      }
-      yield* assertIndex(changesOfLedger(from, 1), "operations_by_change", `${when}, ${mode}, the ledger, ${place}`)
+  for (const [place, from] of Object.entries(positions)) {
+    for (const [name, query] of Object.entries(queries)) {
+      const statement = changesOfGrant(grant, from, query)
+      yield* assertIndex(statement, "operations_by_owner_change", `${when}, ${name}, ${place}`)
     }
-    yield* assertIndex(
-      { text: lastChange, parameters: [] },
-      "operations_by_change",
-      `${when}, ${mode}, the last change`
-    )
+    yield* assertIndex(changesOfLedger(from, 1), "operations_by_change", `${when}, the ledger, ${place}`)
   }
-}, Effect.provide(Reader))
+  yield* assertIndex({ text: lastChange, parameters: [] }, "operations_by_change", `${when}, the last change`)
+}, Effect.provide(ReaderConnection))
 
-/** One connection with the settings of the database, as workers have. */
-const Worker = Layer.fresh(anotherPool({ maxConnections: 1 }))
-
+/** With the settings of the database, as workers have. */
 const assertPlanOfMark = Effect.fnUntraced(function*(when: string) {
-  const sql = yield* SqlClient.SqlClient
-  for (const mode of ["force_custom_plan", "force_generic_plan"]) {
-    yield* sql.unsafe(`SET plan_cache_mode = ${mode}`)
-    yield* sql`DELETE FROM change_marks`
-    yield* assertIndex({ text: recordMark, parameters: [] }, "operations_by_change", `${when}, ${mode}, the mark`)
-  }
-}, Effect.provide(Worker))
+  yield* SqlClient.SqlClient.use((sql) => sql`DELETE FROM change_marks`)
+  yield* assertIndex({ text: recordMark, parameters: [] }, "operations_by_change", `${when}, the mark`)
+})
 
 layer(PostgresLedger, { excludeTestServices: true, timeout: "2 minutes" })("the cost of the change feed", (it) => {
   it.effect("is that of the owner's changes, whatever PostgreSQL knows about the table", () =>

@@ -6,7 +6,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { PostgresLedger } from "../../fixtures/Ledger.ts"
-import { allows, attempt, fill, modes, sevenOperations, type World } from "../../fixtures/RawSql.ts"
+import { attempt, fill, inModes, once, sevenOperations } from "../../fixtures/RawSql.ts"
 
 const position = "change_position = pg_current_xact_id()::text::bigint + (SELECT change_offset FROM ledger_home)"
 
@@ -45,34 +45,29 @@ const others: Readonly<Record<string, string>> = {
 }
 
 layer(PostgresLedger, { excludeTestServices: true })("A change position", (it) => {
-  let shared: World | undefined
-  const world = Effect.suspend(() =>
-    shared === undefined
-      ? Effect.tap(sevenOperations, (made) => Effect.sync(() => shared = made))
-      : Effect.succeed(shared)
-  )
+  const world = once(sevenOperations)
   const cases = [
     ...Object.entries(changes).map(([name, text]) => [name, text, true] as const),
     ...Object.entries(others).map(([name, text]) => [name, text, false] as const)
   ]
-  for (const mode of modes) {
-    for (const [name, text, isSet] of cases) {
-      it.effect(`${isSet ? "is that of the transaction of" : "is kept by a statement that sets"} ${name} (${mode})`, ({ skip }) =>
+  for (const [name, text, isSet] of cases) {
+    inModes(
+      it,
+      `${isSet ? "is that of the transaction of" : "is kept by a statement that sets"} ${name}`,
+      (mode) =>
         Effect.gen(function*() {
-          skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
           const result = `${position} AS is_own, ${isAsBefore} AS is_as_before`
           const rows = yield* attempt(mode, `${fill(text, yield* world)} RETURNING ${result}`)
           assert.deepStrictEqual(rows, [{ is_own: isSet, is_as_before: !isSet }])
-        }))
-    }
-
-    it.effect(`is set anew by the end of a review (${mode})`, ({ skip }) =>
-      Effect.gen(function*() {
-        skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
-        const { submitted } = yield* world
-        yield* OperationLedger.use((ledger) => ledger.review(submitted, true))
-        const end = `UPDATE operations SET under_review = false WHERE id = $1 RETURNING ${position} AS is_own`
-        assert.deepStrictEqual(yield* attempt(mode, end, [submitted]), [{ is_own: true }])
-      }))
+        })
+    )
   }
+
+  inModes(it, "is set anew by the end of a review", (mode) =>
+    Effect.gen(function*() {
+      const { submitted } = yield* world
+      yield* OperationLedger.use((ledger) => ledger.review(submitted, true))
+      const end = `UPDATE operations SET under_review = false WHERE id = $1 RETURNING ${position} AS is_own`
+      assert.deepStrictEqual(yield* attempt(mode, end, [submitted]), [{ is_own: true }])
+    }))
 })

@@ -1,19 +1,17 @@
 /**
- * Claims of several processes never yield an operation twice, and none succeeds after consent was revoked. The tests
- * race real connections to PostgreSQL.
+ * Claims of several processes never yield an operation twice, and wait for no other claim. The tests race real connections to
+ * PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Grant } from "../../../src/domain/Grant.ts"
-import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { submittingStatement } from "../../fixtures/Changes.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import { fillQueue } from "../../fixtures/FilledQueue.ts"
-import { accept, PostgresLedger } from "../../fixtures/Ledger.ts"
-import { anotherPool, anotherProcess, openTransaction, terminate, untilWaiting } from "../../fixtures/Pools.ts"
+import { accept, newProvider, PostgresLedger } from "../../fixtures/Ledger.ts"
+import { anotherPool, openTransaction, terminate, untilWaiting } from "../../fixtures/Pools.ts"
 import { acceptSeveral, claimIds, claimTerms, issueAtNewProvider, pass, queued, takeIds } from "../../fixtures/Queue.ts"
 import { Queue, queueIn } from "../../fixtures/QueueServices.ts"
 
@@ -29,38 +27,44 @@ const anotherQueue = (applicationName = "another") =>
   )
 
 layer(PostgresLedger, { excludeTestServices: true })("claims of several processes", (it) => {
-  it.effect(`never yield an operation twice: ${operations} operations, 16 claimers`, () =>
-    Effect.gen(function*() {
-      const sql = yield* SqlClient.SqlClient
-      const { grant } = yield* issueAtNewProvider()
-      yield* fillQueue(grant, { count: operations })
-      const left = Effect.map(
-        sql<{ readonly left: number }>`
-          SELECT count(*)::int AS left FROM operations WHERE provider = ${grant.provider} AND state = 'accepted'`,
-        ([row]) => row!.left
-      )
-      const claimUntilNothingIsLeft = Effect.gen(function*() {
-        const queue = queueIn(yield* anotherQueue())
-        const claimed: Array<string> = []
-        do {
-          const claims = yield* queue.claim(grant.provider, 1 + Math.floor(Math.random() * 40), claimTerms)
-          claimed.push(...claims.map(({ operation }) => operation.id))
-          // An empty claim may also mean that other claimers have the remaining rows locked.
-          if (claims.length === 0 && (yield* left) === 0) break
-        } while (true)
-        return claimed
-      })
-      const claimed = yield* Effect.all(Array.from({ length: 16 }, () => claimUntilNothingIsLeft), {
-        concurrency: "unbounded"
-      })
-      assert.strictEqual(claimed.flat().length, operations)
-      assert.strictEqual(new Set(claimed.flat()).size, operations)
-      assert.isAbove(claimed.filter((ids) => ids.length > 0).length, 8, "most claimers took a share")
-      const [history] = yield* sql`
+  it.effect(
+    `never yield an operation twice, and leave none: ${operations} operations of one client, 8 other clients, 16 claimers`,
+    () =>
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const provider = newProvider()
+        const counts = [operations, ...Array.from({ length: 8 }, () => 40)]
+        const total = operations + 8 * 40
+        for (const count of counts) yield* fillQueue((yield* issueAtNewProvider({ provider })).grant, { count })
+        const left = Effect.map(
+          sql<{ readonly left: number }>`
+          SELECT count(*)::int AS left FROM operations WHERE provider = ${provider} AND state = 'accepted'`,
+          ([row]) => row!.left
+        )
+        const claimUntilNothingIsLeft = Effect.gen(function*() {
+          const queue = queueIn(yield* anotherQueue())
+          const claimed: Array<string> = []
+          do {
+            const claims = yield* queue.claim(provider, 1 + Math.floor(Math.random() * 40), claimTerms)
+            claimed.push(...claims.map(({ operation }) => operation.id))
+            // An empty claim may also mean that other claimers have the remaining rows locked.
+            if (claims.length === 0 && (yield* left) === 0) break
+          } while (true)
+          return claimed
+        })
+        const claimed = yield* Effect.all(Array.from({ length: 16 }, () => claimUntilNothingIsLeft), {
+          concurrency: "unbounded"
+        })
+        assert.lengthOf(claimed.flat(), total)
+        assert.strictEqual(new Set(claimed.flat()).size, total)
+        assert.isAbove(claimed.filter((ids) => ids.length > 0).length, 8, "most claimers took a share")
+        const [history] = yield* sql`
         SELECT count(*)::int AS claims FROM operation_history h JOIN operations o ON o.id = h.operation_id
-        WHERE o.provider = ${grant.provider} AND to_state = 'submitting'`
-      assert.deepStrictEqual(history, { claims: operations })
-    }), 120_000)
+        WHERE o.provider = ${provider} AND to_state = 'submitting'`
+        assert.deepStrictEqual(history, { claims: total })
+      }),
+    120_000
+  )
 
   it.effect(`race with cancellations: exactly one wins, ${races} times`, () =>
     Effect.gen(function*() {
@@ -85,64 +89,34 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
       assert.isAbove(wins.claim, 0)
     }), 120_000)
 
-  const endings: Readonly<Record<string, (grant: Grant) => Effect.Effect<unknown, unknown, Grants>>> = {
-    "a revocation": ({ grant_id }) => Grants.use((grants) => grants.revoke(grant_id)),
-    "a disconnection": ({ provider_connection_id }) =>
-      Grants.use((grants) => grants.setProviderConnected(provider_connection_id, false)),
-    "the deactivation of a client": ({ client_id }) => Grants.use((grants) => grants.setClientActive(client_id, false))
-  }
-  for (const [name, end] of Object.entries(endings)) {
-    it.effect(`never succeed when they start after ${name}, while others are under way`, () =>
-      Effect.gen(function*() {
-        const others = yield* Effect.all(Array.from({ length: 3 }, () => anotherQueue()))
-        for (let round = 0; round < rounds(5, 15); round++) {
-          const { grant } = yield* issueAtNewProvider()
-          yield* fillQueue(grant, { count: 300 })
-          let ended = false
-          const claiming = yield* Deferred.make<void>()
-          const claimers = yield* Effect.forkChild(Effect.forEach(
-            others,
-            Effect.fnUntraced(function*(other) {
-              while (true) {
-                const before = ended
-                const claimed = yield* Effect.provideContext(claimIds(grant.provider, 1), other)
-                yield* Deferred.succeed(claiming, void 0)
-                if (before) return assert.deepStrictEqual(claimed, [])
-              }
-            }),
-            { concurrency: "unbounded", discard: true }
-          ))
-          yield* Deferred.await(claiming)
-          yield* end(grant)
-          ended = true
-          yield* Fiber.join(claimers)
-        }
-      }))
-  }
-
   it.effect("do not wait for a claim that hangs before its commit, and neither do other statements", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const hanging = yield* anotherQueue("hanging")
       const issued = yield* issueAtNewProvider()
       const { provider } = issued.grant
+      const other = yield* issueAtNewProvider({ provider })
       const { id: submitted } = yield* queued(issued, "submitted")
-      const ids = yield* acceptSeveral(issued.identity, 6)
+      const queues = [yield* acceptSeveral(issued.identity, 3), yield* acceptSeveral(other.identity, 3)]
+      const taken = queues.flatMap((ids) => ids.slice(0, 2))
       yield* pass("1 hour")
       // Operations that the other tests left behind.
       yield* Effect.flatMap(Queue, (queue) => queue.rescue(100_000))
       const claimed = yield* Deferred.make<ReadonlyArray<string>>()
-      const other = Context.get(hanging, SqlClient.SqlClient)
       const transaction = yield* Effect.forkScoped(
-        other.withTransaction(
+        Context.get(hanging, SqlClient.SqlClient).withTransaction(
           claimIds(provider, 4).pipe(
             Effect.flatMap((ids) => Deferred.succeed(claimed, ids)),
             Effect.andThen(Effect.never)
           )
         ).pipe(Effect.provideContext(hanging), Effect.exit)
       )
-      assert.sameMembers([...yield* Deferred.await(claimed)], ids.slice(0, 4))
-      assert.sameMembers([...yield* claimIds(provider)], ids.slice(4))
+      assert.sameMembers([...yield* Deferred.await(claimed)], taken)
+      assert.sameMembers(
+        [...yield* claimIds(provider)],
+        queues.flatMap((ids) => ids.slice(2)),
+        "the next of each client"
+      )
       assert.deepStrictEqual(yield* claimIds(provider), [])
       assert.deepStrictEqual(yield* takeIds("takeReads", provider), [submitted])
       assert.deepStrictEqual(yield* Effect.flatMap(Queue, (queue) => queue.rescue(10)), [])
@@ -157,7 +131,7 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
       yield* Fiber.interrupt(transaction)
       const again: Array<string> = []
       while (again.length < 5) again.push(...yield* claimIds(provider))
-      assert.includeMembers(again, ids.slice(0, 4))
+      assert.includeMembers(again, taken)
     }))
 
   it.effect("end with a hold of all operations, also those for whose commit it waited", () =>
@@ -174,34 +148,4 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
       yield* Fiber.join(hold)
       assert.strictEqual((yield* ledger.show(id)).state, "indeterminate")
     }).pipe(Effect.scoped))
-
-  it.effect("make a cancellation wait for their commit, and the cancellation is then too late", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const hanging = yield* anotherQueue("claiming")
-      const { grant, identity } = yield* issueAtNewProvider()
-      const { operation: { id } } = yield* accept(identity)
-      const claimed = yield* Deferred.make<void>()
-      const commit = yield* Deferred.make<void>()
-      const transaction = yield* Effect.forkScoped(
-        Context.get(hanging, SqlClient.SqlClient).withTransaction(
-          claimIds(grant.provider).pipe(
-            Effect.andThen(Deferred.succeed(claimed, void 0)),
-            Effect.andThen(Deferred.await(commit))
-          )
-        ).pipe(Effect.provideContext(hanging))
-      )
-      yield* Deferred.await(claimed)
-      // On a connection of its own: otherwise the query for waiting sessions could wait behind it.
-      const operator = yield* Layer.build(anotherProcess({ maxConnections: 1 }))
-      const cancellation = yield* Effect.forkScoped(
-        Effect.flip(Context.get(operator, OperationLedger).cancel(id, null))
-      )
-      yield* untilWaiting(1)
-      yield* Deferred.succeed(commit, void 0)
-      yield* Fiber.join(transaction)
-      const error = yield* Fiber.join(cancellation)
-      assert.strictEqual(error._tag, "IllegalTransition")
-      assert.strictEqual((yield* ledger.show(id)).state, "submitting")
-    }))
 })

@@ -23,14 +23,6 @@ import { submissionScene } from "./SubmissionScene.ts"
 
 const soon = Duration.minutes(10)
 
-/** The content of one log line, without its time and fiber. */
-const annotationsOf = (line: string) =>
-  JSON.parse(line) as {
-    readonly level: string
-    readonly message: string
-    readonly annotations: Readonly<Record<string, unknown>>
-  }
-
 layer(PostgresLedger, { excludeTestServices: true })("a provider that answers for another operation", (it) => {
   const always = { foreign_answer: { rate: 1 } }
 
@@ -51,7 +43,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a provider that answers fo
         assert.deepInclude(read, { state: "submitted", revision: submitted.revision, under_review: true })
         assert.strictEqual((yield* inspect(id)).reference, stored)
 
-        const warning = annotationsOf(logs.find((line) => line.includes("another operation"))!)
+        const warning = JSON.parse(logs.find((line) => line.includes("another operation"))!)
         assert.deepInclude(warning, { level: "WARN" })
         assert.deepInclude(warning.annotations, { operation_id: id, member: "operation_id", expected: id })
         assert.match(String(warning.annotations["named"]), /^[0-9a-f]{64}$/)
@@ -119,6 +111,9 @@ const anyDue: fc.Arbitrary<Pick<DueRead, "operation" | "state" | "acknowledged" 
     reference: fc.constantFrom(null, ...references)
   })
 
+const dueRead = (state: OperationState, reference: ProviderReference | null) =>
+  ({ operation: { id: own, send_before: null }, state, revision: 3, reference }) as DueRead
+
 const contradicts = (names: AnswerNames, stored: ProviderReference | null) =>
   (names.operation_id !== null && names.operation_id !== own)
   || (names.reference !== null && stored !== null && names.reference !== stored)
@@ -142,24 +137,14 @@ describe("The decision about an answer", () => {
 
   it("follows the answer if it names nothing, because the read was for this operation alone", () => {
     for (const stored of [null, ...references]) {
-      const due = {
-        operation: { id: own, send_before: null },
-        state: "indeterminate",
-        revision: 3,
-        reference: stored
-      } as DueRead
+      const due = dueRead("indeterminate", stored)
       const answer = StatusAnswer.Proven({ state: "succeeded", names: namesNothing, evidence })
       assert.deepInclude(decideAfterRead(due, answer), { _tag: "Record", outcome: { state: "succeeded" } })
     }
   })
 
   it("is indeterminate if an untyped adapter omits the names of the answer", () => {
-    const due = {
-      operation: { id: own, send_before: null },
-      state: "indeterminate",
-      revision: 3,
-      reference: null
-    } as DueRead
+    const due = dueRead("indeterminate", null)
     // Casts past `unknown`: these answers contradict the types, as those of an adapter in JavaScript may.
     for (const names of [undefined, null, {}, { reference: null }, { operation_id: null }]) {
       const status = { _tag: "Proven", state: "succeeded", evidence, names } as unknown as StatusAnswer
@@ -184,12 +169,7 @@ describe("The decision about an answer", () => {
   })
 
   it("is logged with the expected and the named value: printable, and at most 64 characters of it", () => {
-    const due = {
-      operation: { id: own, send_before: null },
-      state: "submitted",
-      revision: 3,
-      reference: references[0]
-    } as DueRead
+    const due = dueRead("submitted", references[0])
     const named = `\u001b[31mline\n${"x".repeat(1000)}` as ProviderReference
     const names = { reference: named, operation_id: null }
     const decision = decideAfterRead(due, StatusAnswer.Proven({ state: "succeeded", names, evidence }))

@@ -17,82 +17,76 @@ import {
 import { issue, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { acceptSeveral, failOver, issueAtNewProvider, queued, readTerms, takeIds } from "../../fixtures/Queue.ts"
 import { Queue } from "../../fixtures/QueueServices.ts"
-import { allows, attempt, modes } from "../../fixtures/RawSql.ts"
+import { attempt, inModes } from "../../fixtures/RawSql.ts"
 
 const dates = ["infinity", "3000-01-01T00:00:00Z", "-infinity", "1970-01-01T00:00:00Z"]
 
 layer(PostgresLedger, { excludeTestServices: true })("a revocation", (it) => {
   const now = "BETWEEN clock_timestamp() - interval '1 hour' AND clock_timestamp()"
+  const datedOf = (client_id: string) =>
+    `SELECT revoked_at ${now} AS dated FROM grant_revocations WHERE client_id = '${client_id}'`
 
-  for (const mode of modes) {
-    it.effect(`is dated by the database, not by its statement (${mode})`, ({ skip }) =>
+  inModes(
+    it,
+    "is dated by the database, not by its statement, and so is the registration by an event",
+    (mode) =>
       Effect.gen(function*() {
-        skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
         const { client_id } = newRegistration()
-        for (const date of dates) {
-          const rows = yield* attempt(
-            mode,
-            "INSERT INTO grant_revocations (client_id, revoked_at) VALUES ($1, $2)",
-            [client_id, date],
-            `SELECT revoked_at ${now} AS dated FROM grant_revocations WHERE client_id = '${client_id}'`
-          )
-          assert.deepStrictEqual(rows, [{ dated: true }], date)
-        }
-      }))
-
-    it.effect(`is renewed to the time of the database, and never to an earlier one (${mode})`, ({ skip }) =>
-      Effect.gen(function*() {
-        skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
-        const registration = newRegistration()
-        yield* revocations["its client"](registration)
-        const { client_id } = registration
-        for (const date of dates) {
-          const outcome = yield* attempt(
-            mode,
-            "UPDATE grant_revocations SET revoked_at = $2 WHERE client_id = $1",
-            [client_id, date],
-            `SELECT revoked_at ${now} AS dated FROM grant_revocations WHERE client_id = '${client_id}'`
-          )
-          assert.deepStrictEqual(outcome, /^(?:infinity|3000)/.test(date) ? [{ dated: true }] : "23001", date)
-        }
-      }))
-
-    it.effect(`keeps its time when it is renewed by a clock that was set back (${mode})`, ({ skip }) =>
-      Effect.gen(function*() {
-        skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
-        const sql = yield* SqlClient.SqlClient
-        const registration = newRegistration()
-        yield* revocations["its client"](registration)
-        const { client_id } = registration
-        yield* sql`ALTER TABLE grant_revocations DISABLE TRIGGER grant_revocations_guard`
-        yield* sql`UPDATE grant_revocations SET revoked_at = '2100-01-01' WHERE client_id = ${client_id}`
-        yield* sql`ALTER TABLE grant_revocations ENABLE ALWAYS TRIGGER grant_revocations_guard`
-        const rows = yield* attempt(
-          mode,
-          "UPDATE grant_revocations SET revoked_at = '3000-01-01' WHERE client_id = $1",
-          [client_id],
-          `SELECT revoked_at = '2100-01-01' AS kept FROM grant_revocations WHERE client_id = '${client_id}'`
-        )
-        assert.deepStrictEqual(rows, [{ kept: true }])
-      }))
-
-    it.effect(`of one grant, and the registration by an event, are dated by the database (${mode})`, ({ skip }) =>
-      Effect.gen(function*() {
-        skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
         const { grant_id } = yield* register(newRegistration({ learned_from: "token" }))
-        for (const column of ["revoked_at", "registered_by_event_at"]) {
-          for (const date of dates) {
-            const rows = yield* attempt(
-              mode,
-              `UPDATE grants SET ${column} = $2 WHERE id = $1`,
-              [grant_id, date],
+        const insert = "INSERT INTO grant_revocations (client_id, revoked_at) VALUES ($1, $2)"
+        const update = (column: string) => `UPDATE grants SET ${column} = $2 WHERE id = $1`
+        const dated = [
+          [insert, client_id, datedOf(client_id)],
+          ...["revoked_at", "registered_by_event_at"].map((column) =>
+            [
+              update(column),
+              grant_id,
               `SELECT ${column} ${now} AS dated FROM grants WHERE id = '${grant_id}'`
-            )
-            assert.deepStrictEqual(rows, [{ dated: true }], `${column} ${date}`)
+            ] as const
+          )
+        ] as const
+        for (const [statement, id, written] of dated) {
+          for (const date of dates) {
+            const rows = yield* attempt(mode, statement, [id, date], written)
+            assert.deepStrictEqual(rows, [{ dated: true }], `${statement} ${date}`)
           }
         }
-      }))
-  }
+      })
+  )
+
+  inModes(it, "is renewed to the time of the database, and never to an earlier one", (mode) =>
+    Effect.gen(function*() {
+      const registration = newRegistration()
+      yield* revocations["its client"](registration)
+      const { client_id } = registration
+      for (const date of dates) {
+        const outcome = yield* attempt(
+          mode,
+          "UPDATE grant_revocations SET revoked_at = $2 WHERE client_id = $1",
+          [client_id, date],
+          datedOf(client_id)
+        )
+        assert.deepStrictEqual(outcome, /^(?:infinity|3000)/.test(date) ? [{ dated: true }] : "23001", date)
+      }
+    }))
+
+  inModes(it, "keeps its time when it is renewed by a clock that was set back", (mode) =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const registration = newRegistration()
+      yield* revocations["its client"](registration)
+      const { client_id } = registration
+      yield* sql`ALTER TABLE grant_revocations DISABLE TRIGGER grant_revocations_guard`
+      yield* sql`UPDATE grant_revocations SET revoked_at = '2100-01-01' WHERE client_id = ${client_id}`
+      yield* sql`ALTER TABLE grant_revocations ENABLE ALWAYS TRIGGER grant_revocations_guard`
+      const rows = yield* attempt(
+        mode,
+        "UPDATE grant_revocations SET revoked_at = '3000-01-01' WHERE client_id = $1",
+        [client_id],
+        `SELECT revoked_at = '2100-01-01' AS kept FROM grant_revocations WHERE client_id = '${client_id}'`
+      )
+      assert.deepStrictEqual(rows, [{ kept: true }])
+    }))
 
   it.effect("with a forged far date revokes no grant that is made after it", () =>
     Effect.gen(function*() {
@@ -157,23 +151,20 @@ layer(PostgresLedger, { excludeTestServices: true })("a row with an extreme valu
       assert.deepStrictEqual(yield* count(ids), [1, most, 1])
     }))
 
-  for (const mode of modes) {
-    it.effect(`that processes cannot read is refused (${mode})`, ({ skip }) =>
-      Effect.gen(function*() {
-        skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
-        const issued = yield* issueAtNewProvider()
-        const { id } = yield* queued(issued, "accepted")
-        const { grant_id } = yield* register(newRegistration())
-        yield* issue()
-        const statements = [
-          `UPDATE operations SET reads = -1 WHERE id = '${id}'`,
-          `UPDATE operations SET send_before = 'infinity' WHERE id = '${id}'`,
-          `UPDATE operations SET due_at = 'infinity' WHERE id = '${id}'`,
-          ...["infinity", "-infinity", "10000-01-01T00:00:00Z"].map((date) =>
-            `UPDATE grants SET expires_at = '${date}' WHERE id = '${grant_id}'`
-          )
-        ]
-        for (const statement of statements) assert.strictEqual(yield* attempt(mode, statement), "23514", statement)
-      }))
-  }
+  inModes(it, "that processes cannot read is refused", (mode) =>
+    Effect.gen(function*() {
+      const issued = yield* issueAtNewProvider()
+      const { id } = yield* queued(issued, "accepted")
+      const { grant_id } = yield* register(newRegistration())
+      yield* issue()
+      const statements = [
+        `UPDATE operations SET reads = -1 WHERE id = '${id}'`,
+        `UPDATE operations SET send_before = 'infinity' WHERE id = '${id}'`,
+        `UPDATE operations SET due_at = 'infinity' WHERE id = '${id}'`,
+        ...["infinity", "-infinity", "10000-01-01T00:00:00Z"].map((date) =>
+          `UPDATE grants SET expires_at = '${date}' WHERE id = '${grant_id}'`
+        )
+      ]
+      for (const statement of statements) assert.strictEqual(yield* attempt(mode, statement), "23514", statement)
+    }))
 })

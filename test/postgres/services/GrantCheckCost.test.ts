@@ -1,29 +1,14 @@
 /** The check of the grants of waiting requests looks up each grant, and reads no others. */
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { operationsRead } from "../../../src/domain/Grant.ts"
-import { readerParameters } from "../../../src/node/postgres/Pools.ts"
 import { refusedStatement } from "../../../src/services/sql/readStatements.ts"
 import { issue, PostgresLedger } from "../../fixtures/Ledger.ts"
-import { anotherPool } from "../../fixtures/Pools.ts"
+import { planModes, planOf, ReaderConnection } from "../../fixtures/Plans.ts"
 
 /** As many as may wait. */
 const asked = 4096
-
-const Reader = Layer.fresh(anotherPool({
-  maxConnections: 1,
-  startupParameters: { ...readerParameters, statement_timeout: "0" }
-}))
-
-interface Plan {
-  readonly "Relation Name"?: string
-  readonly "Index Name"?: string
-  readonly "Actual Loops": number
-  readonly Plans?: ReadonlyArray<Plan>
-}
-
-const nodesOf = (plan: Plan): ReadonlyArray<Plan> => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
 
 layer(PostgresLedger, { excludeTestServices: true, timeout: "2 minutes" })("the check of grants", (it) => {
   it.effect("looks up each grant by its id", () =>
@@ -45,20 +30,15 @@ layer(PostgresLedger, { excludeTestServices: true, timeout: "2 minutes" })("the 
         grants.map(({ subject }) => subject),
         operationsRead
       ]
-      yield* Effect.gen(function*() {
-        const reader = yield* SqlClient.SqlClient
-        for (const mode of ["force_custom_plan", "force_generic_plan"]) {
-          yield* reader.unsafe(`SET plan_cache_mode = ${mode}`)
-          const [row] = yield* reader.unsafe<{ readonly "QUERY PLAN": ReadonlyArray<{ readonly Plan: Plan }> }>(
-            `EXPLAIN (ANALYZE, FORMAT JSON) ${refusedStatement}`,
-            parameters
-          )
-          const scans = nodesOf(row!["QUERY PLAN"][0]!.Plan).filter((node) => node["Relation Name"] === "grants")
-          assert.deepStrictEqual(scans.map((scan) => scan["Actual Loops"]), [asked], mode)
-          // Both unique indexes begin with the id, and versions of PostgreSQL differ in their choice.
-          const unique = ["grants_pkey", "grants_id_client_id_resource_owner_subject_provider_connect_key"]
-          for (const scan of scans) assert.include(unique, scan["Index Name"], mode)
-        }
-      }).pipe(Effect.provide(Reader))
+      for (const mode of planModes) {
+        const plan = planOf({ text: refusedStatement, parameters }, mode)
+        const scans = (yield* Effect.provide(plan, ReaderConnection)).filter((node) =>
+          node["Relation Name"] === "grants"
+        )
+        assert.deepStrictEqual(scans.map((scan) => scan["Actual Loops"]), [asked], mode)
+        // Both unique indexes begin with the id, and versions of PostgreSQL differ in their choice.
+        const unique = ["grants_pkey", "grants_id_client_id_resource_owner_subject_provider_connect_key"]
+        for (const scan of scans) assert.include(unique, scan["Index Name"], mode)
+      }
     }))
 })

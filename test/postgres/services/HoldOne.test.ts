@@ -38,22 +38,12 @@ conformance("a hold of one operation", (it) => {
       assert.deepInclude(yield* refusal, { _tag: "StillHeld", reason: "sendable" })
       yield* pass(readTerms.rescue_after)
       yield* queue.release(before.id)
+      yield* queue.hold(before.id)
+      isAbout((yield* inspect(before.id)).due_in, Duration.zero)
+      assert.deepInclude(yield* refusal, { _tag: "StillHeld", reason: "unexamined" }, "the examination before is over")
+      yield* waitOut(provider)
+      yield* queue.release(before.id)
       assert.deepStrictEqual(yield* claimIds(provider), [before.id])
-    }))
-
-  it.effect("is examined at once, also if the operation waited for its next try", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const { grant: { provider }, identity } = yield* issueAtNewProvider()
-      const { operation: { id } } = yield* accept(identity)
-      yield* queue.hold(id)
-      yield* takeIds("takeHeld", provider)
-      yield* pass(readTerms.rescue_after)
-      yield* queue.release(id)
-      yield* queue.hold(id)
-      isAbout((yield* inspect(id)).due_in, Duration.zero)
-      const error = yield* Effect.flip(queue.release(id))
-      assert.deepInclude(fieldsOf(error), { _tag: "StillHeld", reason: "unexamined" }, "the examination before is over")
     }))
 
   it.effect("keeps the examination of an operation that is held already, by a failover or by an operator", () =>
@@ -86,22 +76,6 @@ conformance("a hold of one operation", (it) => {
       }
       const unknown = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
       assert.strictEqual((yield* Effect.flip(queue.hold(unknown)))._tag, "OperationNotFound")
-    }))
-
-  it.effect("and a claim at the same time: one of them wins, so no operation is both held and sent", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const queue = yield* Queue
-      const { grant: { provider }, identity } = yield* issueAtNewProvider()
-      for (let round = 0; round < 20; round++) {
-        const { operation: { id } } = yield* accept(identity)
-        const [held, claimed] = yield* Effect.all([Effect.result(queue.hold(id)), claimIds(provider)], {
-          concurrency: "unbounded"
-        })
-        assert.strictEqual(held._tag === "Success", claimed.length === 0)
-        assert.strictEqual((yield* ledger.show(id)).state, held._tag === "Success" ? "accepted" : "submitting")
-        assert.strictEqual((yield* inspect(id)).is_held, held._tag === "Success")
-      }
     }))
 })
 

@@ -5,11 +5,13 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import type { GrantIdentity } from "../../../src/domain/Grant.ts"
 import type { OperationQuery } from "../../../src/domain/OperationQuery.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
-import { fill, type Filled, second, touched } from "../../fixtures/FilledLedger.ts"
+import { fill, second, touched } from "../../fixtures/FilledLedger.ts"
 import { everything, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherPool } from "../../fixtures/Pools.ts"
+import { once } from "../../fixtures/RawSql.ts"
 
 const small = 100
 const large = 5000
@@ -36,39 +38,32 @@ const queries = (count: number): Readonly<Record<string, Partial<OperationQuery>
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("the cost of a list", (it) => {
-  let owners: { readonly few: Filled; readonly many: Filled } | undefined
-  const filled = Effect.gen(function*() {
-    if (owners !== undefined) return owners
-    const sql = yield* SqlClient.SqlClient
-    owners = { few: yield* fill(1, small), many: yield* fill(2, large) }
-    yield* sql`ANALYZE operations`
+  const filled = once(Effect.gen(function*() {
+    const owners = { few: yield* fill(1, small), many: yield* fill(2, large) }
+    yield* SqlClient.SqlClient.use((sql) => sql`ANALYZE operations`)
     return owners
-  })
+  }))
 
-  /** One connection: its counters include every statement of the test. */
-  const alone = Layer.fresh(OperationStore.layer).pipe(
-    Layer.provideMerge(anotherPool({ maxConnections: 1 }))
-  )
+  /** Rows of one execution, on average. PostgreSQL plans the first five, and may then keep one plan for all values. */
+  const cost = Effect.fnUntraced(function*<A, E>(read: Effect.Effect<A, E, OperationStore>) {
+    const before = yield* touched
+    for (let run = 0; run < 8; run++) yield* read
+    const after = yield* touched
+    assert.strictEqual(after.scans, before.scans, "full scans of the table")
+    return (after.rows - before.rows) / 8
+    // One connection: its counters include every statement of the test.
+  }, Effect.provide(Layer.fresh(OperationStore.layer).pipe(Layer.provideMerge(anotherPool({ maxConnections: 1 })))))
+
+  const list = (identity: GrantIdentity, query: Partial<OperationQuery>) =>
+    OperationStore.use((store) => store.list(identity, { ...everything, ...query }))
 
   for (const [name, filter] of Object.entries(queries(large))) {
     for (const page_size of [10, 100]) {
       it.effect(`does not depend on how many operations an owner has: ${name}, ${page_size} a page`, () =>
         Effect.gen(function*() {
           const { many } = yield* filled
-          yield* Effect.gen(function*() {
-            const store = yield* OperationStore
-            const before = yield* touched
-            // PostgreSQL plans the first five executions of a prepared statement, and may then keep one plan for all values.
-            const runs = 8
-            for (let run = 0; run < runs; run++) {
-              const page = yield* store.list(many.identity, { ...everything, ...filter, page_size })
-              assert.isAtMost(page.operations.length, page_size)
-            }
-            const after = yield* touched
-            // A type alone queries each of seven states; one row more than the page shows that there is a next page.
-            assert.isAtMost((after.rows - before.rows) / runs, 7 * (page_size + 1))
-            assert.strictEqual(after.scans, before.scans, "full scans of the table")
-          }).pipe(Effect.provide(alone))
+          // A type alone queries each of seven states; one row more than the page shows that there is a next page.
+          assert.isAtMost(yield* cost(list(many.identity, { ...filter, page_size })), 7 * (page_size + 1))
         }))
     }
   }
@@ -76,25 +71,15 @@ layer(PostgresLedger, { excludeTestServices: true })("the cost of a list", (it) 
   it.effect("without filters is the cost of one page, for few operations and for many", () =>
     Effect.gen(function*() {
       const { few, many } = yield* filled
-      yield* Effect.gen(function*() {
-        const store = yield* OperationStore
-        for (const { identity } of [few, many]) {
-          const before = yield* touched
-          yield* store.list(identity, { ...everything, page_size: 50 })
-          assert.strictEqual((yield* touched).rows - before.rows, 51)
-        }
-      }).pipe(Effect.provide(alone))
+      for (const { identity } of [few, many]) {
+        assert.strictEqual(yield* cost(list(identity, { page_size: 50 })), 51)
+      }
     }))
 
   it.effect("to find one operation is one row", () =>
     Effect.gen(function*() {
       const { many } = yield* filled
-      yield* Effect.gen(function*() {
-        const store = yield* OperationStore
-        const [operation] = (yield* store.list(many.identity, everything)).operations
-        const before = yield* touched
-        for (let run = 0; run < 8; run++) yield* store.find(many.identity, operation!.id)
-        assert.strictEqual((yield* touched).rows - before.rows, 8)
-      }).pipe(Effect.provide(alone))
+      const [operation] = (yield* list(many.identity, {})).operations
+      assert.strictEqual(yield* cost(OperationStore.use((store) => store.find(many.identity, operation!.id))), 1)
     }))
 })

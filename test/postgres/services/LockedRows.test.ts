@@ -28,15 +28,21 @@ import { Platform } from "../../fixtures/TestDatabase.ts"
 /** The gateway's own pools, on the database of this file. */
 const Here = gatewayDatabase()
 
-const settingsOf = (sql: SqlClient.SqlClient) =>
-  Effect.map(
-    sql<{ readonly name: string; readonly setting: string }>`
-      SELECT name, setting FROM pg_settings
-      WHERE name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout')`,
-    (rows) => Object.fromEntries(rows.map(({ name, setting }) => [name, Number(setting)]))
-  )
+/** Each of its statements can be cancelled. */
+const ListsAlone = Layer.effect(SqlClient.SqlClient, Effect.map(ListClient, (client) => client!)).pipe(
+  Layer.provide(ListPool)
+)
 
-const pools = { ProvisioningPool, MigrationPool, ProbePool, ProofPool, ReaderPool, WorkerPool, WriterPool }
+const pools = {
+  ListPool: ListsAlone,
+  ProvisioningPool,
+  MigrationPool,
+  ProbePool,
+  ProofPool,
+  ReaderPool,
+  WorkerPool,
+  WriterPool
+}
 
 const evidence = { by: "test" }
 const recording = { evidence, reference: null, due_in: Duration.hours(1) }
@@ -46,7 +52,10 @@ layer(PostgresLedger, { excludeTestServices: true })("The pools of the gateway",
     it.effect(`${name} bounds how long a session waits for a lock, idles in a transaction and runs a statement`, () =>
       Effect.gen(function*() {
         const sql = yield* SqlClient.SqlClient
-        const settings = yield* settingsOf(sql)
+        const rows = yield* sql<{ readonly name: string; readonly setting: string }>`
+          SELECT name, setting FROM pg_settings
+          WHERE name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout')`
+        const settings = Object.fromEntries(rows.map(({ name, setting }) => [name, Number(setting)]))
         assert.isAbove(settings["lock_timeout"]!, 0)
         assert.isAbove(settings["idle_in_transaction_session_timeout"]!, 0)
         // A migration may rewrite a large table.
@@ -56,16 +65,6 @@ layer(PostgresLedger, { excludeTestServices: true })("The pools of the gateway",
         if (pool !== ReaderPool) assert.isNotTrue((sql as PgClient.PgClient).config.multiplex)
       }).pipe(Effect.provide(Layer.provide(pool, Here))))
   }
-
-  it.effect("ListPool bounds the same, and each of its statements can be cancelled", () =>
-    Effect.gen(function*() {
-      const lists = (yield* ListClient)!
-      const settings = yield* settingsOf(lists)
-      assert.isAbove(settings["lock_timeout"]!, 0)
-      assert.isAbove(settings["idle_in_transaction_session_timeout"]!, 0)
-      assert.isAbove(settings["statement_timeout"]!, settings["lock_timeout"]!)
-      assert.isNotTrue((lists as PgClient.PgClient).config.multiplex)
-    }).pipe(Effect.provide(Layer.provide(ListPool, Here))))
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("While one grant stays locked", (it) => {

@@ -2,15 +2,15 @@
  * A client with a long queue does not delay other clients: claims take turns between clients. The tests check the
  * batches and their order in PostgreSQL and in memory.
  */
-import { assert, describe, layer } from "@effect/vitest"
-import { Cause, Context, Deferred, Duration, Effect, Exit, Layer } from "effect"
-import { SqlClient } from "effect/sql"
+import { assert, layer } from "@effect/vitest"
+import { Cause, Duration, Effect, Exit, Layer } from "effect"
+import type { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import type { ClientId, ProviderName } from "../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import type { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import type { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import type { Backstage } from "../../fixtures/Backstage.ts"
 import { fillQueue } from "../../fixtures/FilledQueue.ts"
 import {
@@ -20,10 +20,10 @@ import {
   issue,
   newClient,
   newProvider,
+  PostgresFromMarks,
   PostgresLedger,
   queueConformance
 } from "../../fixtures/Ledger.ts"
-import { anotherPool } from "../../fixtures/Pools.ts"
 import { acceptSeveral, claimIds, claimTerms, issueAtNewProvider, pass } from "../../fixtures/Queue.ts"
 import { settleAll } from "../../fixtures/StoredOperations.ts"
 
@@ -48,21 +48,6 @@ queueConformance("a long queue of one client", (it) => {
       assert.sameMembers([...next], [late!, ...queue.slice(8, 15)], "it takes the places that others leave")
     }))
 
-  it.effect("shares each batch evenly with other long queues, each oldest first", () =>
-    Effect.gen(function*() {
-      const issued = yield* issueToClients(3)
-      const queues = yield* Effect.forEach(issued, ({ identity }) => acceptSeveral(identity, 12))
-      const { provider } = issued[0]!.grant
-      for (const round of [0, 1, 2]) {
-        const batch = yield* claimIds(provider, 9)
-        assert.sameMembers(
-          [...batch],
-          queues.flatMap((queue) => queue.slice(3 * round, 3 * round + 3)),
-          `round ${round}`
-        )
-      }
-    }))
-
   it.effect("takes turns with more clients than a batch has places: each has a turn before any has a second", () =>
     Effect.gen(function*() {
       const issued = yield* issueToClients(7)
@@ -75,19 +60,6 @@ queueConformance("a long queue of one client", (it) => {
         const turns = queues.map((queue) => queue.filter((id) => served.has(id)).length)
         assert.isAtMost(Math.max(...turns) - Math.min(...turns), 1, `after ${claims} claims: ${turns.join()}`)
       }
-    }))
-
-  it.effect("of a deactivated client delays no other client, at the first claim or later", () =>
-    Effect.gen(function*() {
-      const grants = yield* Grants
-      const [gone, good] = yield* issueToClients(2)
-      const { provider } = gone!.grant
-      yield* acceptSeveral(gone!.identity, 30)
-      yield* grants.setClientActive(gone!.grant.client_id, false)
-      const queue = yield* acceptSeveral(good!.identity, 8)
-      assert.sameMembers([...yield* claimIds(provider, 4)], queue.slice(0, 4))
-      yield* pass(claimTerms.idle)
-      assert.sameMembers([...yield* claimIds(provider, 4)], queue.slice(4))
     }))
 
   it.effect("is claimed again, beside the others, after its client was reactivated", () =>
@@ -116,60 +88,6 @@ layer(PostgresLedger, { excludeTestServices: true })("in a large ledger", (it) =
       const batch = yield* claimIds(long!.grant.provider, 32)
       assert.lengthOf(batch, 32)
       assert.include(batch, late!)
-    }))
-
-  it.effect("a claim skips rows that another transaction has locked, and takes the next of each client", () =>
-    Effect.gen(function*() {
-      const issued = yield* issueToClients(3)
-      const { provider } = issued[0]!.grant
-      const queues = yield* Effect.forEach(issued, ({ identity }) => acceptSeveral(identity, 4))
-      const hanging = yield* Layer.build(
-        Layer.fresh(SubmissionQueue.layer).pipe(
-          Layer.provideMerge(anotherPool({ maxConnections: 1, multiplex: false }))
-        )
-      )
-      const claimed = yield* Deferred.make<ReadonlyArray<OperationId>>()
-      yield* Effect.forkScoped(
-        Context.get(hanging, SqlClient.SqlClient).withTransaction(
-          claimIds(provider, 6).pipe(
-            Effect.flatMap((ids) => Deferred.succeed(claimed, ids)),
-            Effect.andThen(Effect.never)
-          )
-        ).pipe(Effect.provideContext(hanging))
-      )
-      assert.sameMembers([...yield* Deferred.await(claimed)], queues.flatMap((queue) => queue.slice(0, 2)))
-      assert.sameMembers([...yield* claimIds(provider, 6)], queues.flatMap((queue) => queue.slice(2)))
-    }))
-
-  it.effect("many concurrent claimers take each operation of many clients once, and leave none", () =>
-    Effect.gen(function*() {
-      const issued = yield* issueToClients(9)
-      const { provider } = issued[0]!.grant
-      for (const [n, { grant }] of issued.entries()) yield* fillQueue(grant, { count: n === 0 ? 1500 : 40 })
-      const sql = yield* SqlClient.SqlClient
-      const left = Effect.map(
-        sql<{ readonly left: number }>`
-          SELECT count(*)::int AS left FROM operations WHERE provider = ${provider} AND state = 'accepted'`,
-        ([row]) => row!.left
-      )
-      const claimUntilNothingIsLeft = Effect.gen(function*() {
-        const another = yield* Layer.build(
-          Layer.fresh(SubmissionQueue.layer).pipe(
-            Layer.provide(anotherPool({ maxConnections: 1, multiplex: false }))
-          )
-        )
-        const claimed: Array<OperationId> = []
-        while (true) {
-          const ids = yield* Effect.provideContext(claimIds(provider, 1 + Math.floor(Math.random() * 20)), another)
-          claimed.push(...ids)
-          if (ids.length === 0 && (yield* left) === 0) return claimed
-        }
-      })
-      const claimed = (yield* Effect.all(Array.from({ length: 6 }, () => claimUntilNothingIsLeft), {
-        concurrency: "unbounded"
-      })).flat()
-      assert.lengthOf(claimed, 1500 + 8 * 40)
-      assert.strictEqual(new Set(claimed).size, claimed.length)
     }))
 })
 
@@ -241,8 +159,8 @@ const assertFair = ({ accepted, inactive, limit }: Run, batches: ReadonlyArray<R
   }
 }
 
-layer(PostgresLedger, { excludeTestServices: true })("for any queues", (it) => {
-  describe("in PostgreSQL and in memory", () => {
+for (const [search, Ledger] of [["", PostgresLedger], [", from marks", PostgresFromMarks]] as const) {
+  layer(Ledger, { excludeTestServices: true })(`for any queues (in PostgreSQL${search}, and in memory)`, (it) => {
     it.effect("claims are the same, fill their batches, and skip no client", () =>
       Effect.gen(function*() {
         const context = yield* Effect.context<Services | SqlClient.SqlClient>()
@@ -262,4 +180,4 @@ layer(PostgresLedger, { excludeTestServices: true })("for any queues", (it) => {
         yield* Effect.promise(() => fc.assert(property, { numRuns: 40, interruptAfterTimeLimit: 90_000 }))
       }), 120_000)
   })
-})
+}

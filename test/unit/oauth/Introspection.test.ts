@@ -98,15 +98,7 @@ describe("An introspected token", () => {
     Effect.gen(function*() {
       yield* eachAnswer([{ active: false }, answerOf({ active: false })], "InvalidCredential")
       yield* eachAnswer(
-        [
-          {},
-          answerOf({ active: "true" }),
-          answerOf({ active: 1 }),
-          answerOf({ active: null }),
-          answerOf({
-            active: [true]
-          })
-        ],
+        [{}, ...["true", 1, null, [true]].map((active) => answerOf({ active }))],
         "AuthorizationUnavailable"
       )
     }))
@@ -168,21 +160,11 @@ describe("An introspected token", () => {
     Effect.gen(function*() {
       yield* eachChange([
         { token_use: "access_token" },
-        { typ: "Bearer" },
-        { typ: "at+jwt" },
-        { typ: "DPoP" },
-        { typ: "identity-of-nobody" }
+        ...["Bearer", "at+jwt", "DPoP", "identity-of-nobody"].map((typ) => ({ typ }))
       ], "accepted")
       yield* eachChange([
-        { token_use: "refresh_token" },
-        { token_use: "id" },
-        { token_use: null },
-        { token_use: ["access_token"] },
-        { typ: "Refresh" },
-        { typ: "refresh_token" },
-        { typ: "Offline" },
-        { typ: "ID" },
-        { typ: "id_token" },
+        ...["refresh_token", "id", null, ["access_token"]].map((token_use) => ({ token_use })),
+        ...["Refresh", "refresh_token", "Offline", "ID", "id_token"].map((typ) => ({ typ })),
         { token_type: "refresh_token" }
       ], "InvalidCredential")
     }))

@@ -125,31 +125,6 @@ describe("A server that fails", () => {
       assert.lengthOf(tokensAsked(server).slice(asked), 21)
     }))
 
-  it.effect("is not treated as failing when it refuses questions about known tokens too", () =>
-    Effect.gen(function*() {
-      for (const status of refusals) {
-        const { server, verify } = yield* makeKnown()
-        server.serve(path, () => new Response("", { status }))
-        for (let index = 0; index < 10; index++) {
-          assert.strictEqual(yield* judged(verify("known")), "AuthorizationUnavailable", `${status}`)
-        }
-        assert.strictEqual(server.asked(path), 11, `${status}`)
-      }
-    }))
-
-  it.effect("closes the circuit by any answer to a probe", () =>
-    Effect.gen(function*() {
-      for (const answer of [() => ({ active: false }), () => new Response("", { status: 406 })]) {
-        const { server, verify } = yield* makeKnown()
-        server.isDown = true
-        yield* askUntilOpen(server, (index) => verify(`made-up-${index}`))
-        server.isDown = false
-        server.serve(path, (request: Received) => tokenIn(request) === "known" ? answer() : answerOf())
-        yield* TestClock.adjust("1 second")
-        assert.strictEqual(yield* judged(verify("new")), "accepted")
-      }
-    }))
-
   it.effect("is not probed with a token that has been revoked", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeKnown()

@@ -22,6 +22,15 @@ export const url = `${audience}/v1/operations`
 export const makeVerify = (settings: Partial<DpopSettings> = {}) =>
   Effect.provide(makeDpopProofVerifier({ ...defaultDpopSettings, ...settings }), Digest.layerWebCrypto)
 
+/** A signer, and the verdicts of a verifier on texts as its DPoP proofs. */
+export const makeScene = Effect.fnUntraced(function*(settings: Partial<DpopSettings> = {}) {
+  yield* TestClock.setTime(epoch * 1000)
+  const signer = yield* signerOf("agent")
+  const verifyCredential = yield* makeVerify(settings)
+  const verify = (proof: string) => verifyCredential(provenOf(token, proof), thumbprintOf(signer.jwk))
+  return { signer, verify, verdict: (proof: string) => judged(verify(proof)) }
+})
+
 interface Request {
   readonly header?: Changes
   readonly credential?: Partial<Credential>

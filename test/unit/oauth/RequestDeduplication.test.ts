@@ -77,18 +77,6 @@ describe("Equal questions at the same time", () => {
       assert.strictEqual(yield* Fiber.join(late), 2)
     }))
 
-  it.effect("that arrive before the request leaves share it", () =>
-    Effect.gen(function*() {
-      const { answer, ask, asked, hold } = makeScene()
-      const leave = hold()
-      const fibers = yield* Effect.forEach([1, 2, 3], () => ask())
-      yield* settle
-      yield* Deferred.succeed(leave, undefined)
-      yield* answer(0)
-      for (const fiber of fibers) assert.strictEqual(yield* Fiber.join(fiber), 0)
-      assert.strictEqual(asked(), 1)
-    }))
-
   it.effect("fail together, and the next question sends a new request", () =>
     Effect.gen(function*() {
       const { answer, ask, asked, fail, hold } = makeScene()
@@ -105,7 +93,7 @@ describe("Equal questions at the same time", () => {
       assert.strictEqual(yield* Fiber.join(next), 1)
     }))
 
-  it.effect("are answered when the first of them is interrupted", () =>
+  it.effect("that arrive before the request leaves share it, also when the first of them is interrupted", () =>
     Effect.gen(function*() {
       const { answer, ask, asked, hold } = makeScene()
       const leave = hold()

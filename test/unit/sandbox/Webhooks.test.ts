@@ -67,8 +67,6 @@ const later = (faults: unknown = {}) => told({ outcome: "succeeded", settle_afte
 /** Waits for this number of webhooks. */
 const arrive = (received: ReadonlyArray<Received>, count: number) => until(() => received.length >= count)
 
-const typesOf = (received: ReadonlyArray<Received>) => received.map(({ body }) => body.type)
-
 describe("Webhooks of the sandbox", () => {
   it.effect("tell the acceptance and the outcome when they happen, with the status and a signature", () =>
     Effect.gen(function*() {
@@ -201,19 +199,11 @@ describe("Webhooks of the sandbox", () => {
             expected.map((entry) => [...entry]),
             way
           )
+          // A duplicate has the id of its first, so that receivers can tell.
+          if (fault === "webhook_duplicate") assert.lengthOf(new Set(received.map(({ id }) => id)), 2)
         }
       }))
   }
-
-  it.effect("a duplicate has the id of its first, so that receivers can tell", () =>
-    Effect.gen(function*() {
-      const { received, webhooks } = yield* receiver()
-      const sandbox = yield* start({ webhooks, faults: { webhook_duplicate: { rate: 1 } } })
-      yield* submit(sandbox.url, "a", told({ outcome: "succeeded" }))
-      yield* arrive(received, 2)
-      assert.deepStrictEqual(typesOf(received), ["mutation.settled", "mutation.settled"])
-      assert.strictEqual(received[0]!.id, received[1]!.id)
-    }))
 
   it.effect("refuse a secret or a URL of another form, without a word of the secret", () =>
     Effect.gen(function*() {

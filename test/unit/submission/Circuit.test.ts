@@ -3,7 +3,7 @@
  * provider on the test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber } from "effect"
+import { Duration, Effect, Exit, Fiber } from "effect"
 import { CircuitBreaker } from "effect/persistence"
 import { TestClock } from "effect/testing"
 import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
@@ -36,18 +36,6 @@ describe("The circuit of a provider", () => {
       assert.lengthOf(world.attempts, 5)
       const states = yield* Effect.forEach(ids, world.stateOf)
       assert.deepStrictEqual(states, [...Array(5).fill("indeterminate"), ...Array(5).fill("accepted")])
-    }))
-
-  it.effect("stays closed for local failures, such as missing credentials", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({
-        submit: () => Effect.fail(new NotSent({ reason: "there are no credentials", isLocal: true }))
-      })
-      yield* world.acceptMany(20)
-      yield* world.start(SubmissionWorker.layer)
-      yield* TestClock.adjust("20 seconds")
-      assert.isAtLeast(world.attempts.length, 20)
-      assert.isEmpty(world.logs.filter(({ message }) => String(message).includes("circuit")))
     }))
 
   it.effect("lets one probe through when it is half open, and everything once the probe succeeded", () =>
@@ -127,20 +115,6 @@ describe("The circuit of a provider", () => {
       assert.strictEqual(yield* world.stateOf(late), "accepted")
     }))
 
-  it.effect("is not opened by refusals, because a provider that refuses is reachable", () =>
-    Effect.gen(function*() {
-      const refused = SubmissionAnswer.Rejected({
-        code: "insufficient_funds",
-        message: "No.",
-        names: namesNothing,
-        evidence: null
-      })
-      const world = yield* makeWorld({ policy: oneAtATime, submit: () => Effect.succeed(refused) })
-      yield* world.acceptMany(20)
-      yield* world.start(SubmissionWorker.layer)
-      yield* until(() => world.attempts.length === 20)
-    }))
-
   it.effect("belongs to one provider and does not affect the others", () =>
     Effect.gen(function*() {
       const breaker = yield* CircuitBreaker.CircuitBreaker
@@ -190,6 +164,7 @@ describe("Failures of the provider", () => {
     [Exit.fail(new NotSent({ reason: "no credentials", isLocal: true })), "Ignored"],
     [Exit.fail(new NotSent({ reason: "it cannot be encoded", isPermanent: true })), "Ignored"],
     [Exit.fail(new NotSent({ reason: "429", isRefused: true })), "Failure"],
+    [Exit.fail(new NotSent({ reason: "429", isRefused: true, retryAfter: Duration.seconds(1) })), "Ignored"],
     [Exit.fail(new Uncertain({ reason: "reset" })), "Failure"],
     [Exit.die("defect"), "Failure"]
   ]

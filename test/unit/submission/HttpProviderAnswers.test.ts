@@ -3,17 +3,14 @@
  * socket server.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Effect, Fiber, Schema } from "effect"
-import { FetchHttpClient } from "effect/http"
+import { DateTime, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import type * as net from "node:net"
-import { gzipSync } from "node:zlib"
 import type { ProviderReference } from "../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
-import { byStatus, onBody } from "../../../src/submission/http/HttpDecoding.ts"
-import { NotSent, ReadBegin, SendDeadline, StatusAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
+import { ReadBegin, SendDeadline, StatusAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
 import {
   answering,
+  type Behaviour,
   inMillis,
   operationOf,
   optionsFor,
@@ -70,36 +67,6 @@ describe("Decoders", () => {
         assert.notInclude(JSON.stringify(status), "secret")
       }).pipe(Effect.provide(layer)))
   }
-
-  it.live("may declare an answer as documented evidence that nothing was done", () =>
-    Effect.gen(function*() {
-      const server = yield* rawServer(answering(response(429, "{}")))
-      const base = optionsFor(server.url)
-      const decode = byStatus({
-        429: onBody(Schema.Struct({}), () => Effect.fail(new NotSent({ reason: "limited before anything was done" })))
-      })
-      const answer = yield* submitTo({ ...base, submit: { ...base.submit, decode } })
-      assert.deepStrictEqual(answer, { _tag: "NotSent", reason: "limited before anything was done" })
-    }).pipe(Effect.provide(layer)))
-
-  it.live("declare which statuses are refusals", () =>
-    Effect.gen(function*() {
-      const server = yield* rawServer(answering(response(422, `{"code":"no_funds"}`)))
-      assert.deepInclude(yield* submitTo(optionsFor(server.url)), { _tag: "Rejected", code: "no_funds" })
-    }).pipe(Effect.provide(layer)))
-})
-
-describe("A body", () => {
-  it.live("that is larger than maxBodySize only after its decompression proves nothing", () =>
-    Effect.gen(function*() {
-      const body = gzipSync(`${succeeded}${" ".repeat(1_000_000)}`)
-      const head = response(200, "", { "Content-Encoding": "gzip", "Content-Length": String(body.length) })
-      const server = yield* rawServer(answering(Buffer.concat([Buffer.from(head), body])))
-      assert.isBelow(body.length, 4096)
-      const answer = yield* submitTo(optionsFor(server.url, { maxBodySize: 4096 }))
-      assert.strictEqual(answer._tag, "Uncertain")
-      assert.strictEqual((yield* submitTo(optionsFor(server.url, { maxBodySize: 2_000_000 })))._tag, "Succeeded")
-    }).pipe(Effect.provide(FetchHttpClient.layer)))
 })
 
 describe("A status read", () => {
@@ -123,45 +90,27 @@ describe("A status read", () => {
       assert.isUndefined(headerOf(server.requests[0]!.head, "content-length"))
     }).pipe(Effect.provide(layer)))
 
-  for (const status of [502, 503, 504]) {
-    it.live(`that a gateway answers with ${status} did not reach the provider`, () =>
-      Effect.gen(function*() {
-        const server = yield* rawServer(answering(response(status, "<html>", { "Content-Type": "text/html" })))
-        assert.deepInclude(yield* readFrom(optionsFor(server.url)), { _tag: "NotProven", reason: "unreachable" })
-      }).pipe(Effect.provide(layer)))
-  }
-
-  for (const status of [401, 403, 429, 500]) {
-    it.live(`that is answered with ${status} proves nothing`, () =>
-      Effect.gen(function*() {
-        const server = yield* rawServer(answering(response(status, "{}")))
-        assert.deepInclude(yield* readFrom(optionsFor(server.url)), { _tag: "NotProven", reason: "unclear" })
-      }).pipe(Effect.provide(layer)))
-  }
-
-  for (
-    const [name, behaviour] of [["drops", { onRequest: (socket: net.Socket) => socket.destroy() }], [
-      "stalls",
-      {}
-    ]] as const
-  ) {
-    it.live(`that the provider ${name} did not reach it`, () =>
+  const unproven: ReadonlyArray<readonly [what: string, behaviour: Behaviour, reason: "unclear" | "unreachable"]> = [
+    ...[502, 503, 504].map((status) =>
+      [`a gateway answers with ${status}`, answering(response(status, "<html>")), "unreachable"] as const
+    ),
+    ...[401, 403, 429, 500].map((status) =>
+      [`is answered with ${status}`, answering(response(status, "{}")), "unclear"] as const
+    ),
+    ["the provider drops", { onRequest: (socket) => socket.destroy() }, "unreachable"],
+    ["the provider stalls", {}, "unreachable"]
+  ]
+  for (const [what, behaviour, reason] of unproven) {
+    it.live(`that ${what} proves nothing: ${reason}`, () =>
       Effect.gen(function*() {
         const server = yield* rawServer(behaviour)
         const status = yield* readFrom(optionsFor(server.url, { deadlines: { headers: 50 } }))
-        assert.deepInclude(status, { _tag: "NotProven", reason: "unreachable" })
+        assert.deepInclude(status, { _tag: "NotProven", reason })
       }).pipe(Effect.provide(layer)))
   }
 
   const window = { notFoundIsFinalAfter: "10 seconds", sendBeforeHeader: "Send-Before" } as const
   const past = (seconds: number) => Effect.map(inMillis(-1000 * seconds), (send_before) => operationOf({ send_before }))
-
-  it.live("that does not find the operation proves nothing without a declared window", () =>
-    Effect.gen(function*() {
-      const server = yield* rawServer(answering(notFound))
-      const status = yield* readFrom(optionsFor(server.url), yield* past(1e6))
-      assert.deepInclude(status, { _tag: "NotProven", reason: "not_found" })
-    }).pipe(Effect.provide(layer)))
 
   it.live("that does not find the operation after the declared window proves that it was never received", () =>
     Effect.gen(function*() {
@@ -175,11 +124,12 @@ describe("A status read", () => {
       })
     }).pipe(Effect.provide(layer)))
 
-  it.live("that does not find the operation within the window, or one that was never claimed, proves nothing", () =>
+  it.live("that does not find the operation proves nothing without a window, within it, or if it was never claimed", () =>
     Effect.gen(function*() {
       const server = yield* rawServer(answering(notFound))
-      for (const operation of [yield* past(9), operationOf()]) {
-        const status = yield* readFrom(optionsFor(server.url, window), operation)
+      const reads = [[{}, yield* past(1e6)], [window, yield* past(9)], [window, operationOf()]] as const
+      for (const [declared, operation] of reads) {
+        const status = yield* readFrom(optionsFor(server.url, declared), operation)
         assert.deepInclude(status, { _tag: "NotProven", reason: "not_found" })
       }
     }).pipe(Effect.provide(layer)))

@@ -24,28 +24,14 @@ import {
 describe("Before anything is sent", () => {
   const never = optionsFor("http://127.0.0.1:1")
   const cases: ReadonlyArray<readonly [string, Partial<HttpAdapterOptions>]> = [
-    ["credentials that cannot be had", { credentials: () => Effect.fail("vault://secret is sealed") }],
-    ["credentials that die", { credentials: () => Effect.die(new Error("secret")) }],
     ["credentials that are interrupted", { credentials: () => Effect.interrupt }],
     ["credentials that throw", {
       credentials: () => {
         throw new Error("secret")
       }
     }],
-    ["credentials that never come", { credentials: () => Effect.never, deadlines: { headers: 20 } }],
     ["credentials that break the header", {
       credentials: () => Effect.succeed({ Authorization: Redacted.make("Bearer secret\r\nX-Injected: 1") })
-    }],
-    ["a builder that throws", {
-      submit: {
-        ...never.submit,
-        request: () => {
-          throw new Error("secret")
-        }
-      }
-    }],
-    ["a body that has no JSON", {
-      submit: { ...never.submit, request: () => ({ path: "/", body: 1n as never }) }
     }],
     ...["mutations", "", "//\\x", "/a b", "/a#b", "/mutations/..", "/mutations/%2e%2e/admin", "/./x"].map((path) =>
       [`the path ${JSON.stringify(path)}`, {

@@ -64,6 +64,9 @@ describe("A wrong key", () => {
       // The first batch, and a probe after each pause.
       assert.isAtMost(world.attempts.length, world.policy.providerConcurrency + 63)
       yield* repair
+      yield* TestClock.adjust("13 seconds")
+      assert.isAbove(sent.length, 60, "the next probe resumes all claims")
+      assert.lengthOf(world.logs.filter(({ message }) => String(message).startsWith("Resumed a provider")), 1)
       yield* TestClock.adjust("10 minutes")
       assert.sameMembers(sent, ids)
       assert.deepStrictEqual(yield* statesOf(world, ids), new Set(["submitted"]))
@@ -98,7 +101,7 @@ describe("A wrong key", () => {
       assert.deepStrictEqual(seconds, [0, 0, 0, 0, 4, 9])
     }))
 
-  it.effect("is logged at WARN for each attempt, with provider, operation and reason", () =>
+  it.effect("is logged at WARN for each attempt, and its reason is kept beside the returned claim", () =>
     Effect.gen(function*() {
       const { world } = yield* repairable()
       const id = yield* world.acceptOne
@@ -106,79 +109,36 @@ describe("A wrong key", () => {
       const [line] = world.logs.filter(({ annotations }) => annotations["operation_id"] === id)
       assert.strictEqual(line?.level, "WARN")
       assert.deepStrictEqual(line?.annotations, { provider: bank, operation_id: id, reason: "401: the key is wrong" })
-    }))
-
-  it.effect("is kept beside the returned claim, for operators", () =>
-    Effect.gen(function*() {
-      const { world } = yield* repairable()
-      const id = yield* world.acceptOne
-      yield* world.work
       assert.strictEqual(world.recordOf(id).return_reason, "401: the key is wrong")
       assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting"])
-    }))
-
-  it.effect("of one worker leaves the operations to another worker", () =>
-    Effect.gen(function*() {
-      const { repair, sent, world } = yield* repairable()
-      const ids = yield* world.acceptMany(50)
-      const stop = yield* startWorker(world)
-      yield* TestClock.adjust("30 seconds")
-      yield* stop
-      yield* repair
-      yield* startWorker(world)
-      yield* TestClock.adjust("1 minute")
-      assert.sameMembers(sent, ids)
-      assert.deepStrictEqual(yield* statesOf(world, ids), new Set(["submitted"]))
-    }))
-
-  it.effect("that is repaired resumes all claims with the next probe, which is logged", () =>
-    Effect.gen(function*() {
-      const { repair, world } = yield* repairable()
-      yield* world.acceptMany(100)
-      yield* startWorker(world)
-      yield* TestClock.adjust("1 minute")
-      yield* repair
-      const since = world.attempts.length
-      yield* TestClock.adjust("13 seconds")
-      assert.isAbove(world.attempts.length, since + 60)
-      assert.lengthOf(world.logs.filter(({ message }) => String(message).startsWith("Resumed a provider")), 1)
     }))
 })
 
 describe("One operation that the adapter cannot encode", () => {
-  /** The first of the operations can never be encoded by this version of the adapter. */
-  const poisoned = Effect.fnUntraced(function*(others: Effect.Effect<SubmissionAnswer, NotSent | Uncertain>) {
-    let poison: OperationId | undefined
-    const world = yield* makeWorld({
-      circuit: neverOpen,
-      submit: (_, { id }) =>
-        id === poison ? Effect.fail(new NotSent({ reason: "it cannot be encoded", isLocal: true })) : others
-    })
-    poison = yield* world.acceptOne
-    return { world, poison }
-  })
-
-  for (
-    const [what, result] of [["succeed", accepts], [
-      "are uncertain",
-      Effect.fail(new Uncertain({ reason: "reset" }))
-    ]] as const
-  ) {
-    it.effect(`does not stop the others, which ${what}, and waits for the next version`, () =>
-      Effect.gen(function*() {
-        const { poison, world } = yield* poisoned(result)
-        yield* startWorker(world)
-        for (let second = 0; second < 60; second++) {
-          const ids = yield* world.acceptMany(5)
-          yield* TestClock.adjust("3 seconds")
-          for (const id of ids) assert.notInclude(["accepted", "submitting"], yield* world.stateOf(id))
-        }
-        assert.strictEqual(yield* world.stateOf(poison), "submitting")
-        const tries = world.attempts.filter(({ id }) => id === poison).length
-        assert.isAtLeast(tries, 5)
-        assert.isAtMost(tries, 40, "its delay grows with its age")
-      }))
-  }
+  it.effect("does not stop the others, which are uncertain, and waits for the next version", () =>
+    Effect.gen(function*() {
+      let poison: OperationId | undefined
+      const world = yield* makeWorld({
+        circuit: neverOpen,
+        submit: (_, { id }) =>
+          Effect.fail(
+            id === poison
+              ? new NotSent({ reason: "it cannot be encoded", isLocal: true })
+              : new Uncertain({ reason: "reset" })
+          )
+      })
+      poison = yield* world.acceptOne
+      yield* startWorker(world)
+      for (let second = 0; second < 60; second++) {
+        const ids = yield* world.acceptMany(5)
+        yield* TestClock.adjust("3 seconds")
+        for (const id of ids) assert.notInclude(["accepted", "submitting"], yield* world.stateOf(id))
+      }
+      assert.strictEqual(yield* world.stateOf(poison), "submitting")
+      const tries = world.attempts.filter(({ id }) => id === poison).length
+      assert.isAtLeast(tries, 5)
+      assert.isAtMost(tries, 40, "its delay grows with its age")
+    }))
 
   it.effect("does not end a pause if it can never be sent, because that says nothing about the others", () =>
     Effect.gen(function*() {
@@ -209,19 +169,6 @@ describe("A claim is returned", () => {
       assert.strictEqual(yield* world.stateOf(id), "submitting")
       assert.match(world.recordOf(id).return_reason ?? "", reason)
     })
-
-  it.effect("when the database does not say until the send deadline whether it may be sent again", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({
-        circuit: neverOpen,
-        submit: () => Effect.fail(new NotSent({ reason: "connection refused" })),
-        queue: () => ({ mayStillSend: () => away })
-      })
-      const id = yield* world.acceptOne
-      yield* workFor(world, world.policy.sendWithin)
-      assert.lengthOf(world.attempts, 1)
-      yield* returned(world, id, /^the database did not say in time/)
-    }))
 
   it.effect("when there is no adapter for its provider", () =>
     Effect.gen(function*() {
@@ -283,25 +230,6 @@ describe("A claim is returned", () => {
     }))
 })
 
-describe("A claim that was taken over", () => {
-  it.effect("waits while its authorization has ended, and is sent with another one", () =>
-    Effect.gen(function*() {
-      const { repair, sent, world } = yield* repairable()
-      const id = yield* world.acceptOne
-      yield* world.work
-      yield* world.grants.setProviderConnected(world.grant.provider_connection_id, false)
-      yield* repair
-      yield* TestClock.adjust("10 seconds")
-      yield* world.work
-      assert.isEmpty(sent)
-      assert.strictEqual((yield* world.show(id)).state, "submitting")
-      yield* world.grants.setProviderConnected(world.grant.provider_connection_id, true)
-      yield* TestClock.adjust("1 minute")
-      yield* world.work
-      assert.deepStrictEqual(sent, [id])
-    }))
-})
-
 describe("The search for returned claims", () => {
   it.effect("costs a busy worker one statement a second while there are none", () =>
     Effect.gen(function*() {
@@ -358,7 +286,7 @@ describe("The search for returned claims", () => {
 })
 
 describe("A provider that refuses", () => {
-  it.effect("until the send deadline fails the operation with `provider_unavailable`", () =>
+  it.effect("until the send deadline fails the operation with `provider_unavailable`, and does not pause its worker", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         circuit: neverOpen,
@@ -375,17 +303,6 @@ describe("A provider that refuses", () => {
           ["WARN", "provider_unavailable", id]
         ]
       )
-    }))
-
-  it.effect("and does not pause its worker", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({
-        circuit: neverOpen,
-        submit: () => Effect.fail(new NotSent({ reason: "429", isRefused: true }))
-      })
-      yield* world.acceptMany(40)
-      yield* startWorker(world)
-      yield* TestClock.adjust("10 seconds")
       assert.isEmpty(world.logs.filter(paused))
     }))
 })
@@ -407,21 +324,6 @@ describe("A worker with an id", () => {
       const [line] = world.logs.filter(({ message }) => String(message).startsWith("Rescued the claims"))
       assert.strictEqual(line?.level, "WARN")
       assert.deepStrictEqual(line?.annotations, { worker: "worker-1", operations: 2 })
-    }))
-
-  it.effect("leaves the claims of other workers alone", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({
-        policy: { workerId: "worker-2" },
-        queue: (queue) => ({
-          claim: (provider, limit, terms) =>
-            Effect.andThen(queue.claim(provider, limit, { ...terms, worker: "worker-1" }), away)
-        })
-      })
-      const id = yield* world.acceptOne
-      yield* world.work
-      yield* startWorker(world)
-      assert.strictEqual(yield* world.stateOf(id), "submitting")
     }))
 
   it("has one of 1 to 255 printable characters", () => {

@@ -102,18 +102,6 @@ describe("A poller", () => {
       assert.deepStrictEqual(lines.map(({ waiting }) => waiting.length), [0, 0, 0])
     }))
 
-  it.effect("returns the shared capacity that it did not need", () =>
-    Effect.gen(function*() {
-      const capacity = makeCapacity(8, 2)
-      const [idle, busy] = [makeLine(), makeLine()]
-      yield* start(idle, { capacity })
-      yield* TestClock.adjust("1 second")
-      busy.add(8)
-      yield* start(busy, { capacity })
-      yield* TestClock.adjust("1 second")
-      assert.strictEqual(busy.running.size, 6)
-    }))
-
   it.effect("never takes capacity that is reserved for others, and can use its own at once", () =>
     Effect.gen(function*() {
       for (const [total, pollers, reserved] of [[64, 3, 10], [8, 2, 2], [5, 4, 1], [3, 3, 1], [1, 1, 1]] as const) {

@@ -6,27 +6,21 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import type { OperationState } from "../../../src/domain/Operation.ts"
-import { namesNothing, StatusAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
+import { StatusAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { Reconciler } from "../../../src/submission/reads/Reconciler.ts"
-import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import { drive, pathTo } from "../../fixtures/Ledger.ts"
 import {
   bank,
   makeWorld,
-  reference,
+  neverReceived,
+  notFound,
+  pending,
   type Script,
+  succeeded,
   unclear,
   unreachable,
   until
 } from "../../fixtures/submission/World.ts"
-
-const evidence = { status: 200 }
-const names = { reference, operation_id: null }
-const pending = StatusAnswer.Proven({ state: "submitted", names, evidence })
-const succeeded = StatusAnswer.Proven({ state: "succeeded", names, evidence })
-const failed = StatusAnswer.Proven({ state: "failed", code: "account_closed", message: "Closed.", names, evidence })
-const never = StatusAnswer.NeverReceived({ names: namesNothing, evidence })
-const notFound = StatusAnswer.NotProven({ reason: "not_found", detail: "404", names: namesNothing })
 
 /** An operation in this state, and a provider that answers as scripted. */
 const worldWith = Effect.fnUntraced(function*(state: OperationState, script: Script = {}) {
@@ -94,33 +88,6 @@ describe("The reconciler", () => {
       assert.isAbove(world.recordOf(id).due_at!, 990)
     }))
 
-  it.effect("does not read while the grant, client or provider connection is inactive, and continues afterwards", () =>
-    Effect.gen(function*() {
-      const { id, world } = yield* worldWith("indeterminate", patient)
-      const { client_id, provider_connection_id } = world.grant
-      yield* world.start(Reconciler.layer)
-      const readsIn = Effect.fnUntraced(function*(duration: Duration.Input) {
-        const before = world.reads.length
-        yield* TestClock.adjust(duration)
-        return world.reads.length - before
-      })
-      assert.isAbove(yield* readsIn("10 minutes"), 0)
-      yield* world.grants.setProviderConnected(provider_connection_id, false)
-      assert.strictEqual(yield* readsIn("1 day"), 0)
-      yield* world.grants.setProviderConnected(provider_connection_id, true)
-      assert.isAbove(yield* readsIn("3 hours"), 0)
-      yield* world.grants.setClientActive(client_id, false)
-      assert.strictEqual(yield* readsIn("1 day"), 0)
-      yield* world.grants.setClientActive(client_id, true)
-      assert.isAbove(yield* readsIn("3 hours"), 0)
-      yield* world.grants.revoke(world.grant.grant_id)
-      assert.strictEqual(yield* readsIn("1 day"), 0)
-      // A new grant of the same owner, subject, client and provider.
-      yield* world.issue({ ...world.grant, expires_in: Duration.days(1000) })
-      assert.isAbove(yield* readsIn("3 hours"), 0)
-      assert.strictEqual(yield* world.stateOf(id), "indeterminate")
-    }))
-
   it.effect("reads at growing intervals up to the longest, and never stops", () =>
     Effect.gen(function*() {
       const { world } = yield* worldWith("indeterminate", { policy: { pollInterval: Duration.seconds(20) } })
@@ -137,21 +104,6 @@ describe("The reconciler", () => {
       assert.isAbove(pauses.length, 48)
     }))
 
-  it.effect("continues its schedule after a restart, because the schedule is in the store", () =>
-    Effect.gen(function*() {
-      const { id, world } = yield* worldWith("indeterminate")
-      const stop = yield* world.start(Reconciler.layer)
-      yield* TestClock.adjust("1 hour")
-      yield* stop
-      const { due_at, reads } = world.recordOf(id)
-      assert.isAbove(reads, 8)
-      assert.isAbove(due_at!, Duration.toMillis("1 hour"))
-      yield* world.start(Reconciler.layer)
-      const before = world.reads.length
-      yield* TestClock.adjust(due_at! - Duration.toMillis("1 hour") - 1)
-      assert.lengthOf(world.reads, before)
-    }))
-
   it.effect("repeats a read that was interrupted by a stop, once the lease has passed", () =>
     Effect.gen(function*() {
       const { id, world } = yield* worldWith("submitted", {
@@ -166,41 +118,6 @@ describe("The reconciler", () => {
       yield* TestClock.adjust(Duration.sum(readTimeout, Duration.times(storeTimeout, 3)))
       assert.strictEqual(yield* world.stateOf(id), "succeeded")
     }))
-
-  it.effect("reads an operation once at a time with any number of reconcilers", () =>
-    Effect.gen(function*() {
-      let [running, most] = [0, 0]
-      const { world } = yield* worldWith("indeterminate", {
-        read: () =>
-          Effect.suspend(() => {
-            most = Math.max(most, ++running)
-            return Effect.ensuring(Effect.delay(Effect.succeed(unclear), "10 seconds"), Effect.sync(() => running--))
-          })
-      })
-      for (let n = 0; n < 4; n++) yield* world.start(Reconciler.layer)
-      yield* TestClock.adjust("4 minutes")
-      assert.isAbove(world.reads.length, 3)
-      assert.strictEqual(most, 1)
-    }))
-
-  it.effect(
-    "never changes a state because of age: after a month, an uncertain operation is only under review",
-    () =>
-      Effect.gen(function*() {
-        for (const state of ["submitted", "indeterminate"] as const) {
-          const { id, world } = yield* worldWith(state, { policy: { pollInterval: Duration.hours(1) } })
-          yield* world.start(Reconciler.layer)
-          const after = Duration.toMillis(defaultPolicy.reviewAfter[state])
-          yield* TestClock.adjust(after * 0.7)
-          assert.deepInclude(yield* world.show(id), { state, under_review: false })
-          yield* TestClock.adjust(Duration.sum(Duration.hours(3), Duration.millis(after * 0.3)))
-          assert.deepInclude(yield* world.show(id), { state, under_review: true, revision: pathTo[state].length + 1 })
-          yield* TestClock.adjust("30 days")
-          assert.deepInclude(yield* world.show(id), { state, under_review: true, revision: pathTo[state].length + 1 })
-        }
-      }),
-    180_000
-  )
 
   it.effect("restarts the age at the last review, and ends a review with the operation", () =>
     Effect.gen(function*() {
@@ -228,20 +145,6 @@ describe("An operation that was accepted before the database was replaced", () =
     return { world, id }
   })
 
-  it.effect("is held: it is not sent, it is under review, and its status is read", () =>
-    Effect.gen(function*() {
-      const { id, world } = yield* heldWith(() => Effect.succeed(notFound))
-      assert.strictEqual(yield* world.work, 0)
-      yield* world.reconcile
-      assert.deepStrictEqual(world.reads.map((read) => read.id), [id])
-      assert.deepInclude(yield* world.show(id), { state: "accepted", under_review: true, revision: 1 })
-      yield* TestClock.adjust("30 days")
-      yield* world.reconcile
-      assert.strictEqual(yield* world.work, 0)
-      assert.isEmpty(world.attempts)
-      assert.strictEqual(yield* world.stateOf(id), "accepted")
-    }))
-
   it.effect("shares the read limit with submitted operations, and each group uses what the other leaves", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld()
@@ -263,19 +166,9 @@ describe("An operation that was accepted before the database was replaced", () =
       assert.deepStrictEqual(yield* readNext(6), [0, 6])
     }))
 
-  it.effect("moves to the state that the provider proves, without being sent", () =>
-    Effect.gen(function*() {
-      for (const [answer, state] of [[pending, "submitted"], [succeeded, "succeeded"], [failed, "failed"]] as const) {
-        const { id, world } = yield* heldWith(() => Effect.succeed(answer))
-        yield* world.reconcile
-        assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", state])
-        assert.isEmpty(world.attempts)
-      }
-    }))
-
   it.effect("is sent when the provider proves that it never received it", () =>
     Effect.gen(function*() {
-      const { id, world } = yield* heldWith(() => Effect.succeed(never))
+      const { id, world } = yield* heldWith(() => Effect.succeed(neverReceived))
       yield* world.reconcile
       assert.strictEqual(yield* world.work, 0, "a claim holder on the old timeline may still send")
       assert.deepInclude(yield* world.show(id), { state: "accepted", under_review: true })
@@ -285,40 +178,6 @@ describe("An operation that was accepted before the database was replaced", () =
       assert.strictEqual(yield* world.work, 1)
       assert.strictEqual(yield* world.stateOf(id), "submitted")
       assert.lengthOf(world.attempts, 1)
-    }))
-
-  it.effect("is sent when an operator releases it", () =>
-    Effect.gen(function*() {
-      const { id, world } = yield* heldWith(() => Effect.succeed(unclear))
-      yield* world.reconcile
-      yield* TestClock.adjust(world.policy.rescueAfter)
-      yield* Effect.orDie(world.queue.release(id))
-      assert.strictEqual(yield* world.work, 1)
-      assert.strictEqual(yield* world.stateOf(id), "submitted")
-    }))
-})
-
-describe("A failure that a status read proves", () => {
-  it.effect("is logged at WARN, with provider, operation and code, and without the provider's message", () =>
-    Effect.gen(function*() {
-      const { id, world } = yield* worldWith("submitted", { read: () => Effect.succeed(failed) })
-      yield* TestClock.adjust("1 hour")
-      yield* world.reconcile
-      const lines = world.logs.filter(({ message }) => message === "Operation failed")
-      assert.deepStrictEqual(lines.map(({ annotations, level }) => [level, annotations]), [
-        ["WARN", { operation_id: id, provider: bank, code: "account_closed" }]
-      ])
-    }))
-
-  it.effect("has the normalized code of the provider, which is logged once", () =>
-    Effect.gen(function*() {
-      const read = StatusAnswer.Proven({ state: "failed", code: "R-01", message: "Closed.", names, evidence })
-      const { id, world } = yield* worldWith("submitted", { read: () => Effect.succeed(read) })
-      yield* TestClock.adjust("1 hour")
-      yield* world.reconcile
-      assert.deepStrictEqual((yield* world.show(id)).failure, { code: "r_01", message: "Closed." })
-      const lines = world.logs.filter(({ annotations }) => annotations["given"] === "R-01")
-      assert.deepStrictEqual(lines.map(({ annotations }) => annotations["said"]), ["status read"])
     }))
 })
 
@@ -343,42 +202,30 @@ describe("Status reads without a usable answer", () => {
     return lines.map(({ annotations, level }) => [level, annotations["detail"]])
   })
   const [key, network] = [["WARN", wrongKey.detail], ["WARN", unreachable.detail]]
+  const usable = ["INFO", undefined]
+  const untyped = StatusAnswer.NotProven({ reason: "unclear", detail: undefined as never })
 
-  it.effect("are logged when they begin, and not with each read", () =>
-    Effect.gen(function*() {
-      assert.deepStrictEqual(yield* linesAfter("1 hour", wrongKey, wrongKey, wrongKey), [key])
-    }))
-
-  it.effect("are logged when the detail changes", () =>
-    Effect.gen(function*() {
-      assert.deepStrictEqual(yield* linesAfter("1 hour", wrongKey, unreachable, unreachable, wrongKey), [
-        key,
-        network,
-        key
-      ])
-    }))
-
-  it.effect("end with a read that proves something, which is logged once", () =>
-    Effect.gen(function*() {
-      const lines = yield* linesAfter("1 hour", wrongKey, pending, pending, wrongKey)
-      assert.deepStrictEqual(lines, [key, ["INFO", undefined], key])
-    }))
+  const logged: ReadonlyArray<readonly [string, ReadonlyArray<StatusAnswer>, ReadonlyArray<unknown>]> = [
+    ["are logged when they begin, and not with each read", [wrongKey, wrongKey, wrongKey], [key]],
+    ["are logged when the detail changes", [wrongKey, unreachable, unreachable, wrongKey], [key, network, key]],
+    ["end with a read that proves something, which is logged once", [wrongKey, pending, pending, wrongKey], [
+      key,
+      usable,
+      key
+    ]],
+    ["do not stop the reconciler if the detail is no text", [untyped, untyped], [["WARN", "(undefined)"]]],
+    ["do not begin or end with \"not found\"", [notFound, wrongKey, notFound, wrongKey], [key]]
+  ]
+  it.effect.each(logged)(
+    "%s",
+    ([, answers, lines]) =>
+      Effect.map(linesAfter("1 hour", ...answers), (actual) => assert.deepStrictEqual(actual, lines))
+  )
 
   it.effect("are logged at most every ten minutes if other reads prove something meanwhile", () =>
     Effect.gen(function*() {
       const answers = Array.from({ length: 8 }, () => [wrongKey, pending]).flat()
       const lines = yield* linesAfter("1 minute", ...answers)
-      assert.deepStrictEqual(lines, [key, ["INFO", undefined], key, ["INFO", undefined]])
-    }))
-
-  it.effect("do not stop the reconciler if the detail is no text", () =>
-    Effect.gen(function*() {
-      const untyped = StatusAnswer.NotProven({ reason: "unclear", detail: undefined as never })
-      assert.deepStrictEqual(yield* linesAfter("1 hour", untyped, untyped), [["WARN", "(undefined)"]])
-    }))
-
-  it.effect("do not begin or end with \"not found\"", () =>
-    Effect.gen(function*() {
-      assert.deepStrictEqual(yield* linesAfter("1 hour", notFound, wrongKey, notFound, wrongKey), [key])
+      assert.deepStrictEqual(lines, [key, usable, key, usable])
     }))
 })

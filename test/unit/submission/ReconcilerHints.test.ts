@@ -9,17 +9,18 @@ import { TestClock } from "effect/testing"
 import { ProviderName } from "../../../src/domain/Grant.ts"
 import * as SubmissionMetrics from "../../../src/metrics/SubmissionMetrics.ts"
 import { HintSignal } from "../../../src/services/HintSignal.ts"
-import { StatusAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { Reconciler } from "../../../src/submission/reads/Reconciler.ts"
 import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import { parseScrape } from "../../fixtures/Scrape.ts"
-import { bank, makeWorld, reference, type Script, until, type World } from "../../fixtures/submission/World.ts"
-
-const succeeded = StatusAnswer.Proven({
-  state: "succeeded",
-  names: { reference, operation_id: null },
-  evidence: { status: 200 }
-})
+import {
+  bank,
+  makeWorld,
+  reference,
+  type Script,
+  succeeded,
+  until,
+  type World
+} from "../../fixtures/submission/World.ts"
 
 /** A submitted operation whose status is read in an hour. Polls come once a day, so that only a wake-up leads to a read. */
 const scene = Effect.fnUntraced(function*(script: Script = {}) {

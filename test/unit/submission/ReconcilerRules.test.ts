@@ -5,19 +5,22 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Duration, Effect, Random } from "effect"
 import { readDelay } from "../../../src/domain/Submission.ts"
-import { namesNothing, StatusAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
+import type { StatusAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { decideAfterRead } from "../../../src/submission/reads/decideAfterRead.ts"
 import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import { operationOf } from "../../fixtures/submission/HttpProviderServer.ts"
-import { makeWorld, reference, unclear, unreachable } from "../../fixtures/submission/World.ts"
-
-const evidence = { status: 200 }
-const names = { reference, operation_id: null }
-const pending = StatusAnswer.Proven({ state: "submitted", names, evidence })
-const succeeded = StatusAnswer.Proven({ state: "succeeded", names, evidence })
-const failed = StatusAnswer.Proven({ state: "failed", code: "account_closed", message: "Closed.", names, evidence })
-const never = StatusAnswer.NeverReceived({ names: namesNothing, evidence })
-const notFound = StatusAnswer.NotProven({ reason: "not_found", detail: "404", names: namesNothing })
+import {
+  evidence,
+  failed,
+  makeWorld,
+  neverReceived,
+  notFound,
+  pending,
+  reference,
+  succeeded,
+  unclear,
+  unreachable
+} from "../../fixtures/submission/World.ts"
 
 /** As the claim left it: without an acknowledgement. */
 const unacknowledged = {
@@ -34,7 +37,7 @@ describe("The decision after a status read", () => {
     [pending, "stays", "submitted", "submitted"],
     [succeeded, "succeeded", "succeeded", "succeeded"],
     [failed, "failed", "failed", "failed"],
-    [never, "stays", "failed", "Release"],
+    [neverReceived, "stays", "failed", "Release"],
     [unreachable, "indeterminate", "stays", "stays"],
     [notFound, "stays", "stays", "stays"],
     [unclear, "stays", "stays", "stays"],
@@ -61,7 +64,10 @@ describe("The decision after a status read", () => {
 
   it("never treats an operation as unreceived that the provider has acknowledged or once had", () => {
     for (const state of ["indeterminate", "accepted"] as const) {
-      assert.strictEqual(decideAfterRead({ ...unacknowledged, state, acknowledged: true }, never)._tag, "Postpone")
+      assert.strictEqual(
+        decideAfterRead({ ...unacknowledged, state, acknowledged: true }, neverReceived)._tag,
+        "Postpone"
+      )
     }
   })
 
@@ -69,8 +75,8 @@ describe("The decision after a status read", () => {
     const send_before = DateTime.makeUnsafe("2026-01-01T00:00:30Z")
     const due = { ...unacknowledged, state: "indeterminate" as const, operation: { ...operationOf(), send_before } }
     const after = (milliseconds: number) => DateTime.add(send_before, { milliseconds })
-    assert.strictEqual(decideAfterRead({ ...due, taken_at: after(0) }, never)._tag, "Postpone")
-    assert.strictEqual(decideAfterRead({ ...due, taken_at: after(1) }, never)._tag, "Record")
+    assert.strictEqual(decideAfterRead({ ...due, taken_at: after(0) }, neverReceived)._tag, "Postpone")
+    assert.strictEqual(decideAfterRead({ ...due, taken_at: after(1) }, neverReceived)._tag, "Record")
   })
 
   it("includes the evidence", () => {

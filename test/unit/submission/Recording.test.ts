@@ -24,7 +24,7 @@ describe("The record of an outcome", () => {
       assert.lengthOf(world.attempts, 1)
     }))
 
-  it.effect("keeps no slot: the next operation is sent before it is made", () =>
+  it.effect("keeps no capacity: the next operation is sent before it is made", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         policy: { concurrency: 1, providerConcurrency: 1 },

@@ -4,10 +4,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { operationStates } from "../../../src/domain/Operation.ts"
 import { Rescuer } from "../../../src/submission/attempts/Rescuer.ts"
-import { drive, pathTo } from "../../fixtures/Ledger.ts"
-import { away, makeWorld, reference, type World } from "../../fixtures/submission/World.ts"
+import { away, makeWorld, type World } from "../../fixtures/submission/World.ts"
 
 /** Claims operations and abandons them, as a worker does that dies. */
 const claimAndDie = Effect.fnUntraced(function*(world: World, count: number) {
@@ -41,19 +39,6 @@ describe("A claim whose holder died", () => {
       assert.strictEqual(yield* world.rescue, 0)
     }))
 
-  it.effect("is never sent again, and its status is read at once", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld()
-      const [id] = yield* claimAndDie(world, 1)
-      yield* TestClock.adjust(world.policy.rescueAfter)
-      yield* world.rescue
-      yield* world.reconcile
-      assert.deepStrictEqual(world.reads.map((read) => read.id), [id])
-      yield* TestClock.adjust("30 days")
-      yield* world.work
-      assert.isEmpty(world.attempts)
-    }))
-
   it.effect("is found among any number of stale claims", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld()
@@ -74,33 +59,6 @@ describe("A claim whose holder died", () => {
       assert.strictEqual(yield* world.stateOf(id!), "submitting")
       isAway = false
       yield* TestClock.adjust(world.policy.rescueInterval)
-      assert.strictEqual(yield* world.stateOf(id!), "indeterminate")
-    }))
-})
-
-describe("A rescue", () => {
-  it.effect("changes only stale claims, and no other operation of any age", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld()
-      const ids = yield* world.acceptMany(operationStates.length)
-      for (const [n, state] of operationStates.entries()) {
-        yield* world.inside(drive(yield* world.show(ids[n]!), pathTo[state]))
-      }
-      yield* TestClock.adjust("365 days")
-      assert.strictEqual(yield* world.rescue, 1)
-      const after = yield* Effect.forEach(ids, world.stateOf)
-      assert.deepStrictEqual(after, operationStates.map((state) => state === "submitting" ? "indeterminate" : state))
-    }))
-
-  it.effect("keeps the reference that a slow worker records later, for the status reader", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld()
-      const [id] = yield* claimAndDie(world, 1)
-      yield* TestClock.adjust(world.policy.rescueAfter)
-      yield* world.rescue
-      yield* Effect.orDie(world.queue.report(id!, reference))
-      yield* world.reconcile
-      assert.strictEqual(world.reads[0]?.reference, reference)
       assert.strictEqual(yield* world.stateOf(id!), "indeterminate")
     }))
 })

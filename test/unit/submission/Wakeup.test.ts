@@ -1,5 +1,5 @@
 /**
- * An announced acceptance is submitted at once, any other within the poll interval, within the limits of concurrency.
+ * An announced acceptance is submitted at once, any other within the poll interval.
  * The tests run the worker on the test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
@@ -7,7 +7,6 @@ import { Duration, Effect, Queue, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { ProviderName } from "../../../src/domain/Grant.ts"
 import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
-import { namesNothing } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { bank, makeWorld, until } from "../../fixtures/submission/World.ts"
 
 const other = ProviderName.make("another-bank")
@@ -76,46 +75,5 @@ describe("An acceptance for a provider without an adapter", () => {
         lines.map(({ annotations, level }) => [level, annotations]),
         unknown.map((provider) => ["WARN", { provider, adapters: [bank, other] }])
       )
-    }))
-})
-
-describe("Concurrency", () => {
-  it.effect("is limited for each provider and for the process", () =>
-    Effect.gen(function*() {
-      let [running, most] = [0, 0]
-      const world = yield* makeWorld({
-        policy: { concurrency: 6, providerConcurrency: 4 },
-        providers: [other],
-        submit: () =>
-          Effect.suspend(() => {
-            most = Math.max(most, ++running)
-            return Effect.never
-          })
-      })
-      const { grant } = yield* world.issue({ provider: other })
-      yield* world.acceptMany(20)
-      yield* world.acceptMany(20, grant)
-      yield* world.start(SubmissionWorker.layer)
-      yield* TestClock.adjust("20 seconds")
-      assert.deepStrictEqual([running, most], [6, 6])
-      const own = world.attempts.filter(({ id }) => world.recordOf(id).owner.provider === bank).length
-      assert.isAtMost(own, 4)
-      assert.isAtMost(6 - own, 4)
-      // The worker claims nothing beyond its limit, so that another worker can.
-      const claimed = [...world.memory.operations.values()].filter(({ operation }) => operation.state === "submitting")
-      assert.lengthOf(claimed, 6)
-    }))
-
-  it.effect("processes a whole backlog without waiting for the next poll", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({
-        submit: () => Effect.delay(Effect.succeed({ _tag: "Succeeded", names: namesNothing, evidence: 1 }), 10)
-      })
-      const ids = yield* world.acceptMany(300)
-      yield* world.start(SubmissionWorker.layer)
-      // 32 at a time, 10 ms each: 100 ms. Waiting for one poll interval would take at least half a second more.
-      yield* TestClock.adjust("400 millis")
-      for (const id of ids) assert.strictEqual(yield* world.stateOf(id), "succeeded")
-      assert.lengthOf(world.attempts, 300)
     }))
 })

@@ -217,26 +217,17 @@ describe("A status read", () => {
   it.effect("begins by the clock of the database, so that no fast clock makes \"not found\" final", () =>
     Effect.gen(function*() {
       const begins: Array<DateTime.Utc | null> = []
-      const { world } = yield* makeSkewed(3_600_000, {
+      const { clock, world } = yield* makeSkewed(0, {
         read: () =>
           Effect.flatMap(ReadBegin, (begin) => {
             begins.push(begin)
             return Effect.succeed(unclear)
           })
       })
-      const id = yield* world.acceptOne
-      const [claim] = yield* world.queue.claim(bank, 1, {
-        send_within: world.policy.sendWithin,
-        rescue_after: world.policy.rescueAfter,
-        idle: world.policy.idle,
-        review_after: world.policy.reviewAfter.accepted,
-        worker: null
-      })
-      yield* world.queue.record(id, claim!.revision, { state: "indeterminate" }, {
-        evidence: { saw: "nothing" },
-        reference: null,
-        due_in: Duration.zero
-      })
+      yield* world.acceptOne
+      yield* world.work
+      yield* TestClock.adjust("2 seconds")
+      clock.skew = 3_600_000
       const now = yield* world.queue.readClock
       yield* world.reconcile
       assert.deepStrictEqual(begins, [now])

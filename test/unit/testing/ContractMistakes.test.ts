@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted, Schema } from "effect"
 import { HttpClient } from "effect/http"
-import { ProviderReference } from "../../../src/domain/Submission.ts"
+import { type ProviderOperation, ProviderReference } from "../../../src/domain/Submission.ts"
 import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
 import {
   type AnswerNames,
@@ -53,9 +53,31 @@ const onFailure = (
     )
 })
 
-const onStatus = (change: (answer: StatusAnswer) => StatusAnswer): Mistake => ({ readStatus }) => ({
-  readStatus: (operation, reference) => Effect.map(readStatus(operation, reference), change)
+/** Changes the answer to a submission. */
+const onAnswer =
+  (change: (answer: SubmissionAnswer, operation: ProviderOperation) => object): Mistake => ({ submit }) => ({
+    submit: (operation, payload) =>
+      Effect.map(
+        submit(operation, payload),
+        (answer) => ({ ...answer, ...change(answer, operation) }) as SubmissionAnswer
+      )
+  })
+
+const onStatus = (
+  change: (answer: StatusAnswer, operation: ProviderOperation, reference: ProviderReference | null) => StatusAnswer
+): Mistake =>
+({ readStatus }) => ({
+  readStatus: (operation, reference) =>
+    Effect.map(readStatus(operation, reference), (answer) => change(answer, operation, reference))
 })
+
+/** Changes the names of a status answer that proves something. */
+const onNames = (
+  change: (operation: ProviderOperation, reference: ProviderReference | null) => Partial<AnswerNames>
+): Mistake =>
+  onStatus((answer, ...read) =>
+    answer._tag === "Proven" ? { ...answer, names: { ...answer.names, ...change(...read) } } : answer
+  )
 
 const rejected = (names: AnswerNames = namesNothing) =>
   SubmissionAnswer.Rejected({ code: "refused", message: "Refused.", names, evidence: null })
@@ -208,44 +230,25 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
     "copies the id from the request",
     "submit: the names of a foreign acknowledgement are copied from the answer",
     /never from the request/,
-    ({ submit }) => ({
-      submit: (operation, payload) =>
-        Effect.map(
-          submit(operation, payload),
-          (answer) => ({ ...answer, names: { ...answer.names, operation_id: operation.id } }) as SubmissionAnswer
-        )
-    })
+    onAnswer(({ names }, { id }) => ({ names: { ...names, operation_id: id } }))
   ],
   [
     "copies the id of a status read from the request",
     "readStatus: the names of a foreign success are copied from the answer",
     /names\.operation_id must be copied from the answer, never/,
-    ({ readStatus }) => ({
-      readStatus: (operation, reference) =>
-        Effect.map(
-          readStatus(operation, reference),
-          (answer) =>
-            answer._tag === "Proven" ? { ...answer, names: { ...answer.names, operation_id: operation.id } } : answer
-        )
-    })
+    onNames(({ id }) => ({ operation_id: id }))
   ],
   [
     "copies the reference of a status read from the request",
     "readStatus: the names of a foreign pending operation are copied from the answer",
     /names\.reference must be copied from the answer, never/,
-    ({ readStatus }) => ({
-      readStatus: (operation, reference) =>
-        Effect.map(
-          readStatus(operation, reference),
-          (answer) => answer._tag === "Proven" ? { ...answer, names: { ...answer.names, reference } } : answer
-        )
-    })
+    onNames((_, reference) => ({ reference }))
   ],
   [
     "reports no name",
     "readStatus: a success is Proven as succeeded",
     /names\.operation_id must be copied from the answer, which contains it/,
-    onStatus((answer) => answer._tag === "Proven" ? { ...answer, names: namesNothing } : answer)
+    onNames(() => namesNothing)
   ],
   [
     "makes a key for each attempt",
@@ -293,22 +296,13 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
     "refuses without a code",
     "submit: a refusal is Rejected, with a code and a message",
     /needs a code/,
-    ({ submit }) => ({
-      submit: (operation, payload) =>
-        Effect.map(submit(operation, payload), (answer) => ({ ...answer, code: "" }) as SubmissionAnswer)
-    })
+    onAnswer(() => ({ code: "" }))
   ],
   [
     "refuses with a code of the gateway",
     "submit: a refusal is Rejected, with a code and a message",
     /is reserved/,
-    ({ submit }) => ({
-      submit: (operation, payload) =>
-        Effect.map(
-          submit(operation, payload),
-          (answer) => ({ ...answer, code: "provider_never_received" }) as SubmissionAnswer
-        )
-    })
+    onAnswer(() => ({ code: "provider_never_received" }))
   ],
   [
     "takes an unknown operation for a failed one",
