@@ -218,6 +218,22 @@ layer(Postgres)("a sweep that fails", (it) => {
       assert.match(lines[0]!, /"cause":"[^"]*connection/i)
     }))
 
+  it.effect("is logged, and the next sweep succeeds, after its statement was refused", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { lines, logger } = logged()
+      yield* empty
+      yield* fill(10, "-70 seconds")
+      yield* Effect.provide(Layer.build(anotherReplay()), logger)
+      yield* sql`ALTER TABLE dpop_proofs RENAME TO away`
+      yield* sweep
+      while (lines.length === 0) yield* Effect.yieldNow
+      yield* sql`ALTER TABLE away RENAME TO dpop_proofs`
+      yield* sweep
+      yield* untilRowsAre(0)
+      assert.lengthOf(lines, 1)
+    }))
+
   it.effect("because its gateway stops is not logged as a failure", () =>
     Effect.gen(function*() {
       const { lines, logger } = logged()
