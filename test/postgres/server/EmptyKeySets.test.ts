@@ -20,9 +20,8 @@ import { generateKeys, signToken } from "../../fixtures/authorization/Keys.ts"
 import { Gateway } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
 import { type FakeServer, makeFakeServer } from "../../fixtures/oauth/FakeServer.ts"
-import { issuer, signerOf, tokenOf } from "../../fixtures/oauth/Issuing.ts"
+import { issuer, signerOf } from "../../fixtures/oauth/Issuing.ts"
 import { jwkOf, keySetOf } from "../../fixtures/oauth/SearchedKeys.ts"
-import { makeScene, verdictOn } from "../../fixtures/oauth/TokenScene.ts"
 import { answerOf, proxyTo, targetOf, type Treatment } from "../../fixtures/Proxy.ts"
 
 const metadata = "/.well-known/oauth-authorization-server"
@@ -93,18 +92,6 @@ describe("Good keys", () => {
       yield* TestClock.adjust("30 seconds")
       assert.strictEqual(yield* search("two"), "found")
       assert.strictEqual(yield* search("one"), "InvalidCredential")
-    }))
-
-  it.effect("continue to verify tokens when the key set is empty", () =>
-    Effect.gen(function*() {
-      const { server, signer, verify } = yield* makeScene()
-      assert.strictEqual(yield* verdictOn(verify, yield* tokenOf(signer)), "accepted")
-      server.serve("/jwks", { keys: [] })
-      yield* TestClock.adjust("11 minutes")
-      assert.strictEqual(yield* verdictOn(verify, yield* tokenOf(signer)), "accepted")
-      const stranger = yield* signerOf("stranger")
-      assert.strictEqual(yield* verdictOn(verify, yield* tokenOf(stranger)), "AuthorizationUnavailable")
-      assert.strictEqual(server.asked("/jwks"), 2)
     }))
 
   it.effect("stay in use when the metadata names no key set, or another issuer", () =>

@@ -117,7 +117,15 @@ layer(postgresGateway(), { excludeTestServices: true })("A path", (it) => {
       const { send } = yield* Gateway
       const holder = yield* issue()
       const operation = yield* accept(holder)
-      for (const target of [...paths, `/v1/operations/${operation.id}`, "/nowhere", "/healthz?q=1"]) {
+      for (
+        const target of [
+          ...paths,
+          `/v1/operations/${operation.id}`,
+          "/nowhere",
+          "/healthz?q=1",
+          "/v1/operations?page_size=0"
+        ]
+      ) {
         for (const token of ["unknown", holder.token]) {
           const request = { token, headers: { "x-request-id": "one-and-the-same" } }
           const got = yield* send(target, request)

@@ -7,7 +7,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, issue, issueAgain } from "../../fixtures/HttpScene.ts"
+import { accept, issue } from "../../fixtures/HttpScene.ts"
 
 const locking = <A, E, R>(table: string, effect: Effect.Effect<A, E, R>) =>
   SqlClient.SqlClient.use((sql) =>
@@ -58,32 +58,6 @@ layer(postgresGateway({ lifecycle: { deadline: 1800 } }), { excludeTestServices:
         assertProblemOf(answers[1], "invalid_token")
         const again = yield* Effect.repeat(send("/v1/operations", { token }), { until: ({ status }) => status !== 503 })
         assert.strictEqual(again.status, 200)
-      }))
-
-    it.effect("that closes its connections is 503 or 200, and 200 again at once", () =>
-      Effect.gen(function*() {
-        const { send } = yield* Gateway
-        const sql = yield* SqlClient.SqlClient
-        const holder = yield* issue()
-        const { id } = yield* accept(holder)
-        for (let round = 0; round < 3; round++) {
-          const { token } = yield* issueAgain(holder)
-          yield* sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-          WHERE datname = current_database() AND pid <> pg_backend_pid()`
-          const answers = yield* Effect.forEach(
-            Array.from({ length: 20 }),
-            () => send(`/v1/operations/${id}`, { token }),
-            { concurrency: "unbounded" }
-          )
-          for (const answer of answers) {
-            if (answer.status !== 200) assertProblemOf(answer, "service_unavailable")
-          }
-          const again = yield* Effect.repeat(send(`/v1/operations/${id}`, { token }), {
-            until: ({ status }) => status === 200,
-            times: 50
-          })
-          assert.strictEqual(again.status, 200)
-        }
       }))
   }
 )

@@ -35,14 +35,22 @@ const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, 
   Effect.scoped(Effect.flatMap(createDatabase({ empty: true }), body)).pipe(Effect.provide(Platform))
 
 describe("Migrations", () => {
-  it.live("are applied once each, in order, and are not applied again", () =>
+  it.live("are applied once each, in order, and each is announced before it starts", () =>
     onNewDatabase((database) =>
       Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
         const isMigrated = yield* makeIsMigrated
+        const started: Array<StartedMigration> = []
+        const follow = applyMigrations((one) => Effect.sync(() => void started.push(one)))
         assert.isFalse(yield* isMigrated)
-        assert.deepStrictEqual(yield* migrate, all)
+        assert.deepStrictEqual(yield* follow, all)
+        assert.deepStrictEqual(started, all.map((name, at) => ({ name, number: at + 1, total: all.length })))
         assert.isTrue(yield* isMigrated)
-        assert.deepStrictEqual(yield* migrate, [])
+        assert.deepStrictEqual(yield* follow, [])
+        assert.lengthOf(started, all.length)
+        yield* sql`DELETE FROM financial_agents_gateway_migrations`
+        yield* Effect.flip(follow)
+        assert.deepStrictEqual(started.at(-1), { name: all[0], number: 1, total: all.length })
       }).pipe(Effect.provide(layerFor(database)))
     ))
 
@@ -56,32 +64,6 @@ describe("Migrations", () => {
         )
         assert.deepStrictEqual(applied.flat().toSorted(), all)
       })
-    ))
-
-  it.live("tell before each of them its name, its number and how many there are", () =>
-    onNewDatabase((database) =>
-      Effect.gen(function*() {
-        const sql = yield* SqlClient.SqlClient
-        const started: Array<StartedMigration> = []
-        const follow = applyMigrations((one) => Effect.sync(() => void started.push(one)))
-        yield* follow
-        assert.deepStrictEqual(started, all.map((name, at) => ({ name, number: at + 1, total: all.length })))
-        yield* sql`DELETE FROM financial_agents_gateway_migrations`
-        yield* Effect.flip(follow)
-        assert.deepStrictEqual(started.at(-1), { name: all[0], number: 1, total: all.length })
-      }).pipe(Effect.provide(layerFor(database)))
-    ))
-
-  it.live("make the database not ready if one of them is missing", () =>
-    onNewDatabase((database) =>
-      Effect.gen(function*() {
-        const sql = yield* SqlClient.SqlClient
-        yield* migrate
-        yield* sql`DELETE FROM financial_agents_gateway_migrations WHERE migration_id = ${
-          Number(all.at(-1)!.slice(0, 4))
-        }`
-        assert.isFalse(yield* yield* makeIsMigrated)
-      }).pipe(Effect.provide(layerFor(database)))
     ))
 
   it.live("leave every trigger on, also for replication, and no function with two bodies", () =>

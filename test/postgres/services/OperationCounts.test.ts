@@ -14,6 +14,7 @@ import { nowStatement } from "../../../src/services/sql/figureStatements.ts"
 import { fillQueue } from "../../fixtures/FilledQueue.ts"
 import { issueAgain, operationIn, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { assertExact, fold } from "../../fixtures/PlainFigures.ts"
+import { planOf, rowsOf } from "../../fixtures/Plans.ts"
 import { acceptSeveral, issueAtNewProvider } from "../../fixtures/Queue.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
@@ -113,27 +114,11 @@ const compareFlow = (moves: ReadonlyArray<Move>) =>
     return yield* Effect.fail("done" as const)
   })
 
-interface Plan {
-  readonly "Relation Name"?: string
-  readonly "Actual Rows": number
-  readonly "Actual Loops": number
-  readonly "Rows Removed by Filter"?: number
-  readonly Plans?: ReadonlyArray<Plan>
-}
-
-/** Rows of operations that a plan read, including those that it discarded. */
-const operationsRead = (plan: Plan): number =>
-  (plan["Relation Name"] === "operations"
-    ? (plan["Actual Rows"] + (plan["Rows Removed by Filter"] ?? 0)) * plan["Actual Loops"]
-    : 0) + (plan.Plans ?? []).reduce((sum, child) => sum + operationsRead(child), 0)
-
-const rowsOfNow = Effect.gen(function*() {
-  const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql.unsafe<{ readonly "QUERY PLAN": readonly [{ readonly Plan: Plan }] }>(
-    `EXPLAIN (ANALYZE, FORMAT JSON) ${nowStatement}`
-  ).unprepared
-  return operationsRead(row!["QUERY PLAN"][0].Plan)
-})
+/** Rows of operations that the plan of the figures reads, including those that it discards. */
+const rowsOfNow = Effect.map(
+  planOf({ text: nowStatement, parameters: [] }),
+  (nodes) => nodes.filter((node) => node["Relation Name"] === "operations").reduce((sum, node) => sum + rowsOf(node), 0)
+)
 
 layer(Figures, { excludeTestServices: true })("counts of moves", (it) => {
   it.effect(

@@ -183,13 +183,4 @@ conformance("an encrypted payload", (it) => {
         assert.deepStrictEqual(yield* again, { operation, created: false })
       }
     }))
-
-  it.effect("is erased when the operation is settled", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const { identity } = yield* issueAtNewProvider()
-      const { operation } = yield* having([first], accept(identity))
-      yield* ledger.cancel(operation.id, null)
-      assert.isFalse(yield* hasPayload(operation.id))
-    }))
 })

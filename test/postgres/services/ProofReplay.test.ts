@@ -168,24 +168,6 @@ layer(Postgres)("the table of DPoP proofs", (it) => {
       yield* untilRowsAre(20)
     }))
 
-  it.effect("does not grow with time: it holds the proofs of a few minutes", () =>
-    Effect.gen(function*() {
-      const sql = yield* SqlClient.SqlClient
-      yield* empty
-      yield* Layer.build(anotherReplay())
-      for (let step = 0; step < 30; step++) {
-        // Each of these DPoP proofs is valid for a minute.
-        yield* fill(500, "1 minute")
-        yield* sql`UPDATE dpop_proofs SET expires_at = expires_at - interval '36 seconds'`
-        const [expired] = yield* sql<{ readonly rows: number }>`
-          SELECT count(*)::int AS rows FROM dpop_proofs WHERE expires_at < now() - interval '60 seconds'`
-        const before = yield* rows
-        yield* sweep
-        yield* untilRowsAre(before - expired!.rows)
-        assert.isAtMost(yield* rows, 4 * 500)
-      }
-    }))
-
   it.effect("is swept by several processes concurrently, also while another role holds advisory locks", () =>
     Effect.gen(function*() {
       yield* empty
@@ -236,22 +218,6 @@ layer(Postgres)("a sweep that fails", (it) => {
       assert.match(lines[0]!, /"cause":"[^"]*connection/i)
     }))
 
-  it.effect("is logged, and the next sweep succeeds, after its statement was refused", () =>
-    Effect.gen(function*() {
-      const sql = yield* SqlClient.SqlClient
-      const { lines, logger } = logged()
-      yield* empty
-      yield* fill(10, "-70 seconds")
-      yield* Effect.provide(Layer.build(anotherReplay()), logger)
-      yield* sql`ALTER TABLE dpop_proofs RENAME TO away`
-      yield* sweep
-      while (lines.length === 0) yield* rowsOf("away")
-      yield* sql`ALTER TABLE away RENAME TO dpop_proofs`
-      yield* sweep
-      yield* untilRowsAre(0)
-      assert.lengthOf(lines, 1)
-    }))
-
   it.effect("because its gateway stops is not logged as a failure", () =>
     Effect.gen(function*() {
       const { lines, logger } = logged()
@@ -270,8 +236,6 @@ layer(Postgres)("a sweep that fails", (it) => {
       assert.deepStrictEqual(lines, [])
     }))
 })
-
-const rowsOf = (table: string) => SqlClient.SqlClient.use((sql) => sql.unsafe(`SELECT count(*) FROM ${table}`))
 
 layer(Layer.provideMerge(ProofReplay.layerMemory, Platform))("DPoP proofs in memory", (it) => {
   it.effect("are forgotten a minute after they expired, and not before", () =>

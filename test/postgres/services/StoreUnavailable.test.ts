@@ -175,63 +175,24 @@ describe("a failure of the database", () => {
   const exitOf = (error: SqlError.SqlError) => Effect.exit(orUnavailable(Effect.fail(error)))
 
   /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
-  const notNow = [
-    "08006",
-    "53000",
-    "53100",
-    "53200",
-    "53300",
-    "53400",
-    "25006",
-    "57000",
-    "57P01",
-    "57P02",
-    "57P03",
-    "57P05",
-    "58000",
-    "58030"
-  ]
-  const mistakes = [
-    "23001",
-    "23502",
-    "23514",
-    "42P01",
-    "42703",
-    "22P02",
-    "25001",
-    "P0001",
-    "XX000",
-    "0A000",
-    "",
-    "5",
-    "A57P01",
-    undefined,
-    null,
-    57
-  ]
+  const notNow = "08006 53000 53100 53200 53300 53400 25006 57000 57P01 57P02 57P03 57P05 58000 58030".split(" ")
+  const mistakes = "23001 23502 23514 42P01 42703 22P02 25001 P0001 XX000 0A000 5 A57P01".split(" ")
 
-  for (const code of notNow) {
-    it.effect(`with SQLSTATE ${code} is StoreUnavailable`, () =>
-      Effect.gen(function*() {
-        const exit = yield* exitOf(unknown(code))
-        assert.isTrue(Exit.isFailure(exit) && !Cause.hasDies(exit.cause))
-      }))
-  }
-
-  for (const code of mistakes) {
-    it.effect(`with SQLSTATE ${code === "" ? "(none)" : code} is a mistake of the gateway, and dies`, () =>
-      Effect.gen(function*() {
-        const exit = yield* exitOf(unknown(code))
-        assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
-      }))
-  }
-
-  it.effect("without a readable cause dies", () =>
+  it.effect.each(notNow)("with SQLSTATE %s is StoreUnavailable", (code) =>
     Effect.gen(function*() {
-      for (const cause of [undefined, null, "57P01", {}, { code: 57 }]) {
-        const error = new SqlError.SqlError({ reason: new SqlError.UnknownError({ cause, message: "boom" }) })
+      const exit = yield* exitOf(unknown(code))
+      assert.isTrue(Exit.isFailure(exit) && !Cause.hasDies(exit.cause))
+    }))
+
+  it.effect("with another SQLSTATE, or without a readable cause, is a mistake of the gateway, and dies", () =>
+    Effect.gen(function*() {
+      const codes = [...mistakes, "", undefined, null, 57].map(unknown)
+      const causes = [undefined, null, "57P01", {}, { code: 57 }].map((cause) =>
+        new SqlError.SqlError({ reason: new SqlError.UnknownError({ cause, message: "boom" }) })
+      )
+      for (const error of [...codes, ...causes]) {
         const exit = yield* exitOf(error)
-        assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
+        assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause), JSON.stringify(error))
       }
     }))
 
