@@ -1,6 +1,7 @@
 /** The layer of a cluster fills the ports of the core by the settings, and leaves the others as they are. */
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Effect, Layer } from "effect"
+import { ConfigProvider, Context, Effect, Layer } from "effect"
+import { makeHistoryGuard } from "../../../src/cluster/historyGuard.ts"
 import * as PostgresCluster from "../../../src/cluster/PostgresCluster.ts"
 import { Database } from "../../../src/node/postgres/Database.ts"
 import { SessionResults } from "../../../src/node/postgres/driver/DriverClient.ts"
@@ -10,16 +11,19 @@ import { ClaimRecorders } from "../../../src/submission/attempts/ClaimRecorder.t
 
 const ports = { LedgerHistory, SessionResults, ReadServers, ClaimRecorders }
 
-/** The names of the ports that the layer fills. */
-const filledBy = (variables: Record<string, string>) =>
+const portsOf = (variables: Record<string, string>) =>
   Layer.build(PostgresCluster.layer).pipe(
     Effect.provide(
       Layer.succeed(Database, { isEmbedded: false, dataDirectory: null, connection: { host: "never-reached" } })
     ),
-    Effect.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(variables))),
-    Effect.map((context) =>
-      Object.keys(ports).filter((name) => context.mapUnsafe.has(ports[name as keyof typeof ports].key))
-    )
+    Effect.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(variables)))
+  )
+
+/** The names of the ports that the layer fills. */
+const filledBy = (variables: Record<string, string>) =>
+  Effect.map(
+    portsOf(variables),
+    (context) => Object.keys(ports).filter((name) => context.mapUnsafe.has(ports[name as keyof typeof ports].key))
   )
 
 const settings = {
@@ -32,6 +36,7 @@ describe("The layer of a cluster", () => {
   it.effect("always watches the history of the ledger", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* filledBy({}), ["LedgerHistory"])
+      assert.strictEqual(Context.get(yield* portsOf({}), LedgerHistory), makeHistoryGuard)
     }))
 
   it.effect("fills a port for each setting", () =>
