@@ -115,10 +115,21 @@ const untilState = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, id: str
   }
 })
 
-/** The schedule reads the status in an hour, and after each further read in an hour again. */
+/**
+ * The schedule reads the status in an hour, and after each further read in an hour again. It waits for the read that is under way:
+ * its end would set the schedule again.
+ */
 const readInAnHour = Effect.fnUntraced(function*(sql: SqlClient.SqlClient) {
+  // A change of `hinted_at` sets nothing else.
   yield* sql`UPDATE operations SET hinted_at = NULL WHERE due_at IS NOT NULL`
-  yield* sql`UPDATE operations SET reads = 1000, due_at = now() + interval '1 hour' WHERE due_at IS NOT NULL`
+  while (true) {
+    yield* sql`
+      UPDATE operations SET reads = 1000, due_at = now() + interval '1 hour'
+      WHERE due_at IS NOT NULL AND reading_since IS NULL`
+    const [row] = yield* sql`SELECT FROM operations WHERE due_at IS NOT NULL AND reads < 1000`
+    if (row === undefined) return
+    yield* Effect.sleep("5 millis")
+  }
 })
 
 const timeout = 240_000
