@@ -48,7 +48,8 @@ const writer = ({ client_id, grant_id, provider_connection_id, resource_owner, s
             WHERE id = (SELECT id FROM operations WHERE id > it ORDER BY id LIMIT 1);
           END IF;
           IF FOUND THEN made := made + 1; END IF;
-        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN NULL;
+        -- PostgreSQL reports a lock timeout as a cancellation when its signal comes late.
+        EXCEPTION WHEN lock_not_available OR deadlock_detected OR query_canceled THEN NULL;
         END;
         IF random() < 0.002 THEN PERFORM pg_sleep(random() / 20); END IF;
       END LOOP;
