@@ -73,7 +73,8 @@ export const makeHistoryGuard = (holdAllIf: HoldAllIf) =>
     /** What a statement said of the place. `before` was known when it left: answers may overtake each other. */
     const learn = (place: LedgerPlace, before: LedgerPlace | null): Effect.Effect<void, StoreUnavailable> => {
       if (before !== null && isBehind(place, before)) {
-        looksBehind = Math.max(1, looksBehind)
+        // After a hold meanwhile, the process goes on from there.
+        if (known === before) looksBehind = Math.max(1, looksBehind)
         return Effect.fail(wentBack())
       }
       if (known === before || known === null || isBehind(known, place)) known = place
