@@ -180,5 +180,12 @@ export const holds: ReadonlyArray<Plant> = [
     from: "return now.timeline === before.timeline && now.flushed < before.flushed",
     to: "return now.timeline < before.timeline && now.flushed < before.flushed",
     tests: [unit("cluster/historyGuard")]
+  },
+  {
+    rule: "an answer from before a hold never undoes it",
+    file: guard,
+    from: "if (known === before) looksBehind = Math.max(1, looksBehind)",
+    to: "looksBehind = Math.max(1, looksBehind)",
+    tests: [unit("cluster/historyGuard")]
   }
 ]

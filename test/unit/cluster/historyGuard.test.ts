@@ -3,8 +3,9 @@
  * and any earlier state may come back.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Schema } from "effect"
-import { isBehind, type LedgerPlace } from "../../../src/cluster/historyGuard.ts"
+import { Deferred, Effect, Fiber, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { isBehind, type LedgerPlace, makeHistoryGuard } from "../../../src/cluster/historyGuard.ts"
 
 interface State {
   readonly place: LedgerPlace
@@ -80,4 +81,27 @@ describe("The memory of how far the ledger had come", () => {
     assert.isTrue(isBehind({ ...seen, timeline: 3, flushed: 9, marks: { 1: "first", 2: "other", 3: "x" } }, seen))
     assert.isFalse(isBehind({ ...seen, timeline: 3, flushed: 9, marks: { 1: "first", 2: "one", 3: "x" } }, seen))
   })
+
+  it.effect("goes on after a hold, also when a claim from before it answers later", () =>
+    Effect.gen(function*() {
+      let place: LedgerPlace = { ...start, timeline: 2, flushed: 5, marks: { 1: "first", 2: "one" } }
+      const server = { unsafe: () => Effect.sync(() => [{ place }]) } as unknown as SqlClient.SqlClient
+      const held = yield* Deferred.make<boolean>()
+      const guard = yield* makeHistoryGuard((condition) =>
+        Effect.tap(Effect.as(Effect.orDie(condition), 0), Deferred.succeed(held, true))
+      ).pipe(Effect.provideService(SqlClient.SqlClient, server))
+      yield* guard.watch
+      const answer = yield* Deferred.make<ReadonlyArray<unknown>>()
+      const claim = yield* Effect.forkChild(Effect.flip(guard.claimed(Deferred.await(answer))), {
+        startImmediately: true
+      })
+
+      place = start
+      for (let looks = 0; looks < 10; looks++) yield* guard.watch
+      yield* Deferred.await(held)
+      yield* Effect.yieldNow
+      yield* Deferred.succeed(answer, [{ place }])
+      assert.strictEqual((yield* Fiber.join(claim))._tag, "StoreUnavailable")
+      assert.lengthOf(yield* guard.claimed(Effect.succeed([{ place }])), 1)
+    }))
 })
