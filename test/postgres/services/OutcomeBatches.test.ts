@@ -185,11 +185,11 @@ conformance("a batch of outcomes", (it) => {
       yield* Effect.promise(() =>
         fc.assert(
           fc.asyncProperty(batch, (given) => Effect.runPromiseWith(context)(check(given))),
-          { numRuns: rounds(15, 300) }
+          { numRuns: rounds(25, 300) }
         )
       )
-      assert.isAbove(recorded.yes, 5)
-      assert.isAbove(recorded.no, 5)
+      assert.isAbove(recorded.yes, 0)
+      assert.isAbove(recorded.no, 0)
     }))
 
   it.effect("gives each operation its own evidence, reference, failure and due time", () =>
