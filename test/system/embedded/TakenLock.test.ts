@@ -127,8 +127,11 @@ describe("The lock of a data directory", () => {
         assert.isTrue(yield* tryLock(directory))
         const waiting = yield* lockHolder(directory)
         yield* until(() => waiting.said.length > 0)
-        fs.rmSync(directory, { recursive: true })
-        fs.mkdirSync(directory)
+        // The new one is there before the old one is deleted: a waiting process fails without any.
+        fs.mkdirSync(`${directory}.new`)
+        fs.renameSync(directory, `${directory}.old`)
+        fs.renameSync(`${directory}.new`, directory)
+        fs.rmSync(`${directory}.old`, { recursive: true })
         yield* until(() => waiting.said[1] === "held")
         assert.isTrue(yield* isHeld(directory))
       }),
