@@ -30,7 +30,7 @@ import type {
 import type { UnmatchedRevocation } from "../domain/IssuerClient.ts"
 import { makeMemory } from "./memory/MemoryGrants.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
-import { makeSql } from "./sql/SqlGrants.ts"
+import { makeSql } from "./sql/grants/SqlGrants.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 /** A grant to issue. */

@@ -28,7 +28,7 @@ import type {
 } from "../domain/Operation.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeMemory } from "./memory/MemoryOperationLedger.ts"
-import { makeSql } from "./sql/SqlOperationLedger.ts"
+import { makeSql } from "./sql/ledger/SqlOperationLedger.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 type Platform = Digest.Digest | SecureRandom.SecureRandom

@@ -357,6 +357,12 @@ describe("The rooms of the source", () => {
     assert.deepStrictEqual(imports.filter(([file, module]) => file < module && known.has(`${module} ${file}`)), [])
   })
 
+  it.each(["src", "test"])("no room of %s has more than 25 files", (root) => {
+    const rooms = Map.groupBy(fs.globSync(`${root}/**/*.ts`), (file) => path.dirname(file))
+    assert.isAbove(rooms.size, 30)
+    assert.deepStrictEqual([...rooms].filter(([, files]) => files.length > 25).map(([room]) => room), [])
+  })
+
   it("no two source files have the same name", () => {
     const names = fs.globSync("src/**/*.ts").map((file) => path.basename(file))
     assert.deepStrictEqual(names.filter((name, at) => names.indexOf(name) !== at), [])

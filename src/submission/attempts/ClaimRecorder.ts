@@ -5,7 +5,7 @@ import type * as Scope from "effect/Scope"
 import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
 import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import type { Claim } from "../../domain/Submission.ts"
-import type { Claims } from "../../services/Claims.ts"
+import type { Claims } from "../../services/queue/Claims.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { repeatStatement } from "../repeatStatement.ts"
 

@@ -10,7 +10,7 @@ import { type WitnessStore, WitnessUnavailable } from "../../../src/cluster/witn
 import { makeWitnessedClaims } from "../../../src/cluster/witness/WitnessedClaims.ts"
 import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import type { Claim } from "../../../src/domain/Submission.ts"
-import type { Claims } from "../../../src/services/Claims.ts"
+import type { Claims } from "../../../src/services/queue/Claims.ts"
 import { ClaimRecorders } from "../../../src/submission/attempts/ClaimRecorder.ts"
 
 const epoch = "00000000-0000-4000-8000-000000000001"

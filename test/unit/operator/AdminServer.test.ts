@@ -6,9 +6,9 @@ import * as AdminListener from "../../../src/node/http/AdminListener.ts"
 import { Platform } from "../../../src/node/process/runProgram.ts"
 import * as AdminServer from "../../../src/operator/AdminServer.ts"
 import { headersOfEveryResponse } from "../../../src/server/gate/RequestContext.ts"
-import { AdminWire } from "../../fixtures/AdminWire.ts"
-import { fixedGateway } from "../../fixtures/HttpFixed.ts"
-import { Gateway } from "../../fixtures/HttpGateway.ts"
+import { fixedGateway } from "../../fixtures/http/HttpFixed.ts"
+import { Gateway } from "../../fixtures/http/HttpGateway.ts"
+import { AdminWire } from "../../fixtures/metrics/AdminWire.ts"
 
 const more = {
   routes: HttpRouter.add(

@@ -4,7 +4,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { makeLowWaterMarks, MarkPolicy, type Marks } from "../../../src/services/sql/lowWaterMarks.ts"
+import { makeLowWaterMarks, MarkPolicy, type Marks } from "../../../src/services/sql/queue/lowWaterMarks.ts"
 
 const { longestPause, longWalk } = MarkPolicy.defaultValue()
 
