@@ -9,15 +9,15 @@ export const claims: ReadonlyArray<Plant> = [
   {
     rule: "an operation is claimed at most once, also by concurrent workers",
     file: claimsFile,
-    from: "        FOR UPDATE OF o SKIP LOCKED\n      ) o LIMIT l.share",
-    to: "      ) o LIMIT l.share",
+    from: "        FOR UPDATE OF o SKIP LOCKED\n      ) o LIMIT q.share",
+    to: "      ) o LIMIT q.share",
     tests: [postgres("services/queue/ConcurrentClaims", "never yield an operation twice")]
   },
   {
     rule: "a claim waits for no row that another transaction has locked",
     file: claimsFile,
-    from: "        FOR UPDATE OF o SKIP LOCKED\n      ) o LIMIT l.share",
-    to: "        FOR UPDATE OF o\n      ) o LIMIT l.share",
+    from: "        FOR UPDATE OF o SKIP LOCKED\n      ) o LIMIT q.share",
+    to: "        FOR UPDATE OF o\n      ) o LIMIT q.share",
     tests: [postgres("services/queue/ConcurrentClaims", "do not wait for a claim that hangs")]
   },
   {

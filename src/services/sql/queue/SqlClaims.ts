@@ -28,16 +28,16 @@ import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
 import { makeLowWaterMarks, margin, type Marks, walkedOf } from "./lowWaterMarks.ts"
 import { toDate } from "./SubmissionRow.ts"
 
-/** Columns about the lanes, in each row. A claim returns at least one row. */
-interface LanesRow {
+/** Columns about the client queues, in each row. A claim returns at least one row. */
+interface QueuesRow {
   readonly more: boolean
   readonly next: string | null
   /** See `lowWaterMarks`. */
   readonly walked: number
-  readonly marks?: ReadonlyArray<readonly [lane: string, mark: string]> | null
+  readonly marks?: ReadonlyArray<readonly [queue: string, mark: string]> | null
 }
 
-type ClaimedRow = LanesRow & (ClaimRow | { readonly id: null })
+type ClaimedRow = QueuesRow & (ClaimRow | { readonly id: null })
 
 export const makeClaims = Effect.fnUntraced(function*({ claimed, column }: HistoryReports) {
   const sql = yield* SqlClient.SqlClient
@@ -47,7 +47,7 @@ export const makeClaims = Effect.fnUntraced(function*({ claimed, column }: Histo
   const claimOnce = (provider: ProviderName, limit: number, terms: ClaimTerms, after: string, marks: Marks | null) =>
     claimed(orUnavailable(
       sql.unsafe<ClaimedRow>(
-        claimStatement(plannedLimit(limit), marks === null ? allLanes : lanesFromMarks, terms, column),
+        claimStatement(plannedLimit(limit), marks === null ? allQueues : queuesFromMarks, terms, column),
         [
           provider,
           cipher.keyIds,
@@ -74,7 +74,7 @@ export const makeClaims = Effect.fnUntraced(function*({ claimed, column }: Histo
       (left, after) =>
         searchFromMarks(provider, (marks) =>
           Effect.map(claimOnce(provider, left, terms, after, marks), (rows) => ({
-            items: rows.filter((row): row is ClaimRow & LanesRow => row.id !== null)
+            items: rows.filter((row): row is ClaimRow & QueuesRow => row.id !== null)
               .map(toClaim),
             more: rows[0]!.more,
             next: rows[0]!.next,
@@ -96,42 +96,42 @@ export const makeClaims = Effect.fnUntraced(function*({ claimed, column }: Histo
   return { claim, mayStillSend }
 })
 
-/** The lane of an operation in the index `operations_to_claim`: its client, or '' while it waits. */
-const lane = `(CASE WHEN o.waiting THEN '' ELSE o.client_id END COLLATE "C")`
+/** The client queue of an operation in the index `operations_to_claim`: its client, or '' while it waits. */
+const queue = `(CASE WHEN o.waiting THEN '' ELSE o.client_id END COLLATE "C")`
 
 /** The timeline is in a subquery, so that the index gives the order. It comes with the first count of the walk. */
 const claimable = `o.state = 'accepted' AND o.provider = $1 AND ${claimableTimeline} = (SELECT timeline FROM began)`
 
-const laneAfter = (after: string) => `
-      (SELECT ${lane} FROM operations o WHERE ${claimable} AND ${lane} > ${after} ORDER BY ${lane} LIMIT 1)`
+const queueAfter = (after: string) => `
+      (SELECT ${queue} FROM operations o WHERE ${claimable} AND ${queue} > ${after} ORDER BY ${queue} LIMIT 1)`
 
-/** The part of a claim statement that finds lanes to visit: `visits`, and its marks. */
-interface LaneSearch {
+/** The part of a claim statement that finds client queues to visit: `visits`, and its marks. */
+interface QueueSearch {
   readonly ctes: string
-  /** Columns of `visits` beside `n` and `lane`, and the condition on an operation in the visited lane `l` that uses them. */
+  /** Columns of `visits` beside `n` and `queue`, and the condition on an operation in the visited queue `q` that uses them. */
   readonly columns: string
   readonly begin: string
-  /** A column of `LanesRow`. */
+  /** A column of `QueuesRow`. */
   readonly marks: string
   /** The first parameter after those of the search. */
   readonly next: string
 }
 
-/** Skips from one lane to the next in the index. */
-const allLanes: LaneSearch = {
+/** Skips from one client queue to the next in the index. */
+const allQueues: QueueSearch = {
   ctes: `first AS MATERIALIZED (
     SELECT CASE
-      WHEN EXISTS (SELECT FROM operations o WHERE ${claimable} AND ${lane} = '' AND o.due_at <= now()) THEN ''
-      ELSE ${laneAfter("''")}
-    END AS lane
+      WHEN EXISTS (SELECT FROM operations o WHERE ${claimable} AND ${queue} = '' AND o.due_at <= now()) THEN ''
+      ELSE ${queueAfter("''")}
+    END AS queue
   ), start AS MATERIALIZED (
-    SELECT coalesce(${laneAfter("$7")}, lane) AS start FROM first
+    SELECT coalesce(${queueAfter("$7")}, queue) AS start FROM first
   ), visits AS (
-    SELECT 1 AS n, start AS lane, start FROM start
+    SELECT 1 AS n, start AS queue, start FROM start
     UNION ALL
-    SELECT v.n + 1, after.lane, v.start
-    FROM visits v CROSS JOIN LATERAL (SELECT coalesce(${laneAfter("v.lane")}, lane) FROM first) after (lane)
-    WHERE v.n <= $10::integer AND after.lane <> v.start
+    SELECT v.n + 1, after.queue, v.start
+    FROM visits v CROSS JOIN LATERAL (SELECT coalesce(${queueAfter("v.queue")}, queue) FROM first) after (queue)
+    WHERE v.n <= $10::integer AND after.queue <> v.start
   )`,
   columns: "",
   begin: "",
@@ -140,31 +140,31 @@ const allLanes: LaneSearch = {
 }
 
 /**
- * Looks into the lane of every client, each from its mark on (`$11` lanes, `$12` marks), because a skip to the next lane would walk
- * all dead entries of those between. The next mark of a lane is its first operation that is due, or `margin` ago. A mark is
- * reported once it has moved by a second, so that many lanes cost little.
+ * Looks into the queue of every client, each from its mark on (`$11` queues, `$12` marks), because a skip to the next queue would walk
+ * all dead entries of those between. The next mark of a queue is its first operation that is due, or `margin` ago. A mark is
+ * reported once it has moved by a second, so that many queues cost little.
  */
-const lanesFromMarks: LaneSearch = {
+const queuesFromMarks: QueueSearch = {
   ctes: `probed AS MATERIALIZED (
-    SELECT l.lane, l.mark, first.due_at
+    SELECT q.queue, q.mark, first.due_at
     FROM (
-      SELECT c.lane, coalesce(m.mark::timestamptz, '-infinity') AS mark
-      FROM (SELECT '' COLLATE "C" AS lane UNION ALL SELECT id FROM clients) c
-      LEFT JOIN unnest($11::text[], $12::text[]) m (lane, mark) ON m.lane = c.lane
-    ) l LEFT JOIN LATERAL (
+      SELECT c.queue, coalesce(m.mark::timestamptz, '-infinity') AS mark
+      FROM (SELECT '' COLLATE "C" AS queue UNION ALL SELECT id FROM clients) c
+      LEFT JOIN unnest($11::text[], $12::text[]) m (queue, mark) ON m.queue = c.queue
+    ) q LEFT JOIN LATERAL (
       SELECT o.due_at FROM operations o
-      WHERE ${claimable} AND ${lane} = l.lane AND o.due_at >= l.mark AND o.due_at <= now()
+      WHERE ${claimable} AND ${queue} = q.queue AND o.due_at >= q.mark AND o.due_at <= now()
       ORDER BY o.due_at LIMIT 1
     ) first ON true
   ), visits AS MATERIALIZED (
-    SELECT row_number() OVER (ORDER BY lane COLLATE "C" <= $7, lane COLLATE "C") AS n, lane, due_at
+    SELECT row_number() OVER (ORDER BY queue COLLATE "C" <= $7, queue COLLATE "C") AS n, queue, due_at
     FROM probed WHERE due_at IS NOT NULL
     ORDER BY n LIMIT $10 + 1
   )`,
   columns: ", due_at",
-  begin: " AND o.due_at >= l.due_at",
+  begin: " AND o.due_at >= q.due_at",
   marks: `, (
-      SELECT json_agg(json_build_array(lane, moved)) FROM probed p CROSS JOIN LATERAL (
+      SELECT json_agg(json_build_array(queue, moved)) FROM probed p CROSS JOIN LATERAL (
         SELECT least(p.due_at, now() - ${millis(String(margin))}) AS moved
       ) m WHERE moved >= p.mark + interval '1 second'
     ) AS marks`,
@@ -172,37 +172,37 @@ const lanesFromMarks: LaneSearch = {
 }
 
 /**
- * Claims go round the lanes of the clients. A claim begins after the lane `$7`, visits at most `$10` lanes, and gives each
- * an equal share. So a long queue delays only its own client. The claim skips from one lane to the next in the index. Its
- * cost depends on the limit, and neither on the lengths of the queues nor on the number of clients. `next` is the lane after
- * which the next claim begins, null when there was no lane. `more`: a lane may hold more than its share, or the claim did not
- * visit all lanes.
+ * A claim visits the client queues in turn. It begins after the queue `$7`, visits at most `$10` queues, and gives each
+ * an equal share. So a long queue delays only its own client. The claim skips from one queue to the next in the index. Its
+ * cost depends on the limit, and neither on the lengths of the queues nor on the number of clients. `next` is the queue after
+ * which the next claim begins, null when there was no queue. `more`: a queue may hold more than its share, or the claim did not
+ * visit all queues.
  *
- * While dead entries are in the way, the claim finds its lanes from marks (`lanesFromMarks`). Its cost then depends on the number
+ * While dead entries are in the way, the claim finds its queues from marks (`queuesFromMarks`). Its cost then depends on the number
  * of clients.
  *
  * `planned` is no less than `$10`: see `plannedLimit`.
  */
 const claimStatement = (
   planned: number,
-  { begin, columns, ctes, marks, next }: LaneSearch,
+  { begin, columns, ctes, marks, next }: QueueSearch,
   { witnessed_by }: ClaimTerms,
   column: string
 ) => `
   WITH RECURSIVE ${here(witnessed_by !== undefined)}, began AS MATERIALIZED (
     SELECT timeline, ${walkedOf("operations_to_claim")} AS walked FROM here
-  ), ${ctes}, lanes AS MATERIALIZED (
-    SELECT n, lane${columns}, $10 / count + (n <= $10 % count)::integer AS share
-    FROM (SELECT *, count(*) OVER () FROM visits WHERE n <= $10::integer AND lane IS NOT NULL) v
+  ), ${ctes}, queues AS MATERIALIZED (
+    SELECT n, queue${columns}, $10 / count + (n <= $10 % count)::integer AS share
+    FROM (SELECT *, count(*) OVER () FROM visits WHERE n <= $10::integer AND queue IS NOT NULL) v
   ), picked AS MATERIALIZED (
-    SELECT o.id, o.client_id, o.created_at, l.n, ${standing("send")} AS is_allowed
-    FROM lanes l CROSS JOIN LATERAL (
+    SELECT o.id, o.client_id, o.created_at, q.n, ${standing("send")} AS is_allowed
+    FROM queues q CROSS JOIN LATERAL (
       SELECT * FROM (
         SELECT o.* FROM operations o
-        WHERE ${claimable} AND ${lane} = l.lane AND o.due_at <= now()${begin}
+        WHERE ${claimable} AND ${queue} = q.queue AND o.due_at <= now()${begin}
         ORDER BY o.due_at LIMIT ${planned}
         FOR UPDATE OF o SKIP LOCKED
-      ) o LIMIT l.share
+      ) o LIMIT q.share
     ) o
   ), ${dueWithPayloads("$2", "$8")}, claimed AS (
     UPDATE operations o
@@ -215,7 +215,7 @@ const claimStatement = (
     SET due_at = now() + ${idle("$5")}, waiting = true, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
   )${witnessed_by === undefined ? "" : countBatch(next, "$1", "claimed")}
-  SELECT lanes_state.*, coalesce(${
+  SELECT round_state.*, coalesce(${
   walkedOf("operations_to_claim")
 } - (SELECT walked FROM began), 0) AS walked${marks}${column},
     ${present} AS claimed_at,
@@ -224,11 +224,11 @@ const claimStatement = (
 }
   FROM (
     SELECT is_part OR EXISTS (
-        SELECT FROM lanes l WHERE l.share = (SELECT count(*) FROM due WHERE due.n = l.n)
+        SELECT FROM queues q WHERE q.share = (SELECT count(*) FROM due WHERE due.n = q.n)
       ) AS more,
-      (SELECT lane FROM lanes WHERE n = CASE WHEN is_part THEN $10 ELSE 1 END) AS next
+      (SELECT queue FROM queues WHERE n = CASE WHEN is_part THEN $10 ELSE 1 END) AS next
     FROM (SELECT EXISTS (SELECT FROM visits WHERE n > $10) AS is_part) v
-  ) lanes_state
+  ) round_state
   LEFT JOIN claimed o ON true`
 
 /** Null on a server in recovery, which may lack a revocation. */

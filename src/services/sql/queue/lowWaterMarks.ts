@@ -20,7 +20,7 @@ import * as Effect from "effect/Effect"
 /** A due time as PostgreSQL writes it. */
 type DueTime = string
 
-/** The mark of each lane. Searches without lanes use the lane ''. A lane without a mark is searched from the start. */
+/** The mark of each client queue. A search without client queues uses ''. A queue without a mark is searched from the start. */
 export type Marks = ReadonlyMap<string, DueTime>
 
 /** What a search tells of its way. */
@@ -28,7 +28,7 @@ export interface Walk {
   /** Entries of the index that the search read, dead ones included. */
   readonly walked: number
   /** New marks. */
-  readonly marks: ReadonlyArray<readonly [lane: string, mark: DueTime]>
+  readonly marks: ReadonlyArray<readonly [queue: string, mark: DueTime]>
 }
 
 /** When searches begin at marks. */
@@ -81,7 +81,7 @@ export const makeLowWaterMarks = Effect.gen(function*() {
       const known = long.get(key)
       if (known !== undefined && now < known.until) {
         const found = yield* search(known.marks)
-        for (const [lane, mark] of found.marks) known.marks.set(lane, mark)
+        for (const [queue, mark] of found.marks) known.marks.set(queue, mark)
         return found
       }
       const found = yield* search(known === undefined ? null : new Map())

@@ -18,8 +18,8 @@ import { layerRecorded, Statements } from "../../../fixtures/postgres/Statements
 /** Rows that the first statement of a page may look at. */
 const firstLook = 1001
 
-/** One lane more or less, and the search for the lanes themselves. */
-const lanes = 200
+/** One section more or less, and the search for the sections themselves. */
+const sections = 200
 
 const indexes: Readonly<Record<string, string>> = {
   "a state": "operations_unsettled",
@@ -98,7 +98,7 @@ layer(Search, { excludeTestServices: true, timeout: "3 minutes" })("the cost of 
           const described = `${label}: ${JSON.stringify({ ...node, Plans: undefined })}`
           if (node["Relation Name"] === "operations") assert.notMatch(node["Node Type"], /Seq|Bitmap/, described)
           const most = Math.max(...statement.text.match(/LIMIT (\d+)/g)!.map((limit) => Number(limit.slice(6))))
-          assert.isAtMost(rowsOf(node), most + lanes, described)
+          assert.isAtMost(rowsOf(node), most + sections, described)
         }
       }
     }

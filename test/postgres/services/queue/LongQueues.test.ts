@@ -138,7 +138,7 @@ const assertFair = ({ accepted, inactive, limit }: Run, batches: ReadonlyArray<R
   const due = accepted.map((client, n) => ({ client, n })).filter(({ client }) => !inactive.includes(client))
   assert.sameMembers(batches.flat(), due.map(({ n }) => n), "all operations that may be sent are claimed")
   for (const batch of batches.slice(0, -1)) assert.lengthOf(batch, limit, "no place stays free while there is work")
-  const lanes = new Set(accepted).size
+  const clients = new Set(accepted).size
   for (let client = 0; client < mostClients; client++) {
     const own = due.filter((operation) => operation.client === client).map(({ n }) => n)
     const served = batches.map((batch) => batch.filter((n) => accepted[n] === client))
@@ -149,11 +149,11 @@ const assertFair = ({ accepted, inactive, limit }: Run, batches: ReadonlyArray<R
       if (left === 0) break
       assert.isAtLeast(
         length,
-        Math.min(left, Math.floor(limit / lanes)),
+        Math.min(left, Math.floor(limit / clients)),
         `client ${client} has its share of each batch`
       )
       pause = length > 0 ? 0 : pause + 1
-      assert.isBelow(pause, Math.ceil(lanes / limit), `client ${client} waits too long for its turn`)
+      assert.isBelow(pause, Math.ceil(clients / limit), `client ${client} waits too long for its turn`)
       left -= length
     }
   }
