@@ -214,10 +214,10 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [unit("node/GatewayAppParts", "fail to start on an invalid setting")]
   },
   {
-    rule: "no two files of the source import each other",
+    rule: "no files of the source import each other in a circle",
     file: "src/services/sql/grants/listBlockers.ts",
     from: "\"../../../domain/operators/GrantsBlocked.ts\"",
     to: "\"../../GrantBlockers.ts\"",
-    tests: [unit("architecture", "no two files import each other")]
+    tests: [unit("architecture", "no file imports itself, by way of any others")]
   }
 ]

@@ -15,9 +15,9 @@ import {
   type ProviderConnectionId,
   ProviderConnectionNotFound
 } from "../../../domain/Grant.ts"
+import type { ClientGrants, ExternalGrant, ExternalSubject } from "../../../domain/GrantRequest.ts"
 import { UnmatchedRevocation } from "../../../domain/IssuerClient.ts"
 import { GrantsBlocked, suspiciousAge } from "../../../domain/operators/GrantsBlocked.ts"
-import type { ClientGrants, ExternalGrant, ExternalSubject } from "../../Grants.ts"
 import { orUnavailable, StoreUnavailable } from "../../StoreUnavailable.ts"
 import { callAlone } from "./callAlone.ts"
 import { findGrant } from "./GrantRow.ts"

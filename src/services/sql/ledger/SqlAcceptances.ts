@@ -16,8 +16,8 @@ import {
 import { BindingConflict, type FinancialRequest, type IdempotencyKey } from "../../../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../../../domain/Operation.ts"
 import { AcceptanceSignal } from "../../AcceptanceSignal.ts"
-import type { Acceptance } from "../../OperationLedger.ts"
 import {
+  type Acceptance,
   makePrepareAcceptance,
   maxBatchBytes,
   maxBatchRequests,
