@@ -70,8 +70,8 @@ export class Claims extends Context.Service<Claims, {
    * After `StoreUnavailable` the operation may not be sent. A server in recovery gives no answer.
    */
   readonly mayStillSend: (claim: Pick<Claim, "operation" | "revision">) => Effect.Effect<boolean, StoreUnavailable>
-  /** Whether the ledger has a witness. Then it lets only workers with a witness claim. */
-  readonly hasWitness: Effect.Effect<boolean, StoreUnavailable>
+  /** Whether only workers claim that record their batches elsewhere first: see `ClaimTerms.recorded_by`. */
+  readonly requiresRecords: Effect.Effect<boolean, StoreUnavailable>
   /** The present, by the clock of the database. */
   readonly readClock: Effect.Effect<DateTime.Utc, StoreUnavailable>
 }>()("financial-agents-gateway/services/queue/Claims") {}

@@ -165,7 +165,7 @@ describe("with a witness", () => {
               untilCompared
             ))
             return yield* Effect.flatMap(Queue, (queue) =>
-              queue.claim(provider, 1, { ...claimTerms, witnessed_by: worker }))
+              queue.claim(provider, 1, { ...claimTerms, recorded_by: worker }))
           })
         )
         assert.deepInclude(claims[0]!.batch, { worker, provider, batch: 1 })

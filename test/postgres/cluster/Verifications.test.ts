@@ -21,7 +21,7 @@ import {
 import { Queue } from "../../fixtures/ledger/QueueServices.ts"
 
 const worker = crypto.randomUUID()
-const terms = { ...claimTerms, witnessed_by: worker }
+const terms = { ...claimTerms, recorded_by: worker }
 
 /** Compares with these batches, under the next epoch. */
 const compare = Effect.fnUntraced(function*(batches: ReadonlyArray<ClaimBatch>) {

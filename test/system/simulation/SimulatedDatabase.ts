@@ -175,7 +175,7 @@ export class SimulatedDatabase {
       // Nothing here reads figures.
       foldCounts: Effect.void,
       readClock: send("readClock", (queue) => queue.readClock),
-      hasWitness: send("hasWitness", (queue) => queue.hasWitness),
+      requiresRecords: send("requiresRecords", (queue) => queue.requiresRecords),
       reportWorker: () => Effect.void,
       forgetWorker: () => Effect.void,
       claim: (...args) => send("claim", (queue) => queue.claim(...args)),

@@ -26,7 +26,7 @@ const openScene = Effect.fnUntraced(function*(changes: Partial<WitnessStore> = {
   const recorder = makeWitnessedClaims({ ...store, ...changes }, verifications)
   const batchOf = (batch: number, own: Partial<ClaimBatch> = {}): ClaimBatch => ({
     epoch,
-    worker: recorder.terms().witnessed_by!,
+    worker: recorder.terms().recorded_by!,
     life: "life",
     provider: "bank",
     batch,
@@ -78,12 +78,12 @@ describe("A claim of a worker with a witness", () => {
           record: ({ provider }) => provider === "bank" ? failure : Effect.succeed(true)
         })
         const batches = [batchOf(1), batchOf(2), batchOf(1, { provider: "other" })]
-        const { witnessed_by: worker } = recorder.terms()
+        const { recorded_by: worker } = recorder.terms()
         const recording = yield* Effect.forkChild(refused(...batches), { startImmediately: true })
         yield* TestClock.adjust("3 seconds")
         assert.deepStrictEqual(yield* Fiber.join(recording), [true, true, false], name)
         // A write without an answer may take effect later, and the ledger must not count it for other claims.
-        assert.notStrictEqual(recorder.terms().witnessed_by, worker, name)
+        assert.notStrictEqual(recorder.terms().recorded_by, worker, name)
       }
     }).pipe(silent))
 

@@ -60,7 +60,7 @@ export const makeClaims = Effect.fnUntraced(function*({ claimed, column }: Histo
           terms.worker,
           limit,
           ...marks === null ? [] : [[...marks.keys()], [...marks.values()]],
-          ...terms.witnessed_by === undefined ? [] : [terms.witnessed_by]
+          ...terms.recorded_by === undefined ? [] : [terms.recorded_by]
         ]
       )
     ))
@@ -186,10 +186,10 @@ const queuesFromMarks: QueueSearch = {
 const claimStatement = (
   planned: number,
   { begin, columns, ctes, marks, next }: QueueSearch,
-  { witnessed_by }: ClaimTerms,
+  { recorded_by }: ClaimTerms,
   column: string
 ) => `
-  WITH RECURSIVE ${here(witnessed_by !== undefined)}, began AS MATERIALIZED (
+  WITH RECURSIVE ${here(recorded_by !== undefined)}, began AS MATERIALIZED (
     SELECT timeline, ${walkedOf("operations_to_claim")} AS walked FROM here
   ), ${ctes}, queues AS MATERIALIZED (
     SELECT n, queue${columns}, $10 / count + (n <= $10 % count)::integer AS share
@@ -214,13 +214,13 @@ const claimStatement = (
     UPDATE operations o
     SET due_at = now() + ${idle("$5")}, waiting = true, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
-  )${witnessed_by === undefined ? "" : countBatch(next, "$1", "claimed")}
+  )${recorded_by === undefined ? "" : countBatch(next, "$1", "claimed")}
   SELECT round_state.*, coalesce(${
   walkedOf("operations_to_claim")
 } - (SELECT walked FROM began), 0) AS walked${marks}${column},
     ${present} AS claimed_at,
     ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id${
-  witnessed_by === undefined ? "" : batchColumn
+  recorded_by === undefined ? "" : batchColumn
 }
   FROM (
     SELECT is_part OR EXISTS (

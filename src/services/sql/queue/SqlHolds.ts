@@ -133,7 +133,7 @@ const placeHoldStatement = `
 export const released = `timeline = ledger_timeline(), hold_placed = false, examined_timeline = NULL, due_at = now(),
     waiting = false, send_before = NULL, under_review = false, reviewed_at = now(), reading_since = NULL`
 
-/** Releases nothing before the ledger was compared with its witness: a comparison under way may be placing holds. */
+/** Releases nothing before the ledger was verified in its present life: a verification under way may be placing holds. */
 const releaseAllStatement = `
   UPDATE operations o SET ${released}
   WHERE o.state = 'accepted' AND ${claimableTimeline} < (SELECT ledger_timeline()) AND NOT o.acknowledged

@@ -78,7 +78,7 @@ export const makeReturnedClaims = Effect.fnUntraced(function*({ claimed, column 
               terms.worker,
               cipher.plaintextBefore,
               left,
-              ...terms.witnessed_by === undefined ? [] : [terms.witnessed_by]
+              ...terms.recorded_by === undefined ? [] : [terms.recorded_by]
             ])
           )),
           (rows) => ({
@@ -102,8 +102,8 @@ const returnStatement = `
  * `send_before` is later than every earlier one of the row, also after the clock was set back. It has milliseconds. The
  * rescuer waits from the same instant. `planned` is no less than the limit `$9`: see `plannedLimit`.
  */
-const claimReturnedStatement = (planned: number, { witnessed_by }: ClaimTerms, column: string) => `
-  WITH ${here(witnessed_by !== undefined)}, picked AS MATERIALIZED (
+const claimReturnedStatement = (planned: number, { recorded_by }: ClaimTerms, column: string) => `
+  WITH ${here(recorded_by !== undefined)}, picked AS MATERIALIZED (
     SELECT o.id, o.client_id, o.created_at, ${standing("send")} AS is_allowed
     FROM (
       SELECT o.* FROM operations o
@@ -123,10 +123,10 @@ const claimReturnedStatement = (planned: number, { witnessed_by }: ClaimTerms, c
     UPDATE operations o
     SET due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
-  )${witnessed_by === undefined ? "" : countBatch("$10", "$1", "taken")}
+  )${recorded_by === undefined ? "" : countBatch("$10", "$1", "taken")}
   SELECT due_count${column}, ${present} AS claimed_at,
     ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id${
-  witnessed_by === undefined ? "" : batchColumn
+  recorded_by === undefined ? "" : batchColumn
 }
   FROM (SELECT count(*)::integer AS due_count FROM due) l
   LEFT JOIN taken o ON true`

@@ -38,9 +38,9 @@ export const makeSql = Effect.gen(function*() {
     sql.unsafe<{ readonly at: Date }>("SELECT date_trunc('milliseconds', clock_timestamp()) AS at")
   ).pipe(Effect.map(([row]) => DateTime.fromDateUnsafe(row!.at)), Effect.withSpan("Claims.readClock"))
 
-  const hasWitness = orUnavailable(
-    sql.unsafe<{ readonly has_witness: boolean }>("SELECT epoch IS NOT NULL AS has_witness FROM ledger_home")
-  ).pipe(Effect.map(([row]) => row!.has_witness), Effect.withSpan("Claims.hasWitness"))
+  const requiresRecords = orUnavailable(
+    sql.unsafe<{ readonly required: boolean }>("SELECT epoch IS NOT NULL AS required FROM ledger_home")
+  ).pipe(Effect.map(([row]) => row!.required), Effect.withSpan("Claims.requiresRecords"))
 
   const reportWorker = Effect.fn("Maintenance.reportWorker")(
     ({ circuits, clock_skew_ms, process_id, worker_id }: WorkerReport) =>
@@ -57,7 +57,7 @@ export const makeSql = Effect.gen(function*() {
     markChanges,
     foldCounts,
     readClock,
-    hasWitness,
+    requiresRecords,
     reportWorker,
     forgetWorker,
     ...yield* makeClaims(history),
