@@ -26,6 +26,13 @@ export const acceptance: ReadonlyArray<Plant> = [
     tests: [postgres("services/ledger/LockedRows")]
   },
   {
+    rule: "an acceptance that finds its operation is planned once for each connection",
+    file: acceptances,
+    from: "$6::text[] AS digests OFFSET 0) a",
+    to: "$6::text[] AS digests) a",
+    tests: [postgres("services/ledger/AcceptPlans")]
+  },
+  {
     rule: "a disconnected provider takes no operation",
     file: acceptances,
     from: " AND s.scope_granted AND s.provider_connected\"",

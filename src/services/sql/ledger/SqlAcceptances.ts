@@ -214,19 +214,12 @@ const mayAccept = "NOT s.revoked AND NOT s.expired AND s.client_active AND s.sco
  * A key that another transaction has inserted makes the statement wait for the end of that transaction. Every batch inserts its
  * keys in the same order, in the order of their bytes, so that batches never wait for each other in a circle.
  *
- * OFFSET 0 hides the number of requests from the planner, which would plan each call anew: a plan for few rows seems cheaper
- * than the prepared one.
- *
  * It returns one row for each created operation. If none was created, one row without an operation. No row: the grant is unknown.
  */
 export const acceptStatement = `
   WITH ${standing}, given AS (
-    SELECT r.* FROM (
-      SELECT $6::uuid[] AS ids, $7::text[] AS types, $8::text[] AS keys, $9::text[] AS digests, $10::bytea[] AS payloads,
-        $11::text[] AS key_ids, $12::text[] AS refused_by
-      OFFSET 0
-    ) a CROSS JOIN unnest(ids, types, keys, digests, payloads, key_ids, refused_by) WITH ORDINALITY
-      AS r (id, type, key, digest, payload, key_id, refused_by, position)
+    SELECT * FROM unnest($6::uuid[], $7::text[], $8::text[], $9::text[], $10::bytea[], $11::text[], $12::text[])
+      WITH ORDINALITY AS r (id, type, key, digest, payload, key_id, refused_by, position)
   ), o AS (
     INSERT INTO operations (client_id, resource_owner, subject, grant_id, provider_connection_id, state, revision, id, type,
       idempotency_key, request_digest)
@@ -246,8 +239,9 @@ export const acceptStatement = `
   FROM standing s LEFT JOIN o ON true`
 
 /**
- * The operations of request bindings: `$4` ids of the requests, `$5` keys, `$6` digests, as arrays. The second OFFSET 0 makes each key a
- * read of the index, so that no plan reads all operations. The first one is that of `acceptStatement`.
+ * The operations of request bindings: `$4` ids of the requests, `$5` keys, `$6` digests, as arrays. The first OFFSET 0 hides the number
+ * of requests from the planner, which would plan each call anew: a plan for few rows seems cheaper than the prepared one. The second
+ * one makes each key a read of the index, so that no plan reads all operations.
  */
 const boundStatement = `
   SELECT r.id AS request_id, ${publicColumns},
