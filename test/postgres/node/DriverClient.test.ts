@@ -13,8 +13,8 @@ import { ReaderPool } from "../../../src/node/postgres/Pools.ts"
 import { gatewayDatabase } from "../../fixtures/postgres/GatewayDatabase.ts"
 import { serverAddress, TestDatabase } from "../../fixtures/postgres/TestDatabase.ts"
 
-/** `ReaderPool` on sockets that record what is written to them. */
-const recordedPool = () => {
+/** A database behind sockets that record what is written to them. */
+const recordedSockets = () => {
   const sockets: Array<net.Socket> = []
   const writes: Array<string> = []
   const stream = () => {
@@ -27,7 +27,13 @@ const recordedPool = () => {
     sockets.push(socket)
     return socket
   }
-  return { sockets, writes, pool: Layer.fresh(ReaderPool).pipe(Layer.provide(gatewayDatabase({ stream }))) }
+  return { sockets, writes, connection: gatewayDatabase({ stream }) }
+}
+
+/** `ReaderPool` on such sockets. */
+const recordedPool = () => {
+  const { connection, ...recorded } = recordedSockets()
+  return { ...recorded, pool: Layer.fresh(ReaderPool).pipe(Layer.provide(connection)) }
 }
 
 /** Starts each in a callback of the event loop of its own, as requests of several connections do. */
@@ -93,6 +99,20 @@ layer(TestDatabase, { excludeTestServices: true })("The statements of ReaderPool
     },
     { arbitrary: { runs: 20 } }
   )
+
+  it.effect("leave in several writes with the driver alone: if this fails, `openPool` need not wait for the turn", () => {
+    const { connection: recorded, writes } = recordedSockets()
+    return Effect.gen(function*() {
+      const { connection } = yield* Effect.provide(Database, recorded)
+      yield* Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        yield* echo(sql, "connects and prepares")
+        writes.length = 0
+        yield* inOneTurn(["one", "two", "three"].map((text) => echo(sql, text)))
+        assert.lengthOf(writes, 3)
+      }).pipe(Effect.provide(PgClient.layer({ ...connection, maxConnections: 1, multiplex: true })))
+    })
+  })
 
   it.effect("fail alone: the other statements of the same write succeed", () => {
     const { pool, writes } = recordedPool()

@@ -31,8 +31,10 @@ export const Lender = Context.Reference<(own: Borrower) => Borrower>(
 )
 
 /**
- * Compiles each statement anew. The driver's own compiler keeps all statements in a `WeakMap`, although each runs once.
- * Entries of a long-lived `WeakMap` stay until a major collection, so every read would grow the old generation.
+ * Compiles each statement anew. Entries of a long-lived `WeakMap` stay until a major collection, so every read would grow the old generation.
+ *
+ * Workaround for effect 4.1.0, `sql/Statement.ts`: `CompilerProto.compile` keeps each statement in `statementCache`, although it runs once.
+ * `DriverClient.test.ts` ("would change both with the driver's own client") fails once it does not.
  */
 const compiler: Statement.Compiler = {
   dialect: "pg",
@@ -50,6 +52,7 @@ const compiler: Statement.Compiler = {
 /**
  * Commits. PostgreSQL answers a COMMIT of an aborted transaction with ROLLBACK, and without an error. A COMMIT may wait for standbys, which
  * `statement_timeout` does not end: the client gives up, so that the wait keeps no connection of the pool. It has then happened on this server.
+ * `commit` of the driver's `PgClient.ts` waits without limit.
  */
 const makeCommit = (config: PgClient.PgPoolConfig) => {
   const patience = statementTimeout(config)

@@ -1,5 +1,8 @@
 /**
  * Closes shared sessions whose server does not answer: its host disappeared without closing them, and TCP would notice it much later.
+ *
+ * Workaround for @effect/sql-pg 4.0.5, `PgConnection.ts`: `pipelineCycle` sets no limit for an answer, and `keepAlive` sends no probe while
+ * a statement waits for its acknowledgement. `closeSilent.test.ts` fails once the driver closes such a session.
  */
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"

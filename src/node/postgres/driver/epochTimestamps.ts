@@ -1,6 +1,8 @@
 /**
  * Reads timestamps of PostgreSQL as milliseconds since the epoch. A page of 100 operations has up to 300, and a `Date` for each
  * would be a tenth of its garbage.
+ *
+ * `timestampCodec` in `PgTypes.ts` of @effect/sql-pg 4.0.5 makes a `Date`. `epochTimestamps.test.ts` compares both.
  */
 import * as PgTypes from "@effect/sql-pg/PgTypes"
 import * as Result from "effect/Result"

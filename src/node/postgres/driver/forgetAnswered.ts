@@ -1,5 +1,8 @@
 /**
  * Frees the answered statements of a session whose statements share the connection.
+ *
+ * Workaround for @effect/sql-pg 4.0.5, `PgConnection.ts`: `finishPipelineEntry` empties `pipelineInFlight` only when every statement in it
+ * is answered. `forgetAnswered.test.ts` fails once the driver frees each statement.
  */
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
 

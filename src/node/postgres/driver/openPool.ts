@@ -42,8 +42,9 @@ export const statementTimeout = ({ startupParameters }: PgClient.PgPoolConfig): 
 /**
  * Waits until the event loop has read all input that is ready. An interrupted waiter runs nothing.
  *
- * The driver writes the statements of a connection in a microtask. Microtasks run after each request that Node reads, so
- * every request would cost a write of its own. An immediate runs after all of them, and before the loop sleeps.
+ * Workaround for @effect/sql-pg 4.0.5, `PgConnection.ts`: `schedulePipelineFlush` writes the statements of a connection in a microtask.
+ * Microtasks run after each request that Node reads, so every request would cost a write of its own. An immediate runs after all of them,
+ * and before the loop sleeps. `DriverClient.test.ts` ("leave in several writes") fails once the driver waits for the turn.
  */
 const makeEndOfTurn = (): Effect.Effect<void> => {
   let waiting: Array<(end: Effect.Effect<void>) => void> = []

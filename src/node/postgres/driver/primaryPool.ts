@@ -1,6 +1,7 @@
 /**
  * One pool on several servers, of which it uses one: the first that can be reached and, if that is asked for, is not in recovery. The
- * driver takes one host, so each server has a pool of its own, which opens no connection before it is used.
+ * driver takes one host (`Config.host` in `PgConnection.ts` of @effect/sql-pg 4.0.5), so each server has a pool of its own, which opens no
+ * connection before it is used.
  */
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as PgPool from "@effect/sql-pg/PgPool"

@@ -1,5 +1,8 @@
 /**
  * Looks up prepared statements of a session without changing a long-lived `Map` for each execution.
+ *
+ * Workaround for @effect/sql-pg 4.0.5, `PgConnection.ts`: `PreparedCache.get` deletes and sets the entry of each statement that it finds.
+ * `DriverClient.test.ts` ("would change both with the driver's own client") fails once it does not.
  */
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
 
