@@ -1,6 +1,6 @@
 /**
- * What the workers do for the ledger as a whole: they record every second how far its changes have come, so that change tokens
- * survive a failover, and fold the counts of operations every five seconds, so that figures stay cheap to read.
+ * What the workers do for the ledger as a whole. Every second they record how far its changes have come, so that change tokens survive a
+ * failover. Every five seconds they fold the counts of operations, so that figures stay cheap to read.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

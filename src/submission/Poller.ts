@@ -13,7 +13,7 @@ import { logFailure } from "./logFailure.ts"
  * The capacity of one process: how many items may be under way. A part is reserved for each poller, so that slow work of
  * one poller never takes all of another. The pollers share the rest, first come, first served.
  */
-export interface Capacity {
+interface Capacity {
   /** Items, reserved for each poller. */
   readonly reserved: number
   /** Items, shared by all pollers. */
@@ -31,6 +31,7 @@ export const makeCapacity = (items: number, pollers: number): Capacity => {
   return { reserved, shared: items - reserved * pollers, sharedUsed: 0 }
 }
 
+/** What a poller takes, how much of it, and how it handles an item. */
 export interface PollerOptions<A, R> {
   readonly capacity: Capacity
   /** Most items under way at the same time in this poller. */
@@ -52,6 +53,7 @@ export interface PollerOptions<A, R> {
   readonly reopensIn?: () => number
 }
 
+/** A loop that runs. */
 export interface Poller {
   /** Starts the next poll at once. */
   readonly wake: Effect.Effect<void>

@@ -6,7 +6,8 @@ import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { logFailure } from "./logFailure.ts"
 import { withinStore } from "./withinStore.ts"
 
-export interface RepeatedStatement {
+/** A statement that runs at once, and again after each interval. */
+interface RepeatedStatement {
   readonly statement: Effect.Effect<void, StoreUnavailable>
   /** The log message of a failure. */
   readonly failure: string

@@ -101,11 +101,13 @@ export const makeQueueTable = Effect.gen(function*() {
   }
 })
 
+/** The record, under review if `begins`. A review that has begun stays. */
 export const withReview = (record: MemoryRecord, begins: boolean): MemoryRecord =>
   begins && !record.operation.under_review
     ? { ...record, operation: { ...record.operation, under_review: true } }
     : record
 
+/** The operation as its provider sees it. */
 export const toProviderOperation = ({ operation, owner, send_before }: MemoryRecord): ProviderOperation => ({
   id: operation.id,
   type: operation.type,

@@ -36,6 +36,7 @@ export const isExamined = (record: MemoryRecord, timeline: number): boolean =>
 export const isHeldClaim = ({ operation, return_reason }: MemoryRecord): boolean =>
   operation.state === "submitting" && return_reason === null
 
+/** A worker has returned the claim, and no other one has taken it over. */
 export const isReturnedClaim = ({ operation, return_reason }: MemoryRecord): boolean =>
   operation.state === "submitting" && return_reason !== null
 

@@ -1,6 +1,8 @@
 /**
- * The room `operators`: the contracts of the command line and the console of operators. Read this file first: what operators may do. Each action is recorded with the name of its operator: one that the ledger carries out, in
- * the transaction of the action; one that it refuses, with the reason.
+ * The room `operators`: the contracts of the command line and the console of operators. Read this file first: what operators may do.
+ *
+ * Each action is recorded with the name of its operator. The record of an action that the ledger carries out is in its transaction. That
+ * of a refused action has the reason.
  */
 import * as Context from "effect/Context"
 import type * as Digest from "effect/crypto/Digest"

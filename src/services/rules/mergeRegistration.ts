@@ -7,7 +7,7 @@ import type { GrantRegistration } from "../../domain/GrantRequest.ts"
  * A token moves the end of a grant only by more than this. Each use of a token computes a later end, so otherwise each use
  * would write.
  */
-export const leastExtension = Duration.hours(1)
+const leastExtension = Duration.hours(1)
 
 /** The members of a grant that registrations may change. */
 type Registered = Pick<Grant, "scopes" | "expires_at" | "registered_by_event_at">

@@ -12,7 +12,7 @@ import { PayloadAltered, PayloadUnreadable } from "../../domain/Submission.ts"
 import { PayloadCipher, type SealedPayload } from "../PayloadCipher.ts"
 
 /** The payload of a claimed operation, and the members of the operation that it must match. */
-export interface StoredPayload {
+interface StoredPayload {
   readonly id: OperationId
   readonly type: string
   readonly created_at: DateTime.Utc

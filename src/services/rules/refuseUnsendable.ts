@@ -47,7 +47,7 @@ const check = (
  * the provider does not declare. Only the statement that accepts knows the provider of the
  * grant, so each declared provider is asked. A defect in a schema concerns its own provider alone.
  */
-export type FindRefusals = (
+type FindRefusals = (
   request: FinancialRequest
 ) => Effect.Effect<ReadonlyMap<ProviderName, Effect.Effect<never, InvalidFinancialRequest>>>
 

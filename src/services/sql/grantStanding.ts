@@ -67,4 +67,5 @@ export const grantOfCredential = `
     JOIN clients c ON c.id = g.client_id
     JOIN provider_connections p ON p.id = g.provider_connection_id`
 
+/** The row `g` is the grant that the credential names: `$1` id, `$2` client, `$3` subject. */
 export const isGrantOfCredential = "g.id = $1 AND g.client_id = $2 AND g.subject = $3"

@@ -72,8 +72,8 @@ export const submissionColumns = "o.id, o.type, o.resource_owner, o.provider_con
 
 /**
  * A CTE with the current timeline. It is empty where nothing may be claimed: on a database that could forget commits, or in a
- * cluster for which no worker called `prepare`. A ledger with an epoch lets a worker claim only if its `ClaimRecorder` records the batch, and
- * only in the life in which the ledger was last verified.
+ * cluster for which no worker called `prepare`. A ledger with an epoch lets a worker claim only if its `ClaimRecorder` records the batch. The life
+ * of the server must also be that in which the ledger was last verified.
  */
 export const here = (isRecorded: boolean) =>
   `here AS MATERIALIZED (

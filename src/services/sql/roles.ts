@@ -15,7 +15,8 @@ export interface TablePrivileges {
   readonly DELETE?: true
 }
 
-export interface RolePrivileges {
+/** All privileges of a role: its tables and its functions. */
+interface RolePrivileges {
   readonly tables: Readonly<Record<string, TablePrivileges>>
   /** Functions that run with the rights of the owner. Any role may call the other functions, which give no rights. */
   readonly functions: ReadonlyArray<string>
@@ -26,6 +27,7 @@ export type Role = "reader" | "provisioner" | "writer"
 
 const grantColumns = ["id", "client_id", "resource_owner", "subject", "provider_connection_id", "scopes", "expires_at"]
 
+/** The privileges of each role. `roles grant` prints them. */
 export const roles: Readonly<Record<Role, RolePrivileges>> = {
   /** It has SELECT on columns only, and no UPDATE: so the role can lock neither a row nor a table. */
   reader: {
@@ -180,10 +182,11 @@ export const proofTables: RolePrivileges["tables"] = {
 export const closedTables: ReadonlyArray<string> = ["grant_locks", "operation_count_folds"]
 
 /** The names of the roles of a deployment: `PREFIX_reader` and so on. */
-export interface Naming {
+interface Naming {
   readonly prefix: string
 }
 
+/** The roles are `gateway_reader`, `gateway_writer` and so on. */
 export const defaultNaming: Naming = { prefix: "gateway" }
 
 const nameOf = ({ prefix }: Naming, role: Role | "owner") => `${prefix}_${role}`

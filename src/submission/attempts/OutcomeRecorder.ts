@@ -27,6 +27,7 @@ const patience = 100
 
 type RecordFailure = StaleOperation | OperationNotFound | StoreUnavailable
 
+/** Records outcomes, those of the same moment together. */
 export interface OutcomeRecorder {
   /**
    * As `Outcomes.record`, and perhaps together with other outcomes. Each of its statements ends within `storeTimeout`: at

@@ -1,10 +1,13 @@
 /**
  * Sends accepted operations to their providers, each at most once.
  *
- * The order of the steps guarantees that. A claim moves the operation to `submitting`, and no path leads back to `accepted`. A
- * byte leaves only after the database has acknowledged the claim, and after the `ClaimRecorder` has recorded it. If the provider has provably taken nothing, the worker may
- * return the claim. That ends its right to send before another worker takes the claim over. Otherwise the worker records the
- * outcome by compare-and-set. An outcome that cannot be known is `indeterminate`.
+ * The order of the steps guarantees that:
+ *
+ * 1. A claim moves the operation to `submitting`. No path leads back to `accepted`.
+ * 2. The database acknowledges the claim, and the `ClaimRecorder` records it. Without both, the worker does not send.
+ * 3. The worker sends.
+ * 4. If the provider provably took nothing, the worker may return the claim. Its right to send ends there, before another worker takes
+ *    the claim over. Otherwise it records the outcome by compare-and-set. An outcome that cannot be known is `indeterminate`.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -23,11 +23,17 @@ export interface TimedClaim {
 const searchInterval = 1000
 
 /**
- * Claims up to `limit` operations of a provider: returned claims that are due, up to half of the limit, then accepted
- * operations, and more returned claims if capacity is left. Capacity for one operation alternates between both. So returned claims that fail again and
- * again never stop the others. It claims one operation as a probe, or none, while the provider is paused. The worker never
- * sends an operation whose claim the database did not acknowledge, so a failure yields no claims. It returns those that the
- * `ClaimRecorder` did not record. It returns all claims, and pauses the provider, while its clock is not proven to be right.
+ * Claims up to `limit` operations of a provider, in this order:
+ *
+ * 1. returned claims that are due, up to half of the limit;
+ * 2. accepted operations;
+ * 3. more returned claims, if capacity is left.
+ *
+ * Capacity for one operation alternates between returned claims and accepted operations. So returned claims that fail again and again never
+ * stop the others. While the provider is paused, it claims one operation as a probe, or none.
+ *
+ * If the database does not acknowledge a claim, the result lacks its operations. A claim has a `refusal` if the `ClaimRecorder` did not
+ * record it, or if the clock of this process is not proven to be right. The clock also pauses the provider.
  */
 export const claimOperations = (services: WorkerServices) => {
   const { claims, metrics, pauses, policy, recorder } = services

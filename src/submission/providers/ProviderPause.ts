@@ -24,7 +24,7 @@ export interface ProviderPause {
 }
 
 /** How many operations may be claimed, and the pause whose probe they are. */
-export interface Admission {
+interface Admission {
   readonly limit: number
   readonly probeOf: ProviderPause | null
 }

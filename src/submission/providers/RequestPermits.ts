@@ -1,6 +1,6 @@
 /**
- * When this process may begin a request to a provider: it waits for a permit of the provider's limit, which all workers share by
- * the database, and until the end of a pause that the provider asked for. A provider without a limit costs no statement.
+ * When this process may begin a request to a provider. The request waits for a permit of the provider's limit, which all workers share by
+ * the database. It also waits for the end of a pause that the provider asked for. A provider without a limit costs no statement.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -31,7 +31,7 @@ const longestHorizon = 250
 const shortestWait = 10
 
 /** Whether a request may begin. */
-export type PermitAnswer =
+type PermitAnswer =
   | { readonly _tag: "Begin" }
   /** There is no permit within this time, in milliseconds. */
   | { readonly _tag: "Wait"; readonly millis: number }

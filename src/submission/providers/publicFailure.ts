@@ -9,7 +9,7 @@ import { isOperationFailure, type OperationFailure } from "../../domain/Operatio
 import { loggable } from "./loggable.ts"
 
 /** Code and message as a provider's adapter gives them. */
-export interface GivenFailure {
+interface GivenFailure {
   readonly code: string
   readonly message: string
 }
@@ -19,10 +19,13 @@ const longestCode = 64
 const longestMessage = 1024
 
 /**
- * Returns a valid failure unchanged, unless its code is one of the gateway's own: that becomes `provider_rejected`. Otherwise the code becomes lower case, and each run of characters other than letters and
- * digits becomes one `_`: `E-51` becomes `e_51`. A leading digit gets the prefix `provider_`, and at most 64 characters stay.
- * A code without a letter or digit becomes `provider_rejected`, and so does one that then is the gateway's own. The message loses text that PostgreSQL cannot keep, and all
- * characters after the first 1024. An empty message becomes one of the gateway.
+ * Returns a valid failure unchanged. In the code of another one, letters become lower case, and each run of other characters than letters
+ * and digits becomes one `_`: `E-51` becomes `e_51`. A leading digit gets the prefix `provider_`, and at most 64 characters stay.
+ *
+ * A code without a letter or digit becomes `provider_rejected`. So does each code, valid or not, that is then one of the gateway's own.
+ *
+ * The message loses text that PostgreSQL cannot keep, and all characters after the first 1024. An empty message becomes one of the
+ * gateway.
  */
 export const publicFailure = ({ code, message }: GivenFailure): OperationFailure => {
   const failure = { code, message }

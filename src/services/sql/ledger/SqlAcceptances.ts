@@ -206,10 +206,12 @@ const standing = `
 const mayAccept = "NOT s.revoked AND NOT s.expired AND s.client_active AND s.scope_granted AND s.provider_connected"
 
 /**
- * Accepts requests: `$1` id, `$2` client and `$3` subject of the grant, `$4` the scope that the work needs, `$5` the scopes to which the
- * credential is limited. `$4` and `$5` may be null. Then arrays with `$6` ids, `$7` types, `$8` keys, `$9` digests, `$10` payloads, `$11` ids of their keys (empty: none),
- * `$12` the providers that refuse the request, separated by spaces. Of the requests with one key it takes the first that the provider does
- * not refuse.
+ * Accepts requests. Of the requests with one key it takes the first that the provider does not refuse.
+ *
+ * - `$1` id, `$2` client and `$3` subject of the grant.
+ * - `$4` the scope that the work needs, and `$5` the scopes to which the credential is limited. Both may be null.
+ * - Arrays: `$6` ids, `$7` types, `$8` keys, `$9` digests, `$10` payloads, `$11` ids of their keys (empty: none), and `$12` the providers
+ *   that refuse the request, separated by spaces.
  *
  * A key that another transaction has inserted makes the statement wait for the end of that transaction. Every batch inserts its
  * keys in the same order, in the order of their bytes, so that batches never wait for each other in a circle.

@@ -18,6 +18,7 @@ import type { ProviderReference } from "../../../domain/Submission.ts"
 import { fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../OperationRow.ts"
 import { hasLiveGrant, isExamined, isFree } from "../queueFragments.ts"
 
+/** The columns of `operatorColumns`. */
 export interface OperatorRow extends OperationRow {
   readonly client_id: ClientId
   readonly resource_owner: ResourceOwner
@@ -90,6 +91,7 @@ const holdOf = (row: OperatorRow): Hold | null =>
     releasable_from: row.is_examined && !row.acknowledged ? instantOrNull(row.send_before) : null
   }
 
+/** What client, provider connection and grant allow now. */
 export const toStanding = (row: OperatorRow): OperationStanding => ({
   client_active: row.client_active,
   provider_connected: row.provider_connected,

@@ -1,6 +1,6 @@
 /**
- * The statements of `LedgerFigures`. Their cost depends on the numbers of providers, of moves not folded yet and of clients with
- * accepted operations (`maxDueCount` at most), and not on the number of operations.
+ * The statements of `LedgerFigures`. Their cost depends on the numbers of providers, of moves not folded yet, and of clients with accepted
+ * operations (`maxDueCount` at most). It does not depend on the number of operations.
  */
 import { maxDueCount } from "../../../domain/operators/FiguresForm.ts"
 import { claimableTimeline } from "../queueFragments.ts"
@@ -193,4 +193,5 @@ export const reportWorkerStatement = `
   ON CONFLICT (process_id) DO UPDATE
   SET seen_at = clock_timestamp(), circuits = excluded.circuits, clock_skew_ms = excluded.clock_skew_ms`
 
+/** Removes the report of a process that ends. */
 export const forgetWorkerStatement = "DELETE FROM worker_reports WHERE process_id = $1::uuid"

@@ -14,6 +14,7 @@ interface SortColumn {
   readonly value: (parameter: string) => string
 }
 
+/** An index in the order of a list, and its sections. */
 export interface Source {
   /** In positions. */
   readonly name: string

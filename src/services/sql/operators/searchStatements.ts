@@ -117,6 +117,7 @@ export const findStatement = `
   ) o
   ORDER BY f.updated_at DESC, f.id DESC`
 
+/** The operation `$1`, of any owner. */
 export const detailStatement = `SELECT ${operatorColumns} FROM operations o WHERE o.id = $1`
 
 /** Most entries of a history that operators see: the latest. */

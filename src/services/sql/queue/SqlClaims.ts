@@ -140,8 +140,8 @@ const allQueues: QueueSearch = {
 }
 
 /**
- * Looks into the queue of every client, each from its mark on (`$11` queues, `$12` marks), because a skip to the next queue would walk
- * all dead entries of those between. The next mark of a queue is its first operation that is due, or `margin` ago. A mark is
+ * Looks into the queue of every client, each from its mark on (`$11` queues, `$12` marks). A skip to the next queue would walk all dead
+ * entries of those between. The next mark of a queue is its first operation that is due, or `margin` ago. A mark is
  * reported once it has moved by a second, so that many queues cost little.
  */
 const queuesFromMarks: QueueSearch = {

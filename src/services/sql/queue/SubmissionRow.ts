@@ -13,6 +13,7 @@ export interface SubmissionRow {
   readonly revision: number
 }
 
+/** The operation as its provider sees it. */
 export const toProviderOperation = (row: SubmissionRow): ProviderOperation => ({
   id: row.id,
   type: row.type,

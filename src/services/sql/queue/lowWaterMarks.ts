@@ -2,8 +2,8 @@
  * Low-water marks: where a search for due work begins while dead index entries are in its way.
  *
  * A claim, a status read and a rescue leave a dead entry in the index in which they found their operation. PostgreSQL removes
- * dead entries only after every older snapshot has ended. So while a transaction stays open for long, such as that of a backup,
- * a search that begins at the start of the index walks past all work of that time.
+ * dead entries only after every older snapshot has ended. A transaction may stay open for long, such as that of a backup. Until it ends, a
+ * search from the start of the index walks past all work of that time.
  *
  * A search reports how many entries it walked. After a long walk, the process remembers the lowest due time of the operations
  * that are there, and its next searches begin at that mark. An operation below a mark is found late, never lost:
@@ -24,7 +24,7 @@ type DueTime = string
 export type Marks = ReadonlyMap<string, DueTime>
 
 /** What a search tells of its way. */
-export interface Walk {
+interface Walk {
   /** Entries of the index that the search read, dead ones included. */
   readonly walked: number
   /** New marks. */
