@@ -39,7 +39,6 @@ import { type AttemptProgress, attemptUntilSent } from "./attemptUntilSent.ts"
 import { claimOperations, type TimedClaim } from "./claimOperations.ts"
 import { ClaimRecorders } from "./ClaimRecorder.ts"
 import { ClockCheck } from "./ClockCheck.ts"
-import { makeUnservedLog } from "./logUnserved.ts"
 import { recordSettlement } from "./recordSettlement.ts"
 import { returnClaim } from "./returnClaim.ts"
 import { type ClaimReturn, type Settlement, settlementOf, uncertain } from "./Settlement.ts"
@@ -184,3 +183,25 @@ const rescueOwnClaims = Effect.fnUntraced(function*(
     { worker, operations }
   )
 })
+
+/** Most names that are remembered. Further ones are not logged. */
+const mostKnown = 1000
+
+/**
+ * Makes a function that logs, once for each name, that operations of a provider without an adapter in this process were
+ * accepted. Another process may have the adapter.
+ */
+const makeUnservedLog = (adapters: ReadonlyArray<ProviderName>) => {
+  const known = new Set<ProviderName>()
+  return (provider: ProviderName): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      if (known.has(provider) || known.size >= mostKnown) return Effect.void
+      known.add(provider)
+      return Effect.annotateLogs(
+        Effect.logWarning(
+          "Accepted operations of a provider without an adapter here: they wait for a worker that has one. Check the name"
+        ),
+        { provider, adapters }
+      )
+    })
+}

@@ -33,7 +33,7 @@ const searchInterval = 1000
  * stop the others. While the provider is paused, it claims one operation as a probe, or none.
  *
  * If the database does not acknowledge a claim, the result lacks its operations. A claim has a `refusal` if the `ClaimRecorder` did not
- * record it, or if the clock of this process is not proven to be right. The clock also pauses the provider.
+ * record it, or if the clock of this process is not proven to be right. A wrong clock also pauses the provider.
  */
 export const claimOperations = (services: WorkerServices) => {
   const { claims, metrics, pauses, policy, recorder } = services
