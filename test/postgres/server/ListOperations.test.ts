@@ -1,6 +1,6 @@
 /**
  * GET /v1/operations passes its filters and its page token to the store. The rules of the lists are those of
- * `services/Listing`, `services/FindByKey` and `unit/server/PageToken`. The tests send requests to a gateway on PostgreSQL.
+ * `services/Listing`, `services/reads/FindByKey` and `unit/server/reads/PageToken`. The tests send requests to a gateway on PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
 import { type DateTime, Effect } from "effect"

@@ -1,5 +1,5 @@
 /**
- * GET /v1/operations/{id} shows exactly the public form of an operation, in every state. `unit/server/OperationResponses` holds the
+ * GET /v1/operations/{id} shows exactly the public form of an operation, in every state. `unit/server/reads/OperationResponses` holds the
  * headers, and `unit/domain/Polling` the seconds of Retry-After.
  */
 import { assert, layer } from "@effect/vitest"
