@@ -33,6 +33,13 @@ export const acceptance: ReadonlyArray<Plant> = [
     tests: [postgres("services/ledger/AcceptPlans")]
   },
   {
+    rule: "a repeated batch reads only the operations of its keys",
+    file: acceptances,
+    from: "idempotency_key = r.key OFFSET 0",
+    to: "idempotency_key = r.key",
+    tests: [postgres("services/ledger/AcceptPlans", "reads only the operations of its keys")]
+  },
+  {
     rule: "a disconnected provider takes no operation",
     file: acceptances,
     from: " AND s.scope_granted AND s.provider_connected\"",

@@ -245,7 +245,7 @@ export const acceptStatement = `
  * of requests from the planner, which would plan each call anew: a plan for few rows seems cheaper than the prepared one. The second
  * one makes each key a read of the index, so that no plan reads all operations.
  */
-const boundStatement = `
+export const boundStatement = `
   SELECT r.id AS request_id, ${publicColumns},
     o.request_digest = decode(r.digest, 'hex') AND o.resource_owner = g.resource_owner AS same_request
   FROM grants g CROSS JOIN (SELECT $4::uuid[] AS ids, $5::text[] AS keys, $6::text[] AS digests OFFSET 0) a

@@ -1,14 +1,18 @@
 /**
- * PostgreSQL plans the statements of an acceptance once for each connection, and not for each call: a plan costs as much as the rest of
- * the acceptance. The test counts the plans in a session of `WriterPool`.
+ * PostgreSQL plans the statements of an acceptance once for each connection, and reads only the operations of the keys. The tests count
+ * plans in a session of `WriterPool`, and rows in execution plans.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { WriterPool } from "../../../../src/node/postgres/Pools.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { maxBatchRequests } from "../../../../src/services/rules/prepareAcceptance.ts"
+import { boundStatement } from "../../../../src/services/sql/ledger/SqlAcceptances.ts"
+import { fill } from "../../../fixtures/ledger/FilledLedger.ts"
 import { accept, issue, newKey, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { gatewayDatabase } from "../../../fixtures/postgres/GatewayDatabase.ts"
+import { planModes, planOf, ReaderConnection, rowsOf } from "../../../fixtures/postgres/Plans.ts"
 import { Platform } from "../../../fixtures/postgres/TestDatabase.ts"
 
 /** PostgreSQL plans so many executions for their values before it compares their cost with that of one plan for all. */
@@ -46,5 +50,28 @@ layer(PostgresLedger, { excludeTestServices: true })("an acceptance", (it) => {
         { creates: true, custom: firstPlans, generic: 2 * calls - firstPlans },
         { creates: false, custom: firstPlans, generic: calls - firstPlans }
       ])
+    }))
+
+  it.effect("that repeats a batch reads only the operations of its keys, with and without statistics of the table", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { identity } = yield* fill(1, 4 * maxBatchRequests)
+      const numbers = Array.from({ length: maxBatchRequests }, (_, n) => n + 1)
+      const parameters = [
+        identity.grant_id,
+        identity.client_id,
+        identity.subject,
+        numbers.map((n) => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`),
+        numbers.map((n) => `key-${n}`),
+        numbers.map(() => "00")
+      ]
+      for (const when of ["without statistics", "with statistics"]) {
+        for (const mode of planModes) {
+          const plan = yield* Effect.provide(planOf({ text: boundStatement, parameters }, mode), ReaderConnection)
+          const rows = plan.filter((node) => node["Relation Name"] === "operations").map(rowsOf)
+          assert.deepStrictEqual(rows, [maxBatchRequests], `${when}, ${mode}`)
+        }
+        yield* sql`ANALYZE`
+      }
     }))
 })
