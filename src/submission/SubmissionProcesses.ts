@@ -1,6 +1,7 @@
 /**
  * Worker, rescuer and reconciler in one layer: they move accepted operations to their outcome. Beside them, the
- * maintenance loops keep change tokens valid and figures cheap, and the process reports itself to operators.
+ * maintenance loops keep change tokens valid and figures cheap, and the process reports itself to operators. Read this file of the room
+ * `submission` first.
  */
 import * as Layer from "effect/Layer"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"

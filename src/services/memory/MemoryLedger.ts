@@ -1,5 +1,6 @@
 /**
- * The state that the in-memory layers of `Grants`, `GrantVerifier`, `OperationStore` and `OperationLedger` share.
+ * The state that the in-memory layers of `Grants`, `GrantVerifier`, `OperationStore` and `OperationLedger` share. The room `memory` has these
+ * layers, each for one of `sql`. Read this file first.
  */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"

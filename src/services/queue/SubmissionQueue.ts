@@ -1,6 +1,8 @@
 /**
- * The room `queue`: the contracts of worker, rescuer and reconciler, and of nothing else. Read this file first: their work, from the claim of
- * an operation to the record of its outcome. The database alone coordinates
+ * The work of the submission workers, from the claim of an operation to the record of its outcome. The room `queue` has the contracts of
+ * worker, rescuer and reconciler, and no others. Read this file first.
+ *
+ * The database alone coordinates
  * the workers, with row locks, compare-and-set and its own clock. So any number of them may run, on any number of machines.
  */
 import * as Context from "effect/Context"

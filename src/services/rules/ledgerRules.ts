@@ -1,5 +1,6 @@
 /**
- * The rules that both ledgers check before they write.
+ * The room `rules`: what both implementations of a service must decide in the same way. Read this file first: the rules that both ledgers
+ * check before they write.
  */
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"

@@ -1,5 +1,6 @@
 /**
- * Verifies a credential and yields the identity of its grant.
+ * Verifies a credential and yields the identity of its grant. The room `verification` leads from a credential to a grant. Read this file
+ * first.
  */
 import * as Cache from "effect/Cache"
 import * as Context from "effect/Context"

@@ -1,6 +1,7 @@
 /**
  * The port to an upstream provider: a bank, a broker, a payment provider. A team implements it once for each of its
- * providers. `HttpProvider` is a base for providers that speak JSON over HTTP.
+ * providers. `HttpProvider` is a base for providers that speak JSON over HTTP. The room `providers` has the port, and what limits the
+ * requests to a provider. Read this file first.
  */
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"

@@ -1,6 +1,7 @@
 /**
  * Reads the status of unsettled operations until a result is proven. A read never submits anything, age never changes a
- * state, and an answer without evidence leaves the state as it is.
+ * state, and an answer without evidence leaves the state as it is. The room `reads` has what a status read does and decides. Read this file
+ * first.
  */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
