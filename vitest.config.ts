@@ -2,7 +2,7 @@ import * as os from "node:os"
 import { fileURLToPath } from "node:url"
 import { defaultServerConditions } from "vite"
 import { defineConfig } from "vitest/config"
-import { temporaryDirectory } from "./test/fixtures/storage.ts"
+import { temporaryDirectory } from "./test/fixtures/postgres/storage.ts"
 
 // Tests start hundreds of processes. With a cache of compiled code each of them starts in half of the time.
 process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache/node-compile", import.meta.url))
@@ -18,10 +18,10 @@ const shared = {
   maxWorkers: Math.ceil(os.availableParallelism() * 1.5)
 }
 
-const postgres = "test/fixtures/PostgresServer.ts"
+const postgres = "test/fixtures/postgres/PostgresServer.ts"
 
 /** For tests that start processes. */
-const globalSetup = [postgres, "test/fixtures/CommandBundle.ts"]
+const globalSetup = [postgres, "test/fixtures/processes/CommandBundle.ts"]
 // The examples import the package by its name; this finds the source.
 const ssr = { resolve: { conditions: [...defaultServerConditions, "gateway-source"] } }
 
@@ -40,7 +40,7 @@ export default defineConfig({
           ...shared,
           name: "long",
           include: ["test/long/**/*.test.ts"],
-          globalSetup: ["test/fixtures/DebianPackages.ts", ...globalSetup]
+          globalSetup: ["test/fixtures/package/DebianPackages.ts", ...globalSetup]
         }
       },
       // The tests of the database again, on the oldest PostgreSQL that Debian has.
@@ -49,7 +49,7 @@ export default defineConfig({
           ...shared,
           name: "oldest-postgres",
           include: ["test/postgres/**/*.test.ts"],
-          globalSetup: ["test/fixtures/OldestPostgresServer.ts"]
+          globalSetup: ["test/fixtures/postgres/OldestPostgresServer.ts"]
         }
       }
     ],

@@ -65,7 +65,14 @@ export const Port = ({ from, variable }: { readonly from: 0 | 1; readonly variab
   )
 }
 
-const units = { s: "seconds", m: "minutes", h: "hours", d: "days" } as const
+const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+
+/** The span of time of a text such as `500ms`, `90s` or `m`, which is one minute. Null: the text is none. */
+export const spanOf = (text: string): Duration.Duration | null => {
+  const { count, unit } = /^(?<count>\d{0,9})(?<unit>ms|s|m|h|d)$/u.exec(text)?.groups ?? {}
+  if (unit === undefined) return null
+  return Duration.millis(Number(count === "" ? 1 : count) * units[unit as keyof typeof units])
+}
 
 /** A span of time such as `90s`, `15m`, `1h` or `30d`. */
 export const Lifetime = Schema.String.check(
@@ -74,10 +81,7 @@ export const Lifetime = Schema.String.check(
   Schema.decodeTo(
     Schema.Duration,
     SchemaTransformation.transform({
-      decode: (text) => {
-        const unit = text.at(-1) as keyof typeof units
-        return Duration.fromInputUnsafe(`${Number(text.slice(0, -1))} ${units[unit]}`)
-      },
+      decode: (text) => spanOf(text)!,
       encode: (span) => `${Duration.toSeconds(span)}s`
     })
   )

@@ -4,7 +4,7 @@
  *
  * | Port | Filled by |
  * |---|---|
- * | what a claim reports about the ledger's history: `services/LedgerHistory` | `historyGuard` |
+ * | what a claim reports about the ledger's history: `services/queue/LedgerHistory` | `historyGuard` |
  * | before a batch is sent: `submission/attempts/ClaimRecorder` | `witness/WitnessedClaims`, with `WITNESS` |
  * | after a statement ran: `node/postgres/driver/DriverClient`, `SessionResults` | `confirmed/ConfirmedConnection`, with `DATABASE_SYNCHRONOUS` |
  * | which server may read: `node/postgres/ReadServers` | `standbys/Standbys`, with `DATABASE_READ_URL` |
@@ -17,7 +17,7 @@ import type { InvalidSetting } from "../domain/InvalidSetting.ts"
 import { Database } from "../node/postgres/Database.ts"
 import { SessionResults } from "../node/postgres/driver/DriverClient.ts"
 import { ReadServers } from "../node/postgres/ReadServers.ts"
-import { LedgerHistory } from "../services/LedgerHistory.ts"
+import { LedgerHistory } from "../services/queue/LedgerHistory.ts"
 import { ClaimRecorders } from "../submission/attempts/ClaimRecorder.ts"
 import { type ClusterSettings, readClusterSettings } from "./ClusterSettings.ts"
 import { confirmedResults } from "./confirmed/ConfirmedConnection.ts"

@@ -4,11 +4,11 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
-import { workerSeenWithin } from "../domain/FiguresForm.ts"
-import type { ActingOperator } from "../domain/OperatorView.ts"
-import { recordMark } from "../services/sql/changeStatements.ts"
+import { workerSeenWithin } from "../domain/operators/FiguresForm.ts"
+import type { ActingOperator } from "../domain/operators/OperatorView.ts"
+import { makeRecord } from "../services/sql/operators/SqlOperatorActions.ts"
 import { claimableTimeline, millis, placeHold } from "../services/sql/queueFragments.ts"
-import { makeRecord } from "../services/sql/SqlOperatorActions.ts"
+import { recordMark } from "../services/sql/reads/changeStatements.ts"
 import { orUnavailable } from "../services/StoreUnavailable.ts"
 import {
   type BegunSwitchover,

@@ -10,7 +10,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
-import type { ActingOperator } from "../domain/OperatorView.ts"
+import type { ActingOperator } from "../domain/operators/OperatorView.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type {
   BegunSwitchover,

@@ -2,7 +2,7 @@
  * The operations that one statement claimed, as one number.
  */
 export interface ClaimBatch {
-  /** UUID: what the ledger and the witness must both have for the operations to be sent. It belongs to one life. */
+  /** UUID: what the ledger and the records elsewhere must both have for the operations to be sent. It belongs to one life. */
   readonly epoch: string
   /** UUID of the worker process. */
   readonly worker: string

@@ -1,6 +1,6 @@
 /**
  * The rules for the text members of an operation. The schema in `Operation.ts` states them, and the serializer of rows
- * (`services/sql/encodedRows.ts`) applies the same.
+ * (`services/sql/reads/encodedRows.ts`) applies the same.
  */
 
 /** A UUIDv7 (RFC 9562 §5.7) in its canonical lower-case form. */

@@ -86,7 +86,7 @@ export interface Claim {
   readonly claimed_at: DateTime.Utc
   /** Decrypts and parses the payload, and checks the digest of the accepted request. If it fails, nothing is sent. */
   readonly payload: Effect.Effect<Schema.Json, PayloadUnreadable | PayloadAltered>
-  /** What the witness must have before the operation is sent. Missing: the ledger has no witness. */
+  /** What must be recorded elsewhere before the operation is sent. Missing: the ledger requires no records. */
   readonly batch?: ClaimBatch
 }
 
@@ -127,10 +127,10 @@ export interface ClaimTerms {
    */
   readonly worker: string | null
   /**
-   * The UUID of the worker process in the witness. Then it claims only if the ledger has a witness and was compared with it in its
-   * present life. Without it, it claims only if the ledger has no witness.
+   * The UUID of the worker process in the records of its claims. Then it claims only if the ledger requires records, and was compared with
+   * them in its present life. Without it, it claims only if the ledger requires none.
    */
-  readonly witnessed_by?: string
+  readonly recorded_by?: string
 }
 
 /** How a worker returns a claim. Durations are by the clock of the database. */

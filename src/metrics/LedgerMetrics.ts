@@ -11,8 +11,8 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import type * as Metric from "effect/Metric"
-import { type LedgerFiguresNow, workerSeenWithin } from "../domain/FiguresForm.ts"
 import type { ProviderName } from "../domain/Grant.ts"
+import { type LedgerFiguresNow, workerSeenWithin } from "../domain/operators/FiguresForm.ts"
 import { type Family, type Labels, makeSeries, type Series } from "./Series.ts"
 
 const families = {

@@ -7,8 +7,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
-import { Blocker } from "../domain/GrantsBlocked.ts"
-import { listBlockers, terminateBlocker } from "./sql/listBlockers.ts"
+import { Blocker } from "../domain/operators/GrantsBlocked.ts"
+import { listBlockers, terminateBlocker } from "./sql/grants/listBlockers.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 /**

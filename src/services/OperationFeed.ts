@@ -21,7 +21,7 @@ import type { MalformedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeMemory } from "./memory/MemoryOperationFeed.ts"
-import { makeSql } from "./sql/SqlOperationFeed.ts"
+import { makeSql } from "./sql/reads/SqlOperationFeed.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 import { TokenCipher } from "./TokenCipher.ts"
 

@@ -2,10 +2,7 @@
  * The write side: operations are accepted once for each request binding, and move along the transition table.
  */
 import * as Context from "effect/Context"
-import type * as Digest from "effect/crypto/Digest"
-import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
-import type * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import type * as SqlClient from "effect/sql/SqlClient"
@@ -28,22 +25,11 @@ import type {
 } from "../domain/Operation.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeMemory } from "./memory/MemoryOperationLedger.ts"
-import { makeSql } from "./sql/SqlOperationLedger.ts"
+import type { Acceptance, Accepted, Platform } from "./rules/prepareAcceptance.ts"
+import { makeSql } from "./sql/ledger/SqlOperationLedger.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
-type Platform = Digest.Digest | SecureRandom.SecureRandom
-
-/** The result of an acceptance: the operation, and whether this call created it. */
-export interface Accepted {
-  readonly operation: Operation
-  readonly created: boolean
-}
-
-/**
- * The result of one request of a batch: what `accept` answers to it. It is an `Exit`, because a defect may concern one request
- * alone, such as a schema of its payload that dies.
- */
-export type Acceptance = Exit.Exit<Accepted, BindingConflict | InvalidFinancialRequest>
+export type { Acceptance, Accepted }
 
 /**
  * Records acceptances and transitions of operations. It does not check which operations its caller may move: no HTTP client

@@ -11,7 +11,7 @@ import type { OperationId, OperationNotFound } from "../domain/Operation.ts"
 import type { OperationPage, OperationQuery } from "../domain/OperationQuery.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeMemory } from "./memory/MemoryOperationStore.ts"
-import { makeSql } from "./sql/SqlOperationStore.ts"
+import { makeSql } from "./sql/reads/SqlOperationStore.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 /**

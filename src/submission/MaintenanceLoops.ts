@@ -5,7 +5,7 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { Maintenance } from "../services/Maintenance.ts"
+import { Maintenance } from "../services/queue/Maintenance.ts"
 import { repeatStatement } from "./repeatStatement.ts"
 
 /** A failover ends the tokens that were issued after the last mark. */

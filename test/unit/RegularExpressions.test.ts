@@ -9,8 +9,8 @@ import * as fs from "node:fs"
 import { checkSync } from "recheck"
 import { parseAst } from "vite"
 import { maskTokens } from "../../src/server/gate/TokenMask.ts"
-import { Gateway, memoryGateway } from "../fixtures/HttpGateway.ts"
-import { Observer } from "../fixtures/HttpObserver.ts"
+import { Gateway, memoryGateway } from "../fixtures/http/HttpGateway.ts"
+import { Observer } from "../fixtures/http/HttpObserver.ts"
 
 // The analysis in JavaScript: the other implementations start a process.
 process.env["RECHECK_SYNC_BACKEND"] = "pure"

@@ -12,8 +12,8 @@ import { GrantBlockers } from "../../services/GrantBlockers.ts"
 import { Grants } from "../../services/Grants.ts"
 import { makeIsMigrated, migrate } from "../../services/Migrations.ts"
 import { OperationLedger } from "../../services/OperationLedger.ts"
-import { OperationSearch } from "../../services/OperationSearch.ts"
-import { OperatorActions } from "../../services/OperatorActions.ts"
+import { OperationSearch } from "../../services/operators/OperationSearch.ts"
+import { OperatorActions } from "../../services/operators/OperatorActions.ts"
 import { CommandFailed } from "../Output.ts"
 
 /** Migrates an embedded database. Fails if another database lacks migrations, because its owner must apply them. */

@@ -7,7 +7,7 @@ import * as Config from "effect/Config"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as os from "node:os"
-import type { ActingOperator } from "../../domain/OperatorView.ts"
+import type { ActingOperator } from "../../domain/operators/OperatorView.ts"
 
 const text = (longest: number) => Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(longest))
 

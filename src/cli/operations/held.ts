@@ -4,8 +4,8 @@
 import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { HeldOperations, nextStepOf } from "../../domain/HeldOperations.ts"
-import { OperationSearch } from "../../services/OperationSearch.ts"
+import { HeldOperations, nextStepOf } from "../../domain/operators/HeldOperations.ts"
+import { OperationSearch } from "../../services/operators/OperationSearch.ts"
 import { print } from "../Output.ts"
 
 const encode = Schema.encodeSync(HeldOperations)

@@ -9,7 +9,7 @@ import type {
   OperationStanding,
   OperatorActionRecord,
   OperatorDetail
-} from "../../domain/OperatorView.ts"
+} from "../../domain/operators/OperatorView.ts"
 import { formatTimestamp } from "../../domain/Timestamp.ts"
 import type { Screen } from "../screen/Screen.ts"
 import { type Fact, heading, indented, renderFacts } from "../screen/Sections.ts"

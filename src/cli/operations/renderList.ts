@@ -2,7 +2,7 @@
  * A page of operations as a table.
  */
 import * as DateTime from "effect/DateTime"
-import type { NextAction, OperatorSummary } from "../../domain/OperatorView.ts"
+import type { NextAction, OperatorSummary } from "../../domain/operators/OperatorView.ts"
 import { conditionStyles, type Screen } from "../screen/Screen.ts"
 import { relativeTo, spanBetween } from "../screen/Spans.ts"
 import { type Cell, type Column, renderTable } from "../screen/Table.ts"

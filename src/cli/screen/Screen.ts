@@ -4,8 +4,8 @@
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import { styleText } from "node:util"
-import type { Condition } from "../../domain/FiguresForm.ts"
 import type { OperationState } from "../../domain/Operation.ts"
+import type { Condition } from "../../domain/operators/FiguresForm.ts"
 
 /** A style of `node:util`. Styles only repeat what the text says. */
 export type Style = "bold" | "cyan" | "gray" | "green" | "red" | "yellow"

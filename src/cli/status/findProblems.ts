@@ -3,6 +3,8 @@
  */
 import * as Duration from "effect/Duration"
 import { describeSkew, longestSkew, warnedSkew } from "../../domain/ClockSkew.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
+import { isTerminal, type OperationState } from "../../domain/Operation.ts"
 import {
   type Condition,
   type DueWork,
@@ -10,9 +12,7 @@ import {
   maxDueCount,
   type SeenWorker,
   workerSeenWithin
-} from "../../domain/FiguresForm.ts"
-import type { ProviderName } from "../../domain/Grant.ts"
-import { isTerminal, type OperationState } from "../../domain/Operation.ts"
+} from "../../domain/operators/FiguresForm.ts"
 import { shellWord } from "../../node/process/Invocation.ts"
 import { defaultPolicy } from "../../submission/SubmissionPolicy.ts"
 import { formatSpan, spanBetween } from "../screen/Spans.ts"

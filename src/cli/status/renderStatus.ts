@@ -4,15 +4,15 @@
 import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import { formatSkew, warnedSkew } from "../../domain/ClockSkew.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
+import type { OperationState } from "../../domain/Operation.ts"
 import {
   type Condition,
   conditions,
   type LedgerFiguresNow,
   type SeenWorker,
   workerSeenWithin
-} from "../../domain/FiguresForm.ts"
-import type { ProviderName } from "../../domain/Grant.ts"
-import type { OperationState } from "../../domain/Operation.ts"
+} from "../../domain/operators/FiguresForm.ts"
 import { formatTimestamp } from "../../domain/Timestamp.ts"
 import { toInvocation } from "../../node/process/Invocation.ts"
 import { conditionStyles, type Screen } from "../screen/Screen.ts"

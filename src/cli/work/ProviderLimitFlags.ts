@@ -3,7 +3,7 @@
  */
 import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -11,6 +11,7 @@ import * as Schema from "effect/Schema"
 import { ProviderName } from "../../domain/Grant.ts"
 import { permitTerms, type ProviderLimit } from "../../domain/ProviderLimit.ts"
 import { Providers } from "../../submission/providers/Providers.ts"
+import { spanOf } from "../Flags.ts"
 import { CommandFailed } from "../Output.ts"
 
 export const providerLimitFlag = Flag.String("provider-limit").pipe(
@@ -21,16 +22,7 @@ export const providerLimitFlag = Flag.String("provider-limit").pipe(
   Flag.atLeast(0)
 )
 
-/** The longest name of a limit is short, and each part occurs once, so the patterns need no backtracking. */
-const limitPattern = /^(?<requests>\d{1,7})\/(?<interval>\d{0,8}(?:ms|s|m|h|d))$/u
-const spanPattern = /^(?<count>\d{0,8})(?<unit>ms|s|m|h|d)$/u
-const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
-
-const spanOf = (text: string): Duration.Duration | null => {
-  const { count, unit } = spanPattern.exec(text)?.groups ?? {}
-  if (unit === undefined) return null
-  return Duration.millis(Number(count === "" ? 1 : count) * units[unit as keyof typeof units])
-}
+const limitPattern = /^(?<requests>\d{1,7})\/(?<interval>[^/]+)$/u
 
 const numberOf = (text: string): number | null => /^\d{1,7}(?:\.\d{1,6})?$/u.test(text) ? Number(text) : null
 

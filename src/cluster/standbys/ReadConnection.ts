@@ -2,7 +2,7 @@ import * as Effect from "effect/Effect"
 import type { Borrower, Connection } from "effect/sql/SqlConnection"
 import type { SqlError } from "effect/sql/SqlError"
 import * as Stream from "effect/Stream"
-import { onPrimaryOrStandby } from "../../services/sql/onPrimary.ts"
+import { onPrimaryOrStandby } from "../../services/sql/reads/onPrimary.ts"
 
 /** Only a server in recovery can check it. A promoted server fails with SQLSTATE 55000: it may have commits that its primary lacks. */
 const onStandby = "(SELECT pg_is_wal_replay_paused()) IS NOT NULL"

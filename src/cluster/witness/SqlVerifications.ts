@@ -6,8 +6,8 @@
  */
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
+import { holdAllStatement, released } from "../../services/sql/queue/SqlHolds.ts"
 import { endClaims } from "../../services/sql/queueFragments.ts"
-import { holdAllStatement, released } from "../../services/sql/SqlHolds.ts"
 import { orUnavailable } from "../../services/StoreUnavailable.ts"
 import {
   checkpointOf,

@@ -68,7 +68,7 @@ export const makeWitnessedClaims = (store: WitnessStore, verifications: Verifica
 
   return {
     begin: verifyWitness(store, verifications),
-    terms: () => ({ witnessed_by: worker }),
+    terms: () => ({ recorded_by: worker }),
     admits: Effect.suspend(() => isSuspect ? look : Effect.succeed(true)),
     record: Effect.fnUntraced(function*(claims) {
       const batches = new Set(claims.map(({ batch }) => batch))

@@ -13,7 +13,7 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { ProviderName } from "../../domain/Grant.ts"
 import { AcceptanceSignal } from "../../services/AcceptanceSignal.ts"
-import { HintSignal } from "../../services/HintSignal.ts"
+import { HintSignal } from "../../services/queue/HintSignal.ts"
 import { storeFailure } from "../../services/StoreUnavailable.ts"
 
 const channel = "financial_agents_gateway_accepted"

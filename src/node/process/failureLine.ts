@@ -4,7 +4,7 @@
 import { ConfigError } from "effect/Config"
 import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
-import { GrantsBlocked } from "../../domain/GrantsBlocked.ts"
+import { GrantsBlocked } from "../../domain/operators/GrantsBlocked.ts"
 import { storeFailure, StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { withInvocations } from "./Invocation.ts"
 

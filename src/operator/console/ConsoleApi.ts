@@ -6,10 +6,10 @@ import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
-import { Figures } from "../../domain/FiguresForm.ts"
 import { ClientId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
 import { OperationId, OperationState } from "../../domain/Operation.ts"
-import { OperatorDetail, OperatorSummary, QueueName } from "../../domain/OperatorView.ts"
+import { Figures } from "../../domain/operators/FiguresForm.ts"
+import { OperatorDetail, OperatorSummary, QueueName } from "../../domain/operators/OperatorView.ts"
 import { Timestamp } from "../../domain/Timestamp.ts"
 
 /** Path of the console on the admin listener. Its API is below `/console/api`. */

@@ -3,9 +3,9 @@
  */
 import * as Effect from "effect/Effect"
 import type { OperationId } from "../../domain/Operation.ts"
-import type { ActionRefusal } from "../../domain/OperatorView.ts"
-import { OperationSearch } from "../../services/OperationSearch.ts"
-import { OperatorActions } from "../../services/OperatorActions.ts"
+import type { ActionRefusal } from "../../domain/operators/OperatorView.ts"
+import { OperationSearch } from "../../services/operators/OperationSearch.ts"
+import { OperatorActions } from "../../services/operators/OperatorActions.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import type { ActionRequest } from "./ConsoleApi.ts"
 import { inTime, logStoreFailure, readLedger } from "./readLedger.ts"

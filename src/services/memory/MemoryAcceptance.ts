@@ -18,9 +18,14 @@ import {
 import { BindingConflict, type FinancialRequest, type InvalidFinancialRequest } from "../../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../../domain/Operation.ts"
 import { AcceptanceSignal } from "../AcceptanceSignal.ts"
-import type { Acceptance, Accepted } from "../OperationLedger.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
-import { makePrepareAcceptance, type Platform, type PreparedRequest } from "../rules/prepareAcceptance.ts"
+import {
+  type Acceptance,
+  type Accepted,
+  makePrepareAcceptance,
+  type Platform,
+  type PreparedRequest
+} from "../rules/prepareAcceptance.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 
 type Recorded = Effect.Effect<Accepted, BindingConflict | InvalidFinancialRequest>

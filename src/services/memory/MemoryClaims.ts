@@ -7,9 +7,9 @@ import * as Effect from "effect/Effect"
 import type { ProviderName } from "../../domain/Grant.ts"
 import { StaleOperation } from "../../domain/Operation.ts"
 import type { Claim, ClaimTerms, ReturnTerms } from "../../domain/Submission.ts"
-import { returnReason } from "../Claims.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
-import { type LaneVisit, makeClaimRounds, shareOf } from "../rules/claimRounds.ts"
+import { returnReason } from "../queue/Claims.ts"
+import { makeClaimRounds, type QueueVisit, shareOf } from "../rules/claimRounds.ts"
 import { makeOpenPayload } from "../rules/openPayload.ts"
 import { mayClaim, withBatch } from "./claimBatches.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
@@ -51,31 +51,31 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
     return toClaim(claimed, now())
   }
 
-  /** The lanes of the index `operations_to_claim`, in the order of their names. */
-  const lanesOf = (provider: ProviderName) => {
-    const lanes = new Map<string, Array<MemoryRecord>>()
+  /** The client queues of the index `operations_to_claim`, in the order of their names. */
+  const queuesOf = (provider: ProviderName) => {
+    const queues = new Map<string, Array<MemoryRecord>>()
     for (const record of table.records()) {
       if (record.owner.provider !== provider || !isFree(record, memory.cluster.timeline)) continue
       if (record.waiting && record.due_at! > millis()) continue
-      const lane = record.waiting ? "" : record.owner.client_id
-      lanes.set(lane, [...lanes.get(lane) ?? [], record])
+      const queue = record.waiting ? "" : record.owner.client_id
+      queues.set(queue, [...queues.get(queue) ?? [], record])
     }
-    return [...lanes].toSorted(([a], [b]) => a < b ? -1 : 1)
+    return [...queues].toSorted(([a], [b]) => a < b ? -1 : 1)
   }
 
-  const visitLanes = (provider: ProviderName, limit: number, terms: ClaimTerms, start: string): LaneVisit<Claim> => {
-    const lanes = mayClaim(memory, terms) ? lanesOf(provider) : []
-    const inOrder = [...lanes.filter(([name]) => name > start), ...lanes.filter(([name]) => name <= start)]
+  const visitQueues = (provider: ProviderName, limit: number, terms: ClaimTerms, start: string): QueueVisit<Claim> => {
+    const queues = mayClaim(memory, terms) ? queuesOf(provider) : []
+    const inOrder = [...queues.filter(([name]) => name > start), ...queues.filter(([name]) => name <= start)]
     const visited = inOrder.slice(0, limit)
     const isRound = visited.length === inOrder.length
     const claims: Array<Claim> = []
     let more = !isRound
-    for (const [index, [, lane]] of visited.entries()) {
+    for (const [index, [, queue]] of visited.entries()) {
       const share = shareOf(limit, visited.length, index)
-      const dueInLane = lane.filter(({ due_at }) => due_at! <= millis())
+      const dueInQueue = queue.filter(({ due_at }) => due_at! <= millis())
         .toSorted((a, b) => a.due_at! - b.due_at!).slice(0, share)
-      more ||= dueInLane.length === share
-      for (const record of dueInLane) {
+      more ||= dueInQueue.length === share
+      for (const record of dueInQueue) {
         const claim = claimOne(record, terms)
         if (claim !== null) claims.push(claim)
       }
@@ -89,7 +89,7 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
 
   const claimRounds = makeClaimRounds()
   const claim = (provider: ProviderName, limit: number, terms: ClaimTerms) =>
-    claimRounds(provider, limit, (left, start) => Effect.sync(() => visitLanes(provider, left, terms, start)))
+    claimRounds(provider, limit, (left, start) => Effect.sync(() => visitQueues(provider, left, terms, start)))
 
   const mayStillSend = ({ operation, revision }: Pick<Claim, "operation" | "revision">) =>
     Effect.sync(() => {

@@ -13,7 +13,7 @@ import {
   revocationMargin,
   ScopesExceeded
 } from "../../domain/Grant.ts"
-import type { GrantRegistration, GrantRequest } from "../Grants.ts"
+import type { GrantRegistration, GrantRequest } from "../../domain/GrantRequest.ts"
 import { fitsScopes, isSameGrant, mergeRegistration } from "../rules/mergeRegistration.ts"
 import { newGrant, newProviderConnectionId } from "../rules/newGrant.ts"
 import { isCovered } from "./MemoryGrantRevocation.ts"

@@ -12,8 +12,8 @@ import {
   type ProviderConnectionId,
   ProviderConnectionNotFound
 } from "../../domain/Grant.ts"
+import type { ClientGrants, ExternalGrant, ExternalSubject } from "../../domain/GrantRequest.ts"
 import { UnmatchedRevocation } from "../../domain/IssuerClient.ts"
-import type { ClientGrants, ExternalGrant, ExternalSubject } from "../Grants.ts"
 import { type MemoryGrant, MemoryLedger, type MemoryRevocation } from "./MemoryLedger.ts"
 
 type RevocationNames = Omit<MemoryRevocation, "revoked_at">

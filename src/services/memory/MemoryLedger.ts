@@ -104,7 +104,7 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
   readonly instance: string
   /** The timeline of the database, from 1. Tests add one for a failover. `holds`: how often `holdAll` ended the change tokens. */
   readonly cluster: { timeline: number; holds: number; life: string }
-  /** The columns of `ledger_home` for the witness: the epoch, the life in which it was set, and the epoch of a release that is due. */
+  /** Columns of `ledger_home`: the epoch, the life in which it was set, and the epoch of a release that is due. Empty: no records are required. */
   readonly home: Map<"epoch" | "life" | "due", string>
   /** The rows of `claim_batches`, by the JSON of worker, life and provider. */
   readonly batches: Map<string, number>

@@ -18,7 +18,7 @@ export const makeMemory = Effect.gen(function*() {
     // `LedgerFigures` has no implementation in memory.
     foldCounts: Effect.void,
     readClock: Effect.sync(table.now),
-    hasWitness: Effect.sync(() => table.memory.home.has("epoch")),
+    requiresRecords: Effect.sync(() => table.memory.home.has("epoch")),
     reportWorker: () => Effect.void,
     forgetWorker: () => Effect.void,
     ...yield* makeClaims(table),

@@ -1,5 +1,5 @@
 /**
- * The claim batches of a ledger with a witness, in memory. See `countBatch` of the SQL queue.
+ * The claim batches of a ledger that requires records of its claims, in memory. See `countBatch` of the SQL queue.
  */
 import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
@@ -11,8 +11,8 @@ export const keyOf = ({ life, provider, worker }: Omit<ClaimBatch, "epoch" | "ba
   JSON.stringify([worker, life, provider])
 
 /** Whether these terms may claim: see `here` of the SQL queue. */
-export const mayClaim = ({ cluster, home }: MemoryLedger["Service"], { witnessed_by }: ClaimTerms): boolean =>
-  witnessed_by === undefined ? !home.has("epoch") : home.get("life") === cluster.life
+export const mayClaim = ({ cluster, home }: MemoryLedger["Service"], { recorded_by }: ClaimTerms): boolean =>
+  recorded_by === undefined ? !home.has("epoch") : home.get("life") === cluster.life
 
 /** Counts the batch of the worker. */
 const countBatch = (
@@ -31,9 +31,9 @@ export const withBatch = (
   memory: MemoryLedger["Service"],
   claims: ReadonlyArray<Claim>,
   provider: ProviderName,
-  { witnessed_by }: ClaimTerms
+  { recorded_by }: ClaimTerms
 ): ReadonlyArray<Claim> => {
-  if (witnessed_by === undefined || claims.length === 0) return claims
-  const batch = countBatch(memory, witnessed_by, provider)
+  if (recorded_by === undefined || claims.length === 0) return claims
+  const batch = countBatch(memory, recorded_by, provider)
   return claims.map((claim) => ({ ...claim, batch }))
 }

@@ -1,8 +1,8 @@
 /**
  * How a call repeats a statement that takes work, in every implementation of the queue.
  *
- * Claims go round the clients of a provider. Each client has a lane. Waiting operations share the lane with the empty name. A
- * claim goes round the lanes, in the order of their names, and begins where the claim before it ended.
+ * Each client has a queue at a provider: its accepted operations. Waiting operations of all clients share one queue, whose name is empty. A
+ * claim visits the client queues in the order of their names, and begins after the last queue of the claim before it.
  */
 import * as Effect from "effect/Effect"
 import type { ProviderName } from "../../domain/Grant.ts"
@@ -15,18 +15,18 @@ export interface TakenWork<A> {
   readonly more: boolean
 }
 
-/** The result of a claim statement that visited some lanes. `more`: one of them may hold more than its share, or some were left out. */
-export interface LaneVisit<A> extends TakenWork<A> {
-  /** The lane after which the next visit begins. Null: there was no lane. */
+/** The result of a claim statement that visited some client queues. `more`: one may hold more than its share, or some were left out. */
+export interface QueueVisit<A> extends TakenWork<A> {
+  /** The queue after which the next visit begins. Null: there was no queue. */
   readonly next: string | null
 }
 
 /** Most statements for one call. Operations that are not ready count in a statement, and are postponed. */
 const maxStatements = 32
 
-/** The share of the lane at `index`, in the order of the visit. The shares of two lanes differ by one at most. */
-export const shareOf = (limit: number, lanes: number, index: number): number =>
-  Math.floor(limit / lanes) + (index < limit % lanes ? 1 : 0)
+/** The share of the queue at `index`, in the order of the visit. The shares of two queues differ by one at most. */
+export const shareOf = (limit: number, queues: number, index: number): number =>
+  Math.floor(limit / queues) + (index < limit % queues ? 1 : 0)
 
 const nothing: TakenWork<never> = { items: [], more: false }
 
@@ -50,13 +50,13 @@ export const untilServed = <A>(
     return served
   })
 
-/** Makes the function that visits lanes. It remembers for each provider where the next claim begins. */
+/** Makes the function that visits client queues. It remembers for each provider where the next claim begins. */
 export const makeClaimRounds = () => {
   const begins = new Map<ProviderName, string>()
   return <A>(
     provider: ProviderName,
     limit: number,
-    visit: (left: number, after: string) => Effect.Effect<LaneVisit<A>, StoreUnavailable>
+    visit: (left: number, after: string) => Effect.Effect<QueueVisit<A>, StoreUnavailable>
   ): Effect.Effect<ReadonlyArray<A>, StoreUnavailable> =>
     untilServed(limit, (left) =>
       Effect.tap(visit(left, begins.get(provider) ?? ""), ({ next }) =>

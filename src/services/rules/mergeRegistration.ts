@@ -1,7 +1,7 @@
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import { areScopesBounded, type Grant } from "../../domain/Grant.ts"
-import type { GrantRegistration } from "../Grants.ts"
+import type { GrantRegistration } from "../../domain/GrantRequest.ts"
 
 /**
  * A token moves the end of a grant only by more than this. Each use of a token computes a later end, so otherwise each use

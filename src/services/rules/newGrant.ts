@@ -2,8 +2,8 @@ import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { areScopesBounded, GrantId, isGrantLifetime, ProviderConnectionId, scopeBounds } from "../../domain/Grant.ts"
+import type { GrantRequest } from "../../domain/GrantRequest.ts"
 import { accessTokenDigest, generateAccessToken } from "../../domain/OpaqueToken.ts"
-import type { GrantRequest } from "../Grants.ts"
 
 /** Prepares a new grant: its ids, its access token and the digest of the token. Reads and writes no store. */
 export const newGrant = Effect.fnUntraced(function*(request: GrantRequest) {

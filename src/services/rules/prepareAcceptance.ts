@@ -1,19 +1,21 @@
 /**
- * What an acceptance needs of a request before it writes, and how much one statement may take.
+ * What an acceptance needs of a request before it writes, how much one statement may take, and what it answers.
  */
 import type * as Digest from "effect/crypto/Digest"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
+import type * as Exit from "effect/Exit"
 import type { ProviderName } from "../../domain/Grant.ts"
 import {
+  type BindingConflict,
   canonicalPayload,
   type FinancialRequest,
   type InvalidFinancialRequest,
   requestDigest,
   validateRequest
 } from "../../domain/Idempotency.ts"
-import type { OperationId } from "../../domain/Operation.ts"
+import type { Operation, OperationId } from "../../domain/Operation.ts"
 import { PayloadCipher, type SealedPayload } from "../PayloadCipher.ts"
 import { ProviderPayloads } from "../ProviderPayloads.ts"
 import { makeFindRefusals } from "./refuseUnsendable.ts"
@@ -29,6 +31,18 @@ export const maxBatchBytes = 4_194_304
 
 /** The platform services of an acceptance: digests, and random ids. */
 export type Platform = Digest.Digest | SecureRandom.SecureRandom
+
+/** The result of an acceptance: the operation, and whether this call created it. */
+export interface Accepted {
+  readonly operation: Operation
+  readonly created: boolean
+}
+
+/**
+ * The result of one request of a batch: what `accept` answers to it. It is an `Exit`, because a defect may concern one request
+ * alone, such as a schema of its payload that dies.
+ */
+export type Acceptance = Exit.Exit<Accepted, BindingConflict | InvalidFinancialRequest>
 
 /** A valid request, with the id, the digest and the sealed payload of the operation that it may create. */
 export interface PreparedRequest {

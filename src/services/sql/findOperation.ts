@@ -1,3 +1,7 @@
+/**
+ * The room `sql`: the implementations in PostgreSQL. A statement belongs into the room of its service; only what several rooms use stands
+ * here, with migrations and roles. Read this file first, then `OperationRow`.
+ */
 import * as Effect from "effect/Effect"
 import type * as SqlClient from "effect/sql/SqlClient"
 import { type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"

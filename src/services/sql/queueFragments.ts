@@ -72,16 +72,16 @@ export const submissionColumns = "o.id, o.type, o.resource_owner, o.provider_con
 
 /**
  * A CTE with the current timeline. It is empty where nothing may be claimed: on a database that could forget commits, or in a
- * cluster for which no worker called `prepare`. A ledger with a witness lets only workers with a witness claim, and only in the life
- * in which it was compared with the witness.
+ * cluster for which no worker called `prepare`. A ledger with an epoch lets a worker claim only if its `ClaimRecorder` records the batch, and
+ * only in the life in which the ledger was last verified.
  */
-export const here = (isWitnessed: boolean) =>
+export const here = (isRecorded: boolean) =>
   `here AS MATERIALIZED (
-    SELECT ledger_timeline() AS timeline${isWitnessed ? ", h.epoch, h.epoch_life AS life" : ""} FROM ledger_home h
+    SELECT ledger_timeline() AS timeline${isRecorded ? ", h.epoch, h.epoch_life AS life" : ""} FROM ledger_home h
     JOIN pg_control_system() s USING (system_identifier)
     JOIN pg_database d ON d.oid = h.database AND d.datname = current_database()
     WHERE current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'
-      AND ${isWitnessed ? "h.epoch_life = ledger_life()" : "h.epoch IS NULL"}
+      AND ${isRecorded ? "h.epoch_life = ledger_life()" : "h.epoch IS NULL"}
   )`
 
 /**

@@ -19,7 +19,7 @@ import {
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { accessTokenDigest, accessTokenPattern } from "../../domain/OpaqueToken.ts"
 import { MemoryLedger } from "../memory/MemoryLedger.ts"
-import { onPrimaryOrStandby } from "../sql/onPrimary.ts"
+import { onPrimaryOrStandby } from "../sql/reads/onPrimary.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
 import {
   AcceptedCredentials,

@@ -5,14 +5,14 @@ import type * as Scope from "effect/Scope"
 import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
 import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import type { Claim } from "../../domain/Submission.ts"
-import type { Claims } from "../../services/Claims.ts"
+import type { Claims } from "../../services/queue/Claims.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { repeatStatement } from "../repeatStatement.ts"
 
 /** What a worker process does before a batch of its claims is sent. */
 export interface ClaimRecorder {
   /** For the terms of a claim. */
-  readonly terms: () => { readonly witnessed_by?: string }
+  readonly terms: () => { readonly recorded_by?: string }
   /** Whether the worker may claim. */
   readonly admits: Effect.Effect<boolean>
   /** Records the batches of these claims elsewhere. Yields the batches that may not be sent, each with the reason. */
@@ -23,14 +23,14 @@ export interface ClaimRecorder {
 
 const nothing: ReadonlyMap<ClaimBatch | undefined, string> = new Map()
 
-/** Records nothing. If the ledger has a witness, such a worker claims nothing, and says so. */
-const recordNothing = ({ hasWitness }: Claims["Service"]): ClaimRecorder => ({
+/** Records nothing. If the ledger requires records, such a worker claims nothing, and says so. */
+const recordNothing = ({ requiresRecords }: Claims["Service"]): ClaimRecorder => ({
   terms: () => ({}),
   admits: Effect.succeed(true),
   record: () => Effect.succeed(nothing),
   begin: repeatStatement({
-    statement: Effect.flatMap(hasWitness, (has) =>
-      has
+    statement: Effect.flatMap(requiresRecords, (isRequired) =>
+      isRequired
         ? Effect.logError("The ledger has a witness, and this process has none: it claims nothing. Set WITNESS")
         : Effect.void),
     failure: "Could not ask whether the ledger has a witness; the next look asks again",

@@ -16,7 +16,7 @@ import {
 } from "../../domain/ClockSkew.ts"
 import type { Claim } from "../../domain/Submission.ts"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
-import { Claims } from "../../services/Claims.ts"
+import { Claims } from "../../services/queue/Claims.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { withinStore } from "../withinStore.ts"
 

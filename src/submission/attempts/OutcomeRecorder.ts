@@ -9,7 +9,7 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import type { OperationNotFound, StaleOperation } from "../../domain/Operation.ts"
 import type { OutcomeRecord } from "../../domain/Submission.ts"
-import type { Outcomes } from "../../services/Outcomes.ts"
+import type { Outcomes } from "../../services/queue/Outcomes.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { withinStore } from "../withinStore.ts"
 

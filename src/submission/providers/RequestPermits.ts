@@ -17,7 +17,7 @@ import {
   type RequestKind
 } from "../../domain/ProviderLimit.ts"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
-import { ProviderLimits } from "../../services/ProviderLimits.ts"
+import { ProviderLimits } from "../../services/queue/ProviderLimits.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
 import { logFailure } from "../logFailure.ts"
 import { SubmissionPolicy } from "../SubmissionPolicy.ts"

@@ -11,11 +11,11 @@ import type { ChangeToken } from "../../../src/domain/ChangeFeed.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { feedReader, revisions, submittingStatement } from "../../fixtures/Changes.ts"
-import { accept, issue, outcome } from "../../fixtures/Ledger.ts"
-import { newLedger, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
-import { openTransaction } from "../../fixtures/Pools.ts"
-import { Queue } from "../../fixtures/QueueServices.ts"
+import { feedReader, revisions, submittingStatement } from "../../fixtures/ledger/Changes.ts"
+import { accept, issue, outcome } from "../../fixtures/ledger/Ledger.ts"
+import { Queue } from "../../fixtures/ledger/QueueServices.ts"
+import { newLedger, standbyOf, whileRunning } from "../../fixtures/postgres/OwnServer.ts"
+import { openTransaction } from "../../fixtures/postgres/Pools.ts"
 
 /** The id of a new transaction. */
 const newId = Effect.map(

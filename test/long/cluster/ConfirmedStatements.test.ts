@@ -12,9 +12,9 @@ import * as DriverClient from "../../../src/node/postgres/driver/DriverClient.ts
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
-import { issue, newKey } from "../../fixtures/Ledger.ts"
-import { claimTerms } from "../../fixtures/Queue.ts"
-import { Queue } from "../../fixtures/QueueServices.ts"
+import { issue, newKey } from "../../fixtures/ledger/Ledger.ts"
+import { claimTerms } from "../../fixtures/ledger/Queue.ts"
+import { Queue } from "../../fixtures/ledger/QueueServices.ts"
 import {
   connectionTo,
   databaseOn,
@@ -23,8 +23,8 @@ import {
   type ReplicatedServers,
   replicatedServers,
   whileFrozen
-} from "../../fixtures/ReplicatedServers.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+} from "../../fixtures/postgres/ReplicatedServers.ts"
+import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
 const clients = { "of single statements": {}, "of shared connections": { multiplex: true } }
 

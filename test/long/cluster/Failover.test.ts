@@ -6,11 +6,11 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import type { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { accept } from "../../fixtures/Ledger.ts"
-import { newLedger, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
-import { acceptSeveral, claimIds, claimTerms, issueAtNewProvider, pass, takeIds } from "../../fixtures/Queue.ts"
-import { Queue } from "../../fixtures/QueueServices.ts"
+import type { SubmissionQueue } from "../../../src/services/queue/SubmissionQueue.ts"
+import { accept } from "../../fixtures/ledger/Ledger.ts"
+import { acceptSeveral, claimIds, claimTerms, issueAtNewProvider, pass, takeIds } from "../../fixtures/ledger/Queue.ts"
+import { Queue } from "../../fixtures/ledger/QueueServices.ts"
+import { newLedger, standbyOf, whileRunning } from "../../fixtures/postgres/OwnServer.ts"
 
 const timeline = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient

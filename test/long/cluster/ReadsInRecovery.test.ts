@@ -9,9 +9,9 @@ import { Grants } from "../../../src/services/Grants.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { accept, everything, identityOf, issue, issueAgain, newKey } from "../../fixtures/Ledger.ts"
-import { newLedger, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+import { accept, everything, identityOf, issue, issueAgain, newKey } from "../../fixtures/ledger/Ledger.ts"
+import { newLedger, standbyOf, whileRunning } from "../../fixtures/postgres/OwnServer.ts"
+import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
 const verify = (token: Redacted.Redacted<string>) =>
   GrantVerifier.use((verifier) =>

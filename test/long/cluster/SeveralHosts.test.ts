@@ -11,7 +11,7 @@ import { type AddressInfo, createServer, type Socket } from "node:net"
 import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
 import * as DriverClient from "../../../src/node/postgres/driver/DriverClient.ts"
 import { openPrimaryPool } from "../../../src/node/postgres/driver/primaryPool.ts"
-import { newCluster, runServer, servicesOn, standbyOf } from "../../fixtures/OwnServer.ts"
+import { newCluster, runServer, servicesOn, standbyOf } from "../../fixtures/postgres/OwnServer.ts"
 
 interface Host {
   readonly host: string

@@ -14,11 +14,11 @@ import { ReaderPool } from "../../../src/node/postgres/Pools.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
-import { recordMark } from "../../../src/services/sql/changeStatements.ts"
-import { onPrimary, onPrimaryOrStandby } from "../../../src/services/sql/onPrimary.ts"
+import { recordMark } from "../../../src/services/sql/reads/changeStatements.ts"
+import { onPrimary, onPrimaryOrStandby } from "../../../src/services/sql/reads/onPrimary.ts"
 import { grantPrivileges } from "../../../src/services/sql/roles.ts"
 import { sqlState } from "../../../src/services/StoreUnavailable.ts"
-import { accept, drive, everything, issue } from "../../fixtures/Ledger.ts"
+import { accept, drive, everything, issue } from "../../fixtures/ledger/Ledger.ts"
 import {
   connectionTo,
   databaseOn,
@@ -26,8 +26,8 @@ import {
   onServer,
   replicatedServers,
   startFollower
-} from "../../fixtures/ReplicatedServers.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+} from "../../fixtures/postgres/ReplicatedServers.ts"
+import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
 const servicesWith = (database: Layer.Layer<Database>) =>
   Layer.fresh(Layer.mergeAll(ReadServices, WriteServices, OwnVerifier, ReaderPool)).pipe(

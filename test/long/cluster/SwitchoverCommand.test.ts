@@ -7,10 +7,10 @@ import { Effect, Exit, Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { once } from "node:events"
 import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
-import { launch, run } from "../../fixtures/CommandLine.ts"
-import { copyAsStandby, newLedger, runServer, servicesOn, temporaryCluster } from "../../fixtures/OwnServer.ts"
-import { acceptSeveral, claimIds, issueAtNewProvider } from "../../fixtures/Queue.ts"
-import { Queue } from "../../fixtures/QueueServices.ts"
+import { acceptSeveral, claimIds, issueAtNewProvider } from "../../fixtures/ledger/Queue.ts"
+import { Queue } from "../../fixtures/ledger/QueueServices.ts"
+import { copyAsStandby, newLedger, runServer, servicesOn, temporaryCluster } from "../../fixtures/postgres/OwnServer.ts"
+import { launch, run } from "../../fixtures/processes/CommandLine.ts"
 
 const urlOf = (...clusters: ReadonlyArray<Cluster>) =>
   `postgres:///postgres?user=${username}&port=${port}&host=${

@@ -14,11 +14,11 @@ import { type WitnessStore, WitnessUnavailable } from "../../../src/cluster/witn
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { port, username } from "../../../src/node/embedded/Cluster.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { etcdServer, etcdWitness } from "../../fixtures/EtcdServer.ts"
-import { accept } from "../../fixtures/Ledger.ts"
-import { newCluster, newLedger, runServer, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
-import { acceptSeveral, claimTerms, issueAtNewProvider } from "../../fixtures/Queue.ts"
-import { Queue } from "../../fixtures/QueueServices.ts"
+import { accept } from "../../fixtures/ledger/Ledger.ts"
+import { acceptSeveral, claimTerms, issueAtNewProvider } from "../../fixtures/ledger/Queue.ts"
+import { Queue } from "../../fixtures/ledger/QueueServices.ts"
+import { etcdServer, etcdWitness } from "../../fixtures/postgres/EtcdServer.ts"
+import { newCluster, newLedger, runServer, standbyOf, whileRunning } from "../../fixtures/postgres/OwnServer.ts"
 import {
   checks,
   makeRecord,
@@ -28,7 +28,7 @@ import {
   untilCompared,
   untilSent,
   witnessedWorkers
-} from "../../fixtures/WitnessedWorkers.ts"
+} from "../../fixtures/postgres/WitnessedWorkers.ts"
 
 const stores = {
   etcd: Effect.flatMap(etcdServer(), ({ endpoint }) => etcdWitness({ endpoints: [endpoint] })),
@@ -165,7 +165,7 @@ describe("with a witness", () => {
               untilCompared
             ))
             return yield* Effect.flatMap(Queue, (queue) =>
-              queue.claim(provider, 1, { ...claimTerms, witnessed_by: worker }))
+              queue.claim(provider, 1, { ...claimTerms, recorded_by: worker }))
           })
         )
         assert.deepInclude(claims[0]!.batch, { worker, provider, batch: 1 })

@@ -13,8 +13,8 @@ import { makePostgresWitness } from "../../../src/cluster/witness/PostgresWitnes
 import type { WitnessStore } from "../../../src/cluster/witness/Witness.ts"
 import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
-import { etcdServer, etcdWitness } from "../../fixtures/EtcdServer.ts"
-import { newCluster, runServer } from "../../fixtures/OwnServer.ts"
+import { etcdServer, etcdWitness } from "../../fixtures/postgres/EtcdServer.ts"
+import { newCluster, runServer } from "../../fixtures/postgres/OwnServer.ts"
 
 const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`
 const [first, second, third] = [uuid(1), uuid(2), uuid(3)]

@@ -3,7 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as http from "node:http"
 import type { AddressInfo } from "node:net"
-import { Browser } from "../../fixtures/Browser.ts"
+import { Browser } from "../../fixtures/console/Browser.ts"
 
 const policy = "default-src 'none'; script-src 'self'; img-src data:; connect-src *"
 

@@ -5,7 +5,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import type { Page } from "playwright-core"
-import { Browser } from "../../fixtures/Browser.ts"
+import { Browser } from "../../fixtures/console/Browser.ts"
 import { LiveConsole } from "../../fixtures/console/LiveConsole.ts"
 
 /**

@@ -2,10 +2,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Redacted } from "effect"
-import { Browser } from "../../fixtures/Browser.ts"
-import { freePort, launch, urlOf } from "../../fixtures/CommandLine.ts"
+import { Browser } from "../../fixtures/console/Browser.ts"
 import { makeOperatorIssuer } from "../../fixtures/console/OperatorIssuer.ts"
-import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { freePort, launch, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 describe("The sign-in in a real browser", () => {
   it.live("continues from the own site, and opens the page that the operator asked for", () =>

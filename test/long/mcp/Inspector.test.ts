@@ -9,8 +9,8 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { promisify } from "node:util"
-import { freePort, serve } from "../../fixtures/CommandLine.ts"
 import { shellBlocks } from "../../fixtures/Markdown.ts"
+import { freePort, serve } from "../../fixtures/processes/CommandLine.ts"
 
 const temporaryDirectory = Effect.acquireRelease(
   Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "inspector-"))),

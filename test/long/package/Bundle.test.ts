@@ -12,7 +12,7 @@ import { afterAll, beforeAll } from "vitest"
 import { bundle, externals, writeDocsScript } from "../../../scripts/bundle.ts"
 import { noticesOf, packagesOf } from "../../../scripts/notices.ts"
 import { bundleAssets } from "../../../src/operator/console/bundleAssets.ts"
-import { environment, manifest, timeout } from "../../fixtures/Release.ts"
+import { environment, manifest, timeout } from "../../fixtures/package/Release.ts"
 
 type Metafile = Awaited<ReturnType<typeof bundle>>
 

@@ -10,11 +10,11 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll, inject } from "vitest"
-import { freePort, urlOf } from "../../fixtures/CommandLine.ts"
-import { buildImage, type Image } from "../../fixtures/Containerfile.ts"
-import { proxyTo } from "../../fixtures/Proxy.ts"
-import { timeout } from "../../fixtures/Release.ts"
-import { createDatabase, serverAddress } from "../../fixtures/TestDatabase.ts"
+import { buildImage, type Image } from "../../fixtures/package/Containerfile.ts"
+import { timeout } from "../../fixtures/package/Release.ts"
+import { createDatabase, serverAddress } from "../../fixtures/postgres/TestDatabase.ts"
+import { freePort, urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { proxyTo } from "../../fixtures/processes/Proxy.ts"
 
 /** An ordinary user for the program, if the tests run as root. */
 const ordinaryUser = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {}

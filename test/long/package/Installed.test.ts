@@ -10,10 +10,10 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { surfaceFile } from "../../../scripts/surface.ts"
-import { freePort } from "../../fixtures/CommandLine.ts"
-import { startProgram } from "../../fixtures/InstalledProgram.ts"
 import { codeBlocks } from "../../fixtures/Markdown.ts"
-import { installIn, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/Release.ts"
+import { startProgram } from "../../fixtures/package/InstalledProgram.ts"
+import { installIn, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/package/Release.ts"
+import { freePort } from "../../fixtures/processes/CommandLine.ts"
 
 interface PublicModule {
   readonly name: string

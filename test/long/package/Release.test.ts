@@ -10,7 +10,7 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { deadLinks } from "../../fixtures/Markdown.ts"
-import { cloneTo, manifest, packIn, runIn, scriptsOfBuild, tarball, timeout } from "../../fixtures/Release.ts"
+import { cloneTo, manifest, packIn, runIn, scriptsOfBuild, tarball, timeout } from "../../fixtures/package/Release.ts"
 
 const makeOldAndPrivate = (place: string) => {
   for (const entry of fs.readdirSync(place, { withFileTypes: true })) {

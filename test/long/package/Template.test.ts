@@ -9,9 +9,9 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll } from "vitest"
-import { freePort } from "../../fixtures/CommandLine.ts"
-import { startProgram } from "../../fixtures/InstalledProgram.ts"
-import { installIn, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/Release.ts"
+import { startProgram } from "../../fixtures/package/InstalledProgram.ts"
+import { installIn, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/package/Release.ts"
+import { freePort } from "../../fixtures/processes/CommandLine.ts"
 
 /** The project, made by the packed program and installed with the tarball in place of the published version. */
 const makeProject = (temporary: string) => {

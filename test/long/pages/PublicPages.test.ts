@@ -2,8 +2,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import type { Page } from "playwright-core"
-import { Browser, type PageOptions } from "../../fixtures/Browser.ts"
-import { Gateway, memoryGateway } from "../../fixtures/HttpGateway.ts"
+import { Browser, type PageOptions } from "../../fixtures/console/Browser.ts"
+import { Gateway, memoryGateway } from "../../fixtures/http/HttpGateway.ts"
 
 const paths = [
   "/",

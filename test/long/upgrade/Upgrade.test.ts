@@ -10,10 +10,10 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll, inject } from "vitest"
-import { freePort, launch, launchOf, outputOf, runOf } from "../../fixtures/CommandLine.ts"
-import { previousCommit, programAt } from "../../fixtures/PreviousVersion.ts"
-import { rolesAlone } from "../../fixtures/Roles.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+import { previousCommit, programAt } from "../../fixtures/package/PreviousVersion.ts"
+import { rolesAlone } from "../../fixtures/postgres/Roles.ts"
+import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { freePort, launch, launchOf, outputOf, runOf } from "../../fixtures/processes/CommandLine.ts"
 
 /** Milliseconds: the tests start many processes. */
 const timeout = 300_000

@@ -1,7 +1,7 @@
 /** Mistakes in acceptances: a request binding always returns its operation, and only a good grant binds a key. */
 import { type Plant, postgres } from "../Plant.ts"
 
-const acceptances = "src/services/sql/SqlAcceptances.ts"
+const acceptances = "src/services/sql/ledger/SqlAcceptances.ts"
 
 export const acceptance: ReadonlyArray<Plant> = [
   {
@@ -9,76 +9,80 @@ export const acceptance: ReadonlyArray<Plant> = [
     file: acceptances,
     from: "FOR SHARE OF g, c, p NOWAIT",
     to: "FOR SHARE OF g, p NOWAIT",
-    tests: [postgres("services/RevocationRaces", "are ordered: a request waits")]
+    tests: [postgres("services/grants/RevocationRaces", "are ordered: a request waits")]
   },
   {
     rule: "an acceptance and a revocation of its grant always have an order",
     file: acceptances,
     from: "FOR SHARE OF g, c, p NOWAIT",
     to: "FOR SHARE OF c, p NOWAIT",
-    tests: [postgres("services/RevocationRaces", "are ordered")]
+    tests: [postgres("services/grants/RevocationRaces", "are ordered")]
   },
   {
     rule: "an acceptance never waits for a locked row with its connection",
     file: acceptances,
     from: "FOR SHARE OF g, c, p NOWAIT",
     to: "FOR SHARE OF g, c, p",
-    tests: [postgres("services/LockedRows")]
+    tests: [postgres("services/ledger/LockedRows")]
   },
   {
     rule: "a disconnected provider takes no operation",
     file: acceptances,
     from: " AND s.scope_granted AND s.provider_connected\"",
     to: " AND s.scope_granted\"",
-    tests: [postgres("services/Acceptance"), postgres("services/Storage"), postgres("services/Standing")]
+    tests: [
+      postgres("services/ledger/Acceptance"),
+      postgres("services/schema/Storage"),
+      postgres("services/grants/Standing")
+    ]
   },
   {
     rule: "a request binding is only for the same resource owner",
     file: acceptances,
     from: " AND o.resource_owner = g.resource_owner AS same_request",
     to: " AS same_request",
-    tests: [postgres("services/Acceptance"), postgres("services/AcceptAll")]
+    tests: [postgres("services/ledger/Acceptance"), postgres("services/ledger/AcceptAll")]
   },
   {
     rule: "of the requests of a batch with one key, always the first one counts",
     file: acceptances,
     from: "ORDER BY r.key COLLATE \"C\", r.position\n",
     to: "ORDER BY r.key COLLATE \"C\", r.position DESC\n",
-    tests: [postgres("services/AcceptAll")]
+    tests: [postgres("services/ledger/AcceptAll")]
   },
   {
     rule: "the scopes of a credential limit those of its grant",
     file: acceptances,
     from: "($4 = ANY (g.scopes) AND ($5::text[] IS NULL OR $4 = ANY ($5)))",
     to: "($4 = ANY (g.scopes))",
-    tests: [postgres("services/Acceptance"), postgres("services/AcceptAll")]
+    tests: [postgres("services/ledger/Acceptance"), postgres("services/ledger/AcceptAll")]
   },
   {
     rule: "another request under a bound key is always refused",
     file: acceptances,
     from: "      earlier?.same_request === true",
     to: "      earlier !== undefined",
-    tests: [postgres("services/Acceptance")]
+    tests: [postgres("services/ledger/Acceptance")]
   },
   {
     rule: "a repeated request of one batch gets the operation only if it is the same",
     file: acceptances,
     from: "same_request: digest === creator.digest",
     to: "same_request: true",
-    tests: [postgres("services/AcceptAll")]
+    tests: [postgres("services/ledger/AcceptAll")]
   },
   {
     rule: "a request before the first accepted one of its key never gets its operation",
     file: acceptances,
     from: "const creator = creators.get(key)",
     to: "const creator = batch.find((other) => other.request.key === key && created.has(other.id))",
-    tests: [postgres("services/AcceptAll"), postgres("services/UnsendablePayloads")]
+    tests: [postgres("services/ledger/AcceptAll"), postgres("services/ledger/UnsendablePayloads")]
   },
   {
     rule: "a defect of one request never fails the others of its batch",
     file: acceptances,
     from: "Effect.catchDefect((defect) => Effect.succeed<Acceptance>(Exit.die(defect)))",
     to: "Effect.catchDefect((defect) => Effect.die(defect))",
-    tests: [postgres("services/AcceptAll")]
+    tests: [postgres("services/ledger/AcceptAll")]
   }
 ]

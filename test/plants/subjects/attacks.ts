@@ -2,8 +2,8 @@
 import { type Plant, postgres, system, unit } from "../Plant.ts"
 
 const sealed = "src/services/rules/sealedTokens.ts"
-const feed = "src/services/sql/SqlOperationFeed.ts"
-const statements = "src/services/sql/changeStatements.ts"
+const feed = "src/services/sql/reads/SqlOperationFeed.ts"
+const statements = "src/services/sql/reads/changeStatements.ts"
 const lifecycle = "src/server/gate/Lifecycle.ts"
 const body = "src/server/gate/RequestBody.ts"
 const claims = "src/submission/attempts/claimOperations.ts"
@@ -45,49 +45,49 @@ export const attacks: ReadonlyArray<Plant> = [
     file: "src/server/waits/Waits.ts",
     from: "isSlow ? lifecycle.admitList(client, withSlot) : withSlot",
     to: "isSlow ? turns.withPermit(lifecycle.admitList(client, read)) : withSlot",
-    tests: [unit("server/Waits")]
+    tests: [unit("server/waits/Waits")]
   },
   {
     rule: "the rows of a page are bounded over all its places together",
     file: statements,
     from: "       ORDER BY r.n ${rows}`",
     to: "       ORDER BY r.n`",
-    tests: [postgres("services/ChangeFeedCost")]
+    tests: [postgres("services/reads/ChangeFeedCost")]
   },
   {
     rule: "a pending place ends with its transaction",
     file: statements,
     from: "THEN l.ceiling - 1 ELSE r.after END",
     to: "THEN l.ceiling - 1 ELSE l.ceiling - 1 END",
-    tests: [postgres("services/ChangeFeedTransactions"), postgres("services/ChangeFeedCost")]
+    tests: [postgres("services/reads/ChangeFeedTransactions"), postgres("services/reads/ChangeFeedCost")]
   },
   {
     rule: "a token opens only for its reader and its filters",
     file: sealed,
     from: "bytes.subarray(nameLength, start), aad: additional(context) }",
     to: "bytes.subarray(nameLength, start), aad: additional([]) }",
-    tests: [unit("services/ChangeToken"), unit("server/PageToken")]
+    tests: [unit("services/ChangeToken"), unit("server/reads/PageToken")]
   },
   {
     rule: "a process seals only with a key that every process has read",
     file: sealed,
     from: "found.findLast(({ isSettled }) => isSettled) ?? found[0]",
     to: "found.at(-1)!",
-    tests: [postgres("services/TokenCipher")]
+    tests: [postgres("services/reads/TokenCipher")]
   },
   {
     rule: "keys that cannot be read stay known",
     file: sealed,
     from: "known === null ? Effect.fail(error) : Effect.succeed(known)",
     to: "Effect.fail(error)",
-    tests: [postgres("services/TokenCipher")]
+    tests: [postgres("services/reads/TokenCipher")]
   },
   {
     rule: "a change token belongs to one resource owner",
     file: feed,
     from: "if (from !== null && from.owner !== owner)",
     to: "if (from !== null && from.owner === \"\")",
-    tests: [postgres("services/ChangeFeed")]
+    tests: [postgres("services/reads/ChangeFeed")]
   },
   {
     rule: "each ledger has keys of its own",
@@ -95,7 +95,7 @@ export const attacks: ReadonlyArray<Plant> = [
     from:
       "DEFAULT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))",
     to: "DEFAULT sha256('key')",
-    tests: [postgres("services/TokenCipher")]
+    tests: [postgres("services/reads/TokenCipher")]
   },
   {
     rule: "a reader that has not moved gets its own token again",
@@ -109,112 +109,112 @@ export const attacks: ReadonlyArray<Plant> = [
     file: body,
     from: "if (body !== null && slot !== null) lifecycle.pause(slot)",
     to: "if (body !== null && slot === null) return body",
-    tests: [unit("server/UnfinishedBodies")]
+    tests: [unit("server/gate/UnfinishedBodies")]
   },
   {
     rule: "the arriving bodies of one client are bounded",
     file: lifecycle,
     from: "bodiesOf.of(client) >= options.maxBodiesPerClient",
     to: "bodiesOf.of(client) >= options.maxInFlightPerClient * 1000",
-    tests: [unit("server/UnfinishedBodies")]
+    tests: [unit("server/gate/UnfinishedBodies")]
   },
   {
     rule: "the bytes of all arriving bodies are bounded",
     file: lifecycle,
     from: "return bodyBytes <= options.maxBodyBytes",
     to: "return bytes <= options.maxBodyBytes",
-    tests: [unit("server/UnfinishedBodies")]
+    tests: [unit("server/gate/UnfinishedBodies")]
   },
   {
     rule: "a body that arrived takes a slot only if one is free",
     file: lifecycle,
     from: "if (inFlight >= options.maxInFlight) return \"saturated\"",
     to: "if (draining && inFlight >= options.maxInFlight) return \"saturated\"",
-    tests: [unit("server/UnfinishedBodies")]
+    tests: [unit("server/gate/UnfinishedBodies")]
   },
   {
     rule: "a body takes a slot of its client only if one is left",
     file: lifecycle,
     from: "return \"client_saturated\"",
     to: "return null",
-    tests: [unit("server/UnfinishedBodies")]
+    tests: [unit("server/gate/UnfinishedBodies")]
   },
   {
     rule: "an announced body that is too long never takes a place",
     file: body,
     from: "if (Number(request.headers[\"content-length\"] ?? 0) > maxBody) return tooLarge",
     to: "if (Number(request.headers[\"content-length\"] ?? 0) > maxBody * 2) return tooLarge",
-    tests: [unit("server/UnfinishedBodies")]
+    tests: [unit("server/gate/UnfinishedBodies")]
   },
   {
     rule: "chunks of a body count with what they take in memory",
     file: body,
     from: "body.add(length + chunkOverhead)",
     to: "body.add(length)",
-    tests: [unit("server/UnfinishedBodies")]
+    tests: [unit("server/gate/UnfinishedBodies")]
   },
   {
     rule: "an operation is never unreceived before its deadline by the clock of the database",
     file: "src/submission/reads/decideAfterRead.ts",
     from: "due.state === \"indeterminate\" && isPastDeadline(due)",
     to: "due.state === \"indeterminate\"",
-    tests: [unit("submission/ReconcilerRules")]
+    tests: [unit("submission/reads/ReconcilerRules")]
   },
   {
     rule: "validation stops after 32 issues",
     file: "src/domain/firstIssues.ts",
     from: "index < items.length && found.length < maxIssues",
     to: "index < items.length",
-    tests: [unit("server/WideJson")]
+    tests: [unit("server/gate/WideJson")]
   },
   {
     rule: "a worker sends nothing by a clock that may be wrong",
     file: "src/domain/ClockSkew.ts",
     from: "if (most <= longestSkew) return null",
     to: "if (Math.abs(proven) <= longestSkew) return null",
-    tests: [unit("domain/ClockSkew"), unit("submission/WrongClocks")]
+    tests: [unit("domain/ClockSkew"), unit("submission/attempts/WrongClocks")]
   },
   {
     rule: "a wrong clock returns the claims",
     file: claims,
     from: "refusal: timed.refusal ?? refused.get(timed.claim.batch) ?? null",
     to: "refusal: refused.get(timed.claim.batch) ?? null",
-    tests: [unit("submission/WrongClocks")]
+    tests: [unit("submission/attempts/WrongClocks")]
   },
   {
     rule: "a wrong clock pauses the claims for the provider",
     file: claims,
     from: "if (skewed !== undefined) yield* pauses.fail(provider, probeOf, skewed.refusal!)",
     to: "if (skewed !== undefined && limit < 0) yield* pauses.fail(provider, probeOf, skewed.refusal!)",
-    tests: [unit("submission/WrongClocks")]
+    tests: [unit("submission/attempts/WrongClocks")]
   },
   {
     rule: "the deadline of a submission is always by the clock of the database",
     file: "src/submission/attempts/attemptUntilSent.ts",
     from: "DateTime.addDuration(claim.claimed_at, policy.sendWithin)",
     to: "DateTime.makeUnsafe(askedAt.wall + Duration.toMillis(policy.sendWithin))",
-    tests: [unit("submission/WrongClocks")]
+    tests: [unit("submission/attempts/WrongClocks")]
   },
   {
     rule: "a clock that was set between two attempts allows no second one",
     file: "src/submission/attempts/attemptUntilSent.ts",
     from: "if (Math.abs(yield* clockSet(askedAt)) > longestSkew)",
     to: "if (Math.abs(yield* clockSet(askedAt)) > Infinity)",
-    tests: [unit("submission/WrongClocks")]
+    tests: [unit("submission/attempts/WrongClocks")]
   },
   {
     rule: "a provider never uses a failure code of the gateway",
     file: "src/submission/providers/publicFailure.ts",
     from: "isGatewayFailureCode(valid.code) ?",
     to: "isGatewayFailureCode(code) ?",
-    tests: [unit("submission/ForgedFailures")]
+    tests: [unit("submission/providers/ForgedFailures")]
   },
   {
     rule: "the log never has the message of a provider",
     file: "src/submission/logOutcome.ts",
     from: "code: outcome.failure.code,",
     to: "code: outcome.failure.code, failure: outcome.failure.message,",
-    tests: [unit("submission/ForgedFailures")]
+    tests: [unit("submission/providers/ForgedFailures")]
   },
   {
     rule: "the admin listener answers only under its own names",
@@ -235,14 +235,14 @@ export const attacks: ReadonlyArray<Plant> = [
     file: "src/services/sql/roles.ts",
     from: "pg_export_snapshot|pg_logical_emit_message|",
     to: "",
-    tests: [postgres("services/SharedResources", "writes no WAL, no large object and no snapshot by functions")]
+    tests: [postgres("services/schema/SharedResources", "writes no WAL, no large object and no snapshot by functions")]
   },
   {
     rule: "roles that may write no message still confirm what they have seen",
     file: "src/services/sql/roles.ts",
     from: "EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO ${nameOf(naming, \"owner\")}', f);",
     to: "NULL;",
-    tests: [postgres("services/SharedResources", "may still confirm what it has seen")]
+    tests: [postgres("services/schema/SharedResources", "may still confirm what it has seen")]
   },
   {
     rule: "of keys with one name only a few are tried",

@@ -11,10 +11,10 @@ const lifecycle = "src/server/gate/Lifecycle.ts"
 export const feed: ReadonlyArray<Plant> = [
   {
     rule: "a page of the feed never passes more running transactions than its token keeps",
-    file: "src/services/sql/changeStatements.ts",
+    file: "src/services/sql/reads/changeStatements.ts",
     from: "THEN l.ceiling - 1 ELSE r.after END",
     to: "THEN l.upcoming::bigint - 1 ELSE r.after END",
-    tests: [postgres("services/ChangeFeedCeiling")]
+    tests: [postgres("services/reads/ChangeFeedCeiling")]
   },
   {
     rule: "a token keeps every transaction that was running below its place",
@@ -56,42 +56,42 @@ export const feed: ReadonlyArray<Plant> = [
     file: migration,
     from: "- pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
     to: "- pg_snapshot_xmax(pg_current_snapshot())::text::bigint",
-    tests: [postgres("services/ChangeHistory")]
+    tests: [postgres("services/reads/ChangeHistory")]
   },
   {
     rule: "a move of the ledger waits for the changes under way",
     file: migration,
     from: "    LOCK TABLE operations IN SHARE ROW EXCLUSIVE MODE;\n",
     to: "",
-    tests: [postgres("services/ChangeHistory")]
+    tests: [postgres("services/reads/ChangeHistory")]
   },
   {
     rule: "a move of the ledger always ends the tokens",
     file: migration,
     from: "    NEW.history := gen_random_uuid();\n",
     to: "",
-    tests: [postgres("services/ChangeHistory")]
+    tests: [postgres("services/reads/ChangeHistory")]
   },
   {
     rule: "the change offset changes only with the home of the ledger",
     file: migration,
     from: "  ELSIF NEW.change_offset <> OLD.change_offset THEN",
     to: "  ELSIF NEW.change_offset < OLD.change_offset THEN",
-    tests: [postgres("services/ChangePositions"), postgres("services/ForbiddenStatements")]
+    tests: [postgres("services/reads/ChangePositions"), postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "a hold of all operations always ends the tokens",
-    file: "src/services/sql/SqlHolds.ts",
+    file: "src/services/sql/queue/SqlHolds.ts",
     from: "    UPDATE ledger_home SET history = gen_random_uuid()\n",
     to: "    UPDATE ledger_home SET history = history\n",
-    tests: [postgres("services/ChangeHistory")]
+    tests: [postgres("services/reads/ChangeHistory")]
   },
   {
     rule: "a mark of the changes never goes back",
-    file: "src/services/sql/changeStatements.ts",
+    file: "src/services/sql/reads/changeStatements.ts",
     from: "  WHERE m.high <= excluded.high`",
     to: "`",
-    tests: [postgres("services/ChangeMarks", "never goes back")]
+    tests: [postgres("services/reads/ChangeMarks", "never goes back")]
   },
   {
     rule: "a change during the read of a wait wakes it again",
@@ -100,21 +100,21 @@ export const feed: ReadonlyArray<Plant> = [
       "              woken.closeUnsafe()\n              isOver = now() >= end || lifecycle.isDraining()\n              answer = yield* reread\n",
     to:
       "              isOver = now() >= end || lifecycle.isDraining()\n              answer = yield* reread\n              woken.closeUnsafe()\n",
-    tests: [unit("server/Waits")]
+    tests: [unit("server/waits/Waits")]
   },
   {
     rule: "a wait begins with a read that the watcher precedes",
     file: waits,
     from: "return park() ? waitFrom(reread) : Effect.succeed(notHonoured(answer))",
     to: "return park() ? waitFrom(Effect.succeed(answer)) : Effect.succeed(notHonoured(answer))",
-    tests: [unit("server/Waits")]
+    tests: [unit("server/waits/Waits")]
   },
   {
     rule: "one client never takes the reads of the others",
     file: waits,
     from: "const maxReadsPerClient = 16",
     to: "const maxReadsPerClient = 64",
-    tests: [unit("server/Waits")]
+    tests: [unit("server/waits/Waits")]
   },
   {
     rule: "an effect starts only once the watcher knows where to begin",
@@ -123,41 +123,41 @@ export const feed: ReadonlyArray<Plant> = [
       "    let token = yield* inTime(feed.now)\n    if (hasTried.isOpen()) listener.onResume()\n    hasTried.openUnsafe()\n",
     to:
       "    if (hasTried.isOpen()) listener.onResume()\n    hasTried.openUnsafe()\n    let token = yield* inTime(feed.now)\n",
-    tests: [unit("server/ChangeWatcher")]
+    tests: [unit("server/waits/ChangeWatcher")]
   },
   {
     rule: "waiters from before a failure of the watcher always wake",
     file: follower,
     from: "    if (hasTried.isOpen()) listener.onResume()\n",
     to: "",
-    tests: [unit("server/ChangeWatcher"), unit("operator/console/EventsRoute")]
+    tests: [unit("server/waits/ChangeWatcher"), unit("operator/console/EventsRoute")]
   },
   {
     rule: "a revocation ends a wait also while nothing changes",
     file: watcher,
     from: "    onResume: () => waiters.wakeAll(),\n    beside: watchGrants\n",
     to: "    onResume: () => waiters.wakeAll()\n",
-    tests: [unit("server/ChangeWatcher"), unit("server/Waits")]
+    tests: [unit("server/waits/ChangeWatcher"), unit("server/waits/Waits")]
   },
   {
     rule: "a topic of an owner names client and subject",
     file: "src/server/waits/Waiters.ts",
     from: "`owner ${client_id} ${subject}`",
     to: "`owner ${client_id}`",
-    tests: [unit("server/ChangeWatcher")]
+    tests: [unit("server/waits/ChangeWatcher")]
   },
   {
     rule: "a request that parks after the shutdown began wakes at once",
     file: lifecycle,
     from: "      if (draining) request.wake()\n",
     to: "",
-    tests: [unit("server/Parking"), unit("server/Waits"), unit("server/Lifecycle")]
+    tests: [unit("server/gate/Parking"), unit("server/waits/Waits"), unit("server/gate/Lifecycle")]
   },
   {
     rule: "a client never waits with more requests than its limit",
     file: lifecycle,
     from: "      if (waitingOf.of(client) >= options.maxWaitingPerClient) return false\n",
     to: "",
-    tests: [unit("server/Parking")]
+    tests: [unit("server/gate/Parking")]
   }
 ]

@@ -1,10 +1,10 @@
 /** Mistakes in rescues, holds and switchovers: what a failover may have lost is never sent again without proof. */
 import { long, type Plant, postgres, unit } from "../Plant.ts"
 
-const rescues = "src/services/sql/SqlRescues.ts"
-const holdsFile = "src/services/sql/SqlHolds.ts"
+const rescues = "src/services/sql/queue/SqlRescues.ts"
+const holdsFile = "src/services/sql/queue/SqlHolds.ts"
 const fragments = "src/services/sql/queueFragments.ts"
-const statusReads = "src/services/sql/SqlStatusReads.ts"
+const statusReads = "src/services/sql/queue/SqlStatusReads.ts"
 const switchover = "src/cluster/SqlSwitchover.ts"
 const guard = "src/cluster/historyGuard.ts"
 
@@ -14,63 +14,63 @@ export const holds: ReadonlyArray<Plant> = [
     file: rescues,
     from: "return_reason IS NULL AND due_at >= (SELECT due_at FROM first) AND due_at <= now()",
     to: "due_at >= (SELECT due_at FROM first) AND due_at <= now()",
-    tests: [postgres("services/ReturnedClaims")]
+    tests: [postgres("services/queue/ReturnedClaims")]
   },
   {
     rule: "only returned claims of an earlier timeline are lost",
     file: rescues,
     from: "return_reason IS NOT NULL AND timeline < (SELECT ledger_timeline())",
     to: "return_reason IS NOT NULL AND timeline <= (SELECT ledger_timeline())",
-    tests: [postgres("services/ReturnedClaims")]
+    tests: [postgres("services/queue/ReturnedClaims")]
   },
   {
     rule: "a restart rescues only the claims of its own worker",
     file: rescues,
     from: "return_reason IS NULL AND claimed_by = $2",
     to: "return_reason IS NULL AND claimed_by IS NOT NULL AND $2::text IS NOT NULL",
-    tests: [postgres("services/ReturnedClaims")]
+    tests: [postgres("services/queue/ReturnedClaims")]
   },
   {
     rule: "after a rollback a rescue waits for a take-over that may be lost",
     file: fragments,
     from: "THEN greatest(o.send_before, now() + ${lostTakeOverTime}) ELSE",
     to: "THEN o.send_before ELSE",
-    tests: [postgres("services/ReturnedClaims")]
+    tests: [postgres("services/queue/ReturnedClaims")]
   },
   {
     rule: "a stale claim is rescued at most once",
     file: rescues,
     from: "    ORDER BY due_at LIMIT ${limit}\n    FOR UPDATE SKIP LOCKED\n  ), lost",
     to: "    ORDER BY due_at LIMIT ${limit}\n  ), lost",
-    tests: [postgres("services/LockedWork")]
+    tests: [postgres("services/queue/LockedWork")]
   },
   {
     rule: "a held operation is released only once its earlier claim holder can send it no more",
     file: holdsFile,
     from: "${isExamined} AND o.send_before <= now()\n",
     to: "${isExamined}\n",
-    tests: [postgres("services/HeldRelease")]
+    tests: [postgres("services/queue/HeldRelease")]
   },
   {
     rule: "an acknowledged operation is never released",
     file: holdsFile,
     from: "    AND NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)",
     to: "    AND ($2::timestamptz IS NULL OR o.send_before = $2)",
-    tests: [postgres("services/HeldRelease")]
+    tests: [postgres("services/queue/HeldRelease")]
   },
   {
     rule: "a status read releases only the hold that it examined",
     file: holdsFile,
     from: "NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)",
     to: "NOT o.acknowledged AND $2::timestamptz IS NOT DISTINCT FROM $2::timestamptz",
-    tests: [postgres("services/HeldRelease", "by a status read from before a later hold")]
+    tests: [postgres("services/queue/HeldRelease", "by a status read from before a later hold")]
   },
   {
     rule: "a release of all never releases an acknowledged operation",
     file: holdsFile,
     from: "< (SELECT ledger_timeline()) AND NOT o.acknowledged\n    AND NOT EXISTS",
     to: "< (SELECT ledger_timeline())\n    AND NOT EXISTS",
-    tests: [postgres("services/HeldRelease")]
+    tests: [postgres("services/queue/HeldRelease")]
   },
   {
     rule: "a release of all releases nothing before the comparison with the witness",
@@ -85,7 +85,7 @@ export const holds: ReadonlyArray<Plant> = [
     file: holdsFile,
     from: "Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),\n    () => endAllClaims\n",
     to: "Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),\n    () => Effect.void\n",
-    tests: [postgres("services/ReturnedClaims")]
+    tests: [postgres("services/queue/ReturnedClaims")]
   },
   {
     rule: "claims end after the holds are placed",
@@ -94,56 +94,56 @@ export const holds: ReadonlyArray<Plant> = [
       "  const holdEverything = Effect.tap(\n    Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),\n    () => endAllClaims\n  )",
     to:
       "  const holdEverything = Effect.andThen(\n    endAllClaims,\n    Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length)\n  )",
-    tests: [postgres("services/ConcurrentClaims", "end with a hold of all operations")]
+    tests: [postgres("services/queue/ConcurrentClaims", "end with a hold of all operations")]
   },
   {
     rule: "a move of the ledger always ends the claims",
     file: holdsFile,
     from: "(moved) => Effect.when(endAllClaims, Effect.succeed(moved))",
     to: "(moved) => Effect.when(endAllClaims, Effect.succeed(moved && false))",
-    tests: [postgres("services/ReturnedClaimsInPostgres")]
+    tests: [postgres("services/queue/ReturnedClaimsInPostgres")]
   },
   {
     rule: "the examination before a hold never counts",
     file: fragments,
     from: "export const placeHold = \"hold_placed = true, examined_timeline = NULL\"",
     to: "export const placeHold = \"hold_placed = true\"",
-    tests: [postgres("services/OperationColumns"), postgres("services/HoldOne")]
+    tests: [postgres("services/queue/OperationColumns"), postgres("services/queue/HoldOne")]
   },
   {
     rule: "an examination counts only on its timeline",
     file: fragments,
     from: "\"o.examined_timeline = ledger_timeline()\"",
     to: "\"o.examined_timeline IS NOT NULL\"",
-    tests: [postgres("services/HeldRelease"), postgres("services/OperationColumns")]
+    tests: [postgres("services/queue/HeldRelease"), postgres("services/queue/OperationColumns")]
   },
   {
     rule: "an examined operation is always held",
     file: fragments,
     from: "= ledger_timeline() AND o.examined_timeline IS NULL`",
     to: "= ledger_timeline()`",
-    tests: [postgres("services/OperationColumns"), postgres("services/HoldOne")]
+    tests: [postgres("services/queue/OperationColumns"), postgres("services/queue/HoldOne")]
   },
   {
     rule: "an earlier send_before never shortens the wait of a held operation",
     file: statusReads,
     from: "send_before = CASE WHEN ${isExamined} THEN o.send_before ELSE",
     to: "send_before = CASE WHEN o.send_before IS NOT NULL THEN o.send_before ELSE",
-    tests: [postgres("services/Held")]
+    tests: [postgres("services/queue/Held")]
   },
   {
     rule: "a report of a late outcome holds an operation that is accepted again",
-    file: "src/services/sql/SqlOutcomes.ts",
+    file: "src/services/sql/queue/SqlOutcomes.ts",
     from: "hold_placed = (o.state = 'accepted'), examined_timeline = NULL",
     to: "hold_placed = o.hold_placed, examined_timeline = NULL",
-    tests: [postgres("services/HeldRelease"), postgres("services/OperationColumns")]
+    tests: [postgres("services/queue/HeldRelease"), postgres("services/queue/OperationColumns")]
   },
   {
     rule: "a postponement of a held operation counts only for its examination",
     file: statusReads,
     from: "WHEN 'accepted' THEN o.send_before = $5::timestamptz AND ${isExamined}",
     to: "WHEN 'accepted' THEN true",
-    tests: [postgres("services/HeldRelease")]
+    tests: [postgres("services/queue/HeldRelease")]
   },
   {
     rule: "a switchover never releases what an operator held meanwhile",

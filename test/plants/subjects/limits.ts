@@ -2,7 +2,7 @@
 import { type Plant, postgres, unit } from "../Plant.ts"
 
 const permits = "src/services/rules/providerPermits.ts"
-const sql = "src/services/sql/SqlProviderLimits.ts"
+const sql = "src/services/sql/queue/SqlProviderLimits.ts"
 const requests = "src/submission/providers/RequestPermits.ts"
 const lifecycle = "src/server/gate/Lifecycle.ts"
 const circuit = "src/submission/providers/Circuit.ts"
@@ -13,7 +13,7 @@ export const limits: ReadonlyArray<Plant> = [
     file: sql,
     from: "FROM provider_limits WHERE provider = $1\n    FOR UPDATE\n",
     to: "FROM provider_limits WHERE provider = $1\n",
-    tests: [postgres("services/ProviderLimits")]
+    tests: [postgres("services/queue/ProviderLimits")]
   },
   {
     rule: "a shorter pause never ends a longer one",
@@ -21,7 +21,7 @@ export const limits: ReadonlyArray<Plant> = [
     from:
       "SET closed_until = greatest(l.closed_until, excluded.closed_until)\n  WHERE l.closed_until < excluded.closed_until`",
     to: "SET closed_until = excluded.closed_until`",
-    tests: [postgres("services/ProviderLimits")]
+    tests: [postgres("services/queue/ProviderLimits")]
   },
   {
     rule: "no permit of a provider comes before the end of its pause",
@@ -35,90 +35,90 @@ export const limits: ReadonlyArray<Plant> = [
     file: permits,
     from: "const idle = permitsUntil(0, shared +",
     to: "const idle = permitsUntil(horizon, shared +",
-    tests: [unit("services/ProviderPermits"), postgres("services/ProviderLimits")]
+    tests: [unit("services/ProviderPermits"), postgres("services/queue/ProviderLimits")]
   },
   {
     rule: "nothing is sent while the database reserves no permit",
     file: requests,
     from: "    const turn = permits === null\n      ? unavailable\n",
     to: "    const turn = permits === null\n      ? begin\n",
-    tests: [unit("submission/RequestPermits")]
+    tests: [unit("submission/providers/RequestPermits")]
   },
   {
     rule: "a permit that is late is lost",
     file: requests,
     from: "return (yield* elapsed(askedAt)) > millis + slack / 2000 ? wait(0) : begin",
     to: "return begin",
-    tests: [unit("submission/RequestPermits")]
+    tests: [unit("submission/providers/RequestPermits")]
   },
   {
     rule: "a permit is never used while the provider has asked for a pause",
     file: requests,
     from: "    const pause = yield* pauseLeft(state)\n    if (pause > 0) return wait(pause)\n    return (yield*",
     to: "    return (yield*",
-    tests: [unit("submission/RequestPermits")]
+    tests: [unit("submission/providers/RequestPermits")]
   },
   {
     rule: "a local failure never counts for the circuit of a provider",
     file: circuit,
     from: "    && (error.isLocal === true || error.isPermanent === true || error.retryAfter !== undefined)",
     to: "    && (error.isPermanent === true || error.retryAfter !== undefined)",
-    tests: [unit("submission/Circuit")]
+    tests: [unit("submission/providers/Circuit")]
   },
   {
     rule: "after a local failure at most one operation probes a provider",
     file: "src/submission/providers/ProviderPause.ts",
     from: "      pause.isProbing = true\n",
     to: "",
-    tests: [unit("submission/LocalFailures", "is probed by no second operation")]
+    tests: [unit("submission/attempts/LocalFailures", "is probed by no second operation")]
   },
   {
     rule: "no client takes all slots of the gateway",
     file: lifecycle,
     from: "      if (inFlightOf.of(client) >= options.maxInFlightPerClient) return false\n",
     to: "",
-    tests: [unit("server/Lifecycle"), unit("server/Limits")]
+    tests: [unit("server/gate/Lifecycle"), unit("server/gate/Limits")]
   },
   {
     rule: "a request beyond the limit is refused, never queued",
     file: lifecycle,
     from: "if (draining || inFlight >= options.maxInFlight) return null",
     to: "if (draining || inFlight > options.maxInFlight) return null",
-    tests: [unit("server/Lifecycle"), unit("server/Limits")]
+    tests: [unit("server/gate/Lifecycle"), unit("server/gate/Limits")]
   },
   {
     rule: "a request that leaves always frees its slots, once",
     file: lifecycle,
     from: "      if (!request.isParked) freeSlots(request)\n",
     to: "      freeSlots(request)\n",
-    tests: [unit("server/Parking"), unit("server/Waits")]
+    tests: [unit("server/gate/Parking"), unit("server/waits/Waits")]
   },
   {
     rule: "a deadline counts by the monotonic clock",
     file: lifecycle,
     from: "const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6",
     to: "const now = () => clock.currentTimeMillisUnsafe()",
-    tests: [unit("server/Lifecycle")]
+    tests: [unit("server/gate/Lifecycle")]
   },
   {
     rule: "a quota belongs to client and subject",
     file: "src/server/gate/RateLimits.ts",
     from: "`${client_id} ${subject}`",
     to: "`${client_id}`",
-    tests: [unit("server/RateLimits", "share their quota among all of their grants")]
+    tests: [unit("server/gate/RateLimits", "share their quota among all of their grants")]
   },
   {
     rule: "only a trusted proxy names the address of a client",
     file: "src/server/gate/ClientAddress.ts",
     from: "while (forwarded !== \"\" && isTrusted(NetAddress.formatIp(address))) {",
     to: "while (forwarded !== \"\") {",
-    tests: [unit("server/TrustedProxies"), unit("server/Quotas")]
+    tests: [unit("server/gate/TrustedProxies"), unit("server/gate/Quotas")]
   },
   {
     rule: "a dropped bucket of a rate limit gives no more than its burst",
     file: "src/server/gate/RateLimitStore.ts",
     from: "const left = Math.min(limit, bucket.tokens - tokens)",
     to: "const left = bucket.tokens - tokens",
-    tests: [unit("server/Quotas")]
+    tests: [unit("server/gate/Quotas")]
   }
 ]

@@ -1,11 +1,11 @@
 /** Mistakes in attempts, evidence and status reads: an uncertain outcome stays uncertain until evidence ends it. */
 import { type Plant, postgres, unit } from "../Plant.ts"
 
-const outcomesFile = "src/services/sql/SqlOutcomes.ts"
+const outcomesFile = "src/services/sql/queue/SqlOutcomes.ts"
 const settlement = "src/submission/attempts/Settlement.ts"
 const decision = "src/submission/reads/decideAfterRead.ts"
 const attempts = "src/submission/attempts/attemptUntilSent.ts"
-const statusReads = "src/services/sql/SqlStatusReads.ts"
+const statusReads = "src/services/sql/queue/SqlStatusReads.ts"
 
 export const outcomes: ReadonlyArray<Plant> = [
   {
@@ -13,49 +13,49 @@ export const outcomes: ReadonlyArray<Plant> = [
     file: outcomesFile,
     from: "    AND ($9::timestamptz IS NULL OR o.send_before = $9)\n",
     to: "",
-    tests: [postgres("services/Outcomes")]
+    tests: [postgres("services/queue/Outcomes")]
   },
   {
     rule: "a record is applied only at its revision",
     file: outcomesFile,
     from: "WHERE o.id = $1 AND o.revision = $2 AND o.return_reason IS NULL",
     to: "WHERE o.id = $1 AND o.return_reason IS NULL",
-    tests: [postgres("services/Outcomes")]
+    tests: [postgres("services/queue/Outcomes")]
   },
   {
     rule: "a returned claim records nothing",
     file: outcomesFile,
     from: "WHERE o.id = $1 AND o.revision = $2 AND o.return_reason IS NULL",
     to: "WHERE o.id = $1 AND o.revision = $2",
-    tests: [postgres("services/ReturnedClaims")]
+    tests: [postgres("services/queue/ReturnedClaims")]
   },
   {
     rule: "an outcome with another reference than the stored one is never recorded",
     file: outcomesFile,
     from: "    AND coalesce(o.reference = $7, true)\n",
     to: "",
-    tests: [postgres("services/Outcomes"), postgres("services/ForeignEvidence")]
+    tests: [postgres("services/queue/Outcomes"), postgres("services/queue/ForeignEvidence")]
   },
   {
     rule: "a batch of outcomes is applied only at the revisions of the claims",
     file: outcomesFile,
     from: "WHERE o.revision = i.revision AND o.return_reason IS NULL",
     to: "WHERE o.revision >= i.revision AND o.return_reason IS NULL",
-    tests: [postgres("services/OutcomeBatches")]
+    tests: [postgres("services/queue/OutcomeBatches")]
   },
   {
     rule: "a batch of outcomes never records for an earlier claim",
     file: outcomesFile,
     from: "      AND (i.send_before IS NULL OR o.send_before = i.send_before)\n",
     to: "",
-    tests: [postgres("services/OutcomeBatches")]
+    tests: [postgres("services/queue/OutcomeBatches")]
   },
   {
     rule: "a locked row delays no other outcome of its batch",
     file: outcomesFile,
     from: "FOR NO KEY UPDATE OF o SKIP LOCKED",
     to: "FOR NO KEY UPDATE OF o",
-    tests: [postgres("services/OutcomeBatches")]
+    tests: [postgres("services/queue/OutcomeBatches")]
   },
   {
     rule: "an answer that names another operation is no evidence of a submission",
@@ -63,7 +63,10 @@ export const outcomes: ReadonlyArray<Plant> = [
     from: "findContradiction(names, { id, reference: null })",
     to: "findContradiction({ ...names, operation_id: id }, { id, reference: null })",
     tests: [
-      postgres("services/ForeignEvidence", "is indeterminate if the answer to a submission names another operation id")
+      postgres(
+        "services/queue/ForeignEvidence",
+        "is indeterminate if the answer to a submission names another operation id"
+      )
     ]
   },
   {
@@ -71,35 +74,35 @@ export const outcomes: ReadonlyArray<Plant> = [
     file: settlement,
     from: "  return isSending\n    ? uncertain(",
     to: "  return isSending && !isStopped\n    ? uncertain(",
-    tests: [unit("submission/Settlement")]
+    tests: [unit("submission/attempts/Settlement")]
   },
   {
     rule: "an error of an unknown kind is always uncertain",
     file: settlement,
     from: "return uncertain(\"the adapter failed with an error of an unknown kind\")",
     to: "return returned(\"the adapter failed with an error of an unknown kind\")",
-    tests: [unit("submission/Settlement")]
+    tests: [unit("submission/attempts/Settlement")]
   },
   {
     rule: "not found proves nothing about an indeterminate operation",
     file: decision,
     from: "      return due.state === \"submitted\" && answer.reason === \"unreachable\"\n",
     to: "      return due.state !== \"accepted\" && answer.reason === \"not_found\"\n",
-    tests: [unit("submission/ReconcilerRules")]
+    tests: [unit("submission/reads/ReconcilerRules")]
   },
   {
     rule: "never received counts only if the provider has not acknowledged",
     file: decision,
     from: "      if (due.acknowledged) return postpone\n",
     to: "",
-    tests: [unit("submission/ReconcilerRules")]
+    tests: [unit("submission/reads/ReconcilerRules")]
   },
   {
     rule: "a status answer that names another operation proves nothing",
     file: decision,
     from: "  return contradiction === null ? decideByRule",
     to: "  return contradiction?.member !== \"operation_id\" ? decideByRule",
-    tests: [postgres("services/ForeignEvidence", "is only a review if a status read names another operation id")]
+    tests: [postgres("services/queue/ForeignEvidence", "is only a review if a status read names another operation id")]
   },
   {
     rule: "after a revocation the worker never begins another attempt",
@@ -107,7 +110,9 @@ export const outcomes: ReadonlyArray<Plant> = [
     from:
       "  if (mayStillSend === false) return yield* new AuthorizationRevoked()\n  if (mayStillSend === true && (yield*",
     to: "  if (mayStillSend !== null && (yield*",
-    tests: [postgres("services/PaymentsAfterRevocation", "and no byte of it reaches the provider that comes up later")]
+    tests: [
+      postgres("services/queue/PaymentsAfterRevocation", "and no byte of it reaches the provider that comes up later")
+    ]
   },
   {
     rule: "without an answer of the database the worker never begins another attempt",
@@ -116,14 +121,14 @@ export const outcomes: ReadonlyArray<Plant> = [
       "Effect.as(logFailure(\"Could not ask whether an operation may still be sent; it is not sent for now\", cause), null)",
     to:
       "Effect.as(logFailure(\"Could not ask whether an operation may still be sent; it is not sent for now\", cause), true)",
-    tests: [postgres("services/PaymentsAfterRevocation", "it sends nothing while the store does not answer")]
+    tests: [postgres("services/queue/PaymentsAfterRevocation", "it sends nothing while the store does not answer")]
   },
   {
     rule: "no attempt begins after the send deadline",
     file: attempts,
     from: "if ((yield* elapsed(askedAt)) >= Duration.toMillis(policy.sendWithin)) {",
     to: "if ((yield* elapsed(askedAt)) >= Duration.toMillis(policy.rescueAfter)) {",
-    tests: [unit("submission/SubmissionWorker"), unit("submission/LocalFailures")]
+    tests: [unit("submission/attempts/SubmissionWorker"), unit("submission/attempts/LocalFailures")]
   },
   {
     rule: "no attempt follows one that may have sent a byte",
@@ -132,14 +137,14 @@ export const outcomes: ReadonlyArray<Plant> = [
       "else if (error._tag === \"NotSent\" && error.isLocal !== true && error.isPermanent !== true) failure = error",
     to: "else if (error._tag === \"Uncertain\") failure = local(error.reason)\n"
       + "    else if (error._tag === \"NotSent\" && error.isLocal !== true && error.isPermanent !== true) failure = error",
-    tests: [unit("submission/SubmissionWorker")]
+    tests: [unit("submission/attempts/SubmissionWorker")]
   },
   {
     rule: "an attempt that timed out is always uncertain",
     file: attempts,
     from: "(reason) => Effect.fail(new Uncertain({ reason }))",
     to: "(reason) => Effect.fail(new NotSent({ reason }))",
-    tests: [unit("submission/SubmissionWorker")]
+    tests: [unit("submission/attempts/SubmissionWorker")]
   },
   {
     rule: "the marker of a running attempt is set before the attempt",
@@ -148,21 +153,25 @@ export const outcomes: ReadonlyArray<Plant> = [
     to:
       "  return yield* Effect.tapError(\n    Effect.tap(attempt(services, timed, payload), () => Effect.sync(() => {\n"
       + "      progress.isSending = true\n    })),",
-    tests: [unit("submission/SubmissionWorker"), unit("submission/Drain")]
+    tests: [unit("submission/attempts/SubmissionWorker"), unit("submission/attempts/Drain")]
   },
   {
     rule: "a claim is returned only while it is held: a stale one is left to the rescuer",
     file: "src/submission/attempts/whileClaimed.ts",
     from: "(yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && ",
     to: "",
-    tests: [unit("submission/Recording"), unit("submission/SubmissionWorker"), unit("submission/LocalFailures")]
+    tests: [
+      unit("submission/attempts/Recording"),
+      unit("submission/attempts/SubmissionWorker"),
+      unit("submission/attempts/LocalFailures")
+    ]
   },
   {
     rule: "a late outcome of a sent operation is always reported",
     file: "src/submission/attempts/recordSettlement.ts",
     from: "() => settlement.isSent ? withinStore(outcomes.report(id, reference)) : Effect.void",
     to: "() => Effect.void",
-    tests: [unit("submission/Recording"), unit("submission/SubmissionWorker")]
+    tests: [unit("submission/attempts/Recording"), unit("submission/attempts/SubmissionWorker")]
   },
   {
     rule: "a status read belongs to one reader at most",
@@ -171,14 +180,14 @@ export const outcomes: ReadonlyArray<Plant> = [
       "      AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}\n"
       + "    FOR UPDATE OF o SKIP LOCKED",
     to: "      AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}",
-    tests: [postgres("services/LockedWork")]
+    tests: [postgres("services/queue/LockedWork")]
   },
   {
     rule: "a held operation is examined by one reader at most",
     file: statusReads,
     from: "      AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}\n    FOR UPDATE OF o SKIP LOCKED",
     to: "      AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}",
-    tests: [postgres("services/LockedWork")]
+    tests: [postgres("services/queue/LockedWork")]
   },
   {
     rule: "a status is read only while a grant allows it",
@@ -187,20 +196,20 @@ export const outcomes: ReadonlyArray<Plant> = [
       "SET due_at = now() + CASE WHEN due.active THEN ${millis(\"$2\")} ELSE ${idle(\"$3\")} END,\n      reads = ${countRead}, reading_since = ${readingSince},\n      ${reviewAfter",
     to:
       "SET due_at = now() + ${millis(\"$2\")},\n      reads = ${countRead}, reading_since = ${readingSince},\n      ${reviewAfter",
-    tests: [postgres("services/StatusReads")]
+    tests: [postgres("services/queue/StatusReads")]
   },
   {
     rule: "a hint concerns only operations of its provider",
     file: statusReads,
     from: "o.client_id = f.client_id AND o.provider = $1\n",
     to: "o.client_id = f.client_id\n",
-    tests: [postgres("services/Hints")]
+    tests: [postgres("services/queue/Hints")]
   },
   {
     rule: "hints ask for a status read at most once an interval",
     file: statusReads,
     from: "${present} + ${millis(\"$3\")}) + ${millis(\"$3\")}) END`",
     to: "${present} + ${millis(\"$3\")})) END`",
-    tests: [postgres("services/Hints")]
+    tests: [postgres("services/queue/Hints")]
   }
 ]

@@ -1,9 +1,9 @@
 /** Mistakes in reads: a grant reads what it owns and nothing else, in one statement with its check, on every way. */
 import { long, type Plant, postgres, unit } from "../Plant.ts"
 
-const statements = "src/services/sql/readStatements.ts"
+const statements = "src/services/sql/reads/readStatements.ts"
 const standing = "src/services/sql/grantStanding.ts"
-const onPrimary = "src/services/sql/onPrimary.ts"
+const onPrimary = "src/services/sql/reads/onPrimary.ts"
 const lane = "src/node/http/ReadLane.ts"
 const gate = "src/server/gate/Gate.ts"
 const responses = "src/server/reads/OperationResponses.ts"
@@ -14,56 +14,56 @@ export const reads: ReadonlyArray<Plant> = [
     file: statements,
     from: "o.resource_owner = g.resource_owner AND o.subject = g.subject\"",
     to: "o.resource_owner = g.resource_owner\"",
-    tests: [postgres("services/Ownership")]
+    tests: [postgres("services/reads/Ownership")]
   },
   {
     rule: "a grant reads only operations of its resource owner",
     file: statements,
     from: "o.client_id = g.client_id AND o.resource_owner = g.resource_owner AND",
     to: "o.client_id = g.client_id AND",
-    tests: [postgres("services/Ownership")]
+    tests: [postgres("services/reads/Ownership")]
   },
   {
     rule: "a look-up by key finds only operations of the same resource owner",
     file: statements,
     from: "  const where = [\n    owned,\n    ...query.type",
     to: "  const where = [\n    \"true\",\n    ...query.type",
-    tests: [postgres("services/FindByKey")]
+    tests: [postgres("services/reads/FindByKey")]
   },
   {
     rule: "a credential names grant, client and subject together",
     file: standing,
     from: "g.id = $1 AND g.client_id = $2 AND g.subject = $3\"",
     to: "g.id = $1 AND g.client_id = $2\"",
-    tests: [postgres("services/EncodedReads")]
+    tests: [postgres("services/reads/EncodedReads")]
   },
   {
     rule: "an expired grant never reads",
     file: standing,
     from: "\"g.expires_at <= now()\"",
     to: "\"g.expires_at <= now() - interval '5 seconds'\"",
-    tests: [postgres("services/Standing")]
+    tests: [postgres("services/grants/Standing")]
   },
   {
     rule: "a wait ends also when its grant is not there any more",
     file: statements,
     from: ") IS DISTINCT FROM ${goodStanding}",
     to: ") <> ${goodStanding}",
-    tests: [postgres("services/Standing")]
+    tests: [postgres("services/grants/Standing")]
   },
   {
     rule: "a page never repeats the last operation of the page before",
     file: statements,
     from: "(o.created_at, o.id) < (",
     to: "(o.created_at, o.id) <= (",
-    tests: [postgres("services/Listing")]
+    tests: [postgres("services/reads/Listing")]
   },
   {
     rule: "the bounds of a list are always exclusive",
     file: statements,
     from: "o.created_at > ${parameter(",
     to: "o.created_at >= ${parameter(",
-    tests: [postgres("services/Listing")]
+    tests: [postgres("services/reads/Listing")]
   },
   {
     rule: "a server in recovery never serves a read that only the primary may serve",
@@ -134,41 +134,41 @@ export const reads: ReadonlyArray<Plant> = [
     file: responses,
     from: "${revision}${under_review ? \"-review\" : \"\"}",
     to: "${revision}",
-    tests: [unit("server/OperationResponses")]
+    tests: [unit("server/reads/OperationResponses")]
   },
   {
     rule: "caches always revalidate a response for a grant",
     file: responses,
     from: "\"cache-control\": \"private, no-cache\"",
     to: "\"cache-control\": \"private, max-age=1\"",
-    tests: [unit("server/OperationResponses"), unit("server/ResponseContract")]
+    tests: [unit("server/reads/OperationResponses"), unit("server/reads/ResponseContract")]
   },
   {
     rule: "answers to bytes that are no request echo a safe id of theirs",
     file: "src/node/http/NodeListener.ts",
     from: "requestId: ids.length === 1 ? ids[0]![1] : undefined",
     to: "requestId: undefined",
-    tests: [unit("server/RequestIds")]
+    tests: [unit("server/gate/RequestIds")]
   },
   {
     rule: "an id of an earlier request is not that of bytes that are no request",
     file: "src/node/http/NodeListener.ts",
     from: "text.slice(start < 4 ? 0 : start)",
     to: "text.slice(start < 4 ? 0 : 0)",
-    tests: [unit("server/RequestIds")]
+    tests: [unit("server/gate/RequestIds")]
   },
   {
     rule: "an unsafe request id is replaced",
     file: "src/services/RequestIds.ts",
     from: "isRequestId(received) ? received : next()",
     to: "received !== undefined ? received as RequestId : next()",
-    tests: [unit("server/RequestIds")]
+    tests: [unit("server/gate/RequestIds")]
   },
   {
     rule: "the instance of a problem is the whole path",
     file: "src/server/gate/RequestContext.ts",
     from: "target.search(/[?#]/)",
     to: "target.search(/[?#;]/)",
-    tests: [unit("server/FrontPage")]
+    tests: [unit("server/pages/FrontPage")]
   }
 ]

@@ -186,21 +186,21 @@ export const tokens: ReadonlyArray<Plant> = [
     file: replay,
     from: "ON CONFLICT DO NOTHING RETURNING true`",
     to: "ON CONFLICT (digest) DO UPDATE SET expires_at = excluded.expires_at RETURNING true`",
-    tests: [postgres("services/ProofReplay")]
+    tests: [postgres("services/verification/ProofReplay")]
   },
   {
     rule: "a use of a DPoP proof is forgotten only after its expiry",
     file: replay,
     from: "WHERE expires_at < now() - make_interval(secs => $1)",
     to: "WHERE expires_at < now() + make_interval(secs => $1)",
-    tests: [postgres("services/ProofReplay")]
+    tests: [postgres("services/verification/ProofReplay")]
   },
   {
     rule: "a DPoP proof of one key never uses up that of another",
     file: replay,
     from: "`${jkt.length}:${jkt}${jti}`",
     to: "jti",
-    tests: [postgres("services/ProofReplay")]
+    tests: [postgres("services/verification/ProofReplay")]
   },
   {
     rule: "a token of an unknown issuer is sent to no server",

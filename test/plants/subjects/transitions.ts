@@ -11,56 +11,56 @@ export const transitions: ReadonlyArray<Plant> = [
     file: rules,
     from: "WHEN 'indeterminate' THEN NEW.state IN ('submitted', 'succeeded', 'failed')",
     to: "WHEN 'indeterminate' THEN NEW.state IN ('submitted', 'succeeded', 'failed', 'cancelled')",
-    tests: [postgres("services/Triggers")]
+    tests: [postgres("services/schema/Triggers")]
   },
   {
     rule: "a claimed operation never becomes accepted again",
     file: rules,
     from: "WHEN 'submitting' THEN NEW.state IN ('submitted', 'succeeded', 'failed', 'indeterminate')",
     to: "WHEN 'submitting' THEN NEW.state IN ('accepted', 'submitted', 'succeeded', 'failed', 'indeterminate')",
-    tests: [postgres("services/Triggers")]
+    tests: [postgres("services/schema/Triggers")]
   },
   {
     rule: "a final state never changes",
     file: rules,
     from: "IF OLD.state IN ('succeeded', 'failed', 'cancelled') THEN\n    RAISE",
     to: "IF OLD.state IN ('succeeded', 'failed', 'cancelled') AND NEW.state <> OLD.state THEN\n    RAISE",
-    tests: [postgres("services/ForbiddenStatements")]
+    tests: [postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "an operation leaves indeterminate only with evidence that is an object",
     file: rules,
     from: "NEW.evidence IS NULL OR json_typeof(NEW.evidence) <> 'object' OR",
     to: "NEW.evidence IS NULL OR",
-    tests: [postgres("services/ForbiddenStatements")]
+    tests: [postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "an operation leaves indeterminate only with evidence that is not empty",
     file: rules,
     from: " OR NEW.evidence::text ~ '^\\s*\\{\\s*\\}\\s*$')",
     to: ")",
-    tests: [postgres("services/ForbiddenStatements")]
+    tests: [postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "a transition always adds one to the revision",
     file: rules,
     from: "IF NEW.revision <> OLD.revision + 1 THEN",
     to: "IF NEW.revision <= OLD.revision THEN",
-    tests: [postgres("services/ForbiddenStatements")]
+    tests: [postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "an update time is never before the last one",
     file: rules,
     from: "NEW.updated_at := greatest(date_trunc('milliseconds', clock_timestamp()), OLD.updated_at);",
     to: "NEW.updated_at := date_trunc('milliseconds', clock_timestamp());",
-    tests: [postgres("services/Storage")]
+    tests: [postgres("services/schema/Storage")]
   },
   {
     rule: "an operation keeps the reference of its provider",
     file: rules,
     from: "IF OLD.reference IS NOT NULL AND NEW.reference IS DISTINCT FROM OLD.reference THEN",
     to: "IF NEW.reference <> OLD.reference THEN",
-    tests: [postgres("services/ForbiddenStatements"), postgres("services/OperationColumns")]
+    tests: [postgres("services/schema/ForbiddenStatements"), postgres("services/queue/OperationColumns")]
   },
   {
     rule: "the scopes of an operation never change",
@@ -71,28 +71,28 @@ export const transitions: ReadonlyArray<Plant> = [
     to: "NEW.type, NEW.idempotency_key, NEW.request_digest, NEW.created_at)\n    IS DISTINCT FROM\n"
       + "     (OLD.id, OLD.client_id, OLD.resource_owner, OLD.subject, OLD.grant_id, OLD.provider_connection_id, OLD.provider,\n"
       + "      OLD.type",
-    tests: [postgres("services/ForbiddenStatements")]
+    tests: [postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "the trigger sets the scopes of an operation, never the caller",
     file: rules,
     from: "p.provider, g.scopes\n  INTO NEW.timeline, NEW.change_position, NEW.provider, NEW.scopes",
     to: "p.provider\n  INTO NEW.timeline, NEW.change_position, NEW.provider",
-    tests: [postgres("services/Claims"), postgres("services/ForbiddenStatements")]
+    tests: [postgres("services/queue/Claims"), postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "a take-over without a later send_before is never recorded",
     file: rules,
     from: "coalesce(NEW.send_before <= OLD.send_before, true)",
     to: "coalesce(NEW.send_before < OLD.send_before, true)",
-    tests: [postgres("services/ReturnedClaimsInPostgres")]
+    tests: [postgres("services/queue/ReturnedClaimsInPostgres")]
   },
   {
     rule: "a take-over happens only on the timeline of the claim",
     file: rules,
     from: "NEW.send_before <= OLD.send_before, true) OR NEW.timeline <> ledger_timeline() THEN",
     to: "NEW.send_before <= OLD.send_before, true) THEN",
-    tests: [postgres("services/ReturnedClaimsInPostgres")]
+    tests: [postgres("services/queue/ReturnedClaimsInPostgres")]
   },
   {
     rule: "the send_before of a claim changes only with a take-over",
@@ -101,14 +101,14 @@ export const transitions: ReadonlyArray<Plant> = [
       + "      OR NEW.send_before IS DISTINCT FROM OLD.send_before\n",
     to: "    AND (NEW.claimed_by <> OLD.claimed_by OR NEW.claimed_by IS NOT NULL AND OLD.claimed_by IS NULL\n"
       + "      OR NEW.send_before < OLD.send_before\n",
-    tests: [postgres("services/ReturnedClaimsInPostgres"), postgres("services/ForbiddenStatements")]
+    tests: [postgres("services/queue/ReturnedClaimsInPostgres"), postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "nothing takes an acknowledgement away",
     file: rules,
     from: "NEW.acknowledged := OLD.acknowledged OR NEW.reference IS NOT NULL",
     to: "NEW.acknowledged := NEW.reference IS NOT NULL",
-    tests: [postgres("services/OperationColumns")]
+    tests: [postgres("services/queue/OperationColumns")]
   },
   {
     rule: "the hold of a claimed operation never changes",
@@ -118,9 +118,9 @@ export const transitions: ReadonlyArray<Plant> = [
     to: "IF OLD.state <> 'accepted' AND (NEW.hold_placed, NEW.examined_timeline)\n"
       + "    IS DISTINCT FROM (OLD.hold_placed, OLD.examined_timeline)",
     tests: [
-      postgres("services/ForbiddenStatements"),
-      postgres("services/OperationColumns"),
-      postgres("services/ReturnedClaimsInPostgres")
+      postgres("services/schema/ForbiddenStatements"),
+      postgres("services/queue/OperationColumns"),
+      postgres("services/queue/ReturnedClaimsInPostgres")
     ]
   },
   {
@@ -128,7 +128,7 @@ export const transitions: ReadonlyArray<Plant> = [
     file: rules,
     from: "ELSE coalesce(NEW.due_at > OLD.due_at, true) END)",
     to: "ELSE NEW.due_at IS NULL END)",
-    tests: [postgres("services/Hints"), postgres("services/ForbiddenStatements")]
+    tests: [postgres("services/queue/Hints"), postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "a hint never moves the rescue of a claim",
@@ -136,7 +136,7 @@ export const transitions: ReadonlyArray<Plant> = [
     from:
       "OR CASE WHEN OLD.state = 'submitting' THEN NEW.due_at IS DISTINCT FROM OLD.due_at\n        ELSE coalesce(NEW.due_at > OLD.due_at, true) END)",
     to: "OR coalesce(NEW.due_at > OLD.due_at, true))",
-    tests: [postgres("services/Hints"), postgres("services/ForbiddenStatements")]
+    tests: [postgres("services/queue/Hints"), postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "the return of a claim never changes its worker",
@@ -146,69 +146,73 @@ export const transitions: ReadonlyArray<Plant> = [
       + "    IS DISTINCT FROM (OLD.claimed_by, OLD.waiting,",
     to: "IF is_return AND (NEW.waiting, NEW.reference, NEW.acknowledged, NEW.reads, NEW.reviewed_at)\n"
       + "    IS DISTINCT FROM (OLD.waiting,",
-    tests: [postgres("services/ReturnedClaimsInPostgres")]
+    tests: [postgres("services/queue/ReturnedClaimsInPostgres")]
   },
   {
     rule: "the change position moves with each begin and end of a review",
     file: rules,
     from: "IF NEW.under_review <> OLD.under_review THEN",
     to: "IF NEW.under_review AND NOT OLD.under_review THEN",
-    tests: [postgres("services/ChangePositions")]
+    tests: [postgres("services/reads/ChangePositions")]
   },
   {
     rule: "the database dates an operation, never the caller",
     file: rules,
     from: "  NEW.created_at := date_trunc('milliseconds', clock_timestamp());\n",
     to: "  NEW.created_at := coalesce(NEW.created_at, date_trunc('milliseconds', clock_timestamp()));\n",
-    tests: [postgres("services/Storage"), postgres("services/ForbiddenStatements"), postgres("services/Ownership")]
+    tests: [
+      postgres("services/schema/Storage"),
+      postgres("services/schema/ForbiddenStatements"),
+      postgres("services/reads/Ownership")
+    ]
   },
   {
     rule: "a settled operation always loses its payload",
     file: rules,
     from: "ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_settled;\n",
     to: "",
-    tests: [postgres("services/Triggers", "erase the payload of an operation that any role settles")]
+    tests: [postgres("services/schema/Triggers", "erase the payload of an operation that any role settles")]
   },
   {
     rule: "the rules of transitions hold also under session_replication_role = replica",
     file: rules,
     from: "ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_transition;\n",
     to: "",
-    tests: [postgres("services/ForbiddenStatements")]
+    tests: [postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "operations are never deleted",
     file: rules,
     from: "CREATE TRIGGER operations_permanent BEFORE DELETE OR TRUNCATE ON operations",
     to: "CREATE TRIGGER operations_permanent BEFORE TRUNCATE ON operations",
-    tests: [postgres("services/ForbiddenStatements")]
+    tests: [postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "only transitions write history",
     file: history,
     from: "FOR EACH STATEMENT WHEN (pg_trigger_depth() < 1) EXECUTE FUNCTION refuse_statement('transitions write it');",
     to: "FOR EACH STATEMENT WHEN (pg_trigger_depth() < 0) EXECUTE FUNCTION refuse_statement('transitions write it');",
-    tests: [postgres("services/ForbiddenStatements")]
+    tests: [postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "history is append-only",
     file: history,
     from: "CREATE TRIGGER operation_history_permanent BEFORE UPDATE OR DELETE OR TRUNCATE",
     to: "CREATE TRIGGER operation_history_permanent BEFORE UPDATE OR DELETE",
-    tests: [postgres("services/ForbiddenStatements")]
+    tests: [postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "only the end of an operation erases its payload",
     file: payloads,
     from: "FOR EACH STATEMENT WHEN (pg_trigger_depth() < 1)",
     to: "FOR EACH STATEMENT WHEN (pg_trigger_depth() > 1)",
-    tests: [postgres("services/ForbiddenStatements")]
+    tests: [postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "the submitted payload is always the accepted payload",
     file: payloads,
     from: "CREATE TRIGGER operation_payloads_permanent BEFORE UPDATE OR TRUNCATE",
     to: "CREATE TRIGGER operation_payloads_permanent BEFORE TRUNCATE",
-    tests: [postgres("services/ForbiddenStatements")]
+    tests: [postgres("services/schema/ForbiddenStatements")]
   }
 ]

@@ -9,7 +9,7 @@ import { checkpointOf } from "../../../src/cluster/witness/Verifications.ts"
 import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import type { ProviderName } from "../../../src/domain/Grant.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { PostgresLedger } from "../../fixtures/Ledger.ts"
+import { PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
 import {
   acceptSeveral,
   claimTerms,
@@ -17,11 +17,11 @@ import {
   readTerms,
   returnTerms,
   takeOverSoon
-} from "../../fixtures/Queue.ts"
-import { Queue } from "../../fixtures/QueueServices.ts"
+} from "../../fixtures/ledger/Queue.ts"
+import { Queue } from "../../fixtures/ledger/QueueServices.ts"
 
 const worker = crypto.randomUUID()
-const terms = { ...claimTerms, witnessed_by: worker }
+const terms = { ...claimTerms, recorded_by: worker }
 
 /** Compares with these batches, under the next epoch. */
 const compare = Effect.fnUntraced(function*(batches: ReadonlyArray<ClaimBatch>) {

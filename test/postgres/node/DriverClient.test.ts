@@ -10,8 +10,8 @@ import * as net from "node:net"
 import { vi } from "vitest"
 import { Database } from "../../../src/node/postgres/Database.ts"
 import { ReaderPool } from "../../../src/node/postgres/Pools.ts"
-import { gatewayDatabase } from "../../fixtures/GatewayDatabase.ts"
-import { serverAddress, TestDatabase } from "../../fixtures/TestDatabase.ts"
+import { gatewayDatabase } from "../../fixtures/postgres/GatewayDatabase.ts"
+import { serverAddress, TestDatabase } from "../../fixtures/postgres/TestDatabase.ts"
 
 /** `ReaderPool` on sockets that record what is written to them. */
 const recordedPool = () => {

@@ -7,9 +7,9 @@ import { Effect, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { Database } from "../../../src/node/postgres/Database.ts"
 import * as DriverClient from "../../../src/node/postgres/driver/DriverClient.ts"
-import { gatewayDatabase } from "../../fixtures/GatewayDatabase.ts"
-import { proxyTo } from "../../fixtures/Proxy.ts"
-import { serverAddress, TestDatabase } from "../../fixtures/TestDatabase.ts"
+import { gatewayDatabase } from "../../fixtures/postgres/GatewayDatabase.ts"
+import { serverAddress, TestDatabase } from "../../fixtures/postgres/TestDatabase.ts"
+import { proxyTo } from "../../fixtures/processes/Proxy.ts"
 
 const one = SqlClient.SqlClient.use((sql) => sql`SELECT 1`)
 

@@ -7,8 +7,8 @@ import { SqlClient } from "effect/sql"
 import { Database } from "../../../src/node/postgres/Database.ts"
 import * as DriverClient from "../../../src/node/postgres/driver/DriverClient.ts"
 import { ReaderPool } from "../../../src/node/postgres/Pools.ts"
-import { gatewayDatabase } from "../../fixtures/GatewayDatabase.ts"
-import { TestDatabase } from "../../fixtures/TestDatabase.ts"
+import { gatewayDatabase } from "../../fixtures/postgres/GatewayDatabase.ts"
+import { TestDatabase } from "../../fixtures/postgres/TestDatabase.ts"
 
 class Dates extends Context.Service<Dates, SqlClient.SqlClient>()("test/Dates") {}
 

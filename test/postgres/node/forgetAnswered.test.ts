@@ -8,8 +8,8 @@ import { Effect, Exit, Fiber, Schema } from "effect"
 import * as net from "node:net"
 import { Database } from "../../../src/node/postgres/Database.ts"
 import { forgetAnswered } from "../../../src/node/postgres/driver/forgetAnswered.ts"
-import { gatewayDatabase } from "../../fixtures/GatewayDatabase.ts"
-import { serverAddress, TestDatabase } from "../../fixtures/TestDatabase.ts"
+import { gatewayDatabase } from "../../fixtures/postgres/GatewayDatabase.ts"
+import { serverAddress, TestDatabase } from "../../fixtures/postgres/TestDatabase.ts"
 
 /** A pool of one shared connection, and the sockets that it opened. */
 const makePool = Effect.gen(function*() {

@@ -6,12 +6,12 @@ import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Schema } from "effect"
 import { Operation } from "../../../src/domain/Operation.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
-import { change, unprotect } from "../../fixtures/BrokenRows.ts"
-import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
-import { Observer } from "../../fixtures/HttpObserver.ts"
-import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, acceptIn, issue } from "../../fixtures/HttpScene.ts"
-import { json } from "../../fixtures/HttpWire.ts"
+import { change, unprotect } from "../../fixtures/http/BrokenRows.ts"
+import { Gateway, postgresGateway } from "../../fixtures/http/HttpGateway.ts"
+import { Observer } from "../../fixtures/http/HttpObserver.ts"
+import { assertProblemOf } from "../../fixtures/http/HttpProblem.ts"
+import { accept, acceptIn, issue } from "../../fixtures/http/HttpScene.ts"
+import { json } from "../../fixtures/http/HttpWire.ts"
 
 /** What breaks a failed operation, with a text that neither a response nor a log line may hold. */
 const broken: Readonly<Record<string, readonly [assignments: string, secret?: string]>> = {

@@ -6,10 +6,10 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OperationId } from "../../../src/domain/Operation.ts"
-import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, type Holder, issue, move } from "../../fixtures/HttpScene.ts"
-import { json } from "../../fixtures/HttpWire.ts"
+import { Gateway, postgresGateway } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf } from "../../fixtures/http/HttpProblem.ts"
+import { accept, type Holder, issue, move } from "../../fixtures/http/HttpScene.ts"
+import { json } from "../../fixtures/http/HttpWire.ts"
 
 const read = ({ token }: Holder, id: OperationId, ifNoneMatch?: string | Array<string>, method = "GET") =>
   Gateway.use(({ send }) =>

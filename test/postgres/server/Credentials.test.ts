@@ -4,10 +4,10 @@
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
-import { Observer } from "../../fixtures/HttpObserver.ts"
-import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
-import { accept, issue } from "../../fixtures/HttpScene.ts"
+import { Gateway, postgresGateway } from "../../fixtures/http/HttpGateway.ts"
+import { Observer } from "../../fixtures/http/HttpObserver.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
+import { accept, issue } from "../../fixtures/http/HttpScene.ts"
 
 const id = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
 const endpoints = ["/v1/operations", `/v1/operations/${id}`]

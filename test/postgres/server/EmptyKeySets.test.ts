@@ -17,12 +17,12 @@ import {
   Surroundings
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
 import { generateKeys, signToken } from "../../fixtures/authorization/Keys.ts"
-import { Gateway } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
+import { Gateway } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
 import { type FakeServer, makeFakeServer } from "../../fixtures/oauth/FakeServer.ts"
 import { issuer, signerOf } from "../../fixtures/oauth/Issuing.ts"
 import { jwkOf, keySetOf } from "../../fixtures/oauth/SearchedKeys.ts"
-import { answerOf, proxyTo, targetOf, type Treatment } from "../../fixtures/Proxy.ts"
+import { answerOf, proxyTo, targetOf, type Treatment } from "../../fixtures/processes/Proxy.ts"
 
 const metadata = "/.well-known/oauth-authorization-server"
 

@@ -10,9 +10,9 @@ import type { OperationQuery } from "../../../src/domain/OperationQuery.ts"
 import { readerParameters } from "../../../src/node/postgres/Pools.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { rounds } from "../../fixtures/Effort.ts"
-import { fill, type Filled, second, touched } from "../../fixtures/FilledLedger.ts"
-import { everything, PostgresLedger } from "../../fixtures/Ledger.ts"
-import { anotherPool } from "../../fixtures/Pools.ts"
+import { fill, type Filled, second, touched } from "../../fixtures/ledger/FilledLedger.ts"
+import { everything, PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
+import { anotherPool } from "../../fixtures/postgres/Pools.ts"
 
 /** Operations of the ledger. The number of rows that a list looks at does not depend on it. */
 const size = rounds(200_000, 1_000_000)

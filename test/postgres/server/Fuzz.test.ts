@@ -6,10 +6,10 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fc from "fast-check"
 import { rounds } from "../../fixtures/Effort.ts"
-import { type FuzzRequest, fuzzRequests, toBytes } from "../../fixtures/HttpFuzz.ts"
-import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
-import { acceptMany, issue } from "../../fixtures/HttpScene.ts"
-import { type Answer, openWire, type Wire } from "../../fixtures/HttpWire.ts"
+import { type FuzzRequest, fuzzRequests, toBytes } from "../../fixtures/http/HttpFuzz.ts"
+import { Gateway, postgresGateway } from "../../fixtures/http/HttpGateway.ts"
+import { acceptMany, issue } from "../../fixtures/http/HttpScene.ts"
+import { type Answer, openWire, type Wire } from "../../fixtures/http/HttpWire.ts"
 
 /** The seed of the random requests: a failure repeats with the same seed. */
 const seed = Number(process.env["FUZZ_SEED"] ?? 20261121)

@@ -6,9 +6,9 @@ import { assert, layer } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { type Grant, Scope } from "../../../src/domain/Grant.ts"
 import { Grants } from "../../../src/services/Grants.ts"
-import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf, type Code } from "../../fixtures/HttpProblem.ts"
-import { accept, issue, issueAgain } from "../../fixtures/HttpScene.ts"
+import { Gateway, postgresGateway } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf, type Code } from "../../fixtures/http/HttpProblem.ts"
+import { accept, issue, issueAgain } from "../../fixtures/http/HttpScene.ts"
 
 const unknown = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
 

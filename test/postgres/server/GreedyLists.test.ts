@@ -10,11 +10,11 @@ import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
-import { ListClient } from "../../../src/services/sql/ListClient.ts"
+import { ListClient } from "../../../src/services/sql/reads/ListClient.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { Gateway, gatewayOn } from "../../fixtures/HttpGateway.ts"
-import { accept, type Holder, issue } from "../../fixtures/HttpScene.ts"
-import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
+import { Gateway, gatewayOn } from "../../fixtures/http/HttpGateway.ts"
+import { accept, type Holder, issue } from "../../fixtures/http/HttpScene.ts"
+import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
 /** Lists that sleep in the database for as long as a list may take, on the connections of the lists. Those by key do not. */
 const SleepingLists = Layer.effect(

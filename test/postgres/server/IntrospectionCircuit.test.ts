@@ -14,12 +14,12 @@ import {
   settled,
   type Setup
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
-import { Gateway } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
+import { Gateway } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
 import { judged, makeScene, path, tokensAsked, until } from "../../fixtures/oauth/IntrospectionScene.ts"
 import { issuer } from "../../fixtures/oauth/Issuing.ts"
 import { answerMadeUp, makeKnown, outages, refusals, timeout } from "../../fixtures/oauth/MadeUpTokens.ts"
-import { answerOf, type Proxy, proxyTo, targetOf, type Treatment } from "../../fixtures/Proxy.ts"
+import { answerOf, type Proxy, proxyTo, targetOf, type Treatment } from "../../fixtures/processes/Proxy.ts"
 
 /** The number of concurrent made-up tokens, the server's answer to them, and the pause after them (milliseconds). */
 const Step = Schema.Struct({

@@ -4,9 +4,9 @@
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { Gateway, postgresGateway, type Request } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, issue } from "../../fixtures/HttpScene.ts"
+import { Gateway, postgresGateway, type Request } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf } from "../../fixtures/http/HttpProblem.ts"
+import { accept, issue } from "../../fixtures/http/HttpScene.ts"
 
 const list = "/v1/operations"
 const id = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"

@@ -6,11 +6,11 @@ import { assert, layer } from "@effect/vitest"
 import { type DateTime, Effect } from "effect"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import { type Operation, operationStates } from "../../../src/domain/Operation.ts"
-import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, acceptIn, acceptMany, type Holder, issue, issueAgain } from "../../fixtures/HttpScene.ts"
-import { json } from "../../fixtures/HttpWire.ts"
-import * as Ledger from "../../fixtures/Ledger.ts"
+import { Gateway, postgresGateway } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf } from "../../fixtures/http/HttpProblem.ts"
+import { accept, acceptIn, acceptMany, type Holder, issue, issueAgain } from "../../fixtures/http/HttpScene.ts"
+import { json } from "../../fixtures/http/HttpWire.ts"
+import * as Ledger from "../../fixtures/ledger/Ledger.ts"
 
 interface Listed {
   readonly operations: ReadonlyArray<{ readonly id: string; readonly state: string }>

@@ -20,12 +20,12 @@ import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { layerServer } from "../../../src/server/Gateway.ts"
 import { MutationEndpoints } from "../../../src/server/mutations/MutationEndpoints.ts"
 import { rounds } from "../../fixtures/Effort.ts"
-import { PostgresServices } from "../../fixtures/HttpGateway.ts"
-import { baseUrl } from "../../fixtures/HttpProblem.ts"
-import { openWire } from "../../fixtures/HttpWire.ts"
-import { issue } from "../../fixtures/Ledger.ts"
-import { proxyTo } from "../../fixtures/Proxy.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+import { PostgresServices } from "../../fixtures/http/HttpGateway.ts"
+import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
+import { openWire } from "../../fixtures/http/HttpWire.ts"
+import { issue } from "../../fixtures/ledger/Ledger.ts"
+import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { proxyTo } from "../../fixtures/processes/Proxy.ts"
 
 const times = rounds(200, 1000)
 const clients = 16

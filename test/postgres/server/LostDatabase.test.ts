@@ -10,11 +10,11 @@ import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { Gateway, gatewayOn } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, issue, issueAgain } from "../../fixtures/HttpScene.ts"
-import { proxyTo } from "../../fixtures/Proxy.ts"
-import { createDatabase, layerFor, Platform, serverAddress } from "../../fixtures/TestDatabase.ts"
+import { Gateway, gatewayOn } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf } from "../../fixtures/http/HttpProblem.ts"
+import { accept, issue, issueAgain } from "../../fixtures/http/HttpScene.ts"
+import { createDatabase, layerFor, Platform, serverAddress } from "../../fixtures/postgres/TestDatabase.ts"
+import { proxyTo } from "../../fixtures/processes/Proxy.ts"
 
 describe("An unreachable database", () => {
   it.live("is 503 for every read, and neither 401 nor 500, until it can be reached again", () =>

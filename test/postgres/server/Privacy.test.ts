@@ -7,10 +7,10 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import { Grants } from "../../../src/services/Grants.ts"
-import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
-import { Observer } from "../../fixtures/HttpObserver.ts"
-import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, type Holder, issue, issueAgain, secrets } from "../../fixtures/HttpScene.ts"
+import { Gateway, postgresGateway } from "../../fixtures/http/HttpGateway.ts"
+import { Observer } from "../../fixtures/http/HttpObserver.ts"
+import { assertProblemOf } from "../../fixtures/http/HttpProblem.ts"
+import { accept, type Holder, issue, issueAgain, secrets } from "../../fixtures/http/HttpScene.ts"
 
 /** Applies the statement while the effect runs, and undoes it afterwards. */
 const during = <A, E, R>(make: string, undo: string, effect: Effect.Effect<A, E, R>) =>

@@ -5,10 +5,10 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import type { OperationState } from "../../../src/domain/Operation.ts"
-import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
-import { acceptIn, issue } from "../../fixtures/HttpScene.ts"
-import { json } from "../../fixtures/HttpWire.ts"
-import { pathTo } from "../../fixtures/Ledger.ts"
+import { Gateway, postgresGateway } from "../../fixtures/http/HttpGateway.ts"
+import { acceptIn, issue } from "../../fixtures/http/HttpScene.ts"
+import { json } from "../../fixtures/http/HttpWire.ts"
+import { pathTo } from "../../fixtures/ledger/Ledger.ts"
 
 const states = Object.keys(pathTo) as ReadonlyArray<OperationState>
 const terminal: ReadonlyArray<OperationState> = ["succeeded", "failed", "cancelled"]

@@ -5,9 +5,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { NotReady } from "../../../src/services/Readiness.ts"
-import { withServices } from "../../fixtures/HttpFixed.ts"
-import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { json } from "../../fixtures/HttpWire.ts"
+import { withServices } from "../../fixtures/http/HttpFixed.ts"
+import { assertProblemOf } from "../../fixtures/http/HttpProblem.ts"
+import { json } from "../../fixtures/http/HttpWire.ts"
 
 describe("GET /healthz", () => {
   it.live("is 200 with status ok and nothing else, in any state of the database", () =>

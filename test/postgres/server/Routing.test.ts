@@ -5,9 +5,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { METHODS } from "node:http"
-import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf, problemTable } from "../../fixtures/HttpProblem.ts"
-import { accept, issue } from "../../fixtures/HttpScene.ts"
+import { Gateway, postgresGateway } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf, problemTable } from "../../fixtures/http/HttpProblem.ts"
+import { accept, issue } from "../../fixtures/http/HttpScene.ts"
 
 const id = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
 

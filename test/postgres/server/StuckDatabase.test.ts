@@ -5,9 +5,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, issue } from "../../fixtures/HttpScene.ts"
+import { Gateway, postgresGateway } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf } from "../../fixtures/http/HttpProblem.ts"
+import { accept, issue } from "../../fixtures/http/HttpScene.ts"
 
 const locking = <A, E, R>(table: string, effect: Effect.Effect<A, E, R>) =>
   SqlClient.SqlClient.use((sql) =>

@@ -8,12 +8,12 @@ import { SqlClient } from "effect/sql"
 import type { Grant } from "../../../src/domain/Grant.ts"
 import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { Grants } from "../../../src/services/Grants.ts"
-import { assertFreeSlots } from "../../fixtures/BothWays.ts"
-import { Gateway, type Request } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf, type Code } from "../../fixtures/HttpProblem.ts"
-import { accept, type Holder, issue, issueAgain, move } from "../../fixtures/HttpScene.ts"
-import { type Answer, json } from "../../fixtures/HttpWire.ts"
-import { countOf, more, parametersOf, recordedGateway } from "../../fixtures/RecordedGateway.ts"
+import { assertFreeSlots } from "../../fixtures/http/BothWays.ts"
+import { Gateway, type Request } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf, type Code } from "../../fixtures/http/HttpProblem.ts"
+import { accept, type Holder, issue, issueAgain, move } from "../../fixtures/http/HttpScene.ts"
+import { type Answer, json } from "../../fixtures/http/HttpWire.ts"
+import { countOf, more, parametersOf, recordedGateway } from "../../fixtures/http/RecordedGateway.ts"
 
 interface Page {
   readonly operations: ReadonlyArray<{ readonly id: string; readonly state: string }>

@@ -8,9 +8,9 @@ import { SqlClient } from "effect/sql"
 import { inspect } from "node:util"
 import { migrate } from "../../../src/services/Migrations.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
-import { fieldsOf } from "../../fixtures/Ledger.ts"
-import { anotherPool, whileLocked } from "../../fixtures/Pools.ts"
-import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
+import { fieldsOf } from "../../fixtures/ledger/Ledger.ts"
+import { anotherPool, whileLocked } from "../../fixtures/postgres/Pools.ts"
+import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
 const notReady = (reason: string) => ({ _tag: "NotReady", reason })
 const check = Readiness.use((readiness) => readiness.check)

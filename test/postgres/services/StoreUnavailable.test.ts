@@ -13,9 +13,18 @@ import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { orUnavailable, storeFailure, StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { accept, everything, issue, newClient, newKey, outcome, PostgresLedger, walk } from "../../fixtures/Ledger.ts"
-import { anotherProcess, terminate, untilWaiting, whileLocked } from "../../fixtures/Pools.ts"
-import { serverAddress } from "../../fixtures/TestDatabase.ts"
+import {
+  accept,
+  everything,
+  issue,
+  newClient,
+  newKey,
+  outcome,
+  PostgresLedger,
+  walk
+} from "../../fixtures/ledger/Ledger.ts"
+import { anotherProcess, terminate, untilWaiting, whileLocked } from "../../fixtures/postgres/Pools.ts"
+import { serverAddress } from "../../fixtures/postgres/TestDatabase.ts"
 
 /** Every call of the services, on one operation. */
 const everyCall = Effect.fnUntraced(function*() {

@@ -11,7 +11,7 @@ import { createRequire } from "node:module"
 import * as os from "node:os"
 import * as path from "node:path"
 import { Api } from "../../../src/api/Api.ts"
-import { baseUrl, type Code, problemTable } from "../../fixtures/HttpProblem.ts"
+import { baseUrl, type Code, problemTable } from "../../fixtures/http/HttpProblem.ts"
 
 interface Media {
   readonly schema: { readonly $ref?: string }

@@ -14,8 +14,8 @@ import {
   settled,
   type Setup
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
-import { Gateway } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
+import { Gateway } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "mutual", tokens: "ES256", authentication: "private_key_jwt", binding: "certificate" },

@@ -21,9 +21,9 @@ import {
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
 import { generateKey, keyFor, publicPart, signToken } from "../../fixtures/authorization/Keys.ts"
 import { makeProof, now, thumbprintOf } from "../../fixtures/authorization/Proofs.ts"
-import { Gateway } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
-import { issue } from "../../fixtures/HttpScene.ts"
+import { Gateway } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
+import { issue } from "../../fixtures/http/HttpScene.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "bound", tokens: "ES256", authentication: "private_key_jwt", binding: "DPoP" },

@@ -15,10 +15,10 @@ import {
   type Setup
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
 import { generateKey } from "../../fixtures/authorization/Keys.ts"
-import { Gateway } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
-import { issue } from "../../fixtures/HttpScene.ts"
-import type { Answer } from "../../fixtures/HttpWire.ts"
+import { Gateway } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
+import { issue } from "../../fixtures/http/HttpScene.ts"
+import type { Answer } from "../../fixtures/http/HttpWire.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "bound", tokens: "ES256", authentication: "private_key_jwt", binding: "DPoP" },

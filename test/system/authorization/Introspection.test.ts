@@ -21,8 +21,8 @@ import {
   type Setup,
   Surroundings
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
-import { Gateway } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
+import { Gateway } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "opaque", tokens: "opaque", authentication: "client_secret_basic", binding: "none" },

@@ -18,9 +18,9 @@ import {
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
 import { signToken } from "../../fixtures/authorization/Keys.ts"
 import { now } from "../../fixtures/authorization/Proofs.ts"
-import { Gateway } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
-import { json } from "../../fixtures/HttpWire.ts"
+import { Gateway } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
+import { json } from "../../fixtures/http/HttpWire.ts"
 
 const agent = (client_id: string, tokens: AgentClient["tokens"]): AgentClient => ({
   client_id,

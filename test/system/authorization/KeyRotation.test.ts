@@ -17,8 +17,8 @@ import {
   Surroundings
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
 import { generateKeys, signToken } from "../../fixtures/authorization/Keys.ts"
-import { Gateway } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
+import { Gateway } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "agent", tokens: "ES256", authentication: "client_secret_basic", binding: "none" }

@@ -8,7 +8,7 @@ import {
 } from "../../fixtures/authorization/AuthorizationServer.ts"
 import { generateKeys } from "../../fixtures/authorization/Keys.ts"
 import { thumbprintOf } from "../../fixtures/authorization/Proofs.ts"
-import { baseUrl } from "../../fixtures/HttpProblem.ts"
+import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
 import type { Materials } from "./Variants.ts"
 
 /** One agent for each kind of JWT, and one whose tokens are bound to its key. */

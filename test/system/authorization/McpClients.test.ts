@@ -17,8 +17,8 @@ import { randomUUID } from "node:crypto"
 import { browse } from "../../fixtures/authorization/Agent.ts"
 import { type AgentClient, clientSecret, redirectUri } from "../../fixtures/authorization/AuthorizationServer.ts"
 import { authorizedGateway, mcpUrl, type Setup } from "../../fixtures/authorization/AuthorizedGateway.ts"
-import { Gateway } from "../../fixtures/HttpGateway.ts"
-import { baseUrl } from "../../fixtures/HttpProblem.ts"
+import { Gateway } from "../../fixtures/http/HttpGateway.ts"
+import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "plain", tokens: "ES256", authentication: "client_secret_basic", binding: "none" },

@@ -26,9 +26,9 @@ import {
   submit
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
 import { signToken } from "../../fixtures/authorization/Keys.ts"
-import { Gateway } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
-import { issue } from "../../fixtures/HttpScene.ts"
+import { Gateway } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
+import { issue } from "../../fixtures/http/HttpScene.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "plain", tokens: "ES256", authentication: "client_secret_basic", binding: "none" },

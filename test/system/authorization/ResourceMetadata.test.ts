@@ -14,9 +14,9 @@ import {
   server,
   type Setup
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
-import { Gateway } from "../../fixtures/HttpGateway.ts"
-import { baseUrl } from "../../fixtures/HttpProblem.ts"
-import { json } from "../../fixtures/HttpWire.ts"
+import { Gateway } from "../../fixtures/http/HttpGateway.ts"
+import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
+import { json } from "../../fixtures/http/HttpWire.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "bound", tokens: "ES256", authentication: "private_key_jwt", binding: "DPoP" },

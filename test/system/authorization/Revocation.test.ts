@@ -20,7 +20,7 @@ import {
   settled,
   type Setup
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
-import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "agent", tokens: "ES256", authentication: "private_key_jwt", binding: "DPoP" },

@@ -15,11 +15,11 @@ import {
   makeAuthorizationServer
 } from "../../fixtures/authorization/AuthorizationServer.ts"
 import { makeProof } from "../../fixtures/authorization/Proofs.ts"
-import { freePort, result, run, serve, urlOf } from "../../fixtures/CommandLine.ts"
-import { baseUrl } from "../../fixtures/HttpProblem.ts"
-import { openTransaction, untilWaiting } from "../../fixtures/Pools.ts"
-import { rolesWith } from "../../fixtures/Roles.ts"
-import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
+import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
+import { openTransaction, untilWaiting } from "../../fixtures/postgres/Pools.ts"
+import { rolesWith } from "../../fixtures/postgres/Roles.ts"
+import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { freePort, result, run, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "bound", tokens: "ES256", authentication: "private_key_jwt", binding: "DPoP" },

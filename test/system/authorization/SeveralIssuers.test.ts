@@ -21,10 +21,10 @@ import {
   submit
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
 import { signToken } from "../../fixtures/authorization/Keys.ts"
-import { Gateway } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
-import { accept, issue } from "../../fixtures/HttpScene.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+import { Gateway } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
+import { accept, issue } from "../../fixtures/http/HttpScene.ts"
+import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "agent", tokens: "ES256", authentication: "private_key_jwt", binding: "DPoP" },

@@ -9,7 +9,7 @@ import * as tls from "node:tls"
 import { certificate } from "../../fixtures/authorization/Agent.ts"
 import { generateKeys, type PrivateKey, signToken } from "../../fixtures/authorization/Keys.ts"
 import { now } from "../../fixtures/authorization/Proofs.ts"
-import { baseUrl } from "../../fixtures/HttpProblem.ts"
+import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
 import { bearer } from "./Variants.ts"
 import { judge, verifierOf } from "./Verdicts.ts"
 

@@ -8,7 +8,7 @@ import { Grants } from "../../../src/services/Grants.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { ProofReplay } from "../../../src/services/verification/ProofReplay.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { type Attempt, type Materials, type Variant, variantSeed } from "./Variants.ts"
 
 /** The tag of the gateway's error. A defect becomes a 500. */

@@ -7,8 +7,8 @@ import { Effect } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
-import { result, run, urlOf } from "../../fixtures/CommandLine.ts"
-import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { result, run, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 const secret = "DE89370400440532013000"
 const payload = JSON.stringify({ to: secret })

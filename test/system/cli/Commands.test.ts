@@ -7,8 +7,8 @@ import { Effect } from "effect"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
-import { result, run, urlOf } from "../../fixtures/CommandLine.ts"
-import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { result, run, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 type Env = Readonly<Record<string, string>>
 type Operation = { readonly id: string; readonly state: string; readonly revision: number }

@@ -28,9 +28,10 @@ import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWor
 import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
 import type { HttpAdapterOptions } from "../../../src/submission/http/HttpProviderOptions.ts"
 import { NotSent } from "../../../src/submission/providers/ProviderAdapter.ts"
-import { result, run, urlOf } from "../../fixtures/CommandLine.ts"
-import { baseUrl } from "../../fixtures/HttpProblem.ts"
-import { accept, conformance, InMemoryLedger, issue, newKey } from "../../fixtures/Ledger.ts"
+import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
+import { accept, conformance, InMemoryLedger, issue, newKey } from "../../fixtures/ledger/Ledger.ts"
+import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { result, run, urlOf } from "../../fixtures/processes/CommandLine.ts"
 import {
   answering,
   operationOf,
@@ -40,7 +41,6 @@ import {
   succeeded
 } from "../../fixtures/submission/HttpProviderServer.ts"
 import { acknowledged, makeWorld, until } from "../../fixtures/submission/World.ts"
-import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
 
 const arrays = (levels: number): string => "[".repeat(levels) + "]".repeat(levels)
 const objects = (levels: number): string => "{\"a\":".repeat(levels) + "1" + "}".repeat(levels)

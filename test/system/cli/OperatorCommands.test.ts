@@ -7,11 +7,11 @@ import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import * as os from "node:os"
 import type { ClientId, ProviderName, ResourceOwner } from "../../../src/domain/Grant.ts"
-import { type OperationFilter, OperatorDetail, OperatorSummary } from "../../../src/domain/OperatorView.ts"
-import { launch, result, run, runInTerminal, urlOf } from "../../fixtures/CommandLine.ts"
-import { PostgresLedger } from "../../fixtures/Ledger.ts"
-import { allSearched, fillSearched, isListed, type Searched } from "../../fixtures/SearchedLedger.ts"
-import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
+import { type OperationFilter, OperatorDetail, OperatorSummary } from "../../../src/domain/operators/OperatorView.ts"
+import { PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
+import { allSearched, fillSearched, isListed, type Searched } from "../../fixtures/ledger/SearchedLedger.ts"
+import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { launch, result, run, runInTerminal, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 type Env = Readonly<Record<string, string>>
 

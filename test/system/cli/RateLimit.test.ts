@@ -1,8 +1,8 @@
 /** `serve` has the quota and the proxies of its flags or the environment. The tests start real processes. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { freePort, result, run, serve, urlOf } from "../../fixtures/CommandLine.ts"
-import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { freePort, result, run, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 describe("serve", () => {
   it.live("applies the quota of a flag or the environment", () =>

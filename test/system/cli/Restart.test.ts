@@ -11,7 +11,7 @@ interface Report {
   readonly line: string
 }
 
-const program = new URL("../../fixtures/restarting.ts", import.meta.url).pathname
+const program = new URL("../../fixtures/processes/restarting.ts", import.meta.url).pathname
 
 const run = async (
   { env = {}, ipc = false, options = [] }: {

@@ -8,8 +8,8 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { isTerminal, type OperationState } from "../../../src/domain/Operation.ts"
-import { freePort, result, run, serve, urlOf } from "../../fixtures/CommandLine.ts"
-import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { freePort, result, run, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 const temporaryDirectory = Effect.acquireRelease(
   Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "gateway-"))),

@@ -9,8 +9,8 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { OperationId, type OperationState } from "../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { launch, result, run, urlOf } from "../../fixtures/CommandLine.ts"
-import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
+import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { launch, result, run, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 interface Shown {
   readonly operation: { readonly id: string; readonly state: string; readonly under_review: boolean }

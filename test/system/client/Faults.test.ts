@@ -8,8 +8,8 @@ import { SqlClient } from "effect/sql"
 import { type Client, createClient, type Operation } from "../../../src/client/FetchClient.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { faultyProxy, type ProxyFault, proxyFaults } from "../../fixtures/client/FaultyProxy.ts"
-import { killedGateway } from "../../fixtures/KilledGateway.ts"
-import { accept, drive, issue, newKey } from "../../fixtures/Ledger.ts"
+import { accept, drive, issue, newKey } from "../../fixtures/ledger/Ledger.ts"
+import { killedGateway } from "../../fixtures/processes/KilledGateway.ts"
 
 /** Every second request meets a fault, each kind in turn. */
 const everySecond = () => {

@@ -10,7 +10,7 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { parse } from "yaml"
 import { prepareCluster } from "../../../src/node/embedded/Cluster.ts"
-import { newCluster } from "../../fixtures/OwnServer.ts"
+import { newCluster } from "../../fixtures/postgres/OwnServer.ts"
 
 const isInstalled = (program: string) => spawnSync(program, ["--version"]).error === undefined
 

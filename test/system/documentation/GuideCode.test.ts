@@ -13,10 +13,10 @@ import { afterAll } from "vitest"
 import { operationsRead, ProviderName, Scope } from "../../../src/domain/Grant.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { bytesOf, contractBank } from "../../../src/testing/ContractBank.ts"
-import { urlOf } from "../../fixtures/CommandLine.ts"
-import { issue } from "../../fixtures/Ledger.ts"
+import { issue } from "../../fixtures/ledger/Ledger.ts"
 import { codeBlocks } from "../../fixtures/Markdown.ts"
-import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
+import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 const pages = fs.globSync("docs/*.md")
 const blocks = pages.flatMap((page) => codeBlocks(page).map((block) => ({ ...block, page })))

@@ -12,8 +12,8 @@ import * as path from "node:path"
 import { promisify } from "node:util"
 import { beforeEach } from "vitest"
 import { type Check, checkChanges, checkList, checkOperation, type Operation } from "../../../src/client/Answers.ts"
-import { freePort, serve } from "../../fixtures/CommandLine.ts"
 import { shellBlocks } from "../../fixtures/Markdown.ts"
+import { freePort, serve } from "../../fixtures/processes/CommandLine.ts"
 
 const temporaryDirectory = Effect.acquireRelease(
   Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "pasted-"))),

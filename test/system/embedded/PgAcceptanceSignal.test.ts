@@ -8,9 +8,9 @@ import { SqlClient } from "effect/sql"
 import { ProviderName } from "../../../src/domain/Grant.ts"
 import * as PgAcceptanceSignal from "../../../src/node/postgres/PgAcceptanceSignal.ts"
 import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
-import { HintSignal } from "../../../src/services/HintSignal.ts"
-import { accept, issue, PostgresServices } from "../../fixtures/Ledger.ts"
-import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
+import { HintSignal } from "../../../src/services/queue/HintSignal.ts"
+import { accept, issue, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
+import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
 const bank = ProviderName.make("bank")
 

@@ -4,7 +4,7 @@
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { environment as basis } from "../../fixtures/CommandLine.ts"
+import { environment as basis } from "../../fixtures/processes/CommandLine.ts"
 import { secret } from "./outboxReceiver.ts"
 import { direct } from "./paymentsProcess.ts"
 

@@ -9,9 +9,9 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
-import { urlOf } from "../../fixtures/CommandLine.ts"
-import { killAll, leftOf, treeOf } from "../../fixtures/Processes.ts"
-import { createDatabase, layerFor } from "../../fixtures/TestDatabase.ts"
+import { createDatabase, layerFor } from "../../fixtures/postgres/TestDatabase.ts"
+import { urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { killAll, leftOf, treeOf } from "../../fixtures/processes/Processes.ts"
 import { ask, byNpm, direct, pay, rent, settled, startPayments } from "./paymentsProcess.ts"
 
 /** A bank that executes every payment after a moment. */

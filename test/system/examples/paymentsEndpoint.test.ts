@@ -15,8 +15,8 @@ import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import * as ProviderPayloads from "../../../src/services/ProviderPayloads.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
-import { baseUrl } from "../../fixtures/HttpProblem.ts"
-import { expiredIn, InMemoryLedger, issue } from "../../fixtures/Ledger.ts"
+import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
+import { expiredIn, InMemoryLedger, issue } from "../../fixtures/ledger/Ledger.ts"
 import { type Answer, rent } from "./paymentsProcess.ts"
 
 type Services = Layer.Success<typeof InMemoryLedger>

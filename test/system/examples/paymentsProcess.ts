@@ -5,8 +5,8 @@ import { Effect } from "effect"
 import { type ChildProcess, execFile, spawn } from "node:child_process"
 import { once } from "node:events"
 import { inject } from "vitest"
-import { programIn } from "../../fixtures/CommandBundle.ts"
-import { environment as basis, freePort } from "../../fixtures/CommandLine.ts"
+import { programIn } from "../../fixtures/processes/CommandBundle.ts"
+import { environment as basis, freePort } from "../../fixtures/processes/CommandLine.ts"
 
 export interface PaymentsProcess {
   readonly url: string

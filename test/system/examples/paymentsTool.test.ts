@@ -9,8 +9,7 @@ import { paymentsWrite } from "../../../examples/payments/Api.ts"
 import { operationsRead } from "../../../src/domain/Grant.ts"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { Grants } from "../../../src/services/Grants.ts"
-import { urlOf } from "../../fixtures/CommandLine.ts"
-import { issue, PostgresServices } from "../../fixtures/Ledger.ts"
+import { issue, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
 import {
   callModern,
   elicited,
@@ -22,7 +21,8 @@ import {
   send,
   versions
 } from "../../fixtures/mcp/PayingAgent.ts"
-import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
+import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { urlOf } from "../../fixtures/processes/CommandLine.ts"
 import { direct, pay, rent, settled, startPayments } from "./paymentsProcess.ts"
 
 /** A bank that executes every payment at once. */

@@ -14,9 +14,9 @@ import { once } from "node:events"
 import * as fs from "node:fs"
 import { inject } from "vitest"
 import { Grants } from "../../../src/services/Grants.ts"
-import { freePort, run, serve, urlOf } from "../../fixtures/CommandLine.ts"
-import { accept, drive, issue, newKey, PostgresServices } from "../../fixtures/Ledger.ts"
-import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
+import { accept, drive, issue, newKey, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
+import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { freePort, run, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 /** A served gateway, and the services of its ledger. */
 const scene = Effect.gen(function*() {

@@ -7,10 +7,10 @@ import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Operation, OperationState } from "../../../src/domain/Operation.ts"
 import { modern } from "../../../src/mcp/ProtocolVersions.ts"
-import { accept, drive, issue, operationIn } from "../../fixtures/Ledger.ts"
+import { accept, drive, issue, operationIn } from "../../fixtures/ledger/Ledger.ts"
 import { agentGateway, shownIn } from "../../fixtures/mcp/AgentGateway.ts"
 import { connectModernHost } from "../../fixtures/mcp/ModernHost.ts"
-import { until } from "../../fixtures/ServingProcesses.ts"
+import { until } from "../../fixtures/processes/ServingProcesses.ts"
 
 const noRepetition = "Do not send the request again and do not use a new key."
 

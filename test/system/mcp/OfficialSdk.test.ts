@@ -10,10 +10,10 @@ import { Effect, Fiber } from "effect"
 import { decodeJwt } from "jose"
 import { makeAuthorizationServer } from "../../fixtures/authorization/AuthorizationServer.ts"
 import { identityOf } from "../../fixtures/authorization/AuthorizedGateway.ts"
-import { result } from "../../fixtures/CommandLine.ts"
-import { accept, drive } from "../../fixtures/Ledger.ts"
+import { accept, drive } from "../../fixtures/ledger/Ledger.ts"
 import { agentGateway, makeSignal, shownIn } from "../../fixtures/mcp/AgentGateway.ts"
 import { makeSdkHost, type SdkHost } from "../../fixtures/mcp/SdkHost.ts"
+import { result } from "../../fixtures/processes/CommandLine.ts"
 
 const tools = ["changes_since", "find_operation_by_key", "get_operation", "list_operations", "wait_for_operation"]
 

@@ -14,9 +14,9 @@ import { AgentReads, type ReadRefused } from "../../../src/mcp/AgentReads.ts"
 import * as RemoteReads from "../../../src/mcp/RemoteReads.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { faultyProxy, type ProxyFault } from "../../fixtures/client/FaultyProxy.ts"
-import { freePort } from "../../fixtures/CommandLine.ts"
-import { killedGateway } from "../../fixtures/KilledGateway.ts"
-import { accept, drive, issue, newKey } from "../../fixtures/Ledger.ts"
+import { accept, drive, issue, newKey } from "../../fixtures/ledger/Ledger.ts"
+import { freePort } from "../../fixtures/processes/CommandLine.ts"
+import { killedGateway } from "../../fixtures/processes/KilledGateway.ts"
 
 /** Reads with a token. They bridge failures for longer than any start of a gateway takes. */
 const readsAt = (url: string, accessToken: Redacted.Redacted<string>, patience = 60) =>

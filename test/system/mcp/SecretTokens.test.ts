@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { modern } from "../../../src/mcp/ProtocolVersions.ts"
-import { accept, issue } from "../../fixtures/Ledger.ts"
+import { accept, issue } from "../../fixtures/ledger/Ledger.ts"
 import { agentGateway } from "../../fixtures/mcp/AgentGateway.ts"
 import { type Call, callRaw, messageOf, type Response, type Version, versions } from "../../fixtures/mcp/RawAgent.ts"
 

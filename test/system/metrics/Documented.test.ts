@@ -4,10 +4,10 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { documentedMetrics } from "../../fixtures/MetricsTable.ts"
-import type { Family } from "../../fixtures/Scrape.ts"
-import { scrapedProcesses } from "../../fixtures/ScrapedProcesses.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+import { documentedMetrics } from "../../fixtures/metrics/MetricsTable.ts"
+import type { Family } from "../../fixtures/metrics/Scrape.ts"
+import { scrapedProcesses } from "../../fixtures/metrics/ScrapedProcesses.ts"
+import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
 /** The labels of a family, without those of a bucket. */
 const labelsOf = ({ samples }: Family) =>

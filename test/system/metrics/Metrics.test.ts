@@ -4,10 +4,10 @@ import { Effect } from "effect"
 import { once } from "node:events"
 import * as http from "node:http"
 import * as net from "node:net"
-import { freePort, run, serve, urlOf } from "../../fixtures/CommandLine.ts"
-import { scrape } from "../../fixtures/Scrape.ts"
-import { scrapedProcesses } from "../../fixtures/ScrapedProcesses.ts"
-import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+import { scrape } from "../../fixtures/metrics/Scrape.ts"
+import { scrapedProcesses } from "../../fixtures/metrics/ScrapedProcesses.ts"
+import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { freePort, run, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 const scrapeOf = (port: number) => Effect.promise(() => scrape(port))
 

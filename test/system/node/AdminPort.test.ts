@@ -10,8 +10,8 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 import * as net from "node:net"
 import type { RequestId } from "../../../src/domain/RequestId.ts"
 import { createListener } from "../../../src/node/http/NodeListener.ts"
-import { AdminWire } from "../../fixtures/AdminWire.ts"
 import { exchange } from "../../fixtures/console/Visitor.ts"
+import { AdminWire } from "../../fixtures/metrics/AdminWire.ts"
 
 const more = {
   routes: HttpRouter.add("GET", "/console/*", HttpServerResponse.text("the console")),

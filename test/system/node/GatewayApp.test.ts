@@ -5,10 +5,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
-import { freePort, urlOf } from "../../fixtures/CommandLine.ts"
-import { rolesWith } from "../../fixtures/Roles.ts"
-import { scrape } from "../../fixtures/Scrape.ts"
-import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+import { scrape } from "../../fixtures/metrics/Scrape.ts"
+import { rolesWith } from "../../fixtures/postgres/Roles.ts"
+import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { freePort, urlOf } from "../../fixtures/processes/CommandLine.ts"
 import { ask, direct, failing, pay, rent, settled, startPayments } from "../examples/paymentsProcess.ts"
 
 const Bank = Sandbox.layer({

@@ -8,9 +8,9 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
-import { freePort, run, type Running, serve, urlOf } from "../../fixtures/CommandLine.ts"
-import { getAlone, listenersOn, until } from "../../fixtures/ServingProcesses.ts"
-import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { freePort, run, type Running, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { getAlone, listenersOn, until } from "../../fixtures/processes/ServingProcesses.ts"
 import { direct, pay, startPayments } from "../examples/paymentsProcess.ts"
 
 const Bank = Sandbox.layer({

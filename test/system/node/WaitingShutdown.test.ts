@@ -5,8 +5,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import * as http from "node:http"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
-import { urlOf } from "../../fixtures/CommandLine.ts"
-import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { urlOf } from "../../fixtures/processes/CommandLine.ts"
 import { ask, direct, pay, settled, startPayments } from "../examples/paymentsProcess.ts"
 
 const Bank = Sandbox.layer({

@@ -5,9 +5,9 @@ import { execFile, spawnSync } from "node:child_process"
 import { promisify } from "node:util"
 import { type ProblemCode, problemKinds } from "../../../src/api/ProblemKinds.ts"
 import { problemExample } from "../../../src/server/pages/ProblemExamples.ts"
-import { Gateway, memoryGateway } from "../../fixtures/HttpGateway.ts"
-import { baseUrl } from "../../fixtures/HttpProblem.ts"
-import { issue } from "../../fixtures/HttpScene.ts"
+import { Gateway, memoryGateway } from "../../fixtures/http/HttpGateway.ts"
+import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
+import { issue } from "../../fixtures/http/HttpScene.ts"
 
 const examples = (Object.keys(problemKinds) as ReadonlyArray<ProblemCode>)
   .map((code) => ({ code, ...problemExample(baseUrl, code) }))

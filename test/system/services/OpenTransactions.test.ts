@@ -5,10 +5,9 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Duration, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { GrantsBlocked } from "../../../src/domain/GrantsBlocked.ts"
+import { GrantsBlocked } from "../../../src/domain/operators/GrantsBlocked.ts"
 import { GrantBlockers } from "../../../src/services/GrantBlockers.ts"
 import { type GrantRegistration, Grants } from "../../../src/services/Grants.ts"
-import { result, run } from "../../fixtures/CommandLine.ts"
 import {
   identify,
   isRevoked,
@@ -16,11 +15,12 @@ import {
   newRegistration,
   register,
   revocations
-} from "../../fixtures/ExternalGrants.ts"
-import { issue, PostgresLedger, unique } from "../../fixtures/Ledger.ts"
-import { inTime, openTransaction, untilWaiting } from "../../fixtures/Pools.ts"
-import { rolesWith } from "../../fixtures/Roles.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+} from "../../fixtures/ledger/ExternalGrants.ts"
+import { issue, PostgresLedger, unique } from "../../fixtures/ledger/Ledger.ts"
+import { inTime, openTransaction, untilWaiting } from "../../fixtures/postgres/Pools.ts"
+import { rolesWith } from "../../fixtures/postgres/Roles.ts"
+import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { result, run } from "../../fixtures/processes/CommandLine.ts"
 
 /** The statements of a stolen role that registers a grant as the provisioner does. */
 const provision = ({ client_id, grant, issuer, provider, resource_owner, subject }: GrantRegistration) =>

@@ -8,7 +8,8 @@ import { SqlClient, type SqlConnection } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
 import { connectionLimits } from "../../../src/node/postgres/poolSizes.ts"
-import { LedgerFigures } from "../../../src/services/LedgerFigures.ts"
+import { LedgerFigures } from "../../../src/services/operators/LedgerFigures.ts"
+import { SubmissionQueue } from "../../../src/services/queue/SubmissionQueue.ts"
 import {
   closedTables,
   type Columns,
@@ -20,13 +21,12 @@ import {
   roles,
   type TablePrivileges
 } from "../../../src/services/sql/roles.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { run } from "../../fixtures/CommandLine.ts"
-import { isSuperuser } from "../../fixtures/Pools.ts"
-import { Queue } from "../../fixtures/QueueServices.ts"
-import { sqlStateOf } from "../../fixtures/RawSql.ts"
-import { denied, insufficientPrivilege, roleNames, rolesWith } from "../../fixtures/Roles.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+import { Queue } from "../../fixtures/ledger/QueueServices.ts"
+import { isSuperuser } from "../../fixtures/postgres/Pools.ts"
+import { sqlStateOf } from "../../fixtures/postgres/RawSql.ts"
+import { denied, insufficientPrivilege, roleNames, rolesWith } from "../../fixtures/postgres/Roles.ts"
+import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { run } from "../../fixtures/processes/CommandLine.ts"
 
 /** The result of a statement in a transaction that is rolled back: null, or the SQLSTATE of the refusal. */
 const tried = (connection: SqlConnection.Connection, statement: string) =>

@@ -6,12 +6,12 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { accept, fieldsOf, PostgresLedger } from "../../fixtures/Ledger.ts"
-import { newLedger, whileRunning } from "../../fixtures/OwnServer.ts"
-import { anotherPool } from "../../fixtures/Pools.ts"
-import { acceptSeveral, claimIds, issueAtNewProvider, pass, readTerms, takeIds } from "../../fixtures/Queue.ts"
-import { Queue } from "../../fixtures/QueueServices.ts"
+import { SubmissionQueue } from "../../../src/services/queue/SubmissionQueue.ts"
+import { accept, fieldsOf, PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
+import { acceptSeveral, claimIds, issueAtNewProvider, pass, readTerms, takeIds } from "../../fixtures/ledger/Queue.ts"
+import { Queue } from "../../fixtures/ledger/QueueServices.ts"
+import { newLedger, whileRunning } from "../../fixtures/postgres/OwnServer.ts"
+import { anotherPool } from "../../fixtures/postgres/Pools.ts"
 
 /** The queue on a new connection. */
 const onNewConnection = <A, E, R>(effect: Effect.Effect<A, E, R>, startupParameters: Record<string, string> = {}) =>

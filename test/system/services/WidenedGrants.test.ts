@@ -8,12 +8,12 @@ import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import { type Grant, type GrantId, ProviderName, Scope } from "../../../src/domain/Grant.ts"
 import { type GrantRegistration, Grants } from "../../../src/services/Grants.ts"
-import { identify, later, newExternalId, newRegistration, register } from "../../fixtures/ExternalGrants.ts"
-import { issue, newClient, newOwner, newSubject, PostgresLedger } from "../../fixtures/Ledger.ts"
-import { openTransaction } from "../../fixtures/Pools.ts"
-import { sqlStateOf } from "../../fixtures/RawSql.ts"
-import { rolesWith } from "../../fixtures/Roles.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+import { identify, later, newExternalId, newRegistration, register } from "../../fixtures/ledger/ExternalGrants.ts"
+import { issue, newClient, newOwner, newSubject, PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
+import { openTransaction } from "../../fixtures/postgres/Pools.ts"
+import { sqlStateOf } from "../../fixtures/postgres/RawSql.ts"
+import { rolesWith } from "../../fixtures/postgres/Roles.ts"
+import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
 const scopeNames = ["operations:read", "a", "b", "c"].map((name) => Scope.make(name))
 

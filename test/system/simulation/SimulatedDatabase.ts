@@ -18,9 +18,9 @@ import type { Verifications } from "../../../src/cluster/witness/Verifications.t
 import type { OutcomeRecord } from "../../../src/domain/Submission.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { SubmissionQueue } from "../../../src/services/queue/SubmissionQueue.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { type Queue as QueueStatements, queueIn } from "../../fixtures/QueueServices.ts"
+import { type Queue as QueueStatements, queueIn } from "../../fixtures/ledger/QueueServices.ts"
 import { Journal, JournaledMap } from "./Journal.ts"
 import type { Judge } from "./Judge.ts"
 import type { MachineClock } from "./MachineClock.ts"
@@ -175,7 +175,7 @@ export class SimulatedDatabase {
       // Nothing here reads figures.
       foldCounts: Effect.void,
       readClock: send("readClock", (queue) => queue.readClock),
-      hasWitness: send("hasWitness", (queue) => queue.hasWitness),
+      requiresRecords: send("requiresRecords", (queue) => queue.requiresRecords),
       reportWorker: () => Effect.void,
       forgetWorker: () => Effect.void,
       claim: (...args) => send("claim", (queue) => queue.claim(...args)),

@@ -6,7 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Redacted } from "effect"
 import type * as net from "node:net"
 import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
-import { Observer } from "../../fixtures/HttpObserver.ts"
+import { Observer } from "../../fixtures/http/HttpObserver.ts"
 import {
   answering,
   clients,

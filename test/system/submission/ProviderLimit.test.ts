@@ -7,9 +7,9 @@ import { Context, Effect, Layer } from "effect"
 import { permitTerms } from "../../../src/domain/ProviderLimit.ts"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { launch, urlOf } from "../../fixtures/CommandLine.ts"
-import { accept, issue, newClient, PostgresServices } from "../../fixtures/Ledger.ts"
-import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
+import { accept, issue, newClient, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
+import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { launch, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 const interval = 1000
 /** A long slack, so that only a machine that stands still for longer can delay a request beyond it. */

@@ -5,9 +5,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as OpenApi from "effect/http-api/OpenApi"
 import { Api } from "../../../src/api/Api.ts"
-import { type Document, makeConformance } from "../../fixtures/HttpConformance.ts"
-import { baseUrl } from "../../fixtures/HttpProblem.ts"
-import { type Answer, toHeaders } from "../../fixtures/HttpWire.ts"
+import { type Document, makeConformance } from "../../fixtures/http/HttpConformance.ts"
+import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
+import { type Answer, toHeaders } from "../../fixtures/http/HttpWire.ts"
 
 const { check } = makeConformance(JSON.parse(JSON.stringify(OpenApi.fromApi(Api))) as Document)
 

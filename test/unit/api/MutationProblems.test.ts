@@ -11,7 +11,7 @@ import { type ProblemCode, problemKinds } from "../../../src/api/ProblemKinds.ts
 import { problemClasses } from "../../../src/api/Problems.ts"
 import type { RequestId } from "../../../src/domain/RequestId.ts"
 import { isProblem, makeProblem, problemJson } from "../../../src/server/gate/ProblemResponses.ts"
-import { baseUrl, mutationProblemTable, problemTable } from "../../fixtures/HttpProblem.ts"
+import { baseUrl, mutationProblemTable, problemTable } from "../../fixtures/http/HttpProblem.ts"
 
 const codes = Object.keys(mutationProblemTable) as ReadonlyArray<keyof typeof mutationProblemTable>
 const request = { id: "request-id-1" as RequestId, path: "/v1/payments", scheme: "Bearer" } as const

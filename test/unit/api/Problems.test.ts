@@ -8,7 +8,13 @@ import { type ProblemCode, type ProblemKind, problemKinds } from "../../../src/a
 import { type Problem, problemClasses, responses } from "../../../src/api/Problems.ts"
 import { isRequestId, type RequestId } from "../../../src/domain/RequestId.ts"
 import { makeProblem, problemJson } from "../../../src/server/gate/ProblemResponses.ts"
-import { assertProblem, baseUrl, type Code, mutationProblemTable, problemTable } from "../../fixtures/HttpProblem.ts"
+import {
+  assertProblem,
+  baseUrl,
+  type Code,
+  mutationProblemTable,
+  problemTable
+} from "../../fixtures/http/HttpProblem.ts"
 
 const codes = Object.keys(problemKinds) as ReadonlyArray<ProblemCode>
 const table = { ...problemTable, ...mutationProblemTable }

@@ -6,7 +6,7 @@ import * as PostgresCluster from "../../../src/cluster/PostgresCluster.ts"
 import { Database } from "../../../src/node/postgres/Database.ts"
 import { SessionResults } from "../../../src/node/postgres/driver/DriverClient.ts"
 import { ReadServers } from "../../../src/node/postgres/ReadServers.ts"
-import { LedgerHistory } from "../../../src/services/LedgerHistory.ts"
+import { LedgerHistory } from "../../../src/services/queue/LedgerHistory.ts"
 import { ClaimRecorders } from "../../../src/submission/attempts/ClaimRecorder.ts"
 
 const ports = { LedgerHistory, SessionResults, ReadServers, ClaimRecorders }

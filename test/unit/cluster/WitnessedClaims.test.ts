@@ -10,7 +10,7 @@ import { type WitnessStore, WitnessUnavailable } from "../../../src/cluster/witn
 import { makeWitnessedClaims } from "../../../src/cluster/witness/WitnessedClaims.ts"
 import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import type { Claim } from "../../../src/domain/Submission.ts"
-import type { Claims } from "../../../src/services/Claims.ts"
+import type { Claims } from "../../../src/services/queue/Claims.ts"
 import { ClaimRecorders } from "../../../src/submission/attempts/ClaimRecorder.ts"
 
 const epoch = "00000000-0000-4000-8000-000000000001"
@@ -26,7 +26,7 @@ const openScene = Effect.fnUntraced(function*(changes: Partial<WitnessStore> = {
   const recorder = makeWitnessedClaims({ ...store, ...changes }, verifications)
   const batchOf = (batch: number, own: Partial<ClaimBatch> = {}): ClaimBatch => ({
     epoch,
-    worker: recorder.terms().witnessed_by!,
+    worker: recorder.terms().recorded_by!,
     life: "life",
     provider: "bank",
     batch,
@@ -78,12 +78,12 @@ describe("A claim of a worker with a witness", () => {
           record: ({ provider }) => provider === "bank" ? failure : Effect.succeed(true)
         })
         const batches = [batchOf(1), batchOf(2), batchOf(1, { provider: "other" })]
-        const { witnessed_by: worker } = recorder.terms()
+        const { recorded_by: worker } = recorder.terms()
         const recording = yield* Effect.forkChild(refused(...batches), { startImmediately: true })
         yield* TestClock.adjust("3 seconds")
         assert.deepStrictEqual(yield* Fiber.join(recording), [true, true, false], name)
         // A write without an answer may take effect later, and the ledger must not count it for other claims.
-        assert.notStrictEqual(recorder.terms().witnessed_by, worker, name)
+        assert.notStrictEqual(recorder.terms().recorded_by, worker, name)
       }
     }).pipe(silent))
 

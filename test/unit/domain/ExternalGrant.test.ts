@@ -6,7 +6,7 @@ import { assert, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { createHash } from "node:crypto"
 import { ClientId, externalGrantId, ExternalId, GrantId, Issuer } from "../../../src/domain/Grant.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
 const idOf = (issuer: string, client: string, grant: string) =>
   externalGrantId(Issuer.make(issuer), ClientId.make(client), ExternalId.make(grant))

@@ -4,9 +4,9 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime } from "effect"
-import { nextAction, type Situation } from "../../../src/domain/nextAction.ts"
 import { isTerminal } from "../../../src/domain/Operation.ts"
-import type { Hold, OperationSchedule, OperationStanding } from "../../../src/domain/OperatorView.ts"
+import { nextAction, type Situation } from "../../../src/domain/operators/nextAction.ts"
+import type { Hold, OperationSchedule, OperationStanding } from "../../../src/domain/operators/OperatorView.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
 const now = DateTime.makeUnsafe("2026-01-01T12:00:00Z")

@@ -4,9 +4,9 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
-import { alerts, dashboards } from "../../fixtures/Deployed.ts"
 import { anchorsOf } from "../../fixtures/Markdown.ts"
-import { documentedMetrics } from "../../fixtures/MetricsTable.ts"
+import { alerts, dashboards } from "../../fixtures/metrics/Deployed.ts"
+import { documentedMetrics } from "../../fixtures/metrics/MetricsTable.ts"
 
 const documented = documentedMetrics()
 

@@ -9,8 +9,8 @@ import { topicOfOperation } from "../../../src/server/waits/Waiters.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
-import { counted } from "../../fixtures/Counted.ts"
-import { fixedId, fixedIdentity, storeOf } from "../../fixtures/HttpFixed.ts"
+import { fixedId, fixedIdentity, storeOf } from "../../fixtures/http/HttpFixed.ts"
+import { counted } from "../../fixtures/metrics/Counted.ts"
 
 const unused = () => Effect.die("unused")
 

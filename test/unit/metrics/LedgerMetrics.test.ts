@@ -3,10 +3,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Fiber, Metric } from "effect"
 import { PrometheusMetrics } from "effect/observability"
 import { TestClock } from "effect/testing"
-import type { LedgerFiguresNow } from "../../../src/domain/FiguresForm.ts"
 import type { ProviderName } from "../../../src/domain/Grant.ts"
+import type { LedgerFiguresNow } from "../../../src/domain/operators/FiguresForm.ts"
 import * as LedgerMetrics from "../../../src/metrics/LedgerMetrics.ts"
-import { parseScrape } from "../../fixtures/Scrape.ts"
+import { parseScrape } from "../../fixtures/metrics/Scrape.ts"
 
 const bank = (name: string) => name as ProviderName
 const at = DateTime.makeUnsafe("2026-01-31T12:00:00Z")

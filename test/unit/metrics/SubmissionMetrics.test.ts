@@ -13,7 +13,7 @@ import {
   SubmissionAnswer as Answer,
   Uncertain
 } from "../../../src/submission/providers/ProviderAdapter.ts"
-import { parseScrape } from "../../fixtures/Scrape.ts"
+import { parseScrape } from "../../fixtures/metrics/Scrape.ts"
 import { acknowledged, makeWorld, type Script, unclear, unreachable, workFor } from "../../fixtures/submission/World.ts"
 
 const read = Effect.map(PrometheusMetrics.format(), parseScrape)

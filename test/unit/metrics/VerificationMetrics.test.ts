@@ -5,9 +5,9 @@ import { AuthorizationUnavailable, InvalidCredential } from "../../../src/domain
 import * as VerificationMetrics from "../../../src/metrics/VerificationMetrics.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import type { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { counted } from "../../fixtures/Counted.ts"
-import { fixedGateway, fixedId, fixedIdentity, fixedToken } from "../../fixtures/HttpFixed.ts"
-import { Gateway } from "../../fixtures/HttpGateway.ts"
+import { fixedGateway, fixedId, fixedIdentity, fixedToken } from "../../fixtures/http/HttpFixed.ts"
+import { Gateway } from "../../fixtures/http/HttpGateway.ts"
+import { counted } from "../../fixtures/metrics/Counted.ts"
 
 const cause = new Error("no answer")
 

@@ -19,14 +19,14 @@ import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
+import { SubmissionQueue } from "../../../src/services/queue/SubmissionQueue.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/providers/Providers.ts"
 import { Reconciler } from "../../../src/submission/reads/Reconciler.ts"
-import { accept, issue } from "../../fixtures/Ledger.ts"
-import { queueWith } from "../../fixtures/QueueServices.ts"
+import { accept, issue } from "../../fixtures/ledger/Ledger.ts"
+import { queueWith } from "../../fixtures/ledger/QueueServices.ts"
 
 class Customers extends Context.Service<Customers, { readonly count: number }>()("test/Customers") {}
 

@@ -27,10 +27,10 @@ import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { compare, frozenAt, openBothWays } from "../../fixtures/BothWays.ts"
 import { rounds } from "../../fixtures/Effort.ts"
-import { emptyFeed, fixedIdentity, operationWith, type Reads, storeOf } from "../../fixtures/HttpFixed.ts"
-import { conversations } from "../../fixtures/HttpReads.ts"
+import { compare, frozenAt, openBothWays } from "../../fixtures/http/BothWays.ts"
+import { emptyFeed, fixedIdentity, operationWith, type Reads, storeOf } from "../../fixtures/http/HttpFixed.ts"
+import { conversations } from "../../fixtures/http/HttpReads.ts"
 
 const internals = new Error("postgres://gateway:hunter2@10.0.0.7/ledger")
 

@@ -9,8 +9,8 @@ import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { AcceptedCredentials } from "../../../src/services/verification/AcceptedCredentials.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { assertFreeSlots, recordLane } from "../../fixtures/BothWays.ts"
-import { heldStore, makeHeld, readOf, reads } from "../../fixtures/HeldRequests.ts"
+import { assertFreeSlots, recordLane } from "../../fixtures/http/BothWays.ts"
+import { heldStore, makeHeld, readOf, reads } from "../../fixtures/http/HeldRequests.ts"
 import {
   emptyFeed,
   fixedGateway,
@@ -19,9 +19,9 @@ import {
   fixedToken,
   storeOf,
   withServices
-} from "../../fixtures/HttpFixed.ts"
-import { Gateway, gatewayOn, type GatewayOptions } from "../../fixtures/HttpGateway.ts"
-import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
+} from "../../fixtures/http/HttpFixed.ts"
+import { Gateway, gatewayOn, type GatewayOptions } from "../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf } from "../../fixtures/http/HttpProblem.ts"
 
 const read = `/v1/operations/${fixedId}`
 

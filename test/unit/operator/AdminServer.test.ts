@@ -7,9 +7,9 @@ import { Platform } from "../../../src/node/process/runProgram.ts"
 import * as AdminServer from "../../../src/operator/AdminServer.ts"
 import { headersOfEveryResponse } from "../../../src/server/gate/RequestContext.ts"
 import { RequestIds } from "../../../src/services/RequestIds.ts"
-import { AdminWire } from "../../fixtures/AdminWire.ts"
-import { fixedGateway } from "../../fixtures/HttpFixed.ts"
-import { Gateway } from "../../fixtures/HttpGateway.ts"
+import { fixedGateway } from "../../fixtures/http/HttpFixed.ts"
+import { Gateway } from "../../fixtures/http/HttpGateway.ts"
+import { AdminWire } from "../../fixtures/metrics/AdminWire.ts"
 
 const more = {
   routes: HttpRouter.add(

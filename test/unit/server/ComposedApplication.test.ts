@@ -18,9 +18,9 @@ import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { layerServer } from "../../../src/server/Gateway.ts"
 import { MutationEndpoints } from "../../../src/server/mutations/MutationEndpoints.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
-import { assertProblem, baseUrl, type Problem } from "../../fixtures/HttpProblem.ts"
-import { toHeaders } from "../../fixtures/HttpWire.ts"
-import { InMemoryLedger, issue } from "../../fixtures/Ledger.ts"
+import { assertProblem, baseUrl, type Problem } from "../../fixtures/http/HttpProblem.ts"
+import { toHeaders } from "../../fixtures/http/HttpWire.ts"
+import { InMemoryLedger, issue } from "../../fixtures/ledger/Ledger.ts"
 
 const paymentsWrite = Scope.make("payments:write")
 

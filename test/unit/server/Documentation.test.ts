@@ -5,10 +5,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
-import type { Document } from "../../fixtures/HttpConformance.ts"
-import { Gateway, memoryGateway } from "../../fixtures/HttpGateway.ts"
-import { baseUrl, mutationProblemTable, problemTable } from "../../fixtures/HttpProblem.ts"
-import { json } from "../../fixtures/HttpWire.ts"
+import type { Document } from "../../fixtures/http/HttpConformance.ts"
+import { Gateway, memoryGateway } from "../../fixtures/http/HttpGateway.ts"
+import { baseUrl, mutationProblemTable, problemTable } from "../../fixtures/http/HttpProblem.ts"
+import { json } from "../../fixtures/http/HttpWire.ts"
 
 /** The directives of a policy (CSP level 3), by name. */
 const parsePolicy = (policy: string): ReadonlyMap<string, ReadonlyArray<string>> =>

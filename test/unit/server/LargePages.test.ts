@@ -10,7 +10,7 @@ import { preferredCoding } from "../../../src/server/gate/RequestChecks.ts"
 import { makeStatic } from "../../../src/server/StaticContent.ts"
 import { ConsoleServer, consoleServer } from "../../fixtures/console/ConsoleServer.ts"
 import { FakeLedger } from "../../fixtures/console/FakeLedger.ts"
-import { Gateway, memoryGateway } from "../../fixtures/HttpGateway.ts"
+import { Gateway, memoryGateway } from "../../fixtures/http/HttpGateway.ts"
 
 type Headers = Readonly<Record<string, string>>
 

@@ -14,12 +14,12 @@ import { GatewayRoutes } from "../../../src/server/Gateway.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { checkAny } from "../../fixtures/HttpConformance.ts"
-import { emptyFeed, fixedId, fixedIdentity, fixedToken, operationWith, storeOf } from "../../fixtures/HttpFixed.ts"
-import { Observer } from "../../fixtures/HttpObserver.ts"
-import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
-import { type Answer, toHeaders } from "../../fixtures/HttpWire.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+import { checkAny } from "../../fixtures/http/HttpConformance.ts"
+import { emptyFeed, fixedId, fixedIdentity, fixedToken, operationWith, storeOf } from "../../fixtures/http/HttpFixed.ts"
+import { Observer } from "../../fixtures/http/HttpObserver.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
+import { type Answer, toHeaders } from "../../fixtures/http/HttpWire.ts"
+import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
 /** The routes of the gateway beside those of an application, without the gateway's own server. */
 const Application = Layer.mergeAll(

@@ -12,8 +12,8 @@ import {
   maxPending,
   startOfLedger
 } from "../../../src/services/rules/changePosition.ts"
-import { Database, type PageTerms, readPage, type Row, type Snapshot } from "../../fixtures/ChangeModel.ts"
 import { rounds } from "../../fixtures/Effort.ts"
+import { Database, type PageTerms, readPage, type Row, type Snapshot } from "../../fixtures/ledger/ChangeModel.ts"
 
 const operation = fc.nat({ max: 9 }).map((n) => `0000000${n}-0000-7000-8000-000000000000` as OperationId)
 const which = fc.nat({ max: 300 })

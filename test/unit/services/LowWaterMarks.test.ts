@@ -4,7 +4,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { makeLowWaterMarks, MarkPolicy, type Marks } from "../../../src/services/sql/lowWaterMarks.ts"
+import { makeLowWaterMarks, MarkPolicy, type Marks } from "../../../src/services/sql/queue/lowWaterMarks.ts"
 
 const { longestPause, longWalk } = MarkPolicy.defaultValue()
 
@@ -17,13 +17,13 @@ const makeSearch = (walkedFromStart: () => number) => {
       const fromStart = marks === null || marks.size === 0
       return {
         walked: fromStart ? walkedFromStart() : 10,
-        marks: marks === null ? [] : [["lane", `${began.length}`] as const]
+        marks: marks === null ? [] : [["queue", `${began.length}`] as const]
       }
     })
   return { began, search }
 }
 
-const lane = (mark: number): Marks => new Map([["lane", String(mark)]])
+const queue = (mark: number): Marks => new Map([["queue", String(mark)]])
 
 describe("Low-water marks", () => {
   it.effect("are not used while searches from the start are short", () =>
@@ -39,7 +39,7 @@ describe("Low-water marks", () => {
       const { began, search } = makeSearch(() => longWalk)
       const find = yield* makeLowWaterMarks
       for (let n = 0; n < 4; n++) yield* find("bank", search)
-      assert.deepStrictEqual(began, [null, new Map(), lane(2), lane(3)])
+      assert.deepStrictEqual(began, [null, new Map(), queue(2), queue(3)])
     }))
 
   it.effect("hide nothing for longer than the longest pause, however long the walk is", () =>
@@ -52,7 +52,7 @@ describe("Low-water marks", () => {
       yield* find("bank", search)
       yield* TestClock.adjust(1)
       yield* find("bank", search)
-      assert.deepStrictEqual(began, [null, new Map(), lane(2), new Map()])
+      assert.deepStrictEqual(began, [null, new Map(), queue(2), new Map()])
     }))
 
   it.effect("are forgotten once a search from the start is short again", () =>
@@ -77,7 +77,7 @@ describe("Low-water marks", () => {
         yield* find("bank", bank.search)
         yield* find("other", other.search)
       }
-      assert.deepStrictEqual(bank.began, [null, new Map(), lane(2)])
+      assert.deepStrictEqual(bank.began, [null, new Map(), queue(2)])
       assert.deepStrictEqual(other.began, [null, null, null])
     }))
 
@@ -93,9 +93,9 @@ describe("Low-water marks", () => {
           const slow = yield* search(marks)
           yield* TestClock.adjust(longestPause)
           yield* find("bank", search)
-          return { ...slow, marks: [["lane", "stale"] as const] }
+          return { ...slow, marks: [["queue", "stale"] as const] }
         }))
       yield* find("bank", search)
-      assert.deepStrictEqual(began, [null, new Map(), lane(2), new Map(), lane(4)])
+      assert.deepStrictEqual(began, [null, new Map(), queue(2), new Map(), queue(4)])
     }))
 })

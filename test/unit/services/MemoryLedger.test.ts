@@ -20,9 +20,9 @@ import {
   newKey,
   operationIn,
   outcome
-} from "../../fixtures/Ledger.ts"
-import { failOver } from "../../fixtures/Queue.ts"
-import { Queue } from "../../fixtures/QueueServices.ts"
+} from "../../fixtures/ledger/Ledger.ts"
+import { failOver } from "../../fixtures/ledger/Queue.ts"
+import { Queue } from "../../fixtures/ledger/QueueServices.ts"
 
 /**
  * Lets fibers yield to one another every few steps of the runtime. Three is the finest possible interleaving, because

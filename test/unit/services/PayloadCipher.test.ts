@@ -7,7 +7,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Layer, Redacted, Schema } from "effect"
 import { OperationId } from "../../../src/domain/Operation.ts"
 import { layerAesGcm, PayloadCipher, type PayloadKey, PayloadKeyId } from "../../../src/services/PayloadCipher.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
 const crypto = Layer.merge(NodeCrypto.layerAead, Platform)
 const one = OperationId.make("019aa4f0-5c00-7b1e-8d2f-000000000001")

@@ -2,7 +2,7 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { Maintenance } from "../../../src/services/Maintenance.ts"
+import { Maintenance } from "../../../src/services/queue/Maintenance.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import * as MaintenanceLoops from "../../../src/submission/MaintenanceLoops.ts"
 

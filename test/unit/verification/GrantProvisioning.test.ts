@@ -25,10 +25,10 @@ import { validateGrantProvisioning } from "../../../src/services/verification/Gr
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import type { JwtIssuer } from "../../../src/services/verification/OAuthVerifier.ts"
 import { ProofReplay } from "../../../src/services/verification/ProofReplay.ts"
-import { everything } from "../../fixtures/Ledger.ts"
+import { everything } from "../../fixtures/ledger/Ledger.ts"
 import { makeFakeServer } from "../../fixtures/oauth/FakeServer.ts"
 import { audience, type Changes, credentialOf, epoch, issuer, signerOf, tokenOf } from "../../fixtures/oauth/Issuing.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
 const Services = Layer.mergeAll(Grants.layerMemory, OperationStore.layerMemory, ProofReplay.layerMemory).pipe(
   Layer.provideMerge(Layer.merge(MemoryLedger.layer, Platform))

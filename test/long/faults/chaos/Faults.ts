@@ -1,5 +1,5 @@
 /** The faults of a run, and their shares. */
-import { type NetworkFault, networkFaults } from "../../../fixtures/Proxy.ts"
+import { type NetworkFault, networkFaults } from "../../../fixtures/processes/Proxy.ts"
 import { type Dice, shuffle } from "../kit/Dice.ts"
 import { type Blow, blows, type CrashPoint, crashPoints } from "../kit/Plan.ts"
 

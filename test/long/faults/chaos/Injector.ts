@@ -1,6 +1,6 @@
 /** Injects the faults of a run, one after the other at their times, so that some worker can always work. */
 import { Effect } from "effect"
-import type { NetworkFault, Proxy } from "../../../fixtures/Proxy.ts"
+import type { NetworkFault, Proxy } from "../../../fixtures/processes/Proxy.ts"
 import { type Crew, settlingIn, type Worker } from "../kit/Crew.ts"
 import { type Dice, shuffle } from "../kit/Dice.ts"
 import type { Injected } from "../kit/Evidence.ts"

@@ -1,6 +1,6 @@
 /** The processes of the gateway on the cluster: two servers, two payment endpoints, two workers, and the sandbox. */
 import { fileURLToPath } from "node:url"
-import { Proxy } from "../../../fixtures/Proxy.ts"
+import { Proxy } from "../../../fixtures/processes/Proxy.ts"
 import { expectSoon, when } from "../kit/Clock.ts"
 import { Daemon } from "../kit/Daemon.ts"
 import { SentKeys } from "../kit/SentKeys.ts"

@@ -9,9 +9,9 @@ import * as fs from "node:fs"
 import * as net from "node:net"
 import * as readline from "node:readline"
 import type { ProviderName } from "../../../../src/domain/Grant.ts"
-import { SubmissionQueue } from "../../../../src/services/SubmissionQueue.ts"
+import { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
 import { ProviderAdapter } from "../../../../src/submission/providers/ProviderAdapter.ts"
-import { Queue, queueContext, queueIn } from "../../../fixtures/QueueServices.ts"
+import { Queue, queueContext, queueIn } from "../../../fixtures/ledger/QueueServices.ts"
 import { type CrashPoint, Message, Order } from "./Plan.ts"
 
 const decodeOrder = Schema.decodeSync(Order)

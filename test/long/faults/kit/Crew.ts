@@ -2,7 +2,7 @@
 import { Schema } from "effect"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
-import { Proxy, type Target } from "../../../fixtures/Proxy.ts"
+import { Proxy, type Target } from "../../../fixtures/processes/Proxy.ts"
 import { Daemon, type End } from "./Daemon.ts"
 import type { MistakeName } from "./Mistakes.ts"
 import { type Blow, configVariable, type CrashPoint, Message, Order, WorkerConfig } from "./Plan.ts"

@@ -5,7 +5,7 @@ import { openCluster, port, prepareCluster, username } from "../../../../src/nod
 import { ensureDatabase } from "../../../../src/node/embedded/Connection.ts"
 import { type Postmaster, spawnPostmaster, stop, waitUntilGone } from "../../../../src/node/embedded/Postmaster.ts"
 import { isAnswering } from "../../../../src/node/embedded/Server.ts"
-import type { Target } from "../../../fixtures/Proxy.ts"
+import type { Target } from "../../../fixtures/processes/Proxy.ts"
 
 /** Not the platform of the test fixtures, which needs a test runner. */
 export const Platform = Layer.mergeAll(NodeServices.layer, NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom)

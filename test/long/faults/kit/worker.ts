@@ -5,7 +5,7 @@ import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClien
 import { Database } from "../../../../src/node/postgres/Database.ts"
 import * as PgAcceptanceSignal from "../../../../src/node/postgres/PgAcceptanceSignal.ts"
 import { WorkerPool } from "../../../../src/node/postgres/Pools.ts"
-import { SubmissionQueue } from "../../../../src/services/SubmissionQueue.ts"
+import { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
 import { ProviderAdapter } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { Providers } from "../../../../src/submission/providers/Providers.ts"
 import * as SandboxProvider from "../../../../src/submission/providers/SandboxProvider.ts"

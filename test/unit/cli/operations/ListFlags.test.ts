@@ -9,8 +9,8 @@ import { type ListFlags, nextPageCall, toQuery } from "../../../../src/cli/opera
 import type { ProviderName } from "../../../../src/domain/Grant.ts"
 import type { ProviderReference } from "../../../../src/domain/Submission.ts"
 import { shellWord } from "../../../../src/node/process/Invocation.ts"
+import { now } from "../../../fixtures/ledger/OperatorViews.ts"
 import { injections } from "../../../fixtures/mcp/HostileText.ts"
-import { now } from "../../../fixtures/OperatorViews.ts"
 
 const none: ListFlags = {
   state: [],

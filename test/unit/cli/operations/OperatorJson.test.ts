@@ -6,9 +6,9 @@ import { Schema } from "effect"
 import * as fc from "fast-check"
 import { operatorForm, toJson } from "../../../../src/cli/Output.ts"
 import { statusForm } from "../../../../src/cli/status/StatusCommand.ts"
-import { Figures } from "../../../../src/domain/FiguresForm.ts"
-import { OperatorDetail, OperatorSummary } from "../../../../src/domain/OperatorView.ts"
-import { detail, figures, summary } from "../../../fixtures/OperatorViews.ts"
+import { Figures } from "../../../../src/domain/operators/FiguresForm.ts"
+import { OperatorDetail, OperatorSummary } from "../../../../src/domain/operators/OperatorView.ts"
+import { detail, figures, summary } from "../../../fixtures/ledger/OperatorViews.ts"
 
 /** Prints and parses a document, decodes it, and encodes the result. */
 const throughText = <A, I>(schema: Schema.Codec<A, I>, printed: unknown): unknown =>

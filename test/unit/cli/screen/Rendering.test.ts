@@ -12,7 +12,7 @@ import { type Paint, plain, type Screen } from "../../../../src/cli/screen/Scree
 import { renderStatus } from "../../../../src/cli/status/renderStatus.ts"
 import { visible } from "../../../../src/domain/VisibleText.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
-import { detail, figures, now, summary } from "../../../fixtures/OperatorViews.ts"
+import { detail, figures, now, summary } from "../../../fixtures/ledger/OperatorViews.ts"
 
 /** The escape codes that a terminal gets. */
 const styled: Paint = (style, text) => styleText(style, text, { validateStream: false })

@@ -3,10 +3,10 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { findProblems } from "../../../../src/cli/status/findProblems.ts"
-import type { LedgerFiguresNow, SeenWorker } from "../../../../src/domain/FiguresForm.ts"
 import type { ProviderName } from "../../../../src/domain/Grant.ts"
-import { alerts } from "../../../fixtures/Deployed.ts"
-import { before, now } from "../../../fixtures/OperatorViews.ts"
+import type { LedgerFiguresNow, SeenWorker } from "../../../../src/domain/operators/FiguresForm.ts"
+import { before, now } from "../../../fixtures/ledger/OperatorViews.ts"
+import { alerts } from "../../../fixtures/metrics/Deployed.ts"
 
 const provider = "bank" as ProviderName
 const [second, minute, hour] = [1000, 60_000, 3_600_000]

@@ -6,7 +6,7 @@ import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleS
 import { openEvents, type OpenStream } from "../../../fixtures/console/EventSource.ts"
 import { detailOf, FakeLedger } from "../../../fixtures/console/FakeLedger.ts"
 import { signIn } from "../../../fixtures/console/Visitor.ts"
-import { Observer } from "../../../fixtures/HttpObserver.ts"
+import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 
 const Served = Layer.provideMerge(consoleServer(FakeLedger.services), FakeLedger.layer)
 

@@ -7,7 +7,7 @@ import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleS
 import { detailOf, FakeLedger } from "../../../fixtures/console/FakeLedger.ts"
 import { makeOperatorIssuer, type OperatorIssuer } from "../../../fixtures/console/OperatorIssuer.ts"
 import { type Answer, Visitor } from "../../../fixtures/console/Visitor.ts"
-import { Observer } from "../../../fixtures/HttpObserver.ts"
+import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 
 const host = "console.example"
 const url = `https://${host}`

@@ -6,7 +6,7 @@ import { inspect } from "node:util"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
 import { FakeLedger } from "../../../fixtures/console/FakeLedger.ts"
 import { type Answer, exchange, signIn, Visitor } from "../../../fixtures/console/Visitor.ts"
-import { Observer } from "../../../fixtures/HttpObserver.ts"
+import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 
 const Served = Layer.provideMerge(consoleServer(FakeLedger.services), FakeLedger.layer)
 

@@ -6,7 +6,7 @@ import { AlreadySettled } from "../../../../src/domain/Operation.ts"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
 import { detailOf, FakeLedger, unavailable } from "../../../fixtures/console/FakeLedger.ts"
 import { signIn, Visitor } from "../../../fixtures/console/Visitor.ts"
-import { Observer } from "../../../fixtures/HttpObserver.ts"
+import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 
 const Served = Layer.provideMerge(consoleServer(FakeLedger.services), FakeLedger.layer)
 

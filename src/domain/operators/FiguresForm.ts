@@ -1,0 +1,99 @@
+/**
+ * The figures of the ledger: what metrics, `status` and the console count, and their form in JSON.
+ */
+import type * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Schema from "effect/Schema"
+import { ProviderName } from "../Grant.ts"
+import { OperationState } from "../Operation.ts"
+import { Timestamp } from "../Timestamp.ts"
+
+/** A process with workers that reported nothing for longer has stopped, or cannot reach the database. */
+export const workerSeenWithin = Duration.seconds(30)
+
+/** The largest `count` of due work. It stands for this many operations or more. */
+export const maxDueCount = 1000
+
+/**
+ * Conditions that an operation should leave soon. A held operation is in `held` and not in `accepted`. One under review is also in
+ * the condition of its state.
+ */
+export const conditions = ["accepted", "submitting", "submitted", "indeterminate", "held", "under_review"] as const
+export type Condition = typeof conditions[number]
+
+/**
+ * Work that may be due. `take_over`: of a returned claim. `rescue`: also the rescue of a returned claim of an earlier timeline.
+ * `examine`: the status read of a held operation.
+ */
+export const dueWork = ["claim", "take_over", "rescue", "read_status", "examine"] as const
+export type DueWork = typeof dueWork[number]
+
+const CircuitState = Schema.Literals(["closed", "half_open", "open"])
+/** The circuit of a provider in the process of a worker. */
+export type CircuitState = typeof CircuitState.Type
+
+/** A process with workers, as it last reported itself. */
+const SeenWorker = Schema.Struct({
+  /** Chosen by the process when it starts. */
+  process_id: Schema.String,
+  /** Its `WORKER_ID`, if it has one. */
+  worker_id: Schema.NullOr(Schema.String),
+  version: Schema.String,
+  started_at: Timestamp,
+  seen_at: Timestamp,
+  /** The circuit of each of its providers. */
+  circuits: Schema.Record(ProviderName, CircuitState),
+  /**
+   * By how many milliseconds its clock was proven to be ahead of the clock of the database; negative: behind. 0: they may be equal. Null:
+   * it has not compared them, or has an earlier version.
+   */
+  clock_skew_ms: Schema.NullOr(Schema.Finite)
+})
+export type SeenWorker = typeof SeenWorker.Type
+
+/** What a process with workers reports of itself. The queue adds `ProgramVersion`, and the database the times. */
+export type WorkerReport = Omit<SeenWorker, "version" | "started_at" | "seen_at">
+
+const Count = Schema.Struct({ provider: ProviderName, count: Schema.Int })
+
+/** Everything but `oldest` and `due` counts every operation of the ledger, as of one snapshot. */
+export const Figures = Schema.Struct({
+  at: Timestamp,
+  /** Providers with operations in a state. Counts of 0 are left out. */
+  operations: Schema.Array(Schema.Struct({ provider: ProviderName, state: OperationState, count: Schema.Int })),
+  /** Per provider. Each is part of a count in `operations`. */
+  held: Schema.Array(Count),
+  under_review: Schema.Array(Count),
+  /**
+   * Since when the oldest operation of the provider has been in its state. When a hold or a review began is not stored. Providers
+   * without an operation in the condition are left out.
+   */
+  oldest: Schema.Array(
+    Schema.Struct({ provider: ProviderName, condition: Schema.Literals(conditions), since: Timestamp })
+  ),
+  /**
+   * Operations whose next action is due, and since when the first of them has been. At most `maxDueCount` are counted; of `rescue`,
+   * the first ones of all providers. If more than `maxDueCount` clients have accepted operations of the provider, `since` is that of
+   * the first clients by name.
+   */
+  due: Schema.Array(Schema.Struct({
+    provider: ProviderName,
+    work: Schema.Literals(dueWork),
+    count: Schema.Int,
+    since: Timestamp
+  })),
+  /** Processes that reported themselves within the last day, the latest first. */
+  workers: Schema.Array(SeenWorker)
+})
+export type LedgerFiguresNow = typeof Figures.Type
+
+/** Transitions of a provider within one interval. */
+export interface FlowPoint {
+  /** Begin of the interval. */
+  readonly at: DateTime.Utc
+  readonly provider: ProviderName
+  /** Operations that entered the state in the interval. Acceptances enter `accepted`. */
+  readonly entered: Readonly<Partial<Record<OperationState, number>>>
+  /** Operations in each state at the end of the interval. */
+  readonly standing: Readonly<Partial<Record<OperationState, number>>>
+}

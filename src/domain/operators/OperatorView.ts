@@ -1,0 +1,183 @@
+/**
+ * The room `operators`: what only operators see, in the command line, the console and the metrics. Read this file first: an operation with
+ * the members that its public form omits, its schedule, and the next planned action. It has no payload and no token.
+ */
+import type * as DateTime from "effect/DateTime"
+import * as Schema from "effect/Schema"
+import {
+  ClientId,
+  GrantId,
+  PairwiseSubject,
+  ProviderConnectionId,
+  ProviderName,
+  ResourceOwner,
+  Scope
+} from "../Grant.ts"
+import { IdempotencyKey } from "../Idempotency.ts"
+import {
+  type AlreadySettled,
+  HistoryEntry,
+  type IllegalTransition,
+  Operation,
+  type OperationNotFound,
+  type OperationState,
+  type StaleOperation
+} from "../Operation.ts"
+import { ProviderReference, type StillHeld } from "../Submission.ts"
+import { Timestamp } from "../Timestamp.ts"
+
+/** Lists of operations that need attention. An operation may be in several. */
+export const queueNames = ["indeterminate", "under_review", "held", "waiting"] as const
+
+/**
+ * One of the queues. `waiting`: accepted operations that a worker found due but not ready, and claims that a worker returned
+ * without sending.
+ */
+export const QueueName = Schema.Literals(queueNames)
+export type QueueName = typeof QueueName.Type
+
+/** Who acts next, what that is, when, and why. `action` and `reason` are sentences for people. */
+export const NextAction = Schema.Struct({
+  by: Schema.Literals(["worker", "rescuer", "reconciler", "operator", "none"]),
+  action: Schema.String,
+  /** Null: as soon as the component has time, or when the reason has ended. */
+  at: Schema.NullOr(Timestamp),
+  reason: Schema.String
+})
+export type NextAction = typeof NextAction.Type
+
+/** Why an accepted operation is held. */
+export const Hold = Schema.Struct({
+  /** `placed`: by an operator, a move of the ledger or a late report. `failover`: the timeline of the database changed. */
+  kind: Schema.Literals(["placed", "failover"]),
+  /** Whether the reconciler examined it on this timeline. Before that it cannot be released. */
+  examined: Schema.Boolean,
+  /** When it can be released at the earliest. Null: not examined yet, or its provider confirmed that it received it. */
+  releasable_from: Schema.NullOr(Timestamp)
+})
+export type Hold = typeof Hold.Type
+
+/** When the next component acts, and what the last one did. */
+export const OperationSchedule = Schema.Struct({
+  due_at: Schema.NullOr(Timestamp),
+  waiting: Schema.Boolean,
+  send_before: Schema.NullOr(Timestamp),
+  claimed_by: Schema.NullOr(Schema.String),
+  return_reason: Schema.NullOr(Schema.String),
+  /** Status reads so far. */
+  reads: Schema.Int,
+  reviewed_at: Schema.NullOr(Timestamp),
+  hold: Schema.NullOr(Hold)
+})
+export type OperationSchedule = typeof OperationSchedule.Type
+
+/** What allows the operation to be sent and its status to be read, now. */
+export const OperationStanding = Schema.Struct({
+  client_active: Schema.Boolean,
+  provider_connected: Schema.Boolean,
+  /** Of the accepting grant. */
+  grant: Schema.Literals(["live", "expired", "revoked"]),
+  /** A live grant of the same owner, subject, client and provider connection has the scopes of the accepting grant. */
+  may_send: Schema.Boolean,
+  /** Such a grant exists, with any scopes. */
+  may_read: Schema.Boolean
+})
+export type OperationStanding = typeof OperationStanding.Type
+
+/** An operation in a list of operators. */
+export const OperatorSummary = Schema.Struct({
+  operation: Operation,
+  client_id: ClientId,
+  resource_owner: ResourceOwner,
+  provider: ProviderName,
+  idempotency_key: IdempotencyKey,
+  reference: Schema.NullOr(ProviderReference),
+  schedule: OperationSchedule,
+  next: NextAction
+})
+export type OperatorSummary = typeof OperatorSummary.Type
+
+/** What operators did to an operation, or to all of them, and what came of it. */
+export const OperatorActionRecord = Schema.Struct({
+  at: Timestamp,
+  operator: Schema.String,
+  /** Where the operator acted. */
+  via: Schema.Literals(["console", "command"]),
+  action: Schema.String,
+  reason: Schema.NullOr(Schema.String),
+  /** `done`, or the reason for which the ledger refused. */
+  result: Schema.String
+})
+export type OperatorActionRecord = typeof OperatorActionRecord.Type
+
+/** Everything that operators see of one operation. */
+export const OperatorDetail = Schema.Struct({
+  ...OperatorSummary.fields,
+  subject: PairwiseSubject,
+  grant_id: GrantId,
+  provider_connection_id: ProviderConnectionId,
+  scopes: Schema.Array(Scope),
+  /** The provider once confirmed that it received the operation. */
+  acknowledged: Schema.Boolean,
+  standing: OperationStanding,
+  /** The latest 200 entries, oldest first. */
+  history: Schema.Array(HistoryEntry),
+  /** The latest 200, oldest first. */
+  actions: Schema.Array(OperatorActionRecord)
+})
+export type OperatorDetail = typeof OperatorDetail.Type
+
+/** Which operations to list. All given members must match. */
+export interface OperationFilter {
+  /** Empty: any state. */
+  readonly states?: ReadonlyArray<OperationState>
+  readonly queue?: QueueName
+  readonly provider?: ProviderName
+  readonly client_id?: ClientId
+  readonly resource_owner?: ResourceOwner
+  readonly idempotency_key?: string
+  readonly reference?: string
+  /** In its state since this instant, or for longer. */
+  readonly unchanged_since?: DateTime.Utc
+}
+
+export interface OperationListQuery extends OperationFilter {
+  /**
+   * Queues, unsettled states and lists by reference: by the time of the last transition. All other lists, and those of a resource
+   * owner: by the last change of the public form, which may be a review. Lists by idempotency key: by client and subject, because
+   * a key is meant for one operation of each.
+   */
+  readonly order: "oldest" | "newest"
+  /** 1 to 1,000. */
+  readonly limit: number
+  /** `next` of the page before. The list must have the same filter and order. */
+  readonly after?: string
+}
+
+export interface OperatorPage {
+  readonly operations: ReadonlyArray<OperatorSummary>
+  /** Null: this is the last page. A page may be short, or empty, although more follow: a page looks at a bounded number of rows. */
+  readonly next: string | null
+}
+
+/** `after` is not the `next` of a page of this list. Read the list from its start. */
+export class UnknownPage extends Schema.TaggedError<UnknownPage>()("UnknownPage", {}) {
+  override get message() {
+    return "the page is unknown, or of another list: start the list again"
+  }
+}
+
+/** An action on one operation. */
+export type OperatorAction = "review" | "end_review" | "hold" | "release" | "cancel"
+
+/** Who acts, where, and why. */
+export interface ActingOperator {
+  /** 1 to 255 characters. */
+  readonly name: string
+  readonly via: "console" | "command"
+  /** Up to 1,024 characters. Null or empty: none given. */
+  readonly reason: string | null
+}
+
+/** Why the ledger refused an action. */
+export type ActionRefusal = OperationNotFound | AlreadySettled | IllegalTransition | StillHeld | StaleOperation

@@ -1,0 +1,153 @@
+/**
+ * Who acts next on an operation, when, and why, in sentences for operators. It plans nothing: it says what the worker, the rescuer
+ * and the reconciler do with an operation in this situation.
+ */
+import * as DateTime from "effect/DateTime"
+import { isTerminal, type OperationState } from "../Operation.ts"
+import type { Hold, NextAction, OperationSchedule, OperationStanding } from "./OperatorView.ts"
+
+/** What the next action depends on. */
+export interface Situation {
+  readonly state: OperationState
+  readonly under_review: boolean
+  /** The provider once confirmed that it received the operation. */
+  readonly acknowledged: boolean
+  /** The operation was claimed on another timeline of the database than the present one. */
+  readonly is_of_other_timeline: boolean
+  readonly schedule: OperationSchedule
+  readonly standing: OperationStanding
+}
+
+/** The next action at an instant of the clock of the database. */
+export const nextAction = (situation: Situation, now: DateTime.Utc): NextAction => {
+  const planned = plannedAction(situation, now)
+  if (!situation.under_review || planned.by === "operator" || planned.by === "none") return planned
+  // A review changes nothing of what the components do.
+  return { ...planned, reason: `An operator looks into it: it is under review. ${planned.reason}` }
+}
+
+const plannedAction = (situation: Situation, now: DateTime.Utc): NextAction => {
+  const { schedule, state } = situation
+  if (isTerminal(state)) return { by: "none", action: "Nothing is left to do.", at: null, reason: "It is settled." }
+  switch (state) {
+    case "accepted":
+      return schedule.hold === null ? actionOnFree(situation, now) : actionOnHeld(situation, schedule.hold, now)
+    case "submitting":
+      return schedule.return_reason === null
+        ? actionOnClaim(schedule, now)
+        : actionOnReturned(situation, schedule.return_reason, now)
+    default:
+      return actionOnSubmitted(situation, now)
+  }
+}
+
+/** Null: the time has come, so the component acts as soon as it can. */
+const unlessPast = (at: DateTime.Utc | null, now: DateTime.Utc) =>
+  at !== null && DateTime.isGreaterThan(at, now) ? at : null
+
+/** Why a worker leaves the operation unsent, or a reconciler does not read its status. Null: nothing in its consent. */
+const obstacles = (
+  { client_active, grant, may_read, may_send, provider_connected }: OperationStanding,
+  purpose: "send" | "read"
+): string | null => {
+  const found = [
+    ...client_active ? [] : ["Its client is inactive."],
+    ...provider_connected ? [] : ["Its provider is disconnected."],
+    ...purpose === "read" ? may_read ? [] : [noGrant[grant]] : may_send ? [] : [may_read ? noScopes : noGrant[grant]]
+  ]
+  return found.length === 0 ? null : found.join(" ")
+}
+
+const noScopes = "No live grant has all scopes of the grant that accepted it."
+
+const noGrant = {
+  live: "It has no live grant.",
+  expired: "It has no live grant: the one that accepted it has expired.",
+  revoked: "It has no live grant: the one that accepted it was revoked."
+} as const
+
+const actionOnFree = ({ schedule, standing }: Situation, now: DateTime.Utc): NextAction => {
+  const at = unlessPast(schedule.due_at, now)
+  const obstacle = obstacles(standing, "send")
+  if (schedule.waiting) {
+    const reason = obstacle
+      ?? "A worker found it not ready. Its consent allows it now. If it goes on waiting, the workers lack its payload key."
+    return { by: "worker", action: "A worker tries it again.", at, reason }
+  }
+  return obstacle === null
+    ? { by: "worker", action: "A worker submits it.", at, reason: "It is ready." }
+    : { by: "worker", action: "A worker tries it, and puts it off.", at, reason: obstacle }
+}
+
+const causes = {
+  placed: "A hold was placed.",
+  failover: "The database failed over, and may have lost a claim."
+} as const
+
+const actionOnHeld = ({ acknowledged, schedule, standing }: Situation, hold: Hold, now: DateTime.Utc): NextAction => {
+  const at = unlessPast(schedule.due_at, now)
+  const cause = causes[hold.kind]
+  const received = `${cause} Its provider received it, so it is never released.`
+  if (!hold.examined) {
+    const reason = acknowledged ? received : `${cause} It cannot be released before the examination.`
+    return { by: "reconciler", action: "A reconciler examines it.", at, reason }
+  }
+  const obstacle = obstacles(standing, "read")
+  const reads = obstacle === null ? "Status reads go on." : `Status reads wait. ${obstacle}`
+  if (acknowledged || hold.releasable_from === null) {
+    return { by: "reconciler", action: readAction(schedule, obstacle), at, reason: withObstacle(received, obstacle) }
+  }
+  const from = unlessPast(hold.releasable_from, now)
+  const when = from === null
+    ? "Release it only if its provider never received it."
+    : "Until then an earlier claim holder may send it."
+  return { by: "operator", action: "An operator may release it.", at: from, reason: `${cause} ${when} ${reads}` }
+}
+
+const actionOnClaim = ({ due_at, send_before }: OperationSchedule, now: DateTime.Utc): NextAction => {
+  const rescue = {
+    by: "rescuer",
+    action: "The rescuer moves it to indeterminate.",
+    at: unlessPast(due_at, now)
+  } as const
+  if (send_before === null) return { ...rescue, reason: "It was claimed by hand, and no outcome is recorded yet." }
+  return DateTime.isGreaterThan(send_before, now)
+    ? {
+      by: "worker",
+      action: "A worker sends it, and records the outcome.",
+      at: send_before,
+      reason: "Its claim permits that until then. Later the rescuer moves it to indeterminate."
+    }
+    : { ...rescue, reason: "The worker may send it no more, and has recorded no outcome." }
+}
+
+const actionOnReturned = (
+  { is_of_other_timeline, schedule, standing }: Situation,
+  why: string,
+  now: DateTime.Utc
+): NextAction => {
+  if (is_of_other_timeline) {
+    const reason = "The database failed over, and may have lost a later claim."
+    return { by: "rescuer", action: "The rescuer moves it to indeterminate.", at: null, reason }
+  }
+  const reason = withObstacle(`The last worker sent nothing (${why}).`, obstacles(standing, "send"))
+  return { by: "worker", action: "A worker takes it over.", at: unlessPast(schedule.due_at, now), reason }
+}
+
+const actionOnSubmitted = ({ schedule, standing, state }: Situation, now: DateTime.Utc): NextAction => {
+  const obstacle = obstacles(standing, "read")
+  const reason = state === "submitted"
+    ? "Its provider received it. The outcome is open."
+    : "It may have been sent, so no worker sends it again."
+  return {
+    by: "reconciler",
+    action: readAction(schedule, obstacle),
+    at: unlessPast(schedule.due_at, now),
+    reason: withObstacle(reason, obstacle)
+  }
+}
+
+const readAction = ({ reads }: OperationSchedule, obstacle: string | null) =>
+  obstacle === null ? `A reconciler reads its status (read ${reads + 1}).` : "A reconciler tries to read its status."
+
+const withObstacle = (reason: string, obstacle: string | null) => obstacle === null ? reason : `${reason} ${obstacle}`

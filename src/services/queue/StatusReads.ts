@@ -1,0 +1,58 @@
+/**
+ * Status reads: which operations a reconciler reads next, and when it reads them again.
+ */
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import type * as Effect from "effect/Effect"
+import type { ProviderName } from "../../domain/Grant.ts"
+import type { OperationId } from "../../domain/Operation.ts"
+import type { DueRead, HintedOperation, HintEffect, ReadTerms, Recording } from "../../domain/Submission.ts"
+import type { StoreUnavailable } from "../StoreUnavailable.ts"
+
+/** Most operations that one hint by reference looks at: those with the reference that changed last. */
+export const mostHinted = 100
+
+export class StatusReads extends Context.Service<StatusReads, {
+  /**
+   * Takes up to `limit` `submitted` and `indeterminate` operations whose status read is due. It postpones operations without
+   * a live grant, an active client or a connected provider connection.
+   */
+  readonly takeReads: (
+    provider: ProviderName,
+    limit: number,
+    terms: ReadTerms
+  ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
+  /** Takes held operations in the same way, and puts them under review. */
+  readonly takeHeld: (
+    provider: ProviderName,
+    limit: number,
+    terms: ReadTerms
+  ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
+  /**
+   * Sets the time of the next status read. It changes only an operation that is still at `revision`, and in the situation of
+   * the last read. A claim stays unchanged, and so does an operation that was held then and is released now.
+   *
+   * `review` also puts the operation under review, unless an operator has ended a review of it in this state. After that, only
+   * its age begins a review.
+   */
+  readonly postpone: (
+    id: OperationId,
+    revision: number,
+    next: Omit<Recording, "evidence"> & { readonly review?: boolean }
+  ) => Effect.Effect<void, StoreUnavailable>
+  /**
+   * Takes a hint that something happened to an operation of this provider. It moves the next status read to now, or to the end of
+   * the interval after the last read that a hint asked for. It changes nothing else.
+   *
+   * During a submission or a status read, the hint is noted: the next read is due when the outcome is recorded. So a hint that
+   * comes before the answer of the provider leads to a read, too, and two reads of one operation do not overlap.
+   *
+   * A free `accepted` operation and a settled one have nothing to read. A hint by reference concerns the `mostHinted` operations with
+   * that reference that changed last.
+   */
+  readonly hint: (
+    provider: ProviderName,
+    about: HintedOperation,
+    interval: Duration.Duration
+  ) => Effect.Effect<HintEffect, StoreUnavailable>
+}>()("financial-agents-gateway/services/queue/StatusReads") {}

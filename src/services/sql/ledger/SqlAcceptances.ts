@@ -1,0 +1,260 @@
+/**
+ * Acceptances in PostgreSQL. One statement records a batch of requests with one grant. A single request is a batch of one.
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as SqlClient from "effect/sql/SqlClient"
+import { isSqlError } from "effect/sql/SqlError"
+import {
+  type GrantIdentity,
+  type GrantStanding,
+  GrantUnknown,
+  type ProviderName,
+  refusal,
+  type Scope
+} from "../../../domain/Grant.ts"
+import { BindingConflict, type FinancialRequest, type IdempotencyKey } from "../../../domain/Idempotency.ts"
+import type { Operation, OperationId } from "../../../domain/Operation.ts"
+import { AcceptanceSignal } from "../../AcceptanceSignal.ts"
+import {
+  type Acceptance,
+  makePrepareAcceptance,
+  maxBatchBytes,
+  maxBatchRequests,
+  type Platform,
+  type PreparedRequest
+} from "../../rules/prepareAcceptance.ts"
+import { orUnavailable, sqlState } from "../../StoreUnavailable.ts"
+import { grantOfCredential, isGrantOfCredential, standingColumns } from "../grantStanding.ts"
+import { fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
+import { whenUnlocked } from "./whenUnlocked.ts"
+
+/** A row of `acceptStatement`: the standing of the grant, its provider, and a created operation. */
+type AcceptedRow = GrantStanding & { readonly provider: ProviderName } & (OperationRow | { readonly id: null })
+
+/** The operation of a request binding, and whether its request is the same. */
+interface Bound {
+  readonly operation: Operation
+  readonly same_request: boolean
+}
+
+type BoundRow = OperationRow & { readonly request_id: OperationId; readonly same_request: boolean }
+
+type Batch = ReadonlyArray<PreparedRequest>
+
+export const makeAcceptances = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const platform = yield* Effect.context<Platform>()
+  const signal = yield* AcceptanceSignal
+  const prepare = yield* makePrepareAcceptance
+
+  /** The operations of keys that were bound before the batch, by the id that `prepare` made for the request. */
+  const findBound = Effect.fnUntraced(function*(grant: GrantIdentity, batch: Batch) {
+    if (batch.length === 0) return new Map<OperationId, Bound>()
+    const rows = yield* orUnavailable(
+      sql.unsafe<BoundRow>(boundStatement, [
+        grant.grant_id,
+        grant.client_id,
+        grant.subject,
+        batch.map(({ id }) => id),
+        batch.map(({ request }) => request.key),
+        batch.map(({ digest }) => digest)
+      ])
+    )
+    return new Map(
+      rows.map((row) => [row.request_id, { operation: fromRow(row), same_request: row.same_request }] as const)
+    )
+  })
+
+  /** Records a batch in one statement, and finds the result of each request. */
+  const record = Effect.fnUntraced(function*(grant: GrantIdentity, batch: Batch, scope: Scope | null) {
+    const statement = sql.unsafe<AcceptedRow>(acceptStatement, [
+      grant.grant_id,
+      grant.client_id,
+      grant.subject,
+      scope,
+      grant.limited_to ?? null,
+      batch.map(({ id }) => id),
+      batch.map(({ request }) => request.type),
+      batch.map(({ request }) => request.key),
+      batch.map(({ digest }) => digest),
+      batch.map(({ payload }) => payload.payload),
+      // The driver encodes no array of nulls.
+      batch.map(({ payload }) => payload.key_id ?? ""),
+      // No name of a provider has a space.
+      batch.map(({ refusals }) => [...refusals.keys()].join(" "))
+    ])
+    const rows = yield* orUnavailable(whenUnlocked(sql, statement))
+    const [standing] = rows
+    if (standing === undefined) return yield* new GrantUnknown()
+    const refused = refusal(standing, scope)
+    if (refused !== null) return yield* refused
+    const created = new Map(rows.flatMap((row) => row.id === null ? [] : [[row.id, fromRow(row)] as const]))
+    if (created.size > 0) yield* signal.announce(standing.provider)
+    const createdKeys = new Set(batch.filter(({ id }) => created.has(id)).map(({ request }) => request.key))
+    // The first statement cannot see a row for whose commit it waited, so this is a second one.
+    const bound = yield* findBound(grant, batch.filter(({ request }) => !createdKeys.has(request.key)))
+    return yield* resultsOf(batch, standing.provider, created, bound)
+  })
+
+  /**
+   * A statement that dies has recorded nothing. One request may be the cause, which the others must not share: so each is
+   * accepted alone. A failure that concerns the grant or the store ends the call.
+   */
+  const recordOrEach = (grant: GrantIdentity, batch: Batch, scope: Scope | null) =>
+    Effect.catchDefect(record(grant, batch, scope), (defect) =>
+      Effect.andThen(
+        warnOfDefect(batch.length, defect),
+        Effect.forEach(batch, (prepared) =>
+          record(grant, [prepared], scope).pipe(
+            Effect.map(([result]) => result!),
+            Effect.catchDefect((defect) => Effect.succeed<Acceptance>(Exit.die(defect)))
+          ))
+      ))
+
+  const accept = Effect.fn("OperationLedger.accept")(
+    function*(grant: GrantIdentity, request: FinancialRequest, scope: Scope | null = null) {
+      const [result] = yield* record(grant, [yield* prepare(request)], scope)
+      return yield* result!
+    },
+    Effect.provideContext(platform)
+  )
+
+  const acceptAll = Effect.fn("OperationLedger.acceptAll")(
+    function*(grant: GrantIdentity, requests: ReadonlyArray<FinancialRequest>, scope: Scope | null = null) {
+      const results: Array<Acceptance> = []
+      let batch: Array<PreparedRequest & { readonly index: number }> = []
+      let bytes = 0
+      const finishBatch = Effect.fnUntraced(function*() {
+        if (batch.length === 0) return
+        const acceptances = yield* recordOrEach(grant, batch, scope)
+        for (const [n, { index }] of batch.entries()) results[index] = acceptances[n]!
+        batch = []
+        bytes = 0
+      })
+      for (const [index, request] of requests.entries()) {
+        const prepared = yield* Effect.exit(prepare(request))
+        if (Exit.isFailure(prepared)) {
+          results[index] = Exit.failCause(prepared.cause)
+          continue
+        }
+        const { length } = prepared.value.payload.payload
+        if (batch.length === maxBatchRequests || bytes + length > maxBatchBytes) yield* finishBatch()
+        batch.push({ ...prepared.value, index })
+        bytes += length
+      }
+      yield* finishBatch()
+      return results
+    },
+    Effect.provideContext(platform)
+  )
+
+  return { accept, acceptAll }
+})
+
+/** The message of the database may quote values of the request, so the log has only its SQLSTATE. */
+const warnOfDefect = (requests: number, defect: unknown): Effect.Effect<void> =>
+  Effect.annotateLogs(
+    Effect.logWarning("Batch of acceptances failed: accepting each of its requests alone"),
+    { requests, sqlstate: isSqlError(defect) ? sqlState(defect) : "" }
+  )
+
+/** The results of the requests, as if they had come one after the other. */
+const resultsOf = (
+  batch: Batch,
+  provider: ProviderName,
+  created: ReadonlyMap<string, Operation>,
+  bound: ReadonlyMap<OperationId, Bound>
+): Effect.Effect<ReadonlyArray<Acceptance>> => {
+  /** The request of this batch that created the operation of a key. */
+  const creators = new Map<IdempotencyKey, PreparedRequest>()
+  return Effect.forEach(batch, (prepared): Effect.Effect<Acceptance> => {
+    const { digest, id, refusals, request: { key } } = prepared
+    const operation = created.get(id)
+    if (operation !== undefined) {
+      creators.set(key, prepared)
+      return Effect.succeed(Exit.succeed({ operation, created: true }))
+    }
+    const creator = creators.get(key)
+    const earlier = creator === undefined
+      ? bound.get(id)
+      : { operation: created.get(creator.id)!, same_request: digest === creator.digest }
+    // The key of a request that nothing precedes is free, so only its provider can have refused it.
+    const unsendable = earlier === undefined ? refusals.get(provider) : undefined
+    if (unsendable !== undefined) return Effect.exit(unsendable)
+    return Effect.succeed(
+      earlier?.same_request === true
+        ? Exit.succeed({ operation: earlier.operation, created: false })
+        : Exit.fail(new BindingConflict({ key }))
+    )
+  })
+}
+
+/**
+ * Grant, client and provider connection stay locked until the operations are recorded. So a revocation, a deactivation or a
+ * disconnection comes either before or after. The statement waits for none of these locks: see `whenUnlocked`.
+ */
+const standing = `
+  standing AS (
+    SELECT g.id AS grant_id, g.client_id, g.resource_owner, g.subject, g.provider_connection_id, p.provider,
+      ${standingColumns("$4::text IS NULL OR ($4 = ANY (g.scopes) AND ($5::text[] IS NULL OR $4 = ANY ($5)))")}
+    ${grantOfCredential}
+    WHERE ${isGrantOfCredential}
+    FOR SHARE OF g, c, p NOWAIT
+  )`
+
+const mayAccept = "NOT s.revoked AND NOT s.expired AND s.client_active AND s.scope_granted AND s.provider_connected"
+
+/**
+ * Accepts requests: `$1` id, `$2` client and `$3` subject of the grant, `$4` the scope that the work needs, `$5` the scopes to which the
+ * credential is limited. `$4` and `$5` may be null. Then arrays with `$6` ids, `$7` types, `$8` keys, `$9` digests, `$10` payloads, `$11` ids of their keys (empty: none),
+ * `$12` the providers that refuse the request, separated by spaces. Of the requests with one key it takes the first that the provider does
+ * not refuse.
+ *
+ * A key that another transaction has inserted makes the statement wait for the end of that transaction. Every batch inserts its
+ * keys in the same order, in the order of their bytes, so that batches never wait for each other in a circle.
+ *
+ * OFFSET 0 hides the number of requests from the planner, which would plan each call anew: a plan for few rows seems cheaper
+ * than the prepared one.
+ *
+ * It returns one row for each created operation. If none was created, one row without an operation. No row: the grant is unknown.
+ */
+export const acceptStatement = `
+  WITH ${standing}, given AS (
+    SELECT r.* FROM (
+      SELECT $6::uuid[] AS ids, $7::text[] AS types, $8::text[] AS keys, $9::text[] AS digests, $10::bytea[] AS payloads,
+        $11::text[] AS key_ids, $12::text[] AS refused_by
+      OFFSET 0
+    ) a CROSS JOIN unnest(ids, types, keys, digests, payloads, key_ids, refused_by) WITH ORDINALITY
+      AS r (id, type, key, digest, payload, key_id, refused_by, position)
+  ), o AS (
+    INSERT INTO operations (client_id, resource_owner, subject, grant_id, provider_connection_id, state, revision, id, type,
+      idempotency_key, request_digest)
+    SELECT DISTINCT ON (r.key COLLATE "C") s.client_id, s.resource_owner, s.subject, s.grant_id, s.provider_connection_id,
+      'accepted', 1, r.id, r.type, r.key, decode(r.digest, 'hex')
+    FROM standing s CROSS JOIN given r
+    WHERE ${mayAccept} AND s.provider <> ALL (string_to_array(r.refused_by, ' '))
+    ORDER BY r.key COLLATE "C", r.position
+    ON CONFLICT (client_id, subject, idempotency_key) DO NOTHING
+    RETURNING *
+  ), payload AS (
+    INSERT INTO operation_payloads (operation_id, client_id, payload, key_id)
+    SELECT o.id, o.client_id, r.payload, nullif(r.key_id, '')
+    FROM o JOIN given r ON r.id = o.id
+  )
+  SELECT s.provider, s.revoked, s.expired, s.client_active, s.scope_granted, s.provider_connected, ${publicColumns}
+  FROM standing s LEFT JOIN o ON true`
+
+/**
+ * The operations of request bindings: `$4` ids of the requests, `$5` keys, `$6` digests, as arrays. The second OFFSET 0 makes each key a
+ * read of the index, so that no plan reads all operations. The first one is that of `acceptStatement`.
+ */
+const boundStatement = `
+  SELECT r.id AS request_id, ${publicColumns},
+    o.request_digest = decode(r.digest, 'hex') AND o.resource_owner = g.resource_owner AS same_request
+  FROM grants g CROSS JOIN (SELECT $4::uuid[] AS ids, $5::text[] AS keys, $6::text[] AS digests OFFSET 0) a
+  CROSS JOIN LATERAL unnest(ids, keys, digests) AS r (id, key, digest)
+  CROSS JOIN LATERAL (
+    SELECT * FROM operations WHERE client_id = $2 AND subject = $3 AND idempotency_key = r.key OFFSET 0
+  ) o
+  WHERE g.id = $1 AND g.client_id = $2`

@@ -1,0 +1,130 @@
+/**
+ * The room `sql/ledger`: acceptances, and the moves that no worker makes. Statements of workers belong to `sql/queue`. Read this file first.
+ */
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type * as Schema from "effect/Schema"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { RequestBinding } from "../../../domain/Idempotency.ts"
+import {
+  AlreadySettled,
+  type HistoryEntry,
+  type OperationId,
+  OperationNotFound,
+  type OperationState,
+  type Outcome,
+  StaleOperation
+} from "../../../domain/Operation.ts"
+import { cancellationResult, claimedError, findTransitionError, heldError } from "../../rules/ledgerRules.ts"
+import { orUnavailable } from "../../StoreUnavailable.ts"
+import { findOperation } from "../findOperation.ts"
+import { fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
+import { isFree } from "../queueFragments.ts"
+import { makeAcceptances } from "./SqlAcceptances.ts"
+
+export const makeSql = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+
+  const { accept, acceptAll } = yield* makeAcceptances
+
+  const show = (id: OperationId) => findOperation(sql, id)
+
+  const transition = Effect.fn("OperationLedger.transition")(
+    function*(id: OperationId, revision: number, to: Outcome, evidence: Schema.Json) {
+      const refused = findTransitionError(yield* show(id), revision, to, evidence)
+      if (refused !== null) return yield* refused
+      const failure = to.state === "failed" ? to.failure : null
+      const [row] = yield* orUnavailable(
+        sql.unsafe<OperationRow>(transitionStatement, [
+          id,
+          revision,
+          to.state,
+          failure?.code ?? null,
+          failure?.message ?? null,
+          evidence === null ? null : JSON.stringify(evidence)
+        ])
+      )
+      if (row !== undefined) return fromRow(row)
+      const now = yield* show(id)
+      if (now.revision !== revision) return yield* new StaleOperation({ id, expected: revision, actual: now.revision })
+      return yield* now.state === "submitting" ? claimedError(now, to) : heldError(now, to)
+    }
+  )
+
+  const cancel = Effect.fn("OperationLedger.cancel")(function*(id: OperationId, evidence: Schema.Json) {
+    const text = evidence === null ? null : JSON.stringify(evidence)
+    const [row] = yield* orUnavailable(sql.unsafe<OperationRow>(cancelStatement, [id, text]))
+    return row === undefined ? yield* cancellationResult(yield* show(id)) : fromRow(row)
+  })
+
+  const review = Effect.fn("OperationLedger.review")(function*(id: OperationId, underReview: boolean) {
+    const [row] = yield* orUnavailable(sql.unsafe<OperationRow>(reviewStatement, [id, underReview]))
+    if (row !== undefined) return fromRow(row)
+    const { state } = yield* show(id)
+    return yield* new AlreadySettled({ id, state })
+  })
+
+  const bound = Effect.fn("OperationLedger.bound")(function*({ client_id, key, subject }: RequestBinding) {
+    const [row] = yield* orUnavailable(sql.unsafe<OperationRow>(boundStatement, [client_id, subject, key]))
+    return row === undefined ? null : fromRow(row)
+  })
+
+  const isEmpty = Effect.map(
+    orUnavailable(sql.unsafe("SELECT 1 FROM operations LIMIT 1", [])),
+    (rows) => rows.length === 0
+  )
+
+  const history = Effect.fn("OperationLedger.history")(function*(id: OperationId) {
+    const rows = yield* orUnavailable(sql.unsafe<HistoryRow>(historyStatement, [id]))
+    if (rows.length === 0) return yield* new OperationNotFound({ id })
+    return rows.map((row): HistoryEntry => ({ ...row, at: DateTime.fromDateUnsafe(row.at) }))
+  })
+
+  const returnReason = Effect.fn("OperationLedger.returnReason")(function*(id: OperationId) {
+    const [row] = yield* orUnavailable(
+      sql<{ readonly return_reason: string | null }>`SELECT return_reason FROM operations WHERE id = ${id}`
+    )
+    return row === undefined ? yield* new OperationNotFound({ id }) : row.return_reason
+  })
+
+  return { accept, acceptAll, transition, cancel, review, show, bound, returnReason, isEmpty, history }
+})
+
+const boundStatement = `
+  SELECT ${publicColumns} FROM operations o WHERE o.client_id = $1 AND o.subject = $2 AND o.idempotency_key = $3`
+
+/**
+ * A held operation may have been sent, so it ends only by way of `submitting`. No `due_at` is given: the trigger sets the time
+ * of the next component. A claimed operation does not fail while its holder may send the first byte: returns and take-overs keep
+ * the revision, so the caller may have seen a returned claim that a worker has taken over since.
+ */
+const transitionStatement = `
+  UPDATE operations o
+  SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6, due_at = NULL
+  WHERE o.id = $1 AND o.revision = $2 AND (o.state <> 'accepted' OR $3 = 'submitting' OR ${isFree})
+    AND NOT (o.state = 'submitting' AND $3 = 'failed' AND o.return_reason IS NULL AND coalesce(o.send_before > now(), false))
+  RETURNING ${publicColumns}`
+
+/** It waits for a claim of the same row, and then updates nothing. */
+const cancelStatement = `
+  UPDATE operations o SET state = 'cancelled', revision = revision + 1, evidence = $2
+  WHERE o.id = $1 AND o.state = 'accepted' AND ${isFree}
+  RETURNING ${publicColumns}`
+
+const reviewStatement = `
+  UPDATE operations o
+  SET under_review = $2, reviewed_at = CASE WHEN $2 THEN o.reviewed_at ELSE clock_timestamp() END
+  WHERE o.id = $1 AND o.due_at IS NOT NULL
+  RETURNING ${publicColumns}`
+
+interface HistoryRow {
+  readonly revision: number
+  readonly from: OperationState | null
+  readonly to: OperationState
+  readonly at: Date
+  readonly evidence: Schema.Json
+}
+
+const historyStatement = `
+  SELECT revision, from_state AS "from", to_state AS "to", at, evidence
+  FROM operation_history WHERE operation_id = $1 ORDER BY revision`

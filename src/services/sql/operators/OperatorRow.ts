@@ -1,0 +1,127 @@
+/**
+ * An operation as operators see it: the columns, and the record of a row. Neither payload nor digest is among them.
+ */
+import type * as DateTime from "effect/DateTime"
+import type {
+  ClientId,
+  GrantId,
+  PairwiseSubject,
+  ProviderConnectionId,
+  ProviderName,
+  ResourceOwner,
+  Scope
+} from "../../../domain/Grant.ts"
+import type { IdempotencyKey } from "../../../domain/Idempotency.ts"
+import { nextAction } from "../../../domain/operators/nextAction.ts"
+import type { Hold, OperationStanding, OperatorSummary } from "../../../domain/operators/OperatorView.ts"
+import type { ProviderReference } from "../../../domain/Submission.ts"
+import { fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../OperationRow.ts"
+import { hasLiveGrant, isExamined, isFree } from "../queueFragments.ts"
+
+export interface OperatorRow extends OperationRow {
+  readonly client_id: ClientId
+  readonly resource_owner: ResourceOwner
+  readonly provider: ProviderName
+  readonly idempotency_key: IdempotencyKey
+  readonly reference: ProviderReference | null
+  readonly subject: PairwiseSubject
+  readonly grant_id: GrantId
+  readonly provider_connection_id: ProviderConnectionId
+  readonly scopes: ReadonlyArray<Scope>
+  readonly due_at: Instant | null
+  readonly waiting: boolean
+  readonly send_before: Instant | null
+  readonly claimed_by: string | null
+  readonly return_reason: string | null
+  readonly reads: number
+  readonly reviewed_at: Instant | null
+  readonly acknowledged: boolean
+  readonly hold_placed: boolean
+  readonly is_free: boolean
+  readonly is_examined: boolean
+  readonly is_of_other_timeline: boolean
+  readonly client_active: boolean
+  readonly provider_connected: boolean
+  readonly grant_state: OperationStanding["grant"]
+  readonly may_send: boolean
+  readonly may_read: boolean
+  readonly read_at: Instant
+}
+
+const plainColumns = [
+  "client_id",
+  "resource_owner",
+  "provider",
+  "idempotency_key",
+  "reference",
+  "subject",
+  "grant_id",
+  "provider_connection_id",
+  "scopes",
+  "due_at",
+  "waiting",
+  "send_before",
+  "claimed_by",
+  "return_reason",
+  "reads",
+  "reviewed_at",
+  "acknowledged",
+  "hold_placed"
+] as const satisfies ReadonlyArray<keyof OperatorRow>
+
+/** The columns of `OperatorRow`, of the row `o`. */
+export const operatorColumns = `${publicColumns}, ${plainColumns.map((name) => `o.${name}`).join(", ")},
+    ${isFree} AS is_free, coalesce(${isExamined}, false) AS is_examined,
+    o.timeline <> ledger_timeline() AS is_of_other_timeline,
+    (SELECT c.active FROM clients c WHERE c.id = o.client_id) AS client_active,
+    (SELECT p.connected FROM provider_connections p WHERE p.id = o.provider_connection_id) AS provider_connected,
+    (
+      SELECT CASE WHEN g.revoked_at IS NOT NULL THEN 'revoked' WHEN g.expires_at <= now() THEN 'expired' ELSE 'live' END
+      FROM grants g WHERE g.id = o.grant_id AND g.client_id = o.client_id
+    ) AS grant_state,
+    ${hasLiveGrant("send")} AS may_send, ${hasLiveGrant("read")} AS may_read, now() AS read_at`
+
+const instantOrNull = (instant: Instant | null): DateTime.Utc | null => instant === null ? null : instantOf(instant)
+
+const holdOf = (row: OperatorRow): Hold | null =>
+  row.state !== "accepted" || row.is_free ? null : {
+    kind: row.hold_placed ? "placed" : "failover",
+    examined: row.is_examined,
+    releasable_from: row.is_examined && !row.acknowledged ? instantOrNull(row.send_before) : null
+  }
+
+export const toStanding = (row: OperatorRow): OperationStanding => ({
+  client_active: row.client_active,
+  provider_connected: row.provider_connected,
+  grant: row.grant_state,
+  may_send: row.may_send,
+  may_read: row.may_read
+})
+
+/** Does not validate: the triggers and constraints of the table check the values. */
+export const toSummary = (row: OperatorRow): OperatorSummary => {
+  const operation = fromRow(row)
+  const schedule = {
+    due_at: instantOrNull(row.due_at),
+    waiting: row.waiting,
+    send_before: instantOrNull(row.send_before),
+    claimed_by: row.claimed_by,
+    return_reason: row.return_reason,
+    reads: row.reads,
+    reviewed_at: instantOrNull(row.reviewed_at),
+    hold: holdOf(row)
+  }
+  const { acknowledged, is_of_other_timeline } = row
+  const { state, under_review } = operation
+  const situation = { state, under_review, acknowledged, is_of_other_timeline, schedule, standing: toStanding(row) }
+  return {
+    operation,
+    client_id: row.client_id,
+    resource_owner: row.resource_owner,
+    provider: row.provider,
+    idempotency_key: row.idempotency_key,
+    reference: row.reference,
+    schedule,
+    next: nextAction(situation, instantOf(row.read_at))
+  }
+}

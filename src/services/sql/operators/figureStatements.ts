@@ -1,0 +1,196 @@
+/**
+ * The statements of `LedgerFigures`. Their cost depends on the numbers of providers, of moves not folded yet and of clients with
+ * accepted operations (`maxDueCount` at most), and not on the number of operations.
+ */
+import { maxDueCount } from "../../../domain/operators/FiguresForm.ts"
+import { claimableTimeline } from "../queueFragments.ts"
+
+/** A column of the index `operations_unsettled`; it must stand here as it stands there. Other states than `accepted` have 0. */
+const placeTimeline = "(CASE WHEN o.state <> 'accepted' OR o.hold_placed THEN 0 ELSE o.timeline END)"
+
+const epoch = (time: string) => `(extract(epoch FROM ${time}) * 1000)::float8`
+
+/** Rows as an array of objects; empty without rows. */
+const listed = (columns: Readonly<Record<string, string>>, from: string) => {
+  const members = Object.entries(columns).map(([name, value]) => `'${name}', ${value}`).join(", ")
+  return `(SELECT coalesce(json_agg(json_build_object(${members})), '[]') FROM ${from})`
+}
+
+/**
+ * Every operation, by place: all that moved there, less all that moved away. A server in recovery fails here, because it has no
+ * present timeline.
+ */
+const places = `
+  here AS MATERIALIZED (
+    SELECT ledger_timeline() AS timeline
+  ), moves AS MATERIALIZED (
+    SELECT provider, from_state, from_timeline, from_review, to_state, to_timeline, to_review, sum(count) AS count
+    FROM operation_counts GROUP BY 1, 2, 3, 4, 5, 6, 7
+  ), places AS MATERIALIZED (
+    SELECT m.provider, state, m.timeline, review, sum(count)::float8 AS count,
+      state = 'accepted' AND m.timeline <> here.timeline AS held,
+      state IN ('succeeded', 'failed', 'cancelled') AS settled
+    FROM here, (
+      SELECT provider, to_state AS state, to_timeline AS timeline, to_review AS review, count FROM moves
+      UNION ALL
+      SELECT provider, from_state, from_timeline, from_review, -count FROM moves WHERE from_state IS NOT NULL
+    ) m GROUP BY 1, 2, 3, 4, here.timeline HAVING sum(count) <> 0
+  )`
+
+/** The oldest operation of each place, from the indexes `operations_unsettled` and `operations_under_review`. */
+const oldest = `
+  oldest AS (
+    SELECT p.provider, CASE WHEN p.held THEN 'held' ELSE p.state END AS condition, min(o.updated_at) AS since
+    FROM (SELECT DISTINCT provider, state, timeline, held FROM places WHERE NOT settled) p CROSS JOIN LATERAL (
+      SELECT o.updated_at FROM operations o
+      WHERE o.completed_at IS NULL AND o.state = p.state AND o.provider = p.provider AND ${placeTimeline} = p.timeline
+      ORDER BY o.updated_at LIMIT 1
+    ) o GROUP BY 1, 2
+    UNION ALL
+    SELECT p.provider, 'under_review', o.updated_at
+    FROM (SELECT DISTINCT provider FROM places WHERE review) p CROSS JOIN LATERAL (
+      SELECT o.updated_at FROM operations o
+      WHERE o.under_review AND o.provider = p.provider ORDER BY o.updated_at LIMIT 1
+    ) o
+  )`
+
+/** The section of an operation in the index `operations_to_claim`: see `claimStatement`. */
+const section = `(CASE WHEN o.waiting THEN '' ELSE o.client_id END COLLATE "C")`
+
+const nextSection = (of: string, after: string) => `
+      (SELECT ${section} FROM operations o
+      WHERE o.state = 'accepted' AND o.provider = ${of}.provider AND ${claimableTimeline} = ${of}.timeline${after}
+      ORDER BY ${section} LIMIT 1)`
+
+const dueInSection = `
+      SELECT o.due_at FROM operations o
+      WHERE o.state = 'accepted' AND o.provider = l.provider AND ${claimableTimeline} = l.timeline AND ${section} = l.section
+        AND o.due_at <= now() ORDER BY o.due_at`
+
+/**
+ * Due accepted operations. The index has them by section, so that a section of waiting operations that are not due costs one look. With
+ * more than `maxDueCount` sections, `since` is that of the first ones.
+ */
+const dueAccepted = `
+  queues AS MATERIALIZED (
+    SELECT DISTINCT provider, p.timeline, CASE WHEN p.held THEN 'examine' ELSE 'claim' END AS work
+    FROM places p, here WHERE state = 'accepted' AND p.timeline <= here.timeline
+  ), sections AS (
+    SELECT provider, timeline, 1 AS n, ${nextSection("queues", "")} AS section FROM queues
+    UNION ALL
+    SELECT provider, timeline, n + 1, ${nextSection("l", ` AND ${section} > l.section`)}
+    FROM sections l WHERE section IS NOT NULL AND n < ${maxDueCount}
+  ), due_accepted AS (
+    SELECT q.provider, q.work, least(sum(counted.count), ${maxDueCount}) AS count, min(first.due_at) AS since
+    FROM queues q CROSS JOIN LATERAL (
+      SELECT min(d.due_at) AS due_at FROM sections l CROSS JOIN LATERAL (${dueInSection} LIMIT 1) d
+      WHERE l.provider = q.provider AND l.timeline = q.timeline
+    ) first CROSS JOIN LATERAL (
+      SELECT count(*) AS count FROM (
+        SELECT FROM sections l CROSS JOIN LATERAL (${dueInSection} LIMIT ${maxDueCount}) d
+        WHERE l.provider = q.provider AND l.timeline = q.timeline LIMIT ${maxDueCount}
+      ) d
+    ) counted WHERE first.due_at IS NOT NULL GROUP BY 1, 2
+  )`
+
+/** Due work of a provider that an index has in the order of its due time. */
+const dueOf = (work: string, states: string, condition: string) => `
+    SELECT p.provider, '${work}', count(*), min(d.due_at)
+    FROM (SELECT DISTINCT provider FROM places WHERE state IN (${states})) p CROSS JOIN LATERAL (
+      SELECT o.due_at FROM operations o
+      WHERE o.state IN (${states}) AND o.provider = p.provider AND ${condition} AND o.due_at <= now()
+      ORDER BY o.due_at LIMIT ${maxDueCount}
+    ) d GROUP BY 1`
+
+/** Stale claims have no index by provider, because the rescuer takes those of all. Returned claims of an earlier timeline are stale. */
+const dueRescues = `
+    SELECT provider, 'rescue', least(count(*), ${maxDueCount}), min(due_at) FROM (
+      (SELECT provider, due_at FROM operations o
+      WHERE o.state = 'submitting' AND o.return_reason IS NULL AND o.due_at <= now() ORDER BY o.due_at LIMIT ${maxDueCount})
+      UNION ALL
+      (SELECT provider, least(due_at, now()) FROM operations o
+      WHERE o.state = 'submitting' AND o.return_reason IS NOT NULL AND o.timeline < (SELECT timeline FROM here)
+      ORDER BY o.timeline, o.provider, o.due_at LIMIT ${maxDueCount})
+    ) o GROUP BY 1`
+
+const due = `
+  due AS (
+    SELECT provider, work, count, since FROM due_accepted
+    UNION ALL ${
+  dueOf("take_over", "'submitting'", "o.return_reason IS NOT NULL AND o.timeline = (SELECT timeline FROM here)")
+}
+    UNION ALL ${dueOf("read_status", "'submitted', 'indeterminate'", "true")}
+    UNION ALL ${dueRescues}
+  )`
+
+const count = (condition: string) =>
+  listed(
+    { provider: "provider", count: "count" },
+    `(SELECT provider, sum(count) AS count FROM places WHERE ${condition} GROUP BY 1 ORDER BY 1) c`
+  )
+
+/** One row: see `LedgerFiguresNow`. Times are milliseconds since the epoch. */
+export const nowStatement = `
+  WITH RECURSIVE ${places}, ${oldest}, ${dueAccepted}, ${due}
+  SELECT ${epoch("now()")} AS at,
+    ${
+  listed(
+    { provider: "provider", state: "state", count: "count" },
+    "(SELECT provider, state, sum(count) AS count FROM places GROUP BY 1, 2 ORDER BY 1, 2) c"
+  )
+} AS operations,
+    ${count("held")} AS held,
+    ${count("review")} AS under_review,
+    ${
+  listed({ provider: "provider", condition: "condition", since: epoch("since") }, "(TABLE oldest ORDER BY 1, 2) o")
+} AS oldest,
+    ${
+  listed(
+    { provider: "provider", work: "work", count: "count", since: epoch("since") },
+    "(TABLE due ORDER BY 1, 2) d"
+  )
+} AS due,
+    ${
+  listed(
+    {
+      process_id: "process_id",
+      worker_id: "worker_id",
+      version: "version",
+      started_at: epoch("started_at"),
+      seen_at: epoch("seen_at"),
+      circuits: "circuits",
+      clock_skew_ms: "clock_skew_ms"
+    },
+    "(SELECT * FROM worker_reports WHERE seen_at > now() - interval '1 day' ORDER BY seen_at DESC, process_id) w"
+  )
+} AS workers`
+
+/**
+ * The moves of the last `$1` hours by interval (`$2`: `minute` or `hour`), oldest first. `at` is null for all earlier ones. A fold
+ * keeps the minutes of three hours, and the hours of seven days. The first row has the begin of the first interval.
+ */
+export const flowStatement = `
+  WITH span AS MATERIALIZED (
+    SELECT date_trunc($2, now() - $1::integer * interval '1 hour', 'UTC') AS start
+    WHERE (SELECT ledger_timeline()) IS NOT NULL
+  )
+  SELECT ${epoch("start")} AS start, ${epoch("at")} AS at, provider, from_state AS "from", to_state AS "to", count
+  FROM span LEFT JOIN LATERAL (
+    SELECT CASE WHEN c.at >= start THEN date_trunc($2, c.at, 'UTC') END AS at, provider, from_state, to_state,
+      sum(count)::float8 AS count
+    FROM operation_counts c WHERE from_state IS DISTINCT FROM to_state
+    GROUP BY 1, provider, from_state, to_state
+  ) c ON true
+  ORDER BY at NULLS FIRST, provider`
+
+/** `$1` to `$5`: process, worker id, version, circuits and skew of the clock. Forgets processes that reported nothing for a day. */
+export const reportWorkerStatement = `
+  WITH forgotten AS (
+    DELETE FROM worker_reports WHERE seen_at < now() - interval '1 day' AND process_id <> $1::uuid
+  )
+  INSERT INTO worker_reports (process_id, worker_id, version, circuits, clock_skew_ms)
+  VALUES ($1::uuid, $2, $3, $4::jsonb, $5::float8)
+  ON CONFLICT (process_id) DO UPDATE
+  SET seen_at = clock_timestamp(), circuits = excluded.circuits, clock_skew_ms = excluded.clock_skew_ms`
+
+export const forgetWorkerStatement = "DELETE FROM worker_reports WHERE process_id = $1::uuid"

@@ -1,0 +1,240 @@
+/**
+ * Claims in PostgreSQL: which operations a worker may send, and whether it still may.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { ProviderName } from "../../../domain/Grant.ts"
+import type { Claim, ClaimTerms } from "../../../domain/Submission.ts"
+import { PayloadCipher } from "../../PayloadCipher.ts"
+import type { HistoryReports } from "../../queue/LedgerHistory.ts"
+import { makeClaimRounds } from "../../rules/claimRounds.ts"
+import { orUnavailable, StoreUnavailable } from "../../StoreUnavailable.ts"
+import {
+  batchColumn,
+  claimableTimeline,
+  countBatch,
+  dueWithPayloads,
+  here,
+  idle,
+  millis,
+  plannedLimit,
+  present,
+  reviewAfter,
+  standing,
+  submissionColumns
+} from "../queueFragments.ts"
+import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
+import { makeLowWaterMarks, margin, type Marks, walkedOf } from "./lowWaterMarks.ts"
+import { toDate } from "./SubmissionRow.ts"
+
+/** Columns about the client queues, in each row. A claim returns at least one row. */
+interface QueuesRow {
+  readonly more: boolean
+  readonly next: string | null
+  /** See `lowWaterMarks`. */
+  readonly walked: number
+  readonly marks?: ReadonlyArray<readonly [queue: string, mark: string]> | null
+}
+
+type ClaimedRow = QueuesRow & (ClaimRow | { readonly id: null })
+
+export const makeClaims = Effect.fnUntraced(function*({ claimed, column }: HistoryReports) {
+  const sql = yield* SqlClient.SqlClient
+  const cipher = yield* PayloadCipher
+  const toClaim = yield* makeToClaim
+
+  const claimOnce = (provider: ProviderName, limit: number, terms: ClaimTerms, after: string, marks: Marks | null) =>
+    claimed(orUnavailable(
+      sql.unsafe<ClaimedRow>(
+        claimStatement(plannedLimit(limit), marks === null ? allQueues : queuesFromMarks, terms, column),
+        [
+          provider,
+          cipher.keyIds,
+          Duration.toMillis(terms.send_within),
+          Duration.toMillis(terms.rescue_after),
+          Duration.toMillis(terms.idle),
+          Duration.toMillis(terms.review_after),
+          after,
+          cipher.plaintextBefore,
+          terms.worker,
+          limit,
+          ...marks === null ? [] : [[...marks.keys()], [...marks.values()]],
+          ...terms.recorded_by === undefined ? [] : [terms.recorded_by]
+        ]
+      )
+    ))
+
+  const searchFromMarks = yield* makeLowWaterMarks
+  const claimRounds = makeClaimRounds()
+  const claim = Effect.fn("Claims.claim")((provider: ProviderName, limit: number, terms: ClaimTerms) =>
+    claimRounds(
+      provider,
+      limit,
+      (left, after) =>
+        searchFromMarks(provider, (marks) =>
+          Effect.map(claimOnce(provider, left, terms, after, marks), (rows) => ({
+            items: rows.filter((row): row is ClaimRow & QueuesRow => row.id !== null)
+              .map(toClaim),
+            more: rows[0]!.more,
+            next: rows[0]!.next,
+            walked: rows[0]!.walked,
+            marks: rows[0]!.marks ?? []
+          })))
+    )
+  )
+
+  const mayStillSend = Effect.fn("Claims.mayStillSend")(
+    function*({ operation: { id, send_before }, revision }: Pick<Claim, "operation" | "revision">) {
+      const [row] = yield* orUnavailable(
+        sql.unsafe<{ readonly may_send: boolean | null }>(mayStillSendStatement, [id, revision, toDate(send_before)])
+      )
+      return row!.may_send ?? (yield* new StoreUnavailable({ cause: new Error("the server is in recovery") }))
+    }
+  )
+
+  return { claim, mayStillSend }
+})
+
+/** The client queue of an operation in the index `operations_to_claim`: its client, or '' while it waits. */
+const queue = `(CASE WHEN o.waiting THEN '' ELSE o.client_id END COLLATE "C")`
+
+/** The timeline is in a subquery, so that the index gives the order. It comes with the first count of the walk. */
+const claimable = `o.state = 'accepted' AND o.provider = $1 AND ${claimableTimeline} = (SELECT timeline FROM began)`
+
+const queueAfter = (after: string) => `
+      (SELECT ${queue} FROM operations o WHERE ${claimable} AND ${queue} > ${after} ORDER BY ${queue} LIMIT 1)`
+
+/** The part of a claim statement that finds client queues to visit: `visits`, and its marks. */
+interface QueueSearch {
+  readonly ctes: string
+  /** Columns of `visits` beside `n` and `queue`, and the condition on an operation in the visited queue `q` that uses them. */
+  readonly columns: string
+  readonly begin: string
+  /** A column of `QueuesRow`. */
+  readonly marks: string
+  /** The first parameter after those of the search. */
+  readonly next: string
+}
+
+/** Skips from one client queue to the next in the index. */
+const allQueues: QueueSearch = {
+  ctes: `first AS MATERIALIZED (
+    SELECT CASE
+      WHEN EXISTS (SELECT FROM operations o WHERE ${claimable} AND ${queue} = '' AND o.due_at <= now()) THEN ''
+      ELSE ${queueAfter("''")}
+    END AS queue
+  ), start AS MATERIALIZED (
+    SELECT coalesce(${queueAfter("$7")}, queue) AS start FROM first
+  ), visits AS (
+    SELECT 1 AS n, start AS queue, start FROM start
+    UNION ALL
+    SELECT v.n + 1, after.queue, v.start
+    FROM visits v CROSS JOIN LATERAL (SELECT coalesce(${queueAfter("v.queue")}, queue) FROM first) after (queue)
+    WHERE v.n <= $10::integer AND after.queue <> v.start
+  )`,
+  columns: "",
+  begin: "",
+  marks: "",
+  next: "$11"
+}
+
+/**
+ * Looks into the queue of every client, each from its mark on (`$11` queues, `$12` marks), because a skip to the next queue would walk
+ * all dead entries of those between. The next mark of a queue is its first operation that is due, or `margin` ago. A mark is
+ * reported once it has moved by a second, so that many queues cost little.
+ */
+const queuesFromMarks: QueueSearch = {
+  ctes: `probed AS MATERIALIZED (
+    SELECT q.queue, q.mark, first.due_at
+    FROM (
+      SELECT c.queue, coalesce(m.mark::timestamptz, '-infinity') AS mark
+      FROM (SELECT '' COLLATE "C" AS queue UNION ALL SELECT id FROM clients) c
+      LEFT JOIN unnest($11::text[], $12::text[]) m (queue, mark) ON m.queue = c.queue
+    ) q LEFT JOIN LATERAL (
+      SELECT o.due_at FROM operations o
+      WHERE ${claimable} AND ${queue} = q.queue AND o.due_at >= q.mark AND o.due_at <= now()
+      ORDER BY o.due_at LIMIT 1
+    ) first ON true
+  ), visits AS MATERIALIZED (
+    SELECT row_number() OVER (ORDER BY queue COLLATE "C" <= $7, queue COLLATE "C") AS n, queue, due_at
+    FROM probed WHERE due_at IS NOT NULL
+    ORDER BY n LIMIT $10 + 1
+  )`,
+  columns: ", due_at",
+  begin: " AND o.due_at >= q.due_at",
+  marks: `, (
+      SELECT json_agg(json_build_array(queue, moved)) FROM probed p CROSS JOIN LATERAL (
+        SELECT least(p.due_at, now() - ${millis(String(margin))}) AS moved
+      ) m WHERE moved >= p.mark + interval '1 second'
+    ) AS marks`,
+  next: "$13"
+}
+
+/**
+ * A claim visits the client queues in turn. It begins after the queue `$7`, visits at most `$10` queues, and gives each
+ * an equal share. So a long queue delays only its own client. The claim skips from one queue to the next in the index. Its
+ * cost depends on the limit, and neither on the lengths of the queues nor on the number of clients. `next` is the queue after
+ * which the next claim begins, null when there was no queue. `more`: a queue may hold more than its share, or the claim did not
+ * visit all queues.
+ *
+ * While dead entries are in the way, the claim finds its queues from marks (`queuesFromMarks`). Its cost then depends on the number
+ * of clients.
+ *
+ * `planned` is no less than `$10`: see `plannedLimit`.
+ */
+const claimStatement = (
+  planned: number,
+  { begin, columns, ctes, marks, next }: QueueSearch,
+  { recorded_by }: ClaimTerms,
+  column: string
+) => `
+  WITH RECURSIVE ${here(recorded_by !== undefined)}, began AS MATERIALIZED (
+    SELECT timeline, ${walkedOf("operations_to_claim")} AS walked FROM here
+  ), ${ctes}, queues AS MATERIALIZED (
+    SELECT n, queue${columns}, $10 / count + (n <= $10 % count)::integer AS share
+    FROM (SELECT *, count(*) OVER () FROM visits WHERE n <= $10::integer AND queue IS NOT NULL) v
+  ), picked AS MATERIALIZED (
+    SELECT o.id, o.client_id, o.created_at, q.n, ${standing("send")} AS is_allowed
+    FROM queues q CROSS JOIN LATERAL (
+      SELECT * FROM (
+        SELECT o.* FROM operations o
+        WHERE ${claimable} AND ${queue} = q.queue AND o.due_at <= now()${begin}
+        ORDER BY o.due_at LIMIT ${planned}
+        FOR UPDATE OF o SKIP LOCKED
+      ) o LIMIT q.share
+    ) o
+  ), ${dueWithPayloads("$2", "$8")}, claimed AS (
+    UPDATE operations o
+    SET state = 'submitting', revision = o.revision + 1, send_before = now() + ${millis("$3")},
+      due_at = now() + ${millis("$4")}, claimed_by = $9
+    FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND due.ready
+    RETURNING ${submissionColumns}, o.created_at, o.request_digest, due.payload, due.key_id
+  ), put_off AS (
+    UPDATE operations o
+    SET due_at = now() + ${idle("$5")}, waiting = true, ${reviewAfter(millis("$6"))}
+    FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
+  )${recorded_by === undefined ? "" : countBatch(next, "$1", "claimed")}
+  SELECT round_state.*, coalesce(${
+  walkedOf("operations_to_claim")
+} - (SELECT walked FROM began), 0) AS walked${marks}${column},
+    ${present} AS claimed_at,
+    ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id${
+  recorded_by === undefined ? "" : batchColumn
+}
+  FROM (
+    SELECT is_part OR EXISTS (
+        SELECT FROM queues q WHERE q.share = (SELECT count(*) FROM due WHERE due.n = q.n)
+      ) AS more,
+      (SELECT queue FROM queues WHERE n = CASE WHEN is_part THEN $10 ELSE 1 END) AS next
+    FROM (SELECT EXISTS (SELECT FROM visits WHERE n > $10) AS is_part) v
+  ) round_state
+  LEFT JOIN claimed o ON true`
+
+/** Null on a server in recovery, which may lack a revocation. */
+const mayStillSendStatement = `
+  SELECT CASE WHEN NOT pg_is_in_recovery() THEN EXISTS (
+    SELECT FROM operations o
+    WHERE o.id = $1 AND o.revision = $2 AND o.state = 'submitting' AND o.send_before = $3 AND o.return_reason IS NULL
+      AND ${standing("send")}
+  ) END AS may_send`

@@ -1,0 +1,156 @@
+/**
+ * Held operations in PostgreSQL: what places a hold on accepted operations, and what releases it.
+ */
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import { IllegalTransition, type Operation, type OperationId, OperationNotFound } from "../../../domain/Operation.ts"
+import { StillHeld, UnsafeDatabase } from "../../../domain/Submission.ts"
+import { rollbackEvidence } from "../../rules/rescueEvidence.ts"
+import { orUnavailable, type StoreUnavailable } from "../../StoreUnavailable.ts"
+import { fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
+import { claimableTimeline, endClaims, isExamined, isFree, placeHold } from "../queueFragments.ts"
+import { failStale } from "./SqlOutcomes.ts"
+import { toDate } from "./SubmissionRow.ts"
+
+/** Why an operation was neither held nor released. */
+interface HoldRow extends OperationRow {
+  readonly is_free: boolean
+  readonly is_examined: boolean
+  readonly acknowledged: boolean
+  readonly send_before: Date | null
+}
+
+export const makeHolds = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+
+  const settings = sql.unsafe<{ readonly fsync: string; readonly synchronous_commit: string }>(
+    "SELECT current_setting('fsync') AS fsync, current_setting('synchronous_commit') AS synchronous_commit"
+  )
+
+  /** Runs statements without a timeout, because they may change all operations that are accepted. */
+  const untimed = <A>(statements: Effect.Effect<A, SqlError>) =>
+    orUnavailable(sql.withTransaction(Effect.andThen(sql.unsafe("SET LOCAL statement_timeout = 0"), statements)))
+
+  const endAllClaims = sql.unsafe(endClaims("$1"), [JSON.stringify(rollbackEvidence)])
+
+  const moveHome = Effect.tap(
+    Effect.map(sql.unsafe(moveHomeStatement), ({ length }) => length > 0),
+    (moved) => Effect.when(endAllClaims, Effect.succeed(moved))
+  )
+
+  const prepare = Effect.gen(function*() {
+    const [row] = yield* orUnavailable(settings)
+    for (const setting of ["fsync", "synchronous_commit"] as const) {
+      if (row![setting] === "off") return yield* new UnsafeDatabase({ setting })
+    }
+    return { moved: yield* untimed(moveHome) }
+  }).pipe(Effect.withSpan("Holds.prepare"))
+
+  const holdEverything = Effect.tap(
+    Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),
+    () => endAllClaims
+  )
+
+  const hold: (id: OperationId) => Effect.Effect<Operation, OperationNotFound | IllegalTransition | StoreUnavailable> =
+    Effect.fn("Holds.hold")(function*(id: OperationId) {
+      const [held] = yield* orUnavailable(sql.unsafe<OperationRow>(placeHoldStatement, [id]))
+      if (held !== undefined) return fromRow(held)
+      const [row] = yield* orUnavailable(sql.unsafe<HoldRow>(holdStatement, [id]))
+      if (row === undefined) return yield* new OperationNotFound({ id })
+      if (row.state !== "accepted") {
+        return yield* new IllegalTransition({ id, from: row.state, to: "accepted", reason: "only_accepted" })
+      }
+      // Released between the two statements.
+      return row.is_free ? yield* hold(id) : fromRow(row)
+    })
+
+  const release = Effect.fn("Holds.release")(function*(id: OperationId) {
+    const [released] = yield* orUnavailable(sql.unsafe<OperationRow>(releaseStatement, [id, null]))
+    if (released !== undefined) return fromRow(released)
+    const [row] = yield* orUnavailable(sql.unsafe<HoldRow>(holdStatement, [id]))
+    if (row === undefined) return yield* new OperationNotFound({ id })
+    if (row.state !== "accepted") {
+      return yield* new IllegalTransition({ id, from: row.state, to: "submitting", reason: "only_held" })
+    }
+    if (row.is_free) return fromRow(row)
+    const reason = row.acknowledged ? "acknowledged" : row.is_examined ? "sendable" : "unexamined"
+    const until = reason === "sendable" ? DateTime.fromDateUnsafe(row.send_before!) : null
+    return yield* new StillHeld({ id, reason, until })
+  })
+
+  const releaseUnsent = Effect.fn("Holds.releaseUnsent")(
+    function*(id: OperationId, send_before: DateTime.Utc) {
+      const rows = yield* orUnavailable(sql.unsafe(releaseStatement, [id, toDate(send_before)]))
+      if (rows.length === 0) yield* failStale(sql, id, 1)
+    }
+  )
+
+  return {
+    prepare,
+    hold,
+    release,
+    releaseUnsent,
+    releaseAll: untimed(Effect.map(sql.unsafe(releaseAllStatement), ({ length }) => length)),
+    holdAll: untimed(holdEverything),
+    /** The same after a condition, in the same transaction. Null: it does not hold. */
+    holdAllIf: (condition: Effect.Effect<boolean, SqlError>) =>
+      untimed(Effect.flatMap(condition, (holds) => holds ? holdEverything : Effect.succeed(null)))
+  }
+})
+
+/** Records the present home of the ledger. If that is another one than before, it holds all accepted operations. */
+const moveHomeStatement = `
+  WITH home AS (
+    UPDATE ledger_home h SET system_identifier = s.system_identifier, database = d.oid
+    FROM pg_control_system() s, pg_database d
+    WHERE d.datname = current_database()
+      AND (h.system_identifier, h.database) IS DISTINCT FROM (s.system_identifier, d.oid)
+    RETURNING 1
+  ), held AS (
+    UPDATE operations SET ${placeHold} WHERE state = 'accepted' AND EXISTS (SELECT 1 FROM home)
+  )
+  SELECT 1 FROM home`
+
+/**
+ * The state before may be an earlier one, put back, so change tokens end: see `ledger_history`. It waits for the claims under way.
+ * `endClaims` belongs behind it, in the same transaction.
+ */
+export const holdAllStatement = `
+  WITH history AS (
+    UPDATE ledger_home SET history = gen_random_uuid()
+  )
+  UPDATE operations SET ${placeHold}, due_at = now() WHERE state = 'accepted' RETURNING 1`
+
+/** It waits for a claim of the same row, and then updates nothing. */
+const placeHoldStatement = `
+  UPDATE operations o SET ${placeHold}, due_at = now()
+  WHERE o.id = $1 AND o.state = 'accepted' AND ${isFree}
+  RETURNING ${publicColumns}`
+
+/** The columns of a released operation. */
+export const released = `timeline = ledger_timeline(), hold_placed = false, examined_timeline = NULL, due_at = now(),
+    waiting = false, send_before = NULL, under_review = false, reviewed_at = now(), reading_since = NULL`
+
+/** Releases nothing before the ledger was verified in its present life: a verification under way may be placing holds. */
+const releaseAllStatement = `
+  UPDATE operations o SET ${released}
+  WHERE o.state = 'accepted' AND ${claimableTimeline} < (SELECT ledger_timeline()) AND NOT o.acknowledged
+    AND NOT EXISTS (SELECT FROM ledger_home WHERE epoch IS NOT NULL AND epoch_life IS DISTINCT FROM ledger_life())
+  RETURNING 1`
+
+/**
+ * Releases an operation that the reconciler examined on this timeline, once the earlier claim holder can send it no more.
+ * `$2` is the `send_before` that a status read found: if it differs, the operation was released and held again since.
+ */
+const releaseStatement = `
+  UPDATE operations o SET ${released}
+  WHERE o.id = $1 AND o.state = 'accepted' AND ${isExamined} AND o.send_before <= now()
+    AND NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)
+  RETURNING ${publicColumns}`
+
+const holdStatement = `
+  SELECT ${publicColumns}, ${isFree} AS is_free, coalesce(${isExamined}, false) AS is_examined, o.acknowledged,
+    o.send_before
+  FROM operations o WHERE o.id = $1`

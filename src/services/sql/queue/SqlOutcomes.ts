@@ -1,0 +1,123 @@
+/**
+ * Outcomes in PostgreSQL: what workers and reconcilers record of claimed and held operations.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as SqlClient from "effect/sql/SqlClient"
+import { type OperationId, type Outcome, StaleOperation } from "../../../domain/Operation.ts"
+import type { OutcomeRecord, ProviderReference, Recording } from "../../../domain/Submission.ts"
+import { firstOfEach } from "../../queue/Outcomes.ts"
+import { orUnavailable } from "../../StoreUnavailable.ts"
+import { findOperation } from "../findOperation.ts"
+import { fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
+import { millis, nextRead } from "../queueFragments.ts"
+import { toDate } from "./SubmissionRow.ts"
+
+/** Fails: the operation is not as the caller knew it, or does not exist. */
+export const failStale = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, id: OperationId, expected: number) {
+  const { revision: actual } = yield* findOperation(sql, id)
+  return yield* new StaleOperation({ id, expected, actual })
+})
+
+export const makeOutcomes = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+
+  const record = Effect.fn("Outcomes.record")(
+    function*(id: OperationId, revision: number, outcome: Outcome, recording: Recording) {
+      const failure = outcome.state === "failed" ? outcome.failure : null
+      const [row] = yield* orUnavailable(
+        sql.unsafe<OperationRow>(recordStatement, [
+          id,
+          revision,
+          outcome.state,
+          failure?.code ?? null,
+          failure?.message ?? null,
+          JSON.stringify(recording.evidence),
+          recording.reference,
+          Duration.toMillis(recording.due_in),
+          toDate(recording.send_before)
+        ])
+      )
+      return row === undefined ? yield* failStale(sql, id, revision) : fromRow(row)
+    }
+  )
+
+  const recordAll = Effect.fn("Outcomes.recordAll")(function*(records: ReadonlyArray<OutcomeRecord>) {
+    const input = firstOfEach(records).map(([record, n]) => toInput(record, n))
+    const rows = yield* orUnavailable(
+      sql.unsafe<{ readonly n: number }>(recordAllStatement, [JSON.stringify(input)])
+    )
+    const recorded = new Set(rows.map(({ n }) => n))
+    return records.map((_, n) => recorded.has(n))
+  })
+
+  const recordHeld = Effect.fn("Outcomes.recordHeld")(
+    function*(id: OperationId, revision: number, outcome: Outcome, recording: Recording) {
+      const submitting = { ...recording, reference: null }
+      return yield* orUnavailable(
+        sql.withTransaction(Effect.andThen(
+          record(id, revision, { state: "submitting" }, submitting),
+          record(id, revision + 1, outcome, recording)
+        ))
+      )
+    }
+  )
+
+  const report = Effect.fn("Outcomes.report")((id: OperationId, reference: ProviderReference | null) =>
+    Effect.asVoid(orUnavailable(sql.unsafe(reportStatement, [id, reference])))
+  )
+
+  return { record, recordAll, recordHeld, report }
+})
+
+/** A row of `input` in `recordAllStatement`. */
+const toInput = ({ id, outcome, recording, revision }: OutcomeRecord, n: number) => ({
+  n,
+  id,
+  revision,
+  state: outcome.state,
+  failure_code: outcome.state === "failed" ? outcome.failure.code : null,
+  failure_message: outcome.state === "failed" ? outcome.failure.message : null,
+  // As text, because PostgreSQL unescapes all strings of the input. JSON of evidence may escape what no text can hold.
+  evidence: JSON.stringify(recording.evidence),
+  reference: recording.reference,
+  due_in: Duration.toMillis(recording.due_in),
+  send_before: toDate(recording.send_before)
+})
+
+const recordStatement = `
+  UPDATE operations o
+  SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6,
+    reference = coalesce(o.reference, $7), due_at = ${nextRead(millis("$8"))}
+  WHERE o.id = $1 AND o.revision = $2 AND o.return_reason IS NULL
+    AND ($9::timestamptz IS NULL OR o.send_before = $9)
+    AND coalesce(o.reference = $7, true)
+  RETURNING ${publicColumns}`
+
+/** A locked row is left out, so that it delays no other. Rows are locked in the order of the input. */
+const recordAllStatement = `
+  WITH input AS MATERIALIZED (
+    SELECT * FROM json_to_recordset($1::json) AS i (n integer, id uuid, revision integer, state text, failure_code text,
+      failure_message text, evidence text, reference text, due_in float8, send_before timestamptz)
+  ), free AS MATERIALIZED (
+    SELECT i.*, o.client_id FROM input i JOIN operations o ON o.id = i.id
+    WHERE o.revision = i.revision AND o.return_reason IS NULL
+      AND (i.send_before IS NULL OR o.send_before = i.send_before)
+      AND coalesce(o.reference = i.reference, true)
+    FOR NO KEY UPDATE OF o SKIP LOCKED
+  )
+  UPDATE operations o
+  SET state = i.state, revision = o.revision + 1, failure_code = i.failure_code, failure_message = i.failure_message,
+    evidence = i.evidence::json, reference = coalesce(o.reference, i.reference), due_at = ${
+  nextRead(millis("i.due_in"))
+}
+  FROM free i WHERE o.id = i.id AND o.client_id = i.client_id
+  RETURNING i.n`
+
+/** Only accepted operations are held. Of one in another state, both columns of the hold stay as they are. */
+const reportStatement = `
+  UPDATE operations o
+  SET due_at = now(), reference = coalesce(o.reference, $2),
+    under_review = o.under_review OR o.state = 'accepted' OR coalesce(o.reference <> $2, false),
+    hold_placed = (o.state = 'accepted'), examined_timeline = NULL
+  WHERE o.id = $1 AND o.state IN ('accepted', 'submitted', 'indeterminate')`

@@ -1,0 +1,228 @@
+/**
+ * Status reads in PostgreSQL: which operations a reconciler reads next, when it reads them again, and hints,
+ * which only move a read forward.
+ */
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { ProviderName } from "../../../domain/Grant.ts"
+import type { OperationId, OperationState } from "../../../domain/Operation.ts"
+import type {
+  DueRead,
+  HintedOperation,
+  HintEffect,
+  ProviderReference,
+  ReadTerms,
+  Recording
+} from "../../../domain/Submission.ts"
+import { mostHinted } from "../../queue/StatusReads.ts"
+import { untilServed } from "../../rules/claimRounds.ts"
+import { orUnavailable } from "../../StoreUnavailable.ts"
+import {
+  claimableTimeline,
+  idle,
+  isExamined,
+  millis,
+  nextRead,
+  present,
+  reviewAfter,
+  standing,
+  submissionColumns
+} from "../queueFragments.ts"
+import { makeLowWaterMarks, margin, type Marks, walkedOf } from "./lowWaterMarks.ts"
+import { type SubmissionRow, toDate, toProviderOperation } from "./SubmissionRow.ts"
+
+interface ReadRow extends SubmissionRow {
+  readonly taken_at: Date
+  readonly state: OperationState
+  readonly reference: ProviderReference | null
+  readonly acknowledged: boolean
+  readonly reads: number
+}
+
+/** The number of due operations, postponed ones included, in each row. A statement returns at least one row. */
+interface DueCount {
+  readonly due_count: number
+  /** Of a search with marks: see `lowWaterMarks`. */
+  readonly walked?: number
+  readonly mark?: string
+}
+
+type TakenRow = DueCount & (ReadRow | { readonly id: null })
+
+const toDueRead = (provider: ProviderName, row: ReadRow): DueRead => ({
+  operation: toProviderOperation(row),
+  taken_at: DateTime.fromDateUnsafe(row.taken_at),
+  provider,
+  state: row.state,
+  revision: row.revision,
+  reference: row.reference,
+  acknowledged: row.acknowledged,
+  reads: row.reads
+})
+
+export const makeStatusReads = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+
+  const take = (statement: string, provider: ProviderName, left: number, terms: ReadTerms, last: unknown) => {
+    const { idle, lease, review_indeterminate_after, review_submitted_after } = terms
+    const durations = [lease, idle, review_submitted_after, review_indeterminate_after]
+    const parameters = [provider, ...durations.map((duration) => Duration.toMillis(duration)), last]
+    return Effect.map(orUnavailable(sql.unsafe<TakenRow>(statement, parameters)), (rows) => ({
+      items: rows.filter((row): row is ReadRow & DueCount => row.id !== null)
+        .map((row) => toDueRead(provider, row)),
+      more: rows[0]!.due_count >= left,
+      walked: rows[0]!.walked ?? 0,
+      marks: rows[0]!.mark === undefined ? [] : [["", rows[0]!.mark] as const]
+    }))
+  }
+
+  const searchFromMarks = yield* makeLowWaterMarks
+  const takeReads = (provider: ProviderName, limit: number, terms: ReadTerms) =>
+    untilServed(limit, (left) =>
+      searchFromMarks(
+        provider,
+        (marks: Marks | null) => take(takeReadsStatement(left), provider, left, terms, marks?.get("") ?? "-infinity")
+      ))
+
+  const takeHeld = (provider: ProviderName, limit: number, terms: ReadTerms) =>
+    untilServed(
+      limit,
+      (left) => take(takeHeldStatement(left), provider, left, terms, Duration.toMillis(terms.rescue_after))
+    )
+
+  const postpone = Effect.fn("StatusReads.postpone")(
+    (
+      id: OperationId,
+      revision: number,
+      { due_in, reference, review = false, send_before }: Omit<Recording, "evidence"> & { readonly review?: boolean }
+    ) =>
+      Effect.asVoid(orUnavailable(
+        sql.unsafe(postponeStatement, [id, revision, Duration.toMillis(due_in), reference, toDate(send_before), review])
+      ))
+  )
+
+  const hint = Effect.fn("StatusReads.hint")(
+    function*(provider: ProviderName, about: HintedOperation, interval: Duration.Duration) {
+      const [statement, name] = "reference" in about
+        ? [hintByReference, about.reference]
+        : [hintById, about.operation_id]
+      const rows = yield* orUnavailable(
+        sql.unsafe<{ readonly is_due: boolean }>(statement, [provider, name, Duration.toMillis(interval)])
+      )
+      if (rows.length === 0) return "ignored" satisfies HintEffect
+      return (rows.some(({ is_due }) => is_due) ? "due" : "noted") satisfies HintEffect
+    }
+  )
+
+  return { takeReads, takeHeld, postpone, hint }
+})
+
+/** One more read, up to the maximum of the column: a full count must not fail the other operations of the batch. */
+const countRead = "o.reads + (due.active AND o.reads < 2147483647)::integer"
+
+/** The read begins now. A postponed operation is not read. */
+const readingSince = "CASE WHEN due.active THEN now() END"
+
+/** Ends a statement whose `due` are the due operations, and whose `taken` returns the updated ones. */
+const selectTaken = (more = "") => `
+  SELECT due_count${more}, ${present} AS taken_at, ${submissionColumns}, o.state, o.reference, o.acknowledged, o.reads
+  FROM (SELECT count(*)::integer AS due_count FROM due) l
+  LEFT JOIN taken o ON o.active`
+
+/**
+ * The search begins at the mark `$6`. The next mark is the first operation that is due, locked ones included, or `margin` ago: see
+ * `lowWaterMarks`.
+ */
+const takeReadsStatement = (limit: number) => `
+  WITH began AS MATERIALIZED (
+    SELECT ${walkedOf("operations_to_read")} AS walked
+  ), first AS MATERIALIZED (
+    SELECT o.due_at FROM operations o
+    WHERE o.state IN ('submitted', 'indeterminate') AND o.provider = $1 AND o.due_at >= $6::text::timestamptz
+      AND o.due_at <= now() AND (SELECT walked FROM began) IS NOT NULL
+    ORDER BY o.due_at LIMIT 1
+  ), due AS MATERIALIZED (
+    SELECT o.id, o.client_id, ${standing("read")} AS active
+    FROM operations o
+    WHERE o.state IN ('submitted', 'indeterminate') AND o.provider = $1
+      AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()
+    ORDER BY o.due_at LIMIT ${limit}
+    FOR UPDATE OF o SKIP LOCKED
+  ), taken AS (
+    UPDATE operations o
+    SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END,
+      reads = ${countRead}, reading_since = ${readingSince},
+      ${reviewAfter(`CASE o.state WHEN 'submitted' THEN ${millis("$4")} ELSE ${millis("$5")} END`)}
+    FROM due WHERE o.id = due.id AND o.client_id = due.client_id
+    RETURNING o.*, due.active
+  )${
+  selectTaken(`, ${walkedOf("operations_to_read")} - (SELECT walked FROM began) AS walked,
+    least((SELECT due_at FROM first), now() - ${millis(String(margin))})::text AS mark`)
+}`
+
+/**
+ * Examines held operations. The claim holder of the earlier timeline may send until its claim is stale, counted from the
+ * first examination on this timeline. An older `send_before` does not count: a failover may have restored it together with
+ * the hold, and lost a release and a claim that followed.
+ */
+const takeHeldStatement = (limit: number) => `
+  WITH due AS MATERIALIZED (
+    SELECT o.id, o.client_id, ${standing("read")} AS active
+    FROM operations o
+    WHERE o.state = 'accepted' AND o.provider = $1 AND ${claimableTimeline} < (SELECT ledger_timeline())
+      AND o.due_at <= now()
+    ORDER BY o.due_at LIMIT ${limit}
+    FOR UPDATE OF o SKIP LOCKED
+  ), taken AS (
+    UPDATE operations o
+    SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END,
+      reads = ${countRead}, reading_since = ${readingSince}, examined_timeline = ledger_timeline(),
+      send_before = CASE WHEN ${isExamined} THEN o.send_before ELSE now() + ${millis("$6")} END,
+      under_review = o.under_review OR o.reviewed_at IS NULL
+        OR o.reviewed_at <= now() - least(${millis("$4")}, ${millis("$5")})
+    FROM due WHERE o.id = due.id AND o.client_id = due.client_id
+    RETURNING o.*, due.active
+  )${selectTaken()}`
+
+const postponeStatement = `
+  UPDATE operations o
+  SET due_at = ${nextRead(millis("$3"))}, reading_since = NULL, reference = coalesce(o.reference, $4),
+    under_review = o.under_review OR ($6::boolean AND coalesce(o.reviewed_at < o.updated_at, true))
+  WHERE o.id = $1 AND o.revision = $2 AND CASE o.state
+    WHEN 'accepted' THEN o.send_before = $5::timestamptz AND ${isExamined}
+    ELSE o.state IN ('submitted', 'indeterminate') AND ($5 IS NULL OR o.send_before = $5)
+  END`
+
+/**
+ * When the read is due that a hint asks for: now, or an interval after the last such read. If the clock was set back, that one
+ * may be far ahead. Then it does not count.
+ */
+const asked = `CASE WHEN o.hinted_at IS NULL THEN ${present}
+    ELSE greatest(${present}, least(o.hinted_at, ${present} + ${millis("$3")}) + ${millis("$3")}) END`
+
+/**
+ * When the submission or the status read under way began. The hint may be older than its answer, so the next read follows it.
+ * Null: none is under way. The lease of a read lasts until `due_at`.
+ */
+const underWay = "CASE WHEN o.state = 'submitting' THEN o.updated_at WHEN o.due_at > now() THEN o.reading_since END"
+
+/** The conditions are on the updated row, so PostgreSQL checks them again after it waited for a lock. */
+const hintStatement = (found: string) => `
+  UPDATE operations o
+  SET hinted_at = greatest(${asked}, ${underWay} + interval '1 millisecond'),
+    due_at = CASE WHEN ${underWay} IS NULL THEN ${asked} ELSE o.due_at END
+  FROM (${found}) f
+  WHERE o.id = f.id AND o.client_id = f.client_id AND o.provider = $1
+    AND (o.state IN ('submitting', 'submitted', 'indeterminate')
+      OR o.state = 'accepted' AND ${claimableTimeline} < (SELECT ledger_timeline()))
+    AND CASE WHEN ${underWay} IS NULL THEN o.due_at > ${asked} ELSE (o.hinted_at > ${underWay}) IS NOT TRUE END
+  RETURNING o.state <> 'submitting' AND o.due_at <= now() AS is_due`
+
+const hintById = hintStatement("SELECT id, client_id FROM operations WHERE id = $2")
+
+/** Limited before the other conditions: references may repeat, and all settled operations keep theirs. */
+const hintByReference = hintStatement(
+  `SELECT id, client_id FROM operations WHERE reference = $2 ORDER BY updated_at DESC, id DESC LIMIT ${mostHinted}`
+)

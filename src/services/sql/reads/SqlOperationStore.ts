@@ -1,0 +1,80 @@
+/**
+ * The room `sql/reads`: what a grant may read, operations and their changes. A statement enters if it checks the grant that reads. Read this
+ * file first: reads of operations, one statement each.
+ */
+import * as Effect from "effect/Effect"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { EncodedOperation, MalformedOperation } from "../../../domain/EncodedOperation.ts"
+import { type GrantId, type GrantIdentity, type GrantRefusal, operationsRead } from "../../../domain/Grant.ts"
+import { type OperationId, OperationNotFound } from "../../../domain/Operation.ts"
+import { isFiltered, type OperationPage, type OperationQuery } from "../../../domain/OperationQuery.ts"
+import { orUnavailable } from "../../StoreUnavailable.ts"
+import { columnAt, type Instant, instantOf } from "../OperationRow.ts"
+import { encodeRow, encodeRows, type Values } from "./encodedRows.ts"
+import { ListClient } from "./ListClient.ts"
+import { findById, listStatement, refusedStatement, standingAt } from "./readStatements.ts"
+import { refusalOf } from "./refusalOf.ts"
+
+/** The first row's refusal of the grant, if there is one. */
+const refusedBy = (grant: GrantIdentity, [row]: ReadonlyArray<Values>) => refusalOf(grant, row?.[standingAt])
+
+/** The page, from up to one row more than it holds, newest first. */
+const toPage = (rows: ReadonlyArray<Values>, pageSize: number): Effect.Effect<OperationPage, MalformedOperation> => {
+  const page = rows.slice(0, pageSize)
+  return Effect.map(encodeRows(page), (operations) => {
+    const last = rows.length > pageSize ? page.at(-1)! : null
+    const next = last === null
+      ? null
+      : { created_at: instantOf(last[columnAt.created_at] as Instant), id: last[columnAt.id] as OperationId }
+    return Object.assign(operations, { next })
+  })
+}
+
+export const makeSql = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const listing = (yield* ListClient) ?? sql
+
+  const find = (grant: GrantIdentity, id: OperationId) => {
+    const { parameters, text } = findById(grant, id)
+    return Effect.flatMap(
+      orUnavailable(sql.unsafe(text, parameters).values),
+      (rows): Effect.Effect<EncodedOperation, GrantRefusal | OperationNotFound | MalformedOperation> => {
+        const refused = refusedBy(grant, rows)
+        if (refused !== null) return Effect.fail(refused)
+        const [row] = rows
+        return row === undefined || row[columnAt.id] === null
+          ? Effect.fail(new OperationNotFound({ id }))
+          : encodeRow(row)
+      }
+    )
+  }
+
+  const list = (grant: GrantIdentity, query: OperationQuery) => {
+    const { parameters, text } = listStatement(grant, query)
+    return Effect.flatMap(
+      // PostgreSQL plans a filtered list with its values, because the number of matching rows decides on the index.
+      orUnavailable(
+        isFiltered(query) ? listing.unsafe(text, parameters).valuesUnprepared : sql.unsafe(text, parameters).values
+      ),
+      (rows): Effect.Effect<OperationPage, GrantRefusal | MalformedOperation> => {
+        const refused = refusedBy(grant, rows)
+        if (refused !== null) return Effect.fail(refused)
+        // Without an operation, the statement returns one row for the standing alone.
+        return toPage(rows[0]?.[columnAt.id] === null ? [] : rows, query.page_size)
+      }
+    )
+  }
+
+  const refused = (grants: ReadonlyArray<GrantIdentity>) =>
+    Effect.map(
+      orUnavailable(sql.unsafe<{ readonly id: GrantId }>(refusedStatement, [
+        grants.map(({ grant_id }) => grant_id),
+        grants.map(({ client_id }) => client_id),
+        grants.map(({ subject }) => subject),
+        operationsRead
+      ])),
+      (rows) => rows.map(({ id }) => id)
+    )
+
+  return { find, list, refused }
+})

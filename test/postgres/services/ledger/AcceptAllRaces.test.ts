@@ -1,0 +1,128 @@
+/**
+ * Concurrent batches create one operation for each key, never wait for each other in a circle, and are recorded entirely or not at
+ * all. The tests run several processes on PostgreSQL.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Effect, Exit, Fiber, Layer, Logger } from "effect"
+import { SqlClient } from "effect/sql"
+import * as fc from "fast-check"
+import type { GrantIdentity } from "../../../../src/domain/Grant.ts"
+import { type FinancialRequest, IdempotencyKey } from "../../../../src/domain/Idempotency.ts"
+import { type Acceptance, OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { issue, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { anotherProcess, inTime, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
+
+const request = (key: number, variant = 0): FinancialRequest => ({
+  type: "payment",
+  key: IdempotencyKey.make(`key-${key}`),
+  payload: { key, variant }
+})
+
+const acceptAll = (grant: GrantIdentity, requests: ReadonlyArray<FinancialRequest>) =>
+  OperationLedger.use((ledger) => ledger.acceptAll(grant, requests))
+
+const count = (keys: ReadonlyArray<number>, grant: GrantIdentity) =>
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const [row] = yield* sql<{ readonly count: number }>`
+      SELECT count(*)::int AS count FROM operations o
+      JOIN operation_payloads p ON p.operation_id = o.id AND p.client_id = o.client_id
+      JOIN operation_history h ON h.operation_id = o.id AND h.client_id = o.client_id
+      WHERE o.subject = ${grant.subject} AND o.idempotency_key = ANY (${keys.map((key) => `key-${key}`)})`
+    return row!.count
+  })
+
+const range = (length: number) => Array.from({ length }, (_, n) => n)
+
+/** The batches of one race: 2 to 8, each with its keys in its own order. One request in seven is another one of its key. */
+const batches = fc.array(
+  fc.array(fc.tuple(fc.nat(39), fc.nat(6)), { minLength: 20, maxLength: 80 }),
+  { minLength: 2, maxLength: 8 }
+)
+
+/** The rules that the answers to all batches break, in words. */
+const violationsOf = (answers: ReadonlyArray<readonly [FinancialRequest, Acceptance]>): ReadonlyArray<string> =>
+  [...Map.groupBy(answers, ([{ key }]) => key)].flatMap(([key, answersToKey]) => {
+    const accepted = answersToKey.flatMap(([{ payload }, result]) =>
+      Exit.isSuccess(result) ? [{ ...result.value, payload: JSON.stringify(payload) }] : []
+    )
+    const creations = accepted.filter(({ created }) => created)
+    if (creations.length !== 1) return [`${key}: ${creations.length} creations`]
+    const [{ operation, payload }] = creations as [typeof creations[0] & object]
+    return answersToKey.flatMap(([request, result]) => {
+      const isSame = JSON.stringify(request.payload) === payload
+      if (Exit.isFailure(result)) {
+        return !isSame &&
+            result.cause.reasons.some((reason) => reason._tag === "Fail" && reason.error._tag === "BindingConflict")
+          ? []
+          : [`${key}: ${String(result.cause)}`]
+      }
+      return isSame && result.value.operation.id === operation.id ? [] : [`${key}: got ${result.value.operation.id}`]
+    })
+  })
+
+layer(PostgresLedger, { excludeTestServices: true })("concurrent batches of acceptances", (it) => {
+  it.effect(
+    "create one operation for each key and agree on it, whatever their keys and orders, and no deadlock fails one",
+    () =>
+      Effect.gen(function*() {
+        const processes = yield* Effect.all(range(8).map(() => Layer.build(anotherProcess({ maxConnections: 1 }))))
+        const run = Effect.runPromiseWith(yield* Effect.context<Layer.Success<typeof PostgresLedger>>())
+        const race = fc.asyncProperty(batches, async (drawn) => {
+          const requests = drawn.map((batch) => batch.map(([key, variant]) => request(key, variant === 3 ? 1 : 0)))
+          const warnings: Array<unknown> = []
+          const Warnings = Logger.layer([Logger.make(({ message }) => void warnings.push(message))])
+          await run(
+            Effect.gen(function*() {
+              const { identity } = yield* issue()
+              const answers = yield* Effect.forEach(
+                requests,
+                (batch, n) => Effect.provideContext(acceptAll(identity, batch), processes[n]!),
+                { concurrency: "unbounded" }
+              )
+              const pairs = requests.flatMap((batch, n) =>
+                batch.map((request, at) => [request, answers[n]![at]!] as const)
+              )
+              assert.deepStrictEqual(violationsOf(pairs), [])
+              const keys = new Set(drawn.flat().map(([key]) => key))
+              assert.strictEqual(yield* count([...keys], identity), keys.size)
+              // Requests that were accepted alone, after a failed statement, could not meet in a circle.
+              assert.deepStrictEqual(warnings, [])
+            }).pipe(Effect.provide(Warnings))
+          )
+        })
+        yield* Effect.promise(() => fc.assert(race, { numRuns: 30 }))
+      }),
+    120_000
+  )
+
+  it.effect("whose connection the server terminates in the middle record nothing, and a repetition records all", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issue()
+      const keys = range(30)
+      const batch = keys.map((key) => request(key))
+      yield* Effect.gen(function*() {
+        const here = yield* OperationLedger
+        yield* Effect.scoped(Effect.gen(function*() {
+          const run = yield* openTransaction
+          // The batch has inserted the keys before this one when it waits for the end of this transaction.
+          yield* run(
+            `INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_connection_id, type,
+               idempotency_key, request_digest, state, revision)
+             SELECT $2, client_id, resource_owner, subject, id, provider_connection_id, 'payment', 'key-5',
+               decode(repeat('00', 32), 'hex'), 'accepted', 1
+             FROM grants WHERE id = $1`,
+            [identity.grant_id, "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"]
+          )
+          const waiting = yield* Effect.forkChild(Effect.flip(here.acceptAll(identity, batch)))
+          yield* untilWaiting(1)
+          assert.strictEqual(yield* terminate("batches"), 1)
+          assert.strictEqual((yield* inTime(Fiber.join(waiting)))._tag, "StoreUnavailable")
+          assert.strictEqual(yield* count(keys, identity), 0)
+        }))
+        const results = yield* here.acceptAll(identity, batch)
+        assert.isTrue(results.every((result) => Exit.isSuccess(result) && result.value.created))
+        assert.strictEqual(yield* count(keys, identity), keys.length)
+      }).pipe(Effect.provide(anotherProcess({ applicationName: "batches", maxConnections: 1 })))
+    }))
+})

@@ -1,0 +1,186 @@
+/**
+ * A payload exists until its operation is settled, exactly as accepted, and is encrypted where keys are given. The
+ * tests run against PostgreSQL and the memory store.
+ */
+import { assert } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import type { OperationState } from "../../../../src/domain/Operation.ts"
+import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { Backstage, type Keys } from "../../../fixtures/ledger/Backstage.ts"
+import { accept, conformance, drive, newKey, outcome } from "../../../fixtures/ledger/Ledger.ts"
+import {
+  claimIds,
+  claimTerms,
+  failOver,
+  inspect,
+  isAbout,
+  issueAtNewProvider,
+  pass,
+  queued,
+  recording
+} from "../../../fixtures/ledger/Queue.ts"
+import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
+
+const hasPayload = (id: Parameters<typeof inspect>[0]) => Effect.map(inspect(id), ({ payload }) => payload !== null)
+
+/** Every path to a final state: through the ledger, as an operator moves operations, and through the queue. */
+const ends: ReadonlyArray<{ readonly from: OperationState; readonly to: OperationState }> = [
+  { from: "accepted", to: "failed" },
+  { from: "accepted", to: "cancelled" },
+  ...(["submitting", "submitted", "indeterminate"] as const).flatMap((from) =>
+    (["succeeded", "failed"] as const).map((to) => ({ from, to }))
+  )
+]
+
+conformance("the payload of an operation", (it) => {
+  for (const state of ["accepted", "submitting", "submitted", "indeterminate"] as const) {
+    it.effect(`exists while the operation is ${state}, as it was accepted`, () =>
+      Effect.gen(function*() {
+        const { id } = yield* queued(yield* issueAtNewProvider(), state)
+        const { payload } = yield* inspect(id)
+        assert.strictEqual(payload!.key_id, null)
+        assert.strictEqual(new TextDecoder().decode(payload!.bytes), "{\"amount\":\"10.00\"}")
+      }))
+  }
+
+  for (const { from, to } of ends) {
+    it.effect(`is erased when the operation is settled: ${from} -> ${to} by an operator`, () =>
+      Effect.gen(function*() {
+        const operation = yield* queued(yield* issueAtNewProvider(), from)
+        assert.isTrue(yield* hasPayload(operation.id))
+        // While a worker may be sending the operation, an operator cannot fail it.
+        yield* pass("10 minutes")
+        yield* drive(operation, [to])
+        assert.isFalse(yield* hasPayload(operation.id))
+      }))
+
+    if (from === "accepted") continue
+    it.effect(`is erased when the operation is settled: ${from} -> ${to} by a worker`, () =>
+      Effect.gen(function*() {
+        const queue = yield* Queue
+        const { id, revision } = yield* queued(yield* issueAtNewProvider(), from)
+        yield* queue.record(id, revision, outcome(to), recording())
+        assert.isFalse(yield* hasPayload(id))
+      }))
+  }
+
+  it.effect("is erased when the operation is settled: by cancellation", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { id } = yield* queued(yield* issueAtNewProvider(), "accepted")
+      yield* ledger.cancel(id, null)
+      assert.isFalse(yield* hasPayload(id))
+    }))
+
+  it.effect("is erased when the operation is settled: a held operation, by a status read", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      for (const to of ["succeeded", "failed"] as const) {
+        const { id } = yield* queued(yield* issueAtNewProvider(), "accepted")
+        yield* failOver
+        yield* queue.recordHeld(id, 1, outcome(to), recording())
+        assert.isFalse(yield* hasPayload(id))
+      }
+    }))
+
+  it.effect("is erased without ending the request binding: the same request returns the operation, another one is refused", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issueAtNewProvider()
+      const key = newKey()
+      const { operation } = yield* accept(identity, { key, payload: "bound" })
+      const cancelled = yield* ledger.cancel(operation.id, null)
+      assert.deepStrictEqual(yield* accept(identity, { key, payload: "bound" }), {
+        operation: cancelled,
+        created: false
+      })
+      assert.strictEqual((yield* Effect.flip(accept(identity, { key, payload: "other" })))._tag, "BindingConflict")
+      assert.isFalse(yield* hasPayload(operation.id), "the repetition stores no payload again")
+    }))
+
+  it.effect("of a repeated request is stored once, as first accepted", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issueAtNewProvider()
+      const key = newKey()
+      const { operation } = yield* accept(identity, { key, payload: { a: 1 } })
+      const before = yield* inspect(operation.id)
+      yield* accept(identity, { key, payload: { a: 1 } })
+      assert.deepStrictEqual((yield* inspect(operation.id)).payload, before.payload)
+    }))
+})
+
+const key = (id: string, byte: number) => ({ id, key: Redacted.make(new Uint8Array(32).fill(byte)) })
+const [first, second] = [key("2026-01", 1), key("2026-02", 2)]
+
+/** Runs the effect as a process that has these keys. */
+const having = <A, E, R>(keys: Keys, effect: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(
+    Effect.flatMap(Backstage, (backstage) => backstage.processWith(keys)),
+    (context) => Effect.provideContext(effect, context)
+  )
+
+conformance("an encrypted payload", (it) => {
+  const secret = { account: "DE00 1234 5678", memo: "a private matter" }
+
+  it.effect("is stored as ciphertext with the name of its key, and the worker reads the plain text", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issueAtNewProvider()
+      const { operation } = yield* having([first], accept(identity, { payload: secret }))
+      const { payload } = yield* inspect(operation.id)
+      assert.isTrue(payload!.key_id!.startsWith(`${first.id}~`))
+      const bytes = Buffer.from(payload!.bytes)
+      for (const part of ["account", "DE00", "business"]) assert.isFalse(bytes.includes(part), part)
+      const [claim] = yield* having(
+        [second, first],
+        Effect.flatMap(Queue, (queue) => queue.claim(grant.provider, 1, claimTerms))
+      )
+      assert.deepStrictEqual(yield* claim!.payload, secret)
+    }))
+
+  it.effect("waits for a worker that has its key, and delays no other operation", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issueAtNewProvider()
+      const old = yield* having([first], accept(identity))
+      const recent = yield* having([second, first], accept(identity))
+      const plain = yield* accept(identity)
+      const ids = [old, recent, plain].map(({ operation }) => operation.id)
+
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [ids[2]!], "a worker without keys")
+      isAbout((yield* inspect(ids[0]!)).due_in, claimTerms.idle)
+      yield* pass(claimTerms.idle)
+      assert.deepStrictEqual(yield* having([second], claimIds(grant.provider)), [ids[1]!])
+      yield* pass(claimTerms.idle)
+      assert.deepStrictEqual(yield* having([key("unknown", 1)], claimIds(grant.provider)), [])
+      yield* pass(claimTerms.idle)
+      assert.deepStrictEqual(yield* having([second, first], claimIds(grant.provider)), [ids[0]!])
+    }))
+
+  it.effect("is put under review when no worker with its key claims it for long", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { grant, identity } = yield* issueAtNewProvider()
+      const { operation } = yield* having([first], accept(identity))
+      yield* pass("2 hours")
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [])
+      assert.deepInclude(yield* ledger.show(operation.id), { state: "accepted", under_review: true })
+    }))
+
+  it.effect("whose key was replaced under the same name waits for the right key, and is not lost", () =>
+    Effect.gen(function*() {
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      const { operation } = yield* having([first], accept(identity, { payload: secret }))
+      assert.deepStrictEqual(yield* having([key(first.id, 9)], claimIds(provider)), [])
+      yield* pass(claimTerms.idle)
+      assert.deepStrictEqual(yield* having([first], claimIds(provider)), [operation.id])
+    }))
+
+  it.effect("is bound by its plain text: another key of the process changes no request binding", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issueAtNewProvider()
+      const request = { key: newKey(), payload: secret }
+      const { operation } = yield* having([first], accept(identity, request))
+      for (const again of [accept(identity, request), having([second], accept(identity, request))]) {
+        assert.deepStrictEqual(yield* again, { operation, created: false })
+      }
+    }))
+})

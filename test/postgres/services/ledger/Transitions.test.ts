@@ -1,0 +1,305 @@
+/**
+ * The ledger records exactly the transitions of the specification, with evidence where required. The tests try every
+ * pair of states against PostgreSQL and the memory store.
+ */
+import { assert } from "@effect/vitest"
+import { DateTime, Effect, Schema } from "effect"
+import { Operation, OperationId, type OperationState } from "../../../../src/domain/Operation.ts"
+import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { OperationStore } from "../../../../src/services/OperationStore.ts"
+import {
+  accept,
+  conformance,
+  drive,
+  fieldsOf,
+  issue,
+  newKey,
+  nextMillisecond,
+  operationIn,
+  outcome,
+  pathTo
+} from "../../../fixtures/ledger/Ledger.ts"
+import { permittedTransitions, specifiedStates } from "../../../fixtures/Specification.ts"
+
+const unknownId = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
+const terminalStates: ReadonlyArray<OperationState> = ["succeeded", "failed", "cancelled"]
+const pairs = specifiedStates.flatMap((from) => specifiedStates.map((to) => ({ from, to })))
+
+conformance("the transition of an operation", (it) => {
+  for (const { from, to } of pairs.filter(({ from, to }) => permittedTransitions.includes(`${from} -> ${to}`))) {
+    it.effect(`${from} -> ${to} is recorded`, () =>
+      Effect.gen(function*() {
+        const ledger = yield* OperationLedger
+        const { identity } = yield* issue()
+        const before = yield* operationIn(identity, from)
+        const history = yield* ledger.history(before.id)
+        const after = yield* ledger.transition(before.id, before.revision, outcome(to), { proof: 1 })
+
+        assert.isTrue(Schema.is(Operation)(after))
+        assert.deepStrictEqual(after, {
+          ...before,
+          state: to,
+          terminal: terminalStates.includes(to),
+          submission_uncertain: to === "indeterminate",
+          revision: before.revision + 1,
+          updated_at: after.updated_at,
+          completed_at: terminalStates.includes(to) ? after.updated_at : null,
+          failure: to === "failed" ? { code: "declined", message: "The bank declined." } : null
+        })
+        assert.isTrue(DateTime.isGreaterThanOrEqualTo(after.updated_at, before.updated_at))
+        assert.deepStrictEqual(yield* ledger.show(before.id), after)
+        const store = yield* OperationStore
+        assert.deepStrictEqual((yield* store.find(identity, before.id)).operation, after)
+        assert.deepStrictEqual(yield* ledger.history(before.id), [
+          ...history,
+          { revision: after.revision, from, to, at: after.updated_at, evidence: { proof: 1 } }
+        ])
+      }))
+  }
+
+  for (const { from, to } of pairs.filter(({ from, to }) => !permittedTransitions.includes(`${from} -> ${to}`))) {
+    it.effect(`${from} -> ${to} is refused, and changes nothing`, () =>
+      Effect.gen(function*() {
+        const ledger = yield* OperationLedger
+        const { identity } = yield* issue()
+        const before = yield* operationIn(identity, from)
+        const history = yield* ledger.history(before.id)
+        const error = yield* Effect.flip(ledger.transition(before.id, before.revision, outcome(to), { proof: 1 }))
+        assert.deepStrictEqual(fieldsOf(error), {
+          _tag: "IllegalTransition",
+          id: before.id,
+          from,
+          to,
+          reason: "not_permitted"
+        })
+        assert.include(error.message, `${from} to ${to}`)
+        assert.deepStrictEqual(yield* ledger.show(before.id), before)
+        assert.deepStrictEqual(yield* ledger.history(before.id), history)
+      }))
+  }
+
+  for (
+    const [what, failure] of [
+      ["a message with NUL, which PostgreSQL cannot keep", { code: "declined", message: "no\0" }],
+      ["a message with a lone surrogate", { code: "declined", message: "no\ud800" }],
+      ["a message of more than 1024 characters", { code: "declined", message: "n".repeat(1025) }],
+      ["an empty message", { code: "declined", message: "" }],
+      ["a code that is not a name", { code: "Declined!", message: "no" }]
+    ] as const
+  ) {
+    it.effect(`${what} is refused as a failure, and changes nothing`, () =>
+      Effect.gen(function*() {
+        const ledger = yield* OperationLedger
+        const { identity } = yield* issue()
+        const before = yield* operationIn(identity, "submitting")
+        const error = yield* Effect.flip(
+          ledger.transition(before.id, before.revision, { state: "failed", failure }, null)
+        )
+        assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "invalid_failure" })
+        assert.include(error.message, "cannot fail with this code or message")
+        assert.deepStrictEqual(yield* ledger.show(before.id), before)
+      }))
+  }
+
+  for (const to of ["submitted", "succeeded", "failed"] as const) {
+    it.effect(`indeterminate -> ${to} is refused without evidence, and changes nothing`, () =>
+      Effect.gen(function*() {
+        const ledger = yield* OperationLedger
+        const { identity } = yield* issue()
+        const before = yield* operationIn(identity, "indeterminate")
+        const error = yield* Effect.flip(ledger.transition(before.id, before.revision, outcome(to), null))
+        assert.deepStrictEqual(fieldsOf(error), {
+          _tag: "IllegalTransition",
+          id: before.id,
+          from: "indeterminate",
+          to,
+          reason: "evidence_required"
+        })
+        assert.include(error.message, "only with recorded evidence")
+        for (const nothing of [false, 0, "", "settled", [], [1], {}]) {
+          const refused = yield* Effect.flip(ledger.transition(before.id, before.revision, outcome(to), nothing))
+          assert.deepStrictEqual(fieldsOf(refused), fieldsOf(error))
+        }
+        assert.deepStrictEqual(yield* ledger.show(before.id), before)
+        for (const proof of [{ read: false }, { n: "\0" }, { status: "settled", at: [] }]) {
+          const operation = yield* operationIn(identity, "indeterminate")
+          const moved = yield* ledger.transition(operation.id, operation.revision, outcome(to), proof)
+          assert.strictEqual(moved.state, to)
+        }
+      }))
+  }
+
+  it.effect("needs no evidence from other states", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issue()
+      let { operation } = yield* accept(identity)
+      for (const state of ["submitting", "submitted", "indeterminate"] as const) {
+        operation = yield* ledger.transition(operation.id, operation.revision, outcome(state), null)
+      }
+      assert.deepStrictEqual((yield* ledger.history(operation.id)).map(({ evidence }) => evidence), [
+        null,
+        null,
+        null,
+        null
+      ])
+    }))
+
+  it.effect("is refused for an operation that does not exist", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const attempts = [
+        Effect.asVoid(ledger.transition(unknownId, 1, outcome("submitting"), null)),
+        Effect.asVoid(ledger.show(unknownId)),
+        Effect.asVoid(ledger.history(unknownId))
+      ]
+      for (const attempt of attempts) {
+        assert.deepStrictEqual(fieldsOf(yield* Effect.flip(attempt)), { _tag: "OperationNotFound", id: unknownId })
+      }
+    }))
+
+  it.effect("compares the revision first, and its error names the expected and the actual one", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issue()
+      const operation = yield* operationIn(identity, "indeterminate")
+      assert.strictEqual(operation.revision, 3)
+      for (const expected of [0, 1, 2, 4, 100]) {
+        // Also for illegal transitions: the caller decides upon a state that it has not seen.
+        for (const to of ["succeeded", "cancelled"] as const) {
+          const error = yield* Effect.flip(ledger.transition(operation.id, expected, outcome(to), null))
+          assert.deepStrictEqual(fieldsOf(error), { _tag: "StaleOperation", id: operation.id, expected, actual: 3 })
+          assert.include(error.message, `revision 3, not ${expected}`)
+        }
+      }
+      assert.deepStrictEqual(yield* ledger.show(operation.id), operation)
+    }))
+
+  it.effect("succeeds for exactly one of several concurrent callers", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issue()
+      for (let round = 0; round < 20; round++) {
+        const operation = yield* operationIn(identity, "submitting")
+        const targets = ["submitted", "succeeded", "failed", "indeterminate"] as const
+        const results = yield* Effect.forEach(
+          [...targets, ...targets],
+          (to) => Effect.result(ledger.transition(operation.id, 2, outcome(to), { to })),
+          { concurrency: "unbounded" }
+        )
+        const winners = results.flatMap((result) => result._tag === "Success" ? [result.success] : [])
+        assert.deepStrictEqual(winners, [yield* ledger.show(operation.id)])
+        for (const result of results) {
+          if (result._tag === "Success") continue
+          assert.deepStrictEqual(fieldsOf(result.failure), {
+            _tag: "StaleOperation",
+            id: operation.id,
+            expected: 2,
+            actual: 3
+          })
+        }
+        const history = yield* ledger.history(operation.id)
+        assert.deepStrictEqual(history.map(({ to }) => to), ["accepted", "submitting", winners[0]!.state])
+      }
+    }))
+
+  it.effect("keeps the times of an operation in order, and changes neither its id, type nor creation", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issue()
+      const { operation } = yield* accept(identity)
+      let before = operation
+      const path = ["submitting", "indeterminate", "submitted", "indeterminate", "submitted", "succeeded"] as const
+      for (const state of path) {
+        yield* nextMillisecond
+        const after = yield* drive(before, [state])
+        assert.isTrue(DateTime.isGreaterThan(after.updated_at, before.updated_at))
+        assert.strictEqual(after.revision, before.revision + 1)
+        assert.deepStrictEqual([after.id, after.type, after.created_at], [before.id, before.type, before.created_at])
+        before = after
+      }
+      const history = yield* ledger.history(operation.id)
+      assert.deepStrictEqual(history.map(({ from, revision, to }) => [revision, from, to]), [
+        [1, null, "accepted"],
+        [2, "accepted", "submitting"],
+        [3, "submitting", "indeterminate"],
+        [4, "indeterminate", "submitted"],
+        [5, "submitted", "indeterminate"],
+        [6, "indeterminate", "submitted"],
+        [7, "submitted", "succeeded"]
+      ])
+      assert.deepStrictEqual(before.completed_at, history[6]!.at)
+    }))
+
+  it.effect("changes no other operation", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issue()
+      const others = yield* Effect.forEach(specifiedStates, (state) => operationIn(identity, state))
+      yield* operationIn(identity, "failed")
+      for (const other of others) assert.deepStrictEqual(yield* ledger.show(other.id), other)
+    }))
+
+  it.effect("stores evidence as given", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issue()
+      const evidence = [
+        "\u0000",
+        { "\u0000": "a\u0000b" },
+        { nested: [{ deeply: [[], {}, [null, [true, { "": "" }]]] }] },
+        "ünïcödé 日本語 😀 \u2028",
+        "{\"quoted\":\"json\"}",
+        "\ud800",
+        0,
+        false,
+        "",
+        [],
+        1e300,
+        -0.1,
+        { b: 1, a: 2, "10": 3, "9": 4 },
+        "x".repeat(100_000)
+      ]
+      for (const given of evidence) {
+        const { operation } = yield* accept(identity, { key: newKey() })
+        yield* ledger.transition(operation.id, 1, outcome("submitting"), given)
+        assert.deepStrictEqual((yield* ledger.history(operation.id))[1]!.evidence, given)
+      }
+    }))
+
+  it.effect("stores a failure as given", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issue()
+      const failures = [
+        { code: "a".repeat(64), message: "x" },
+        { code: "provider_declined", message: "é".repeat(1024) },
+        { code: "x", message: "line\nbreak \"quoted\" 😀 '; DROP TABLE operations; --" }
+      ]
+      for (const failure of failures) {
+        const { operation } = yield* accept(identity)
+        const failed = yield* ledger.transition(operation.id, 1, { state: "failed", failure }, null)
+        assert.deepStrictEqual(failed.failure, failure)
+        assert.deepStrictEqual((yield* ledger.show(operation.id)).failure, failure)
+      }
+    }))
+})
+
+conformance("a read of an operation", (it) => {
+  it.effect("changes nothing, in any state and however often it is repeated", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const store = yield* OperationStore
+      const { identity } = yield* issue()
+      for (const state of specifiedStates) {
+        const operation = yield* operationIn(identity, state)
+        const history = yield* ledger.history(operation.id)
+        assert.lengthOf(history, pathTo[state].length + 1)
+        for (let n = 0; n < 5; n++) {
+          assert.deepStrictEqual((yield* store.find(identity, operation.id)).operation, operation)
+        }
+        assert.deepStrictEqual(yield* ledger.show(operation.id), operation)
+        assert.deepStrictEqual(yield* ledger.history(operation.id), history)
+      }
+    }))
+})

@@ -1,0 +1,268 @@
+/**
+ * The ledger accepts no payload that the provider of the grant cannot carry out, and still returns what it accepted before.
+ * The tests run against PostgreSQL and the memory store, and compare both with random requests.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Cause, Effect, Exit, Layer, Logger, Schema, SchemaGetter } from "effect"
+import * as fc from "fast-check"
+import { type GrantIdentity, ProviderName, Scope } from "../../../../src/domain/Grant.ts"
+import { IdempotencyKey, InvalidFinancialRequest } from "../../../../src/domain/Idempotency.ts"
+import type { PayloadSchemas } from "../../../../src/domain/PayloadSchemas.ts"
+import { Grants } from "../../../../src/services/Grants.ts"
+import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import * as ProviderPayloads from "../../../../src/services/ProviderPayloads.ts"
+import {
+  accept,
+  everything,
+  expiredIn,
+  InMemoryLedger,
+  issue,
+  newKey,
+  PostgresLedger,
+  walk
+} from "../../../fixtures/ledger/Ledger.ts"
+
+const Payment = Schema.Struct({
+  amount: Schema.String.check(Schema.isPattern(/^[0-9]+\.[0-9]{2}$/u, { expected: "an amount, such as 12.50" })),
+  creditor: Schema.Struct({ iban: Schema.String, name: Schema.optionalKey(Schema.String) })
+})
+const payment = { amount: "12.50", creditor: { iban: "DE89" } }
+
+const careful = ProviderName.make("careful")
+const broken = ProviderName.make("broken")
+const slow = ProviderName.make("slow")
+
+const dying = Schema.String.check(Schema.makeFilter(() => {
+  throw new Error("a defect of a schema")
+}))
+
+const waiting = Schema.String.pipe(
+  Schema.decodeTo(Schema.String, {
+    decode: SchemaGetter.transformEffect(() => Effect.never),
+    encode: SchemaGetter.passthrough()
+  })
+)
+
+type Declared = Readonly<Record<string, PayloadSchemas>>
+
+const declared: Declared = { careful: { payment: Payment }, broken: { payment: dying }, slow: { payment: waiting } }
+
+type Stores = Layer.Success<typeof PostgresLedger> | Layer.Success<typeof InMemoryLedger>
+
+/** Both ledgers, with the payloads that a process declares. */
+const backends = [
+  ["in memory", InMemoryLedger, OperationLedger.layerMemory],
+  ["in PostgreSQL", PostgresLedger, OperationLedger.layer]
+] as const
+
+/** Another process on the same store, which declares other payloads. */
+const declaring = <R>(ledger: Layer.Layer<OperationLedger, never, R>, payloads: Declared) =>
+  Effect.provide(Layer.fresh(ledger.pipe(Layer.provide(ProviderPayloads.layer(payloads)))))
+
+const owned = (grant: GrantIdentity) => Effect.map(walk(grant, everything), (pages) => pages.flat())
+
+for (
+  const [name, stores, ledger] of backends as ReadonlyArray<
+    readonly [string, Layer.Layer<Stores>, Layer.Layer<OperationLedger, never, Stores>]
+  >
+) {
+  layer(stores, { excludeTestServices: true })(`a provider that declares payloads (${name})`, (it) => {
+    const declares = declaring(ledger, declared)
+    const invalid = (grant: GrantIdentity, request: Parameters<typeof accept>[1]) =>
+      Effect.map(Effect.flip(accept(grant, request)), (error) => {
+        assert.instanceOf(error, InvalidFinancialRequest)
+        return error
+      })
+
+    it.effect("takes a payload that fits", () =>
+      Effect.gen(function*() {
+        const { identity } = yield* issue({ provider: careful })
+        assert.isTrue((yield* accept(identity, { payload: payment })).created)
+      }).pipe(declares))
+
+    it.effect("takes no other payload: the error names each member that does not fit, and no value", () =>
+      Effect.gen(function*() {
+        const { identity } = yield* issue({ provider: careful })
+        const payload = { amount: "secret", creditor: { name: 7 }, memo: "secret" }
+        const error = yield* invalid(identity, { payload })
+        assert.sameDeepMembers([...error.fields!], [
+          { path: ["amount"], message: "Expected an amount, such as 12.50" },
+          { path: ["creditor", "iban"], message: "Missing key" },
+          { path: ["creditor", "name"], message: "Expected string" },
+          { path: ["memo"], message: "Expected only members that the provider takes" }
+        ])
+        assert.notInclude(JSON.stringify(error) + error.message, "secret")
+        assert.deepStrictEqual(yield* owned(identity), [])
+      }).pipe(declares))
+
+    it.effect("takes no other type", () =>
+      Effect.gen(function*() {
+        const { identity } = yield* issue({ provider: careful })
+        const error = yield* invalid(identity, { type: "refund", payload: payment })
+        assert.strictEqual(error.message, "the provider of the grant carries out no operation of the type refund")
+        assert.deepStrictEqual(error.fields?.map(({ path }) => path), [[]])
+        assert.deepStrictEqual(yield* owned(identity), [])
+      }).pipe(declares))
+
+    it.effect("warns once of a type that it does not declare, because the handler chose it, and not of a payload", () =>
+      Effect.gen(function*() {
+        const lines: Array<string> = []
+        const Lines = Logger.layer([
+          Logger.make((options) => void lines.push(JSON.stringify(Logger.formatStructured.log(options))))
+        ])
+        const { identity } = yield* issue({ provider: careful })
+        yield* Effect.provide(invalid(identity, { payload: {} }), Lines)
+        assert.isEmpty(lines)
+        yield* Effect.provide(invalid(identity, { type: "refund", payload: payment }), Lines)
+        assert.lengthOf(lines, 1)
+        const { annotations, level } = JSON.parse(lines[0]!) as Readonly<Record<string, unknown>>
+        assert.match(String(level), /^warn/i)
+        assert.deepInclude(annotations, { provider: "careful", type: "refund", declared_types: ["payment"] })
+      }).pipe(declares))
+
+    it.effect("binds no key to a refused payload", () =>
+      Effect.gen(function*() {
+        const { identity } = yield* issue({ provider: careful })
+        const key = newKey()
+        yield* invalid(identity, { key, payload: {} })
+        assert.isTrue((yield* accept(identity, { key, payload: payment })).created)
+      }).pipe(declares))
+
+    it.effect("does not affect another provider", () =>
+      Effect.gen(function*() {
+        const { identity } = yield* issue()
+        assert.isTrue((yield* accept(identity, { payload: {} })).created)
+      }).pipe(declares))
+
+    it.effect("whose schema dies refuses everything with that defect, and affects no other provider", () =>
+      Effect.gen(function*() {
+        const { identity } = yield* issue({ provider: broken })
+        const exit = yield* Effect.exit(accept(identity, { payload: "text" }))
+        assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
+        assert.deepStrictEqual(yield* owned(identity), [])
+        const { identity: other } = yield* issue()
+        assert.isTrue((yield* accept(other, { payload: "text" })).created)
+      }).pipe(declares))
+
+    it.effect("whose schema waits refuses everything, and delays no other provider", () =>
+      Effect.gen(function*() {
+        const { identity } = yield* issue({ provider: slow })
+        const exit = yield* Effect.exit(accept(identity, { payload: "text" }))
+        assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
+        const { identity: other } = yield* issue()
+        assert.isTrue((yield* accept(other, { payload: "text" })).created)
+      }).pipe(declares))
+
+    it.effect("returns an operation from before to its repetition, and a conflict to another request of its key", () =>
+      Effect.gen(function*() {
+        const { identity } = yield* issue({ provider: careful })
+        const key = newKey()
+        const { operation } = yield* accept(identity, { key, payload: { old: true } })
+        const again = yield* accept(identity, { key, payload: { old: true } }).pipe(declares)
+        assert.deepStrictEqual(again, { operation, created: false })
+        const others = [{ payload: { old: false } }, { payload: payment }, { type: "refund", payload: { old: true } }]
+        for (const other of others) {
+          const error = yield* Effect.flip(accept(identity, { key, ...other }).pipe(declares))
+          assert.strictEqual(error._tag, "BindingConflict")
+        }
+      }))
+
+    it.effect("is asked after the grant: a grant in bad standing learns nothing of the payload", () =>
+      Effect.gen(function*() {
+        const grants = yield* Grants
+        const tag = (grant: GrantIdentity) =>
+          Effect.map(Effect.flip(accept(grant, { payload: {} })), ({ _tag }) => _tag)
+        const { identity: expired } = yield* issue({ provider: careful, expires_in: expiredIn })
+        assert.strictEqual(yield* tag(expired), "GrantRevoked")
+        const { grant, identity } = yield* issue({ provider: careful })
+        assert.strictEqual(yield* tag({ ...identity, client_id: expired.client_id }), "GrantUnknown")
+        yield* grants.setProviderConnected(grant.provider_connection_id, false)
+        assert.strictEqual(yield* tag(identity), "ProviderDisconnected")
+        const { identity: reader } = yield* issue({ provider: careful })
+        const request = { type: "payment", key: newKey(), payload: {} }
+        const write = Scope.make("payments:write")
+        const error = yield* Effect.flip((yield* OperationLedger).accept(reader, request, write))
+        assert.strictEqual(error._tag, "InsufficientScope")
+      }).pipe(declares))
+
+    it.effect("refuses each of 60 concurrent requests that do not fit, and takes the key once for those that do", () =>
+      Effect.gen(function*() {
+        const { identity } = yield* issue({ provider: careful })
+        const key = newKey()
+        const results = yield* Effect.forEach(
+          Array.from({ length: 60 }, (_, n) => n % 2 === 0 ? payment : {}),
+          (payload) =>
+            Effect.map(
+              Effect.result(accept(identity, { key, payload })),
+              (result) => [payload, result._tag === "Success" ? result.success.created : result.failure._tag] as const
+            ),
+          { concurrency: "unbounded" }
+        )
+        assert.lengthOf(results.filter(([, result]) => result === true), 1)
+        for (const [payload, result] of results) {
+          const allowed = payload === payment ? [true, false] : ["InvalidFinancialRequest", "BindingConflict"]
+          assert.isTrue(allowed.some((one) => one === result), String(result))
+        }
+        assert.lengthOf(yield* owned(identity), 1)
+      }).pipe(declares))
+  })
+}
+
+/** One request of a random run. `isExpired` is about the grant, `process` about the process that accepts. */
+const request = fc.record({
+  process: fc.constantFrom("declares", "declares nothing", "declares otherwise"),
+  provider: fc.constantFrom("careful", "other"),
+  isExpired: fc.boolean(),
+  type: fc.constantFrom("payment", "refund"),
+  key: fc.constantFrom("a", "b", "c"),
+  payload: fc.constantFrom<Schema.Json>(payment, { amount: "1" }, { refund: 1 }, null, { ...payment, memo: 1 })
+})
+type Request = typeof request extends fc.Arbitrary<infer R> ? R : never
+
+const processes: Readonly<Record<Request["process"], Declared>> = {
+  declares: { careful: { payment: Payment } },
+  "declares nothing": {},
+  "declares otherwise": { careful: { refund: Schema.Struct({ refund: Schema.Number }) }, other: { payment: Payment } }
+}
+
+/** The answers to a run of requests. Operations are numbered, because their ids differ. */
+const answersTo = Effect.fnUntraced(function*<R>(
+  run: ReadonlyArray<Request>,
+  ledger: Layer.Layer<OperationLedger, never, R>
+) {
+  const grants = new Map<string, GrantIdentity>()
+  const ids: Array<string> = []
+  const answers: Array<unknown> = []
+  for (const { isExpired, key, payload, process, provider, type } of run) {
+    const name = `${provider} ${isExpired}`
+    const known = grants.get(name)
+    const terms = { provider: ProviderName.make(provider), ...isExpired ? { expires_in: expiredIn } : {} }
+    const grant = known ?? (yield* issue(terms)).identity
+    grants.set(name, grant)
+    const result = yield* Effect.result(
+      accept(grant, { type, key: IdempotencyKey.make(key), payload }).pipe(declaring(ledger, processes[process]))
+    )
+    if (result._tag === "Failure") answers.push({ ...result.failure, message: result.failure.message })
+    else {
+      const { created, operation } = result.success
+      if (created) ids.push(operation.id)
+      answers.push([created, ids.indexOf(operation.id)])
+    }
+  }
+  return answers
+})
+
+layer(PostgresLedger, { excludeTestServices: true })("both ledgers", (it) => {
+  it.effect("give the same answers to the same requests, by any processes and in any order", () =>
+    Effect.gen(function*() {
+      const inPostgres = Effect.runPromiseWith(yield* Effect.context<Layer.Success<typeof PostgresLedger>>())
+      const inMemory = Effect.runPromiseWith(yield* Layer.build(InMemoryLedger))
+      const check = async (run: ReadonlyArray<Request>) =>
+        assert.deepStrictEqual(
+          await inPostgres(answersTo(run, OperationLedger.layer)),
+          await inMemory(answersTo(run, OperationLedger.layerMemory))
+        )
+      const runs = fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 12 }), check)
+      yield* Effect.promise(() => fc.assert(runs, { numRuns: 60 }))
+    }))
+})

@@ -1,0 +1,336 @@
+/**
+ * What operators see of an operation agrees with the rules of the queue: its schedule, hold, consent and next action. The tests run
+ * on PostgreSQL.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Duration, Effect, Layer, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { OperationId } from "../../../../src/domain/Operation.ts"
+import { OperatorDetail, OperatorSummary } from "../../../../src/domain/operators/OperatorView.ts"
+import { Grants } from "../../../../src/services/Grants.ts"
+import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
+import { OperatorActions } from "../../../../src/services/operators/OperatorActions.ts"
+import { accept, newKey, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import {
+  claimIds,
+  claimTerms,
+  failOver,
+  inspect,
+  isAbout,
+  issueAtNewProvider,
+  pass,
+  queued,
+  readTerms,
+  recording,
+  reference,
+  returnTerms,
+  standingLosses,
+  takeIds,
+  waitOut
+} from "../../../fixtures/ledger/Queue.ts"
+import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
+import { specifiedStates } from "../../../fixtures/Specification.ts"
+
+const Search = Layer.merge(OperationSearch.layer, OperatorActions.layer).pipe(Layer.provideMerge(PostgresLedger))
+
+const detail = (id: OperationId) => OperationSearch.use((search) => search.detail(id))
+
+const encode = Schema.encodeSync(OperatorDetail)
+
+layer(Search, { excludeTestServices: true })("an operation in the view of operators", (it) => {
+  it.effect("has its public form, its parties, its schedule and its history in each state, and no payload", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const search = yield* OperationSearch
+      const issued = yield* issueAtNewProvider()
+      const { grant } = issued
+      for (const state of specifiedStates) {
+        const operation = yield* queued(issued, state)
+        const seen = yield* detail(operation.id)
+        assert.deepStrictEqual(seen.operation, operation)
+        assert.deepStrictEqual(seen.history, yield* ledger.history(operation.id))
+        assert.deepInclude({ ...seen }, {
+          client_id: grant.client_id,
+          resource_owner: grant.resource_owner,
+          subject: grant.subject,
+          grant_id: grant.grant_id,
+          provider: grant.provider,
+          provider_connection_id: grant.provider_connection_id
+        })
+        assert.deepStrictEqual(seen.scopes, grant.scopes)
+        const { due_in, send_before_in } = yield* inspect(operation.id)
+        const { due_at, send_before } = seen.schedule
+        assert.strictEqual(due_at === null, due_in === null, state)
+        if (due_at !== null) isAbout(due_at.epochMilliseconds - Date.now(), Duration.millis(due_in!))
+        assert.strictEqual(send_before === null, send_before_in === null, state)
+        assert.strictEqual(seen.next.by === "none", operation.terminal)
+        assert.notMatch(JSON.stringify(encode(seen)), /amount|10\.00/)
+        const [summary, ...others] = yield* search.find(operation.id)
+        assert.isEmpty(others)
+        assert.deepStrictEqual({ ...summary!, next: seen.next }, {
+          operation: seen.operation,
+          client_id: seen.client_id,
+          resource_owner: seen.resource_owner,
+          provider: seen.provider,
+          idempotency_key: seen.idempotency_key,
+          reference: seen.reference,
+          schedule: seen.schedule,
+          next: seen.next
+        })
+        Schema.encodeSync(OperatorSummary)(summary!)
+      }
+      const unknown = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
+      assert.strictEqual((yield* Effect.flip(detail(unknown)))._tag, "OperationNotFound")
+    }))
+
+  it.effect("is held and releasable as the queue says", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      const { operation: { id } } = yield* accept(identity)
+      const hold = Effect.map(detail(id), ({ schedule }) => schedule.hold)
+      assert.isNull(yield* hold)
+      yield* failOver
+      assert.deepStrictEqual(yield* hold, { kind: "failover", examined: false, releasable_from: null })
+      yield* queue.hold(id)
+      assert.strictEqual((yield* hold)!.kind, "failover", "it stays as it is")
+      yield* queue.holdAll
+      assert.deepStrictEqual(yield* hold, { kind: "placed", examined: false, releasable_from: null })
+      assert.strictEqual((yield* detail(id)).next.by, "reconciler")
+      const [read] = yield* queue.takeHeld(provider, 1, readTerms)
+      const from = read!.operation.send_before!
+      assert.deepStrictEqual(yield* hold, { kind: "placed", examined: true, releasable_from: from })
+      const early = yield* detail(id)
+      assert.deepInclude({ ...early.next }, { by: "operator", at: from })
+      yield* pass(readTerms.rescue_after)
+      assert.isNull((yield* detail(id)).next.at)
+      yield* queue.release(id)
+      assert.isNull(yield* hold)
+      yield* queue.report(id, reference("theirs"))
+      yield* waitOut(provider)
+      const acknowledged = yield* detail(id)
+      assert.isTrue(acknowledged.acknowledged)
+      assert.deepStrictEqual(acknowledged.schedule.hold, { kind: "placed", examined: true, releasable_from: null })
+      assert.include(acknowledged.next.reason, "never released")
+    }))
+
+  for (const { lose, name, restore } of standingLosses) {
+    it.effect(`says that it waits because ${name}, and that it may be sent again`, () =>
+      Effect.gen(function*() {
+        const { grant, identity } = yield* issueAtNewProvider()
+        const { operation: { id } } = yield* accept(identity)
+        const before = yield* detail(id)
+        assert.deepStrictEqual(before.standing, {
+          client_active: true,
+          provider_connected: true,
+          grant: "live",
+          may_send: true,
+          may_read: true
+        })
+        yield* lose(grant)
+        assert.deepStrictEqual(yield* claimIds(grant.provider), [])
+        const waits = yield* detail(id)
+        assert.isTrue(waits.schedule.waiting)
+        assert.include(waits.next.action, "A worker tries it again.")
+        assert.deepStrictEqual(waits.next.at, waits.schedule.due_at)
+        assert.match(waits.next.reason, /inactive|disconnected|no live grant/)
+        const search = yield* OperationSearch
+        const { operations } = yield* search.list({
+          queue: "waiting",
+          provider: grant.provider,
+          order: "oldest",
+          limit: 10
+        })
+        assert.deepStrictEqual(operations.map(({ operation }) => operation.id), [id])
+        yield* restore(grant)
+        const back = yield* detail(id)
+        assert.include(back.next.reason, "Its consent allows it now.")
+        assert.isTrue(back.standing.may_send && back.standing.may_read)
+      }))
+  }
+
+  it.effect("needs all scopes of its grant to be sent, and any live grant to be read", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issueAtNewProvider()
+      const { operation: { id } } = yield* accept(identity)
+      yield* Grants.use((grants) => grants.revoke(grant.grant_id))
+      yield* Grants.use((grants) => grants.issue({ ...grant, scopes: [], expires_in: Duration.hours(1) }))
+      assert.deepInclude({ ...(yield* detail(id)).standing }, { grant: "revoked", may_send: false, may_read: true })
+    }))
+
+  it.effect("has the reason of a returned claim, and the rescuer ends such a claim after a failover", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      yield* accept(identity)
+      const [claim] = yield* queue.claim(provider, 1, { ...claimTerms, worker: "one" })
+      const { id } = claim!.operation
+      const claimed = yield* detail(id)
+      assert.strictEqual(claimed.schedule.claimed_by, "one")
+      assert.deepInclude({ ...claimed.next }, { by: "worker", at: claim!.operation.send_before })
+      yield* queue.returnClaim(claim!, returnTerms)
+      const returned = yield* detail(id)
+      assert.strictEqual(returned.schedule.return_reason, returnTerms.reason)
+      assert.include(returned.next.reason, returnTerms.reason)
+      assert.deepStrictEqual(returned.next.at, returned.schedule.due_at)
+      yield* failOver
+      assert.strictEqual((yield* detail(id)).next.by, "rescuer")
+    }))
+
+  it.effect("has the actions of operators on it, oldest first, and no others", () =>
+    Effect.gen(function*() {
+      const actions = yield* OperatorActions
+      const { identity } = yield* issueAtNewProvider()
+      const { operation: { id } } = yield* accept(identity)
+      const { operation: other } = yield* accept(identity)
+      const ada = { name: "ada", via: "console", reason: "looks odd" } as const
+      yield* actions.perform("review", other.id, ada)
+      yield* actions.perform("review", id, ada)
+      yield* actions.perform("end_review", id, { ...ada, via: "command", reason: null })
+      yield* actions.perform("hold", id, ada)
+      const refused = yield* Effect.flip(actions.perform("release", id, ada))
+      const seen = yield* detail(id)
+      assert.deepStrictEqual(
+        seen.actions.map(({ action, operator, reason, result, via }) => [action, operator, via, reason, result]),
+        [
+          ["review", "ada", "console", "looks odd", "done"],
+          ["end_review", "ada", "command", null, "done"],
+          ["hold", "ada", "console", "looks odd", "done"],
+          ["release", "ada", "console", "looks odd", refused.message]
+        ]
+      )
+      encode(seen)
+    }))
+
+  it.effect("shows the latest 200 entries of its history, and of its actions", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const actions = yield* OperatorActions
+      const issued = yield* issueAtNewProvider()
+      let operation = yield* queued(issued, "submitted")
+      for (let n = 0; n < 210; n++) {
+        operation = yield* ledger.transition(
+          operation.id,
+          operation.revision,
+          outcome(n % 2 === 0 ? "indeterminate" : "submitted"),
+          { n }
+        )
+        yield* actions.perform("review", operation.id, { name: `n-${n}`, via: "command", reason: null })
+      }
+      const { actions: acted, history } = yield* detail(operation.id)
+      assert.deepStrictEqual(history, (yield* ledger.history(operation.id)).slice(-200))
+      assert.deepStrictEqual(
+        acted.map(({ operator }) => operator),
+        Array.from({ length: 200 }, (_, n) => `n-${n + 10}`)
+      )
+    }))
+})
+
+layer(Search, { excludeTestServices: true })("a search of operators", (it) => {
+  it.effect("finds operations of any owner by id, key and reference, the latest change first, and only the exact text", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const search = yield* OperationSearch
+      const key = newKey()
+      const found = (text: string) => Effect.map(search.find(text), (list) => list.map(({ operation }) => operation.id))
+      const first = yield* issueAtNewProvider()
+      const second = yield* issueAtNewProvider()
+      const { operation: one } = yield* accept(first.identity, { key })
+      const { operation: two } = yield* accept(second.identity, { key })
+      yield* claimIds(first.grant.provider)
+      yield* queue.record(one.id, 2, outcome("submitted"), recording({ reference: reference("their id") }))
+      assert.deepStrictEqual(yield* found(key), [one.id, two.id])
+      assert.deepStrictEqual(yield* found("their id"), [one.id])
+      assert.deepStrictEqual(yield* found(two.id), [two.id])
+      for (
+        const other of [
+          "",
+          " ",
+          key.slice(1),
+          `${key}x`,
+          key.toUpperCase(),
+          "their",
+          "%",
+          "\0",
+          "\uD800",
+          "x".repeat(5000)
+        ]
+      ) {
+        assert.deepStrictEqual(yield* found(other), [], JSON.stringify(other))
+      }
+    }))
+
+  it.effect("returns an operation once, also if its id is the key of another one, and 20 at most", () =>
+    Effect.gen(function*() {
+      const search = yield* OperationSearch
+      const { identity } = yield* issueAtNewProvider()
+      const { operation: one } = yield* accept(identity)
+      const { operation: two } = yield* accept(identity, { key: one.id as never })
+      const both = yield* search.find(one.id)
+      assert.deepStrictEqual(both.map(({ operation }) => operation.id).toSorted(), [one.id, two.id].toSorted())
+      const key = newKey()
+      for (let n = 0; n < 22; n++) yield* accept((yield* issueAtNewProvider()).identity, { key })
+      assert.lengthOf(yield* search.find(key), 20)
+    }))
+
+  it.effect("refuses a page that is malformed, or of another list", () =>
+    Effect.gen(function*() {
+      const search = yield* OperationSearch
+      const { identity } = yield* issueAtNewProvider()
+      for (let n = 0; n < 3; n++) yield* accept(identity)
+      const list = { order: "newest", limit: 1 } as const
+      const { next } = yield* search.list(list)
+      assert.lengthOf((yield* search.list({ ...list, after: next! })).operations, 1)
+      for (
+        const wrong of [
+          { ...list, after: "x" },
+          { ...list, after: "" },
+          { ...list, order: "oldest", after: next! } as const,
+          { ...list, queue: "held", after: next! } as const
+        ]
+      ) assert.strictEqual((yield* Effect.flip(search.list(wrong)))._tag, "UnknownPage")
+      assert.deepStrictEqual(yield* search.list({ ...list, queue: "held", states: ["failed"] }), {
+        operations: [],
+        next: null
+      })
+    }))
+
+  it.effect("lists an operation in the queue that the workers see it in", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const search = yield* OperationSearch
+      const issued = yield* issueAtNewProvider()
+      const { provider } = issued.grant
+      const { operation: held } = yield* accept(issued.identity)
+      yield* queue.hold(held.id)
+      const indeterminate = yield* queued(issued, "indeterminate")
+      yield* accept(issued.identity)
+      const listed = (name: "held" | "indeterminate" | "under_review" | "waiting") =>
+        Effect.map(
+          search.list({ queue: name, provider, order: "oldest", limit: 10 }),
+          ({ operations }) => operations.map(({ operation }) => operation.id)
+        )
+      assert.deepStrictEqual(yield* listed("held"), [held.id])
+      assert.deepStrictEqual(yield* listed("indeterminate"), [indeterminate.id])
+      assert.deepStrictEqual(yield* listed("under_review"), [])
+      assert.deepStrictEqual(yield* listed("waiting"), [])
+      assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [held.id])
+      assert.deepStrictEqual(yield* listed("under_review"), [held.id])
+    }))
+
+  it.effect("reads no payload", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const search = yield* OperationSearch
+      const { identity } = yield* issueAtNewProvider()
+      const { operation: { id } } = yield* accept(identity)
+      yield* sql.withTransaction(Effect.gen(function*() {
+        yield* sql`ALTER TABLE operation_payloads RENAME TO hidden`
+        yield* search.detail(id)
+        yield* search.find(id)
+        yield* search.list({ order: "newest", limit: 10 })
+        yield* sql`ALTER TABLE hidden RENAME TO operation_payloads`
+      }))
+    }))
+})

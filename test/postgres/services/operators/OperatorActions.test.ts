@@ -1,0 +1,274 @@
+/**
+ * Each action of an operator is recorded once: with the action, or with the reason for which the ledger refused it. The tests
+ * run on PostgreSQL.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Cause, Effect, Exit, Fiber, Layer, Result } from "effect"
+import { SqlClient } from "effect/sql"
+import * as fc from "fast-check"
+import { OperationId } from "../../../../src/domain/Operation.ts"
+import type { ActingOperator } from "../../../../src/domain/operators/OperatorView.ts"
+import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { OperatorActions } from "../../../../src/services/operators/OperatorActions.ts"
+import { StoreUnavailable } from "../../../../src/services/StoreUnavailable.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
+import { accept, fieldsOf, type Ledger, operationIn, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { claimIds, inspect, issueAtNewProvider, waitOut } from "../../../fixtures/ledger/Queue.ts"
+import { anotherPool, isSuperuser, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
+import { attempt, modes } from "../../../fixtures/postgres/RawSql.ts"
+import { specifiedStates } from "../../../fixtures/Specification.ts"
+
+const Actions = OperatorActions.layer.pipe(Layer.provideMerge(PostgresLedger))
+
+const operator: ActingOperator = { name: "ada@example.org", via: "console", reason: "asked by the bank" }
+
+const actions = ["review", "end_review", "hold", "release", "cancel"] as const
+
+interface Recorded {
+  readonly operator: string
+  readonly via: string
+  readonly action: string
+  readonly operation_id: string | null
+  readonly affected: number | null
+  readonly reason: string | null
+  readonly result: string
+}
+
+const recorded = (id: string | null) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    sql<Recorded>`
+      SELECT operator, via, action, operation_id, affected, reason, result FROM operator_actions
+      WHERE operation_id IS NOT DISTINCT FROM ${id}::uuid ORDER BY at`)
+
+const unknown = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
+
+layer(Actions, { excludeTestServices: true })("an action of an operator", (it) => {
+  it.effect("does what the ledger does, and is recorded with the operator, the place and the reason", () =>
+    Effect.gen(function*() {
+      const service = yield* OperatorActions
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      const { operation: { id } } = yield* accept(identity)
+      assert.isTrue((yield* service.perform("review", id, operator)).under_review)
+      assert.isFalse((yield* service.perform("end_review", id, { ...operator, reason: null })).under_review)
+      yield* service.perform("hold", id, { ...operator, via: "command" })
+      assert.isTrue((yield* inspect(id)).is_held)
+      yield* waitOut(provider)
+      yield* service.perform("release", id, operator)
+      assert.isFalse((yield* inspect(id)).is_held)
+      assert.strictEqual((yield* service.perform("cancel", id, operator)).state, "cancelled")
+      const rows = yield* recorded(id)
+      assert.deepStrictEqual(
+        rows.map(({ action, reason, result, via }) => [action, via, reason, result]),
+        [
+          ["review", "console", operator.reason, "done"],
+          ["end_review", "console", null, "done"],
+          ["hold", "command", operator.reason, "done"],
+          ["release", "console", operator.reason, "done"],
+          ["cancel", "console", operator.reason, "done"]
+        ]
+      )
+      assert.deepStrictEqual([...new Set(rows.map((row) => row.operator))], [operator.name])
+      const history = yield* OperationLedger.use((ledger) => ledger.history(id))
+      assert.deepStrictEqual(history.at(-1)!.evidence, {
+        by: "operator",
+        operator: operator.name,
+        reason: operator.reason
+      })
+    }))
+
+  it.effect("on all operations is recorded with their number", () =>
+    Effect.gen(function*() {
+      const service = yield* OperatorActions
+      const { identity } = yield* issueAtNewProvider()
+      yield* accept(identity)
+      const before = (yield* recorded(null)).length
+      const held = yield* service.holdAll(operator)
+      const released = yield* service.releaseAll({ ...operator, reason: null })
+      assert.isAtLeast(held, 1)
+      assert.strictEqual(released, held)
+      assert.deepStrictEqual(
+        (yield* recorded(null)).slice(before).map(({ action, affected, result }) => [action, affected, result]),
+        [["hold_all", held, "done"], ["release_all", released, "done"]]
+      )
+    }))
+
+  it.effect("that the ledger refuses changes nothing, and is recorded with the reason", () =>
+    Effect.gen(function*() {
+      const service = yield* OperatorActions
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issueAtNewProvider()
+      for (const state of specifiedStates) {
+        for (const action of actions) {
+          const { id } = yield* operationIn(identity, state)
+          const before = [yield* ledger.show(id), yield* ledger.history(id)]
+          const result = yield* Effect.result(service.perform(action, id, operator))
+          const rows = yield* recorded(id)
+          assert.lengthOf(rows, 1, `${action} of ${state}`)
+          if (Result.isFailure(result)) {
+            assert.strictEqual(rows[0]!.result, (result.failure as Error).message)
+            assert.deepStrictEqual([yield* ledger.show(id), yield* ledger.history(id)], before)
+          } else assert.strictEqual(rows[0]!.result, "done")
+        }
+      }
+      assert.strictEqual((yield* Effect.flip(service.perform("hold", unknown, operator)))._tag, "OperationNotFound")
+      assert.deepStrictEqual((yield* recorded(unknown)).map(({ result }) => result), [
+        `there is no operation ${unknown}`
+      ])
+    }))
+
+  it.effect("is refused if the operation has left the revision that the operator saw, also while it is leaving", () =>
+    Effect.gen(function*() {
+      const service = yield* OperatorActions
+      const { identity } = yield* issueAtNewProvider()
+      const { operation } = yield* accept(identity)
+      yield* service.perform("review", operation.id, operator, operation.revision)
+      const late = yield* Effect.scoped(Effect.gen(function*() {
+        const run = yield* openTransaction
+        yield* run("UPDATE operations SET state = 'submitting', revision = 2 WHERE id = $1", [operation.id])
+        const acting = yield* Effect.forkScoped(
+          OperatorActions.use(({ perform }) => Effect.flip(perform("end_review", operation.id, operator, 1))).pipe(
+            Effect.provide(another)
+          )
+        )
+        yield* untilWaiting(1)
+        yield* run("COMMIT")
+        return yield* Fiber.join(acting)
+      }))
+      assert.deepInclude(fieldsOf(late), { _tag: "StaleOperation", expected: 1, actual: 2 })
+      assert.isTrue((yield* OperationLedger.use(({ show }) => show(operation.id))).under_review)
+      assert.deepStrictEqual((yield* recorded(operation.id)).map(({ action, result }) => [action, result]), [
+        ["review", "done"],
+        ["end_review", `operation ${operation.id} is at revision 2, not 1`]
+      ])
+    }))
+
+  it.effect("happens only together with its record, and is recorded once, for any sequence of actions", () =>
+    Effect.gen(function*() {
+      const context = yield* Effect.context<Ledger | OperatorActions | SqlClient.SqlClient>()
+      const sequence = fc.array(fc.record({ action: fc.constantFrom(...actions), claim: fc.boolean() }), {
+        maxLength: 8
+      })
+      const property = fc.asyncProperty(sequence, async (list) => {
+        const exit = await Effect.runPromiseExitWith(context)(follows(list))
+        if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
+      })
+      yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(15, 100) }))
+    }))
+
+  it.effect("that cannot be recorded does not happen", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const service = yield* OperatorActions
+      const { identity } = yield* issueAtNewProvider()
+      const { operation } = yield* accept(identity)
+      yield* sql`ALTER TABLE operator_actions ADD CONSTRAINT closed CHECK (operator <> 'nameless') NOT VALID`
+      for (const action of ["review", "hold", "cancel"] as const) {
+        const exit = yield* Effect.exit(service.perform(action, operation.id, { ...operator, name: "nameless" }))
+        assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause), action)
+      }
+      const all = yield* Effect.exit(service.holdAll({ ...operator, name: "nameless" }))
+      assert.isTrue(Exit.isFailure(all))
+      yield* sql`ALTER TABLE operator_actions DROP CONSTRAINT closed`
+      assert.deepStrictEqual(yield* OperationLedger.use(({ show }) => show(operation.id)), operation)
+      assert.isFalse((yield* inspect(operation.id)).is_held)
+      assert.isEmpty(yield* recorded(operation.id))
+    }))
+
+  it.effect("has an unknown result, and no defect, if the connection is lost in its transaction", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issueAtNewProvider()
+      const { operation } = yield* accept(identity)
+      const lost = yield* Effect.scoped(Effect.gen(function*() {
+        const run = yield* openTransaction
+        yield* run("SELECT FROM operations WHERE id = $1 FOR UPDATE", [operation.id])
+        const acting = yield* Effect.forkScoped(
+          OperatorActions.use(({ perform }) => Effect.exit(perform("review", operation.id, operator))).pipe(
+            Effect.provide(doomed)
+          )
+        )
+        yield* untilWaiting(1)
+        assert.isAtLeast(yield* terminate(doomedName), 1)
+        return yield* Fiber.join(acting)
+      }))
+      assert(Exit.isFailure(lost))
+      assert.isFalse(Cause.hasDies(lost.cause), Cause.pretty(lost.cause))
+      assert.instanceOf(Cause.squash(lost.cause), StoreUnavailable)
+      assert.isFalse((yield* OperationLedger.use(({ show }) => show(operation.id))).under_review)
+      assert.isEmpty(yield* recorded(operation.id))
+    }))
+
+  it.effect("keeps text that PostgreSQL cannot store readable", () =>
+    Effect.gen(function*() {
+      const service = yield* OperatorActions
+      const { identity } = yield* issueAtNewProvider()
+      const { operation: { id } } = yield* accept(identity)
+      yield* service.perform("cancel", id, { ...operator, reason: "a\0b\uD800" })
+      yield* service.perform("cancel", id, { ...operator, reason: "" })
+      assert.deepStrictEqual((yield* recorded(id)).map(({ reason }) => reason), ["a\uFFFDb\uFFFD", null])
+    }))
+})
+
+const another = Layer.fresh(OperatorActions.layer).pipe(Layer.provide(anotherPool()))
+
+const doomedName = "actions-that-lose-their-connection"
+
+const doomed = Layer.fresh(OperatorActions.layer).pipe(Layer.provide(anotherPool({ applicationName: doomedName })))
+
+/** Performs the actions on one operation, some after a claim, and checks the records. */
+const follows = Effect.fnUntraced(
+  function*(list: ReadonlyArray<{ readonly action: typeof actions[number]; readonly claim: boolean }>) {
+    const service = yield* OperatorActions
+    const { grant: { provider }, identity } = yield* issueAtNewProvider()
+    const { operation: { id } } = yield* accept(identity)
+    const expected: Array<readonly [string, string]> = []
+    for (const { action, claim } of list) {
+      if (claim) yield* claimIds(provider)
+      const result = yield* Effect.result(service.perform(action, id, operator))
+      expected.push([action, Result.isSuccess(result) ? "done" : (result.failure as Error).message])
+    }
+    assert.deepStrictEqual((yield* recorded(id)).map(({ action, result }) => [action, result] as const), expected)
+  }
+)
+
+layer(Actions, { excludeTestServices: true })("the record of actions", (it) => {
+  for (const mode of modes) {
+    it.effect(`is append-only, also for its owner (${mode})`, ({ skip }) =>
+      Effect.gen(function*() {
+        skip(mode === "replica" && !(yield* isSuperuser), "only a superuser may set session_replication_role")
+        const service = yield* OperatorActions
+        yield* service.holdAll(operator)
+        for (
+          const statement of [
+            "UPDATE operator_actions SET operator = 'other'",
+            "DELETE FROM operator_actions",
+            "TRUNCATE operator_actions"
+          ]
+        ) assert.strictEqual(yield* attempt(mode, statement), "23001", statement)
+      }))
+  }
+
+  it.effect("accepts only complete rows of known actions", () =>
+    Effect.gen(function*() {
+      const insert = (values: string) =>
+        attempt(
+          "origin",
+          `INSERT INTO operator_actions (operator, via, action, operation_id, affected, reason, result) VALUES (${values})`
+        )
+      const id = `'${unknown}'`
+      assert.isArray(yield* insert(`'ada', 'console', 'hold', ${id}, NULL, NULL, 'done'`))
+      for (
+        const wrong of [
+          `'', 'console', 'hold', ${id}, NULL, NULL, 'done'`,
+          `repeat('a', 256), 'console', 'hold', ${id}, NULL, NULL, 'done'`,
+          `'ada', 'post', 'hold', ${id}, NULL, NULL, 'done'`,
+          `'ada', 'console', 'delete', ${id}, NULL, NULL, 'done'`,
+          `'ada', 'console', 'hold', NULL, NULL, NULL, 'done'`,
+          `'ada', 'console', 'hold', ${id}, 1, NULL, 'done'`,
+          `'ada', 'console', 'hold_all', NULL, NULL, NULL, 'done'`,
+          `'ada', 'console', 'hold_all', NULL, -1, NULL, 'done'`,
+          `'ada', 'console', 'hold', ${id}, NULL, repeat('a', 1025), 'done'`,
+          `'ada', 'console', 'hold', ${id}, NULL, NULL, ''`
+        ]
+      ) assert.strictEqual(yield* insert(wrong), "23514", wrong)
+    }))
+})

@@ -1,0 +1,256 @@
+/**
+ * An answer about another operation is no evidence for this one. The tests run worker and reconciler against a sandbox
+ * over HTTP, check the rules by property, and call the ledger.
+ */
+import { assert, describe, it, layer } from "@effect/vitest"
+import { DateTime, Duration, Effect, Exit } from "effect"
+import * as fc from "fast-check"
+import { OperationId, type OperationState } from "../../../../src/domain/Operation.ts"
+import { type DueRead, isProviderReference, type ProviderReference } from "../../../../src/domain/Submission.ts"
+import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { type Settlement, settlementOf } from "../../../../src/submission/attempts/Settlement.ts"
+import {
+  type AnswerNames,
+  namesNothing,
+  StatusAnswer,
+  type SubmissionAnswer
+} from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { decideAfterRead } from "../../../../src/submission/reads/decideAfterRead.ts"
+import { accept, conformance, fieldsOf, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import {
+  heldOperation,
+  inspect,
+  issueAtNewProvider,
+  pass,
+  queued,
+  recording,
+  reference
+} from "../../../fixtures/ledger/Queue.ts"
+import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
+import { submissionScene } from "./SubmissionScene.ts"
+
+const soon = Duration.minutes(10)
+
+layer(PostgresLedger, { excludeTestServices: true })("a provider that answers for another operation", (it) => {
+  const always = { foreign_answer: { rate: 1 } }
+
+  for (const instruction of [{ outcome: "pending" }, { outcome: "failed", settle_after_ms: 1 }] as const) {
+    it.effect(`settles nothing by a status read of an operation that is ${instruction.outcome}, and a review begins`, () =>
+      Effect.gen(function*() {
+        const ledger = yield* OperationLedger
+        const { identity, logs, reconcile, sandbox, work } = yield* submissionScene
+        const { operation: { id } } = yield* accept(identity, { payload: { sandbox: instruction } })
+        yield* work
+        const submitted = yield* ledger.show(id)
+        const stored = (yield* inspect(id)).reference
+        assert.strictEqual(submitted.state, "submitted")
+        yield* sandbox.setFaults(always)
+        yield* pass(soon)
+        assert.strictEqual(yield* reconcile, 1)
+        const read = yield* ledger.show(id)
+        assert.deepInclude(read, { state: "submitted", revision: submitted.revision, under_review: true })
+        assert.strictEqual((yield* inspect(id)).reference, stored)
+
+        const warning = JSON.parse(logs.find((line) => line.includes("another operation"))!)
+        assert.deepInclude(warning, { level: "WARN" })
+        assert.deepInclude(warning.annotations, { operation_id: id, member: "operation_id", expected: id })
+        assert.match(String(warning.annotations["named"]), /^[0-9a-f]{64}$/)
+
+        yield* sandbox.setFaults({})
+        yield* pass(soon)
+        yield* reconcile
+        const expected = instruction.outcome === "pending" ? "submitted" : "failed"
+        assert.strictEqual((yield* ledger.show(id)).state, expected, "the next answer, about itself, counts")
+      }))
+  }
+
+  it.effect("leaves the submission indeterminate, and its answer is kept as evidence", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity, reconcile, sandbox, work } = yield* submissionScene
+      yield* sandbox.setFaults(always)
+      const payload = { sandbox: { outcome: "rejected", code: "no_funds" } }
+      const { operation: { id } } = yield* accept(identity, { payload })
+      yield* work
+      assert.strictEqual((yield* ledger.show(id)).state, "indeterminate")
+      assert.isNull((yield* inspect(id)).reference, "the reference of the other operation is not stored")
+      const { evidence } = (yield* ledger.history(id)).at(-1)!
+      assert.deepInclude(evidence as object, { by: "submission" })
+      assert.match((evidence as { readonly reason: string }).reason, /names another operation: its operation_id is/)
+      assert.nestedInclude(evidence as object, { "answer.body.status": "succeeded" })
+      yield* sandbox.setFaults({})
+      yield* pass(soon)
+      yield* reconcile
+      assert.strictEqual((yield* ledger.show(id)).state, "failed")
+      assert.deepStrictEqual((yield* sandbox.record).map(({ key }) => key), [id], "the operation was sent once")
+    }))
+})
+
+const [own, another] = ["019aa4f0-5c00-7b1e-8d2f-000000000001", "019aa4f0-5c00-7b1e-8d2f-000000000002"].map((id) =>
+  OperationId.make(id)
+) as [OperationId, OperationId]
+
+const evidence = { said: "so" }
+const references = ["r1", "r2"].map(reference)
+
+const anyNames: fc.Arbitrary<AnswerNames> = fc.record({
+  reference: fc.constantFrom(null, ...references, "" as ProviderReference),
+  operation_id: fc.constantFrom(null, own, another, own.toUpperCase(), "")
+})
+
+const anyStatusAnswer: fc.Arbitrary<StatusAnswer> = anyNames.chain((names) =>
+  fc.constantFrom(
+    StatusAnswer.Proven({ state: "submitted", names, evidence }),
+    StatusAnswer.Proven({ state: "succeeded", names, evidence }),
+    StatusAnswer.Proven({ state: "failed", code: "no", message: "No.", names, evidence }),
+    StatusAnswer.NeverReceived({ names, evidence }),
+    StatusAnswer.NotProven({ reason: "not_found", detail: "404", names }),
+    StatusAnswer.NotProven({ reason: "unreachable", detail: "reset" }),
+    StatusAnswer.NotProven({ reason: "unclear", detail: "500" })
+  )
+)
+
+const anyDue: fc.Arbitrary<Pick<DueRead, "operation" | "state" | "acknowledged" | "reference" | "taken_at">> = fc
+  .record({
+    taken_at: fc.constant(DateTime.makeUnsafe(0)),
+    operation: fc.constant({ id: own, send_before: null } as DueRead["operation"]),
+    state: fc.constantFrom<OperationState>("accepted", "submitted", "indeterminate"),
+    acknowledged: fc.boolean(),
+    reference: fc.constantFrom(null, ...references)
+  })
+
+const dueRead = (state: OperationState, reference: ProviderReference | null) =>
+  ({ operation: { id: own, send_before: null }, state, revision: 3, reference }) as DueRead
+
+const contradicts = (names: AnswerNames, stored: ProviderReference | null) =>
+  (names.operation_id !== null && names.operation_id !== own)
+  || (names.reference !== null && stored !== null && names.reference !== stored)
+
+describe("The decision about an answer", () => {
+  it("is only a review if a status read names another operation id or another reference than the stored one", () => {
+    fc.assert(
+      fc.property(anyDue, anyStatusAnswer, (due, answer) => {
+        const decision = decideAfterRead(due, answer)
+        const isContradicted = "names" in answer && contradicts(answer.names, due.reference)
+        assert.strictEqual(decision._tag === "Contradicted", isContradicted)
+        if (decision._tag !== "Postpone" && decision._tag !== "Record") return
+        // The reference to store is the one in the answer, and it never replaces another reference.
+        const { reference } = decision
+        const named = "names" in answer && isProviderReference(answer.names.reference) ? answer.names.reference : null
+        assert.isTrue(reference === null || (reference === named && (due.reference ?? reference) === reference))
+      }),
+      { numRuns: 5000 }
+    )
+  })
+
+  it("follows the answer if it names nothing, because the read was for this operation alone", () => {
+    for (const stored of [null, ...references]) {
+      const due = dueRead("indeterminate", stored)
+      const answer = StatusAnswer.Proven({ state: "succeeded", names: namesNothing, evidence })
+      assert.deepInclude(decideAfterRead(due, answer), { _tag: "Record", outcome: { state: "succeeded" } })
+    }
+  })
+
+  it("is indeterminate if an untyped adapter omits the names of the answer", () => {
+    const due = dueRead("indeterminate", null)
+    // Casts past `unknown`: these answers contradict the types, as those of an adapter in JavaScript may.
+    for (const names of [undefined, null, {}, { reference: null }, { operation_id: null }]) {
+      const status = { _tag: "Proven", state: "succeeded", evidence, names } as unknown as StatusAnswer
+      assert.strictEqual(decideAfterRead(due, status)._tag, "Contradicted")
+      const answer = { _tag: "Succeeded", evidence, names } as unknown as SubmissionAnswer
+      assert.strictEqual((settlementOf(own, Exit.succeed(answer), true) as Settlement).outcome.state, "indeterminate")
+    }
+  })
+
+  it("is indeterminate if the answer to a submission names another operation id", () => {
+    fc.assert(
+      fc.property(anyNames, fc.constantFrom("Acknowledged", "Succeeded", "Rejected"), (names, _tag) => {
+        const answer = { _tag, names, code: "no", message: "No.", evidence } as SubmissionAnswer
+        const { evidence: kept, outcome, reference } = settlementOf(own, Exit.succeed(answer), true) as Settlement
+        const states = { Acknowledged: "submitted", Succeeded: "succeeded", Rejected: "failed" }
+        const isContradicted = contradicts(names, null)
+        assert.strictEqual(outcome.state, isContradicted ? "indeterminate" : states[_tag])
+        assert.strictEqual(reference, isContradicted || names.reference === "" ? null : names.reference)
+        assert.deepInclude(kept, { answer: evidence })
+      })
+    )
+  })
+
+  it("is logged with the expected and the named value: printable, and at most 64 characters of it", () => {
+    const due = dueRead("submitted", references[0])
+    const named = `\u001b[31mline\n${"x".repeat(1000)}` as ProviderReference
+    const names = { reference: named, operation_id: null }
+    const decision = decideAfterRead(due, StatusAnswer.Proven({ state: "succeeded", names, evidence }))
+    assert.deepStrictEqual(decision, {
+      _tag: "Contradicted",
+      contradiction: { member: "reference", expected: "r1", named: `?[31mline?${"x".repeat(54)}` }
+    })
+  })
+})
+
+conformance("the ledger", (it) => {
+  it.effect("records nothing under another reference than the stored one", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const ledger = yield* OperationLedger
+      const { id } = yield* queued(yield* issueAtNewProvider(), "submitted")
+      yield* queue.postpone(id, 3, { due_in: soon, reference: reference("r1") })
+      const before = yield* ledger.history(id)
+      const foreign = queue.record(id, 3, outcome("succeeded"), recording({ reference: reference("r2") }))
+      assert.deepInclude(fieldsOf(yield* Effect.flip(foreign)), { _tag: "StaleOperation", id })
+      assert.deepStrictEqual(yield* ledger.history(id), before)
+      yield* queue.record(id, 3, outcome("indeterminate"), recording())
+      yield* queue.record(id, 4, outcome("succeeded"), recording({ reference: reference("r1") }))
+      assert.strictEqual((yield* inspect(id)).reference, "r1")
+    }))
+
+  it.effect("records nothing of a held operation under another reference than the stored one", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const ledger = yield* OperationLedger
+      const { id } = yield* heldOperation
+      yield* queue.report(id, reference("r1"))
+      const foreign = queue.recordHeld(id, 1, outcome("succeeded"), recording({ reference: reference("r2") }))
+      assert.deepInclude(fieldsOf(yield* Effect.flip(foreign)), { _tag: "StaleOperation", id })
+      assert.deepInclude(yield* ledger.show(id), { state: "accepted", revision: 1 })
+      const settled = yield* queue.recordHeld(id, 1, outcome("succeeded"), recording({ reference: reference("r1") }))
+      assert.strictEqual(settled.state, "succeeded")
+    }))
+
+  it.effect("puts an operation under review that a worker reports under another reference than the stored one", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const ledger = yield* OperationLedger
+      const { id } = yield* queued(yield* issueAtNewProvider(), "indeterminate")
+      for (
+        const [name, isReviewed] of [[null, false], ["r1", false], ["r1", false], [null, false], ["r2", true]] as const
+      ) {
+        yield* queue.report(id, name === null ? null : reference(name))
+        assert.strictEqual((yield* ledger.show(id)).under_review, isReviewed)
+      }
+      assert.strictEqual((yield* inspect(id)).reference, "r1")
+    }))
+
+  it.effect("begins a review with a status read on request, unless an operator ended one in this state", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const ledger = yield* OperationLedger
+      const { id } = yield* queued(yield* issueAtNewProvider(), "submitted")
+      const reviewed = Effect.fnUntraced(function*(revision: number, review?: boolean) {
+        const next = { due_in: soon, reference: null }
+        yield* queue.postpone(id, revision, review === undefined ? next : { ...next, review })
+        return (yield* ledger.show(id)).under_review
+      })
+      assert.isFalse(yield* reviewed(3))
+      assert.isFalse(yield* reviewed(3, false))
+      assert.isTrue(yield* reviewed(3, true))
+      assert.isTrue(yield* reviewed(3, false), "a later read does not end the review")
+      // The millisecond must differ from that of the last change of the state.
+      yield* pass("1 second")
+      yield* ledger.review(id, false)
+      assert.isFalse(yield* reviewed(3, true))
+      yield* pass("1 second")
+      yield* queue.record(id, 3, outcome("indeterminate"), recording())
+      assert.isTrue(yield* reviewed(4, true), "the next state is reviewed again")
+    }))
+})

@@ -1,0 +1,189 @@
+/**
+ * The columns of the workers hold one thing each: a hold, an examination, an acknowledgement, a time. Both stores for the
+ * rules, raw SQL for what only PostgreSQL has.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Duration, Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { accept, conformance, fieldsOf, operationIn, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import {
+  claimIds,
+  failOver,
+  heldOperation,
+  inspect,
+  isAbout,
+  issueAtNewProvider,
+  pass,
+  queued,
+  readTerms,
+  recording,
+  reference,
+  takeIds,
+  waitOut
+} from "../../../fixtures/ledger/Queue.ts"
+import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
+import { attempt } from "../../../fixtures/postgres/RawSql.ts"
+
+conformance("an operation counts as acknowledged", (it) => {
+  const isAcknowledged = (id: Parameters<typeof inspect>[0]) =>
+    Effect.map(inspect(id), ({ acknowledged }) => acknowledged)
+
+  it.effect("once it was submitted, also when it is indeterminate later, and not before", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const issued = yield* issueAtNewProvider()
+      for (const state of ["accepted", "submitting", "indeterminate"] as const) {
+        assert.isFalse(yield* isAcknowledged((yield* queued(issued, state)).id), state)
+      }
+      const { id, revision } = yield* queued(issued, "submitted")
+      assert.isTrue(yield* isAcknowledged(id))
+      yield* queue.record(id, revision, outcome("indeterminate"), recording({ due_in: Duration.zero }))
+      assert.isTrue(yield* isAcknowledged(id))
+      const reads = yield* queue.takeReads(issued.grant.provider, 10, readTerms)
+      assert.deepStrictEqual(
+        reads.map(({ acknowledged, operation, reference }) => [operation.id, acknowledged, reference]),
+        [
+          [id, true, null]
+        ]
+      )
+    }))
+
+  it.effect("once it has a reference, whichever way the reference came", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const issued = yield* issueAtNewProvider()
+      const given = { due_in: Duration.zero, reference: reference("theirs") }
+      const postponed = yield* queued(issued, "indeterminate")
+      yield* queue.postpone(postponed.id, postponed.revision, given)
+      const reported = yield* queued(issued, "indeterminate")
+      yield* queue.report(reported.id, given.reference)
+      const recorded = yield* queued(issued, "submitting")
+      yield* queue.record(recorded.id, recorded.revision, outcome("indeterminate"), recording(given))
+      for (const { id } of [postponed, reported, recorded]) assert.isTrue(yield* isAcknowledged(id))
+    }))
+})
+
+layer(PostgresLedger, { excludeTestServices: true })("an examined operation", (it) => {
+  it.effect("stays held in another cluster, where a timeline of the same number begins", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const ledger = yield* OperationLedger
+      const { id, provider } = yield* heldOperation
+      yield* takeIds("takeHeld", provider)
+      yield* sql`UPDATE operations SET timeline = ledger_timeline() WHERE id = ${id}::uuid`
+      const error = yield* Effect.flip(ledger.cancel(id, null))
+      assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "held" })
+      const failure = yield* Effect.flip(ledger.transition(id, 1, outcome("failed"), null))
+      assert.deepInclude(fieldsOf(failure), { _tag: "IllegalTransition" })
+    }))
+})
+
+conformance("a hold", (it) => {
+  it.effect("of a report or of an operator keeps an operation of the present timeline from being claimed", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* Queue
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      for (const place of [queue.holdAll, queue.report]) {
+        const { operation: { id } } = yield* accept(identity)
+        yield* typeof place === "function" ? place(id, null) : place
+        assert.isTrue((yield* inspect(id)).is_held)
+        assert.deepStrictEqual(yield* claimIds(provider), [])
+        const error = yield* Effect.flip(ledger.cancel(id, null))
+        assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "held" })
+        assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [id])
+        yield* pass(readTerms.rescue_after)
+        yield* queue.release(id)
+        assert.deepStrictEqual(yield* claimIds(provider), [id])
+      }
+    }))
+
+  it.effect("is examined anew after each change of the timeline and after each new hold", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const { id, provider } = yield* heldOperation
+      for (const change of [failOver, queue.holdAll, queue.report(id, null)]) {
+        yield* waitOut(provider)
+        yield* change
+        const error = yield* Effect.flip(queue.release(id))
+        assert.deepInclude(fieldsOf(error), { _tag: "StillHeld", reason: "unexamined" })
+        yield* pass("2 hours")
+      }
+    }))
+
+  it.effect("ends when the operation leaves accepted", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const { id, provider } = yield* heldOperation
+      yield* queue.holdAll
+      yield* takeIds("takeHeld", provider)
+      yield* queue.recordHeld(id, 1, outcome("submitted"), recording())
+      assert.isFalse((yield* inspect(id)).is_held)
+    }))
+})
+
+layer(PostgresLedger, { excludeTestServices: true })("in PostgreSQL", (it) => {
+  it.effect("a transition keeps its due_at, also the one that the row had, and null leaves the time to the trigger", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { identity } = yield* issueAtNewProvider()
+      const move = (due_at: string, to: string) =>
+        Effect.gen(function*() {
+          const { id } = yield* operationIn(identity, "accepted")
+          const before = (yield* inspect(id)).due_in!
+          yield* sql.unsafe(
+            `UPDATE operations SET state = '${to}', revision = 2, due_at = ${due_at}, failure_code = $2, failure_message = $2
+             WHERE id = $1`,
+            [id, to === "failed" ? "x" : null]
+          )
+          return { before, due_in: (yield* inspect(id)).due_in }
+        })
+      const kept = yield* move("due_at", "submitting")
+      assert.closeTo(kept.due_in!, kept.before, 1000)
+      assert.isAtMost(kept.due_in!, 0)
+      isAbout((yield* move("now() + interval '1 hour'", "submitting")).due_in, Duration.hours(1))
+      isAbout((yield* move("NULL", "submitting")).due_in, Duration.minutes(5))
+      assert.isNull((yield* move("now()", "failed")).due_in)
+    }))
+
+  it.effect("only a trigger sets acknowledged, and nothing takes it away", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const issued = yield* issueAtNewProvider()
+      const { id } = yield* queued(issued, "indeterminate")
+      yield* sql`UPDATE operations SET acknowledged = true WHERE id = ${id}`
+      assert.isFalse((yield* inspect(id)).acknowledged)
+      const submitted = yield* queued(issued, "submitted")
+      yield* sql`UPDATE operations SET acknowledged = false WHERE id = ${submitted.id}`
+      assert.isTrue((yield* inspect(submitted.id)).acknowledged)
+    }))
+
+  it.effect("a hold and an examination are columns of accepted operations alone, and an examination sets send_before", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issueAtNewProvider()
+      for (const state of ["submitting", "submitted", "indeterminate"] as const) {
+        const { id } = yield* operationIn(identity, state)
+        for (const change of ["hold_placed = true", "examined_timeline = 1", "timeline = timeline + 1"]) {
+          assert.strictEqual(yield* attempt("origin", `UPDATE operations SET ${change} WHERE id = '${id}'`), "23001")
+        }
+      }
+      const { id } = yield* operationIn(identity, "accepted")
+      const examine = `UPDATE operations SET examined_timeline = 1 WHERE id = '${id}'`
+      assert.strictEqual(yield* attempt("origin", examine), "23514")
+    }))
+
+  it.effect("a move of the ledger holds what is accepted, and ends every examination", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const queue = yield* Queue
+      const { id, provider } = yield* heldOperation
+      yield* waitOut(provider)
+      const { operation: free } = yield* accept((yield* issueAtNewProvider()).identity)
+      yield* sql`UPDATE ledger_home SET system_identifier = system_identifier - 1`
+      assert.deepStrictEqual(yield* queue.prepare, { moved: true })
+      assert.isTrue((yield* inspect(free.id)).is_held)
+      const error = yield* Effect.flip(queue.release(id))
+      assert.deepInclude(fieldsOf(error), { _tag: "StillHeld", reason: "unexamined" })
+    }))
+})

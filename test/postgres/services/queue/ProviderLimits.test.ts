@@ -1,0 +1,226 @@
+/**
+ * Permits of provider limits in both implementations: no caller gets a permit twice, and a pause holds for all. PostgreSQL decides
+ * as the shared arithmetic does.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Duration, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import * as fc from "fast-check"
+import { type PermitDemand, type PermitTerms, permitTerms } from "../../../../src/domain/ProviderLimit.ts"
+import { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
+import { sharePermits, stateAfter, wasSetBack } from "../../../../src/services/rules/providerPermits.ts"
+import { reserveStatement } from "../../../../src/services/sql/queue/SqlProviderLimits.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
+import { conformance, newProvider, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { Queue, queueIn } from "../../../fixtures/ledger/QueueServices.ts"
+import { anotherPool } from "../../../fixtures/postgres/Pools.ts"
+
+const terms = permitTerms({ requests: 50, interval: "1 second" }, 250)
+const many: PermitDemand = { submissions: 1000, reads: 1000 }
+const none: PermitDemand = { submissions: 0, reads: 0 }
+
+const counted = ({ reads, submissions }: { readonly reads: Permits; readonly submissions: Permits }) =>
+  reads.permits.length + submissions.permits.length
+interface Permits {
+  readonly permits: ReadonlyArray<number>
+}
+
+/** The most permits that the buckets have until the horizon, `elapsed` milliseconds after the first call. */
+const mostAfter = (elapsed: number, { horizon, reads, shared }: PermitTerms): number =>
+  [shared, reads!].reduce(
+    (most, { burst, spacing }) => most + Math.floor((elapsed * 1000 + horizon) / spacing) + burst,
+    0
+  )
+
+conformance("permits of a provider's limit", (it) => {
+  it.effect("are reserved as far as the horizon, and then no more until time passes", () =>
+    Effect.gen(function*() {
+      const { reservePermits } = yield* Queue
+      const provider = newProvider()
+      const since = performance.now()
+      const first = yield* reservePermits(provider, many, terms)
+      assert.isAtLeast(counted(first), 8)
+      assert.isAtMost(Math.max(...first.submissions.permits, ...first.reads.permits), 250)
+      assert.isAbove(first.submissions.again, 0)
+      const next = yield* reservePermits(provider, many, terms)
+      assert.isAtMost(counted(first) + counted(next), mostAfter(performance.now() - since, terms))
+    }))
+
+  it.effect("are only looked at by openPermits", () =>
+    Effect.gen(function*() {
+      const { openPermits, reservePermits } = yield* Queue
+      const provider = newProvider()
+      const open = yield* openPermits(provider, many, terms)
+      yield* openPermits(provider, many, terms)
+      const reserved = yield* reservePermits(provider, many, terms)
+      assert.isAtLeast(counted(reserved), counted(open))
+      assert.deepStrictEqual(yield* reservePermits(newProvider(), none, terms), {
+        submissions: { permits: [], again: 1 },
+        reads: { permits: [], again: 1 }
+      })
+    }))
+
+  it.effect("of one provider are not those of another", () =>
+    Effect.gen(function*() {
+      const { reservePermits } = yield* Queue
+      const first = yield* reservePermits(newProvider(), many, terms)
+      assert.isAtLeast(counted(yield* reservePermits(newProvider(), many, terms)), counted(first) - 1)
+    }))
+
+  it.effect("are closed by a pause, which a shorter one does not shorten", () =>
+    Effect.gen(function*() {
+      const { closeProvider, openPermits, reservePermits } = yield* Queue
+      const provider = newProvider()
+      yield* reservePermits(provider, { submissions: 1, reads: 0 }, terms)
+      yield* closeProvider(provider, Duration.seconds(60))
+      yield* closeProvider(provider, Duration.seconds(1))
+      const closed = yield* reservePermits(provider, many, terms)
+      assert.strictEqual(counted(closed), 0)
+      assert.isAbove(closed.submissions.again, 50_000)
+      assert.isAbove(closed.reads.again, 50_000)
+      assert.strictEqual(counted(yield* openPermits(provider, many, terms)), 0)
+    }))
+
+  it.effect("are closed also before the first request, and for 5 minutes at most", () =>
+    Effect.gen(function*() {
+      const { closeProvider, openPermits } = yield* Queue
+      const provider = newProvider()
+      yield* closeProvider(provider, Duration.days(1))
+      const { submissions } = yield* openPermits(provider, many, terms)
+      assert.isEmpty(submissions.permits)
+      assert.isAtMost(submissions.again, 300_000)
+    }))
+})
+
+layer(PostgresLedger, { excludeTestServices: true })("permits of a provider's limit", (it) => {
+  const anotherQueue = Layer.build(
+    Layer.fresh(SubmissionQueue.layer).pipe(
+      Layer.provideMerge(anotherPool({ maxConnections: 1, multiplex: false, applicationName: "another" }))
+    )
+  )
+
+  it.effect("are given once, to 8 processes that ask at the same time", () =>
+    Effect.gen(function*() {
+      // Fast enough that each process gets some permits from most of its statements.
+      const fast = permitTerms({ requests: 5000, interval: "1 second" }, 250)
+      const provider = newProvider()
+      const since = performance.now()
+      const demands = (seed: number) => Array.from({ length: 60 }, (_, n) => (seed + n) % 9)
+      const totals = yield* Effect.forEach(
+        Array.from({ length: 8 }, (_, n) => n),
+        (seed) =>
+          Effect.gen(function*() {
+            const { reservePermits } = queueIn(yield* anotherQueue)
+            let total = 0
+            for (const demand of demands(seed)) {
+              total += counted(yield* reservePermits(provider, { submissions: 10 * demand, reads: 9 - demand }, fast))
+            }
+            return total
+          }),
+        { concurrency: "unbounded" }
+      )
+      const total = totals.reduce((sum, each) => sum + each, 0)
+      assert.isAtMost(total, mostAfter(performance.now() - since, fast))
+      assert.isTrue(totals.every((each) => each > 0))
+      // Each permit moved its bucket by one spacing, so none was given twice.
+      const sql = yield* SqlClient.SqlClient
+      const [row] = yield* sql<{ readonly left: number }>`
+        SELECT (shared_until - extract(epoch FROM clock_timestamp()) * 1000000)::float8 AS left
+        FROM provider_limits WHERE provider = ${provider}`
+      assert.isAtMost(row!.left, fast.horizon + fast.shared.burst * fast.shared.spacing)
+    }), 60_000)
+
+  it.effect("are given again within the horizon after the clock of the database was set back", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { openPermits, reservePermits } = yield* Queue
+      const provider = newProvider()
+      yield* reservePermits(provider, many, terms)
+      // As after a clock that was set back by a day.
+      yield* sql`
+        UPDATE provider_limits SET shared_until = shared_until + 86400000000, reads_until = reads_until + 86400000000
+        WHERE provider = ${provider}`
+      // Pollers only look, and reserve nothing while nothing is open.
+      const { reads, submissions } = yield* openPermits(provider, many, terms)
+      assert.isEmpty([...reads.permits, ...submissions.permits])
+      assert.isAtMost(submissions.again, 1000)
+      yield* Effect.sleep(Math.max(submissions.again, reads.again))
+      const later = yield* reservePermits(provider, many, terms)
+      assert.isNotEmpty(later.submissions.permits)
+      assert.isNotEmpty(later.reads.permits)
+    }))
+
+  it.effect("are closed no longer than the longest pause after the clock of the database was set back", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { closeProvider, openPermits } = yield* Queue
+      const provider = newProvider()
+      yield* closeProvider(provider, Duration.seconds(1))
+      // As after a clock that was set back by a day.
+      yield* sql`UPDATE provider_limits SET closed_until = closed_until + 86400000000 WHERE provider = ${provider}`
+      // Pollers only look, and reserve nothing while nothing is open.
+      assert.strictEqual(counted(yield* openPermits(provider, many, terms)), 0)
+      // As five minutes later.
+      yield* sql`
+        UPDATE provider_limits SET closed_until = closed_until - 300000000, shared_until = shared_until - 300000000,
+          reads_until = reads_until - 300000000
+        WHERE provider = ${provider}`
+      assert.isAtLeast(counted(yield* openPermits(provider, many, terms)), 1)
+    }))
+
+  const anyLimit = fc.record({
+    requests: fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 7, max: 400 })),
+    interval: fc.constantFrom(100, 1000, 60_000),
+    reservedForReads: fc.constantFrom(0, 0.2, 0.5)
+  })
+  const anyInstant = fc.oneof(
+    fc.integer({ min: -2_000_000, max: 2_000_000 }),
+    fc.constant(0),
+    fc.constant(90_000_000_000)
+  )
+  const anyCount = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 60 }))
+  const anyCase = fc.record({
+    limit: anyLimit,
+    shared: anyInstant,
+    reads: anyInstant,
+    closed: fc.oneof(fc.constant(-1), anyInstant),
+    demand: fc.record({ submissions: anyCount, reads: anyCount })
+  })
+
+  it.effect("follow the shared arithmetic", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const provider = newProvider()
+      const now = 1_767_225_600_000_000
+      for (const { closed, demand, limit, reads, shared } of fc.sample(anyCase, rounds(500, 5000))) {
+        const terms = permitTerms(limit, 250)
+        const state = { shared_until: now + shared, reads_until: now + reads, closed_until: now + closed }
+        yield* sql`
+          INSERT INTO provider_limits (provider, shared_until, reads_until, closed_until)
+          VALUES (${provider}, ${state.shared_until}, ${state.reads_until}, ${state.closed_until})
+          ON CONFLICT (provider) DO UPDATE SET shared_until = excluded.shared_until, reads_until = excluded.reads_until,
+            closed_until = excluded.closed_until`
+        const rows = yield* sql.unsafe(reserveStatement(`${now}`), [
+          provider,
+          terms.shared.spacing,
+          terms.shared.burst,
+          terms.reads?.spacing ?? null,
+          terms.reads?.burst ?? null,
+          terms.horizon,
+          demand.submissions,
+          demand.reads,
+          300_000_000
+        ])
+        const shares = sharePermits(state, demand, terms, now, 300_000_000)
+        const what = JSON.stringify({ limit, state, demand })
+        assert.deepStrictEqual(rows.map((row) => ({ ...row })), [{ ...shares }], what)
+        const [after] = yield* sql`
+          SELECT shared_until::float8, reads_until::float8, closed_until::float8 FROM provider_limits
+          WHERE provider = ${provider}`
+        const isChanged = wasSetBack(state, terms, now, 300_000_000) ||
+          shares.submissions + shares.reads_reserved + shares.reads_shared > 0
+        const expected: object = isChanged ? stateAfter(state, shares, terms, now) : state
+        assert.deepStrictEqual({ ...after }, { ...expected }, what)
+      }
+    }), 60_000)
+})

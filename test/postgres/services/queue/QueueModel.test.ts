@@ -1,0 +1,154 @@
+/**
+ * The queue in PostgreSQL and the queue in memory answer and store the same, and their change feeds return the same. The test
+ * applies random sequences of calls to both and compares them after each.
+ */
+import { assert, layer, type Vitest } from "@effect/vitest"
+import { Cause, Duration, Effect, Exit, Layer } from "effect"
+import type { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import * as fc from "fast-check"
+import { canTransition, isTerminal, type OperationState } from "../../../../src/domain/Operation.ts"
+import type { MemoryLedger } from "../../../../src/services/memory/MemoryLedger.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
+import { assertSameChanges, follower } from "../../../fixtures/ledger/FollowedQueue.ts"
+import {
+  InMemoryLedger,
+  issue,
+  newClient,
+  newOwner,
+  newProvider,
+  newSubject,
+  PostgresFromMarks,
+  PostgresLedger
+} from "../../../fixtures/ledger/Ledger.ts"
+import {
+  answer,
+  type Command,
+  commands,
+  type Services,
+  type Side,
+  type World
+} from "../../../fixtures/ledger/QueueModel.ts"
+import {
+  separateInMemory,
+  separateInPostgres,
+  settleAll,
+  type Stored,
+  storedInMemory,
+  storedInPostgres
+} from "../../../fixtures/ledger/StoredOperations.ts"
+
+const newWorld = (): World => ({
+  clients: [newClient(), newClient()],
+  providers: [newProvider(), newProvider()],
+  request: { resource_owner: newOwner(), subject: newSubject() }
+})
+
+/** Milliseconds by which the two clocks may differ, far less than any duration in the model. */
+const tolerance = 10_000
+
+const times = ["due_in", "send_in", "reviewed_in", "reading_in", "hinted_in"] as const
+
+const assertAlike = (inMemory: ReadonlyArray<Stored>, inPostgres: ReadonlyArray<Stored>, after: string) => {
+  const withoutTimes = (stored: Stored) => ({
+    ...stored,
+    due_in: null,
+    send_in: null,
+    reviewed_in: null,
+    reading_in: null,
+    hinted_in: null
+  })
+  assert.deepStrictEqual(inPostgres.map(withoutTimes), inMemory.map(withoutTimes), after)
+  for (const [n, stored] of inPostgres.entries()) {
+    const model = inMemory[n]!
+    for (const time of times) {
+      assert.strictEqual(stored[time] === null, model[time] === null, `${time} of ${n} after ${after}`)
+      assert.closeTo(stored[time] ?? 0, model[time] ?? 0, tolerance, `${time} of ${n} after ${after}`)
+    }
+  }
+}
+
+/** Invariants of every operation after every call. */
+const assertSound = (stored: Stored, after: string) => {
+  const steps = [...stored.history.matchAll(/(?:^| )(\w*)>(\w+)/g)].map(([, from, to]) =>
+    [from, to] as [OperationState | "", OperationState]
+  )
+  assert.strictEqual(steps.length, stored.revision, after)
+  assert.deepStrictEqual(steps[0], ["", "accepted"], after)
+  for (const [from, to] of steps.slice(1)) assert.isTrue(canTransition(from as OperationState, to), `${from} -> ${to}`)
+  assert.isAtMost(steps.filter(([, to]) => to === "submitting").length, 1, "claimed at most once")
+  assert.strictEqual(stored.due_in === null, isTerminal(stored.state), `scheduled until it is settled: ${after}`)
+  assert.strictEqual(stored.has_payload, !isTerminal(stored.state), `a payload until it is settled: ${after}`)
+}
+
+const perform = (list: ReadonlyArray<Command>) =>
+  Effect.gen(function*() {
+    const world = newWorld()
+    const memory: Side<MemoryLedger> = {
+      context: yield* Layer.build(Layer.fresh(InMemoryLedger.pipe(Layer.provideMerge(TestClock.layer())))),
+      ids: [],
+      grants: [],
+      revisions: [],
+      sendBefore: new Map(),
+      formerSendBefore: new Map()
+    }
+    const postgres: Side<SqlClient.SqlClient> = {
+      context: yield* Effect.context<Services | SqlClient.SqlClient>(),
+      ids: [],
+      grants: [],
+      revisions: [],
+      sendBefore: new Map(),
+      formerSendBefore: new Map()
+    }
+    const inMemory = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.provideContext(effect, memory.context)
+    const first = { ...world.request, client_id: world.clients[0]!, provider: world.providers[0]! }
+    memory.grants.push((yield* inMemory(issue({ ...first, expires_in: Duration.days(365) }))).grant)
+    postgres.grants.push((yield* issue({ ...first, expires_in: Duration.days(365) })).grant)
+    const followers = [follower(memory), follower(postgres)] as const
+    let then = performance.now()
+    for (const [n, command] of list.entries()) {
+      const after = `${n}: ${JSON.stringify(command)}`
+      const expected = yield* answer(memory, world, command)
+      assert.deepStrictEqual(yield* answer(postgres, world, command), expected, after)
+      yield* inMemory(separateInMemory)
+      yield* separateInPostgres
+      const now = performance.now()
+      yield* inMemory(TestClock.adjust(Duration.millis(Math.round(now - then))))
+      then = now
+      const model = yield* inMemory(storedInMemory(memory.ids))
+      const stored = yield* storedInPostgres(postgres.ids)
+      assertAlike(model, stored, after)
+      for (const operation of stored) assertSound(operation, after)
+      yield* assertSameChanges(followers, command, 1 + n % 4, after)
+      for (const side of [memory, postgres]) {
+        side.revisions.splice(
+          0,
+          Infinity,
+          ...stored.map(({ revision }) => revision)
+        )
+      }
+    }
+  }).pipe(Effect.ensuring(Effect.orDie(settleAll)), Effect.scoped)
+
+const compare = (it: Vitest.MethodsNonLive<Services | SqlClient.SqlClient>) =>
+  it.effect(
+    "give the same answers, store the same rows and return the same changes for any sequence of calls",
+    () =>
+      Effect.gen(function*() {
+        const context = yield* Effect.context<Services | SqlClient.SqlClient>()
+        const run = Effect.runPromiseExitWith(context)
+        const property = fc.asyncProperty(commands, async (list) => {
+          const exit = await run(perform(list))
+          if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
+        })
+        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(15, 40), interruptAfterTimeLimit: 90_000 }))
+      }),
+    120_000
+  )
+
+layer(PostgresLedger, { excludeTestServices: true })("the queue in PostgreSQL and the queue in memory", compare)
+
+layer(PostgresFromMarks, { excludeTestServices: true })(
+  "the queue in PostgreSQL, which searches from marks, and the queue in memory",
+  compare
+)

@@ -1,0 +1,93 @@
+/**
+ * The read of an agent that waits for the next form of an operation ends with a change of that operation, and with nothing else.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Layer } from "effect"
+import { TestClock } from "effect/testing"
+import { CurrentGrant } from "../../../../src/api/Middleware.ts"
+import { makeGrantReads } from "../../../../src/server/agents/GrantReads.ts"
+import { CurrentSlot } from "../../../../src/server/gate/Admission.ts"
+import { BaseUrl } from "../../../../src/server/gate/BaseUrl.ts"
+import { Lifecycle } from "../../../../src/server/gate/Lifecycle.ts"
+import { Problems } from "../../../../src/server/gate/ProblemResponses.ts"
+import { ChangeWatcher } from "../../../../src/server/waits/ChangeWatcher.ts"
+import { topicOfOperation, type Waiter } from "../../../../src/server/waits/Waiters.ts"
+import { OperationStore } from "../../../../src/services/OperationStore.ts"
+import { emptyFeed, fixedIdentity, operationWith, storeOf } from "../../../fixtures/http/HttpFixed.ts"
+import { baseUrl } from "../../../fixtures/http/HttpProblem.ts"
+import { Platform } from "../../../fixtures/postgres/TestDatabase.ts"
+
+/** An operation that a test changes, a watcher that the test controls, and a wait for the next form, in a slot as the gate gives it. */
+const startWait = Effect.fnUntraced(function*(onStart: (change: () => void) => void = () => {}) {
+  const known = operationWith()
+  const scene = { current: known, waiters: [] as Array<Waiter> }
+  const change = () => {
+    scene.current = { ...known, revision: known.revision + 1, state: "submitting" }
+  }
+  const store = storeOf({
+    find: () => Effect.sync(() => scene.current),
+    list: () => Effect.die("not used")
+  })
+  const watcher = ChangeWatcher.of({
+    during: (waiter, effect) =>
+      Effect.suspend(() => {
+        scene.waiters.push(waiter)
+        onStart(change)
+        return effect
+      }),
+    isWatching: () => false,
+    count: () => scene.waiters.length
+  })
+  const layer = Layer.mergeAll(
+    Layer.succeed(OperationStore, store),
+    Layer.succeed(ChangeWatcher, watcher),
+    Lifecycle.layer(),
+    Problems.layer.pipe(Layer.provide(BaseUrl.layer(baseUrl))),
+    emptyFeed,
+    Platform
+  )
+  const waiting = Effect.gen(function*() {
+    const lifecycle = yield* Lifecycle
+    const grantReads = yield* makeGrantReads
+    return yield* Effect.withFiber((fiber) =>
+      grantReads.pipe(
+        Effect.flatMap(({ reads }) => reads.next(known, 50)),
+        Effect.provideService(CurrentGrant, fixedIdentity),
+        Effect.provideService(CurrentSlot, lifecycle.admit(fiber))
+      )
+    )
+  })
+  const fiber = yield* Effect.forkChild(Effect.provide(waiting, layer))
+  yield* TestClock.adjust(0)
+  return { scene, known, change, fiber }
+})
+
+describe("The wait of an agent for the next form of an operation", () => {
+  it.effect("finds a change that commits between its first read and the start of the watcher", () =>
+    Effect.gen(function*() {
+      const { fiber, scene } = yield* startWait((change) => change())
+      assert.deepStrictEqual(yield* Fiber.join(fiber), scene.current)
+    }))
+
+  it.effect("ends with a change, and neither with the known form nor with a wake-up without news", () =>
+    Effect.gen(function*() {
+      const { change, fiber, known, scene } = yield* startWait()
+      const [waiter] = scene.waiters
+      assert.strictEqual(waiter!.topic, topicOfOperation(known.id))
+      assert.isFalse(waiter!.concerns!(known))
+      waiter!.wake()
+      yield* TestClock.adjust(0)
+      assert.isUndefined(fiber.pollUnsafe())
+      change()
+      assert.isTrue(waiter!.concerns!(scene.current))
+      waiter!.wake()
+      assert.deepStrictEqual(yield* Fiber.join(fiber), scene.current)
+    }))
+
+  it.effect("ends with the known form when the time is over", () =>
+    Effect.gen(function*() {
+      const { fiber, known } = yield* startWait()
+      yield* TestClock.adjust("50 seconds")
+      assert.deepStrictEqual(yield* Fiber.join(fiber), known)
+    }))
+})

@@ -1,0 +1,132 @@
+/** Connections are kept, pipelined, half closed and closed as RFC 9112 says. The tests send bytes over a socket. */
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { Gateway, memoryGateway } from "../../../fixtures/http/HttpGateway.ts"
+import { baseUrl } from "../../../fixtures/http/HttpProblem.ts"
+import { accept, issue } from "../../../fixtures/http/HttpScene.ts"
+
+const host = "Host: gateway.test\r\n"
+
+/** One request for each kind of response that keeps the connection open. */
+const requestsOf = (token: string, id: string) => {
+  const authorization = `${host}Authorization: Bearer ${token}\r\n`
+  const target = `/v1/operations/${id}`
+  return [
+    { status: 200, method: "GET", target: "/healthz", rest: `${host}\r\n` },
+    { status: 404, method: "GET", target: "/nowhere", rest: `${host}\r\n` },
+    { status: 422, method: "GET", target: "/healthz?x=1", rest: `${host}\r\n` },
+    { status: 422, method: "GET", target: "/healthz", rest: `${host}Content-Length: 5\r\n\r\nhello` },
+    {
+      status: 422,
+      method: "GET",
+      target: "/healthz",
+      rest: `${host}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n`
+    },
+    { status: 401, method: "GET", target, rest: `${host}\r\n` },
+    { status: 405, method: "POST", target, rest: `${authorization}Content-Length: 2\r\n\r\n{}` },
+    { status: 200, method: "GET", target, rest: `${authorization}\r\n` },
+    { status: 304, method: "GET", target, rest: `${authorization}If-None-Match: *\r\n\r\n` },
+    { status: 200, method: "HEAD", target, rest: `${authorization}\r\n` },
+    { status: 204, method: "OPTIONS", target, rest: `${authorization}Content-Length: 2\r\n\r\n{}` },
+    { status: 400, method: "GET", target, rest: "\r\n" },
+    { status: 406, method: "GET", target, rest: `${authorization}Accept: text/html\r\n\r\n` },
+    { status: 414, method: "GET", target: `/${"a".repeat(8192)}`, rest: `${host}\r\n` },
+    { status: 200, method: "GET", target: "/v1/operations", rest: `${authorization}\r\n` }
+  ]
+}
+
+layer(memoryGateway(), { excludeTestServices: true })("A connection", (it) => {
+  it.effect("stays usable after each of these responses", () =>
+    Effect.gen(function*() {
+      const { check, wire } = yield* Gateway
+      const holder = yield* issue()
+      const { id } = yield* accept(holder)
+      const connection = yield* wire
+      for (let round = 0; round < 3; round++) {
+        for (const { method, rest, status, target } of requestsOf(holder.token, id)) {
+          connection.send(`${method} ${target} HTTP/1.1\r\n${rest}`)
+          const answer = yield* Effect.promise(() => connection.next({ bodiless: method === "HEAD" }))
+          check({ method, target }, answer!)
+          assert.strictEqual(answer!.status, status, target.slice(0, 80))
+        }
+      }
+      assert.isTrue(connection.isOpen())
+    }))
+
+  it.effect("accepts pipelined requests, and answers them in order (RFC 9112 §9.3.2)", () =>
+    Effect.gen(function*() {
+      const { check, wire } = yield* Gateway
+      const holder = yield* issue()
+      const { id } = yield* accept(holder)
+      const requests = requestsOf(holder.token, id)
+      const connection = yield* wire
+      connection.send(requests.map(({ method, rest, target }) => `${method} ${target} HTTP/1.1\r\n${rest}`).join(""))
+      for (const { method, status, target } of requests) {
+        const answer = yield* Effect.promise(() => connection.next({ bodiless: method === "HEAD" }))
+        check({ method, target }, answer!)
+        assert.strictEqual(answer!.status, status, target.slice(0, 80))
+      }
+    }))
+
+  it.effect("is closed after the response when the client requests it, or uses HTTP/1.0", () =>
+    Effect.gen(function*() {
+      const { check, wire } = yield* Gateway
+      for (
+        const head of [`GET /healthz HTTP/1.1\r\n${host}Connection: close\r\n\r\n`, "GET /healthz HTTP/1.0\r\n\r\n"]
+      ) {
+        const connection = yield* wire
+        connection.send(head)
+        const answer = yield* Effect.promise(() => connection.next())
+        check({ method: "GET", target: "/healthz" }, answer!)
+        assert.strictEqual(answer!.status, 200)
+        assert.strictEqual(answer!.headers["connection"], "close")
+        assert.strictEqual(yield* Effect.promise(() => connection.closed), "")
+      }
+    }))
+
+  it.effect("is closed after a declined upgrade, because Node cannot refuse a second request there", () =>
+    Effect.gen(function*() {
+      const { wire } = yield* Gateway
+      for (const protocol of ["websocket", "h2c"]) {
+        const connection = yield* wire
+        connection.send(`GET /healthz HTTP/1.1\r\n${host}Connection: Upgrade\r\nUpgrade: ${protocol}\r\n\r\n`)
+        const answer = yield* Effect.promise(() => connection.next())
+        assert.strictEqual(answer!.status, 200)
+        assert.strictEqual(answer!.headers["connection"], "close")
+        connection.send("garbage\r\n\r\n")
+        assert.strictEqual(yield* Effect.promise(() => connection.closed), "")
+      }
+    }))
+
+  it.effect("may be half closed: a client that has sent everything still gets its response", () =>
+    Effect.gen(function*() {
+      const { wire } = yield* Gateway
+      const connection = yield* wire
+      connection.send(`GET /healthz HTTP/1.1\r\n${host}\r\n`)
+      connection.finish()
+      const answer = yield* Effect.promise(() => connection.next())
+      assert.strictEqual(answer!.status, 200)
+    }))
+
+  it.effect("works with fetch", () =>
+    Effect.gen(function*() {
+      const { port } = yield* Gateway
+      const holder = yield* issue()
+      const { id } = yield* accept(holder)
+      const read = (path: string, headers: Record<string, string> = {}) =>
+        Effect.promise(() => fetch(`http://127.0.0.1:${port}${path}`, { headers }))
+      const authorization = `Bearer ${holder.token}`
+      const operation = yield* read(`/v1/operations/${id}`, { authorization })
+      assert.strictEqual(operation.status, 200)
+      const body = (yield* Effect.promise(() => operation.json())) as { readonly id: string }
+      assert.strictEqual(body.id, id)
+      const known = yield* read(`/v1/operations/${id}`, {
+        authorization,
+        "if-none-match": operation.headers.get("etag")!
+      })
+      assert.deepStrictEqual([known.status, yield* Effect.promise(() => known.text())], [304, ""])
+      const refused = yield* read("/v1/operations")
+      const problem = (yield* Effect.promise(() => refused.json())) as { readonly type: string }
+      assert.strictEqual(problem.type, `${baseUrl}/problems/missing_credentials`)
+    }))
+})

@@ -1,0 +1,253 @@
+/**
+ * Defects and unavailable services become complete, safe problems in time. The tests replace the store and the
+ * verifier.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Redacted } from "effect"
+import { AuthorizationUnavailable, type Credential } from "../../../../src/domain/Credential.ts"
+import { type ClientId, GrantUnknown } from "../../../../src/domain/Grant.ts"
+import { Lifecycle } from "../../../../src/server/gate/Lifecycle.ts"
+import { StoreUnavailable } from "../../../../src/services/StoreUnavailable.ts"
+import {
+  fixedId,
+  fixedIdentity,
+  fixedToken as token,
+  operationWith,
+  type Services,
+  withServices
+} from "../../../fixtures/http/HttpFixed.ts"
+import type { Gateway } from "../../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf } from "../../../fixtures/http/HttpProblem.ts"
+
+const get = `/v1/operations/${fixedId}`
+const list = "/v1/operations"
+const both = [get, list]
+
+const internals = "postgres://gateway:hunter2@10.0.0.7/ledger relation \"operations\" does not exist"
+const dies = () => Effect.die(new Error(internals))
+const throws = () => {
+  throw new TypeError(internals)
+}
+const away = () => Effect.fail(new StoreUnavailable({ cause: new Error(internals) }))
+const hangs = () => Effect.never
+
+describe("A defect", () => {
+  const defects: Readonly<Record<string, Services>> = {
+    "a store that dies": { find: dies, list: dies },
+    "a store that throws": { find: throws, list: throws },
+    "a verifier that dies": { verify: dies },
+    "a verifier that throws": { verify: throws }
+  }
+  it.live.each(Object.keys(defects))(
+    "is 500 internal_error without internal details, and is logged: %s",
+    (name) =>
+      withServices(defects[name]!, ({ send }, { causesOf }) =>
+        Effect.gen(function*() {
+          for (const [index, target] of both.entries()) {
+            const id = `defect-request-${index}`
+            const answer = yield* send(target, { token, headers: { "x-request-id": id } })
+            const problem = assertProblemOf(answer, "internal_error")
+            assert.strictEqual(problem.detail, "The gateway failed in a way that it did not foresee.")
+            for (const word of ["hunter2", "10.0.0.7", "relation", "operations\\", "Error", "    at "]) {
+              assert.notInclude(answer.text, word)
+            }
+            const lines = causesOf(id)
+            assert.deepStrictEqual(lines.map(({ level }) => level), ["ERROR"])
+            assert.include(lines[0]!.text, "hunter2")
+          }
+        }))
+  )
+
+  it.live("in the readiness check is 500, and never ready", () =>
+    withServices({ check: dies() }, ({ send }) =>
+      Effect.gen(function*() {
+        assertProblemOf(yield* send("/readyz"), "internal_error")
+        assert.strictEqual((yield* send("/healthz")).status, 200)
+      })))
+
+  it.live("ends neither the connection nor the service", () => {
+    let broken = true
+    const find = () => broken ? dies() : Effect.succeed(operationWith())
+    return withServices({ find }, ({ check, wire }) =>
+      Effect.gen(function*() {
+        const connection = yield* wire
+        const ask = Effect.promise(async () => {
+          connection.send(`GET ${get} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\n\r\n`)
+          const answer = await connection.next()
+          check({ method: "GET", target: get }, answer!)
+          return answer!
+        })
+        assertProblemOf(yield* ask, "internal_error")
+        broken = false
+        assert.strictEqual((yield* ask).status, 200)
+      }))
+  })
+})
+
+describe("A store that is unavailable", () => {
+  const unavailable: Readonly<Record<string, Services>> = {
+    "for reads": { find: away, list: away },
+    "for the verifier": { verify: away }
+  }
+  it.live.each(Object.keys(unavailable))(
+    "is 503 service_unavailable with Retry-After, and is logged: %s",
+    (name) =>
+      withServices(unavailable[name]!, ({ send }, { causesOf }) =>
+        Effect.gen(function*() {
+          for (const [index, target] of both.entries()) {
+            const id = `unavailable-${index}`
+            const answer = yield* send(target, { token, headers: { "x-request-id": id } })
+            assertProblemOf(answer, "service_unavailable")
+            assert.strictEqual(answer.headers["retry-after"], "1")
+            assert.notInclude(answer.text, "hunter2")
+            assert.deepStrictEqual(causesOf(id).map(({ level, message }) => [level, message]), [
+              ["ERROR", "The store did not answer"]
+            ])
+          }
+        }))
+  )
+
+  const hanging: Readonly<Record<string, Services>> = {
+    "the store": { find: hangs, list: hangs },
+    "the verifier": { verify: hangs }
+  }
+  it.live.each(Object.keys(hanging))(
+    "and hangs is answered with 503 once the deadline has passed: %s",
+    (name) =>
+      withServices(
+        hanging[name]!,
+        ({ send }) =>
+          Effect.forEach(both, (target) =>
+            Effect.map(send(target, { token }), (answer) => assertProblemOf(answer, "service_unavailable"))),
+        { lifecycle: { deadline: 20 } }
+      )
+  )
+
+  it.effect("has a deadline of 1.8 seconds, which leaves time to answer within two", () =>
+    Effect.gen(function*() {
+      assert.strictEqual((yield* Lifecycle).options.deadline, 1800)
+    }).pipe(Effect.provide(Lifecycle.layer())))
+
+  it.live("and hangs is interrupted: nothing is left behind once the client has its answer", () => {
+    const interrupted = Promise.withResolvers<void>()
+    const find = () => Effect.onInterrupt(Effect.never, () => Effect.sync(interrupted.resolve))
+    return withServices({ find }, ({ send }) =>
+      Effect.gen(function*() {
+        assertProblemOf(yield* send(get, { token }), "service_unavailable")
+        yield* Effect.promise(() => interrupted.promise)
+      }), { lifecycle: { deadline: 20 } })
+  })
+
+  it.live("and hangs is interrupted once the client disconnects", () => {
+    const asked = Promise.withResolvers<void>()
+    const interrupted = Promise.withResolvers<void>()
+    const find = () =>
+      Effect.andThen(
+        Effect.sync(asked.resolve),
+        Effect.onInterrupt(Effect.never, () => Effect.sync(interrupted.resolve))
+      )
+    return withServices({ find }, ({ wire }, { lines }) =>
+      Effect.gen(function*() {
+        const connection = yield* wire
+        connection.send(`GET ${get} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\n\r\n`)
+        yield* Effect.promise(() => asked.promise)
+        connection.destroy()
+        yield* Effect.promise(() => interrupted.promise)
+        assert.deepStrictEqual(lines.filter(({ level }) => level === "ERROR" || level === "WARN"), [])
+      }), { lifecycle: { deadline: 60_000 } })
+  })
+})
+
+describe("An authorization server that is unavailable", () => {
+  it.live("is 503 authorization_unavailable, never 401: a token that cannot be checked is not a bad token", () =>
+    withServices({
+      verify: () => Effect.fail(new AuthorizationUnavailable({ cause: new Error(internals) }))
+    }, ({ send }, { causesOf }) =>
+      Effect.gen(function*() {
+        for (const [index, target] of both.entries()) {
+          const id = `no-keys-${index}`
+          const answer = yield* send(target, { token, headers: { "x-request-id": id } })
+          assertProblemOf(answer, "authorization_unavailable")
+          assert.strictEqual(answer.headers["retry-after"], "5")
+          assert.notInclude(answer.text, "hunter2")
+          assert.deepStrictEqual(causesOf(id).map(({ level, message }) => [level, message]), [
+            ["ERROR", "The credential could not be verified"]
+          ])
+        }
+        // A missing credential is 401 without the authorization server.
+        assertProblemOf(yield* send(list), "missing_credentials")
+      })))
+})
+
+describe("A grant that the verifier knows and the store does not", () => {
+  const unknown = () => Effect.fail(new GrantUnknown())
+
+  it.live("is 401 invalid_token, because a token of a missing grant is invalid", () =>
+    withServices({ find: unknown, list: unknown }, ({ send }) =>
+      Effect.gen(function*() {
+        for (const target of both) assertProblemOf(yield* send(target, { token }), "invalid_token")
+      })))
+})
+
+describe("Saturation", () => {
+  /** `inside` resolves once this number of requests waits in the store. */
+  const crowd = (count: number) => {
+    const inside = Promise.withResolvers<void>()
+    const open = Promise.withResolvers<void>()
+    let waiting = 0
+    const find = () =>
+      Effect.andThen(
+        Effect.promise(() => {
+          if (++waiting === count) inside.resolve()
+          return open.promise
+        }),
+        Effect.succeed(operationWith())
+      )
+    return { find, inside: Effect.promise(() => inside.promise), open: () => open.resolve() }
+  }
+
+  const askAll = (send: Gateway["Service"]["send"], count: number) =>
+    Effect.forEach(Array.from({ length: count }), () => send(get, { token }), { concurrency: "unbounded" })
+
+  it.live("answers requests for operations with 503 at once until there is room, and affects no other request", () => {
+    const { find, inside, open } = crowd(3)
+    return withServices({ find }, ({ send }) =>
+      Effect.gen(function*() {
+        const crowded = yield* Effect.forkChild(askAll(send, 3))
+        yield* inside
+        for (const target of both) {
+          const answer = yield* send(target, { token })
+          assertProblemOf(answer, "service_unavailable")
+          assert.strictEqual(answer.headers["retry-after"], "1")
+          // The gateway does not verify a request that it cannot serve.
+          assertProblemOf(yield* send(target), "service_unavailable")
+        }
+        assert.strictEqual((yield* send("/healthz")).status, 200)
+        assert.strictEqual((yield* send("/readyz")).status, 200)
+        assert.strictEqual((yield* send("/problems")).status, 200)
+        open()
+        for (const answer of yield* Fiber.join(crowded)) assert.strictEqual(answer.status, 200)
+        assert.strictEqual((yield* send(get, { token })).status, 200)
+      }), { lifecycle: { maxInFlight: 3 } })
+  })
+
+  it.live("of one client's share refuses only that client", () => {
+    const { find, inside, open } = crowd(2)
+    const verify = ({ token }: Credential) =>
+      Effect.succeed({ ...fixedIdentity, client_id: Redacted.value(token) as ClientId })
+    const list = () => Effect.succeed({ operations: [], next: null })
+    return withServices({ find, list, verify }, ({ send }) =>
+      Effect.gen(function*() {
+        const crowded = yield* Effect.forkChild(askAll(send, 2))
+        yield* inside
+        for (const target of both) {
+          const answer = yield* send(target, { token })
+          assert.include(assertProblemOf(answer, "service_unavailable").detail, "client")
+        }
+        assert.strictEqual((yield* send("/v1/operations", { token: "another-client" })).status, 200)
+        open()
+        for (const answer of yield* Fiber.join(crowded)) assert.strictEqual(answer.status, 200)
+        for (let n = 0; n < 5; n++) assert.strictEqual((yield* send(get, { token })).status, 200)
+      }), { lifecycle: { maxInFlightPerClient: 2 } })
+  })
+})

@@ -1,0 +1,148 @@
+/**
+ * The gateway limits headers, target, body and time, and answers above a limit with the right problem. The tests send
+ * bytes over a socket.
+ */
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { fixedId, fixedToken, operationWith, withServices } from "../../../fixtures/http/HttpFixed.ts"
+import { Gateway, memoryGateway } from "../../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf } from "../../../fixtures/http/HttpProblem.ts"
+import { accept, issue } from "../../../fixtures/http/HttpScene.ts"
+
+const host = "Host: gateway.test\r\n"
+const list = "/v1/operations"
+
+layer(memoryGateway(), { excludeTestServices: true })("The limits", (it) => {
+  it.effect("allow a header section of 16 KiB: above that is 431 headers_too_large", () =>
+    Effect.gen(function*() {
+      const { listener, send, sendBytes } = yield* Gateway
+      assert.strictEqual((yield* send("/healthz", { headers: { "x-filler": "a".repeat(15_000) } })).status, 200)
+      const tooLarge = [
+        `GET /healthz HTTP/1.1\r\n${host}X-Filler: ${"a".repeat(16_384)}\r\n\r\n`,
+        `GET /healthz HTTP/1.1\r\n${host}${"X-Filler: a\r\n".repeat(2000)}\r\n`,
+        `GET /healthz HTTP/1.1\r\n${host}${"a".repeat(20_000)}: b\r\n\r\n`,
+        `GET /${"a".repeat(20_000)} HTTP/1.1\r\n${host}\r\n`
+      ]
+      for (const bytes of tooLarge) {
+        const answer = yield* sendBytes(bytes, "GET", bytes.startsWith("GET /healthz ") ? "/healthz" : "/")
+        assertProblemOf(answer, "headers_too_large")
+        assert.strictEqual(answer.headers["connection"], "close")
+      }
+      assert.isFalse(listener.requestTimeout === 0)
+    }))
+
+  it.effect("allow a target of 8192 characters: one more is 414 uri_too_long, on any path and with any method", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { token } = yield* issue()
+      const sized = (start: string, length: number) => start + "a".repeat(length - start.length)
+      for (const start of ["/", "/healthz?x=", `${list}?page_token=`, `${list}/`, "/problems/"]) {
+        for (const method of ["GET", "POST", "OPTIONS"]) {
+          assert.notStrictEqual((yield* send(sized(start, 8192), { token, method })).status, 414)
+          assertProblemOf(yield* send(sized(start, 8193), { token, method }), "uri_too_long")
+        }
+        assert.strictEqual((yield* send(sized(start, 8193), { method: "HEAD" })).status, 414)
+      }
+    }))
+
+  it.effect("leave room for the longest valid query", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const holder = yield* issue()
+      yield* accept(holder)
+      const states = ["accepted", "submitting", "submitted", "indeterminate", "succeeded", "failed", "cancelled"]
+      const instant = "2026-01-31T12%3A00%3A00.123456789%2B00%3A00"
+      const query = [
+        ...states.map((state) => `state=${state}`),
+        `type=${"a".repeat(64)}`,
+        `created_after=${instant}`,
+        `created_before=${instant}`,
+        `idempotency_key=${"%7E".repeat(255)}`,
+        "page_size=100"
+      ].join("&")
+      assert.strictEqual((yield* send(`${list}?${query}`, { token: holder.token })).status, 200)
+      const token = "a".repeat(512)
+      assertProblemOf(
+        yield* send(`${list}?${query}&page_token=${token}`, { token: holder.token }),
+        "invalid_page_token"
+      )
+    }))
+
+  it.effect("allow an announced body of 64 KiB: above that is 413, below it 422, because no body is expected", () =>
+    Effect.gen(function*() {
+      const { send, sendBytes } = yield* Gateway
+      const { token } = yield* issue()
+      for (const target of ["/healthz", "/readyz", "/problems", list]) {
+        const send65 = (length: number) =>
+          send(target, { token, headers: { "content-length": String(length) }, body: "a".repeat(length) })
+        assertProblemOf(yield* send65(65_536), "invalid_request")
+        assertProblemOf(yield* send65(65_537), "payload_too_large")
+        // The gateway does not read a body without an announced length.
+        const chunked = { token, headers: { "transfer-encoding": "chunked" }, body: "a".repeat(200_000) }
+        assertProblemOf(yield* send(target, chunked), "invalid_request")
+      }
+      for (const length of ["99999999999", "18446744073709551615"]) {
+        const bytes = `GET /nowhere HTTP/1.1\r\n${host}Content-Length: ${length}\r\n\r\n`
+        assertProblemOf(yield* sendBytes(bytes, "GET", "/nowhere"), "payload_too_large")
+      }
+    }))
+
+  it.effect("of time exceed those of load balancers, so that the balancer closes its connections first", () =>
+    Effect.gen(function*() {
+      const { listener } = yield* Gateway
+      assert.strictEqual(listener.headersTimeout, 10_000)
+      assert.strictEqual(listener.requestTimeout, 15_000)
+      assert.strictEqual(listener.keepAliveTimeout, 65_000)
+      assert.strictEqual(listener.timeout, 120_000)
+    }))
+})
+
+/** The same listener with short timeouts. */
+const hasty = memoryGateway({
+  configure: (server) =>
+    Object.assign(server, { headersTimeout: 50, requestTimeout: 60, connectionsCheckingInterval: 10 })
+})
+
+layer(hasty, { excludeTestServices: true })("A request that does not arrive in time", (it) => {
+  it.effect.each(["", "GET", "GET /healthz HTTP/1.1\r\n", `GET /healthz HTTP/1.1\r\n${host}X-Slow: `])(
+    "is 408 request_timeout, which is safe to retry, and ends the connection: %j",
+    (beginning) =>
+      Effect.gen(function*() {
+        const { check, wire } = yield* Gateway
+        const connection = yield* wire
+        connection.send(beginning)
+        const answer = yield* Effect.promise(() => connection.next())
+        check({ method: "GET", target: "/" }, answer!)
+        assert.isTrue(assertProblemOf(answer!, "request_timeout").retryable)
+        assert.strictEqual(answer!.headers["connection"], "close")
+        assert.strictEqual(yield* Effect.promise(() => connection.closed), "")
+      })
+  )
+})
+
+describe("A request that arrived in time", () => {
+  it.live("is not refused because its answer takes longer than requests may", () => {
+    const asked = Promise.withResolvers<void>()
+    const mayAnswer = Promise.withResolvers<void>()
+    const find = () =>
+      Effect.promise(async () => {
+        asked.resolve()
+        await mayAnswer.promise
+        return operationWith({})
+      })
+    return withServices({ find }, ({ listener, send, wire }) =>
+      Effect.gen(function*() {
+        const answer = yield* Effect.forkChild(send(`/v1/operations/${fixedId}`, { token: fixedToken }))
+        yield* Effect.promise(() => asked.promise)
+        Object.assign(listener, { headersTimeout: 1, requestTimeout: 1 })
+        // The listener looks at its connections: it refuses this one, which sends nothing.
+        const silent = yield* wire
+        assertProblemOf((yield* Effect.promise(() => silent.next()))!, "request_timeout")
+        mayAnswer.resolve()
+        assert.strictEqual((yield* Fiber.join(answer)).status, 200)
+      }), {
+      configure: (server) => Object.assign(server, { connectionsCheckingInterval: 10 }),
+      lifecycle: { deadline: 60_000 }
+    })
+  })
+})

@@ -1,0 +1,220 @@
+/**
+ * Bytes that are not HTTP get one complete 400 problem and end the connection. The tests send raw bytes over a socket.
+ */
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { once } from "node:events"
+import * as net from "node:net"
+import { fixedId, fixedToken, operationWith, withServices } from "../../../fixtures/http/HttpFixed.ts"
+import { Gateway, memoryGateway } from "../../../fixtures/http/HttpGateway.ts"
+import { assertProblemOf } from "../../../fixtures/http/HttpProblem.ts"
+import { issue } from "../../../fixtures/http/HttpScene.ts"
+
+const host = "Host: gateway.test\r\n"
+
+/** Bytes that no HTTP server accepts as a request. */
+const garbage: Readonly<Record<string, string | Uint8Array>> = {
+  "a line of text": "hello, is it me\r\n\r\n",
+  "no line at all": "\u0000\u0001\u0002\u0003\r\n\r\n",
+  "a TLS handshake": Uint8Array.of(0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc, 0x03, 0x03),
+  "a method that does not exist": `BREW /healthz HTTP/1.1\r\n${host}\r\n`,
+  "a method in lower case": `get /healthz HTTP/1.1\r\n${host}\r\n`,
+  "a target without a slash": `GET healthz HTTP/1.1\r\n${host}\r\n`,
+  "a target with a space": `GET /heal thz HTTP/1.1\r\n${host}\r\n`,
+  "a target that is not ASCII": `GET /caf\u00e9 HTTP/1.1\r\n${host}\r\n`,
+  "another protocol": `GET /healthz SMTP/1.1\r\n${host}\r\n`,
+  "a version that does not exist": `GET /healthz HTTP/1.2\r\n${host}\r\n`,
+  "the preface of HTTP/2": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+  "a header without a colon": `GET /healthz HTTP/1.1\r\n${host}nonsense\r\n\r\n`,
+  "a header with a space in its name": `GET /healthz HTTP/1.1\r\n${host}a b: c\r\n\r\n`,
+  "a header that is folded": `GET /healthz HTTP/1.1\r\n${host}a: b\r\n c\r\n\r\n`,
+  "a header with a NUL": `GET /healthz HTTP/1.1\r\n${host}a: \u0000\r\n\r\n`,
+  "two lengths": `GET /healthz HTTP/1.1\r\n${host}Content-Length: 0\r\nContent-Length: 1\r\n\r\n`,
+  "a length and chunks":
+    `GET /healthz HTTP/1.1\r\n${host}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+  "a length that is no number": `GET /healthz HTTP/1.1\r\n${host}Content-Length: five\r\n\r\n`,
+  "a length below zero": `GET /healthz HTTP/1.1\r\n${host}Content-Length: -1\r\n\r\n`,
+  "a tunnel": `CONNECT example.com:443 HTTP/1.1\r\n${host}\r\n`
+}
+
+/** The path of bytes that have one. */
+const instanceOf = (bytes: string | Uint8Array) => /^\w+ \/healthz HTTP\//.test(String(bytes)) ? "/healthz" : "/"
+
+layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) => {
+  it.effect.each(Object.keys(garbage))(
+    "is 400 malformed_request, complete, and ends the connection: %s",
+    (name) =>
+      Effect.gen(function*() {
+        const { check, wire } = yield* Gateway
+        const connection = yield* wire
+        connection.send(garbage[name]!)
+        const answer = yield* Effect.promise(() => connection.next())
+        const target = instanceOf(garbage[name]!)
+        check({ method: "GET", target }, answer!)
+        assert.strictEqual(assertProblemOf(answer!, "malformed_request").instance, target)
+        assert.strictEqual(answer!.headers["connection"], "close")
+        assert.strictEqual(yield* Effect.promise(() => connection.closed), "")
+      })
+  )
+
+  it.effect("is 400 also after a good request on the same connection, whose response comes first", () =>
+    Effect.gen(function*() {
+      const { check, wire } = yield* Gateway
+      const connection = yield* wire
+      connection.send(`GET /healthz HTTP/1.1\r\n${host}\r\n`)
+      const good = yield* Effect.promise(() => connection.next())
+      assert.strictEqual(good!.status, 200)
+      connection.send("garbage\r\n\r\n")
+      const bad = yield* Effect.promise(() => connection.next())
+      check({ method: "GET", target: "/" }, bad!)
+      assertProblemOf(bad!, "malformed_request")
+      assert.notStrictEqual(bad!.headers["x-request-id"], good!.headers["x-request-id"])
+    }))
+
+  it.effect("ends the connection even if the client keeps it open", () =>
+    Effect.gen(function*() {
+      const { listener, port } = yield* Gateway
+      const accepted = once(listener, "connection")
+      const socket = net.connect({ host: "127.0.0.1", port, allowHalfOpen: true })
+      socket.resume()
+      socket.write("garbage\r\n\r\n")
+      yield* Effect.promise(async () => {
+        const [served] = (await accepted) as [net.Socket]
+        if (!served.destroyed) await once(served, "close")
+        socket.destroy()
+      })
+    }))
+
+  it.effect("that requests a tunnel and then resets the connection does not end the process", () =>
+    Effect.gen(function*() {
+      const { port, send } = yield* Gateway
+      yield* Effect.promise(() =>
+        Promise.all(Array.from({ length: 20 }, async () => {
+          const socket = net.connect({ host: "127.0.0.1", port })
+          await once(socket, "connect")
+          socket.write(`CONNECT example.com:443 HTTP/1.1\r\n${host}\r\n`)
+          socket.resetAndDestroy()
+          await once(socket, "close")
+        }))
+      )
+      assert.strictEqual((yield* send("/healthz")).status, 200)
+    }))
+
+  it.effect("includes HTTP/1.1 without exactly one Host (RFC 9112 §3.2), though not HTTP/1.0 without one", () =>
+    Effect.gen(function*() {
+      const { sendBytes } = yield* Gateway
+      const two = `GET /healthz HTTP/1.1\r\n${host}Host: other.test\r\n\r\n`
+      for (const bytes of ["GET /healthz HTTP/1.1\r\n\r\n", two]) {
+        const problem = assertProblemOf(yield* sendBytes(bytes, "GET", "/healthz"), "malformed_request")
+        assert.include(problem.detail, "Host")
+      }
+      assertProblemOf(
+        yield* sendBytes(
+          "GET /nowhere HTTP/1.1\r\nX-Request-Id: safe-id-1\r\n\r\n".replace("X-", "Y-"),
+          "GET",
+          "/nowhere"
+        ),
+        "malformed_request"
+      )
+      assert.strictEqual((yield* sendBytes("GET /healthz HTTP/1.0\r\n\r\n", "GET", "/healthz")).status, 200)
+    }))
+
+  it.effect("includes targets without a path (RFC 9112 §3.2)", () =>
+    Effect.gen(function*() {
+      const { sendBytes } = yield* Gateway
+      const targets = ["*", "ftp://gateway.test/healthz", "http://[/healthz", "http://a:b/healthz"]
+      for (const target of targets) {
+        for (const method of ["GET", "POST"]) {
+          const answer = yield* sendBytes(`${method} ${target} HTTP/1.1\r\n${host}\r\n`, method, target)
+          assertProblemOf(answer, "malformed_request", target)
+        }
+      }
+    }))
+
+  it.effect("includes paths that cannot be decoded, but not queries that cannot, which are plain text", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { token } = yield* issue()
+      for (const target of ["/%", "/%zz", "/%ff", "/healthz%", "/v1/operations/%c3%28", "/problems/%E0%A4%A"]) {
+        for (const method of ["GET", "POST"]) {
+          assertProblemOf(yield* send(target, { token, method }), "malformed_request", target)
+        }
+      }
+      for (const query of ["%", "%zz", "state=%ff", "%c3%28=1"]) {
+        assertProblemOf(yield* send(`/v1/operations?${query}`, { token }), "invalid_request", query)
+      }
+    }))
+
+  it.effect("does not include upgrade offers, which are declined with a normal response (RFC 9110 §7.8)", () =>
+    Effect.gen(function*() {
+      const { sendBytes } = yield* Gateway
+      const offer = (upgrade: string, more = "") =>
+        sendBytes(
+          `GET /healthz HTTP/1.1\r\n${host}Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n${more}\r\n`,
+          "GET",
+          "/healthz"
+        )
+      const key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+      for (const answer of [yield* offer("websocket", key), yield* offer("h2c"), yield* offer("TLS/1.0")]) {
+        assert.strictEqual(answer.status, 200)
+        assert.notProperty(answer.headers, "upgrade")
+      }
+      const withBody = yield* offer("h2c", "Transfer-Encoding: chunked\r\n")
+      assertProblemOf(withBody, "invalid_request")
+    }))
+
+  it.effect("does not include expectations: 100-continue is not needed, and others may be ignored", () =>
+    Effect.gen(function*() {
+      const { sendBytes } = yield* Gateway
+      const expecting = (expectation: string, more = "") =>
+        sendBytes(`GET /healthz HTTP/1.1\r\n${host}Expect: ${expectation}\r\n${more}\r\n`, "GET", "/healthz")
+      assert.strictEqual((yield* expecting("100-continue")).status, 200)
+      assert.strictEqual((yield* expecting("something-else")).status, 200)
+      assertProblemOf(yield* expecting("100-continue", "Content-Length: 5\r\n"), "invalid_request")
+    }))
+
+  it.effect("does not include a client that disconnects, which gets no response", () =>
+    Effect.gen(function*() {
+      const { port, send, wire } = yield* Gateway
+      assert.isAbove(port, 0)
+      const { token } = yield* issue()
+      for (const bytes of ["", "GET", "GET /healthz HTTP/1.1\r\n", `GET /v1/operations HTTP/1.1\r\n${host}\r\n`]) {
+        const connection = yield* wire
+        connection.send(bytes)
+        connection.destroy()
+      }
+      assert.strictEqual((yield* send("/v1/operations", { token })).status, 200)
+    }))
+})
+
+describe("Malformed HTTP", () => {
+  it.live("is answered after the response to an earlier, slow request", () => {
+    const asked = Promise.withResolvers<void>()
+    const open = Promise.withResolvers<void>()
+    const find = () =>
+      Effect.andThen(
+        Effect.promise(() => {
+          asked.resolve()
+          return open.promise
+        }),
+        Effect.succeed(operationWith())
+      )
+    return withServices({ find }, ({ check, wire }) =>
+      Effect.gen(function*() {
+        const target = `/v1/operations/${fixedId}`
+        for (const rest of ["garbage\r\n\r\n", garbage["a tunnel"]!]) {
+          const connection = yield* wire
+          connection.send(`GET ${target} HTTP/1.1\r\n${host}Authorization: Bearer ${fixedToken}\r\n\r\n`)
+          yield* Effect.promise(() => asked.promise)
+          connection.send(rest)
+          open.resolve()
+          const good = yield* Effect.promise(() => connection.next())
+          check({ method: "GET", target }, good!)
+          assert.strictEqual(good!.status, 200)
+          const bad = yield* Effect.promise(() => connection.next())
+          check({ method: "GET", target: "/" }, bad!)
+          assertProblemOf(bad!, "malformed_request")
+        }
+      }))
+  })
+})

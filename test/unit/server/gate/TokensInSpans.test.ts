@@ -1,0 +1,120 @@
+/**
+ * No trace span shows a token that a client puts into a path or query. The tests send such requests over a socket to a
+ * gateway whose tracer records everything that an exporter would send.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Cause, Effect, Exit, type Tracer } from "effect"
+import { Gateway, type GatewayOptions, memoryGateway } from "../../../fixtures/http/HttpGateway.ts"
+import { Observer } from "../../../fixtures/http/HttpObserver.ts"
+import { issue } from "../../../fixtures/http/HttpScene.ts"
+
+const host = "Host: gateway.test\r\n"
+
+const jwt = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJzLTE3IiwiYXVkIjoiZ2F0ZXdheSJ9.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg"
+
+/** The text of a span that an exporter sends. It includes the message and the stack of a failure. */
+const textOf = ({ attributes, events, links, name, status }: Tracer.NativeSpan): string =>
+  JSON.stringify([
+    name,
+    [...attributes],
+    events.map(([event, , more]) => [event, more]),
+    links.map((link) => link.attributes),
+    status._tag === "Ended" && Exit.isFailure(status.exit)
+      ? [
+        Cause.pretty(status.exit.cause),
+        Cause.prettyErrors(status.exit.cause).map(({ message, stack }) => [message, stack])
+      ]
+      : []
+  ])
+
+/** Targets with the token in each place of a path or query, and the status of a GET without a credential. */
+const targetsOf = (token: string) =>
+  [
+    [404, `/${token}`],
+    [404, `/v1/accounts/${token}/operations`],
+    [404, `/x${token}.json`],
+    [404, `/problems/${token}`],
+    [401, `/v1/operations/${token}`],
+    [422, `/healthz?${token}`],
+    [422, `/healthz?token=${token}`],
+    [404, `/healthz;${token}`],
+    [414, `/${token}${"/a".repeat(4096)}`],
+    [404, `/${encodeURIComponent(token).replace("e", "%65").replace("f", "%66")}`]
+  ] as const
+
+const send = (method: string, target: string, headers = host) =>
+  Effect.gen(function*() {
+    const { wire } = yield* Gateway
+    const connection = yield* wire
+    connection.send(`${method} ${target} HTTP/1.1\r\n${headers}\r\n`)
+    return (yield* Effect.promise(() => connection.next({ bodiless: method === "HEAD" })))!.status
+  })
+
+/** The spans of requests, after each has ended. A response may arrive before its span ends. */
+const serverSpans = Effect.gen(function*() {
+  const { spans } = yield* Observer
+  const ofServer = () => spans.filter(({ kind }) => kind === "server")
+  while (ofServer().some(({ status }) => status._tag !== "Ended")) {
+    yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+  }
+  return ofServer()
+})
+
+const assertHidden = (token: string, spans: ReadonlyArray<Tracer.NativeSpan>) => {
+  for (const span of spans) {
+    const text = textOf(span)
+    const plain = text.replaceAll(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number(`0x${hex}`)))
+    for (const part of [token, ...token.split(/[._]/).slice(1)]) assert.notInclude(plain, part)
+  }
+}
+
+const tracing = (options: GatewayOptions = {}) => memoryGateway({ ...options, spans: true })
+
+layer(tracing(), { excludeTestServices: true })("Spans of refused requests", (it) => {
+  it.effect("show no gateway token and no JWT from any part of the target", () =>
+    Effect.gen(function*() {
+      const { token } = yield* issue()
+      for (const secret of [token, jwt]) {
+        for (const [status, target] of targetsOf(secret)) {
+          assert.strictEqual(yield* send("GET", target), status, target.slice(0, 80))
+          yield* send("POST", target)
+          yield* send("HEAD", target)
+          yield* send("GET", target, `${host}${host}`)
+          yield* send("GET", `http://gateway.test${target}`)
+        }
+        assertHidden(secret, yield* serverSpans)
+      }
+      assert.isAtLeast((yield* serverSpans).length, 100)
+    }))
+
+  it.effect("show the rest of the path, and the names of query parameters", () =>
+    Effect.gen(function*() {
+      const { token } = yield* issue()
+      yield* send("GET", `/v1/accounts/${token}/operations?state=x`)
+      const span = (yield* serverSpans).at(-1)
+      assert.strictEqual(span?.attributes.get("url.path"), "/v1/accounts/fingw_…/operations")
+      assert.strictEqual(
+        span?.attributes.get("url.full"),
+        "http://gateway.test/v1/accounts/fingw_…/operations?state=REDACTED"
+      )
+      assert.strictEqual(span?.attributes.get("url.query"), "state=REDACTED")
+      yield* send("GET", "/v1/operations?idempotency_key=rent-of-may")
+      const { attributes } = (yield* serverSpans).at(-1)!
+      assert.strictEqual(attributes.get("url.query"), "idempotency_key=REDACTED")
+    }))
+})
+
+layer(tracing({ lifecycle: { maxInFlight: 0 } }), { excludeTestServices: true })("Spans of failed requests", (it) => {
+  it.effect("show no token in the recorded failure", () =>
+    Effect.gen(function*() {
+      const { token } = yield* issue()
+      for (const secret of [token, jwt]) {
+        assert.strictEqual(yield* send("GET", `/v1/operations/${secret}`), 503)
+      }
+      const spans = yield* serverSpans
+      const failed = spans.filter(({ status }) => status._tag === "Ended" && Exit.isFailure(status.exit))
+      assert.strictEqual(failed.length, 2)
+      for (const span of failed) assert.include(textOf(span), "GET /v1/operations/")
+      for (const secret of [token, jwt]) assertHidden(secret, spans)
+    }))
+})

@@ -1,0 +1,316 @@
+/**
+ * Wide JSON costs no more than its limits, and an invalid body no more than 32 issues. The tests count how often a schema looks at a
+ * value, and compare the check of the limits with a recursive one.
+ */
+import { NodeHttpServer } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Effect, Exit, Layer, Logger, Result, Schema, SchemaGetter, SchemaIssue } from "effect"
+import { HttpRouter } from "effect/http"
+import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
+import * as fc from "fast-check"
+import { Gate } from "../../../../src/api/Middleware.ts"
+import { mutationEndpoint } from "../../../../src/api/MutationEndpoint.ts"
+import { decodeStrictly, firstIssues } from "../../../../src/domain/firstIssues.ts"
+import { bodyLimits, findExcess, type JsonLimits } from "../../../../src/domain/JsonLimits.ts"
+import { payloadDecoders } from "../../../../src/domain/PayloadSchemas.ts"
+import { BaseUrl } from "../../../../src/server/gate/BaseUrl.ts"
+import { GateLayer } from "../../../../src/server/gate/Gate.ts"
+import { Lifecycle } from "../../../../src/server/gate/Lifecycle.ts"
+import { Problems } from "../../../../src/server/gate/ProblemResponses.ts"
+import { MutationRequestLayer } from "../../../../src/server/mutations/MutationEndpoints.ts"
+import { GrantVerifier } from "../../../../src/services/verification/GrantVerifier.ts"
+import { fixedIdentity, fixedToken, operationWith, withServices } from "../../../fixtures/http/HttpFixed.ts"
+import { assertProblemOf, baseUrl, type Problem } from "../../../fixtures/http/HttpProblem.ts"
+import { legacy, messagesOf, modern, post, requestOf } from "../../../fixtures/mcp/HttpMcp.ts"
+import { Platform } from "../../../fixtures/postgres/TestDatabase.ts"
+
+const wideObject = (members: number) =>
+  Object.fromEntries(Array.from({ length: members }, (_, index) => [`member${index}`, 1]))
+
+const wideArray = (items: number) => Array.from({ length: items }, () => 1)
+
+/** Bodies beyond one limit each, with the place and the message that name it. */
+const excessive: ReadonlyArray<readonly [body: Schema.Json, path: string, message: string]> = [
+  [{ amounts: ["1"], ...wideObject(256) }, "body", "Expected at most 256 members"],
+  [{ amounts: [wideObject(257)] }, "body.amounts.0", "Expected at most 256 members"],
+  [{ amounts: wideArray(1025) }, "body.amounts", "Expected at most 1024 items"],
+  [{ amounts: Array.from({ length: 8 }, () => wideArray(512)) }, "body", "Expected at most 4096 values"]
+]
+
+describe("The limits of JSON", () => {
+  const small: JsonLimits = { levels: 3, members: 3, items: 4, values: 12 }
+
+  /** The largest of each in a value. */
+  const sizeOf = (value: unknown): JsonLimits => {
+    if (typeof value !== "object" || value === null) return { levels: 0, members: 0, items: 0, values: 1 }
+    const inside = Object.values(value).map(sizeOf)
+    const most = (of: keyof JsonLimits) => Math.max(0, ...inside.map((size) => size[of]))
+    const size = inside.length
+    return {
+      levels: 1 + most("levels"),
+      members: Math.max(Array.isArray(value) ? 0 : size, most("members")),
+      items: Math.max(Array.isArray(value) ? size : 0, most("items")),
+      values: 1 + inside.reduce((sum, { values }) => sum + values, 0)
+    }
+  }
+
+  it("refuse exactly the values that are beyond one of them, with any spaces", () => {
+    let refused = 0
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 4 }), fc.constantFrom("", "\t", "  "), (value, indent) => {
+        const size = sizeOf(value)
+        const isBeyond = (["levels", "members", "items", "values"] as const).some((name) => size[name] > small[name])
+        const excess = findExcess(JSON.stringify(value, null, indent), small)
+        assert.strictEqual(excess !== null, isBeyond)
+        // The path leads to a value.
+        if (excess !== null) {
+          let at = value as unknown
+          for (const name of excess.path) at = (at as Record<string, unknown>)[name]
+          assert.notStrictEqual(at, undefined)
+        }
+        if (isBeyond) refused++
+      }),
+      { numRuns: 2000 }
+    )
+    assert.isAbove(refused, 100)
+  })
+
+  it("allow 256 members, 1024 items and 4096 values, and name what is beyond", () => {
+    const full = [wideArray(1023), wideArray(1023), wideArray(1023), wideArray(1022)]
+    for (const value of [wideObject(256), wideArray(1024), full]) {
+      assert.isNull(findExcess(JSON.stringify(value), bodyLimits))
+    }
+    for (const [body, path, message] of excessive) {
+      const excess = findExcess(JSON.stringify(body), bodyLimits)
+      assert.deepStrictEqual([["body", ...excess!.path].join("."), excess!.message], [path, message])
+    }
+  })
+
+  it("do not count what stands in strings", () => {
+    const quoted = { "[{\\\",:": "[[[[,,,,::::\\", "\\": ["\"", "\\\""] }
+    assert.isNull(findExcess(JSON.stringify(quoted), small))
+    assert.deepStrictEqual(findExcess(JSON.stringify({ "a\"]": [1, 2, 3, 4, 5] }), small)?.path, ["a\"]"])
+  })
+
+  it("have no answer, and end, for text that is no JSON", () => {
+    for (
+      const text of [
+        "",
+        "\"",
+        "\"\\",
+        "]]]]",
+        "}{",
+        ":::",
+        ",,,,,,,",
+        "{\"a",
+        "[\"\\\"",
+        "{:1,:2,:3}",
+        "\\\"".repeat(30_000)
+      ]
+    ) {
+      assert.isNull(findExcess(text, small), text.slice(0, 20))
+    }
+    assert.isNotNull(findExcess("[".repeat(1_000_000), bodyLimits))
+    assert.isNotNull(findExcess("{:::::::", small))
+  })
+})
+
+/** Counts how often a schema looks at a value. */
+const counting = () => {
+  let looks = 0
+  const isDigits = (value: string) => {
+    looks++
+    return /^\d+$/.test(value)
+  }
+  return { Digits: Schema.String.check(Schema.makeFilter(isDigits, { expected: "digits" })), looks: () => looks }
+}
+
+const issuesOf = (issue: SchemaIssue.Issue) =>
+  SchemaIssue.makeFormatterStandardSchemaV1()(issue).issues.map(({ message, path }) => ({ message, path }))
+
+const failureOf = (exit: Exit.Exit<unknown, Schema.SchemaError>): SchemaIssue.Issue =>
+  Exit.isFailure(exit) ? (Cause.squash(exit.cause) as Schema.SchemaError).issue : assert.fail("the value fits")
+
+describe("A schema", () => {
+  const Item = Schema.Struct({ id: Schema.Int, note: Schema.optionalKey(Schema.String) })
+  const Order = Schema.Struct({
+    name: Schema.String,
+    items: Schema.Array(Item).check(Schema.isMaxLength(5)),
+    at: Schema.DateTimeUtcFromString
+  })
+
+  const anyItem = fc.oneof(
+    fc.record(
+      { id: fc.oneof(fc.integer(), fc.string()), note: fc.oneof(fc.string(), fc.integer()), more: fc.string() },
+      {
+        requiredKeys: []
+      }
+    ),
+    fc.constantFrom(null, 1, [])
+  )
+  const anyOrder = fc.record({
+    name: fc.oneof(fc.string(), fc.integer()),
+    items: fc.oneof(fc.array(anyItem, { maxLength: 6 }), fc.constantFrom(null, {})),
+    at: fc.constantFrom("2026-01-31T12:00:00Z", "never", 1),
+    more: fc.string()
+  }, { requiredKeys: [] })
+
+  it("names the same issues as one that finds all of them", () => {
+    const decodeAll = Schema.decodeUnknownResult(Order, { errors: "all", onExcessProperty: "error" })
+    const decode = decodeStrictly(Order)
+    let several = 0
+    fc.assert(
+      fc.property(anyOrder, (order) => {
+        const all = decodeAll(order)
+        const exit = decode(order)
+        assert.strictEqual(Exit.isSuccess(exit), Result.isSuccess(all))
+        if (Result.isSuccess(all)) return
+        const issues = issuesOf(failureOf(exit))
+        assert.deepStrictEqual(issues, issuesOf(all.failure.issue).slice(0, 32))
+        if (issues.length > 1) several++
+      }),
+      { numRuns: 500 }
+    )
+    assert.isAbove(several, 50)
+  })
+
+  it.effect("names its other issues beside a part that waits for something", () =>
+    Effect.gen(function*() {
+      const Looked = Schema.String.pipe(Schema.decode({
+        decode: SchemaGetter.transformEffect((text: string) => Effect.as(Effect.sleep(1), text)),
+        encode: SchemaGetter.passthrough()
+      }))
+      const schema = Schema.Struct({ name: Schema.String, looked: Looked })
+      const input = { name: 1, looked: "up", more: 1 }
+      const { issue } = yield* Effect.flip(Schema.decodeUnknownEffect(schema)(input))
+      assert.deepStrictEqual(
+        issuesOf(firstIssues(schema, input, issue)).map(({ path }) => path),
+        [["more"], ["name"]]
+      )
+    }))
+
+  it("stops after 32 issues", () => {
+    const { Digits, looks } = counting()
+    const decode = decodeStrictly(Schema.Struct({ amounts: Schema.Array(Digits) }))
+    const exit = decode({ amounts: Array.from({ length: 1000 }, () => "x") })
+    assert.lengthOf(issuesOf(failureOf(exit)), 32)
+    // Once before it names the issues.
+    assert.strictEqual(looks(), 33)
+  })
+
+  it.effect("of a provider's payloads stops after 32 issues", () =>
+    Effect.gen(function*() {
+      const { Digits, looks } = counting()
+      const decode = payloadDecoders({ payment: Schema.Array(Digits) }).get("payment")!
+      assert.lengthOf(yield* Effect.flip(decode(Array.from({ length: 1000 }, () => "x"))), 32)
+      assert.strictEqual(looks(), 33)
+    }))
+})
+
+/** Endpoints that take amounts: one that accepts financial requests, and one of an application. */
+const makePosting = Effect.gen(function*() {
+  const { Digits, looks } = counting()
+  const payload = Schema.Struct({ amounts: Schema.Array(Digits) })
+  class TeamApi extends HttpApi.make("team").add(
+    HttpApiGroup.make("payments")
+      .add(mutationEndpoint("pay", "/v1/payments", { payload }))
+      .add(HttpApiEndpoint.post("own", "/v1/own", { payload, success: Schema.String }).middleware(Gate))
+  ) {}
+  const Team = HttpApiBuilder.group(TeamApi, "payments", (handlers) =>
+    handlers
+      .handle("pay", () =>
+        Effect.succeed(HttpApiSchema.withHeaders({ body: operationWith(), headers: { location: baseUrl } })))
+      .handle("own", () =>
+        Effect.succeed("taken")))
+  const routes = HttpApiBuilder.layer(TeamApi).pipe(
+    Layer.provide(Team),
+    Layer.provide([MutationRequestLayer, GateLayer]),
+    Layer.provide(Problems.layer),
+    Layer.provide([
+      GrantVerifier.layerFixed(new Map([[fixedToken, fixedIdentity]])),
+      Lifecycle.layer(),
+      BaseUrl.layer(baseUrl)
+    ]),
+    Layer.provideMerge([NodeHttpServer.layerHttpServices, Platform]),
+    Layer.provideMerge(Logger.layer([]))
+  )
+  const { handler } = yield* Effect.acquireRelease(
+    Effect.sync(() => HttpRouter.toWebHandler(routes, { disableLogger: true })),
+    ({ dispose }) => Effect.promise(() => dispose())
+  )
+  const send = (path: string, body: Schema.Json) =>
+    Effect.promise(async () => {
+      const response = await handler(
+        new Request(`${baseUrl}${path}`, {
+          method: "POST",
+          body: JSON.stringify(body),
+          headers: {
+            "content-type": "application/json",
+            "idempotency-key": "key-1",
+            authorization: `Bearer ${fixedToken}`
+          }
+        })
+      )
+      return { status: response.status, problem: await response.json() as Problem }
+    })
+  return { send, looks }
+})
+
+describe("An endpoint", () => {
+  it.live.each(["/v1/payments", "/v1/own"])(
+    "refuses a body beyond the limits before a schema sees it: %s",
+    (path) =>
+      Effect.gen(function*() {
+        const { looks, send } = yield* makePosting
+        for (const [body, at, message] of excessive) {
+          const { problem, status } = yield* send(path, body)
+          assert.deepStrictEqual([status, problem.code, problem.fields], [422, "invalid_request", [{
+            path: at,
+            message
+          }]])
+        }
+        assert.strictEqual(looks(), 0)
+        const { status } = yield* send(path, { amounts: Array.from({ length: 1024 }, () => "1") })
+        assert.isBelow(status, 300)
+        assert.strictEqual(looks(), 1024)
+      })
+  )
+
+  it.live("names 32 members of an invalid body, and looks at no further ones", () =>
+    Effect.gen(function*() {
+      const { looks, send } = yield* makePosting
+      const { problem, status } = yield* send("/v1/payments", { amounts: Array.from({ length: 1000 }, () => "x") })
+      assert.strictEqual(status, 422)
+      assert.deepStrictEqual(
+        problem.fields!.map(({ path }) => path),
+        Array.from({ length: 32 }, (_, index) => `body.amounts.${index}`)
+      )
+      // Twice to find the first one: the endpoint, and then the naming.
+      assert.strictEqual(looks(), 33)
+      const { problem: unknown } = yield* send("/v1/payments", wideObject(256))
+      assert.lengthOf(unknown.fields!, 32)
+    }))
+
+  it.live("names 32 unknown parameters of a query", () =>
+    withServices({}, ({ send }) =>
+      Effect.gen(function*() {
+        const query = Array.from({ length: 2000 }, (_, index) => index.toString(36)).join("&")
+        const answer = yield* send(`/v1/operations?${query}`, { token: fixedToken })
+        assert.lengthOf(assertProblemOf(answer, "invalid_request").fields!, 32)
+      })))
+
+  it.live.each([legacy, modern])(
+    "for agents refuses a message beyond the limits: %s",
+    (version) =>
+      withServices({}, ({ port }) =>
+        Effect.gen(function*() {
+          for (const args of [wideObject(257), { state: wideArray(1025) }, { a: Array(8).fill(wideArray(512)) }]) {
+            const call = requestOf(version, 1, "tools/call", { name: "get_operation", arguments: args })
+            const answer = yield* Effect.promise(() => post(port, fixedToken, call))
+            const [{ error } = {}] = messagesOf(answer)
+            assert.deepStrictEqual([answer.status, error.code], [400, -32_600])
+            assert.match(error.message, /^Invalid request: Expected at most \d+ (?:members|items|values)$/)
+          }
+        }))
+  )
+})

@@ -1,0 +1,358 @@
+/**
+ * A local failure, such as a wrong key, ends no operation: claims are returned, the provider is paused, and the work goes on
+ * when the failure has passed. The tests run a worker over the ledger in memory, on the test's clock.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Fiber, Layer } from "effect"
+import { CircuitBreaker } from "effect/persistence"
+import { TestClock } from "effect/testing"
+import type { OperationId } from "../../../../src/domain/Operation.ts"
+import { SubmissionWorker } from "../../../../src/submission/attempts/SubmissionWorker.ts"
+import { NotSent, type SubmissionAnswer, Uncertain } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { defaultPolicy, validatePolicy } from "../../../../src/submission/SubmissionPolicy.ts"
+import {
+  acknowledged,
+  away,
+  bank,
+  makeWorld,
+  neverOpen,
+  workFor,
+  type World
+} from "../../../fixtures/submission/World.ts"
+
+const wrongKey = Effect.fail(new NotSent({ reason: "401: the key is wrong", isLocal: true, isRefused: true }))
+const accepts: Effect.Effect<SubmissionAnswer> = Effect.succeed(acknowledged)
+
+const paused = ({ message }: World["logs"][number]) => String(message).startsWith("Paused a provider")
+
+/** A bank that answers with the first of two results until `repair`, and with the second one from then on. */
+const repairable = (policy: Partial<World["policy"]> = {}) =>
+  Effect.gen(function*() {
+    let isRepaired = false
+    const sent: Array<OperationId> = []
+    const world = yield* makeWorld({
+      policy,
+      submit: (_, { id }) =>
+        Effect.suspend(() => {
+          if (!isRepaired) return wrongKey
+          sent.push(id)
+          return accepts
+        })
+    })
+    const repair = Effect.sync(() => {
+      isRepaired = true
+    })
+    return { world, sent, repair }
+  })
+
+/** Starts a worker. Its first poll ends before the clock of the test moves. */
+const startWorker = (world: World) =>
+  Effect.tap(world.start(SubmissionWorker.layer), Effect.repeat(Effect.yieldNow, { times: 1000 }))
+
+const statesOf = (world: World, ids: ReadonlyArray<OperationId>) =>
+  Effect.map(Effect.forEach(ids, world.stateOf), (states) => new Set(states))
+
+describe("A wrong key", () => {
+  it.effect("for ten minutes ends none of 200 operations; with the right key each is sent once and settles", () =>
+    Effect.gen(function*() {
+      const { repair, sent, world } = yield* repairable()
+      const ids = yield* world.acceptMany(200)
+      yield* startWorker(world)
+      yield* TestClock.adjust("1 second")
+      const [warning] = world.logs.filter(paused)
+      assert.strictEqual(warning?.level, "WARN")
+      assert.deepStrictEqual(warning?.annotations, { provider: bank, reason: "401: the key is wrong" })
+      yield* TestClock.adjust("599 seconds")
+      assert.doesNotHaveAnyKeys(Object.fromEntries([...yield* statesOf(world, ids)].map((state) => [state, 1])), [
+        "failed",
+        "indeterminate"
+      ])
+      assert.lengthOf(world.logs.filter(paused), 1)
+      assert.isEmpty(sent)
+      // The first batch, and a probe after each pause.
+      assert.isAtMost(world.attempts.length, world.policy.providerConcurrency + 63)
+      yield* repair
+      yield* TestClock.adjust("13 seconds")
+      assert.isAbove(sent.length, 60, "the next probe resumes all claims")
+      assert.lengthOf(world.logs.filter(({ message }) => String(message).startsWith("Resumed a provider")), 1)
+      yield* TestClock.adjust("10 minutes")
+      assert.sameMembers(sent, ids)
+      assert.deepStrictEqual(yield* statesOf(world, ids), new Set(["submitted"]))
+      for (const id of ids) assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", "submitted"])
+    }))
+
+  it.effect("is probed by one operation at a time: after 1, 2, 4 and 8 seconds, and then every 10", () =>
+    Effect.gen(function*() {
+      const { world } = yield* repairable({ providerConcurrency: 4, pollInterval: Duration.millis(10) })
+      yield* world.acceptMany(100)
+      yield* startWorker(world)
+      yield* TestClock.adjust("100 seconds")
+      const times = world.attempts.map(({ at }) => at)
+      assert.deepStrictEqual(times.slice(0, 4), [0, 0, 0, 0], "the first batch was claimed before the failure")
+      const pauses = times.slice(4).map((at, n) => (at - times[n + 3]!) / 1000)
+      const expected = [1, 2, 4, 8, 10, 10, 10, 10, 10, 10, 10, 10]
+      for (const [n, pause] of pauses.entries()) assert.approximately(pause, expected[n] ?? 0, 0.05, `pause ${n + 1}`)
+      assert.isAtLeast(pauses.length, 11)
+    }))
+
+  it.effect("is probed by no second operation while a probe takes long", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        policy: { providerConcurrency: 4, pollInterval: Duration.millis(10) },
+        submit: () => Effect.delay(wrongKey, "3 seconds")
+      })
+      yield* world.acceptMany(100)
+      yield* startWorker(world)
+      yield* TestClock.adjust("15 seconds")
+      // The first batch until 3 s, and probes after pauses of 1, 2 and 4 seconds.
+      const seconds = world.attempts.map(({ at }, _, attempts) => Math.round((at - attempts[0]!.at) / 1000))
+      assert.deepStrictEqual(seconds, [0, 0, 0, 0, 4, 9])
+    }))
+
+  it.effect("is logged at WARN for each attempt, and its reason is kept beside the returned claim", () =>
+    Effect.gen(function*() {
+      const { world } = yield* repairable()
+      const id = yield* world.acceptOne
+      yield* world.work
+      const [line] = world.logs.filter(({ annotations }) => annotations["operation_id"] === id)
+      assert.strictEqual(line?.level, "WARN")
+      assert.deepStrictEqual(line?.annotations, { provider: bank, operation_id: id, reason: "401: the key is wrong" })
+      assert.strictEqual(world.recordOf(id).return_reason, "401: the key is wrong")
+      assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting"])
+    }))
+})
+
+describe("One operation that the adapter cannot encode", () => {
+  it.effect("does not stop the others, which are uncertain, and waits for the next version", () =>
+    Effect.gen(function*() {
+      let poison: OperationId | undefined
+      const world = yield* makeWorld({
+        circuit: neverOpen,
+        submit: (_, { id }) =>
+          Effect.fail(
+            id === poison
+              ? new NotSent({ reason: "it cannot be encoded", isLocal: true })
+              : new Uncertain({ reason: "reset" })
+          )
+      })
+      poison = yield* world.acceptOne
+      yield* startWorker(world)
+      for (let second = 0; second < 60; second++) {
+        const ids = yield* world.acceptMany(5)
+        yield* TestClock.adjust("3 seconds")
+        for (const id of ids) assert.notInclude(["accepted", "submitting"], yield* world.stateOf(id))
+      }
+      assert.strictEqual(yield* world.stateOf(poison), "submitting")
+      const tries = world.attempts.filter(({ id }) => id === poison).length
+      assert.isAtLeast(tries, 5)
+      assert.isAtMost(tries, 40, "its delay grows with its age")
+    }))
+
+  it.effect("does not end a pause if it can never be sent, because that says nothing about the others", () =>
+    Effect.gen(function*() {
+      let never: OperationId | undefined
+      const world = yield* makeWorld({
+        policy: { providerConcurrency: 1, pollInterval: Duration.millis(100) },
+        submit: (_, { id }) =>
+          id === never ? Effect.fail(new NotSent({ reason: "no such currency", isPermanent: true })) : wrongKey
+      })
+      yield* world.acceptOne
+      never = yield* world.acceptOne
+      yield* startWorker(world)
+      yield* TestClock.adjust("4 seconds")
+      assert.deepInclude(yield* world.show(never), {
+        state: "failed",
+        failure: {
+          code: "request_unsendable",
+          message: "The request cannot be sent to its provider, and was not sent."
+        }
+      })
+      assert.isEmpty(world.logs.filter(({ message }) => String(message).startsWith("Resumed a provider")))
+    }))
+})
+
+describe("A claim is returned", () => {
+  const returned = (world: World, id: OperationId, reason: RegExp) =>
+    Effect.gen(function*() {
+      assert.strictEqual(yield* world.stateOf(id), "submitting")
+      assert.match(world.recordOf(id).return_reason ?? "", reason)
+    })
+
+  it.effect("when there is no adapter for its provider", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld()
+      const other = "another-bank" as typeof bank
+      const { grant } = yield* world.issue({ provider: other })
+      const [id] = yield* world.acceptMany(1, grant)
+      yield* world.inside(world.worker.runOnce(other, 1))
+      yield* returned(world, id!, /^there is no adapter for another-bank$/)
+    }))
+
+  it.effect("when the circuit of its provider let no attempt through", () =>
+    Effect.gen(function*() {
+      const circuit = CircuitBreaker.layer({ tripPolicy: CircuitBreaker.consecutive(1), openDuration: "1 hour" })
+      const world = yield* makeWorld({
+        circuit: Layer.provide(circuit, CircuitBreaker.layerStoreMemory()),
+        submit: () => Effect.fail(new Uncertain({ reason: "reset" }))
+      })
+      yield* world.acceptOne
+      yield* world.work
+      const id = yield* world.acceptOne
+      yield* workFor(world, world.policy.sendWithin)
+      yield* returned(world, id, /^the circuit of the provider let nothing through: CircuitOpen$/)
+    }))
+
+  it.effect("when the worker is interrupted between two attempts", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        circuit: neverOpen,
+        submit: () => Effect.fail(new NotSent({ reason: "connection refused" }))
+      })
+      const id = yield* world.acceptOne
+      const working = yield* Effect.forkChild(world.work)
+      yield* TestClock.adjust("10 millis")
+      yield* Fiber.interrupt(working)
+      yield* returned(world, id, /^the worker was stopped before it sent anything$/)
+      const line = world.logs.find(({ message }) => String(message).startsWith("Could not send an operation"))
+      assert.strictEqual(line?.level, "WARN")
+      assert.deepStrictEqual(line?.annotations, {
+        provider: bank,
+        operation_id: id,
+        reason: "the worker was stopped before it sent anything"
+      })
+    }))
+
+  it.effect("again and again while the database is unavailable, until it has it", () =>
+    Effect.gen(function*() {
+      let tries = 0
+      const world = yield* makeWorld({
+        submit: () => wrongKey,
+        queue: (queue) => ({
+          returnClaim: (...args) => Effect.suspend(() => ++tries < 4 ? away : queue.returnClaim(...args))
+        })
+      })
+      const id = yield* world.acceptOne
+      yield* workFor(world, "10 seconds")
+      assert.strictEqual(tries, 4)
+      yield* returned(world, id, /^401/)
+    }))
+})
+
+describe("The search for returned claims", () => {
+  it.effect("costs a busy worker one statement a second while there are none", () =>
+    Effect.gen(function*() {
+      let searches = 0
+      let claims = 0
+      const world = yield* makeWorld({
+        policy: { pollInterval: Duration.millis(10) },
+        queue: (queue) => ({
+          claim: (...args) => Effect.suspend(() => (claims++, queue.claim(...args))),
+          claimReturned: (...args) => Effect.suspend(() => (searches++, queue.claimReturned(...args)))
+        })
+      })
+      yield* startWorker(world)
+      yield* TestClock.adjust("10 seconds")
+      assert.isAtLeast(searches, 9)
+      assert.isAtMost(searches, 11)
+      assert.isAbove(claims, 500)
+    }))
+
+  it.effect("comes before other claims, so that the oldest operations are sent first", () =>
+    Effect.gen(function*() {
+      const { repair, sent, world } = yield* repairable({ providerConcurrency: 2 })
+      const [oldest] = yield* world.acceptMany(1)
+      yield* world.work
+      yield* world.acceptMany(5)
+      yield* repair
+      yield* TestClock.adjust("10 seconds")
+      yield* world.inside(world.worker.runOnce(bank, 2))
+      assert.deepStrictEqual(sent, [oldest], "one operation, as the probe")
+    }))
+
+  it.effect("does not lose its claims when the next statement hangs: they are returned", () =>
+    Effect.gen(function*() {
+      let isHanging = false
+      let tries = 0
+      let id: OperationId | undefined
+      const world = yield* makeWorld({
+        submit: (_, operation) => operation.id === id && ++tries === 1 ? wrongKey : accepts,
+        queue: (queue) => ({ claim: (...args) => isHanging ? Effect.never : queue.claim(...args) })
+      })
+      id = yield* world.acceptOne
+      yield* world.work
+      // Another operation ends the pause.
+      const other = yield* world.acceptOne
+      yield* TestClock.adjust("2 seconds")
+      yield* world.work
+      assert.lengthOf(world.attempts.filter((attempt) => attempt.id === other), 1)
+      isHanging = true
+      yield* TestClock.adjust("5 seconds")
+      yield* workFor(world, "31 seconds")
+      assert.strictEqual(yield* world.stateOf(id), "submitting")
+      assert.strictEqual(world.recordOf(id).return_reason, "it was too late to send")
+    }))
+})
+
+describe("A provider that refuses", () => {
+  it.effect("until the send deadline fails the operation with `provider_unavailable`, and does not pause its worker", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        circuit: neverOpen,
+        submit: () => Effect.fail(new NotSent({ reason: "429", isRefused: true }))
+      })
+      const id = yield* world.acceptOne
+      yield* workFor(world, world.policy.sendWithin)
+      assert.isAbove(world.attempts.length, 5)
+      assert.strictEqual((yield* world.show(id)).failure?.code, "provider_unavailable")
+      const failed = world.logs.filter(({ message }) => message === "Operation failed")
+      assert.deepStrictEqual(
+        failed.map(({ annotations, level }) => [level, annotations["code"], annotations["operation_id"]]),
+        [
+          ["WARN", "provider_unavailable", id]
+        ]
+      )
+      assert.isEmpty(world.logs.filter(paused))
+    }))
+})
+
+describe("A worker with an id", () => {
+  it.effect("settles the claims of its last run at its start, with a warning", () =>
+    Effect.gen(function*() {
+      const policy = { workerId: "worker-1" }
+      const world = yield* makeWorld({
+        policy,
+        // The answer to the first claim is lost: the process might as well have died.
+        queue: (queue) => ({ claim: (...args) => Effect.andThen(queue.claim(...args), away) })
+      })
+      const ids = yield* world.acceptMany(2)
+      yield* world.work
+      assert.deepStrictEqual(yield* statesOf(world, ids), new Set(["submitting"]))
+      yield* startWorker(world)
+      assert.deepStrictEqual(yield* statesOf(world, ids), new Set(["indeterminate"]))
+      const [line] = world.logs.filter(({ message }) => String(message).startsWith("Rescued the claims"))
+      assert.strictEqual(line?.level, "WARN")
+      assert.deepStrictEqual(line?.annotations, { worker: "worker-1", operations: 2 })
+    }))
+
+  it("has one of 1 to 255 printable characters", () => {
+    for (
+      const [workerId, isValid] of [[null, true], ["pod-7", true], ["", false], ["a\n", false], [
+        "x".repeat(256),
+        false
+      ]] as const
+    ) {
+      assert.strictEqual(validatePolicy({ ...defaultPolicy, workerId }, 1) === null, isValid)
+    }
+  })
+
+  it("may send for five minutes after a claim, which a rollback of the database may lose, and not longer", () => {
+    const reasonFor = (seconds: number) =>
+      validatePolicy({
+        ...defaultPolicy,
+        sendWithin: Duration.seconds(seconds),
+        rescueAfter: Duration.minutes(30)
+      }, 1)
+    assert.isNull(reasonFor(300))
+    assert.strictEqual(reasonFor(301), "sendWithin must be at most 5m")
+  })
+})

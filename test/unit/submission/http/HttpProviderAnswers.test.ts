@@ -1,0 +1,180 @@
+/**
+ * The HTTP adapter takes a provider's answer as evidence only if the team's decoders declare it. The tests use a raw
+ * socket server.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
+import type { ProviderReference } from "../../../../src/domain/Submission.ts"
+import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
+import { ReadBegin, SendDeadline, StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import {
+  answering,
+  type Behaviour,
+  inMillis,
+  operationOf,
+  optionsFor,
+  rawServer,
+  readFrom,
+  response,
+  submitTo,
+  succeeded,
+  until
+} from "../../../fixtures/submission/HttpProviderServer.ts"
+
+const headerOf = (head: string, name: string) => new RegExp(`^${name}: (.*)$`, "im").exec(head)?.[1]
+
+describe("A submission", () => {
+  it.live("tells the provider `send_before`, and is held back by the deadline of the process", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(response(200, succeeded)))
+      const options = optionsFor(server.url, { sendBeforeHeader: "Send-Before" })
+      const [early, late] = [yield* inMillis(-3_600_000), yield* inMillis(3_600_000)]
+      const submit = (send_before: DateTime.Utc, deadline: DateTime.Utc) =>
+        Effect.provideService(
+          submitTo(options, operationOf({ send_before })),
+          SendDeadline,
+          DateTime.toEpochMillis(deadline)
+        )
+      assert.strictEqual((yield* submit(early, late))._tag, "Succeeded")
+      assert.strictEqual(headerOf(server.requests[0]!.head, "send-before"), DateTime.formatIso(early))
+      assert.deepInclude(yield* submit(late, early), { _tag: "NotSent", reason: "send_before has passed" })
+      assert.lengthOf(server.requests, 1)
+    }).pipe(Effect.provide(ProviderHttpClient.layer())))
+})
+
+describe("Decoders", () => {
+  const layer = ProviderHttpClient.layer()
+  const failures: ReadonlyArray<readonly [string, () => Effect.Effect<never>]> = [
+    ["die", () => Effect.die(new Error("secret"))],
+    ["throw", () => {
+      throw new Error("secret")
+    }],
+    ["never end", () => Effect.never],
+    ["are interrupted", () => Effect.interrupt]
+  ]
+  for (const [what, decode] of failures) {
+    it.live(`that ${what} leave the outcome uncertain, and prove nothing`, () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer(answering(response(200, succeeded)))
+        const base = optionsFor(server.url, { deadlines: { body: 50 } })
+        const options = { ...base, submit: { ...base.submit, decode }, status: { ...base.status, decode } }
+        const { _tag, reason } = yield* submitTo(options)
+        assert.strictEqual(_tag, "Uncertain")
+        assert.notInclude(reason, "secret")
+        const status = yield* readFrom(options)
+        assert.deepInclude(status, { _tag: "NotProven", reason: "unclear" })
+        assert.notInclude(JSON.stringify(status), "secret")
+      }).pipe(Effect.provide(layer)))
+  }
+})
+
+describe("A status read", () => {
+  const layer = ProviderHttpClient.layer()
+  const notFound = response(404, `{"code":"not_found"}`)
+
+  it.live("is a GET without a body or a key, and reports the proven state", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(response(200, succeeded)))
+      const operation = operationOf()
+      assert.deepStrictEqual(
+        yield* readFrom(optionsFor(server.url), operation),
+        StatusAnswer.Proven({
+          state: "succeeded",
+          names: { reference: "ref-1" as ProviderReference, operation_id: null },
+          evidence: { status: 200, body: JSON.parse(succeeded) }
+        })
+      )
+      assert.isTrue(server.requests[0]!.head.startsWith(`GET /mutations/${operation.id} HTTP/1.1`))
+      assert.isUndefined(server.requests[0]!.key)
+      assert.isUndefined(headerOf(server.requests[0]!.head, "content-length"))
+    }).pipe(Effect.provide(layer)))
+
+  const unproven: ReadonlyArray<readonly [what: string, behaviour: Behaviour, reason: "unclear" | "unreachable"]> = [
+    ...[502, 503, 504].map((status) =>
+      [`a gateway answers with ${status}`, answering(response(status, "<html>")), "unreachable"] as const
+    ),
+    ...[401, 403, 429, 500].map((status) =>
+      [`is answered with ${status}`, answering(response(status, "{}")), "unclear"] as const
+    ),
+    ["the provider drops", { onRequest: (socket) => socket.destroy() }, "unreachable"],
+    ["the provider stalls", {}, "unreachable"]
+  ]
+  for (const [what, behaviour, reason] of unproven) {
+    it.live(`that ${what} proves nothing: ${reason}`, () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer(behaviour)
+        const status = yield* readFrom(optionsFor(server.url, { deadlines: { headers: 50 } }))
+        assert.deepInclude(status, { _tag: "NotProven", reason })
+      }).pipe(Effect.provide(layer)))
+  }
+
+  const window = { notFoundIsFinalAfter: "10 seconds", sendBeforeHeader: "Send-Before" } as const
+  const past = (seconds: number) => Effect.map(inMillis(-1000 * seconds), (send_before) => operationOf({ send_before }))
+
+  it.live("that does not find the operation after the declared window proves that it was never received", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(notFound))
+      const operation = yield* past(11)
+      const status = yield* readFrom(optionsFor(server.url, window), operation)
+      assert.strictEqual(status._tag, "NeverReceived")
+      assert.deepInclude((status as { readonly evidence: object }).evidence, {
+        answer: { status: 404, body: { code: "not_found" } },
+        send_before: DateTime.formatIso(operation.send_before!)
+      })
+    }).pipe(Effect.provide(layer)))
+
+  it.live("that does not find the operation proves nothing without a window, within it, or if it was never claimed", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(notFound))
+      const reads = [[{}, yield* past(1e6)], [window, yield* past(9)], [window, operationOf()]] as const
+      for (const [declared, operation] of reads) {
+        const status = yield* readFrom(optionsFor(server.url, declared), operation)
+        assert.deepInclude(status, { _tag: "NotProven", reason: "not_found" })
+      }
+    }).pipe(Effect.provide(layer)))
+
+  it.live("that began within the window by the clock of the database proves nothing, with any clock of the process", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(notFound))
+      const operation = yield* past(3600)
+      const read = (seconds: number) =>
+        readFrom(optionsFor(server.url, window), operation).pipe(
+          Effect.provideService(ReadBegin, DateTime.add(operation.send_before!, { seconds }))
+        )
+      assert.deepInclude(yield* read(9), { _tag: "NotProven", reason: "not_found" })
+      assert.strictEqual((yield* read(11))._tag, "NeverReceived")
+    }).pipe(Effect.provide(layer)))
+
+  it.effect("that began within the window proves nothing, even if the answer arrives later", () =>
+    Effect.gen(function*() {
+      let answer = () => {}
+      const server = yield* rawServer({
+        onRequest: (socket) => {
+          answer = () => void socket.write(notFound)
+        }
+      })
+      const operation = operationOf({ send_before: yield* inMillis(0) })
+      const options = optionsFor(server.url, { ...window, deadlines: { headers: "1 day" } })
+      const read = yield* Effect.forkChild(readFrom(options, operation))
+      yield* until(() => server.requests.length === 1)
+      yield* TestClock.adjust("1 hour")
+      answer()
+      assert.deepInclude(yield* Fiber.join(read), { _tag: "NotProven", reason: "not_found" })
+    }).pipe(Effect.provide(layer)))
+
+  for (
+    const [what, bytes] of [
+      ["a page", response(404, "<html>", { "Content-Type": "text/html" })],
+      ["another body than declared", response(404, `{"code":"no_such_route"}`)],
+      ["nothing", response(404, "")]
+    ] as const
+  ) {
+    it.live(`that is answered 404 with ${what} is not found, and never final`, () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer(answering(bytes))
+        const status = yield* readFrom(optionsFor(server.url, window), yield* past(1e6))
+        assert.deepInclude(status, { _tag: "NotProven", reason: "not_found" })
+      }).pipe(Effect.provide(layer)))
+  }
+})

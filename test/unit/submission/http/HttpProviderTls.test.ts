@@ -1,0 +1,153 @@
+/**
+ * A failed TLS handshake proves that nothing was sent only when that is certain. The tests use a TLS server on
+ * loopback.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import * as crypto from "node:crypto"
+import type { AddressInfo } from "node:net"
+import * as tls from "node:tls"
+import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
+import {
+  clients,
+  failureOf,
+  optionsFor,
+  rawServer,
+  response,
+  submitTo,
+  succeeded
+} from "../../../fixtures/submission/HttpProviderServer.ts"
+
+/** A self-signed certificate for `localhost`, valid for a hundred years, for these tests only. */
+const cert = `-----BEGIN CERTIFICATE-----
+MIIBXDCCAQOgAwIBAgIURMmkziCsdttk/V1wlTYVg4xonVUwCgYIKoZIzj0EAwIw
+GDEWMBQGA1UEAwwNcHJvdmlkZXIudGVzdDAgFw0yMDAxMDEwMDAwMDBaGA8yMTIw
+MDEwMTAwMDAwMFowGDEWMBQGA1UEAwwNcHJvdmlkZXIudGVzdDBZMBMGByqGSM49
+AgEGCCqGSM49AwEHA0IABOWsH3RdMGSjUblJxrVnxvXHNnTZtRi/PHJt+5fcsolG
+QfZSDOPAIZeqJyiGKQ8bR2DzX3lTnqcNM3DQChinNV2jKTAnMBQGA1UdEQQNMAuC
+CWxvY2FsaG9zdDAPBgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0cAMEQCIHvk
+++oJ6Xdl5HIV8wpDgF6tSgJQR5H927f3+HsG5DZUAiBRhQUoyShm6Vafzo52NIvq
+Sor9ULgfdIx2i/7b+PdlHw==
+-----END CERTIFICATE-----
+`
+const key = `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgR5adS4rSHexK8RBO
+jJbpuS2tuOtrG9ETSQlGe7P3GFehRANCAATlrB90XTBko1G5Sca1Z8b1xzZ02bUY
+vzxybfuX3LKJRkH2UgzjwCGXqicohikPG0dg8195U56nDTNw0AoYpzVd
+-----END PRIVATE KEY-----
+`
+
+/** Answers every request, and records the bytes that it decrypted. */
+const tlsServer = (options: tls.TlsOptions = {}) =>
+  Effect.acquireRelease(
+    Effect.callback<{ readonly port: number; readonly received: () => string; readonly close: () => void }>(
+      (resume) => {
+        let received = ""
+        const sockets = new Set<tls.TLSSocket>()
+        const server = tls.createServer({ cert, key, ...options }, (socket) => {
+          sockets.add(socket)
+          socket.on("error", () => {})
+          socket.on("data", (chunk) => {
+            received += chunk.toString("latin1")
+            if (received.endsWith("}")) socket.write(response(200, succeeded))
+          })
+        })
+        server.on("tlsClientError", () => {})
+        server.listen(0, "127.0.0.1", () =>
+          resume(Effect.succeed({
+            port: (server.address() as AddressInfo).port,
+            received: () => received,
+            close: () => {
+              for (const socket of sockets) socket.destroy()
+              server.close()
+            }
+          })))
+      }
+    ),
+    ({ close }) => Effect.sync(close)
+  )
+
+/** The failure of a submission, with all its members. */
+const failureOver = (port: number) => failureOf(optionsFor(`https://localhost:${port}`))
+
+const submitOver = (port: number, host = "localhost") => submitTo(optionsFor(`https://${host}:${port}`))
+
+describe("A provider's certificate", () => {
+  for (const [name, client] of clients) {
+    it.live(`without a trusted issuer proves that nothing was sent over ${name}`, () =>
+      Effect.gen(function*() {
+        const server = yield* tlsServer()
+        const { _tag, reason } = yield* submitOver(server.port)
+        assert.strictEqual(_tag, "NotSent", reason)
+        assert.match(reason, /^the certificate of the provider was refused: .*DEPTH_ZERO_SELF_SIGNED_CERT/)
+        assert.strictEqual(server.received(), "")
+      }).pipe(Effect.provide(client())))
+  }
+
+  it.live("that is trusted lets the submission through", () =>
+    Effect.gen(function*() {
+      const server = yield* tlsServer()
+      const { _tag, reason } = yield* submitOver(server.port)
+      assert.strictEqual(_tag, "Succeeded", reason)
+    }).pipe(Effect.provide(ProviderHttpClient.layer({ tls: { ca: cert } }))))
+
+  it.live("for another name proves that nothing was sent", () =>
+    Effect.gen(function*() {
+      const server = yield* tlsServer()
+      const { _tag, reason } = yield* submitOver(server.port, "127.0.0.1")
+      assert.strictEqual(_tag, "NotSent", reason)
+      assert.match(reason, /^the certificate of the provider was refused: .*ERR_TLS_CERT_ALTNAME_INVALID/)
+      assert.strictEqual(server.received(), "")
+    }).pipe(Effect.provide(ProviderHttpClient.layer({ tls: { ca: cert } }))))
+})
+
+describe("A provider that requires a client certificate", () => {
+  const asking = { requestCert: true, rejectUnauthorized: true, ca: cert }
+
+  it.live("receives the configured certificate", () =>
+    Effect.gen(function*() {
+      const server = yield* tlsServer(asking)
+      const { _tag, reason } = yield* submitOver(server.port)
+      assert.strictEqual(_tag, "Succeeded", reason)
+    }).pipe(Effect.provide(ProviderHttpClient.layer({ tls: { ca: cert, cert, key: Redacted.make(key) } }))))
+
+  for (const maxVersion of ["TLSv1.2", "TLSv1.3"] as const) {
+    it.live(`and receives none over ${maxVersion} leaves the outcome uncertain, unless the handshake proves that nothing was sent`, () =>
+      Effect.gen(function*() {
+        const server = yield* tlsServer({ ...asking, maxVersion })
+        const { _tag, reason } = yield* submitOver(server.port)
+        // With TLS 1.3 the refusal arrives after the request was written, so the provider may have read it.
+        assert.include(maxVersion === "TLSv1.3" ? ["Uncertain"] : ["Uncertain", "NotSent"], _tag, reason)
+        assert.strictEqual(server.received(), "")
+      }).pipe(Effect.provide(ProviderHttpClient.layer({ tls: { ca: cert } }))))
+  }
+})
+
+describe("A wrong setting of TLS", () => {
+  /** A key that does not belong to `cert`. */
+  const otherKey = crypto.generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey
+    .export({ type: "pkcs8", format: "pem" }).toString()
+  const settings: ReadonlyArray<
+    readonly [name: string, tls: NonNullable<ProviderHttpClient.ProviderHttpClientOptions["tls"]>]
+  > = [
+    ["a client certificate without its key", { ca: cert, cert, key: Redacted.make(otherKey) }],
+    ["a client key that is no PEM", { ca: cert, cert, key: Redacted.make("no key") }],
+    ["a client certificate that is no PEM", { ca: cert, cert: "no certificate", key: Redacted.make(key) }],
+    ["a certificate authority that is no PEM", { ca: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----" }]
+  ]
+  for (const [name, wrong] of settings) {
+    it.live(`is a local failure: ${name}`, () =>
+      Effect.gen(function*() {
+        const server = yield* tlsServer()
+        const answer = yield* failureOver(server.port)
+        assert.deepInclude(answer, { _tag: "NotSent", isLocal: true })
+      }).pipe(Effect.provide(ProviderHttpClient.layer({ tls: wrong }))))
+  }
+
+  it.live("is a local failure: TLS to a port that does not speak it", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer({ onConnect: (socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n") })
+      const answer = yield* failureOver(Number(new URL(server.url).port))
+      assert.deepInclude(answer, { _tag: "NotSent", isLocal: true })
+    }).pipe(Effect.provide(ProviderHttpClient.layer())))
+})

@@ -1,0 +1,118 @@
+/**
+ * A status read leads to the transition of the specification's table, and the schedule keeps to its bounds. The tests
+ * try every answer in every state.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Duration, Effect, Random } from "effect"
+import { readDelay } from "../../../../src/domain/Submission.ts"
+import type { StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { decideAfterRead } from "../../../../src/submission/reads/decideAfterRead.ts"
+import { defaultPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
+import { operationOf } from "../../../fixtures/submission/HttpProviderServer.ts"
+import {
+  evidence,
+  failed,
+  makeWorld,
+  neverReceived,
+  notFound,
+  pending,
+  reference,
+  succeeded,
+  unclear,
+  unreachable
+} from "../../../fixtures/submission/World.ts"
+
+/** As the claim left it: without an acknowledgement. */
+const unacknowledged = {
+  operation: operationOf(),
+  acknowledged: false,
+  reference: null,
+  taken_at: DateTime.makeUnsafe("9999-01-01T00:00:00Z")
+}
+
+describe("The decision after a status read", () => {
+  // From the specification, "States and transitions". `stays` is nothing; for held operations there is `Release`.
+  type Row = readonly [answer: StatusAnswer | null, submitted: string, indeterminate: string, held: string]
+  const table: ReadonlyArray<Row> = [
+    [pending, "stays", "submitted", "submitted"],
+    [succeeded, "succeeded", "succeeded", "succeeded"],
+    [failed, "failed", "failed", "failed"],
+    [neverReceived, "stays", "failed", "Release"],
+    [unreachable, "indeterminate", "stays", "stays"],
+    [notFound, "stays", "stays", "stays"],
+    [unclear, "stays", "stays", "stays"],
+    [null, "stays", "stays", "stays"]
+  ]
+  const states = ["submitted", "indeterminate", "accepted"] as const
+  const rows = table.flatMap(([answer, ...expected]) =>
+    states.map((state, n) => [answer, state, expected[n]!] as const)
+  )
+
+  const name = (answer: StatusAnswer | null) =>
+    answer === null
+      ? "no read"
+      : `${answer._tag} ${"state" in answer ? answer.state : ""}${"reason" in answer ? answer.reason : ""}`
+
+  it.each(rows.map(([answer, state, expected]) => [name(answer).trim(), state, expected, answer] as const))(
+    "after %s of an operation that is %s: %s",
+    (_, state, expected, answer) => {
+      const decision = decideAfterRead({ ...unacknowledged, state }, answer)
+      const actual = decision._tag === "Record" ? decision.outcome.state : decision._tag
+      assert.strictEqual(actual, expected === "stays" ? "Postpone" : expected)
+    }
+  )
+
+  it("never treats an operation as unreceived that the provider has acknowledged or once had", () => {
+    for (const state of ["indeterminate", "accepted"] as const) {
+      assert.strictEqual(
+        decideAfterRead({ ...unacknowledged, state, acknowledged: true }, neverReceived)._tag,
+        "Postpone"
+      )
+    }
+  })
+
+  it("never ends an operation as unreceived while its request may still arrive, by the clock of the database", () => {
+    const send_before = DateTime.makeUnsafe("2026-01-01T00:00:30Z")
+    const due = { ...unacknowledged, state: "indeterminate" as const, operation: { ...operationOf(), send_before } }
+    const after = (milliseconds: number) => DateTime.add(send_before, { milliseconds })
+    assert.strictEqual(decideAfterRead({ ...due, taken_at: after(0) }, neverReceived)._tag, "Postpone")
+    assert.strictEqual(decideAfterRead({ ...due, taken_at: after(1) }, neverReceived)._tag, "Record")
+  })
+
+  it("includes the evidence", () => {
+    const decision = decideAfterRead({ ...unacknowledged, state: "indeterminate" }, succeeded)
+    assert.deepInclude(decision, { evidence: { by: "status_read", answer: evidence } })
+  })
+
+  it("keeps the reference from a read, even without a transition", () => {
+    for (const state of ["submitted", "indeterminate"] as const) {
+      assert.deepInclude(decideAfterRead({ ...unacknowledged, state }, pending), { reference })
+    }
+  })
+})
+
+describe("The schedule of status reads", () => {
+  const { readSchedule } = defaultPolicy
+
+  it("varies by at most its jitter in each direction", () => {
+    assert.strictEqual(readDelay(readSchedule, 0, 0.5), 1000)
+    assert.strictEqual(readDelay(readSchedule, 0, 0), 800)
+    assert.strictEqual(readDelay(readSchedule, 0, 1), 1200)
+  })
+
+  it("never exceeds its longest delay, after any number of reads", () => {
+    for (const reads of [18, 100, 10_000, 2 ** 31]) {
+      assert.strictEqual(readDelay(readSchedule, reads, 0.5), Duration.toMillis("1 hour"))
+    }
+  })
+
+  it.effect("spreads operations that failed at the same time", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld()
+      yield* world.acceptMany(50)
+      yield* world.work
+      const dues = [...world.memory.operations.values()].map(({ due_at }) => due_at!)
+      assert.isAbove(new Set(dues).size, 30)
+      assert.isTrue(dues.every((due) => due >= 800 && due <= 1200))
+    }).pipe(Random.withSeed("spread")))
+})
