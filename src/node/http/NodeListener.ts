@@ -100,8 +100,8 @@ const readHead = ({ bytesParsed = 0, rawPacket }: ParserError): UnreadRequest =>
   const start = text.lastIndexOf("\r\n\r\n", bytesParsed - 4) + 4
   const [head = ""] = text.slice(start < 4 ? 0 : start).split("\r\n\r\n", 1)
   const [, target = "/"] = /^[^\s:]+ (\/[!-~]{0,8191}) HTTP\/\d/.exec(head) ?? []
-  const ids = [...head.matchAll(/\r\nx-request-id:[ \t]*([^\r\n]*?)[ \t]*(?=\r\n|$)/gi)]
-  return { requestId: ids.length === 1 ? ids[0]![1] : undefined, target }
+  const ids = [...head.matchAll(/\r\nx-request-id:([^\r\n]*)/gi)]
+  return { requestId: ids.length === 1 ? ids[0]![1]!.trim() : undefined, target }
 }
 
 const reasons: Partial<Record<number, string>> = {

@@ -146,7 +146,7 @@ export const reads: ReadonlyArray<Plant> = [
   {
     rule: "answers to bytes that are no request echo a safe id of theirs",
     file: "src/node/http/NodeListener.ts",
-    from: "requestId: ids.length === 1 ? ids[0]![1] : undefined",
+    from: "requestId: ids.length === 1 ? ids[0]![1]!.trim() : undefined",
     to: "requestId: undefined",
     tests: [unit("server/gate/RequestIds")]
   },
