@@ -40,6 +40,7 @@ import { OperationFeed } from "financial-agents-gateway/services/OperationFeed"
 import { OperationLedger } from "financial-agents-gateway/services/OperationLedger"
 import { OperationStore } from "financial-agents-gateway/services/OperationStore"
 import { Readiness } from "financial-agents-gateway/services/Readiness"
+import { RequestIds } from "financial-agents-gateway/services/RequestIds"
 import { createServer } from "node:http"
 
 // The application's own API.
@@ -109,6 +110,7 @@ export const Application = HttpRouter.serve(
     Readiness.layerAlways,
     Lifecycle.layer(),
     BaseUrl.layer("http://127.0.0.1:3001"),
+    RequestIds.layer,
     Alice
   ]),
   Layer.provide(Ledger),

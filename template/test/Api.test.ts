@@ -17,6 +17,7 @@ import { Grants } from "financial-agents-gateway/services/Grants"
 import { GrantVerifier } from "financial-agents-gateway/services/GrantVerifier"
 import { MemoryLedger } from "financial-agents-gateway/services/MemoryLedger"
 import { OperationLedger } from "financial-agents-gateway/services/OperationLedger"
+import { RequestIds } from "financial-agents-gateway/services/RequestIds"
 import { TransfersApi } from "../src/Api.ts"
 import { issueGrant } from "../src/Invitation.ts"
 import { TransfersRoutes } from "../src/Routes.ts"
@@ -26,7 +27,12 @@ const url = "http://transfers.example"
 
 const payload: Transfer = { amount: "12.50", currency: "EUR", iban: "DE89370400440532013000" }
 
-const Services = Layer.mergeAll(Grants.layerMemory, GrantVerifier.layerMemory, OperationLedger.layerMemory).pipe(
+const Services = Layer.mergeAll(
+  Grants.layerMemory,
+  GrantVerifier.layerMemory,
+  OperationLedger.layerMemory,
+  RequestIds.layer
+).pipe(
   Layer.provideMerge(MemoryLedger.layer),
   Layer.provideMerge(NodeCrypto.layer)
 )

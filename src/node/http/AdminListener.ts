@@ -9,13 +9,12 @@ import { HttpServer } from "effect/http/HttpServer"
 import type { ServeError } from "effect/http/HttpServerError"
 import * as Layer from "effect/Layer"
 import { isInetAddress } from "effect/net/NetAddress"
-import { randomUUID } from "node:crypto"
 import * as net from "node:net"
 import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
-import type { RequestId } from "../../domain/RequestId.ts"
 import { loopbackHosts } from "../../http/loopbackHosts.ts"
 import { AdminHosts } from "../../operator/AdminHosts.ts"
 import * as AdminServer from "../../operator/AdminServer.ts"
+import { RequestIds } from "../../services/RequestIds.ts"
 import type { AdminAddress } from "./AdminAddress.ts"
 import { addressOf, explainListenFailure } from "./ListenAddress.ts"
 import { createListener } from "./NodeListener.ts"
@@ -75,26 +74,18 @@ const warnOfOtherHosts = (host: string) =>
  */
 export const layerListening = (
   { host, port }: AdminAddress
-): Layer.Layer<HttpServer | AdminHosts, ServeError | InvalidSetting | Config.ConfigError> => {
-  const listener = () =>
-    createListener({
-      baseUrl: addressOf(host, port),
-      newRequestId: () => randomUUID() as RequestId,
-      maxConnections,
-      makesRoom: true
-    })
-  return NodeHttpServer.layerServer(listener, {
-    host,
-    port,
-    gracefulShutdownTimeout: "1 second"
-  }).pipe(
-    Layer.catch((error) =>
-      Layer.effect(HttpServer, Effect.fail(explainListenFailure(error, { host, port, prefix: "ADMIN_" })))
-    ),
-    Layer.tap(() => warnOfOtherHosts(host)),
-    (Listening) => Layer.provideMerge(layerAdminHosts(host), Listening)
-  )
-}
+): Layer.Layer<HttpServer | AdminHosts, ServeError | InvalidSetting | Config.ConfigError, RequestIds> =>
+  Layer.unwrap(Effect.map(RequestIds, (requestIds) =>
+    NodeHttpServer.layerServer(
+      () => createListener({ baseUrl: addressOf(host, port), requestIds, maxConnections, makesRoom: true }),
+      { host, port, gracefulShutdownTimeout: "1 second" }
+    ))).pipe(
+      Layer.catch((error) =>
+        Layer.effect(HttpServer, Effect.fail(explainListenFailure(error, { host, port, prefix: "ADMIN_" })))
+      ),
+      Layer.tap(() => warnOfOtherHosts(host)),
+      (Listening) => Layer.provideMerge(layerAdminHosts(host), Listening)
+    )
 
 /**
  * The listener with `/metrics` and the routes of `more`, for the option `admin` of `GatewayApp`. It asks for no credential at `/metrics`.

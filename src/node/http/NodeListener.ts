@@ -8,19 +8,17 @@ import type { Socket } from "node:net"
 import type { Duplex } from "node:stream"
 import type { ProblemCode } from "../../api/ProblemKinds.ts"
 import { type Problem, problemMediaType } from "../../api/Problems.ts"
-import { RequestId } from "../../domain/RequestId.ts"
 import { exchangeOf, type HttpMetrics } from "../../metrics/HttpMetrics.ts"
 import { makeProblem, problemJson } from "../../server/gate/ProblemResponses.ts"
-import { headersOfEveryResponse } from "../../server/gate/RequestContext.ts"
+import { headersOfEveryResponse, pathOf } from "../../server/gate/RequestContext.ts"
+import type { RequestIds } from "../../services/RequestIds.ts"
 import { closeOldest, Connection, reportDrops, watchConnections } from "./ConnectionLimits.ts"
-
-export { RequestId }
 
 /** Options of the listener. */
 export interface ListenerOptions {
   readonly baseUrl: string
-  /** Makes the id of a request that could not be read. */
-  readonly newRequestId: () => RequestId
+  /** Gives a request that could not be read its id. */
+  readonly requestIds: RequestIds["Service"]
   /** Called with each problem that the listener answers before there is a request, for the log. */
   readonly onProblem?: (problem: Problem) => void
   /** Most open connections, 10,000 by default. The server closes further ones at once. */
@@ -69,7 +67,13 @@ export const logDroppedConnections = (count: number, maxConnections: number): Ef
     { count, max_connections: maxConnections }
   )
 
-const codeOf = (error: NodeJS.ErrnoException): ProblemCode => {
+/** An error of Node's parser. */
+interface ParserError extends NodeJS.ErrnoException {
+  readonly rawPacket?: Buffer
+  readonly bytesParsed?: number
+}
+
+const codeOf = (error: ParserError): ProblemCode => {
   switch (error.code) {
     case "HPE_HEADER_OVERFLOW":
       return "headers_too_large"
@@ -78,6 +82,26 @@ const codeOf = (error: NodeJS.ErrnoException): ProblemCode => {
     default:
       return "malformed_request"
   }
+}
+
+/** What is known of a request that the parser did not read. */
+interface UnreadRequest {
+  /** As it arrived. */
+  readonly requestId: string | undefined
+  readonly target: string
+}
+
+const unknownRequest: UnreadRequest = { requestId: undefined, target: "/" }
+
+/** Reads what the bytes tell of a request that the parser refused. Node gives the last packet, and where the parser stopped in it. */
+const readHead = ({ bytesParsed = 0, rawPacket }: ParserError): UnreadRequest => {
+  const text = rawPacket?.toString("latin1") ?? ""
+  // Requests before this one end with an empty line.
+  const start = text.lastIndexOf("\r\n\r\n", bytesParsed - 4) + 4
+  const [head = ""] = text.slice(start < 4 ? 0 : start).split("\r\n\r\n", 1)
+  const [, target = "/"] = /^[^\s:]+ (\/[!-~]{0,8191}) HTTP\/\d/.exec(head) ?? []
+  const ids = [...head.matchAll(/\r\nx-request-id:([^\r\n]*)/gi)]
+  return { requestId: ids.length === 1 ? ids[0]![1]!.trim() : undefined, target }
 }
 
 const reasons: Partial<Record<number, string>> = {
@@ -156,12 +180,12 @@ const countRequests = (metrics: HttpMetrics) => {
 /** Creates the server; it does not listen yet. Give it to a platform's `HttpServer` layer. */
 export const createListener = (options: ListenerOptions): Listener => {
   const { baseUrl, makesRoom = false, maxConnections = defaultMaxConnections, metrics = null } = options
-  const { newRequestId, onDropped, onProblem } = options
+  const { onDropped, onProblem, requestIds } = options
   /** Open connections with their responses: an error after a valid request must not be answered before that request. */
   const connections = new Map<Socket | Duplex, Connection>()
 
-  const problemOf = (code: ProblemCode) =>
-    makeProblem(baseUrl, { id: newRequestId(), path: "/", scheme: "Bearer" }, code)
+  const problemOf = (code: ProblemCode, { requestId, target }: UnreadRequest) =>
+    makeProblem(baseUrl, { id: requestIds.of(requestId), path: pathOf(target), scheme: "Bearer" }, code)
 
   const headersOf = (problem: ReturnType<typeof problemOf>, body: string) => ({
     ...headersOfEveryResponse,
@@ -173,15 +197,15 @@ export const createListener = (options: ListenerOptions): Listener => {
     connection: "close"
   })
 
-  const answerSocket = (socket: Duplex, code: ProblemCode): void => {
+  const answerSocket = (socket: Duplex, code: ProblemCode, unread: UnreadRequest = unknownRequest): void => {
     const response = connections.get(socket)?.response
     if (response !== undefined && !response.writableFinished && !response.destroyed) {
-      response.once("finish", () => answerSocket(socket, code))
+      response.once("finish", () => answerSocket(socket, code, unread))
       return
     }
     connections.delete(socket)
     if (!socket.writable) return void socket.destroy()
-    const problem = problemOf(code)
+    const problem = problemOf(code, unread)
     onProblem?.(problem)
     metrics?.unreadable(problem.status, code)
     const body = problemJson(problem)
@@ -218,7 +242,7 @@ export const createListener = (options: ListenerOptions): Listener => {
   watchConnections(server, connections, (socket) => answerSocket(socket, "request_timeout"))
   server.on("clientError", (error, socket) => {
     if ((error as NodeJS.ErrnoException).code === "ECONNRESET") return void socket.destroy()
-    answerSocket(socket, codeOf(error))
+    answerSocket(socket, codeOf(error), readHead(error))
   })
   // After a declined upgrade, Node's parser reports no more errors on the connection, and the client would wait for a
   // response for ever.
@@ -230,9 +254,9 @@ export const createListener = (options: ListenerOptions): Listener => {
   }
   // CONNECT is not supported. Node has released the socket, so this code handles its errors: an unhandled one would end
   // the process.
-  server.on("connect", (_request, socket) => {
+  server.on("connect", ({ headers }, socket) => {
     socket.on("error", () => socket.destroy())
-    answerSocket(socket, "malformed_request")
+    answerSocket(socket, "malformed_request", { ...unknownRequest, requestId: headers["x-request-id"] as string })
   })
   // A server may ignore an unknown expectation (RFC 9110 §10.1.1). Node would send an empty 417.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response))

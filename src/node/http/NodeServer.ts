@@ -8,11 +8,10 @@ import { HttpServer } from "effect/http/HttpServer"
 import type { ServeError } from "effect/http/HttpServerError"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import { randomUUID } from "node:crypto"
-import type { RequestId } from "../../domain/RequestId.ts"
 import { HttpMetrics } from "../../metrics/HttpMetrics.ts"
 import { Lifecycle } from "../../server/gate/Lifecycle.ts"
 import { logProblem } from "../../server/gate/ProblemResponses.ts"
+import { RequestIds } from "../../services/RequestIds.ts"
 import { type AdminAddress, adminUrl } from "./AdminAddress.ts"
 import { explainListenFailure } from "./ListenAddress.ts"
 import { createListener, logDroppedConnections, NodeListener } from "./NodeListener.ts"
@@ -37,13 +36,13 @@ const closeTimeout = 10
  */
 export const layer = (
   { baseUrl, host, maxConnections, port, reusePort }: NodeServerOptions
-): Layer.Layer<HttpServer | NodeListener, ServeError> =>
-  Layer.unwrap(Effect.contextWith((context: Context.Context<never>) => {
+): Layer.Layer<HttpServer | NodeListener, ServeError, RequestIds> =>
+  Layer.unwrap(Effect.contextWith((context: Context.Context<RequestIds>) => {
     const run = Effect.runForkWith(context)
     const metrics = Context.get(context, HttpMetrics)
     const listener = createListener({
       baseUrl,
-      newRequestId: () => randomUUID() as RequestId,
+      requestIds: Context.get(context, RequestIds),
       onProblem: (problem) => run(logProblem(problem)),
       maxConnections,
       metrics,

@@ -16,7 +16,6 @@ import * as Redacted from "effect/Redacted"
 import * as References from "effect/References"
 import * as Schema from "effect/Schema"
 import * as Tracer from "effect/Tracer"
-import { randomUUID } from "node:crypto"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import type { ProblemCode } from "../../api/ProblemKinds.ts"
 import type { Problem } from "../../api/Problems.ts"
@@ -24,7 +23,7 @@ import { HealthResponse } from "../../api/SystemApi.ts"
 import type { Credential } from "../../domain/Credential.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { isOperationId, type OperationId } from "../../domain/Operation.ts"
-import { isRequestId, type RequestId } from "../../domain/RequestId.ts"
+import type { RequestId } from "../../domain/RequestId.ts"
 import { exchangeOf, HttpMetrics } from "../../metrics/HttpMetrics.ts"
 import { makeAdmit } from "../../server/gate/Admission.ts"
 import { makeVerify } from "../../server/gate/Authorization.ts"
@@ -37,6 +36,7 @@ import { asksForJson, lacksHost, readAuthorization, type RequestHeaders } from "
 import { headersOfEveryResponse, type RequestInfo, withRequest } from "../../server/gate/RequestContext.ts"
 import { makeOperationReads } from "../../server/reads/OperationReads.ts"
 import type { OperationStore } from "../../services/OperationStore.ts"
+import { RequestIds } from "../../services/RequestIds.ts"
 import type { TokenCipher } from "../../services/TokenCipher.ts"
 import { AcceptedCredentials } from "../../services/verification/AcceptedCredentials.ts"
 import type { GrantVerifier } from "../../services/verification/GrantVerifier.ts"
@@ -103,6 +103,7 @@ const makeLane = Effect.gen(function*() {
   const lifecycle = yield* Lifecycle
   const problems = yield* Problems
   const baseUrl = yield* BaseUrl
+  const ids = yield* RequestIds
   const services = yield* Effect.context<never>()
   const noteRoute = makeNoteRoute(yield* HttpMetrics)
 
@@ -165,8 +166,7 @@ const makeLane = Effect.gen(function*() {
     // The cast: with `joinDuplicateHeaders`, the only header with several values is Set-Cookie, which no request has.
     const headers = request.headers as RequestHeaders
     if (target === null || !isOrdinary(request, headers) || lifecycle.isDraining()) return false
-    const received = headers["x-request-id"]
-    const id = isRequestId(received) ? received : randomUUID() as RequestId
+    const id = ids.of(headers["x-request-id"])
     if (target === "health") {
       noteRoute?.(request, target)
       send(response, health, id)
@@ -196,7 +196,7 @@ const makeLane = Effect.gen(function*() {
 export const layer: Layer.Layer<
   never,
   never,
-  BaseUrl | GrantVerifier | Lifecycle | OperationStore | Problems | TokenCipher
+  BaseUrl | GrantVerifier | Lifecycle | OperationStore | Problems | RequestIds | TokenCipher
 > = Layer.effectDiscard(Effect.gen(function*() {
   const listener = Option.getOrNull(yield* Effect.serviceOption(NodeListener))
   const isOff = (yield* RateLimits) !== null || (yield* AcceptedCredentials).certificates !== null

@@ -9,16 +9,19 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
+import { RequestIds } from "../../services/RequestIds.ts"
 import { allocateYoung } from "./allocateYoung.ts"
 import { failureLine } from "./failureLine.ts"
 import * as OneShotDigest from "./OneShotDigest.ts"
 
-/** The services of Node that the gateway uses: files, paths, processes, standard streams and cryptography. */
+/**
+ * The services of Node that the gateway uses: files, paths, processes, standard streams and cryptography. With them the ids of requests.
+ */
 export const Platform = Layer.mergeAll(
   NodeHttpServer.layerHttpServices,
   NodeCrypto.layerAead,
   OneShotDigest.layer,
-  NodeCrypto.layerSecureRandom
+  Layer.provideMerge(RequestIds.layer, NodeCrypto.layerSecureRandom)
 )
 
 /**

@@ -2,7 +2,6 @@
  * The outermost layer of the server. It applies to every request, also to those without an endpoint.
  */
 import * as Cause from "effect/Cause"
-import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import type * as HttpApi from "effect/http-api/HttpApi"
 import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
@@ -15,6 +14,7 @@ import type * as Layer from "effect/Layer"
 import type { unhandled } from "effect/Types"
 import type { Problem } from "../../api/Problems.ts"
 import { HttpMetrics } from "../../metrics/HttpMetrics.ts"
+import { RequestIds } from "../../services/RequestIds.ts"
 import { countRequest } from "./countRequest.ts"
 import { answerFailure } from "./FailureResponses.ts"
 import { Lifecycle } from "./Lifecycle.ts"
@@ -197,12 +197,12 @@ const makeFallback = (problems: Problems["Service"], unrouted: ReturnType<typeof
 export const edge = (
   paths: ReadonlyArray<ServedPath>,
   front?: HttpServerResponse.HttpServerResponse
-): Layer.Layer<never, never, HttpRouter.HttpRouter | Lifecycle | Problems | SecureRandom.SecureRandom> =>
+): Layer.Layer<never, never, HttpRouter.HttpRouter | Lifecycle | Problems | RequestIds> =>
   HttpRouter.middleware(
     Effect.gen(function*() {
       const lifecycle = yield* Lifecycle
       const problems = yield* Problems
-      const withContext = withRequestContext(yield* SecureRandom.SecureRandom)
+      const withContext = withRequestContext(yield* RequestIds)
       const intercept = makeIntercept(problems)
       const served = front === undefined ? paths : [...paths, { path: "/" as const, methods: ["GET"] }]
       const fallback = makeFallback(problems, makeUnrouted(problems, makeFindAllow(served), front))

@@ -14,7 +14,6 @@
  * `OpenGate` leaves out steps 4 and 5.
  */
 import * as Context from "effect/Context"
-import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import type { RouteContext } from "effect/http/HttpRouter"
@@ -25,6 +24,7 @@ import type { unhandled } from "effect/Types"
 import { HasPages } from "../../api/HasPages.ts"
 import { type CurrentGrant, Gate, OpenGate } from "../../api/Middleware.ts"
 import type { UnprocessableContent } from "../../api/Problems.ts"
+import { RequestIds } from "../../services/RequestIds.ts"
 import type { GrantVerifier } from "../../services/verification/GrantVerifier.ts"
 import { CurrentSlot, makeAdmit } from "./Admission.ts"
 import { makeAuthorize } from "./Authorization.ts"
@@ -53,7 +53,7 @@ const make = Effect.gen(function*() {
   const admit = yield* makeAdmit
   const problems = yield* Problems
   const guardBody = yield* makeGuardBody
-  const withContext = withRequestContext(yield* SecureRandom.SecureRandom)
+  const withContext = withRequestContext(yield* RequestIds)
 
   /** Steps 1 to 3. */
   const guard = <E, R>(httpEffect: Responding<E, R>, { endpoint }: Options): Responding<never, R | FromRouter> => {
@@ -117,5 +117,5 @@ const make = Effect.gen(function*() {
 export const GateLayer: Layer.Layer<
   Gate | OpenGate,
   never,
-  BaseUrl | GrantVerifier | Lifecycle | Problems | SecureRandom.SecureRandom
+  BaseUrl | GrantVerifier | Lifecycle | Problems | RequestIds
 > = Layer.effectContext(make)

@@ -2,14 +2,14 @@
  * The current request: its id, and the path that problems name.
  */
 import * as Context from "effect/Context"
-import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as References from "effect/References"
 import * as Tracer from "effect/Tracer"
 import type { ProblemCode } from "../../api/ProblemKinds.ts"
-import { isRequestId, type RequestId } from "../../domain/RequestId.ts"
+import type { RequestId } from "../../domain/RequestId.ts"
+import type { RequestIds } from "../../services/RequestIds.ts"
 
 /** Header fields of a response (draft-ietf-httpapi-ratelimit-headers-11 §3, §4). */
 export interface RateLimitFields {
@@ -38,7 +38,7 @@ export const CurrentRequest = Context.Reference<RequestInfo | null>(
 
 /** The path of a request target of any form, without its query, which may hold secrets. */
 export const pathOf = (target: string): string => {
-  const end = target.search(/[?#;]/)
+  const end = target.search(/[?#]/)
   const path = end === -1 ? target : target.slice(0, end)
   return path.startsWith("/") ? path : `/${path}`
 }
@@ -72,41 +72,33 @@ export const withRequest = <R>(context: Context.Context<R>, info: RequestInfo): 
 
 const isDpop = (authorization: string | undefined) => authorization !== undefined && /^dpop /i.test(authorization)
 
-/**
- * Gives a request its id: the id of the caller if it is safe, else a generated UUID. The id appears in the response, in
- * every log line of the request and in its trace span.
- */
-export const withRequestContext = (random: SecureRandom.SecureRandom["Service"]) =>
+/** Gives a request its id, which appears in the response, in every log line of the request and in its trace span. */
+export const withRequestContext = (ids: RequestIds["Service"]) =>
 <E, R>(
   handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
 ): Effect.Effect<HttpServerResponse.HttpServerResponse, E, R | HttpServerRequest> =>
   Effect.withFiber((fiber) => {
     const request = Context.getUnsafe(fiber.context, HttpServerRequest)
-    const received = request.headers["x-request-id"]
-    const run = (id: RequestId) => {
-      const info: RequestInfo = {
-        id,
-        path: pathOf(request.url),
-        scheme: isDpop(request.headers["authorization"]) ? "DPoP" : "Bearer"
-      }
-      const span = Context.getOrUndefined(fiber.context, Tracer.ParentSpan)
-      if (span?._tag === "Span") span.attribute("request_id", id)
-      return Effect.map(
-        Effect.updateContext(handled, (context: Context.Context<R>) => withRequest(context, info)),
-        (response) => {
-          // Few responses set headers of these names. The others need no second merge.
-          const headers: Record<string, string> = "cache-control" in response.headers
-            ? { ...headersOfEveryResponse, ...response.headers, "x-request-id": id }
-            : { ...headersOfEveryResponse, "x-request-id": id }
-          if (info.rateLimit !== undefined) {
-            headers["ratelimit"] = info.rateLimit.RateLimit
-            headers["ratelimit-policy"] = info.rateLimit.RateLimitPolicy
-          }
-          return HttpServerResponse.setHeaders(response, headers)
-        }
-      )
+    const id = ids.of(request.headers["x-request-id"])
+    const info: RequestInfo = {
+      id,
+      path: pathOf(request.url),
+      scheme: isDpop(request.headers["authorization"]) ? "DPoP" : "Bearer"
     }
-    return isRequestId(received)
-      ? run(received)
-      : Effect.flatMap(random.uuidV4(), (id) => run(id as RequestId))
+    const span = Context.getOrUndefined(fiber.context, Tracer.ParentSpan)
+    if (span?._tag === "Span") span.attribute("request_id", id)
+    return Effect.map(
+      Effect.updateContext(handled, (context: Context.Context<R>) => withRequest(context, info)),
+      (response) => {
+        // Few responses set headers of these names. The others need no second merge.
+        const headers: Record<string, string> = "cache-control" in response.headers
+          ? { ...headersOfEveryResponse, ...response.headers, "x-request-id": id }
+          : { ...headersOfEveryResponse, "x-request-id": id }
+        if (info.rateLimit !== undefined) {
+          headers["ratelimit"] = info.rateLimit.RateLimit
+          headers["ratelimit-policy"] = info.rateLimit.RateLimitPolicy
+        }
+        return HttpServerResponse.setHeaders(response, headers)
+      }
+    )
   })

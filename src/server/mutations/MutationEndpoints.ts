@@ -5,7 +5,6 @@
  * of both. Applications add their own endpoints to it.
  */
 import * as Context from "effect/Context"
-import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
@@ -35,6 +34,7 @@ import type { BindingConflict, IdempotencyKey, InvalidFinancialRequest } from ".
 import { type OperationType, pollAfterSeconds } from "../../domain/Operation.ts"
 import type { InvalidMember } from "../../domain/PayloadSchemas.ts"
 import { type Accepted, OperationLedger } from "../../services/OperationLedger.ts"
+import type { RequestIds } from "../../services/RequestIds.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import type { GrantVerifier } from "../../services/verification/GrantVerifier.ts"
 import { BaseUrl } from "../gate/BaseUrl.ts"
@@ -121,7 +121,7 @@ export class MutationEndpoints extends Context.Service<MutationEndpoints, {
   static readonly layer: Layer.Layer<
     MutationEndpoints | MutationRequest | Gate,
     never,
-    BaseUrl | GrantVerifier | Lifecycle | OperationLedger | SecureRandom.SecureRandom
+    BaseUrl | GrantVerifier | Lifecycle | OperationLedger | RequestIds
   > = Layer.suspend(() =>
     Layer.mergeAll(
       Layer.effect(MutationEndpoints, make),

@@ -142,5 +142,33 @@ export const reads: ReadonlyArray<Plant> = [
     from: "\"cache-control\": \"private, no-cache\"",
     to: "\"cache-control\": \"private, max-age=1\"",
     tests: [unit("server/reads/OperationResponses"), unit("server/reads/ResponseContract")]
+  },
+  {
+    rule: "answers to bytes that are no request echo a safe id of theirs",
+    file: "src/node/http/NodeListener.ts",
+    from: "requestId: ids.length === 1 ? ids[0]![1]!.trim() : undefined",
+    to: "requestId: undefined",
+    tests: [unit("server/gate/RequestIds")]
+  },
+  {
+    rule: "an id of an earlier request is not that of bytes that are no request",
+    file: "src/node/http/NodeListener.ts",
+    from: "text.slice(start < 4 ? 0 : start)",
+    to: "text.slice(start < 4 ? 0 : 0)",
+    tests: [unit("server/gate/RequestIds")]
+  },
+  {
+    rule: "an unsafe request id is replaced",
+    file: "src/services/RequestIds.ts",
+    from: "isRequestId(received) ? received : next()",
+    to: "received !== undefined ? received as RequestId : next()",
+    tests: [unit("server/gate/RequestIds")]
+  },
+  {
+    rule: "the instance of a problem is the whole path",
+    file: "src/server/gate/RequestContext.ts",
+    from: "target.search(/[?#]/)",
+    to: "target.search(/[?#;]/)",
+    tests: [unit("server/pages/FrontPage")]
   }
 ]

@@ -137,7 +137,7 @@ describe("A listener that makes room", () => {
     Effect.gen(function*() {
       const server = createListener({
         baseUrl: "https://gateway.test",
-        newRequestId: () => "request-id" as RequestId,
+        requestIds: { of: () => "request-id" as RequestId },
         maxConnections: 7,
         makesRoom: true
       })

@@ -99,7 +99,7 @@ layer(memoryGateway({ configure: vigilant }), { excludeTestServices: true })(
 const listening = (options: Partial<ListenerOptions>) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
-      const server = createListener({ baseUrl, newRequestId: () => "request-id" as RequestId, ...options })
+      const server = createListener({ baseUrl, requestIds: { of: () => "request-id" as RequestId }, ...options })
       server.on("request", (_request, response) => response.end("ok"))
       server.listen(0, "127.0.0.1")
       await once(server, "listening")

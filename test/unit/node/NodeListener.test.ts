@@ -12,7 +12,10 @@ import { createListener } from "../../../src/node/http/NodeListener.ts"
 
 describe("A listener", () => {
   it("answers requests that arrived before there were routes, as soon as there are", async () => {
-    const server = createListener({ baseUrl: "https://gateway.test", newRequestId: () => "request-id" as RequestId })
+    const server = createListener({
+      baseUrl: "https://gateway.test",
+      requestIds: { of: () => "request-id" as RequestId }
+    })
     server.listen(0, "127.0.0.1")
     await once(server, "listening")
     const url = `http://127.0.0.1:${(server.address() as net.AddressInfo).port}`

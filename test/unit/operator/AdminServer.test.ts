@@ -6,6 +6,7 @@ import * as AdminListener from "../../../src/node/http/AdminListener.ts"
 import { Platform } from "../../../src/node/process/runProgram.ts"
 import * as AdminServer from "../../../src/operator/AdminServer.ts"
 import { headersOfEveryResponse } from "../../../src/server/gate/RequestContext.ts"
+import { RequestIds } from "../../../src/services/RequestIds.ts"
 import { fixedGateway } from "../../fixtures/http/HttpFixed.ts"
 import { Gateway } from "../../fixtures/http/HttpGateway.ts"
 import { AdminWire } from "../../fixtures/metrics/AdminWire.ts"
@@ -75,6 +76,7 @@ describe("AdminServer", () => {
         const { port } = yield* AdminWire
         const error = yield* Effect.flip(
           Effect.scoped(Effect.asVoid(Layer.build(AdminListener.layerListening({ host: "127.0.0.1", port }))))
+            .pipe(Effect.provide(RequestIds.layerSequential))
         )
         assert.include(
           String((error.cause as Error).message),
@@ -95,7 +97,10 @@ describe("The public and the admin server of a process", () => {
       assert.strictEqual((yield* fetch("/healthz")).status, 404)
     }).pipe(Effect.provide([
       fixedGateway({}).pipe(Layer.provideMerge(
-        Layer.provide(AdminServer.layer(), [AdminListener.layerListening({ host: "127.0.0.1", port: 0 }), Platform])
+        AdminServer.layer().pipe(
+          Layer.provide(AdminListener.layerListening({ host: "127.0.0.1", port: 0 })),
+          Layer.provide(Platform)
+        )
       )),
       AdminWire.layer()
     ])))

@@ -113,6 +113,56 @@ layer(memoryGateway(), { excludeTestServices: true })("X-Request-Id", (it) => {
       assert.match(headers["x-request-id"]!, uuidV4)
     }))
 
+  it.effect("that is safe is echoed where the parser answers, and no other is", () =>
+    Effect.gen(function*() {
+      const { wire } = yield* Gateway
+      const sendBytes = (bytes: string) =>
+        Effect.flatMap(
+          Effect.scoped(Effect.flatMap(wire, (connection) => {
+            connection.send(bytes)
+            return Effect.promise(() => connection.next())
+          })),
+          Effect.fromNullishOr
+        )
+      const unreadable = (field: string) => ({
+        "a method that does not exist": `BREW / HTTP/1.1\r\nHost: a\r\n${field}\r\n\r\n`,
+        "a header without a colon": `GET / HTTP/1.1\r\nHost: a\r\n${field}\r\nnonsense\r\n\r\n`,
+        "a tunnel": `CONNECT a:1 HTTP/1.1\r\nHost: a\r\n${field}\r\n\r\n`,
+        "too many headers": `GET / HTTP/1.1\r\nHost: a\r\n${field}\r\na: ${"b".repeat(17_000)}\r\n\r\n`
+      })
+      for (const name of Object.keys(unreadable("")) as Array<keyof ReturnType<typeof unreadable>>) {
+        for (const id of safe) {
+          const answer = yield* sendBytes(unreadable(`X-Request-ID: ${id}`)[name])
+          assert.strictEqual(answer.headers["x-request-id"], id, name)
+          assert.strictEqual(assertProblem(answer).request_id, id, name)
+        }
+        for (
+          const field of [
+            "X-Request-Id: short",
+            "Y-Request-Id: abcdefgh",
+            "X-Request-Id: abcdefgh\r\nX-Request-Id: abcdefgh"
+          ]
+        ) {
+          assert.match(
+            (yield* sendBytes(unreadable(field)[name])).headers["x-request-id"]!,
+            uuidV4,
+            `${name}, ${field}`
+          )
+        }
+      }
+    }))
+
+  it.effect("of another request on the connection is not taken for that of bytes that are no request", () =>
+    Effect.gen(function*() {
+      const { wire } = yield* Gateway
+      const connection = yield* wire
+      connection.send(
+        "GET /healthz HTTP/1.1\r\nHost: a\r\nX-Request-Id: the-first-one\r\n\r\nBREW / HTTP/1.1\r\nHost: a\r\n\r\n"
+      )
+      assert.strictEqual((yield* Effect.promise(() => connection.next()))!.headers["x-request-id"], "the-first-one")
+      assert.match((yield* Effect.promise(() => connection.next()))!.headers["x-request-id"]!, uuidV4)
+    }))
+
   it.effect("is new for each request on a connection", () =>
     Effect.gen(function*() {
       const { wire } = yield* Gateway

@@ -7,7 +7,10 @@ import { createListener } from "../../../../src/node/http/NodeListener.ts"
 
 describe("A server that closes", () => {
   it("closes connections on which nothing has arrived", async () => {
-    const server = createListener({ baseUrl: "https://gateway.test", newRequestId: () => "request-id" as RequestId })
+    const server = createListener({
+      baseUrl: "https://gateway.test",
+      requestIds: { of: () => "request-id" as RequestId }
+    })
     server.listen(0, "127.0.0.1")
     await once(server, "listening")
     const client = net.connect((server.address() as net.AddressInfo).port, "127.0.0.1")
