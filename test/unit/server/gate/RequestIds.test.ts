@@ -4,11 +4,11 @@
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
-import { fixedId, fixedToken, withServices } from "../../fixtures/HttpFixed.ts"
-import { Gateway, memoryGateway } from "../../fixtures/HttpGateway.ts"
-import { assertProblem } from "../../fixtures/HttpProblem.ts"
-import { accept, issue } from "../../fixtures/HttpScene.ts"
+import { StoreUnavailable } from "../../../../src/services/StoreUnavailable.ts"
+import { fixedId, fixedToken, withServices } from "../../../fixtures/HttpFixed.ts"
+import { Gateway, memoryGateway } from "../../../fixtures/HttpGateway.ts"
+import { assertProblem } from "../../../fixtures/HttpProblem.ts"
+import { accept, issue } from "../../../fixtures/HttpScene.ts"
 
 const uuidV4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
@@ -40,7 +40,7 @@ const unsafe = [
   "abcdefgh;ijklmnop"
 ]
 
-layer(memoryGateway(), { excludeTestServices: true })("X-Request-Id", (it) => {
+layer(memoryGateway({ way: "both" }), { excludeTestServices: true })("X-Request-Id", (it) => {
   /** Requests for each kind of response of the gateway. */
   const requests = Effect.gen(function*() {
     const holder = yield* issue()
