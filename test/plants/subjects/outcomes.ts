@@ -107,7 +107,7 @@ export const outcomes: ReadonlyArray<Plant> = [
     from:
       "  if (mayStillSend === false) return yield* new AuthorizationRevoked()\n  if (mayStillSend === true && (yield*",
     to: "  if (mayStillSend !== null && (yield*",
-    tests: [postgres("services/PaymentsAfterRevocation", "and no byte of it reaches the provider that comes up later")]
+    tests: [unit("submission/PaymentsAfterRevocation", "and no byte of it reaches the provider that comes up later")]
   },
   {
     rule: "without an answer of the database the worker never begins another attempt",
@@ -116,7 +116,7 @@ export const outcomes: ReadonlyArray<Plant> = [
       "Effect.as(logFailure(\"Could not ask whether an operation may still be sent; it is not sent for now\", cause), null)",
     to:
       "Effect.as(logFailure(\"Could not ask whether an operation may still be sent; it is not sent for now\", cause), true)",
-    tests: [postgres("services/PaymentsAfterRevocation", "it sends nothing while the store does not answer")]
+    tests: [unit("submission/PaymentsAfterRevocation", "it sends nothing while the store does not answer")]
   },
   {
     rule: "no attempt begins after the send deadline",
