@@ -221,14 +221,14 @@ export const attacks: ReadonlyArray<Plant> = [
     file: "src/operator/AdminServer.ts",
     from: "if (!admits(request.headers)) return",
     to: "if (!admits(request.headers) && request.url === \"\") return",
-    tests: [system("node/AdminPort", "answers under loopback names with its port, and under allowed names")]
+    tests: [unit("node/AdminPort", "answers under loopback names with its port, and under allowed names")]
   },
   {
     rule: "idle connections never close the admin listener",
     file: "src/node/http/AdminListener.ts",
     from: "makesRoom: true",
     to: "makesRoom: false",
-    tests: [system("node/AdminPort", "The admin listener answers each scrape")]
+    tests: [unit("node/AdminPort", "The admin listener answers each scrape")]
   },
   {
     rule: "a stolen role takes only the connections of its pools",

@@ -53,7 +53,7 @@ export const claims: ReadonlyArray<Plant> = [
     file: claimsFile,
     from: "AND o.return_reason IS NULL\n      AND ${standing(\"send\")}",
     to: "AND o.return_reason IS NULL",
-    tests: [postgres("services/queue/PaymentsAfterRevocation", "may still be sent until")]
+    tests: [postgres("services/queue/MayStillSend", "may still be sent until")]
   },
   {
     rule: "a claimed operation always has the id of its worker",

@@ -111,7 +111,7 @@ export const outcomes: ReadonlyArray<Plant> = [
       "  if (mayStillSend === false) return yield* new AuthorizationRevoked()\n  if (mayStillSend === true && (yield*",
     to: "  if (mayStillSend !== null && (yield*",
     tests: [
-      postgres("services/queue/PaymentsAfterRevocation", "and no byte of it reaches the provider that comes up later")
+      unit("submission/attempts/PaymentsAfterRevocation", "and no byte of it reaches the provider that comes up later")
     ]
   },
   {
@@ -121,7 +121,7 @@ export const outcomes: ReadonlyArray<Plant> = [
       "Effect.as(logFailure(\"Could not ask whether an operation may still be sent; it is not sent for now\", cause), null)",
     to:
       "Effect.as(logFailure(\"Could not ask whether an operation may still be sent; it is not sent for now\", cause), true)",
-    tests: [postgres("services/queue/PaymentsAfterRevocation", "it sends nothing while the store does not answer")]
+    tests: [unit("submission/attempts/PaymentsAfterRevocation", "it sends nothing while the store does not answer")]
   },
   {
     rule: "no attempt begins after the send deadline",

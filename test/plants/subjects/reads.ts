@@ -101,6 +101,13 @@ export const reads: ReadonlyArray<Plant> = [
     tests: [unit("node/ReadLaneRules"), unit("node/ReadLane")]
   },
   {
+    rule: "the lane leaves requests that exclude JSON to the router",
+    file: lane,
+    from: "&& asksForJson(headers)",
+    to: "",
+    tests: [unit("server/gate/Negotiation")]
+  },
+  {
     rule: "the lane leaves tokens of other schemes to the router",
     file: lane,
     from: "if (authorization?.scheme !== \"Bearer\") return false",

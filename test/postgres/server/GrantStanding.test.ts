@@ -54,7 +54,7 @@ const flawed = Effect.fnUntraced(function*(wrong: ReadonlyArray<Flaw>) {
   return { holder, operation }
 })
 
-layer(postgresGateway(), { excludeTestServices: true })("The standing of a grant", (it) => {
+layer(postgresGateway({ way: "both" }), { excludeTestServices: true })("The standing of a grant", (it) => {
   it.effect.each(flaws.map((_, at) => flaws.slice(at)))(
     "is checked in the order grant, client, scope, provider: %j",
     (wrong) =>

@@ -45,7 +45,7 @@ const spell = (instant: DateTime.Utc, micros = 0, offsetMinutes = 0): string => 
   return encodeURIComponent(new Date(millis).toISOString().replace("Z", `${rest}${offset}`))
 }
 
-layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations", (it) => {
+layer(postgresGateway({ way: "both" }), { excludeTestServices: true })("GET /v1/operations", (it) => {
   it.effect("returns operations and a page token in an envelope, also when there are none", () =>
     Effect.gen(function*() {
       const holder = yield* issue()

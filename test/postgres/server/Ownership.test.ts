@@ -23,7 +23,7 @@ const observable = (answer: Answer) => {
   return { status: answer.status, headers, body }
 }
 
-layer(postgresGateway(), { excludeTestServices: true })("An operation", (it) => {
+layer(postgresGateway({ way: "both" }), { excludeTestServices: true })("An operation", (it) => {
   it.effect.each([
     { resource_owner: ResourceOwner.make(`owner-${randomUUID()}`) },
     { subject: PairwiseSubject.make(`subject-${randomUUID()}`) },

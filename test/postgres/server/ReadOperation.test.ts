@@ -15,7 +15,7 @@ const terminal: ReadonlyArray<OperationState> = ["succeeded", "failed", "cancell
 
 const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations/{id}", (it) => {
+layer(postgresGateway({ way: "both" }), { excludeTestServices: true })("GET /v1/operations/{id}", (it) => {
   it.effect.each(states)(
     "is 200 with exactly the public form, and Retry-After until the state is final: %s",
     (state) =>

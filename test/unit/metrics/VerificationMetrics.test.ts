@@ -19,9 +19,9 @@ const outcomes: ReadonlyArray<readonly [string, string, ReturnType<GrantVerifier
 ]
 
 describe("The metrics of verifications", () => {
-  for (const lane of [true, false]) {
-    it.live.each(outcomes)(`count %s as %s, ${lane ? "in the lane" : "in the router"}`, ([, outcome, verified]) => {
-      const gateway = fixedGateway({ verify: () => verified }, { lane }) as Layer.Layer<Gateway>
+  for (const way of ["fast", "router"] as const) {
+    it.live.each(outcomes)(`count %s as %s, on the way: ${way}`, ([, outcome, verified]) => {
+      const gateway = fixedGateway({ verify: () => verified }, { way }) as Layer.Layer<Gateway>
       const { layer, read } = counted(gateway, VerificationMetrics.layer)
       return Effect.gen(function*() {
         const { send } = yield* Gateway

@@ -1,11 +1,10 @@
 /**
  * The header Accept decides only between JSON and 406, except where the gateway has pages for people: `Pages.test.ts`. The tests
- * send header values over a socket.
+ * send header values on both ways.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { Gateway, memoryGateway } from "../../../fixtures/http/HttpGateway.ts"
-import { assertProblemOf } from "../../../fixtures/http/HttpProblem.ts"
+import { Gateway, memoryGateway, refuses } from "../../../fixtures/http/HttpGateway.ts"
 import { accept, issue } from "../../../fixtures/http/HttpScene.ts"
 
 const acceptable = [
@@ -35,7 +34,7 @@ const unacceptable = [
   "text/html, application/xml;q=0.9"
 ]
 
-layer(memoryGateway(), { excludeTestServices: true })("Accept", (it) => {
+layer(memoryGateway({ way: "both" }), { excludeTestServices: true })("Accept", (it) => {
   const targets = Effect.gen(function*() {
     const holder = yield* issue()
     const { id } = yield* accept(holder)
@@ -61,10 +60,11 @@ layer(memoryGateway(), { excludeTestServices: true })("Accept", (it) => {
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { paths, token } = yield* targets
-      for (const target of paths) {
-        for (const accept of unacceptable) {
-          assertProblemOf(yield* send(target, { token, headers: { accept } }), "not_acceptable", `${target} ${accept}`)
-          assert.strictEqual((yield* send(target, { token, method: "HEAD", headers: { accept } })).status, 406)
+      for (const accept of unacceptable) {
+        const request = { token, headers: { accept } }
+        yield* refuses("not_acceptable", paths.map((target) => [target, request]))
+        for (const target of paths) {
+          assert.strictEqual((yield* send(target, { ...request, method: "HEAD" })).status, 406)
         }
       }
     }))
@@ -74,27 +74,24 @@ layer(memoryGateway(), { excludeTestServices: true })("Accept", (it) => {
       const { send } = yield* Gateway
       const padded = (length: number) => `application/json, ${"x/y, ".repeat(300)}`.slice(0, length - 3) + "x/y"
       assert.strictEqual((yield* send("/healthz", { headers: { accept: padded(1024) } })).status, 200)
-      assertProblemOf(yield* send("/healthz", { headers: { accept: padded(1025) } }), "not_acceptable")
+      yield* refuses("not_acceptable", [["/healthz", { headers: { accept: padded(1025) } }]])
     }))
 
   it.effect("may come in several lines (RFC 9110 §5.3)", () =>
     Effect.gen(function*() {
-      const { sendBytes } = yield* Gateway
-      const head = "GET /healthz HTTP/1.1\r\nHost: gateway.test\r\n"
-      const met = yield* sendBytes(`${head}Accept: text/html\r\nAccept: application/json\r\n\r\n`, "GET", "/healthz")
+      const { send } = yield* Gateway
+      const met = yield* send("/healthz", { headers: { accept: ["text/html", "application/json"] } })
       assert.strictEqual(met.status, 200)
-      const unmet = yield* sendBytes(`${head}Accept: text/html\r\nAccept: text/plain\r\n\r\n`, "GET", "/healthz")
-      assertProblemOf(unmet, "not_acceptable")
+      yield* refuses("not_acceptable", [["/healthz", { headers: { accept: ["text/html", "text/plain"] } }]])
     }))
 
   it.effect("does not change the media type of a problem, because a client must always learn the reason", () =>
     Effect.gen(function*() {
-      const { send } = yield* Gateway
-      for (const accept of acceptable) {
-        assertProblemOf(yield* send("/v1/operations", { headers: { accept } }), "missing_credentials")
-        assertProblemOf(yield* send("/nowhere", { headers: { accept } }), "route_not_found")
-      }
-      assertProblemOf(yield* send("/nowhere", { headers: { accept: "text/html" } }), "route_not_found")
+      yield* refuses("missing_credentials", acceptable.map((accept) => ["/v1/operations", { headers: { accept } }]))
+      yield* refuses(
+        "route_not_found",
+        [...acceptable, "text/html"].map((accept) => ["/nowhere", { headers: { accept } }])
+      )
     }))
 
   it.effect("for encodings, languages and charsets has no effect", () =>

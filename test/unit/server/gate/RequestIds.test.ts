@@ -40,7 +40,7 @@ const unsafe = [
   "abcdefgh;ijklmnop"
 ]
 
-layer(memoryGateway(), { excludeTestServices: true })("X-Request-Id", (it) => {
+layer(memoryGateway({ way: "both" }), { excludeTestServices: true })("X-Request-Id", (it) => {
   /** Requests for each kind of response of the gateway. */
   const requests = Effect.gen(function*() {
     const holder = yield* issue()

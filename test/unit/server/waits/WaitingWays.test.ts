@@ -16,7 +16,7 @@ const open = (port: number) =>
 const waiting = (seconds: number) => readOf(`/v1/operations/${fixedId}`, `Prefer: wait=${seconds}\r\n`)
 
 const names = [
-  "on the lane",
+  "on the fast way",
   "on the router",
   "on the routes of the gateway in another application"
 ] as const satisfies ReadonlyArray<keyof typeof ways>

@@ -5,10 +5,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Exit, Fiber, Redacted, Schema } from "effect"
 import { TestClock } from "effect/testing"
-import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
-import { byStatus, onBody } from "../../../src/submission/http/HttpDecoding.ts"
-import { namesNothing, SubmissionAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
-import { rounds } from "../../fixtures/Effort.ts"
+import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
+import { byStatus, onBody } from "../../../../src/submission/http/HttpDecoding.ts"
+import { namesNothing, SubmissionAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
 import {
   answering,
   clients,
@@ -20,7 +20,7 @@ import {
   submitTo,
   succeeded,
   until
-} from "../../fixtures/submission/HttpProviderServer.ts"
+} from "../../../fixtures/submission/HttpProviderServer.ts"
 
 const at = (iso: string) => DateTime.makeUnsafe(iso) as DateTime.Utc
 

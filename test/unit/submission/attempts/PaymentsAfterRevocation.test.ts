@@ -3,11 +3,11 @@
  * send. The tests revoke while a worker retries a provider that refuses connections, and then start the provider.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Context, DateTime, Deferred, Duration, Effect, Fiber, Layer } from "effect"
+import { Context, Deferred, Duration, Effect, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
-import { type Grant, operationsRead, Scope } from "../../../../src/domain/Grant.ts"
+import { type Grant } from "../../../../src/domain/Grant.ts"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
-import { type GrantRequest, Grants } from "../../../../src/services/Grants.ts"
+import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { Claims } from "../../../../src/services/queue/Claims.ts"
 import { SubmissionWorker } from "../../../../src/submission/attempts/SubmissionWorker.ts"
@@ -15,8 +15,8 @@ import { NotSent, ProviderAdapter } from "../../../../src/submission/providers/P
 import { Providers } from "../../../../src/submission/providers/Providers.ts"
 import * as SandboxProvider from "../../../../src/submission/providers/SandboxProvider.ts"
 import { defaultPolicy, SubmissionPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
-import { accept, conformance, issueAgain, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
-import { claimTerms, issueAtNewProvider, pass, recording, standingLosses } from "../../../fixtures/ledger/Queue.ts"
+import { accept, InMemoryLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { issueAtNewProvider } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { answering, closedPort, rawServer, response } from "../../../fixtures/submission/HttpProviderServer.ts"
 import { acknowledged, away, makeWorld, neverOpen, until, workFor } from "../../../fixtures/submission/World.ts"
@@ -92,7 +92,7 @@ const ways: Readonly<Record<string, (grant: Grant) => Effect.Effect<unknown, Err
     Grants.use((grants) => grants.setProviderConnected(provider_connection_id, false))
 }
 
-layer(PostgresLedger, { excludeTestServices: true })("a payment whose provider refused connections", (it) => {
+layer(InMemoryLedger, { excludeTestServices: true })("A payment whose provider refused connections", (it) => {
   it.effect("is sent once the provider is up, if consent still stands", () =>
     Effect.gen(function*() {
       const { server, shown } = yield* retrying(() => Effect.void)
@@ -116,77 +116,6 @@ layer(PostgresLedger, { excludeTestServices: true })("a payment whose provider r
         assert.deepStrictEqual(history.map(({ to }) => to), ["accepted", "submitting", "failed"])
       }))
   }
-})
-
-conformance("a claim", (it) => {
-  const claimOne = Effect.fnUntraced(function*(request: Partial<GrantRequest> = {}) {
-    const { grant, identity } = yield* issueAtNewProvider(request)
-    const { operation } = yield* accept(identity)
-    const queue = yield* Queue
-    const [claim] = yield* queue.claim(grant.provider, 1, claimTerms)
-    return { claim: claim!, grant, id: operation.id, queue }
-  })
-
-  for (const { lose, name, restore } of standingLosses.filter(({ name }) => !name.includes("expired"))) {
-    it.effect(`may still be sent until ${name}, and again once that is over`, () =>
-      Effect.gen(function*() {
-        const { claim, grant, queue } = yield* claimOne()
-        assert.isTrue(yield* queue.mayStillSend(claim))
-        yield* lose(grant)
-        assert.isFalse(yield* queue.mayStillSend(claim))
-        yield* restore(grant)
-        assert.isTrue(yield* queue.mayStillSend(claim))
-      }))
-  }
-
-  it.effect("may still be sent until its grant has expired, and again through a new one", () =>
-    Effect.gen(function*() {
-      const { claim, grant, queue } = yield* claimOne({ expires_in: Duration.minutes(5) })
-      /** The claim as the ledger stores it, after this much time has passed in the test. */
-      const after = (minutes: number) => {
-        const { operation, revision } = claim
-        return {
-          revision,
-          operation: { ...operation, send_before: DateTime.subtract(operation.send_before!, { minutes }) }
-        }
-      }
-      yield* pass("4 minutes")
-      assert.isTrue(yield* queue.mayStillSend(after(4)))
-      yield* pass("2 minutes")
-      assert.isFalse(yield* queue.mayStillSend(after(6)))
-      yield* issueAgain(grant)
-      assert.isTrue(yield* queue.mayStillSend(after(6)))
-    }))
-
-  it.effect("may be sent through another grant with the same scopes, and through none with fewer", () =>
-    Effect.gen(function*() {
-      const grants = yield* Grants
-      const write = Scope.make("payments:write")
-      const { grant, identity } = yield* issueAtNewProvider({ scopes: [operationsRead, write] })
-      yield* accept(identity)
-      const queue = yield* Queue
-      const [claim] = yield* queue.claim(grant.provider, 1, claimTerms)
-      yield* issueAgain(grant, { scopes: [operationsRead] })
-      yield* grants.revoke(grant.grant_id)
-      assert.isFalse(yield* queue.mayStillSend(claim!))
-      yield* issueAgain(grant, { scopes: [write, operationsRead] })
-      assert.isTrue(yield* queue.mayStillSend(claim!))
-    }))
-
-  it.effect("may not be sent after it was rescued or recorded, nor under another revision or deadline", () =>
-    Effect.gen(function*() {
-      const { claim, id, queue } = yield* claimOne()
-      assert.isFalse(yield* queue.mayStillSend({ ...claim, revision: claim.revision + 1 }))
-      assert.isFalse(yield* queue.mayStillSend({ ...claim, operation: { ...claim.operation, send_before: null } }))
-      yield* queue.record(id, claim.revision, { state: "submitted" }, recording())
-      assert.isFalse(yield* queue.mayStillSend(claim))
-      const { claim: stale } = yield* claimOne()
-      yield* queue.rescue(1000)
-      assert.isTrue(yield* queue.mayStillSend(stale))
-      yield* pass(claimTerms.rescue_after)
-      yield* queue.rescue(1000)
-      assert.isFalse(yield* queue.mayStillSend(stale))
-    }))
 })
 
 const refused = Effect.fail(new NotSent({ reason: "connection refused" }))

@@ -7,10 +7,10 @@ import { Cause, type Clock, Effect, Layer, ManagedRuntime } from "effect"
 import { HttpClientError, HttpClientRequest } from "effect/http"
 import * as fc from "fast-check"
 import type * as net from "node:net"
-import { describeFailure } from "../../../src/http/RequestFailure.ts"
-import { makeSendDeadline } from "../../../src/submission/http/SendDeadline.ts"
-import { whyNothingSent } from "../../../src/submission/http/whyNothingSent.ts"
-import { rounds } from "../../fixtures/Effort.ts"
+import { describeFailure } from "../../../../src/http/RequestFailure.ts"
+import { makeSendDeadline } from "../../../../src/submission/http/SendDeadline.ts"
+import { whyNothingSent } from "../../../../src/submission/http/whyNothingSent.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
 import {
   clients,
   operationOf,
@@ -20,7 +20,7 @@ import {
   response,
   submitTo,
   succeeded
-} from "../../fixtures/submission/HttpProviderServer.ts"
+} from "../../../fixtures/submission/HttpProviderServer.ts"
 
 const request = HttpClientRequest.post("https://bank.example/mutations?q=secret")
 

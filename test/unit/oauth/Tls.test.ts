@@ -10,8 +10,8 @@ import { certificate } from "../../fixtures/authorization/Agent.ts"
 import { generateKeys, type PrivateKey, signToken } from "../../fixtures/authorization/Keys.ts"
 import { now } from "../../fixtures/authorization/Proofs.ts"
 import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
-import { bearer } from "./Variants.ts"
-import { judge, verifierOf } from "./Verdicts.ts"
+import { bearer } from "../../system/authorization/Variants.ts"
+import { judge, verifierOf } from "../../system/authorization/Verdicts.ts"
 
 /** The key of the agents' certificate for `localhost`, valid for a hundred years, for tests only. */
 const key = `-----BEGIN PRIVATE KEY-----

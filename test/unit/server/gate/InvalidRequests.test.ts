@@ -1,12 +1,11 @@
 /**
  * A request that does not fit its endpoint is 422, and the problem names every failure without repeating values. The
- * tests send invalid and valid requests to a gateway on PostgreSQL.
+ * tests send invalid and valid requests on both ways.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { Gateway, postgresGateway, type Request } from "../../fixtures/http/HttpGateway.ts"
-import { assertProblemOf } from "../../fixtures/http/HttpProblem.ts"
-import { accept, issue } from "../../fixtures/http/HttpScene.ts"
+import { Gateway, memoryGateway, refuses, type Request } from "../../../fixtures/http/HttpGateway.ts"
+import { accept, issue } from "../../../fixtures/http/HttpScene.ts"
 
 const list = "/v1/operations"
 const id = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
@@ -105,84 +104,90 @@ const cases: ReadonlyArray<Case> = [
   ])
 ]
 
-layer(postgresGateway(), { excludeTestServices: true })("A request that does not fit its endpoint", (it) => {
-  it.effect("is 422, and fields names each failure and nothing else", () =>
-    Effect.gen(function*() {
-      const { send } = yield* Gateway
-      const { token } = yield* issue()
-      for (const { paths, request, target } of cases) {
-        const answer = yield* send(target, { token, ...request })
-        const { fields } = assertProblemOf(answer, "invalid_request", target)
-        assert.sameMembers(fields!.map(({ path }) => path), [...paths], target)
-      }
-    }))
+layer(memoryGateway({ way: "both" }), { excludeTestServices: true })(
+  "A request that does not fit its endpoint",
+  (it) => {
+    it.effect("is 422, and fields names each failure and nothing else", () =>
+      Effect.gen(function*() {
+        const { token } = yield* issue()
+        const answers = yield* refuses(
+          "invalid_request",
+          cases.map(({ request, target }) => [target, { token, ...request }])
+        )
+        for (const [at, { problem }] of answers.entries()) {
+          assert.sameMembers(problem.fields!.map(({ path }) => path), [...cases[at]!.paths], cases[at]!.target)
+        }
+      }))
 
-  it.effect("gets a problem that names the expectation, never the value: a value may be a misplaced secret", () =>
-    Effect.gen(function*() {
-      const { send } = yield* Gateway
-      const { token } = yield* issue()
-      const secret = "sk_live_51H8"
-      const targets = [
-        `${list}?type=${secret}-A&page_size=${secret}&state=${secret}&created_after=${secret}`,
-        `${list}?page_token=${secret.repeat(50)}`,
-        `${list}?x=${secret}`,
-        `${list}?idempotency_key=${secret}%20`,
-        `${list}?idempotency_key=${secret}&idempotency_key=${secret}`,
-        `${list}?idempotency_key=${secret}&page_size=0`,
-        `/healthz?x=${secret}`
-      ]
-      for (const target of targets) {
-        const answer = yield* send(target, { token })
-        assertProblemOf(answer, "invalid_request")
-        assert.notInclude(answer.text, secret)
-      }
-    }))
+    it.effect("gets a problem that names the expectation, never the value: a value may be a misplaced secret", () =>
+      Effect.gen(function*() {
+        const { token } = yield* issue()
+        const secret = "sk_live_51H8"
+        const queries = [
+          `type=${secret}-A&page_size=${secret}&state=${secret}&created_after=${secret}`,
+          `page_token=${secret.repeat(50)}`,
+          `x=${secret}`,
+          `idempotency_key=${secret}%20`,
+          `idempotency_key=${secret}&idempotency_key=${secret}`,
+          `idempotency_key=${secret}&page_size=0`
+        ]
+        const targets = [...queries.map((query) => `${list}?${query}`), `/healthz?x=${secret}`]
+        for (const { answer } of yield* refuses("invalid_request", targets.map((target) => [target, { token }]))) {
+          assert.notInclude(answer.text, secret)
+        }
+      }))
 
-  it.effect("gets one failure for a parameter that comes several times", () =>
-    Effect.gen(function*() {
-      const { send } = yield* Gateway
-      const { token } = yield* issue()
-      for (
-        const [name, value] of [["type", "payment"], ["page_size", "5"], ["created_after", "2026-01-31T12:00:00Z"]]
-      ) {
-        const answer = yield* send(`${list}?${name}=${value}&${name}=${value}`, { token })
-        const { fields } = assertProblemOf(answer, "invalid_request")
-        assert.deepStrictEqual(fields, [{ path: `query.${name}`, message: "Expected the parameter once" }])
-      }
-    }))
+    it.effect("gets one failure for a parameter that comes several times", () =>
+      Effect.gen(function*() {
+        const { token } = yield* issue()
+        const values = Object.entries({ type: "payment", page_size: "5", created_after: "2026-01-31T12:00:00Z" })
+        const answers = yield* refuses(
+          "invalid_request",
+          values.map(([name, value]) => [`${list}?${name}=${value}&${name}=${value}`, { token }])
+        )
+        assert.deepStrictEqual(
+          answers.map(({ problem }) => problem.fields),
+          values.map(([name]) => [{ path: `query.${name}`, message: "Expected the parameter once" }])
+        )
+      }))
 
-  it.effect("gets at most 32 failures: a response must not grow with the request", () =>
-    Effect.gen(function*() {
-      const { send } = yield* Gateway
-      const { token } = yield* issue()
-      const many = Array.from({ length: 500 }, (_, n) => `x${n}=1`).join("&")
-      for (const target of [`${list}?${many}`, `${list}?${"state=x&".repeat(500)}`, `/healthz?${many}`]) {
-        assert.lengthOf(assertProblemOf(yield* send(target, { token }), "invalid_request").fields!, 32)
-      }
-    }))
+    it.effect("gets at most 32 failures: a response must not grow with the request", () =>
+      Effect.gen(function*() {
+        const { token } = yield* issue()
+        const many = Array.from({ length: 500 }, (_, n) => `x${n}=1`).join("&")
+        const targets = [`${list}?${many}`, `${list}?${"state=x&".repeat(500)}`, `/healthz?${many}`]
+        for (const { problem } of yield* refuses("invalid_request", targets.map((target) => [target, { token }]))) {
+          assert.lengthOf(problem.fields!, 32)
+        }
+      }))
 
-  it.effect("is none of these, which fit", () =>
-    Effect.gen(function*() {
-      const { send } = yield* Gateway
-      const holder = yield* issue()
-      const operation = yield* accept(holder)
-      const targets = [
-        list,
-        `${list}?`,
-        `${list}?state=accepted`,
-        `${list}?state=accepted&state=accepted&state=failed`,
-        `${list}?type=payment.refund_2`,
-        `${list}?type=${"a".repeat(64)}`,
-        `${list}?page_size=1`,
-        `${list}?page_size=100`,
-        `${list}?created_after=2026-01-31T12:00:00Z&created_before=2026-01-31T12:00:00.123456789%2B05:30`,
-        `${list}?created_after=2024-02-29T23:59:59.9-23:59`,
-        `${list}/${operation.id}`,
-        `${list}/${operation.id}?`
-      ]
-      for (const target of targets) assert.strictEqual((yield* send(target, { token: holder.token })).status, 200)
-      const emptyBody = { token: holder.token, headers: { "content-length": "0" } }
-      assert.strictEqual((yield* send(list, emptyBody)).status, 200)
-      assert.strictEqual((yield* send("/healthz", { headers: { "content-length": "0" } })).status, 200)
-    }))
-})
+    it.effect("is none of these, which fit", () =>
+      Effect.gen(function*() {
+        const { send } = yield* Gateway
+        const holder = yield* issue()
+        const operation = yield* accept(holder)
+        const queries = [
+          "",
+          "state=accepted",
+          "state=accepted&state=accepted&state=failed",
+          "type=payment.refund_2",
+          `type=${"a".repeat(64)}`,
+          "page_size=1",
+          "page_size=100",
+          "created_after=2026-01-31T12:00:00Z&created_before=2026-01-31T12:00:00.123456789%2B05:30",
+          "created_after=2024-02-29T23:59:59.9-23:59"
+        ]
+        const targets = [
+          list,
+          ...queries.map((query) => `${list}?${query}`),
+          `${list}/${operation.id}`,
+          `${list}/${operation.id}?`
+        ]
+        const { token } = holder
+        for (const target of targets) assert.strictEqual((yield* send(target, { token })).status, 200, target)
+        for (const target of [list, "/healthz"]) {
+          assert.strictEqual((yield* send(target, { token, headers: { "content-length": "0" } })).status, 200)
+        }
+      }))
+  }
+)

@@ -5,8 +5,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Redacted } from "effect"
 import type * as net from "node:net"
-import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
-import { Observer } from "../../fixtures/http/HttpObserver.ts"
+import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
+import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 import {
   answering,
   clients,
@@ -14,7 +14,7 @@ import {
   optionsFor,
   rawServer,
   response
-} from "../../fixtures/submission/HttpProviderServer.ts"
+} from "../../../fixtures/submission/HttpProviderServer.ts"
 
 const inspect = (value: unknown): string =>
   JSON.stringify(value, (_, one: unknown) =>
