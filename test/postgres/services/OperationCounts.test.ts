@@ -116,7 +116,7 @@ const compareFlow = (moves: ReadonlyArray<Move>) =>
 
 /** Rows of operations that the plan of the figures reads, including those that it discards. */
 const rowsOfNow = Effect.map(
-  planOf({ text: nowStatement, parameters: [] }),
+  planOf({ text: nowStatement, parameters: [] }, "force_custom_plan"),
   (nodes) => nodes.filter((node) => node["Relation Name"] === "operations").reduce((sum, node) => sum + rowsOf(node), 0)
 )
 
