@@ -10,7 +10,7 @@ import { planModes, planOf, ReaderConnection } from "../../fixtures/Plans.ts"
 /** As many as may wait. */
 const asked = 4096
 
-layer(PostgresLedger, { excludeTestServices: true, timeout: "2 minutes" })("the check of grants", (it) => {
+layer(PostgresLedger, { excludeTestServices: true })("the check of grants", (it) => {
   it.effect("looks up each grant by its id", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient

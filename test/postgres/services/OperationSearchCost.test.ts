@@ -63,7 +63,7 @@ const filters = (row: Searched): Readonly<Record<string, OperationFilter>> => {
 
 const Search = OperationSearch.layer.pipe(Layer.provideMerge(PostgresLedger))
 
-layer(Search, { excludeTestServices: true, timeout: "3 minutes" })("the cost of a page of a list", (it) => {
+layer(Search, { excludeTestServices: true })("the cost of a page of a list", (it) => {
   let shared: Searched | undefined
   const filled = Effect.gen(function*() {
     if (shared !== undefined) return shared

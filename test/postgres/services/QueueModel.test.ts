@@ -137,9 +137,8 @@ const compare = (it: Vitest.MethodsNonLive<Services | SqlClient.SqlClient>) =>
           const exit = await run(perform(list))
           if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
         })
-        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(15, 40), interruptAfterTimeLimit: 90_000 }))
-      }),
-    120_000
+        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(15, 40) }))
+      })
   )
 
 layer(PostgresLedger, { excludeTestServices: true })("the queue in PostgreSQL and the queue in memory", compare)

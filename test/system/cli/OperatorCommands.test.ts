@@ -52,7 +52,7 @@ const refusal = (args: ReadonlyArray<string>, env: Env) =>
     return { stderr, stdout }
   })
 
-const options = { excludeTestServices: true, timeout: "3 minutes" } as const
+const options = { excludeTestServices: true } as const
 
 layer(Filled.layer, options)("operations list", (it) => {
   it.effect("prints the operations that match all filters, and no other", () =>

@@ -86,8 +86,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it
             }
             assert.isBelow(writes, 20)
           }
-        }),
-      120_000
+        })
     )
 
     it.effect(`at any write of a revocation blocks no other revocation (${isolation})`, () =>
@@ -107,7 +106,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it
           )
           assert.isBelow(writes, 20)
         }
-      }), 120_000)
+      }))
   }
 
   it.effect("by SIGSTOP during a grant provisioning blocks no revocation, and registers no grant that reads when it continues", () =>
