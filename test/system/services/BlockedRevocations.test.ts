@@ -26,6 +26,7 @@ const untilAtRest = Effect.fnUntraced(function*(applicationName: string) {
       SELECT 1 FROM pg_stat_activity
       WHERE application_name = ${applicationName} AND state = 'active' AND wait_event_type IS DISTINCT FROM 'Lock'`
     if (busy.length === 0) return
+    yield* Effect.sleep("1 millis")
   }
 })
 
