@@ -212,8 +212,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
         assert.strictEqual(late._tag, "StaleOperation")
         assert.strictEqual((yield* compare([lost])).verification?.result, "proven", "it is accounted for")
         assert.strictEqual((yield* compare([{ ...lost, batch: 2 }])).verification?.result, "missing")
-      }),
-    30_000
+      })
   )
 
   it.effect("releases nothing by a command for all that began before the comparison ended", () =>

@@ -36,8 +36,7 @@ layer(TestDatabase, { excludeTestServices: true })("A shared connection", (it) =
         yield* one
         proxy.strike("forgotten")
         assert.isTrue(Option.isNone(yield* Effect.timeoutOption(one, "2500 millis")))
-      }).pipe(Effect.scoped),
-    30_000
+      }).pipe(Effect.scoped)
   )
 
   it.effect(
@@ -63,7 +62,6 @@ layer(TestDatabase, { excludeTestServices: true })("A shared connection", (it) =
           yield* Effect.retry(one, { schedule: Schedule.spaced("50 millis"), times: 5 })
           assert.strictEqual(counts.opened, 2)
         }).pipe(Effect.provide(Layer.fresh(pool)))
-      }).pipe(Effect.scoped),
-    30_000
+      }).pipe(Effect.scoped)
   )
 })

@@ -17,7 +17,7 @@ const requests = Number(process.env["FUZZ_REQUESTS"] ?? rounds(600, 10_000))
 const connections = 16
 
 /** Milliseconds after which a request counts as hanging. */
-const patience = 60_000
+const patience = 150_000
 
 /** The number of requests for each path. The documentation page is large and the same for every client. */
 const paths: ReadonlyArray<readonly [template: string, requests: number]> = [

@@ -3,11 +3,13 @@
  * and read their arguments as other users of the machine can.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
-import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { inject } from "vitest"
+import { issue, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
+import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { result, run, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 const secret = "DE89370400440532013000"
@@ -17,10 +19,13 @@ const payload = JSON.stringify({ to: secret })
 const timeout = 300_000
 
 const scene = Effect.gen(function*() {
-  const url = urlOf(yield* createDatabase())
+  const database = yield* createDatabase()
+  const url = urlOf(database)
   const env = { DATABASE_URL: url }
-  const identity = ["--owner", "owner", "--subject", "subject", "--client", "client"]
-  const { grant_id } = yield* result<{ readonly grant_id: string }>(["grants", "issue", ...identity], env)
+  const { grant: { grant_id } } = yield* Effect.provide(
+    issue(),
+    PostgresServices.pipe(Layer.provide(Layer.fresh(layerFor(database))))
+  )
   return { url, env, accept: ["operations", "accept", "--grant", grant_id, "--type", "payment", "--key", "k"] }
 }).pipe(Effect.provide(Platform))
 
@@ -45,7 +50,7 @@ describe("A payload", () => {
   it.live("given on standard input is accepted, and never shows in the process list", () =>
     Effect.gen(function*() {
       const { accept, env } = yield* scene
-      const args = ["src/main.ts", ...accept, "--payload", "-"]
+      const args = [inject("command"), ...accept, "--payload", "-"]
       const child = spawn(process.execPath, args, { env: { ...process.env, ...env } })
       let [stdout, stderr] = ["", ""]
       child.stdout.on("data", (chunk: Buffer) => stdout += chunk.toString())

@@ -6,9 +6,9 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import * as os from "node:os"
-import type { ClientId, ProviderName, ResourceOwner } from "../../../src/domain/Grant.ts"
+import { type ClientId, ProviderName, type ResourceOwner } from "../../../src/domain/Grant.ts"
 import { type OperationFilter, OperatorDetail, OperatorSummary } from "../../../src/domain/operators/OperatorView.ts"
-import { PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
+import { accept as accepted, issue, PostgresLedger, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
 import { allSearched, fillSearched, isListed, type Searched } from "../../fixtures/ledger/SearchedLedger.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { launch, result, run, runInTerminal, urlOf } from "../../fixtures/processes/CommandLine.ts"
@@ -52,7 +52,7 @@ const refusal = (args: ReadonlyArray<string>, env: Env) =>
     return { stderr, stdout }
   })
 
-const options = { excludeTestServices: true, timeout: "3 minutes" } as const
+const options = { excludeTestServices: true } as const
 
 layer(Filled.layer, options)("operations list", (it) => {
   it.effect("prints the operations that match all filters, and no other", () =>
@@ -240,17 +240,11 @@ layer(Filled.layer, options)("operations show", (it) => {
 const scene = Effect.gen(function*() {
   const database = yield* createDatabase()
   const env: Env = { DATABASE_URL: urlOf(database) }
-  const identity = ["--owner", "owner", "--subject", "subject", "--client", "client", "--provider", "demo-bank"]
-  const { grant_id } = yield* result<{ readonly grant_id: string }>(["grants", "issue", ...identity], env)
-  const accept = (key: string) =>
-    Effect.map(
-      result<{ readonly operation: { readonly id: string } }>(
-        ["operations", "accept", "--grant", grant_id, "--type", "payment", "--key", key, "--payload", "{}"],
-        env
-      ),
-      ({ operation }) => operation.id
-    )
-  const sql = Context.get(yield* Layer.build(Layer.fresh(layerFor(database))), SqlClient.SqlClient)
+  // A process for each grant and request would take longer than the test.
+  const services = yield* Layer.build(PostgresServices.pipe(Layer.provideMerge(Layer.fresh(layerFor(database)))))
+  const { identity } = yield* Effect.provideContext(issue({ provider: ProviderName.make("demo-bank") }), services)
+  const accept = Effect.provideContext(Effect.map(accepted(identity), ({ operation }) => operation.id), services)
+  const sql = Context.get(services, SqlClient.SqlClient)
   return { env, accept, sql }
 })
 
@@ -265,14 +259,12 @@ interface StatusJson {
   readonly problems: ReadonlyArray<{ readonly message: string; readonly command: string | null }>
 }
 
-const timeout = 180_000
-
 describe("status", () => {
   it.live("shows the operations, the workers, and what needs an operator", () =>
     Effect.gen(function*() {
       const { accept, env, sql } = yield* scene
-      const id = yield* accept("k")
-      yield* result(["operations", "advance", yield* accept("settled"), "--to", "cancelled"], env)
+      const id = yield* accept
+      yield* result(["operations", "advance", yield* accept, "--to", "cancelled"], env)
       yield* result(["operations", "hold", id], env)
       const idle = yield* result<StatusJson>(["status", "--json"], env)
       assert.deepInclude(idle, { migrated: true, embedded: false })
@@ -312,7 +304,7 @@ describe("status", () => {
       assert.match(stdout, /^demo-bank {2}held +1 +\d+s$/m)
       assert.match(stdout, /^worker-1 [0-9a-f-]{36} .* closed$/m)
       yield* worker.stop("SIGTERM")
-    }).pipe(Effect.scoped, Effect.provide(Platform)), timeout)
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
 
   it.live("asks for missing migrations, and applies none", () =>
     Effect.gen(function*() {
@@ -324,7 +316,7 @@ describe("status", () => {
           { message: "the database lacks migrations", command: "npm run -s gateway -- migrate" }
         ])
       }
-    }).pipe(Effect.scoped, Effect.provide(Platform)), timeout)
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
 
   it.live("fails with 1 only if the database fails", () =>
     Effect.gen(function*() {
@@ -352,8 +344,7 @@ describe("status", () => {
           (yield* refusal(["status", "--watch", "--json"], env)).stderr,
           "at most one of --json and --watch"
         )
-      }).pipe(Effect.scoped, Effect.provide(Platform)),
-    timeout
+      }).pipe(Effect.scoped, Effect.provide(Platform))
   )
 })
 
@@ -361,7 +352,7 @@ describe("An action of an operator", () => {
   it.live("is recorded with the name and the reason, also if the ledger refuses it", () =>
     Effect.gen(function*() {
       const { accept, env, sql } = yield* scene
-      const id = yield* accept("k")
+      const id = yield* accept
       const act = (args: ReadonlyArray<string>, more: Env = {}) => run(["operations", ...args], { ...env, ...more })
       yield* act(["review", id, "--operator", "anna", "--reason", "looks odd"], { OPERATOR: "ben" })
       yield* act(["review", id, "--clear"], { OPERATOR: "ben" })
@@ -395,7 +386,7 @@ describe("An action of an operator", () => {
       assert.deepStrictEqual(history.at(-1)!.evidence, { by: "operator", operator: "anna", reason: "a typing error" })
       const { stdout } = yield* run(["operations", "show", id], env)
       assert.match(stdout, /review by anna \(command\): done\n +reason looks odd\n/)
-    }).pipe(Effect.scoped, Effect.provide(Platform)), timeout)
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
 
   it.live("needs a name of 1 to 255 characters", () =>
     Effect.gen(function*() {

@@ -3,12 +3,13 @@
  * processes against a sandbox and the real PostgreSQL.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer } from "effect"
-import * as fs from "node:fs"
-import * as os from "node:os"
-import * as path from "node:path"
+import { Context, Effect, Layer, type Schema } from "effect"
+import { ProviderName } from "../../../src/domain/Grant.ts"
+import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import { OperationId, type OperationState } from "../../../src/domain/Operation.ts"
+import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { issue, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { launch, result, run, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
@@ -17,43 +18,22 @@ interface Shown {
   readonly history: ReadonlyArray<{ readonly to: string }>
 }
 
-const temporaryDirectory = Effect.acquireRelease(
-  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "gateway-"))),
-  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
-)
-
-/** A database with a grant, and commands on it. */
+/** A database with a grant, and a sandbox. */
 const scene = Effect.gen(function*() {
-  const directory = yield* temporaryDirectory
   const database = yield* createDatabase()
   const env = { DATABASE_URL: urlOf(database) }
-  const identity = ["--owner", "owner", "--subject", "subject", "--client", "client", "--provider", "demo-bank"]
-  const { grant_id } = yield* result<{ readonly grant_id: string }>(
-    ["grants", "issue", ...identity],
-    env
-  )
-  const accept = (key: string, payload: object, environment: Readonly<Record<string, string>> = env) =>
+  // A process for each grant, request and question would take longer than the work.
+  const context = yield* Layer.build(PostgresServices.pipe(Layer.provide(Layer.fresh(layerFor(database)))))
+  const ledger = Context.get(context, OperationLedger)
+  const { record, url } = Context.get(yield* Layer.build(Sandbox.layer()), Sandbox)
+  /** Keys of the submissions that the sandbox received, one entry for each time. */
+  const received = Effect.map(record, (receipts) => receipts.map(({ key }): string => key))
+  const { identity } = yield* Effect.provideContext(issue({ provider: ProviderName.make("demo-bank") }), context)
+  const accept = (key: string, payload: Schema.Json) =>
     Effect.map(
-      result<Shown>(
-        [
-          "operations",
-          "accept",
-          "--grant",
-          grant_id,
-          "--type",
-          "payment",
-          "--key",
-          key,
-          "--payload",
-          JSON.stringify(payload)
-        ],
-        environment
-      ),
+      ledger.accept(identity, { type: "payment", key: IdempotencyKey.make(key), payload }),
       ({ operation }) => operation
     )
-  // Waiting asks the ledger itself: a process for each question would take longer than what is waited for.
-  const context = yield* Layer.build(OperationLedger.layer.pipe(Layer.provide(Layer.fresh(layerFor(database)))))
-  const ledger = Context.get(context, OperationLedger)
   const show = (id: string) =>
     Effect.all({ operation: ledger.show(OperationId.make(id)), history: ledger.history(OperationId.make(id)) })
   /** Waits until the operation has been in that state, and shows it. */
@@ -61,46 +41,29 @@ const scene = Effect.gen(function*() {
     Effect.repeat(Effect.delay(show(id), "20 millis"), {
       until: ({ history }) => history.some(({ to }) => to === state)
     })
-  return { directory, env, accept, show, until }
+  return { accept, env, grant_id: identity.grant_id, received, show, until, url }
 })
 
 const key = (byte: number) => Buffer.alloc(32, byte).toString("base64")
 
-const sandbox = (directory: string, ...faults: ReadonlyArray<string>) =>
-  Effect.map(
-    launch(
-      ["sandbox", "--port", "0", "--control-port", "0", "--record", path.join(directory, "sandbox.jsonl"), ...faults],
-      {},
-      ({ stderr }) => stderr.includes("\"Listening\"")
-    ),
-    ({ output }) => /"url":"(http:[^"]+)"/.exec(output.stderr)![1]!
-  )
-
 const worker = (url: string, env: Readonly<Record<string, string>>, ...flags: ReadonlyArray<string>) =>
   launch(["work", "--sandbox", `demo-bank=${url}`, ...flags], env, ({ stderr }) => stderr.includes("\"Working\""))
-
-/** Keys of the submissions that the sandbox received, one entry for each time. */
-const received = (directory: string) =>
-  fs.readFileSync(path.join(directory, "sandbox.jsonl"), "utf8").split("\n")
-    .filter((line) => line !== "")
-    .map((line) => JSON.parse(line) as { readonly key?: string })
-    .flatMap(({ key }) => key === undefined ? [] : [key])
 
 describe("work", () => {
   it.live("submits an accepted operation to the sandbox once, and settles it", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { accept, directory, env, until } = yield* scene
-      yield* worker(yield* sandbox(directory), env)
+      const { accept, env, received, until, url } = yield* scene
+      yield* worker(url, env)
       const { id } = yield* accept("k", { amount: 1, sandbox: { outcome: "succeeded", settle_after_ms: 100 } })
       const { history } = yield* until(id, "succeeded")
       assert.deepStrictEqual(history.map(({ to }) => to), ["accepted", "submitting", "submitted", "succeeded"])
-      assert.deepStrictEqual(received(directory).filter((key) => key === id), [id])
+      assert.deepStrictEqual((yield* received).filter((key) => key === id), [id])
     })).pipe(Effect.provide(Platform)))
 
   it.live("on SIGTERM lets a running submission finish, claims nothing more, and exits with 0", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { accept, directory, env, show, until } = yield* scene
-      const { stop } = yield* worker(yield* sandbox(directory), env)
+      const { accept, env, show, until, url } = yield* scene
+      const { stop } = yield* worker(url, env)
       const slow = { outcome: "succeeded", faults: { slow: { ms: 4000 } } }
       const { id } = yield* accept("k", { sandbox: slow })
       yield* until(id, "submitting")
@@ -112,8 +75,8 @@ describe("work", () => {
 
   it.live("records a submission that does not finish in time as indeterminate, and exits with 0", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { accept, directory, env, show, until } = yield* scene
-      const { stop } = yield* worker(yield* sandbox(directory), env, "--drain-timeout", "1s")
+      const { accept, env, show, until, url } = yield* scene
+      const { stop } = yield* worker(url, env, "--drain-timeout", "1s")
       const { id } = yield* accept("k", { sandbox: { outcome: "succeeded", faults: { late: { ms: 60_000 } } } })
       yield* until(id, "submitting")
       assert.strictEqual(yield* stop("SIGTERM"), 0)
@@ -122,8 +85,7 @@ describe("work", () => {
 
   it.live("moves the claims of a crash to indeterminate as soon as a worker with the same id starts", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { accept, directory, env, until } = yield* scene
-      const url = yield* sandbox(directory)
+      const { accept, env, received, until, url } = yield* scene
       const first = yield* worker(url, { ...env, WORKER_ID: "worker-1" })
       const { id } = yield* accept("k", { sandbox: { outcome: "succeeded", faults: { slow: { ms: 4000 } } } })
       yield* until(id, "submitting")
@@ -132,18 +94,23 @@ describe("work", () => {
       yield* until(id, "indeterminate")
       assert.include(output.stderr, "Rescued the claims of this worker's last run")
       // The crash may have come before the request, or after it.
-      assert.isAtMost(received(directory).filter((key) => key === id).length, 1)
+      assert.isAtMost((yield* received).filter((key) => key === id).length, 1)
     })).pipe(Effect.provide(Platform)))
 
   it.live("submits encrypted payloads only if it has their key", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { accept, directory, env, until } = yield* scene
-      const url = yield* sandbox(directory)
+      const { accept, env, grant_id, received, until, url } = yield* scene
       const withOld = { ...env, PAYLOAD_KEYS: `old:${key(1)}` }
       const withBoth = { ...env, PAYLOAD_KEYS: `new:${key(2)},old:${key(1)}` }
       const payload = { sandbox: { outcome: "succeeded" } }
-      const { id: old } = yield* accept("old", payload, withOld)
-      const { id: young } = yield* accept("young", payload, withBoth)
+      const request = ["--grant", grant_id, "--type", "payment", "--payload", JSON.stringify(payload)]
+      const sealed = (key: string, keys: typeof withOld) =>
+        Effect.map(
+          result<Shown>(["operations", "accept", ...request, "--key", key], keys),
+          ({ operation }) => OperationId.make(operation.id)
+        )
+      const old = yield* sealed("old", withOld)
+      const young = yield* sealed("young", withBoth)
       const { id: plain } = yield* accept("plain", payload)
       const keyless = yield* worker(url, env)
       yield* until(plain, "succeeded")
@@ -155,7 +122,7 @@ describe("work", () => {
       yield* worker(url, withBoth)
       yield* until(old, "succeeded")
       yield* until(young, "succeeded")
-      assert.deepStrictEqual(received(directory).toSorted(), [old, young, plain].toSorted())
+      assert.deepStrictEqual((yield* received).toSorted(), [old, young, plain].toSorted())
     })).pipe(Effect.provide(Platform)))
 
   it.live("reports invalid flags and environments in one line", () =>

@@ -1,10 +1,10 @@
 /**
  * The shell lines that newcomers paste work: those of the section "Following", of the page on agents, of the first page, and those that
  * the demo prints.
- * The tests run them in `sh`, against a demo of their own. They need curl.
+ * The tests run them in `sh`, against one demo. They need curl.
  */
-import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { assert, describe, layer } from "@effect/vitest"
+import { Context, Effect, Layer } from "effect"
 import { execFile, spawnSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as os from "node:os"
@@ -20,21 +20,23 @@ const temporaryDirectory = Effect.acquireRelease(
   (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
 )
 
-interface Demo {
+/** A demo whose slow payment is settled, so that no line has to wait for it. */
+class Demo extends Context.Service<Demo, {
   readonly GATEWAY: string
   readonly TOKEN: string
   /** What the demo printed. */
   readonly greeting: string
+}>()("test/Demo") {
+  static readonly layer = Layer.effect(Demo, Effect.suspend(() => startDemo))
 }
 
-/** A demo whose slow payment is settled, so that no line has to wait for it. */
 const startDemo = Effect.gen(function*() {
   const env = { DATA_DIR: yield* temporaryDirectory, PORT: String(yield* freePort) }
   const { output } = yield* serve(["--demo"], env)
   const greeting = output.stdout
   const [, GATEWAY] = /^The gateway listens on (\S+)\. /m.exec(greeting)!
   const [, TOKEN] = /^Access token of the demo grant: (\S+)$/m.exec(greeting)!
-  const demo: Demo = { GATEWAY: GATEWAY!, TOKEN: TOKEN!, greeting }
+  const demo = Demo.of({ GATEWAY: GATEWAY!, TOKEN: TOKEN!, greeting })
   const slow = Effect.promise(async () => {
     const headers = { authorization: `Bearer ${demo.TOKEN}` }
     const response = await fetch(`${demo.GATEWAY}/v1/operations?idempotency_key=demo-4`, { headers })
@@ -54,7 +56,7 @@ interface Answer {
 const withStatus = "curl() { command curl -sS -w '\\n%{http_code}\\n' \"$@\"; }\n"
 
 /** Runs the lines in one shell, and yields its output with the answers in it. */
-const paste = ({ GATEWAY, TOKEN }: Pick<Demo, "GATEWAY" | "TOKEN">, lines: string) =>
+const paste = ({ GATEWAY, TOKEN }: Demo["Service"], lines: string) =>
   Effect.promise(async () => {
     const env = { PATH: process.env["PATH"] ?? "", GATEWAY, TOKEN }
     const { stdout } = await promisify(execFile)("sh", ["-c", withStatus + lines], { env })
@@ -99,50 +101,53 @@ const assertWaited = (stdout: string, answer: Answer | undefined) => {
   assert.deepInclude(answer!.body, { state: "succeeded", terminal: true })
 }
 
-describe("Pasted lines", () => {
+// Together, because most of them wait for a change.
+describe.concurrent("Pasted lines", () => {
   beforeEach(({ skip }) => {
     skip(spawnSync("curl", ["--version"]).status !== 0, "curl is not on the PATH, and the lines use it")
   })
 
-  it.live("of docs/operations.md, \"Following\": find by key, wait, read the feed and wait for its next change", () =>
-    Effect.gen(function*() {
-      const [settings, ...lines] = shellBlocks("docs/operations.md", "## Following")
-      assert.strictEqual(settings, "GATEWAY=http://127.0.0.1:3000\nTOKEN=fingw_…\n", "the demo prints other ones")
-      const { answers, stdout } = yield* paste(yield* startDemo, lines.join(""))
-      assertAnswers(answers, [checkList, checkOperation, checkChanges, checkChanges])
-      const [byKey, waited, page] = answers
-      assert.lengthOf(operationsOf(byKey), 1)
-      assertWaited(stdout, waited)
-      assert.lengthOf(operationsOf(page), 5)
-    }))
+  layer(Demo.layer, { excludeTestServices: true })((it) => {
+    it.effect("of docs/operations.md, \"Following\": find by key, wait, read the feed and wait for its next change", () =>
+      Effect.gen(function*() {
+        const [settings, ...lines] = shellBlocks("docs/operations.md", "## Following")
+        assert.strictEqual(settings, "GATEWAY=http://127.0.0.1:3000\nTOKEN=fingw_…\n", "the demo prints other ones")
+        const { answers, stdout } = yield* paste(yield* Demo, lines.join(""))
+        assertAnswers(answers, [checkList, checkOperation, checkChanges, checkChanges])
+        const [byKey, waited, page] = answers
+        assert.lengthOf(operationsOf(byKey), 1)
+        assertWaited(stdout, waited)
+        assert.lengthOf(operationsOf(page), 5)
+      }))
 
-  it.live("of docs/agents.md, \"Try it\": with the line that the demo prints for the token, list the tools and call one", () =>
-    Effect.gen(function*() {
-      const demo = yield* startDemo
-      const [exported] = /^ {2}export GATEWAY_TOKEN=.*$/m.exec(demo.greeting)!
-      const [lines] = shellBlocks("docs/agents.md", "## Try it").filter((block) => block.includes("curl"))
-      const atDemo = lines!.replaceAll("http://127.0.0.1:3000", demo.GATEWAY)
-      const { answers } = yield* paste(demo, `${exported}\n${atDemo}`)
-      assertAnswers(answers, [(body) => Array.isArray(resultOf(body)?.tools) ? null : "no tools", checkToolAnswer])
-      const answered = resultOf(answers[1]!.body)!.structuredContent!
-      const shown = shownAnswer()
-      assert.deepStrictEqual(Object.keys(answered), Object.keys(shown))
-      assert.deepStrictEqual(Object.keys(answered.operation), Object.keys(shown.operation))
-    }))
+    it.effect("of docs/agents.md, \"Try it\": with the line that the demo prints for the token, list the tools and call one", () =>
+      Effect.gen(function*() {
+        const demo = yield* Demo
+        const [exported] = /^ {2}export GATEWAY_TOKEN=.*$/m.exec(demo.greeting)!
+        const [lines] = shellBlocks("docs/agents.md", "## Try it").filter((block) => block.includes("curl"))
+        const atDemo = lines!.replaceAll("http://127.0.0.1:3000", demo.GATEWAY)
+        const { answers } = yield* paste(demo, `${exported}\n${atDemo}`)
+        assertAnswers(answers, [(body) => Array.isArray(resultOf(body)?.tools) ? null : "no tools", checkToolAnswer])
+        const answered = resultOf(answers[1]!.body)!.structuredContent!
+        const shown = shownAnswer()
+        assert.deepStrictEqual(Object.keys(answered), Object.keys(shown))
+        assert.deepStrictEqual(Object.keys(answered.operation), Object.keys(shown.operation))
+      }))
 
-  it.live("of README.md and of the demo: read, wait, read the feed and wait for its next change", () =>
-    Effect.gen(function*() {
-      const demo = yield* startDemo
-      const readme = [...fs.readFileSync("README.md", "utf8").matchAll(/^ {4}curl .*\n/gm)].map(([line]) => line)
-      const atDemo = readme.join("").replaceAll("http://127.0.0.1:3000", demo.GATEWAY)
-      assertAnswers((yield* paste(demo, atDemo)).answers, [checkList, checkChanges])
+    it.effect("of README.md and of the demo: read, wait, read the feed and wait for its next change", () =>
+      Effect.gen(function*() {
+        const demo = yield* Demo
+        const readme = [...fs.readFileSync("README.md", "utf8").matchAll(/^ {4}curl .*\n/gm)].map(([line]) => line)
+        const atDemo = readme.join("").replaceAll("http://127.0.0.1:3000", demo.GATEWAY)
+        assertAnswers((yield* paste(demo, atDemo)).answers, [checkList, checkChanges])
 
-      const printed = [...demo.greeting.matchAll(/^ {2}(?:curl|AFTER=).*\n/gm)].map(([line]) => line)
-      const { answers, stdout } = yield* paste(demo, printed.join(""))
-      assertAnswers(answers, [checkList, checkOperation, checkOperation, checkChanges, checkChanges, checkToolAnswer])
-      const [all, , waited, feed] = answers
-      assert.lengthOf(operationsOf(all), 9)
-      assertWaited(stdout, waited)
-      assert.lengthOf(operationsOf(feed), 9)
-    }))
+        const printed = [...demo.greeting.matchAll(/^ {2}(?:curl|AFTER=).*\n/gm)].map(([line]) => line)
+        const { answers, stdout } = yield* paste(demo, printed.join(""))
+        assertAnswers(answers, [checkList, checkOperation, checkOperation, checkChanges, checkChanges, checkToolAnswer])
+        const [all, , waited, feed] = answers
+        assert.lengthOf(operationsOf(all), 9)
+        assertWaited(stdout, waited)
+        assert.lengthOf(operationsOf(feed), 9)
+      }))
+  })
 })

@@ -204,7 +204,6 @@ describe("Webhooks of the bank", () => {
         const all = Array.from({ length: 2 * fifth }, (_, n) => kinds.flatMap((kind) => kind[n] ?? [])).flat()
         assert.lengthOf(all, count)
         const answers = yield* Effect.forEach(all, (sent) => post(payments, sent), { concurrency: 32 })
-        const seconds = (performance.now() - start) / 1000
 
         const answersTo = (kind: ReadonlyArray<Sent>) => {
           const sent = new Set(kind)
@@ -231,16 +230,9 @@ describe("Webhooks of the bank", () => {
         assert.isAtMost(taken, (most + 1) * hinted.length + 2 * ids.length)
 
         // The bank decides. Its webhook about this payment is the only reason to read within the hour.
-        const decidedAt = performance.now()
         yield* bank.decide
         assert.strictEqual(yield* untilState(sql, quiet, ["succeeded", "failed"]), "succeeded")
-        const settledAfter = performance.now() - decidedAt
-        process.stdout.write(
-          `${count} webhooks in ${seconds.toFixed(1)} s, at most ${most} reads of a payment; `
-            + `a true one settled its payment in ${settledAfter.toFixed(0)} ms\n`
-        )
         assert.strictEqual(counter.readsOf(quiet), before.reads.get(quiet)! + 1, "by one status read")
-        assert.isBelow(settledAfter, 60_000)
         for (const id of hinted) yield* untilState(sql, id, ["succeeded"])
         const proofs = yield* sql<{ readonly by: string }>`
         SELECT DISTINCT evidence->>'by' AS by FROM operation_history WHERE to_state = 'succeeded'`

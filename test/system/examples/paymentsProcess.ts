@@ -98,7 +98,7 @@ export interface Answer {
 
 export const ask = (url: string, request: RequestInit = {}): Effect.Effect<Answer, unknown> =>
   Effect.tryPromise(async () => {
-    const response = await fetch(url, { ...request, signal: AbortSignal.timeout(20_000) })
+    const response = await fetch(url, request)
     return {
       status: response.status,
       location: response.headers.get("location"),

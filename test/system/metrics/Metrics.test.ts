@@ -71,7 +71,7 @@ describe("The metrics of serve and work", () => {
       const { find, total } = yield* scrapeOf(admin)
       assert.deepStrictEqual(find("gateway_ledger_figures_up").map(({ value }) => value), [0])
       assert.isAtLeast(total("gateway_ledger_figures_duration_seconds"), 2)
-      assert.isBelow(total("gateway_ledger_figures_duration_seconds"), 10)
+      assert.isBelow(total("gateway_ledger_figures_duration_seconds"), 60)
       assert.isEmpty([...find("gateway_operations"), ...find("gateway_workers_seen")])
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 

@@ -132,7 +132,7 @@ describe("A DPoP proof", () => {
         if (variant === proof) continue
         assert.notStrictEqual(yield* verdict(variant), "accepted", variant)
       }
-    }), 60_000)
+    }))
 
   it.effect("never makes the verifier die, with any JSON as its claims or header", () =>
     Effect.gen(function*() {

@@ -190,7 +190,7 @@ describe("A JWT access token", () => {
         assert.strictEqual(yield* verdictOn(verify, variant), "InvalidCredential", variant)
       }
       assert.isAbove(tried, 1500)
-    }), 60_000)
+    }))
 })
 
 /** Changed texts: characters replaced, removed or added, and parts exchanged. */

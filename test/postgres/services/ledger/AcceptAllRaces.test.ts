@@ -92,8 +92,7 @@ layer(PostgresLedger, { excludeTestServices: true })("concurrent batches of acce
           )
         })
         yield* Effect.promise(() => fc.assert(race, { numRuns: 30 }))
-      }),
-    120_000
+      })
   )
 
   it.effect("whose connection the server terminates in the middle record nothing, and a repetition records all", () =>

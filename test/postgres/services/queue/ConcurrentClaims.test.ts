@@ -70,8 +70,7 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
         SELECT count(*)::int AS claims FROM operation_history h JOIN operations o ON o.id = h.operation_id
         WHERE o.provider = ${provider} AND to_state = 'submitting'`
         assert.deepStrictEqual(history, { claims: total })
-      }),
-    120_000
+      })
   )
 
   it.effect(`race with cancellations: exactly one wins, ${races} times`, () =>
@@ -95,7 +94,7 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
       }
       assert.isAbove(wins.cancel, 0)
       assert.isAbove(wins.claim, 0)
-    }), 120_000)
+    }))
 
   it.effect("do not wait for a claim that hangs before its commit, and neither do other statements", () =>
     Effect.gen(function*() {

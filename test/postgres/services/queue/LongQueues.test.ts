@@ -177,7 +177,7 @@ for (const [search, Ledger] of [["", PostgresLedger], [", from marks", PostgresF
           const exit = await Effect.runPromiseExitWith(context)(perform(run))
           if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
         })
-        yield* Effect.promise(() => fc.assert(property, { numRuns: 40, interruptAfterTimeLimit: 90_000 }))
-      }), 120_000)
+        yield* Effect.promise(() => fc.assert(property, { numRuns: 40 }))
+      }))
   })
 }

@@ -128,7 +128,7 @@ layer(PostgresLedger, { excludeTestServices: true })("permits of a provider's li
         SELECT (shared_until - extract(epoch FROM clock_timestamp()) * 1000000)::float8 AS left
         FROM provider_limits WHERE provider = ${provider}`
       assert.isAtMost(row!.left, fast.horizon + fast.shared.burst * fast.shared.spacing)
-    }), 60_000)
+    }))
 
   it.effect("are given again within the horizon after the clock of the database was set back", () =>
     Effect.gen(function*() {
@@ -222,5 +222,5 @@ layer(PostgresLedger, { excludeTestServices: true })("permits of a provider's li
         const expected: object = isChanged ? stateAfter(state, shares, terms, now) : state
         assert.deepStrictEqual({ ...after }, { ...expected }, what)
       }
-    }), 60_000)
+    }))
 })

@@ -3,7 +3,7 @@
  * execution plans.
  */
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Grant, ProviderName } from "../../../../src/domain/Grant.ts"
 import { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
@@ -11,9 +11,8 @@ import { fillQueue } from "../../../fixtures/ledger/FilledQueue.ts"
 import { issueAgain, newProvider, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { claimTerms, issueAtNewProvider, readTerms } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
-import { planOf, rowsOf } from "../../../fixtures/postgres/Plans.ts"
-import { anotherPool } from "../../../fixtures/postgres/Pools.ts"
-import { layerRecorded, Statements } from "../../../fixtures/postgres/Statements.ts"
+import { boundedScans, planModes, recorded } from "../../../fixtures/postgres/Plans.ts"
+import { Statements } from "../../../fixtures/postgres/Statements.ts"
 
 const limit = 10
 
@@ -52,13 +51,6 @@ const questions: Readonly<
     ask: ({ grant }) => Effect.flatMap(Queue, (queue) => queue.takeReads(grant.provider, limit, readTerms))
   }
 }
-
-/** One connection that records its statements, and plans in the given mode. */
-const alone = (plan_cache_mode: string) =>
-  Layer.fresh(SubmissionQueue.layer).pipe(
-    Layer.provideMerge(layerRecorded),
-    Layer.provide(anotherPool({ maxConnections: 1, startupParameters: { plan_cache_mode } }))
-  )
 
 layer(PostgresLedger, { excludeTestServices: true })("the cost of finding work", (it) => {
   let shared: Filled | undefined
@@ -100,30 +92,17 @@ layer(PostgresLedger, { excludeTestServices: true })("the cost of finding work",
   })
 
   for (const [name, { ask, index }] of Object.entries(questions)) {
-    for (const mode of ["force_custom_plan", "force_generic_plan", "auto"]) {
+    for (const mode of planModes) {
       it.effect(`is proportional to the rows found: ${name} (${mode})`, () =>
         Effect.gen(function*() {
           const ledger = yield* filled
-          yield* Effect.gen(function*() {
-            const statements = yield* Statements
-            const before = statements.length
-            yield* ask(ledger)
-            const [statement, ...others] = statements.slice(before)
-            assert.isEmpty(others, "one statement finds enough rows")
-            const nodes = yield* planOf(statement!)
-            const scans = nodes.filter((node) => node["Relation Name"] !== undefined && /Scan/.test(node["Node Type"]))
-            assert.include(nodes.map((node) => node["Index Name"]), index)
-            for (const scan of scans) {
-              const described = JSON.stringify({ ...scan, Plans: undefined })
-              assert.notStrictEqual(
-                scan["Node Type"],
-                scan["Relation Name"] === "operations" ? "Seq Scan" : "",
-                described
-              )
-              if (scan["Relation Name"] === "operations") assert.isAtMost(rowsOf(scan), limit, described)
-            }
-          }).pipe(Effect.provide(alone(mode)))
-        }))
+          const statements = yield* Statements
+          const before = statements.length
+          yield* ask(ledger)
+          const [statement, ...others] = statements.slice(before)
+          assert.isEmpty(others, "one statement finds enough rows")
+          yield* boundedScans(statement!, mode, { index, rows: limit }, name)
+        }).pipe(Effect.provide(recorded(SubmissionQueue.layer))))
     }
   }
 })

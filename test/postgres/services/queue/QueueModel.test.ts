@@ -1,6 +1,6 @@
 /**
  * The queue in PostgreSQL and the queue in memory answer and store the same, and their change feeds return the same. The test
- * applies random sequences of calls to both and compares them after each.
+ * applies random sequences of calls to both, and compares the rows after each, and the changes after two.
  */
 import { assert, layer, type Vitest } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Layer } from "effect"
@@ -119,7 +119,10 @@ const perform = (list: ReadonlyArray<Command>) =>
       const stored = yield* storedInPostgres(postgres.ids)
       assertAlike(model, stored, after)
       for (const operation of stored) assertSound(operation, after)
-      yield* assertSameChanges(followers, command, 1 + n % 4, after)
+      // Reads cost more than the commands. One of two shows each change; pages of each size follow.
+      if (n % 2 === 1 || command.kind === "failOver") {
+        yield* assertSameChanges(followers, command, 1 + (n >> 1) % 4, after)
+      }
       for (const side of [memory, postgres]) {
         side.revisions.splice(
           0,
@@ -141,9 +144,8 @@ const compare = (it: Vitest.MethodsNonLive<Services | SqlClient.SqlClient>) =>
           const exit = await run(perform(list))
           if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
         })
-        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(15, 40), interruptAfterTimeLimit: 90_000 }))
-      }),
-    120_000
+        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(15, 40) }))
+      })
   )
 
 layer(PostgresLedger, { excludeTestServices: true })("the queue in PostgreSQL and the queue in memory", compare)

@@ -73,7 +73,7 @@ layer(PostgresLedger, { excludeTestServices: true })("returned claims of several
       assert.strictEqual(taken.flat().length, 2000)
       assert.strictEqual(new Set(taken.flat()).size, 2000)
       assert.isAbove(taken.filter((ids) => ids.length > 0).length, 4, "most workers took a share")
-    }), 120_000)
+    }))
 
   it.effect(
     "have one holder at most, when returns, repeated returns and take-overs race, 200 times",
@@ -101,8 +101,7 @@ layer(PostgresLedger, { excludeTestServices: true })("returned claims of several
           }
           assert.isTrue(yield* queues[0].mayStillSend(holder))
         }
-      }),
-    120_000
+      })
   )
 })
 

@@ -79,7 +79,7 @@ const assertPlanOfMark = Effect.fnUntraced(function*(when: string) {
   yield* assertIndex({ text: recordMark, parameters: [] }, "operations_by_change", `${when}, the mark`)
 })
 
-layer(PostgresLedger, { excludeTestServices: true, timeout: "2 minutes" })("the cost of the change feed", (it) => {
+layer(PostgresLedger, { excludeTestServices: true })("the cost of the change feed", (it) => {
   it.effect("is that of the owner's changes, whatever PostgreSQL knows about the table", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
@@ -95,7 +95,7 @@ layer(PostgresLedger, { excludeTestServices: true, timeout: "2 minutes" })("the 
     }))
 })
 
-layer(PostgresLedger, { excludeTestServices: true, timeout: "2 minutes" })("the cost of a mark", (it) => {
+layer(PostgresLedger, { excludeTestServices: true })("the cost of a mark", (it) => {
   it.effect("is that of the last change, also when most operations have one position, as after a load", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient

@@ -65,7 +65,7 @@ const assertPlans = Effect.fnUntraced(function*(grant: GrantIdentity, when: stri
 
 const analyze = SqlClient.SqlClient.use((sql) => sql`ANALYZE`)
 
-layer(PostgresLedger, { excludeTestServices: true, timeout: "2 minutes" })("the cost of a list by key", (it) => {
+layer(PostgresLedger, { excludeTestServices: true })("the cost of a list by key", (it) => {
   it.effect("is that of the index of the request binding, whatever PostgreSQL knows about the table", () =>
     Effect.gen(function*() {
       yield* assertPlans((yield* issue()).identity, "an empty table")

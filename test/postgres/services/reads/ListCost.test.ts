@@ -8,8 +8,9 @@ import { SqlClient } from "effect/sql"
 import type { GrantIdentity } from "../../../../src/domain/Grant.ts"
 import type { OperationQuery } from "../../../../src/domain/OperationQuery.ts"
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
-import { fill, second, touched } from "../../../fixtures/ledger/FilledLedger.ts"
+import { fill, second } from "../../../fixtures/ledger/FilledLedger.ts"
 import { everything, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { mostRowsRead } from "../../../fixtures/postgres/Plans.ts"
 import { anotherPool } from "../../../fixtures/postgres/Pools.ts"
 import { once } from "../../../fixtures/postgres/RawSql.ts"
 
@@ -44,15 +45,12 @@ layer(PostgresLedger, { excludeTestServices: true })("the cost of a list", (it) 
     return owners
   }))
 
-  /** Rows of one execution, on average. PostgreSQL plans the first five, and may then keep one plan for all values. */
-  const cost = Effect.fnUntraced(function*<A, E>(read: Effect.Effect<A, E, OperationStore>) {
-    const before = yield* touched
-    for (let run = 0; run < 8; run++) yield* read
-    const after = yield* touched
-    assert.strictEqual(after.scans, before.scans, "full scans of the table")
-    return (after.rows - before.rows) / 8
-    // One connection: its counters include every statement of the test.
-  }, Effect.provide(Layer.fresh(OperationStore.layer).pipe(Layer.provideMerge(anotherPool({ maxConnections: 1 })))))
+  /** On one connection: its counters include every statement of the test. */
+  const cost = <A, E>(read: Effect.Effect<A, E, OperationStore>) =>
+    Effect.provide(
+      mostRowsRead(read),
+      Layer.fresh(OperationStore.layer).pipe(Layer.provideMerge(anotherPool({ maxConnections: 1 })))
+    )
 
   const list = (identity: GrantIdentity, query: Partial<OperationQuery>) =>
     OperationStore.use((store) => store.list(identity, { ...everything, ...query }))
