@@ -238,7 +238,7 @@ export const problemKinds = kinds({
     retryable: false,
     title: "Idempotency key reused",
     meaning:
-      "The idempotency key was used before, with another request. The earlier one stands; this one was not recorded.",
+      "The idempotency key was used before, with another request or through another provider connection. The earlier request stands; this one was not recorded.",
     action: "Repeat the earlier request as it was, or choose a new key if this is other work."
   },
   // Not 502 or 504: clients and proxies repeat those by themselves.

@@ -64,7 +64,7 @@ const allowed = [
   "The gateway was about to send a response that breaks its own API description, and withheld it",
   // Of tools that submit.
   "The request carries no Idempotency-Key header, so the service cannot tell its repetition from another request",
-  "The idempotency key was used before, with another request",
+  "The idempotency key was used before, with another request or through another provider connection",
   "Send the request with the key that was chosen for it"
 ]
 
