@@ -8,6 +8,7 @@ import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
 import { result, run, urlOf } from "../../fixtures/CommandLine.ts"
+import { operatorEvidence } from "../../fixtures/OperatorEvidence.ts"
 import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
 
 const secret = "DE89370400440532013000"
@@ -78,15 +79,15 @@ describe("A payload", () => {
         ])
         const { operation: { id } } = yield* result<Accepted>([...accept, "--payload", payload], env)
         const advance = ["operations", "advance", id, "--to"]
-        assert.deepStrictEqual(yield* warnings([...advance, "submitting", "--evidence", payload], env), [
+        const evidence = JSON.stringify({ ...operatorEvidence, answer: secret })
+        assert.deepStrictEqual(yield* warnings([...advance, "submitting", "--evidence", evidence], env), [
           "--evidence shows its value in the process list: use --evidence - and standard input instead"
         ])
-        assert.deepStrictEqual(yield* warnings([...advance, "succeeded", "--evidence", "-"], env, payload), [])
-        const { history } = yield* result<{ readonly history: ReadonlyArray<{ readonly evidence: unknown }> }>(
-          ["operations", "show", id, "--json"],
-          env
-        )
-        assert.deepStrictEqual(history.map(({ evidence }) => evidence), [null, { to: secret }, { to: secret }])
+        assert.deepStrictEqual(yield* warnings([...advance, "succeeded", "--evidence", "-"], env, evidence), [])
+        const { history } = yield* result<{
+          readonly history: ReadonlyArray<{ readonly evidence: { readonly answer: string } | null }>
+        }>(["operations", "show", id, "--json"], env)
+        assert.deepStrictEqual(history.map(({ evidence }) => evidence?.answer), [undefined, secret, secret])
       }).pipe(Effect.scoped),
     timeout
   )
