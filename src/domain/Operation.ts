@@ -77,8 +77,12 @@ export const canTransition = (from: OperationState, to: OperationState): boolean
 /** A terminal state has no way out: no mutation can still be sent. */
 export const isTerminal = (state: OperationState): boolean => transitions[state].length === 0
 
-/** It is unknown whether the provider received the submission: the work must not be submitted again. */
-export const submissionUncertain = (state: OperationState): boolean => state === "indeterminate"
+/**
+ * An upstream write may have landed, and nothing proves whether it did: the work must not be submitted again. In `submitting` a
+ * worker may have sent it before it stopped. In `submitted` the provider has confirmed the receipt; only the result is open.
+ */
+export const submissionUncertain = (state: OperationState): boolean =>
+  state === "submitting" || state === "indeterminate"
 
 /** A transition out of `indeterminate` requires evidence, which is recorded. */
 export const requiresEvidence = (from: OperationState): boolean => from === "indeterminate"
@@ -118,7 +122,8 @@ export const Operation = Schema.Struct({
   state: OperationState,
   terminal: Schema.Boolean.annotate({ description: "Whether the state is final." }),
   submission_uncertain: Schema.Boolean.annotate({
-    description: "Whether an upstream write may have landed and must not be resubmitted."
+    description: "Whether an upstream write may have landed and must not be resubmitted. True in `submitting` and "
+      + "`indeterminate`. False in `submitted`: the provider confirmed the receipt, and only the result is open."
   }),
   under_review: Schema.Boolean.annotate({
     description: "Whether people look into the operation. It may stay so without ever reaching a final state."

@@ -46,7 +46,7 @@ const onState: Readonly<Record<OperationState, Sentences>> = {
     next: readAgain
   },
   submitting: {
-    means: "A worker may be sending the request to the provider now. No outcome is recorded yet.",
+    means: "A worker may be sending the request to the provider now, or may have sent it. No outcome is recorded yet.",
     mustNot: noRepetition,
     next: readAgain
   },

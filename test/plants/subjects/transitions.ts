@@ -78,6 +78,13 @@ export const transitions: ReadonlyArray<Plant> = [
     tests: [postgres("services/Transitions", "is refused without evidence")]
   },
   {
+    rule: "an operation that a worker may have sent is uncertain",
+    file: "src/domain/Operation.ts",
+    from: "state === \"submitting\" || state === \"indeterminate\"",
+    to: "state === \"indeterminate\"",
+    tests: [unit("domain/States"), unit("domain/Operation")]
+  },
+  {
     rule: "a transition always adds one to the revision",
     file: rules,
     from: "IF NEW.revision <> OLD.revision + 1 THEN",

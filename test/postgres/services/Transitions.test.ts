@@ -20,7 +20,7 @@ import {
   pathTo
 } from "../../fixtures/Ledger.ts"
 import { operatorEvidence } from "../../fixtures/OperatorEvidence.ts"
-import { permittedTransitions, specifiedStates } from "../../fixtures/Specification.ts"
+import { permittedTransitions, specifiedStates, uncertainStates } from "../../fixtures/Specification.ts"
 
 const unknownId = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
 const terminalStates: ReadonlyArray<OperationState> = ["succeeded", "failed", "cancelled"]
@@ -41,7 +41,7 @@ conformance("the transition of an operation", (it) => {
           ...before,
           state: to,
           terminal: terminalStates.includes(to),
-          submission_uncertain: to === "indeterminate",
+          submission_uncertain: uncertainStates.includes(to),
           revision: before.revision + 1,
           updated_at: after.updated_at,
           completed_at: terminalStates.includes(to) ? after.updated_at : null,
