@@ -204,10 +204,31 @@ export const attacks: ReadonlyArray<Plant> = [
   },
   {
     rule: "a provider never uses a failure code of the gateway",
+    file: "src/domain/GatewayFailures.ts",
+    from: "isOperationFailure(failure) && !isGatewayFailureCode(code) ?",
+    to: "isOperationFailure(failure) ?",
+    tests: [unit("submission/publicFailure")]
+  },
+  {
+    rule: "clients read only failures that the adapter declares",
     file: "src/submission/providers/publicFailure.ts",
-    from: "isGatewayFailureCode(valid.code) ?",
-    to: "isGatewayFailureCode(code) ?",
-    tests: [unit("submission/ForgedFailures")]
+    from: "declaredFailure(failures, code) ?? rejected",
+    to: "declaredFailure(failures, code) ?? { code, message: rejected.message }",
+    tests: [unit("submission/publicFailure")]
+  },
+  {
+    rule: "an adapter that declares a failure which clients cannot read does not start",
+    file: "src/submission/providers/Providers.ts",
+    from: "if (declaredFailure(adapter.failures, code) === null) {",
+    to: "if (code === \"\") {",
+    tests: [unit("submission/Providers")]
+  },
+  {
+    rule: "the conformance kit finds a code that the adapter does not declare",
+    file: "src/testing/contractRules.ts",
+    from: "if (said.isDeclared !== true) {",
+    to: "if (said.code === \"none\") {",
+    tests: [unit("testing/ContractMistakes")]
   },
   {
     rule: "the log never has the message of a provider",
