@@ -147,14 +147,6 @@ export class UnsupportedMediaType
 export class IdempotencyKeyReused
   extends problem<IdempotencyKeyReused>()("IdempotencyKeyReused", 422, ["idempotency_key_reused"])
 {}
-/**
- * 500, for mutation endpoints that cannot tell the outcome of a submission. An endpoint that has an operation answers
- * with the operation instead, in the state `indeterminate`.
- */
-export class SubmissionOutcomeUnknown
-  extends problem<SubmissionOutcomeUnknown>()("SubmissionOutcomeUnknown", 500, ["submission_outcome_unknown"])
-{}
-
 /** The error class of each code. */
 export const problemClasses = {
   malformed_request: BadRequest,
@@ -185,8 +177,7 @@ export const problemClasses = {
   authorization_unavailable: ServiceUnavailable,
   idempotency_key_required: IdempotencyKeyRequired,
   unsupported_media_type: UnsupportedMediaType,
-  idempotency_key_reused: IdempotencyKeyReused,
-  submission_outcome_unknown: SubmissionOutcomeUnknown
+  idempotency_key_reused: IdempotencyKeyReused
 } as const satisfies Readonly<Record<ProblemCode, unknown>>
 
 /** Any error body of the service. */
@@ -220,6 +211,5 @@ export const responses = {
   serviceUnavailable: declare(ServiceUnavailable),
   idempotencyKeyRequired: declare(IdempotencyKeyRequired),
   unsupportedMediaType: declare(UnsupportedMediaType),
-  idempotencyKeyReused: declare(IdempotencyKeyReused),
-  submissionOutcomeUnknown: declare(SubmissionOutcomeUnknown)
+  idempotencyKeyReused: declare(IdempotencyKeyReused)
 }

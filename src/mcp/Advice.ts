@@ -196,10 +196,6 @@ const onRefusal: Readonly<Record<RefusalCode, OnRefusal>> = {
   idempotency_key_reused: {
     mustNot: "Do not choose a new key on your own: the earlier request may be the same work.",
     next: "Call find_operation_by_key with this key, and ask your user whether this is other work."
-  },
-  submission_outcome_unknown: {
-    mustNot: noRepetition,
-    next: "Call find_operation_by_key with the key, and read the operation until its state is final."
   }
 }
 

@@ -9,7 +9,6 @@ const paths = [
   "/",
   "/problems",
   "/problems/invalid_token",
-  "/problems/submission_outcome_unknown",
   "/problems/uri_too_long",
   "/problems/no_such_code"
 ]

@@ -107,7 +107,6 @@ layer(memoryGateway(), { excludeTestServices: true })("The pages of problems", (
         }
         assert.include(page.text, `<h1>${description.title}</h1>`)
         assert.include(shown, `Retry the same request ${retryable ? "Yes, later" : "No"} `)
-        assert.include(shown, `Submission uncertain ${code === "submission_outcome_unknown" ? "Yes" : "No"} `)
         const example = JSON.parse(/\{ "type".* "submission_uncertain": (?:true|false) \}/.exec(shown)![0]) as object
         assert.deepInclude(example, { type: `${baseUrl}/problems/${code}`, code, status, retryable })
         const others = Object.keys(table).filter((other) => other !== code && table[other]!.status === status)
