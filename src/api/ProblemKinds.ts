@@ -86,6 +86,13 @@ export const problemKinds = kinds({
     meaning: "The provider connection of the grant is disconnected. Its operations are kept.",
     action: "Stop polling. Have the resource owner connect the provider again, then read on."
   },
+  origin_not_allowed: {
+    status: 403,
+    retryable: false,
+    title: "Origin not allowed",
+    meaning: "A web page of another origin sent the request, and the gateway does not allow that origin.",
+    action: "Send the request from a program. An operator can allow the origin of a page."
+  },
   operation_not_found: {
     status: 404,
     retryable: false,

@@ -98,6 +98,8 @@ export class Forbidden extends problem<Forbidden>()("Forbidden", 403, [
   "insufficient_scope",
   "provider_disconnected"
 ]) {}
+/** 403: a page of a foreign origin sent the request. Only `/mcp` answers with it. */
+export class OriginNotAllowed extends problem<OriginNotAllowed>()("OriginNotAllowed", 403, ["origin_not_allowed"]) {}
 /** 404: there is no such operation for this grant, or no such route. */
 export class NotFound extends problem<NotFound>()("NotFound", 404, ["operation_not_found", "route_not_found"]) {}
 /** 405, with `Allow`. */
@@ -158,6 +160,7 @@ export const problemClasses = {
   client_inactive: Unauthorized,
   insufficient_scope: Forbidden,
   provider_disconnected: Forbidden,
+  origin_not_allowed: OriginNotAllowed,
   operation_not_found: NotFound,
   route_not_found: NotFound,
   method_not_allowed: MethodNotAllowed,

@@ -164,6 +164,7 @@ const onRefusal: Readonly<Record<RefusalCode, OnRefusal>> = {
   provider_disconnected: {
     next: "Stop reading. Ask your user to connect the provider again, and read on after that."
   },
+  origin_not_allowed: { next: reportSetup },
   operation_not_found: {
     next:
       "Check the id. If you know the idempotency key, call find_operation_by_key. Otherwise ask your user which grant "

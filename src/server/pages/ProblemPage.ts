@@ -58,18 +58,3 @@ ${command === null ? "" : attempt(command)}${
 `
   }
 }
-
-/** The longest code that the page of an unknown code repeats, in characters. */
-const maxShown = 80
-
-/** The page of a code that no problem has. */
-export const unknownProblemPage = (code: string): PageContent => ({
-  title: "No such error code",
-  root: "../",
-  main: html`<h1>No such error code</h1>
-<p class="lead">No problem of this service has the code <code>${
-    code.length > maxShown ? `${code.slice(0, maxShown)}…` : code
-  }</code>.</p>
-<p class="end"><a href="../problems">All error codes</a> · <a href="../docs">API reference</a></p>
-`
-})

@@ -231,6 +231,29 @@ export const attacks: ReadonlyArray<Plant> = [
     tests: [unit("testing/ContractMistakes")]
   },
   {
+    rule: "a body of /mcp that is no JSON is refused with a problem",
+    file: "src/server/agents/McpEndpoint.ts",
+    from:
+      "    return yield* problems.fail(\"invalid_request\", { fields: [{ path: \"body\", message: \"Expected JSON\" }] })",
+    to: "    return { refusal: errorResponse(null, internalError) }",
+    tests: [unit("server/McpTransport", "until JSON-RPC begins")]
+  },
+  {
+    rule: "a refusal in JSON-RPC is logged with the request id",
+    file: "src/server/agents/McpEndpoint.ts",
+    from: "status < 400 || !(\"error\" in response) ?",
+    to: "status > 0 ?",
+    tests: [unit("server/McpTransport", "with the request id of the response")]
+  },
+  {
+    rule: "an error code without a page is a problem for browsers, too",
+    file: "src/server/SystemHandlers.ts",
+    from: "if (found === undefined) return unknownCode",
+    to:
+      "if (found === undefined) return isForBrowser(request) ? Effect.succeed(respondWithPage(problemsPage)) : unknownCode",
+    tests: [unit("server/PublicPages", "of an unknown code do not exist")]
+  },
+  {
     rule: "the log never has the message of a provider",
     file: "src/submission/logOutcome.ts",
     from: "code: outcome.failure.code,",
