@@ -14,7 +14,7 @@ const toOperation = (row: OperationRow) => ({
   type: row.type,
   state: row.state,
   terminal: terminalStates.has(row.state),
-  submission_uncertain: row.state === "indeterminate",
+  submission_uncertain: row.state === "submitting" || row.state === "indeterminate",
   under_review: row.under_review,
   revision: row.revision,
   created_at: row.created_at,

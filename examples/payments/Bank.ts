@@ -14,13 +14,8 @@ import { Payment } from "./Api.ts"
 const Names = Schema.Struct({ reference: ProviderReference, idempotency_key: Schema.String })
 const Pending = Schema.Struct({ ...Names.fields, status: Schema.Literal("pending") })
 const Succeeded = Schema.Struct({ ...Names.fields, status: Schema.Literal("succeeded") })
-const Failed = Schema.Struct({
-  ...Names.fields,
-  status: Schema.Literal("failed"),
-  code: Schema.String,
-  message: Schema.String
-})
-const Refusal = Schema.Struct({ code: Schema.String, message: Schema.String, idempotency_key: Schema.String })
+const Failed = Schema.Struct({ ...Names.fields, status: Schema.Literal("failed"), code: Schema.String })
+const Refusal = Schema.Struct({ code: Schema.String, idempotency_key: Schema.String })
 const TooLate = Schema.Struct({ ...Refusal.fields, code: Schema.Literal("too_late") })
 const NotFound = Schema.Struct({ ...Refusal.fields, code: Schema.Literal("not_found") })
 
@@ -36,7 +31,6 @@ const refused = <A extends typeof Refusal.Type>(schema: Schema.Codec<A, unknown>
     (body, answer) =>
       SubmissionAnswer.Rejected({
         code: body.code,
-        message: body.message,
         names: namesOf({ ...body, reference: null }),
         evidence: evidenceOf(answer)
       })
@@ -47,11 +41,23 @@ const EuroPayment = Schema.Struct({ ...Payment.fields, currency: Schema.Literal(
 
 export const payloads = { payment: EuroPayment }
 
+/**
+ * What clients read of a refusal. The text of the bank stays in the evidence, for operators. Clients read a code that is not
+ * declared here as `provider_rejected`.
+ */
+const failures = {
+  account_closed: { message: "The account is closed." },
+  insufficient_funds: { message: "The account does not hold the amount." },
+  limit_exceeded: { message: "The amount exceeds the limit of the account." },
+  too_late: { message: "The payment reached the bank too late, and was not carried out." }
+}
+
 /** The bank at this address. After an answer that is not declared here, the outcome stays uncertain. */
 export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
   HttpProvider.layer({
     baseUrl,
     payloads,
+    failures,
     // If your bank has credentials for each customer, choose them by `operation.provider_connection_id`.
     credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${Redacted.value(token)}`) }),
     // The bank refuses a request that arrives later. It thus carries out no payment that the ledger records as failed.
@@ -90,7 +96,6 @@ export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
             StatusAnswer.Proven({
               state: "failed",
               code: body.code,
-              message: body.message,
               names: namesOf(body),
               evidence: evidenceOf(answer)
             }))

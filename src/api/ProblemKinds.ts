@@ -7,8 +7,6 @@ export interface ProblemKind {
   readonly status: number
   /** Whether repeating the identical request can safely succeed. */
   readonly retryable: boolean
-  /** Whether an upstream write may have landed. Such a problem is never retryable. */
-  readonly submission_uncertain?: boolean
   readonly title: string
   /** The meaning, in a sentence for people. */
   readonly meaning: string
@@ -87,6 +85,13 @@ export const problemKinds = kinds({
     title: "Provider disconnected",
     meaning: "The provider connection of the grant is disconnected. Its operations are kept.",
     action: "Stop polling. Have the resource owner connect the provider again, then read on."
+  },
+  origin_not_allowed: {
+    status: 403,
+    retryable: false,
+    title: "Origin not allowed",
+    meaning: "A web page of another origin sent the request, and the gateway does not allow that origin.",
+    action: "Send the request from a program. An operator can allow the origin of a page."
   },
   operation_not_found: {
     status: 404,
@@ -238,18 +243,8 @@ export const problemKinds = kinds({
     retryable: false,
     title: "Idempotency key reused",
     meaning:
-      "The idempotency key was used before, with another request. The earlier one stands; this one was not recorded.",
+      "The idempotency key was used before, with another request or through another provider connection. The earlier request stands; this one was not recorded.",
     action: "Repeat the earlier request as it was, or choose a new key if this is other work."
-  },
-  // Not 502 or 504: clients and proxies repeat those by themselves.
-  submission_outcome_unknown: {
-    status: 500,
-    retryable: false,
-    submission_uncertain: true,
-    title: "Submission outcome unknown",
-    meaning: "A mutation may have reached the upstream provider, and the service cannot tell what became of it.",
-    action:
-      "Send the request again neither with this key nor with another. Read the operation until its result is proven."
   }
 })
 

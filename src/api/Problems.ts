@@ -98,6 +98,8 @@ export class Forbidden extends problem<Forbidden>()("Forbidden", 403, [
   "insufficient_scope",
   "provider_disconnected"
 ]) {}
+/** 403: a page of a foreign origin sent the request. Only `/mcp` answers with it. */
+export class OriginNotAllowed extends problem<OriginNotAllowed>()("OriginNotAllowed", 403, ["origin_not_allowed"]) {}
 /** 404: there is no such operation for this grant, or no such route. */
 export class NotFound extends problem<NotFound>()("NotFound", 404, ["operation_not_found", "route_not_found"]) {}
 /** 405, with `Allow`. */
@@ -147,14 +149,6 @@ export class UnsupportedMediaType
 export class IdempotencyKeyReused
   extends problem<IdempotencyKeyReused>()("IdempotencyKeyReused", 422, ["idempotency_key_reused"])
 {}
-/**
- * 500, for mutation endpoints that cannot tell the outcome of a submission. An endpoint that has an operation answers
- * with the operation instead, in the state `indeterminate`.
- */
-export class SubmissionOutcomeUnknown
-  extends problem<SubmissionOutcomeUnknown>()("SubmissionOutcomeUnknown", 500, ["submission_outcome_unknown"])
-{}
-
 /** The error class of each code. */
 export const problemClasses = {
   malformed_request: BadRequest,
@@ -166,6 +160,7 @@ export const problemClasses = {
   client_inactive: Unauthorized,
   insufficient_scope: Forbidden,
   provider_disconnected: Forbidden,
+  origin_not_allowed: OriginNotAllowed,
   operation_not_found: NotFound,
   route_not_found: NotFound,
   method_not_allowed: MethodNotAllowed,
@@ -185,8 +180,7 @@ export const problemClasses = {
   authorization_unavailable: ServiceUnavailable,
   idempotency_key_required: IdempotencyKeyRequired,
   unsupported_media_type: UnsupportedMediaType,
-  idempotency_key_reused: IdempotencyKeyReused,
-  submission_outcome_unknown: SubmissionOutcomeUnknown
+  idempotency_key_reused: IdempotencyKeyReused
 } as const satisfies Readonly<Record<ProblemCode, unknown>>
 
 /** Any error body of the service. */
@@ -220,6 +214,5 @@ export const responses = {
   serviceUnavailable: declare(ServiceUnavailable),
   idempotencyKeyRequired: declare(IdempotencyKeyRequired),
   unsupportedMediaType: declare(UnsupportedMediaType),
-  idempotencyKeyReused: declare(IdempotencyKeyReused),
-  submissionOutcomeUnknown: declare(SubmissionOutcomeUnknown)
+  idempotencyKeyReused: declare(IdempotencyKeyReused)
 }

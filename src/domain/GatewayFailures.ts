@@ -1,8 +1,8 @@
 /**
- * The failures that the gateway itself records. Their codes are reserved: clients decide by them whether they may request again, so
- * `publicFailure` gives none of them to what a provider says.
+ * The failures that clients may read: those that the gateway itself records, and those that an adapter declares. The codes of the
+ * gateway are reserved: clients decide by them whether they may request again, so no adapter declares one.
  */
-import type { OperationFailure } from "./Operation.ts"
+import { isOperationFailure, type OperationFailure } from "./Operation.ts"
 
 /** The messages, by code. */
 const messages = {
@@ -21,5 +21,15 @@ export type GatewayFailureCode = keyof typeof messages
 
 /** Whether a code is reserved. */
 export const isGatewayFailureCode = (code: string): boolean => Object.hasOwn(messages, code)
+
+/** The failures that an adapter declares, by code, such as `{ limit_exceeded: { message: "The amount exceeds the limit." } }`. */
+export type DeclaredFailures = Readonly<Record<string, { readonly message: string }>>
+
+/** The declared failure of a code. Null: it is not declared, or the gateway reserves it, or it has not the form of a failure. */
+export const declaredFailure = (failures: DeclaredFailures | undefined, code: string): OperationFailure | null => {
+  if (failures === undefined || !Object.hasOwn(failures, code)) return null
+  const failure = { code, message: failures[code]!.message }
+  return isOperationFailure(failure) && !isGatewayFailureCode(code) ? failure : null
+}
 
 export const gatewayFailure = (code: GatewayFailureCode): OperationFailure => ({ code, message: messages[code] })

@@ -55,12 +55,15 @@ const validate = Schema.decodeUnknownEffect(
 export const validateRequest = (request: FinancialRequest): Effect.Effect<void, InvalidFinancialRequest> =>
   Effect.asVoid(Effect.mapError(validate(request), ({ message }) => new InvalidFinancialRequest({ message })))
 
-/** The key was used before for another request. The earlier operation stays, and this request is not recorded. */
+/**
+ * The key was used before for another request, or through another provider connection. The earlier operation stays, and this
+ * request is not recorded.
+ */
 export class BindingConflict extends Schema.TaggedError<BindingConflict>()("BindingConflict", {
   key: IdempotencyKey
 }) {
   override get message() {
-    return "the idempotency key was used before with another request"
+    return "the idempotency key was used before with another request, or through another provider connection"
   }
 }
 

@@ -13,6 +13,7 @@ import {
   maxNameLength,
   typePattern
 } from "./OperationForm.ts"
+import { isOperatorEvidence } from "./OperatorEvidence.ts"
 import { Timestamp } from "./Timestamp.ts"
 
 /** A UUIDv7 (RFC 9562 §5.7) in its canonical lower-case form. */
@@ -76,15 +77,23 @@ export const canTransition = (from: OperationState, to: OperationState): boolean
 /** A terminal state has no way out: no mutation can still be sent. */
 export const isTerminal = (state: OperationState): boolean => transitions[state].length === 0
 
-/** It is unknown whether the provider received the submission: the work must not be submitted again. */
-export const submissionUncertain = (state: OperationState): boolean => state === "indeterminate"
+/**
+ * An upstream write may have landed, and nothing proves whether it did: the work must not be submitted again. In `submitting` a
+ * worker may have sent it before it stopped. In `submitted` the provider has confirmed the receipt; only the result is open.
+ */
+export const submissionUncertain = (state: OperationState): boolean =>
+  state === "submitting" || state === "indeterminate"
 
 /** A transition out of `indeterminate` requires evidence, which is recorded. */
 export const requiresEvidence = (from: OperationState): boolean => from === "indeterminate"
 
-/** Evidence is a JSON object with at least one member. */
+/**
+ * Evidence is a JSON object with at least one member. That of a person (`by` is `operator`) states what the person asked the
+ * provider, and the answer.
+ */
 export const isEvidence = (evidence: Schema.Json): boolean =>
-  typeof evidence === "object" && evidence !== null && !Array.isArray(evidence) && Object.keys(evidence).length > 0
+  typeof evidence === "object" && evidence !== null && Object.keys(evidence).length > 0
+  && !Array.isArray(evidence) && (!("by" in evidence) || evidence["by"] !== "operator" || isOperatorEvidence(evidence))
 
 /** Why an operation failed. The code is stable; the message is for people. Neither holds provider-specific data. */
 export const OperationFailure = Schema.Struct({
@@ -113,7 +122,8 @@ export const Operation = Schema.Struct({
   state: OperationState,
   terminal: Schema.Boolean.annotate({ description: "Whether the state is final." }),
   submission_uncertain: Schema.Boolean.annotate({
-    description: "Whether an upstream write may have landed and must not be resubmitted."
+    description: "Whether an upstream write may have landed and must not be resubmitted. True in `submitting` and "
+      + "`indeterminate`. False in `submitted`: the provider confirmed the receipt, and only the result is open."
   }),
   under_review: Schema.Boolean.annotate({
     description: "Whether people look into the operation. It may stay so without ever reaching a final state."
@@ -212,7 +222,7 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
       case "not_permitted":
         return `operation ${this.id} cannot move from ${this.from} to ${this.to}`
       case "evidence_required":
-        return `operation ${this.id} leaves ${this.from} only with recorded evidence: give it as a JSON object`
+        return `operation ${this.id} leaves ${this.from} only with recorded evidence: give it as a JSON object, with question, asked, asked_at, reference and answer or document_sha256 if it comes from an operator`
       case "held":
         return `operation ${this.id} is held: it may have been sent before, so release it first`
       case "claimed":

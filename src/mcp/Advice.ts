@@ -46,7 +46,7 @@ const onState: Readonly<Record<OperationState, Sentences>> = {
     next: readAgain
   },
   submitting: {
-    means: "A worker may be sending the request to the provider now. No outcome is recorded yet.",
+    means: "A worker may be sending the request to the provider now, or may have sent it. No outcome is recorded yet.",
     mustNot: noRepetition,
     next: readAgain
   },
@@ -164,6 +164,7 @@ const onRefusal: Readonly<Record<RefusalCode, OnRefusal>> = {
   provider_disconnected: {
     next: "Stop reading. Ask your user to connect the provider again, and read on after that."
   },
+  origin_not_allowed: { next: reportSetup },
   operation_not_found: {
     next:
       "Check the id. If you know the idempotency key, call find_operation_by_key. Otherwise ask your user which grant "
@@ -196,10 +197,6 @@ const onRefusal: Readonly<Record<RefusalCode, OnRefusal>> = {
   idempotency_key_reused: {
     mustNot: "Do not choose a new key on your own: the earlier request may be the same work.",
     next: "Call find_operation_by_key with this key, and ask your user whether this is other work."
-  },
-  submission_outcome_unknown: {
-    mustNot: noRepetition,
-    next: "Call find_operation_by_key with the key, and read the operation until its state is final."
   }
 }
 

@@ -59,6 +59,13 @@ export const SandboxFailure = Schema.Struct({
 })
 export type SandboxFailure = typeof SandboxFailure.Type
 
+/** The failures that the sandbox chooses from, if it is not told one. */
+export const sandboxFailures: ReadonlyArray<SandboxFailure> = [
+  { code: "insufficient_funds", message: "The account does not hold the amount." },
+  { code: "account_closed", message: "The account is closed." },
+  { code: "limit_exceeded", message: "The amount exceeds the limit of the account." }
+]
+
 /** Body of every answer that is neither 200 nor 202, unless a fault strikes. It has the key if the request had one. */
 export const SandboxProblem = Schema.Struct({
   ...SandboxFailure.fields,

@@ -7,7 +7,13 @@ import * as SchemaGetter from "effect/SchemaGetter"
 import { formatTimestamp, isInstant } from "../domain/Timestamp.ts"
 import { chance, digest } from "./Chance.ts"
 import { InstructedFaults, Milliseconds } from "./Faults.ts"
-import { type SandboxAnswer, SandboxFailure, type SandboxStatus, type SubmissionKey } from "./Protocol.ts"
+import {
+  type SandboxAnswer,
+  SandboxFailure,
+  sandboxFailures,
+  type SandboxStatus,
+  type SubmissionKey
+} from "./Protocol.ts"
 
 /** An instant: milliseconds since 1970 here, RFC 3339 on the wire and in the record. */
 export const Instant = Schema.String.check(
@@ -88,12 +94,6 @@ export const defaultMix: OutcomeMix = {
   longest_ms: 3000
 }
 
-const failures: ReadonlyArray<SandboxFailure> = [
-  { code: "insufficient_funds", message: "The account does not hold the amount." },
-  { code: "account_closed", message: "The account is closed." },
-  { code: "limit_exceeded", message: "The amount exceeds the limit of the account." }
-]
-
 /** The outcome that the seed chooses, and whether it comes at once. */
 const seededOutcome = (seed: string, key: string, mix: OutcomeMix) => {
   const shares = [
@@ -134,7 +134,7 @@ export const settle = (
   const seeded = seededOutcome(seed, key, mix)
   const outcome = instruction.outcome ?? seeded.outcome
   const delay = outcome === "rejected" ? 0 : delayOf(instruction, seeded.atOnce, () => seededDelay(seed, key, mix))
-  const failure = failures[Math.floor(chance(seed, "failure", key) * failures.length)]!
+  const failure = sandboxFailures[Math.floor(chance(seed, "failure", key) * sandboxFailures.length)]!
   return {
     reference: referenceOf(seed, key),
     outcome,

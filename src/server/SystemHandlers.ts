@@ -13,10 +13,10 @@ import { Readiness } from "../services/Readiness.ts"
 import { AcceptedCredentials, type AcceptedCredentialsShape } from "../services/verification/AcceptedCredentials.ts"
 import { BaseUrl } from "./gate/BaseUrl.ts"
 import { Lifecycle } from "./gate/Lifecycle.ts"
-import { problemResponse, Problems } from "./gate/ProblemResponses.ts"
+import { Problems } from "./gate/ProblemResponses.ts"
 import { preferredForm } from "./gate/RequestChecks.ts"
 import { makeRespondWithPage } from "./pages/Page.ts"
-import { problemPage, unknownProblemPage } from "./pages/ProblemPage.ts"
+import { problemPage } from "./pages/ProblemPage.ts"
 import { problemsPage } from "./pages/ProblemsPage.ts"
 
 const ok = { status: "ok" } as const
@@ -92,14 +92,8 @@ export const SystemLayer = HttpApiBuilder.group(
         Effect.succeed(isForBrowser(request) ? respondWithPage(problemsPage) : { problems: [...catalogue.values()] }),
       getProblem: ({ params, request }) => {
         const found = catalogue.get(params.code)
-        if (!isForBrowser(request)) return found === undefined ? unknownCode : Effect.succeed(found)
-        return found === undefined
-          ? Effect.catch(
-            unknownCode,
-            (problem) =>
-              Effect.as(problemResponse(problem), respondWithPage(unknownProblemPage(params.code), problem.status))
-          )
-          : Effect.succeed(respondWithPage(problemPage(baseUrl, found.code)))
+        if (found === undefined) return unknownCode
+        return Effect.succeed(isForBrowser(request) ? respondWithPage(problemPage(baseUrl, found.code)) : found)
       }
     })
   })

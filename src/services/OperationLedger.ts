@@ -38,7 +38,8 @@ export type { Acceptance, Accepted }
 export class OperationLedger extends Context.Service<OperationLedger, {
   /**
    * Accepts a financial request, at most once for each request binding (client, subject and idempotency key), for ever. The same
-   * request returns the same operation, and another request under the same key fails with `BindingConflict`. The grant must
+   * request returns the same operation, and another request under the same key fails with `BindingConflict`. So does
+   * the same request through another provider connection. The grant must
    * be live and have the scope, if one is given, its client must be active and its provider connection connected.
    *
    * Fails with `InvalidFinancialRequest` if the provider of the grant declares payloads (`ProviderPayloads`) and this is

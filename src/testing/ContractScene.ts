@@ -11,6 +11,7 @@ import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as TestClock from "effect/testing/TestClock"
+import { declaredFailure } from "../domain/GatewayFailures.ts"
 import { ProviderConnectionId, ResourceOwner } from "../domain/Grant.ts"
 import { OperationId, OperationType } from "../domain/Operation.ts"
 import { payloadDecoders } from "../domain/PayloadSchemas.ts"
@@ -44,13 +45,22 @@ export const operationIds = {
   foreign: OperationId.make("019aa4f0-5c00-7b1e-8d2f-f0e0d0c0b0a0")
 }
 
+/** Whether the adapter declares the code of a refusal. */
+type WithDeclaration<A> = A & { readonly isDeclared?: boolean }
+
+const withDeclaration = <A extends SubmissionAnswer | StatusAnswer>(
+  { failures }: ProviderAdapter["Service"],
+  answer: A
+): WithDeclaration<A> =>
+  "code" in answer ? { ...answer, isDeclared: declaredFailure(failures, answer.code) !== null } : answer
+
 /**
  * The end of a call. `NoResult`: it died, or did not end, which a worker records as uncertain. `InvalidSample`: the adapter
  * was not called, because its schema refuses the payload of the kit.
  */
 export type Said =
-  | SubmissionAnswer
-  | StatusAnswer
+  | WithDeclaration<SubmissionAnswer>
+  | WithDeclaration<StatusAnswer>
   | {
     readonly _tag: "NotSent"
     readonly reason: string
@@ -105,7 +115,8 @@ export const submitting =
     Effect.gen(function*(): Effect.fn.Return<Said, NotSent | Uncertain> {
       const refused = yield* whyRefused(adapter.payloads, subject.operation.type, subject.payload)
       if (refused !== null) return { _tag: "InvalidSample" }
-      return yield* adapter.submit(operationOf(subject, id, DateTime.addDuration(now, sendBefore)), subject.payload)
+      const operation = operationOf(subject, id, DateTime.addDuration(now, sendBefore))
+      return withDeclaration(adapter, yield* adapter.submit(operation, subject.payload))
     }).pipe(
       Effect.catch((failure) => Effect.succeed<Said>(failure)),
       Effect.catchDefect(() => Effect.succeed(noResult("the call died")))
@@ -120,7 +131,7 @@ export const reading =
         reference as ProviderReference | null
       )
     ).pipe(
-      Effect.map((answer): Said => answer),
+      Effect.map((answer): Said => withDeclaration(adapter, answer)),
       Effect.catchDefect(() => Effect.succeed(noResult("the call died")))
     )
 

@@ -107,8 +107,13 @@ export const namesAreOf =
 
 export const hasFailure = (code: string | undefined): Rule => ({ said }) => {
   if (!("code" in said)) return null
-  if (said.code === "" || said.message === "") return "A refusal needs a code and a message, which become public"
-  if (isGatewayFailureCode(said.code)) return `The code ${said.code} is reserved: only the gateway may give it`
+  // It needs no declaration: it says only that the provider refused.
+  if (said.code !== "provider_rejected") {
+    if (isGatewayFailureCode(said.code)) return `The code ${said.code} is reserved: only the gateway may give it`
+    if (said.isDeclared !== true) {
+      return "A refusal needs a code that the adapter declares in `failures`, with a message. Clients read both"
+    }
+  }
   return code === undefined || said.code === code ? null : `The code must be ${code}: the adapter reported ${said.code}`
 }
 

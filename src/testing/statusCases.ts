@@ -44,7 +44,7 @@ const documentedCases = (kit: Kit, { failed, notFound, pending, succeeded }: Sta
       ["a pending operation is Proven as submitted", pending, isProven("submitted")],
       ["a success is Proven as succeeded", succeeded, isProven("succeeded")],
       [
-        "a failure is Proven as failed, with a code and a message",
+        "a failure is Proven as failed, with a declared code",
         failed?.answer,
         isProven("failed"),
         hasFailure(failed?.code)

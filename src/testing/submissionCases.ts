@@ -53,7 +53,7 @@ const documentedCases = (kit: Kit): ReadonlyArray<ContractCase> => {
       ["an acknowledgement is Acknowledged", acknowledged, says("Acknowledged")],
       ["a success is Succeeded", succeeded, says("Succeeded")],
       [
-        "a refusal is Rejected, with a code and a message",
+        "a refusal is Rejected, with a declared code",
         refused?.answer,
         says("Rejected"),
         hasFailure(refused?.code)

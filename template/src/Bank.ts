@@ -14,11 +14,7 @@ export const bankName = "bank"
 
 // The bank echoes the idempotency key, which is the id of the operation.
 const Booked = Schema.Struct({ id: ProviderReference, key: Schema.String, status: Schema.Literal("booked") })
-const Refused = Schema.Struct({
-  key: Schema.String,
-  code: Schema.Literals(["limit_exceeded", "too_late"]),
-  message: Schema.String
-})
+const Refused = Schema.Struct({ key: Schema.String, code: Schema.Literals(["limit_exceeded", "too_late"]) })
 const NotFound = Schema.Struct({ key: Schema.String, code: Schema.Literal("not_found") })
 
 const booked = HttpProvider.onBody(Booked, ({ id, key }, answer) =>
@@ -27,13 +23,18 @@ const booked = HttpProvider.onBody(Booked, ({ id, key }, answer) =>
     evidence: HttpProvider.evidenceOf(answer)
   }))
 
-const refused = HttpProvider.onBody(Refused, ({ code, key, message }, answer) =>
+const refused = HttpProvider.onBody(Refused, ({ code, key }, answer) =>
   SubmissionAnswer.Rejected({
     code,
-    message,
     names: { reference: null, operation_id: key },
     evidence: HttpProvider.evidenceOf(answer)
   }))
+
+/** What clients read of a refusal, by code. The text of the bank stays in the evidence, for operators. */
+const failures = {
+  limit_exceeded: { message: "The amount exceeds the limit of a transfer." },
+  too_late: { message: "The transfer reached the bank too late, and was not booked." }
+}
 
 /** The bank at this URL. */
 export const layer = (baseUrl: string, apiKey: Redacted.Redacted<string>) =>
@@ -41,6 +42,7 @@ export const layer = (baseUrl: string, apiKey: Redacted.Redacted<string>) =>
     baseUrl,
     // The endpoint checks the same schema, so that the ledger holds no transfer that the bank cannot carry out.
     payloads: { transfer: Transfer },
+    failures,
     credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${Redacted.value(apiKey)}`) }),
     // The bank refuses a request that arrives later. So it books no transfer that the ledger records as failed.
     sendBeforeHeader: "Send-Before",

@@ -43,7 +43,7 @@ describe("The adapter of the bank", () => {
       assert.strictEqual(yield* bookings(bank), 1)
     }))
 
-  it.live("passes a refusal on, with the bank's code", () =>
+  it.live("passes a refusal on, with a code that the adapter declares", () =>
     Effect.gen(function*() {
       const { adapter, operation } = yield* scene
       const answer = yield* adapter.submit(operation, { ...transfer, amount: "10000.01" })

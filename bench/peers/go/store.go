@@ -112,7 +112,7 @@ func (r *row) operation() operation {
 		Type:                r.kind.String,
 		State:               state,
 		Terminal:            state == "succeeded" || state == "failed" || state == "cancelled",
-		SubmissionUncertain: state == "indeterminate",
+		SubmissionUncertain: state == "submitting" || state == "indeterminate",
 		UnderReview:         r.underReview.Bool,
 		Revision:            r.revision.Int,
 		CreatedAt:           r.createdAt.Time.UTC().Format(instant),

@@ -5,11 +5,17 @@ import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { findTooDeep, maxPayloadLevels } from "../../domain/Idempotency.ts"
+import * as Schema from "effect/Schema"
+import { decodeStrictly } from "../../domain/firstIssues.ts"
 import { OperationFailure, OperationId, operationStates, type Outcome } from "../../domain/Operation.ts"
+import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
 import { OperationLedger } from "../../services/OperationLedger.ts"
 import { id, jsonFlag } from "../Flags.ts"
 import { CommandFailed, print, publicForm } from "../Output.ts"
+import { operatorFlag, operatorName } from "./actingOperator.ts"
+
+/** Its error names each member that does not fit, below the name of the flag. */
+const decodeFlag = decodeStrictly(Schema.Struct({ "--evidence": OperatorEvidence }))
 
 const toOutcome = (
   state: Outcome["state"],
@@ -35,7 +41,8 @@ export const advance = Command.make(
     to: Flag.Literals("to", operationStates).pipe(Flag.withDescription("State to move to")),
     evidence: jsonFlag("evidence").pipe(
       Flag.withDescription(
-        "Evidence for the transition, as JSON, or - for standard input; required to leave indeterminate"
+        "The provider's answer, as JSON with question, asked, asked_at, reference, and answer or document_sha256; - for "
+          + "standard input; required to leave indeterminate"
       ),
       Flag.withDefault(null)
     ),
@@ -48,15 +55,18 @@ export const advance = Command.make(
       Flag.withDescription("Explanation of the failure, with --to failed"),
       Flag.withSchema(OperationFailure.fields.message),
       Flag.optional
-    )
+    ),
+    ...operatorFlag
   },
-  Effect.fn(function*({ evidence, failureCode, failureMessage, id, to }) {
+  Effect.fn(function*({ evidence, failureCode, failureMessage, id, operator, to }) {
     const ledger = yield* OperationLedger
-    if (findTooDeep(evidence) !== null) {
-      return yield* new CommandFailed({ message: `--evidence: nested more than ${maxPayloadLevels} levels deep` })
+    const recorded = evidence === null ? null : {
+      by: "operator",
+      operator: operatorName({ operator }),
+      ...(yield* decodeFlag({ "--evidence": evidence }))["--evidence"]
     }
     const outcome = yield* toOutcome(to, failureCode, failureMessage)
     const { revision } = yield* ledger.show(id)
-    yield* print(publicForm(yield* ledger.transition(id, revision, outcome, evidence)))
+    yield* print(publicForm(yield* ledger.transition(id, revision, outcome, recorded)))
   })
 ).pipe(Command.withDescription("Record a transition of an operation, with its evidence"))

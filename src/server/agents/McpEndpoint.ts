@@ -15,8 +15,6 @@ import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import { McpApi } from "../../api/McpApi.ts"
 import { CurrentGrant } from "../../api/Middleware.ts"
-import { bodyLimits, findExcess } from "../../domain/JsonLimits.ts"
-import type { InvalidMember } from "../../domain/PayloadSchemas.ts"
 import { AgentReads, ReadRefused } from "../../mcp/AgentReads.ts"
 import { errorCodes, type JsonRpcError, type JsonRpcMessage, type JsonRpcResponse } from "../../mcp/JsonRpc.ts"
 import { McpConnections } from "../../mcp/McpConnections.ts"
@@ -29,6 +27,7 @@ import { BaseUrl } from "../gate/BaseUrl.ts"
 import { isJson } from "../gate/JsonRequest.ts"
 import { isOverdue, Lifecycle } from "../gate/Lifecycle.ts"
 import { isProblem, problemResponse, Problems } from "../gate/ProblemResponses.ts"
+import { CurrentRequest } from "../gate/RequestContext.ts"
 import { AllowedOrigins } from "./AllowedOrigins.ts"
 import { type ClientCall, type ClientRequests, makeClientRequests } from "./ClientRequests.ts"
 import { eventStream } from "./EventStream.ts"
@@ -46,16 +45,20 @@ const parse = (text: string): unknown => {
   }
 }
 
-const parseError: JsonRpcError = { code: errorCodes.parseError, message: "Parse error: expected JSON" }
-
-const beyondLimits = ({ message }: InvalidMember): JsonRpcError => ({
-  code: errorCodes.invalidRequest,
-  message: `Invalid request: ${message}`
-})
-
-const decoder = new TextDecoder()
-
-const json = (response: JsonRpcResponse, status: number) => HttpServerResponse.jsonUnsafe(response, { status })
+/** A refusal has a line in the log with its request id, as a problem has. */
+const json = (response: JsonRpcResponse, status: number): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
+  Effect.as(
+    status < 400 || !("error" in response) ?
+      Effect.void :
+      Effect.flatMap(CurrentRequest, (request) =>
+        Effect.annotateLogs(Effect.logInfo("Request refused"), {
+          code: response.error.code,
+          status,
+          path: request?.path,
+          request_id: request?.id
+        })),
+    HttpServerResponse.jsonUnsafe(response, { status })
+  )
 
 /** Version 2026-07-28 has statuses for the errors of a message as a whole. Errors of a call are 200. */
 const statusOf = (response: JsonRpcResponse, isModern: boolean): number => {
@@ -63,7 +66,6 @@ const statusOf = (response: JsonRpcResponse, isModern: boolean): number => {
   switch (response.error.code) {
     case errorCodes.methodNotFound:
       return isModern ? 404 : 200
-    case errorCodes.parseError:
     case errorCodes.invalidRequest:
     case errorCodes.headerMismatch:
     case errorCodes.missingClientCapability:
@@ -76,17 +78,18 @@ const statusOf = (response: JsonRpcResponse, isModern: boolean): number => {
 
 const isResponse = (message: JsonRpcMessage): message is JsonRpcResponse => !("method" in message)
 
-/** Reads the message of a request, or returns the response to a body that is none. */
+/**
+ * Reads the message of a request. A body that is no JSON is refused with a problem, as at every endpoint; JSON that is no message
+ * with an error of JSON-RPC.
+ */
 const readBody = Effect.fnUntraced(function*(problems: Problems["Service"], request: HttpServerRequest) {
   if (!isJson(request)) {
     return yield* problems.fail("unsupported_media_type", { detail: "The endpoint reads application/json." })
   }
-  // Not its `text`: that refuses JSON beyond the limits with a problem.
-  const text = decoder.decode(yield* Effect.orDie(request.arrayBuffer))
-  const excess = findExcess(text, bodyLimits)
-  if (excess !== null) return { refusal: errorResponse(null, beyondLimits(excess)) }
-  const value = parse(text)
-  if (value === undefined) return { refusal: errorResponse(null, parseError) }
+  const value = parse(yield* Effect.orDie(request.text))
+  if (value === undefined) {
+    return yield* problems.fail("invalid_request", { fields: [{ path: "body", message: "Expected JSON" }] })
+  }
   const read = readMessage(value)
   if (read.refusal !== undefined) return read
   const error = findHeaderError(request.headers, read.message)
@@ -190,17 +193,17 @@ export const McpLayer = HttpApiBuilder.group(
       const { headers } = request
       // A page of another origin could reach a gateway of the local network through a rebound name.
       if (headers["origin"] !== undefined && !origins.has(headers["origin"])) {
-        return json(errorResponse(null, { code: errorCodes.invalidRequest, message: "The Origin is not allowed" }), 403)
+        return yield* problems.fail("origin_not_allowed")
       }
       const { message, refusal } = yield* readBody(problems, request)
       const isModern = headers["mcp-protocol-version"] === modern
-      if (refusal !== undefined) return json(refusal, 400)
+      if (refusal !== undefined) return yield* json(refusal, 400)
       const takesEvents = acceptsEvents(headers)
       const grant = yield* CurrentGrant
       if (isResponse(message)) {
         return (yield* requests.answer(grant, message))
           ? HttpServerResponse.empty({ status: 202 })
-          : json(errorResponse(null, noCallWaits), 400)
+          : yield* json(errorResponse(null, noCallWaits), 400)
       }
       if (isNotification(message) && message.method === "notifications/cancelled") {
         yield* requests.cancel(grant, message)
@@ -211,7 +214,7 @@ export const McpLayer = HttpApiBuilder.group(
       if (first === null) return HttpServerResponse.empty({ status: 202 })
       if (isResponse(first)) {
         const problem = denial()
-        return problem === null ? json(first, statusOf(first, isModern)) : yield* problemResponse(problem)
+        return yield* problem === null ? json(first, statusOf(first, isModern)) : problemResponse(problem)
       }
       noteWait(request.source)
       yield* handOver

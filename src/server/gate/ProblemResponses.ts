@@ -58,7 +58,8 @@ export const makeProblem = <Code extends ProblemCode>(
     fields: options.fields ?? null,
     request_id: request.id,
     retryable: kind.retryable,
-    submission_uncertain: kind.submission_uncertain ?? false
+    // No request sends anything upstream: workers do. The operation tells whether its submission is uncertain.
+    submission_uncertain: false
   })
 }
 

@@ -6,13 +6,13 @@ export const pageStyle = `
 :root {
   color-scheme: light dark;
   --text: #1b1f24; --soft: #57606a; --line: #d5dae0; --paper: #ffffff; --inset: #f5f7f9; --link: #0b5cad;
-  --yes: #1a6b3c; --no: #57606a; --alarm: #a3261b; --alarm-paper: #fdf1ef;
+  --yes: #1a6b3c; --no: #57606a;
   --mono: ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --text: #e4e8ec; --soft: #a2abb5; --line: #343b43; --paper: #14181c; --inset: #1c2127; --link: #7db8f5;
-    --yes: #7fd1a0; --no: #a2abb5; --alarm: #ff9d92; --alarm-paper: #2c1a18;
+    --yes: #7fd1a0; --no: #a2abb5;
   }
 }
 * { box-sizing: border-box; }
@@ -64,8 +64,6 @@ dt { color: var(--soft); font-size: .875rem; }
 dd { margin: 0; }
 .facts dd { font-weight: 600; font-variant-numeric: tabular-nums; }
 .yes { color: var(--yes); }
-.alarm { color: var(--alarm); }
-.warning { background: var(--alarm-paper); border-left: 3px solid var(--alarm); margin: 1.5rem 0 0; padding: .75rem 1rem; }
 table { border-collapse: collapse; margin: .75rem 0 0; width: 100%; }
 th, td { border-bottom: 1px solid var(--line); padding: .625rem 0; text-align: left; vertical-align: top; }
 thead th { color: var(--soft); font-size: .875rem; font-weight: 500; padding: .25rem 0; }

@@ -46,8 +46,7 @@ const requests: Readonly<Partial<Record<ProblemCode, Request>>> = {
   not_ready: { path: "/readyz" },
   idempotency_key_required: { path: "/v1/payments" },
   unsupported_media_type: { path: "/v1/payments" },
-  idempotency_key_reused: { path: "/v1/payments" },
-  submission_outcome_unknown: { path: "/v1/payments" }
+  idempotency_key_reused: { path: "/v1/payments" }
 }
 
 /** The request id in the examples. */

@@ -47,7 +47,7 @@ export const problemGroups: ReadonlyArray<ProblemGroup> = [
   {
     id: "gateway",
     title: "The gateway",
-    meaning: "The gateway failed, or cannot tell the outcome. Do not repeat the request by itself.",
+    meaning: "The gateway failed. Do not repeat the request by itself.",
     codes: codesOf("gateway")
   }
 ]

@@ -7,16 +7,11 @@ import type { PageContent } from "./Page.ts"
 import { problemExample } from "./ProblemExamples.ts"
 import { groupOf } from "./ProblemGroups.ts"
 
-const facts = ({ retryable, status, submission_uncertain = false }: ProblemKind): Html =>
+const facts = ({ retryable, status }: ProblemKind): Html =>
   html`<dl class="facts">
 <div><dt>HTTP status</dt><dd>${status}</dd></div>
 <div><dt>Retry the same request</dt><dd>${retryable ? html`<span class="yes">Yes, later</span>` : "No"}</dd></div>
-<div><dt>Submission uncertain</dt><dd>${submission_uncertain ? html`<span class="alarm">Yes</span>` : "No"}</dd></div>
 </dl>
-`
-
-const warning =
-  html`<p class="warning">The provider may have carried out the request. Sending it again can pay twice.</p>
 `
 
 const attempt = (command: string): Html =>
@@ -51,7 +46,7 @@ export const problemPage = (baseUrl: string, code: ProblemCode): PageContent => 
       html`<p class="soft"><a href="../problems">Error codes</a> / <a href="../problems#${group.id}">${group.title}</a></p>
 <h1>${kind.title}</h1>
 <p class="name"><code>${code}</code></p>
-${facts(kind)}${kind.submission_uncertain === true ? warning : ""}<h2>Meaning</h2>
+${facts(kind)}<h2>Meaning</h2>
 <p>${prose(kind.meaning)}</p>
 <h2>What to do</h2>
 <p>${prose(kind.action)}</p>
@@ -63,18 +58,3 @@ ${command === null ? "" : attempt(command)}${
 `
   }
 }
-
-/** The longest code that the page of an unknown code repeats, in characters. */
-const maxShown = 80
-
-/** The page of a code that no problem has. */
-export const unknownProblemPage = (code: string): PageContent => ({
-  title: "No such error code",
-  root: "../",
-  main: html`<h1>No such error code</h1>
-<p class="lead">No problem of this service has the code <code>${
-    code.length > maxShown ? `${code.slice(0, maxShown)}…` : code
-  }</code>.</p>
-<p class="end"><a href="../problems">All error codes</a> · <a href="../docs">API reference</a></p>
-`
-})

@@ -55,7 +55,7 @@ export const makeAcceptances = Effect.gen(function*() {
       key === request.key && owner.client_id === grant.client_id && owner.subject === grant.subject
     )
     if (bound !== undefined) {
-      return bound.digest === digest && bound.owner.resource_owner === grant.resource_owner
+      return bound.digest === digest && bound.owner.provider_connection_id === grant.provider_connection_id
         ? Effect.succeed({ operation: bound.operation, created: false })
         : Effect.fail(new BindingConflict({ key: request.key }))
     }

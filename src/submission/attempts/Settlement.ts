@@ -5,7 +5,7 @@ import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
-import { gatewayFailure, type GatewayFailureCode } from "../../domain/GatewayFailures.ts"
+import { type DeclaredFailures, gatewayFailure, type GatewayFailureCode } from "../../domain/GatewayFailures.ts"
 import type { OperationId, Outcome } from "../../domain/Operation.ts"
 import {
   type AuthorizationRevoked,
@@ -44,14 +44,15 @@ export type AttemptError = NotSent | Uncertain | PayloadUnreadable | PayloadAlte
  * Determines the end of a submission from the exit of the attempts. `isSending` tells whether an attempt was under way, so
  * that an interruption may have come after the first byte. Without evidence of another outcome the operation is
  * `indeterminate` (specification, "States and transitions", rule 3). An answer that names another operation than `id`
- * is no evidence. A failure on this side, of which it is proven that nothing was sent, returns the claim.
+ * is no evidence. `failures` are those that the adapter declares. A failure on this side, of which it is proven that nothing was sent, returns the claim.
  */
 export const settlementOf = (
   id: OperationId,
   exit: Exit.Exit<SubmissionAnswer, AttemptError>,
-  isSending: boolean
+  isSending: boolean,
+  failures?: DeclaredFailures
 ): Settlement | ClaimReturn => {
-  if (Exit.isSuccess(exit)) return fromAnswer(id, exit.value)
+  if (Exit.isSuccess(exit)) return fromAnswer(id, exit.value, failures)
   const error = Option.getOrNull(Cause.findErrorOption(exit.cause))
   if (error !== null) return fromError(error)
   const isStopped = Cause.hasInterruptsOnly(exit.cause)
@@ -90,7 +91,7 @@ const fromNotSent = ({ isLocal, isPermanent, isRefused, reason }: NotSent): Sett
     : failed("provider_unreachable", reason)
 }
 
-const fromAnswer = (id: OperationId, answer: SubmissionAnswer): Settlement => {
+const fromAnswer = (id: OperationId, answer: SubmissionAnswer, failures: DeclaredFailures | undefined): Settlement => {
   const { names } = answer
   // A claimed operation has no reference yet. If another one is stored meanwhile, `Outcomes.record` finds it.
   const contradiction = findContradiction(names, { id, reference: null })
@@ -108,7 +109,7 @@ const fromAnswer = (id: OperationId, answer: SubmissionAnswer): Settlement => {
     case "Rejected":
       return {
         _tag: "Settlement",
-        outcome: { state: "failed", failure: publicFailure(answer) },
+        outcome: { state: "failed", failure: publicFailure(failures, answer.code) },
         evidence,
         reference,
         isSent: true

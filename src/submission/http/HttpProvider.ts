@@ -260,6 +260,7 @@ export const make = <P extends PayloadSchemas = AnyPayloads>(
     const adapter = makeAdapter(client, options as AnyOptions)
     return ProviderAdapter.of({
       ...options.payloads === undefined ? {} : { payloads: options.payloads },
+      ...options.failures === undefined ? {} : { failures: options.failures },
       ...options.limit === undefined ? {} : { limit: options.limit },
       submit: submit(adapter),
       readStatus: readStatus(adapter)

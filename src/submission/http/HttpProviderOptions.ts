@@ -4,6 +4,7 @@
 import * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
+import type { DeclaredFailures } from "../../domain/GatewayFailures.ts"
 import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
 import type { ProviderLimit } from "../../domain/ProviderLimit.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
@@ -48,7 +49,7 @@ export interface HttpAdapterOptions<P extends PayloadSchemas = AnyPayloads> {
     /**
      * Decodes an answer. An undeclared status is uncertain; 4xx, 429 and 503 are too.
      *
-     * - Declare as `Rejected` the answers that the provider documents as final refusals.
+     * - Declare as `Rejected` the answers that the provider documents as final refusals, with a code of `failures`.
      * - Declare 401 and 403 as `wrongCredentials` if the provider documents that it then did nothing. The operation waits
      *   until an operator has repaired the credentials.
      * - Declare 429 and 503 as `refusedForNow` if the provider documents that it then did nothing. The operation is sent
@@ -78,6 +79,8 @@ export interface HttpAdapterOptions<P extends PayloadSchemas = AnyPayloads> {
   readonly deadlines?: { readonly headers?: Duration.Input; readonly body?: Duration.Input }
   /** Most bytes of a response body; a larger one is no answer. Default: 1 MiB. */
   readonly maxBodySize?: number
+  /** The failures that clients may read, by code. See `ProviderAdapter`. Default: each refusal is `provider_rejected`. */
+  readonly failures?: DeclaredFailures
   /** How many requests the provider takes. See `ProviderAdapter`. Default: no limit. */
   readonly limit?: ProviderLimit
 }

@@ -9,11 +9,12 @@ import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { DeclaredFailures } from "../../domain/GatewayFailures.ts"
 import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
 import type { ProviderLimit } from "../../domain/ProviderLimit.ts"
 import { type ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
 
-export { type PayloadSchemas, type ProviderLimit, type ProviderOperation, ProviderReference }
+export { type DeclaredFailures, type PayloadSchemas, type ProviderLimit, type ProviderOperation, ProviderReference }
 
 /**
  * Names of the operation that an answer is about. Copy both members from the answer, never from the request: an answer
@@ -44,18 +45,15 @@ export type SubmissionAnswer = Data.TaggedEnum<{
   }
   Succeeded: { readonly names: AnswerNames; readonly evidence: Schema.Json }
   /**
-   * The provider refused the operation and will never carry it out. Code and message become public: clients read them as
-   * the failure of the operation.
+   * The provider refused the operation and will never carry it out. Clients read the failure that the adapter declares for
+   * the code (`failures`). The provider's own words belong in `evidence`.
    */
   Rejected: {
     /**
-     * The reason for programs, stable and documented: lower case, digits and `_`, a letter first, 64 characters at most,
-     * such as `insufficient_funds`. Another form is normalized (`E-51` becomes `e_51`), and logged once. The gateway's own codes
-     * (`domain/GatewayFailures`) become `provider_rejected`.
+     * A code of `failures`. Clients read any other code as `provider_rejected`, and it is logged once: the adapter has a
+     * defect. The operation fails all the same. An adapter may give `provider_rejected` itself.
      */
     readonly code: string
-    /** The reason for people, 1 to 1024 characters. It must contain nothing that the client may not see. */
-    readonly message: string
     readonly names: AnswerNames
     readonly evidence: Schema.Json
   }
@@ -105,10 +103,10 @@ export class Uncertain extends Schema.TaggedError<Uncertain>()("Uncertain", {
   }
 }
 
-/** The result that the provider gave. Code and message of a failure become public. */
+/** The result that the provider gave. The code of a failure is one of `failures`, as with `Rejected`. */
 export type ProvenResult =
   | { readonly state: "submitted" | "succeeded" }
-  | { readonly state: "failed"; readonly code: string; readonly message: string }
+  | { readonly state: "failed"; readonly code: string }
 
 /** An answer that justifies a transition: `evidence` is the provider's answer as JSON. */
 export interface EvidentAnswer {
@@ -166,6 +164,13 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
    * the application provides `Providers.payloads` or `ProviderPayloads`. Default: every payload of every type.
    */
   readonly payloads?: PayloadSchemas
+  /**
+   * The failures that clients may read, by code: `{ limit_exceeded: { message: "The amount exceeds the limit." } }`. A code has
+   * lower case letters, digits and `_`, a letter first, and 64 characters at most; a message has 1 to 1024. Both are the
+   * author's, never text of the provider. The gateway's own codes (`domain/GatewayFailures`) are reserved. Default: none, and
+   * each refusal is `provider_rejected`.
+   */
+  readonly failures?: DeclaredFailures
   /**
    * How many requests the provider takes: each call of `submit` and of `readStatus` is one. It holds across all workers of the
    * database, so give every worker the same limit. Default: no limit.

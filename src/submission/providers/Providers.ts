@@ -5,6 +5,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import { declaredFailure } from "../../domain/GatewayFailures.ts"
 import { ProviderName } from "../../domain/Grant.ts"
 import { permitTerms } from "../../domain/ProviderLimit.ts"
 import { ProviderPayloads } from "../../services/ProviderPayloads.ts"
@@ -27,6 +28,20 @@ const checkName = (name: string): Effect.Effect<ProviderName> =>
 const checkLimit = (adapter: ProviderAdapter["Service"]): Effect.Effect<ProviderAdapter["Service"]> =>
   Effect.sync(() => {
     if (adapter.limit !== undefined) permitTerms(adapter.limit, 1)
+    return adapter
+  })
+
+/** Refuses an adapter that declares a failure which clients cannot read. */
+const checkFailures = (adapter: ProviderAdapter["Service"]): Effect.Effect<ProviderAdapter["Service"]> =>
+  Effect.sync(() => {
+    for (const code of Object.keys(adapter.failures ?? {})) {
+      if (declaredFailure(adapter.failures, code) === null) {
+        throw new TypeError(
+          `the failure ${JSON.stringify(code)} is invalid: expected a code that the gateway does not reserve, such as `
+            + "limit_exceeded, and a message of 1 to 1024 characters"
+        )
+      }
+    }
     return adapter
   })
 
@@ -59,6 +74,7 @@ export class Providers extends Context.Service<Providers, ReadonlyMap<ProviderNa
               Effect.flatMap((context) =>
                 checkLimit(Context.get(context, ProviderAdapter))
               ),
+              Effect.flatMap(checkFailures),
               Effect.catchDefect(namingProvider(provider)),
               Effect.map((made) => [provider, made] as const)
             ))),

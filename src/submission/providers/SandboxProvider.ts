@@ -11,6 +11,7 @@ import {
   idempotencyKeyHeader,
   SandboxAnswer,
   SandboxFailure,
+  sandboxFailures,
   SandboxProblem,
   sendBeforeHeader,
   submissionsPath
@@ -37,7 +38,7 @@ import {
 
 /** Options of the adapter. See `HttpProviderOptions`. */
 export interface SandboxProviderOptions
-  extends Pick<HttpAdapterOptions, "baseUrl" | "credentials" | "deadlines" | "limit">
+  extends Pick<HttpAdapterOptions, "baseUrl" | "credentials" | "deadlines" | "failures" | "limit">
 {
   /**
    * Declares a window as in `HttpProviderOptions`, which is possible because the sandbox refuses late requests. None by
@@ -71,7 +72,6 @@ const refusal = <A extends typeof SandboxProblem.Type>(schema: Schema.Codec<A, u
     (body, answer) =>
       SubmissionAnswer.Rejected({
         code: body.code,
-        message: body.message,
         names: namesOfProblem(body),
         evidence: evidenceOf(answer)
       })
@@ -118,7 +118,6 @@ const decodeStatus: Decode<StatusAnswer, NotSent> = byStatus({
       StatusAnswer.Proven({
         state: "failed",
         code: body.code,
-        message: body.message,
         names: namesOf(body),
         evidence: evidenceOf(answer)
       }))
@@ -134,12 +133,21 @@ const decodeStatus: Decode<StatusAnswer, NotSent> = byStatus({
   )
 })
 
+/** What clients read of a refusal. A sandbox that is told another code needs it in the option `failures`. */
+const failures = {
+  ...Object.fromEntries(sandboxFailures.map(({ code, message }) => [code, { message }])),
+  invalid_key: { message: "The provider does not take the key of the request." },
+  invalid_request: { message: "The provider does not take the request." },
+  too_late: { message: "The request reached the provider too late, and was not carried out." }
+}
+
 /** The adapter. */
 export const make = (
   options: SandboxProviderOptions
 ): Effect.Effect<ProviderAdapter["Service"], never, HttpClient.HttpClient> =>
   HttpProvider.make({
     ...options,
+    failures: { ...failures, ...options.failures },
     submit: {
       request: ({ type }, payload) => ({ path: submissionsPath, body: { type, payload } }),
       decode: decodeSubmission

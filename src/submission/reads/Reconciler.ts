@@ -150,10 +150,11 @@ const readAndRecord = (
   Effect.gen(function*() {
     const answer = yield* readStatus(services, due)
     if (answer !== null) countRead(services, due.provider, answer)
-    const decision = decideAfterRead(due, answer)
+    const failures = services.providers.get(due.provider)?.failures
+    const decision = decideAfterRead(due, answer, failures)
     if (answer !== null && decision._tag !== "Contradicted") yield* logUnusable(due.provider, answer)
     if (decision._tag === "Record" && answer?._tag === "Proven" && answer.state === "failed") {
-      yield* checkFailure(due.provider, answer)
+      yield* checkFailure(due.provider, failures, answer.code)
     }
     // Without an answer there was no read: a hint or the schedule still asks for one.
     const reads = answer === null ? 0 : due.reads

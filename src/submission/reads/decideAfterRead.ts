@@ -2,7 +2,7 @@
  * Decides the consequence of a status read (specification, "States and transitions").
  */
 import * as DateTime from "effect/DateTime"
-import { gatewayFailure } from "../../domain/GatewayFailures.ts"
+import { type DeclaredFailures, gatewayFailure } from "../../domain/GatewayFailures.ts"
 import type { Outcome } from "../../domain/Operation.ts"
 import { type DueRead, isProviderReference, type ProviderReference } from "../../domain/Submission.ts"
 import { answered, type Evidence } from "../Evidence.ts"
@@ -33,16 +33,18 @@ const postpone: ReadDecision = { _tag: "Postpone", reference: null }
  * through.
  *
  * An answer that names another operation id, or another reference than the stored one, proves nothing. An answer that
- * names neither counts: the adapter asked for exactly this operation (see `AnswerNames`).
+ * names neither counts: the adapter asked for exactly this operation (see `AnswerNames`). `failures` are those that the adapter
+ * declares.
  */
 export const decideAfterRead = (
   due: Pick<DueRead, "operation" | "state" | "reference" | "acknowledged" | "taken_at">,
-  answer: StatusAnswer | null
+  answer: StatusAnswer | null,
+  failures?: DeclaredFailures
 ): ReadDecision => {
   const contradiction = answer === null || namesNoOperation(answer)
     ? null
     : findContradiction(answer.names, { id: due.operation.id, reference: due.reference })
-  return contradiction === null ? decideByRule(due, answer) : { _tag: "Contradicted", contradiction }
+  return contradiction === null ? decideByRule(due, answer, failures) : { _tag: "Contradicted", contradiction }
 }
 
 /** A read that failed, or whose answer was not understood, names no operation. */
@@ -59,7 +61,8 @@ const isPastDeadline = ({ operation: { send_before }, taken_at }: Pick<DueRead, 
 /** For an answer about this operation. */
 const decideByRule = (
   due: Pick<DueRead, "operation" | "state" | "acknowledged" | "taken_at">,
-  answer: StatusAnswer | null
+  answer: StatusAnswer | null,
+  failures: DeclaredFailures | undefined
 ): ReadDecision => {
   switch (answer?._tag) {
     case undefined:
@@ -69,7 +72,7 @@ const decideByRule = (
       const reference = isProviderReference(answer.names.reference) ? answer.names.reference : null
       if (answer.state === "submitted" && due.state === "submitted") return { _tag: "Postpone", reference }
       const outcome: Outcome = answer.state === "failed"
-        ? { state: "failed", failure: publicFailure(answer) }
+        ? { state: "failed", failure: publicFailure(failures, answer.code) }
         : { state: answer.state }
       return { _tag: "Record", outcome, evidence, reference }
     }

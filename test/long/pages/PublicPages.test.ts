@@ -9,9 +9,7 @@ const paths = [
   "/",
   "/problems",
   "/problems/invalid_token",
-  "/problems/submission_outcome_unknown",
-  "/problems/uri_too_long",
-  "/problems/no_such_code"
+  "/problems/uri_too_long"
 ]
 
 /** The browser itself reports the status of a missing page. */

@@ -53,9 +53,19 @@ export const acceptance: ReadonlyArray<Plant> = [
   {
     rule: "a request binding is only for the same resource owner",
     file: acceptances,
-    from: " AND o.resource_owner = g.resource_owner AS same_request",
+    from: " AND o.provider_connection_id = g.provider_connection_id AS same_request",
     to: " AS same_request",
-    tests: [postgres("services/ledger/Acceptance"), postgres("services/ledger/AcceptAll")]
+    tests: [postgres("services/ledger/Acceptance", "of another resource owner")]
+  },
+  {
+    rule: "a request binding is only for the same provider connection",
+    file: acceptances,
+    from: " AND o.provider_connection_id = g.provider_connection_id AS same_request",
+    to: " AND o.resource_owner = g.resource_owner AS same_request",
+    tests: [
+      postgres("services/ledger/Acceptance", "through another provider connection"),
+      postgres("services/ledger/AcceptAll", "through another provider connection")
+    ]
   },
   {
     rule: "of the requests of a batch with one key, always the first one counts",

@@ -204,10 +204,54 @@ export const attacks: ReadonlyArray<Plant> = [
   },
   {
     rule: "a provider never uses a failure code of the gateway",
+    file: "src/domain/GatewayFailures.ts",
+    from: "isOperationFailure(failure) && !isGatewayFailureCode(code) ?",
+    to: "isOperationFailure(failure) ?",
+    tests: [unit("submission/providers/publicFailure")]
+  },
+  {
+    rule: "clients read only failures that the adapter declares",
     file: "src/submission/providers/publicFailure.ts",
-    from: "isGatewayFailureCode(valid.code) ?",
-    to: "isGatewayFailureCode(code) ?",
-    tests: [unit("submission/providers/ForgedFailures")]
+    from: "declaredFailure(failures, code) ?? rejected",
+    to: "declaredFailure(failures, code) ?? { code, message: rejected.message }",
+    tests: [unit("submission/providers/publicFailure")]
+  },
+  {
+    rule: "an adapter that declares a failure which clients cannot read does not start",
+    file: "src/submission/providers/Providers.ts",
+    from: "if (declaredFailure(adapter.failures, code) === null) {",
+    to: "if (code === \"\") {",
+    tests: [unit("submission/providers/Providers")]
+  },
+  {
+    rule: "the conformance kit finds a code that the adapter does not declare",
+    file: "src/testing/contractRules.ts",
+    from: "if (said.isDeclared !== true) {",
+    to: "if (said.code === \"none\") {",
+    tests: [unit("testing/ContractMistakes")]
+  },
+  {
+    rule: "a body of /mcp that is no JSON is refused with a problem",
+    file: "src/server/agents/McpEndpoint.ts",
+    from:
+      "    return yield* problems.fail(\"invalid_request\", { fields: [{ path: \"body\", message: \"Expected JSON\" }] })",
+    to: "    return { refusal: errorResponse(null, internalError) }",
+    tests: [unit("server/agents/McpTransport", "until JSON-RPC begins")]
+  },
+  {
+    rule: "a refusal in JSON-RPC is logged with the request id",
+    file: "src/server/agents/McpEndpoint.ts",
+    from: "status < 400 || !(\"error\" in response) ?",
+    to: "status > 0 ?",
+    tests: [unit("server/agents/McpTransport", "with the request id of the response")]
+  },
+  {
+    rule: "an error code without a page is a problem for browsers, too",
+    file: "src/server/SystemHandlers.ts",
+    from: "if (found === undefined) return unknownCode",
+    to:
+      "if (found === undefined) return isForBrowser(request) ? Effect.succeed(respondWithPage(problemsPage)) : unknownCode",
+    tests: [unit("server/pages/PublicPages", "of an unknown code do not exist")]
   },
   {
     rule: "the log never has the message of a provider",

@@ -1,7 +1,8 @@
 /** Mistakes in the triggers of operations: only the transitions of the table happen, and a final state stays. */
-import { type Plant, postgres } from "../Plant.ts"
+import { type Plant, postgres, unit } from "../Plant.ts"
 
 const rules = "migrations/0006_operation_rules.sql"
+const evidence = "migrations/0019_operator_evidence.sql"
 const history = "migrations/0004_operation_history.sql"
 const payloads = "migrations/0005_operation_payloads.sql"
 
@@ -40,6 +41,48 @@ export const transitions: ReadonlyArray<Plant> = [
     from: " OR NEW.evidence::text ~ '^\\s*\\{\\s*\\}\\s*$')",
     to: ")",
     tests: [postgres("services/schema/ForbiddenStatements")]
+  },
+  {
+    rule: "an operation leaves indeterminate only on an exact status read, also by a person",
+    file: "src/domain/Operation.ts",
+    from: " || isOperatorEvidence(evidence))",
+    to: " || true)",
+    tests: [unit("domain/OperatorEvidence")]
+  },
+  {
+    rule: "the evidence of an operator has a question, an office, a time and a reference, in the database too",
+    file: evidence,
+    from: "ARRAY['question', 'asked', 'asked_at', 'reference']",
+    to: "ARRAY['reference']",
+    tests: [postgres("services/schema/ForbiddenStatements", "leave indeterminate")]
+  },
+  {
+    rule: "the evidence of an operator has an answer, in the database too",
+    file: evidence,
+    from: "IF coalesce(evidence ->> 'answer', '') !~ '\\S' AND",
+    to: "IF false AND",
+    tests: [postgres("services/schema/ForbiddenStatements", "leave indeterminate")]
+  },
+  {
+    rule: "the evidence of an operator says when in RFC 3339, in the database too",
+    file: evidence,
+    from: "!~ '^\\d{4}-\\d\\d-\\d\\dT",
+    to: "!~ '^\\d{4}-\\d\\d-\\d\\d' AND evidence ->> 'asked_at' !~ 'T",
+    tests: [postgres("services/schema/ForbiddenStatements", "leave indeterminate")]
+  },
+  {
+    rule: "evidence of a worker may have any text",
+    file: evidence,
+    from: "regexp_replace(NEW.evidence::text, '\\\\u(0000|d[89a-f][0-9a-f]{2})', '\\\\ufffd', 'gi')",
+    to: "NEW.evidence",
+    tests: [postgres("services/ledger/Transitions", "is refused without evidence")]
+  },
+  {
+    rule: "an operation that a worker may have sent is uncertain",
+    file: "src/domain/Operation.ts",
+    from: "state === \"submitting\" || state === \"indeterminate\"",
+    to: "state === \"indeterminate\"",
+    tests: [unit("domain/States"), unit("domain/Operation")]
   },
   {
     rule: "a transition always adds one to the revision",

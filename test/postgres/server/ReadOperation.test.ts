@@ -9,6 +9,7 @@ import { Gateway, postgresGateway } from "../../fixtures/http/HttpGateway.ts"
 import { acceptIn, issue } from "../../fixtures/http/HttpScene.ts"
 import { json } from "../../fixtures/http/HttpWire.ts"
 import { pathTo } from "../../fixtures/ledger/Ledger.ts"
+import { uncertainStates } from "../../fixtures/Specification.ts"
 
 const states = Object.keys(pathTo) as ReadonlyArray<OperationState>
 const terminal: ReadonlyArray<OperationState> = ["succeeded", "failed", "cancelled"]
@@ -32,7 +33,7 @@ layer(postgresGateway({ way: "both" }), { excludeTestServices: true })("GET /v1/
           type: "payment",
           state,
           terminal: isTerminal,
-          submission_uncertain: state === "indeterminate",
+          submission_uncertain: uncertainStates.includes(state),
           under_review: false,
           revision: pathTo[state].length + 1,
           created_at: DateTime.formatIso(operation.created_at),

@@ -9,6 +9,7 @@ import { once } from "node:events"
 import * as fs from "node:fs"
 import { inject } from "vitest"
 import { issue, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
+import { operatorEvidence } from "../../fixtures/OperatorEvidence.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { result, run, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
@@ -83,15 +84,15 @@ describe("A payload", () => {
         ])
         const { operation: { id } } = yield* result<Accepted>([...accept, "--payload", payload], env)
         const advance = ["operations", "advance", id, "--to"]
-        assert.deepStrictEqual(yield* warnings([...advance, "submitting", "--evidence", payload], env), [
+        const evidence = JSON.stringify({ ...operatorEvidence, answer: secret })
+        assert.deepStrictEqual(yield* warnings([...advance, "submitting", "--evidence", evidence], env), [
           "--evidence shows its value in the process list: use --evidence - and standard input instead"
         ])
-        assert.deepStrictEqual(yield* warnings([...advance, "succeeded", "--evidence", "-"], env, payload), [])
-        const { history } = yield* result<{ readonly history: ReadonlyArray<{ readonly evidence: unknown }> }>(
-          ["operations", "show", id, "--json"],
-          env
-        )
-        assert.deepStrictEqual(history.map(({ evidence }) => evidence), [null, { to: secret }, { to: secret }])
+        assert.deepStrictEqual(yield* warnings([...advance, "succeeded", "--evidence", "-"], env, evidence), [])
+        const { history } = yield* result<{
+          readonly history: ReadonlyArray<{ readonly evidence: { readonly answer: string } | null }>
+        }>(["operations", "show", id, "--json"], env)
+        assert.deepStrictEqual(history.map(({ evidence }) => evidence?.answer), [undefined, secret, secret])
       }).pipe(Effect.scoped),
     timeout
   )

@@ -7,6 +7,7 @@ import { Effect } from "effect"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
+import { operatorEvidence } from "../../fixtures/OperatorEvidence.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { result, run, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
@@ -191,10 +192,20 @@ describe("The command line", () => {
         assert.include(yield* refused(["operations", "advance", id, "--to", "succeeded"], env), "recorded evidence")
         assert.include(yield* refused(["operations", "advance", id, "--to", "failed"], env), "--failure-code")
         const failure = ["--failure-code", "declined", "--failure-message", "The bank said no."]
-        const failed = yield* result(
-          ["operations", "advance", id, "--to", "failed", "--evidence", "{\"status\":\"declined\"}", ...failure],
-          env
+        const advance = ["operations", "advance", id, "--to", "failed", ...failure, "--evidence", "-"]
+        const wrong = { ...operatorEvidence, question: " ", asked: undefined, asked_at: "today", by: "status_read" }
+        assert.strictEqual(
+          yield* refused(advance, env, JSON.stringify(wrong)),
+          "error: invalid value: --evidence: by: Expected no excess property; --evidence: question: Expected text; "
+            + "--evidence: asked: Missing key; --evidence: asked_at: Expected an RFC 3339 date-time such as "
+            + "2026-05-02T09:30:00Z\n"
         )
+        assert.include(
+          yield* refused(advance, env, JSON.stringify({ ...operatorEvidence, answer: undefined })),
+          "--evidence: Expected an answer, a document_sha256, or both"
+        )
+        const failed = yield* run([...advance, "--operator", "alice"], env, JSON.stringify(operatorEvidence))
+          .pipe(Effect.map(({ stdout }) => JSON.parse(stdout) as Operation))
         assert.deepInclude(failed, { state: "failed", revision: 4 })
         const shown = yield* result<{ operation: unknown; history: ReadonlyArray<Record<string, unknown>> }>(
           ["operations", "show", id, "--json"],
@@ -207,7 +218,12 @@ describe("The command line", () => {
             { revision: 1, from: null, to: "accepted", evidence: null },
             { revision: 2, from: "accepted", to: "submitting", evidence: null },
             { revision: 3, from: "submitting", to: "indeterminate", evidence: null },
-            { revision: 4, from: "indeterminate", to: "failed", evidence: { status: "declined" } }
+            {
+              revision: 4,
+              from: "indeterminate",
+              to: "failed",
+              evidence: { by: "operator", operator: "alice", ...operatorEvidence }
+            }
           ]
         )
       })
@@ -334,7 +350,8 @@ describe("The command line", () => {
             "0015_witness",
             "0016_token_keys",
             "0017_clock_skew",
-            "0018_confirmation_message"
+            "0018_confirmation_message",
+            "0019_operator_evidence"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

@@ -40,7 +40,7 @@ describe("The command line", () => {
       assert.deepStrictEqual(yield* run(advancing, env, arrays(50_000)), {
         code: 1,
         stdout: "",
-        stderr: "error: --evidence: nested more than 64 levels deep\n"
+        stderr: "error: invalid value: --evidence: Expected object\n"
       })
       assert.deepStrictEqual(answers[1], { line: 2, error: { code: "invalid_financial_request", message: refusal } })
     }).pipe(Effect.scoped, Effect.provide(Platform)))

@@ -162,6 +162,7 @@ export class SimulatedProvider {
     const { limit } = this.traits
     return {
       ...limit === undefined ? {} : { limit },
+      failures: { declined: { message: "Declined." } },
       submit: (operation) => this.#submit(process, operation),
       readStatus: (operation) => this.#readStatus(process, operation)
     }
@@ -299,7 +300,7 @@ export class SimulatedProvider {
   #say(id: OperationId, { isRejection, outcome, reference, settlesAt }: Mutation): SubmissionAnswer {
     const names = { reference, operation_id: id }
     if (isRejection) {
-      return SubmissionAnswer.Rejected({ code: "declined", message: "Declined.", names, evidence: { said: "no" } })
+      return SubmissionAnswer.Rejected({ code: "declined", names, evidence: { said: "no" } })
     }
     return outcome === "succeeded" && settlesAt <= this.#world.now && this.#world.chance.happens(0.8)
       ? SubmissionAnswer.Succeeded({ names, evidence: { said: "yes" } })
@@ -408,7 +409,6 @@ export class SimulatedProvider {
       : StatusAnswer.Proven({
         state: "failed",
         code: "declined",
-        message: "Declined.",
         names,
         evidence: { said: "no" }
       })

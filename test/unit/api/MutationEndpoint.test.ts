@@ -18,7 +18,7 @@ const payload = Schema.Struct({ amount: Schema.String })
 const pay = mutationEndpoint("pay", "/v1/accounts/:account/payments", {
   params: { account: Schema.String },
   payload,
-  errors: [responses.submissionOutcomeUnknown],
+  errors: [responses.gone],
   summary: "Pay",
   description: "Accepts a payment."
 })
@@ -79,6 +79,7 @@ describe("A declared mutation endpoint", () => {
       403: ["insufficient_scope", "provider_disconnected"],
       406: ["not_acceptable"],
       408: ["request_timeout"],
+      410: [],
       413: ["payload_too_large"],
       414: ["uri_too_long"],
       415: ["unsupported_media_type"],
@@ -89,7 +90,7 @@ describe("A declared mutation endpoint", () => {
       503: ["authorization_unavailable", "service_unavailable"]
     }
     assert.deepStrictEqual<unknown>(codesOf(post()), refusals)
-    assert.include(JSON.stringify(post().responses["500"]), "SubmissionOutcomeUnknownProblem")
+    assert.include(JSON.stringify(post().responses["410"]), "GoneProblem")
   })
 
   it("documents its headers: the key and the request id, and those of each answer", () => {

@@ -228,6 +228,9 @@ describe("an idempotency key", () => {
   it("that conflicts reveals nothing of the request that it was bound to before", () => {
     const conflict = new BindingConflict({ key: IdempotencyKey.make("key") })
     assert.deepStrictEqual({ ...conflict }, { _tag: "BindingConflict", key: IdempotencyKey.make("key") })
-    assert.strictEqual(conflict.message, "the idempotency key was used before with another request")
+    assert.strictEqual(
+      conflict.message,
+      "the idempotency key was used before with another request, or through another provider connection"
+    )
   })
 })

@@ -13,7 +13,7 @@ import {
   OperationType
 } from "../../../src/domain/Operation.ts"
 import { Timestamp } from "../../../src/domain/Timestamp.ts"
-import { specifiedStates } from "../../fixtures/Specification.ts"
+import { specifiedStates, uncertainStates } from "../../fixtures/Specification.ts"
 
 const isOperation = Schema.is(Operation)
 const terminalStates: ReadonlyArray<string> = ["succeeded", "failed", "cancelled"]
@@ -35,7 +35,7 @@ const consistent = ({ completed_at, failure, ...parts }: typeof Parts.Type, stat
   ...parts,
   state,
   terminal: terminalStates.includes(state),
-  submission_uncertain: state === "indeterminate",
+  submission_uncertain: uncertainStates.includes(state),
   completed_at: terminalStates.includes(state) ? completed_at : null,
   failure: state === "failed" ? failure : null
 })

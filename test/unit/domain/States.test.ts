@@ -12,7 +12,7 @@ import {
   submissionUncertain,
   transitions
 } from "../../../src/domain/Operation.ts"
-import { permittedTransitions, specifiedStates } from "../../fixtures/Specification.ts"
+import { permittedTransitions, specifiedStates, uncertainStates } from "../../fixtures/Specification.ts"
 
 /** Every state that one or more transitions lead to. */
 const reachableFrom = (state: OperationState): ReadonlySet<OperationState> => {
@@ -75,8 +75,8 @@ describe("the states of an operation", () => {
     }
   })
 
-  it("are uncertain when they are indeterminate, and only then", () => {
-    assert.deepStrictEqual(specifiedStates.filter(submissionUncertain), ["indeterminate"])
+  it("are uncertain while an upstream write may have landed: in submitting and indeterminate, and only then", () => {
+    assert.deepStrictEqual(specifiedStates.filter(submissionUncertain), uncertainStates)
   })
 
   it("require evidence to leave when they are indeterminate, and only then", () => {

@@ -82,7 +82,7 @@ const idOf = (number: number) => `019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8${number}` 
 
 const changes: ReadonlyArray<Partial<Operation>> = [
   { created_at: at(0), updated_at: at(0) },
-  { state: "submitting", revision: 2, created_at: at(90_000), updated_at: at(60_000) },
+  { state: "submitting", submission_uncertain: true, revision: 2, created_at: at(90_000), updated_at: at(60_000) },
   {
     state: "indeterminate",
     revision: 1,

@@ -80,7 +80,7 @@ const onNames = (
   )
 
 const rejected = (names: AnswerNames = namesNothing) =>
-  SubmissionAnswer.Rejected({ code: "refused", message: "Refused.", names, evidence: null })
+  SubmissionAnswer.Rejected({ code: "refused", names, evidence: null })
 
 const evidence = { status: 200 }
 
@@ -294,13 +294,19 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
   ],
   [
     "refuses without a code",
-    "submit: a refusal is Rejected, with a code and a message",
-    /needs a code/,
+    "submit: a refusal is Rejected, with a declared code",
+    /declares in `failures`/,
     onAnswer(() => ({ code: "" }))
   ],
   [
+    "passes the code of the bank on, which it does not declare",
+    "submit: a refusal is Rejected, with a declared code",
+    /declares in `failures`/,
+    onAnswer(() => ({ code: "E-51" }))
+  ],
+  [
     "refuses with a code of the gateway",
-    "submit: a refusal is Rejected, with a code and a message",
+    "submit: a refusal is Rejected, with a declared code",
     /is reserved/,
     onAnswer(() => ({ code: "provider_never_received" }))
   ],
@@ -313,7 +319,6 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
         ? StatusAnswer.Proven({
           state: "failed",
           code: "unknown",
-          message: "Unknown.",
           names: answer.names,
           evidence
         })

@@ -241,13 +241,14 @@ export const acceptStatement = `
   FROM standing s LEFT JOIN o ON true`
 
 /**
- * The operations of request bindings: `$4` ids of the requests, `$5` keys, `$6` digests, as arrays. The first OFFSET 0 hides the number
- * of requests from the planner, which would plan each call anew: a plan for few rows seems cheaper than the prepared one. The second
- * one makes each key a read of the index, so that no plan reads all operations.
+ * The operations of request bindings: `$4` ids of the requests, `$5` keys, `$6` digests, as arrays. A request is the same only through
+ * the same provider connection, which has one resource owner and one provider. The first OFFSET 0 hides the number of requests from the
+ * planner, which would plan each call anew: a plan for few rows seems cheaper than the prepared one. The second one makes each key a
+ * read of the index, so that no plan reads all operations.
  */
 export const boundStatement = `
   SELECT r.id AS request_id, ${publicColumns},
-    o.request_digest = decode(r.digest, 'hex') AND o.resource_owner = g.resource_owner AS same_request
+    o.request_digest = decode(r.digest, 'hex') AND o.provider_connection_id = g.provider_connection_id AS same_request
   FROM grants g CROSS JOIN (SELECT $4::uuid[] AS ids, $5::text[] AS keys, $6::text[] AS digests OFFSET 0) a
   CROSS JOIN LATERAL unnest(ids, keys, digests) AS r (id, key, digest)
   CROSS JOIN LATERAL (

@@ -49,7 +49,6 @@ export const mistakes = {
               ? StatusAnswer.Proven({
                 state: "failed",
                 code: "not_found",
-                message: "The provider has no such operation.",
                 names: answer.names,
                 evidence: null
               })
@@ -67,7 +66,6 @@ export const mistakes = {
           failure.isLocal === true
             ? Effect.succeed(SubmissionAnswer.Rejected({
               code: "wrong_key",
-              message: "The provider refused the key.",
               names: namesNothing,
               evidence: null
             }))

@@ -22,6 +22,7 @@ import {
   expiredIn,
   InMemoryLedger,
   issue,
+  issueAgain,
   newKey,
   PostgresLedger,
   walk
@@ -63,6 +64,15 @@ conformance("a batch of acceptances", (it) => {
       const ids = results.map(idOf)
       assert.deepStrictEqual(ids, ids.toSorted(), "the ids are in the order of the requests")
       assert.lengthOf(yield* owned(identity), keys.length)
+    }))
+
+  it.effect("has a BindingConflict for each key that was bound through another provider connection", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issue()
+      const { identity: elsewhere } = yield* issueAgain(grant, { provider: ProviderName.make("other_bank") })
+      yield* acceptAll(identity, [payment("bound"), payment("also-bound")])
+      const results = yield* acceptAll(elsewhere, [payment("bound"), payment("free"), payment("also-bound")])
+      assert.deepStrictEqual(results.map(tagOf), ["BindingConflict", "created", "BindingConflict"])
     }))
 
   it.effect("takes an empty list, also of a grant in bad standing", () =>

@@ -4,7 +4,7 @@
  */
 import { assert } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { Scope } from "../../../../src/domain/Grant.ts"
+import { ProviderName, Scope } from "../../../../src/domain/Grant.ts"
 import { isOperationId, Operation } from "../../../../src/domain/Operation.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
@@ -177,6 +177,23 @@ conformance("the acceptance of a financial request", (it) => {
       const { identity: other } = yield* issueAgain(grant, { resource_owner: newOwner() })
       assert.strictEqual((yield* Effect.flip(accept(other, { key })))._tag, "BindingConflict")
       assert.isEmpty(yield* owned(other))
+    }))
+
+  it.effect("never returns the operation of a request through another provider connection, even if client, subject, key and request are equal", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const { grant, identity } = yield* issue()
+      const key = newKey()
+      const { operation } = yield* accept(identity, { key })
+      const { identity: elsewhere } = yield* issueAgain(grant, { provider: ProviderName.make("other_bank") })
+      const error = yield* Effect.flip(accept(elsewhere, { key }))
+      assert.deepStrictEqual(fieldsOf(error), { _tag: "BindingConflict", key })
+      // A reconnection keeps the provider connection, and so the request binding.
+      yield* grants.setProviderConnected(grant.provider_connection_id, false)
+      yield* grants.setProviderConnected(grant.provider_connection_id, true)
+      const { identity: renewed } = yield* issueAgain(grant)
+      assert.deepStrictEqual(yield* accept(renewed, { key }), { operation, created: false })
+      assert.deepStrictEqual(yield* owned(identity), [operation])
     }))
 
   it.effect("refuses a request that is invalid, and records nothing", () =>

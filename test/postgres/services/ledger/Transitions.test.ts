@@ -19,7 +19,8 @@ import {
   outcome,
   pathTo
 } from "../../../fixtures/ledger/Ledger.ts"
-import { permittedTransitions, specifiedStates } from "../../../fixtures/Specification.ts"
+import { operatorEvidence } from "../../../fixtures/OperatorEvidence.ts"
+import { permittedTransitions, specifiedStates, uncertainStates } from "../../../fixtures/Specification.ts"
 
 const unknownId = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
 const terminalStates: ReadonlyArray<OperationState> = ["succeeded", "failed", "cancelled"]
@@ -40,7 +41,7 @@ conformance("the transition of an operation", (it) => {
           ...before,
           state: to,
           terminal: terminalStates.includes(to),
-          submission_uncertain: to === "indeterminate",
+          submission_uncertain: uncertainStates.includes(to),
           revision: before.revision + 1,
           updated_at: after.updated_at,
           completed_at: terminalStates.includes(to) ? after.updated_at : null,
@@ -120,8 +121,20 @@ conformance("the transition of an operation", (it) => {
           const refused = yield* Effect.flip(ledger.transition(before.id, before.revision, outcome(to), nothing))
           assert.deepStrictEqual(fieldsOf(refused), fieldsOf(error))
         }
+        for (const member of ["question", "asked", "asked_at", "reference", "answer"] as const) {
+          const wrong = { by: "operator", ...operatorEvidence, [member]: null }
+          const refused = yield* Effect.flip(ledger.transition(before.id, before.revision, outcome(to), wrong))
+          assert.deepStrictEqual(fieldsOf(refused), fieldsOf(error))
+        }
         assert.deepStrictEqual(yield* ledger.show(before.id), before)
-        for (const proof of [{ read: false }, { n: "\0" }, { status: "settled", at: [] }]) {
+        const proofs = [
+          { by: "operator", ...operatorEvidence },
+          { by: "status_read", answer: "\ud800 \\u0000 \0" },
+          { read: false },
+          { n: "\0" },
+          { status: "settled", at: [] }
+        ]
+        for (const proof of proofs) {
           const operation = yield* operationIn(identity, "indeterminate")
           const moved = yield* ledger.transition(operation.id, operation.revision, outcome(to), proof)
           assert.strictEqual(moved.state, to)

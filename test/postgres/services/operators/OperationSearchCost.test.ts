@@ -84,7 +84,8 @@ layer(Search, { excludeTestServices: true })("the cost of a page of a list", (it
         const first = yield* search.list({ ...filter, order, limit: 20 })
         if (first.next !== null) yield* search.list({ ...filter, order, limit: 20, after: first.next })
         for (const statement of new Set([statements[before]!, statements.at(-1)!])) {
-          const rows = Math.max(...statement.text.match(/LIMIT (\d+)/g)!.map((limit) => Number(limit.slice(6)))) + sections
+          const rows = Math.max(...statement.text.match(/LIMIT (\d+)/g)!.map((limit) => Number(limit.slice(6)))) +
+            sections
           const scans = yield* boundedScans(statement, mode, { index, rows, nodes: rows }, `${name}, ${order}`)
           for (const scan of scans) assert.notMatch(scan["Node Type"], /Bitmap/, `${name}, ${order}`)
         }

@@ -102,7 +102,7 @@ const anyStatusAnswer: fc.Arbitrary<StatusAnswer> = anyNames.chain((names) =>
   fc.constantFrom(
     StatusAnswer.Proven({ state: "submitted", names, evidence }),
     StatusAnswer.Proven({ state: "succeeded", names, evidence }),
-    StatusAnswer.Proven({ state: "failed", code: "no", message: "No.", names, evidence }),
+    StatusAnswer.Proven({ state: "failed", code: "no", names, evidence }),
     StatusAnswer.NeverReceived({ names, evidence }),
     StatusAnswer.NotProven({ reason: "not_found", detail: "404", names }),
     StatusAnswer.NotProven({ reason: "unreachable", detail: "reset" }),
@@ -165,7 +165,7 @@ describe("The decision about an answer", () => {
   it("is indeterminate if the answer to a submission names another operation id", () => {
     fc.assert(
       fc.property(anyNames, fc.constantFrom("Acknowledged", "Succeeded", "Rejected"), (names, _tag) => {
-        const answer = { _tag, names, code: "no", message: "No.", evidence } as SubmissionAnswer
+        const answer = { _tag, names, code: "no", evidence } as SubmissionAnswer
         const { evidence: kept, outcome, reference } = settlementOf(own, Exit.succeed(answer), true) as Settlement
         const states = { Acknowledged: "submitted", Succeeded: "succeeded", Rejected: "failed" }
         const isContradicted = contradicts(names, null)

@@ -20,7 +20,7 @@ import {
   reference
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
-import { permittedTransitions, specifiedStates } from "../../../fixtures/Specification.ts"
+import { permittedTransitions, specifiedStates, uncertainStates } from "../../../fixtures/Specification.ts"
 
 const unknownId = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
 const terminalStates: ReadonlyArray<OperationState> = ["succeeded", "failed", "cancelled"]
@@ -46,7 +46,7 @@ conformance("the outcome of an operation", (it) => {
             ...before,
             state: to,
             terminal,
-            submission_uncertain: to === "indeterminate",
+            submission_uncertain: uncertainStates.includes(to),
             revision: before.revision + 1,
             updated_at: after.updated_at,
             completed_at: terminal ? after.updated_at : null,

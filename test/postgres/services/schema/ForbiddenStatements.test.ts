@@ -6,6 +6,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { newRegistration, register, revocations } from "../../../fixtures/ledger/ExternalGrants.ts"
 import { PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { operatorEvidence } from "../../../fixtures/OperatorEvidence.ts"
 import { attempt, fill, inModes, once, sevenOperations } from "../../../fixtures/postgres/RawSql.ts"
 
 const insert = (values: { readonly id?: string; readonly state?: string; readonly revision?: number }) => `
@@ -42,6 +43,23 @@ const changesOf = (state: string) =>
       `UPDATE operations SET ${assignment} WHERE id = :${state}`
     ])
   )
+
+/** What an operator may not state: members in place of those of `operatorEvidence`. */
+const wrongEvidence: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+  "without its question": { question: undefined },
+  "with an empty question": { question: " " },
+  "without whom the operator asked": { asked: undefined },
+  "without when the operator asked": { asked_at: undefined },
+  "of a day": { asked_at: "2026-05-02" },
+  "of an instant that does not exist": { asked_at: "2026-02-30T09:30:00Z" },
+  "without the provider's reference": { reference: undefined },
+  "with a reference that is no text": { reference: 88 },
+  "without the answer": { answer: undefined },
+  "with an empty answer, and no digest of a document": { answer: " ", document_sha256: "letter.pdf" }
+}
+const proofOf = (members: Readonly<Record<string, unknown>>) =>
+  `UPDATE operations SET state = 'succeeded', revision = revision + 1,
+    evidence = '${JSON.stringify({ by: "operator", ...operatorEvidence, ...members })}' WHERE id = :indeterminate`
 
 /** Statements that must fail, by the rule that each breaks. */
 const forbidden: Readonly<Record<string, string>> = {
@@ -95,6 +113,12 @@ const forbidden: Readonly<Record<string, string>> = {
     "UPDATE operations SET state = 'succeeded', revision = revision + 1, evidence = '[1]' WHERE id = :indeterminate",
   "leave indeterminate with evidence that is null":
     "UPDATE operations SET state = 'succeeded', revision = revision + 1, evidence = 'null' WHERE id = :indeterminate",
+  ...Object.fromEntries(
+    Object.entries(wrongEvidence).map(([name, members]) => [
+      `leave indeterminate with evidence of an operator ${name}`,
+      proofOf(members)
+    ])
+  ),
   "cancel an indeterminate operation, even with evidence":
     `UPDATE operations SET state = 'cancelled', revision = revision + 1, evidence = '{"age":"a year"}'
      WHERE id = :indeterminate`,
@@ -248,6 +272,7 @@ const refusals = [
   "23503", // foreign_key_violation
   "23505", // unique_violation
   "23514", // check_violation
+  "22008", // datetime_field_overflow: an instant that does not exist
   "0A000" // feature_not_supported: TRUNCATE of a table that others refer to
 ]
 

@@ -28,7 +28,8 @@ const all = [
   "0015_witness",
   "0016_token_keys",
   "0017_clock_skew",
-  "0018_confirmation_message"
+  "0018_confirmation_message",
+  "0019_operator_evidence"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>

@@ -22,7 +22,7 @@ const startWait = Effect.fnUntraced(function*(onStart: (change: () => void) => v
   const known = operationWith()
   const scene = { current: known, waiters: [] as Array<Waiter> }
   const change = () => {
-    scene.current = { ...known, revision: known.revision + 1, state: "submitting" }
+    scene.current = { ...known, revision: known.revision + 1, state: "submitting", submission_uncertain: true }
   }
   const store = storeOf({
     find: () => Effect.sync(() => scene.current),

@@ -63,16 +63,16 @@ layer(memoryGateway(), { excludeTestServices: true })("Every message to /mcp", (
         "200 -32601",
         "200 -32602",
         "202",
-        "400 -32700",
         "400 -32600",
         "400 -32020",
         "400 -32022",
         "401 invalid_token",
-        "403 -32600",
+        "403 origin_not_allowed",
         "404 -32601",
         "406 not_acceptable",
         "413 payload_too_large",
-        "415 unsupported_media_type"
+        "415 unsupported_media_type",
+        "422 invalid_request"
       ])
     }))
 })

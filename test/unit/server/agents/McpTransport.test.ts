@@ -8,6 +8,7 @@ import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { eventStream } from "../../../../src/server/agents/EventStream.ts"
 import { Gateway, memoryGateway } from "../../../fixtures/http/HttpGateway.ts"
+import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 import { assertProblem, mutationProblemTable, problemTable } from "../../../fixtures/http/HttpProblem.ts"
 import { accept, acceptIn, issue } from "../../../fixtures/http/HttpScene.ts"
 import {
@@ -106,9 +107,36 @@ layer(memoryGateway(), { excludeTestServices: true })("POST /mcp", (it) => {
       const list = requestOf(modern, 1, "tools/list")
       for (const origin of ["https://evil.test", "null", "http://gateway.test", "https://gateway.test.evil.test", ""]) {
         const answer = yield* send(list, { origin })
-        assert.deepStrictEqual([answer.status, errorOf(answer).code], [403, -32_600], origin)
+        assert.strictEqual(assertProblem(answer).code, "origin_not_allowed", origin)
       }
       assert.strictEqual((yield* send(list, { origin: "https://gateway.test" })).status, 200)
+    }))
+
+  it.effect("answers with a problem until JSON-RPC begins: a body that is no JSON, or beyond the limits of JSON", () =>
+    Effect.gen(function*() {
+      const { linesOf } = yield* Observer
+      const { sendRaw } = yield* scene
+      const headers = headersOf(requestOf(legacy, 1, "ping"))
+      for (const body of ["", "{", "nonsense", "{}{}", "[".repeat(100) + "]".repeat(100)]) {
+        const answer = yield* sendRaw("POST", body, headers)
+        const problem = assertProblem(answer)
+        assert.strictEqual(problem.code, "invalid_request", body)
+        assert.strictEqual(problem.fields?.[0]?.path.split(".")[0], "body")
+        assert.strictEqual(problem.request_id, answer.headers["x-request-id"])
+        assert.lengthOf(linesOf(problem.request_id), 1)
+      }
+    }))
+
+  it.effect("logs a refusal in JSON-RPC with the request id of the response", () =>
+    Effect.gen(function*() {
+      const { linesOf } = yield* Observer
+      const { sendRaw } = yield* scene
+      const headers = headersOf(requestOf(legacy, 1, "ping"))
+      for (const body of ["[]", "1", "{}", "{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}"]) {
+        const answer = yield* sendRaw("POST", body, headers)
+        assert.deepStrictEqual([answer.status, errorOf(answer).code], [400, -32_600])
+        assert.lengthOf(linesOf(answer.headers["x-request-id"] as string), 1, body)
+      }
     }))
 
   it.effect("refuses a body above 64 KiB with 413, announced or in chunks", () =>

@@ -21,7 +21,7 @@ import { MutationRequestLayer } from "../../../../src/server/mutations/MutationE
 import { GrantVerifier } from "../../../../src/services/verification/GrantVerifier.ts"
 import { fixedIdentity, fixedToken, operationWith, withServices } from "../../../fixtures/http/HttpFixed.ts"
 import { assertProblemOf, baseUrl, type Problem } from "../../../fixtures/http/HttpProblem.ts"
-import { legacy, messagesOf, modern, post, requestOf } from "../../../fixtures/mcp/HttpMcp.ts"
+import { legacy, modern, post, requestOf } from "../../../fixtures/mcp/HttpMcp.ts"
 import { Platform } from "../../../fixtures/postgres/TestDatabase.ts"
 
 const wideObject = (members: number) =>
@@ -307,9 +307,9 @@ describe("An endpoint", () => {
           for (const args of [wideObject(257), { state: wideArray(1025) }, { a: Array(8).fill(wideArray(512)) }]) {
             const call = requestOf(version, 1, "tools/call", { name: "get_operation", arguments: args })
             const answer = yield* Effect.promise(() => post(port, fixedToken, call))
-            const [{ error } = {}] = messagesOf(answer)
-            assert.deepStrictEqual([answer.status, error.code], [400, -32_600])
-            assert.match(error.message, /^Invalid request: Expected at most \d+ (?:members|items|values)$/)
+            const [field] = assertProblemOf(answer, "invalid_request").fields!
+            assert.match(field!.path, /^body(?:\.params|$)/)
+            assert.match(field!.message, /^Expected at most \d+ (?:members|items|values)$/)
           }
         }))
   )

@@ -36,7 +36,7 @@ describe("The end of a submission", () => {
     ["a success", Exit.succeed(Answer.Succeeded({ names: namesNothing, evidence: null })), true, "succeeded"],
     [
       "a refusal",
-      Exit.succeed(Answer.Rejected({ code: "no", message: "No.", names: namesNothing, evidence: null })),
+      Exit.succeed(Answer.Rejected({ code: "no", names: namesNothing, evidence: null })),
       true,
       "failed"
     ],

@@ -157,7 +157,7 @@ describe("Failures of the provider", () => {
     [Exit.succeed(acknowledged), "Success"],
     [Exit.succeed(SubmissionAnswer.Succeeded({ names: namesNothing, evidence: null })), "Success"],
     [
-      Exit.succeed(SubmissionAnswer.Rejected({ code: "no", message: "No.", names: namesNothing, evidence: null })),
+      Exit.succeed(SubmissionAnswer.Rejected({ code: "no", names: namesNothing, evidence: null })),
       "Success"
     ],
     [Exit.fail(new NotSent({ reason: "refused" })), "Failure"],

@@ -6,7 +6,7 @@ import { ProviderName } from "../../../../src/domain/Grant.ts"
 import { failureLine } from "../../../../src/node/process/failureLine.ts"
 import { ProviderPayloads } from "../../../../src/services/ProviderPayloads.ts"
 import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
-import { ProviderAdapter } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { type DeclaredFailures, ProviderAdapter } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { Providers } from "../../../../src/submission/providers/Providers.ts"
 import { acknowledged, unclear } from "../../../fixtures/submission/World.ts"
 
@@ -46,6 +46,29 @@ describe("The providers of a process", () => {
       const providers = Providers.layer({ "north-bank": Declaring, "south-bank": Adapter })
       const declared = yield* Effect.provide(ProviderPayloads, Layer.provide(Providers.payloads, providers))
       assert.deepStrictEqual([...declared], [[ProviderName.make("north-bank"), payloads]])
+    }))
+
+  it.effect("declare failures that clients can read, else they do not start", () =>
+    Effect.gen(function*() {
+      const startWith = (failures: DeclaredFailures) =>
+        Effect.exit(Effect.scoped(Layer.build(Providers.layer({
+          "north-bank": Layer.effect(
+            ProviderAdapter,
+            Effect.map(ProviderAdapter, (adapter) => ({ ...adapter, failures }))
+          ).pipe(Layer.provide(Adapter))
+        }))))
+      assert.isTrue(Exit.isSuccess(yield* startWith({ limit_exceeded: { message: "The amount exceeds the limit." } })))
+      const wrong: ReadonlyArray<readonly [code: string, message: string]> = [
+        ["E-51", "No."],
+        ["provider_never_received", "No."],
+        ["limit_exceeded", ""],
+        ["limit_exceeded", "x".repeat(1025)]
+      ]
+      for (const [code, message] of wrong) {
+        const exit = yield* startWith({ [code]: { message } })
+        const line = failureLine(Exit.isFailure(exit) ? Cause.squash(exit.cause) : null)
+        assert.include(line, `provider north-bank: the failure "${code}" is invalid: expected a code`)
+      }
     }))
 
   it.effect("have names that are valid for a provider connection; the failure names the rule", () =>

@@ -83,7 +83,6 @@ describe("The adapter for the sandbox", () => {
     ["409 too_late is evidence that nothing was done, nor will be", 409, problem("too_late"), {
       _tag: "Rejected",
       code: "too_late",
-      message: "Why.",
       evidence: { status: 409, body: { code: "too_late", message: "Why." } }
     }],
     ["409 with another code is uncertain", 409, problem("conflict"), { _tag: "Uncertain" }],
