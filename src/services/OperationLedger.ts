@@ -2,6 +2,8 @@
  * The write side: operations are accepted once for each request binding, and move along the transition table.
  */
 import * as Context from "effect/Context"
+import type * as Digest from "effect/crypto/Digest"
+import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
@@ -25,11 +27,14 @@ import type {
 } from "../domain/Operation.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeMemory } from "./memory/MemoryOperationLedger.ts"
-import type { Acceptance, Accepted, Platform } from "./rules/prepareAcceptance.ts"
+import type { Acceptance, Accepted } from "./rules/prepareAcceptance.ts"
 import { makeSql } from "./sql/ledger/SqlOperationLedger.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 export type { Acceptance, Accepted }
+
+// A name of its own: declarations of applications cannot name a type of a module that is not public.
+type Platform = Digest.Digest | SecureRandom.SecureRandom
 
 /**
  * Records acceptances and transitions of operations. It does not check which operations its caller may move: no HTTP client

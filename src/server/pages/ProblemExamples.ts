@@ -36,7 +36,7 @@ const requests: Readonly<Partial<Record<ProblemCode, Request>>> = {
   },
   uri_too_long: { path: "/healthz", curl: (url) => `"${url}/healthz?x=${many(9000)}"` },
   // The gateway refuses it before it has read the path.
-  headers_too_large: { path: "/", curl: (url) => `-H "X-Long: ${many(20_000)}" ${url}/healthz` },
+  headers_too_large: { path: "/healthz", curl: (url) => `-H "X-Long: ${many(20_000)}" ${url}/healthz` },
   invalid_request: {
     path: "/healthz",
     fields: [{ path: "query.x", message: "Expected only parameters of this endpoint" }],

@@ -145,7 +145,7 @@ layer(OperatorOfScene)("An action", ({ effect }) => {
       const { expectClean, page } = yield* addOperation(108)
       const dialog = yield* Effect.promise(() => ask(page, "Cancel operation"))
       const now = scene.details.get(idOf(108))!
-      const operation = { ...now.operation, state: "submitting" as const, revision: 2 }
+      const operation = { ...now.operation, state: "submitting" as const, submission_uncertain: true, revision: 2 }
       scene.change({
         ...now,
         operation,

@@ -37,17 +37,24 @@ const requestIdOf = ({ headers }: FuzzRequest): string | undefined => {
   return more.length === 0 ? first?.[1].replaceAll(/^[ \t]+|[ \t]+$/g, "") : undefined
 }
 
-/** The listener's answers to unreadable requests: they have neither method, nor target, nor request id. */
-const isUnread = (requestId: string | undefined, { headers, status, text }: Answer) =>
-  (status === 400 || status === 431) && headers["connection"] === "close"
-  && (text === "" ? headers["x-request-id"] !== requestId : text.includes("\"instance\":\"/\","))
+/**
+ * What the listener read of a request, if it could not read the request itself: perhaps its path, perhaps its id. Null for other
+ * answers.
+ */
+const unreadOf = (request: { readonly target: string; readonly requestId: string | undefined }, answer: Answer) => {
+  const { headers, status, text } = answer
+  const isUnread = (status === 400 || status === 431) && headers["connection"] === "close"
+  const hasPath = text !== "" && !text.includes("\"instance\":\"/\",")
+  const requestId = headers["x-request-id"] === request.requestId ? request.requestId : undefined
+  return isUnread ? { target: hasPath ? request.target : "/", requestId } : null
+}
 
 const verify = ({ check }: Gateway["Service"], request: FuzzRequest, answer: Answer | null): Answer => {
   const { method, target } = request
   assert(answer !== null, "the connection was closed without an answer")
   assert.isBelow(answer.status, 500)
-  const requestId = requestIdOf(request)
-  check(isUnread(requestId, answer) ? { method, target: "/" } : { method, target, requestId }, answer)
+  const sent = { target, requestId: requestIdOf(request) }
+  check({ method, ...unreadOf(sent, answer) ?? sent }, answer)
   return answer
 }
 

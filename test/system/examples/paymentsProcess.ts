@@ -14,6 +14,8 @@ export interface PaymentsProcess {
   readonly token: string
   /** Of the process that was started: with `byNpm`, npm's own. */
   readonly pid: number
+  /** What it has printed. */
+  readonly printed: () => string
   /** Waits until the output matches. */
   readonly prints: (pattern: RegExp) => Effect.Effect<void>
   readonly stop: (signal: NodeJS.Signals) => Effect.Effect<NodeJS.Signals | number | null>
@@ -54,6 +56,7 @@ export const startPayments = Effect.fnUntraced(function*(
         url: `http://127.0.0.1:${port}`,
         token,
         pid: child.pid!,
+        printed: () => stdout,
         prints: (pattern) =>
           Effect.promise(async () => {
             while (!pattern.test(stdout)) await once(child.stdout, "data")

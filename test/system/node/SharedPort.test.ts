@@ -11,7 +11,7 @@ import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, run, type Running, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
 import { getAlone, listenersOn, until } from "../../fixtures/processes/ServingProcesses.ts"
-import { direct, pay, startPayments } from "../examples/paymentsProcess.ts"
+import { direct, pay, type PaymentsProcess, startPayments } from "../examples/paymentsProcess.ts"
 
 const Bank = Sandbox.layer({
   mix: { succeeded_at_once: 1, succeeded_later: 0, failed_later: 0, rejected: 0, shortest_ms: 1, longest_ms: 2 }
@@ -25,6 +25,9 @@ const environment = Effect.gen(function*() {
 
 /** A process logs each problem that it answers. */
 const refusals = ({ output }: Running) => output.stderr.split("\"Request refused\"").length - 1
+
+/** A process of `slowPayments` prints a line for each request that waits. */
+const waits = ({ printed }: PaymentsProcess) => printed().split("a request waits").length - 1
 
 /** Reads on new connections until each of the processes has answered once more. */
 const untilAllAnswer = Effect.fnUntraced(function*(url: string, processes: ReadonlyArray<Running>) {
@@ -94,6 +97,8 @@ describe.runIf(process.platform === "linux")("Processes that share a port", () =
         (key) => Effect.forkChild(pay(draining, key))
       )
       yield* Effect.all([draining.prints(/a request waits/), other.prints(/a request waits/)])
+      // A connection that its process has not accepted yet is reset when the process ends listening.
+      yield* until(() => waits(draining) + waits(other) === payments.length)
       const exit = yield* Effect.forkChild(draining.stop("SIGTERM"))
       yield* until(() => listenersOn(port) === 1)
       const statuses = yield* Effect.forEach(Array.from({ length: 20 }), () => getAlone(`${other.url}/v1/operations`))

@@ -64,6 +64,7 @@ queueConformance("a claim", (it) => {
       assert.deepStrictEqual(shown, {
         ...operation,
         state: "submitting",
+        submission_uncertain: true,
         revision: 2,
         updated_at: shown.updated_at
       })
