@@ -22,7 +22,7 @@ import { problemResponse, Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery } from "./Refusals.ts"
 import { maxBody } from "./RequestBody.ts"
 import { lacksHost, preferredForm, type RequestHeaders } from "./RequestChecks.ts"
-import { pathOf, variesByAccept, withRequestContext } from "./RequestContext.ts"
+import { hasEmptyParameter, pathOf, variesByAccept, withRequestContext } from "./RequestContext.ts"
 
 type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
 
@@ -91,6 +91,12 @@ export const pathsOf = (apis: ReadonlyArray<HttpApi.Constraint>): ReadonlyArray<
     )
   )
 
+/** What the router has for the path of a target. */
+const findPath = (router: FindMyWay.Router<string>, url: string): string | undefined => {
+  const found = router.find("GET", url)
+  return found === undefined || hasEmptyParameter(found.params) ? undefined : found.handler
+}
+
 /** Finds the value of `Allow` for the path of a request; undefined if no endpoint has the path. */
 type FindAllow = (request: HttpServerRequest) => string | undefined
 
@@ -108,7 +114,7 @@ export const makeFindAllow = (paths: ReadonlyArray<ServedPath>): FindAllow => {
   const router = FindMyWay.make<string>(routerConfig)
   for (const [path, methods] of methodsOf) router.on("GET", path as FindMyWay.PathInput, allowOf(methods))
   const ofServer = allowOf(new Set(paths.flatMap(({ methods }) => methods)))
-  return ({ url }) => url === "*" ? ofServer : router.find("GET", url)?.handler
+  return ({ url }) => url === "*" ? ofServer : findPath(router, url)
 }
 
 /** Finds the path of a request among those of the endpoints, in the router's syntax. */
@@ -118,7 +124,7 @@ const makeFindTemplate = (paths: ReadonlyArray<ServedPath>) => {
   for (const path of new Set(["/", ...paths.map(({ path }) => path)])) {
     router.on("GET", path as FindMyWay.PathInput, path)
   }
-  return (url: string): string | undefined => router.find("GET", url)?.handler
+  return (url: string): string | undefined => findPath(router, url)
 }
 
 const answer = (

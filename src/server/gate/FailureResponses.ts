@@ -10,7 +10,7 @@ import { ClientAbort } from "effect/http/HttpServerError"
 import { HttpServerRequest, type ParsedSearchParams } from "effect/http/HttpServerRequest"
 import type * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type { Problem } from "../../api/Problems.ts"
-import { findInvalidFields } from "./InvalidFields.ts"
+import { findInvalidFields, refuseFields } from "./InvalidFields.ts"
 import { hasBrokenJson } from "./JsonRequest.ts"
 import { isOverdue } from "./Lifecycle.ts"
 import { isProblem, problemResponse, type Problems } from "./ProblemResponses.ts"
@@ -54,10 +54,7 @@ const refuseMismatch = (
   return Effect.gen(function*() {
     const fields = yield* findInvalidFields(endpoint, error)
     const isBroken = error.kind === "Payload" && (yield* hasBrokenJson(yield* HttpServerRequest))
-    return yield* problems.fail("invalid_request", {
-      fields,
-      ...isBroken ? { detail: "The body is not valid JSON." } : {}
-    })
+    return yield* refuseFields(problems, fields, isBroken ? "The body is not valid JSON." : undefined)
   })
 }
 

@@ -16,7 +16,7 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
-import type { RouteContext } from "effect/http/HttpRouter"
+import { RouteContext } from "effect/http/HttpRouter"
 import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
 import type * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
@@ -30,13 +30,13 @@ import { CurrentSlot, makeAdmit } from "./Admission.ts"
 import { makeAuthorize } from "./Authorization.ts"
 import type { BaseUrl } from "./BaseUrl.ts"
 import { answerEndpointFailure, respond } from "./FailureResponses.ts"
-import { bringsSurplus, findInvalidFields } from "./InvalidFields.ts"
+import { bringsSurplus, findInvalidFields, refuseFields } from "./InvalidFields.ts"
 import type { Lifecycle } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery } from "./Refusals.ts"
 import { makeGuardBody } from "./RequestBody.ts"
 import { acceptsJson, preferredForm, type RequestHeaders } from "./RequestChecks.ts"
-import { CurrentRequest, variesByAccept, withRequestContext } from "./RequestContext.ts"
+import { CurrentRequest, hasEmptyParameter, variesByAccept, withRequestContext } from "./RequestContext.ts"
 
 type FromRouter = HttpServerRequest | ParsedSearchParams | RouteContext
 
@@ -61,6 +61,7 @@ const make = Effect.gen(function*() {
     const hasPages = Context.get(endpoint.annotations, HasPages)
     const isAcceptable = hasPages ? (headers: RequestHeaders) => preferredForm(headers) !== null : acceptsJson
     const checked = Effect.contextWith((context: Context.Context<FromRouter>): Responding<never, R | FromRouter> => {
+      if (hasEmptyParameter(Context.get(context, RouteContext).params)) return respond(problems.fail("route_not_found"))
       if ("access_token" in Context.get(context, ParsedSearchParams)) return respond(refuseTokenInQuery(problems))
       return isAcceptable(Context.get(context, HttpServerRequest).headers)
         ? answered
@@ -76,10 +77,7 @@ const make = Effect.gen(function*() {
     { endpoint }: Options
   ): Responding<E | UnprocessableContent, R | FromRouter> => {
     if (declaresBody(endpoint)) return httpEffect
-    const refused = Effect.flatMap(
-      findInvalidFields(endpoint),
-      (fields) => problems.fail("invalid_request", { fields })
-    )
+    const refused = Effect.flatMap(findInvalidFields(endpoint), (fields) => refuseFields(problems, fields))
     return Effect.contextWith((
       context: Context.Context<FromRouter>
     ): Responding<E | UnprocessableContent, R | FromRouter> =>

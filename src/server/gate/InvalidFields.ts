@@ -10,9 +10,11 @@ import { RouteContext } from "effect/http/HttpRouter"
 import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaIssue from "effect/SchemaIssue"
-import type { ProblemField } from "../../api/Problems.ts"
+import type { ProblemField, UnprocessableContent } from "../../api/Problems.ts"
 import { firstIssues, maxIssues, strict } from "../../domain/firstIssues.ts"
+import type { Problems } from "./ProblemResponses.ts"
 import { hasBody } from "./RequestChecks.ts"
 
 /** Whether a request has a body, or query parameters on an endpoint without any. */
@@ -46,9 +48,22 @@ const check = (slot: string, schema: Schema.Top | undefined, input: unknown): Re
   return Result.isSuccess(result) ? [] : fieldsOf(slot, firstIssues(schema, input, result.failure.issue))
 }
 
-/** Whether a parameter was repeated that may not be. A parameter that may be repeated has an index in its path. */
-const isRepeated = (query: Readonly<Record<string, unknown>>, { message, path }: ProblemField): boolean =>
-  message !== surplus && Array.isArray(query[path.slice("query.".length)])
+/** Whether an endpoint takes several values of a parameter. */
+const takesSeveral = ({ query }: HttpApiEndpoint.Top, name: string): boolean => {
+  const encoded = query === undefined ? null : SchemaAST.toEncoded(query.ast)
+  return encoded !== null && SchemaAST.isObjects(encoded)
+    && encoded.propertySignatures.some((member) => member.name === name && SchemaAST.isArrays(member.type))
+}
+
+/** Whether a parameter was repeated that may not be. */
+const isRepeated = (
+  endpoint: HttpApiEndpoint.Top,
+  query: Readonly<Record<string, unknown>>,
+  { message, path }: ProblemField
+): boolean => {
+  const name = path.slice("query.".length)
+  return message !== surplus && Array.isArray(query[name]) && !takesSeveral(endpoint, name)
+}
 
 /** The failures of a body of JSON. A schema that takes undeclared members has one failure. */
 const undecodedBody = (
@@ -87,6 +102,21 @@ const undecoded = (
   }
 }
 
+/** Fails with the failures of a request. An answer of `maxIssues` failures says that there may be more. */
+export const refuseFields = (
+  problems: Problems["Service"],
+  fields: ReadonlyArray<ProblemField>,
+  detail?: string
+): Effect.Effect<never, UnprocessableContent> =>
+  problems.fail("invalid_request", {
+    fields,
+    ...detail !== undefined
+      ? { detail }
+      : fields.length === maxIssues
+      ? { detail: `\`fields\` names the first ${maxIssues} failures. There may be more.` }
+      : {}
+  })
+
 /**
  * Returns the failures of the current request: path, query, headers and body; 32 at most. Pass the error that failed
  * the request as `failure`, if there is one: failures of headers and body come from it.
@@ -104,7 +134,7 @@ export const findInvalidFields = (
         ...endpoint.query === undefined
           ? Object.keys(query).map((name) => ({ path: `query.${name}`, message: surplus }))
           : check("query", Schema.toCodecArrayFromSingle(endpoint.query), query).map((field) =>
-            isRepeated(query, field) ? { ...field, message: "Expected the parameter once" } : field
+            isRepeated(endpoint, query, field) ? { ...field, message: "Expected the parameter once" } : field
           ),
         ...others,
         ...endpoint.payload.size === 0 && hasBody(request.headers)

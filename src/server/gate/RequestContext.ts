@@ -43,6 +43,12 @@ export const pathOf = (target: string): string => {
   return path.startsWith("/") ? path : `/${path}`
 }
 
+/** Whether a parameter of the path is empty. The router takes `/problems/` for `/problems/:code`; it is another path. */
+export const hasEmptyParameter = (params: Readonly<Record<string, string | undefined>>): boolean => {
+  for (const name in params) if (params[name] === "") return true
+  return false
+}
+
 /**
  * Headers of every response, unless the response sets them. Pages must not run or frame a response, nor guess its type,
  * and caches must not keep it.

@@ -39,7 +39,7 @@ import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import type { GrantVerifier } from "../../services/verification/GrantVerifier.ts"
 import { BaseUrl } from "../gate/BaseUrl.ts"
 import { GateLayer } from "../gate/Gate.ts"
-import { findInvalidFields } from "../gate/InvalidFields.ts"
+import { findInvalidFields, refuseFields } from "../gate/InvalidFields.ts"
 import { isJson } from "../gate/JsonRequest.ts"
 import type { Lifecycle } from "../gate/Lifecycle.ts"
 import { Problems } from "../gate/ProblemResponses.ts"
@@ -78,7 +78,7 @@ export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems>
       }
       const hasQuery = Object.keys(Context.get(context, ParsedSearchParams)).length > 0
       if (endpoint.query === undefined && hasQuery) {
-        return yield* problems.fail("invalid_request", { fields: yield* findInvalidFields(endpoint) })
+        return yield* refuseFields(problems, yield* findInvalidFields(endpoint))
       }
       return key
     })

@@ -3,8 +3,7 @@
  */
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer } from "effect"
-import { Redacted } from "effect"
+import { Context, Effect, Fiber, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -15,6 +14,7 @@ import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
 import { etcdServer, etcdWitness } from "../../fixtures/postgres/EtcdServer.ts"
 import { newCluster, runServer } from "../../fixtures/postgres/OwnServer.ts"
+import { openTransaction, untilWaiting } from "../../fixtures/postgres/Pools.ts"
 
 const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`
 const [first, second, third] = [uuid(1), uuid(2), uuid(3)]
@@ -117,6 +117,24 @@ for (const [name, makeStore] of Object.entries(stores)) {
     it.live("finds every batch that it took before a fence", () => Effect.scoped(Effect.flatMap(makeStore, isFenced)))
   })
 }
+
+describe("the witness in PostgreSQL", () => {
+  it.live("records a batch only after a fence that is under way, and then refuses it", () =>
+    Effect.gen(function*() {
+      const { sql, store } = yield* postgresWitness
+      yield* done(store.fence(null, first), "the first epoch")
+      const fencing = yield* Effect.provideService(openTransaction, SqlClient.SqlClient, sql)
+      yield* fencing("UPDATE witness_epoch SET epoch = $1", [second])
+      const recording = yield* Effect.forkChild(store.record(batch(first, 1)))
+      yield* Effect.raceFirst(
+        Effect.provideService(untilWaiting(1), SqlClient.SqlClient, sql),
+        Fiber.join(recording)
+      )
+      yield* fencing("COMMIT")
+      yield* refused(Fiber.join(recording), "the epoch ended before the batch")
+      yield* fencing("BEGIN")
+    }).pipe(Effect.scoped), 30_000)
+})
 
 describe("the witness in etcd", () => {
   it.live("signs in, and again after its token has expired", () =>

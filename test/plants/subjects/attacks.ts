@@ -147,6 +147,27 @@ export const attacks: ReadonlyArray<Plant> = [
     tests: [unit("server/gate/UnfinishedBodies")]
   },
   {
+    rule: "a path with an empty parameter is always an unknown path",
+    file: "src/server/gate/RequestContext.ts",
+    from: "if (params[name] === \"\") return true",
+    to: "if (params[name] === \"\") return false",
+    tests: [unit("server/gate/InvalidRequests", "if a parameter of its path is empty")]
+  },
+  {
+    rule: "an answer that names only some failures always says so",
+    file: "src/server/gate/InvalidFields.ts",
+    from: ": fields.length === maxIssues\n",
+    to: ": fields.length > maxIssues\n",
+    tests: [unit("server/gate/InvalidRequests", "gets at most 32 failures")]
+  },
+  {
+    rule: "only a parameter that may not be repeated is said to be expected once",
+    file: "src/server/gate/InvalidFields.ts",
+    from: " && !takesSeveral(endpoint, name)",
+    to: "",
+    tests: [unit("server/gate/InvalidRequests", "gets the limit of a parameter")]
+  },
+  {
     rule: "chunks of a body count with what they take in memory",
     file: body,
     from: "body.add(length + chunkOverhead)",

@@ -186,7 +186,7 @@ export const cluster: ReadonlyArray<Plant> = [
     file: store,
     from: "EXISTS (SELECT FROM (SELECT FROM witness_epoch WHERE epoch = $1::uuid FOR SHARE) e)",
     to: "EXISTS (SELECT FROM (SELECT FROM witness_epoch WHERE epoch = $1::uuid) e)",
-    tests: [long("cluster/WitnessStores", "finds every batch that it took before a fence")]
+    tests: [long("cluster/WitnessStores", "records a batch only after a fence that is under way")]
   },
   {
     rule: "a batch in the witness never goes back",

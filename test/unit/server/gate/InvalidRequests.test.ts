@@ -151,6 +151,27 @@ layer(memoryGateway({ way: "both" }), { excludeTestServices: true })(
         )
       }))
 
+    it.effect("gets the limit of a parameter that may come several times", () =>
+      Effect.gen(function*() {
+        const { token } = yield* issue()
+        const target = `${list}?${"state=accepted&".repeat(8)}`
+        const [answer] = yield* refuses("invalid_request", [[target, { token }]])
+        assert.deepStrictEqual(answer!.problem.fields, [
+          { path: "query.state", message: "Expected a value with a length of at most 7" }
+        ])
+      }))
+
+    it.effect("is 404 if a parameter of its path is empty: that is another path, with every method", () =>
+      Effect.gen(function*() {
+        const { token } = yield* issue()
+        const paths = ["/v1/operations/", "/v1/operations/?state=accepted", "/problems/"]
+        yield* refuses(
+          "route_not_found",
+          paths.flatMap((path) => ["GET", "POST", "OPTIONS"].map((method) => [path, { method, token }] as const))
+        )
+        yield* refuses("route_not_found", [["/v1/operations/", {}]])
+      }))
+
     it.effect("gets at most 32 failures: a response must not grow with the request", () =>
       Effect.gen(function*() {
         const { token } = yield* issue()
@@ -158,6 +179,7 @@ layer(memoryGateway({ way: "both" }), { excludeTestServices: true })(
         const targets = [`${list}?${many}`, `${list}?${"state=x&".repeat(500)}`, `/healthz?${many}`]
         for (const { problem } of yield* refuses("invalid_request", targets.map((target) => [target, { token }]))) {
           assert.lengthOf(problem.fields!, 32)
+          assert.strictEqual(problem.detail, "`fields` names the first 32 failures. There may be more.")
         }
       }))
 

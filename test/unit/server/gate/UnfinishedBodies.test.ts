@@ -5,7 +5,7 @@
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Logger, Schema, Stream } from "effect"
-import { HttpServer } from "effect/http"
+import { HttpRouter, HttpServer } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
 import { isInetAddress } from "effect/net/NetAddress"
 import { createServer } from "node:http"
@@ -71,18 +71,18 @@ const identityOf = (client: string): GrantIdentity => ({ ...fixedIdentity, clien
 const clients = ["attacker", "other"]
 
 /** A server of an application. Its reads are held, if there is something that holds them. */
-const serve = (lifecycle: Partial<LifecycleOptions>, held: Held | null = null) =>
+const TeamRoutes = HttpApiBuilder.layer(TeamApi).pipe(
+  Layer.provide(Team),
+  Layer.provide([MutationRequestLayer, GateLayer]),
+  Layer.provide(Problems.layer)
+)
+
+const WholeServer = layerServer(TeamRoutes, [TeamApi], McpRoutes())
+
+const serve = (lifecycle: Partial<LifecycleOptions>, held: Held | null = null, Server = WholeServer) =>
   Effect.map(
     Layer.build(
-      layerServer(
-        HttpApiBuilder.layer(TeamApi).pipe(
-          Layer.provide(Team),
-          Layer.provide([MutationRequestLayer, GateLayer]),
-          Layer.provide(Problems.layer)
-        ),
-        [TeamApi],
-        McpRoutes()
-      ).pipe(
+      Server.pipe(
         Layer.provideMerge(
           NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1", gracefulShutdownTimeout: 1 })
         ),
@@ -312,8 +312,9 @@ describe("A body that has not arrived", () => {
 
   it.live("is refused by its announced length before it takes a place", () =>
     Effect.gen(function*() {
-      const { port } = yield* serve({ maxBodiesPerClient: 0 })
-      for (const name of names) {
+      // Without the edge, which looks at the length first.
+      const { port } = yield* serve({ maxBodiesPerClient: 0 }, null, HttpRouter.serve(TeamRoutes))
+      for (const name of names.filter((name) => posts[name]!.path !== "/mcp")) {
         const head = headOf(posts[name]!, "attacker", "Content-Length: 65537")
         assertProblemOf(yield* next(yield* send(port, head)), "payload_too_large")
       }
