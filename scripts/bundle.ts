@@ -54,7 +54,7 @@ const isDocsScript = /[/\\]http-api[/\\]internal[/\\]httpApiScalar\.js$/
  * Leaves the script of the page at `/docs` in a file of its own, which is read when the page is first asked for. In the
  * bundle, its three megabytes take 8 MiB of each process.
  */
-const separateDocsScript: Plugin = {
+export const separateDocsScript: Plugin = {
   name: "separate-docs-script",
   setup: ({ onLoad }) =>
     onLoad({ filter: isDocsScript }, () => ({

@@ -29,7 +29,7 @@ const asFetch = (line: string) => {
   return get(match![2]!, match![1]!)
 }
 
-describe("serve", () => {
+describe.concurrent("serve", () => {
   it.live("runs on an embedded PostgreSQL with a demo that can be read and revoked, and again with another token", () =>
     Effect.scoped(Effect.gen(function*() {
       const env = { DATA_DIR: yield* temporaryDirectory, PORT: String(yield* freePort) }

@@ -94,8 +94,8 @@ const checkBodies = Effect.fnUntraced(function*({ delivered }: Receiver, { clien
 
 const failures: ReadonlyArray<ReturnType<Answer>> = [503, 500, 307, "reset", null]
 
-/** Fails five requests of twelve. */
-const atRandom = (dice: Dice): Answer => () => failures[dice.below(12)] ?? 200
+/** Fails five requests of thirty. */
+const atRandom = (dice: Dice): Answer => () => failures[dice.below(30)] ?? 200
 
 const holderOf = Effect.flatMap(
   SqlClient.SqlClient,

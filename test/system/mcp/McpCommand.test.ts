@@ -8,11 +8,12 @@ import { StdioClientTransport as ModernTransport } from "@modelcontextprotocol/c
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js"
-import { Effect, Layer, Redacted } from "effect"
+import { ConfigProvider, Effect, Layer, Redacted } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
 import { inject } from "vitest"
+import { gatewayAccess } from "../../../src/cli/mcp/GatewayAccess.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { accept, drive, issue, newKey, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
@@ -98,7 +99,7 @@ const legacyClient = (env: Env) =>
     ({ client }) => Effect.promise(() => client.close())
   )
 
-describe("mcp", () => {
+describe.concurrent("mcp", () => {
   it.live("serves the official client: each tool, an operation while it settles, and the end of access", () =>
     Effect.scoped(Effect.gen(function*() {
       const { services, start, url } = yield* scene
@@ -276,34 +277,39 @@ describe("mcp", () => {
       const token = "a-secret-token"
       for (
         const [env, expected] of [
-          [{}, /^error: GATEWAY_TOKEN is missing[^\n]+\n$/],
-          [{ GATEWAY_TOKEN: "" }, /^error: GATEWAY_TOKEN is missing[^\n]+\n$/],
-          [{ GATEWAY_TOKEN: `${token} ${token}` }, /^error: GATEWAY_TOKEN is no access token[^\n]+\n$/],
-          [{ GATEWAY_TOKEN: "${GATEWAY_TOKEN}" }, /^error: GATEWAY_TOKEN names a variable[^\n]+\n$/],
+          [{}, /^GATEWAY_TOKEN is missing[^\n]+$/],
+          [{ GATEWAY_TOKEN: "" }, /^GATEWAY_TOKEN is missing[^\n]+$/],
+          [{ GATEWAY_TOKEN: `${token} ${token}` }, /^GATEWAY_TOKEN is no access token[^\n]+$/],
+          [{ GATEWAY_TOKEN: "${GATEWAY_TOKEN}" }, /^GATEWAY_TOKEN names a variable[^\n]+$/],
           [
             { GATEWAY_TOKEN: token, GATEWAY_URL: "http://127.0.0.1:3000/mcp" },
-            /^error: GATEWAY_URL must be the base URL[^\n]+\n$/
+            /^GATEWAY_URL must be the base URL[^\n]+$/
           ],
-          [{ GATEWAY_TOKEN: token, GATEWAY_URL: "localhost:3000" }, /^error: GATEWAY_URL must be a URL[^\n]+\n$/],
+          [{ GATEWAY_TOKEN: token, GATEWAY_URL: "localhost:3000" }, /^GATEWAY_URL must be a URL[^\n]+$/],
           [
             { GATEWAY_TOKEN: token, GATEWAY_URL: `https://user:${token}@g.example` },
-            /^error: GATEWAY_URL must be a URL[^\n]+\n$/
+            /^GATEWAY_URL must be a URL[^\n]+$/
           ],
           [
             { GATEWAY_TOKEN: token, GATEWAY_URL: "http://gateway.example" },
-            /^error: GATEWAY_URL must be https[^\n]+\n$/
+            /^GATEWAY_URL must be https[^\n]+$/
           ],
           [
             { GATEWAY_TOKEN: token, GATEWAY_URL: "http://127.0.0.1.nip.example" },
-            /^error: GATEWAY_URL must be https[^\n]+\n$/
+            /^GATEWAY_URL must be https[^\n]+$/
           ]
         ] as const
       ) {
-        const { code, stderr, stdout } = yield* run(["mcp"], env)
-        assert.deepStrictEqual([code, stdout], [1, ""])
-        assert.match(stderr, expected)
-        assert.notInclude(stderr, token)
+        const provider = ConfigProvider.fromUnknown(env)
+        const { message } = yield* Effect.flip(gatewayAccess).pipe(
+          Effect.provideService(ConfigProvider.ConfigProvider, provider)
+        )
+        assert.match(message, expected)
+        assert.notInclude(message, token)
       }
+      const missing = yield* run(["mcp"], {})
+      assert.deepStrictEqual([missing.code, missing.stdout], [1, ""])
+      assert.match(missing.stderr, /^error: GATEWAY_TOKEN is missing[^\n]+\n$/)
       const { code, stderr } = yield* run(["mcp", "--token", token], {})
       assert.strictEqual(code, 1)
       assert.match(stderr, /^error: [^\n]*--token[^\n]*\n$/)

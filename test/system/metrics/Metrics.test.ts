@@ -1,10 +1,15 @@
-/** The metrics of real processes: `serve` and `work` with admin listeners, on the real PostgreSQL. */
-import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+/**
+ * The metrics of real processes: `serve` and `work` with admin listeners, on the real PostgreSQL. docs/operators.md lists them as a
+ * scrape shows them. Alerts and dashboards are compared with that page (test/unit/metrics/Deployed.test.ts), so they name what real
+ * processes export.
+ */
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Context, Effect, Layer } from "effect"
 import { once } from "node:events"
 import * as http from "node:http"
 import * as net from "node:net"
-import { scrape } from "../../fixtures/metrics/Scrape.ts"
+import { documentedMetrics } from "../../fixtures/metrics/MetricsTable.ts"
+import { type Family, scrape } from "../../fixtures/metrics/Scrape.ts"
 import { scrapedProcesses } from "../../fixtures/metrics/ScrapedProcesses.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, run, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
@@ -22,10 +27,39 @@ const listening = <S extends net.Server>(server: S) =>
     () => Effect.sync(() => server.close())
   )
 
-describe("The metrics of serve and work", () => {
-  it.live("count each thing once in a scenario, and tell nothing of a person or a request", () =>
+/** The labels of a family, without those of a bucket. */
+const labelsOf = ({ samples }: Family) =>
+  [...new Set(samples.flatMap(({ labels }) => Object.keys(labels)))].filter((label) => label !== "le").toSorted()
+
+const valuesOf = (families: ReadonlyArray<Family>, label: string) =>
+  new Set(families.flatMap(({ samples }) => samples.flatMap(({ labels }) => labels[label] ?? [])))
+
+class Scraped extends Context.Service<Scraped, Effect.Success<typeof scrapedProcesses>>()("test/Scraped") {
+  static readonly layer = Layer.provide(Layer.effect(Scraped, scrapedProcesses), Platform)
+}
+
+layer(Scraped.layer, { excludeTestServices: true })("The metrics of serve and work", (it) => {
+  it.effect("are those of the table in docs/operators.md, with their types, labels and texts, and no others", () =>
     Effect.gen(function*() {
-      const { gateway, secrets, statuses, worker } = yield* scrapedProcesses
+      const { gateway, worker } = yield* Scraped
+      const documented = documentedMetrics()
+      const scraped = [...gateway.families.values(), ...worker.families.values()]
+      assert.sameMembers([...documented.keys()], [...new Set(scraped.map(({ name }) => name))])
+      for (const { labels, meaning, name, type } of documented.values()) {
+        const families = scraped.filter((family) => family.name === name)
+        const filled = families.filter(({ samples }) => samples.length > 0)
+        assert.isNotEmpty(filled, name)
+        for (const family of filled) assert.deepStrictEqual(labelsOf(family), [...labels.keys()].toSorted(), name)
+        for (const family of families) assert.deepStrictEqual([family.type, family.help], [type, meaning], name)
+        for (const [label, values] of labels) {
+          if (values !== null) assert.includeMembers([...values], [...valuesOf(families, label)], `${label} of ${name}`)
+        }
+      }
+    }))
+
+  it.effect("count each thing once in a scenario, and tell nothing of a person or a request", () =>
+    Effect.gen(function*() {
+      const { gateway, secrets, statuses, worker } = yield* Scraped
       assert.deepStrictEqual(statuses, [200, 200, 401, 401, 200])
       for (const secret of secrets) {
         assert.notInclude(gateway.text, secret)
@@ -42,8 +76,10 @@ describe("The metrics of serve and work", () => {
         assert.strictEqual(total("gateway_operations_under_review"), 1)
         assert.strictEqual(total("gateway_workers_seen"), 1)
       }
-    }).pipe(Effect.scoped, Effect.provide(Platform)))
+    }))
+})
 
+describe("The metrics of a process", () => {
   it.live("are on the admin listener alone, also while the public one accepts no connection", () =>
     Effect.gen(function*() {
       const [port, admin] = yield* Effect.all([freePort, freePort])

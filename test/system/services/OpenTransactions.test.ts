@@ -29,7 +29,7 @@ const provision = ({ client_id, grant, issuer, provider, resource_owner, subject
     [issuer, grant, client_id, subject, resource_owner, provider]
   ] as const
 
-describe("A stolen provisioner role that keeps a transaction open", () => {
+describe.concurrent("A stolen provisioner role that keeps a transaction open", () => {
   /** A grant that the role keeps locked, and another grant of the same client. */
   const scene = Effect.gen(function*() {
     const roles = yield* rolesWith()

@@ -15,7 +15,7 @@ const interval = 1000
 /** A long slack, so that only a machine that stands still for longer can delay a request beyond it. */
 const limit = { requests: 50, interval, slack: 800 }
 const flag = `bank=${limit.requests}/1s;slack=${limit.slack}ms`
-const operations = 100
+const operations = 60
 
 /** Notes how long this process stands still: it is on the machine of the workers. */
 const heartbeat = Effect.acquireRelease(

@@ -1,6 +1,6 @@
 /**
  * Alerts and dashboards name metrics of docs/operators.md, and each alert has a runbook there and a test. `npm run prometheus:check` runs
- * the alerts, and test/system/metrics/Documented.test.ts compares the page with running processes.
+ * the alerts, and test/system/metrics/Metrics.test.ts compares the page with running processes.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"

@@ -111,7 +111,6 @@ const lurk = (port: number, stubborn: boolean, signal: AbortSignal) =>
 describe("The admin listener answers each scrape", () => {
   it.live.each([
     { count: 300, stubborn: false },
-    { count: 3000, stubborn: false },
     // More than it holds.
     { count: 1100, stubborn: true }
   ])(

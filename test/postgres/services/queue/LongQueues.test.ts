@@ -11,6 +11,7 @@ import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import type { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import type { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
 import type { Backstage } from "../../../fixtures/ledger/Backstage.ts"
 import { fillQueue } from "../../../fixtures/ledger/FilledQueue.ts"
 import {
@@ -177,7 +178,7 @@ for (const [search, Ledger] of [["", PostgresLedger], [", from marks", PostgresF
           const exit = await Effect.runPromiseExitWith(context)(perform(run))
           if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
         })
-        yield* Effect.promise(() => fc.assert(property, { numRuns: 40 }))
+        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(15, 40) }))
       }))
   })
 }

@@ -23,7 +23,7 @@ layer(PostgresLedger, { excludeTestServices: true })("the check of grants", (it)
         SELECT (lpad(to_hex(n), 8, '0') || '-0000-7000-8000-000000000000')::uuid, ${grant.client_id},
           ${grant.resource_owner}, ${grant.subject}, ${grant.provider_connection_id}::uuid, ARRAY[${operationsRead}],
           now() + interval '1 day'
-        FROM generate_series(1, 50000) n`
+        FROM generate_series(1, 20000) n`
       ))
       yield* sql`ANALYZE`
       const grants = yield* sql<{ readonly id: string; readonly client_id: string; readonly subject: string }>`

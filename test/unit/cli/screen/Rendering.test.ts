@@ -39,7 +39,7 @@ describe("The text of a command", () => {
           assert.isAtMost(displayWidth(line), width, line)
         }
       }),
-      { numRuns: rounds(50, 300) }
+      { numRuns: rounds(20, 300) }
     )
   })
 
@@ -48,7 +48,7 @@ describe("The text of a command", () => {
       fc.property(anyOutput, fc.option(width, { nil: null }), (render, width) => {
         assert.notMatch(render({ width, paint: plain }), /(?![ \n])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/u)
       }),
-      { numRuns: rounds(50, 300) }
+      { numRuns: rounds(20, 300) }
     )
   })
 
@@ -59,7 +59,7 @@ describe("The text of a command", () => {
           stripVTControlCharacters(render({ width, paint })).split("\n").map((line) => line.trimEnd())
         assert.deepStrictEqual(lines(styled), lines(plain))
       }),
-      { numRuns: rounds(40, 200) }
+      { numRuns: rounds(20, 200) }
     )
   })
 
@@ -75,7 +75,7 @@ describe("The text of a command", () => {
           }
         }
       }),
-      { numRuns: rounds(40, 200) }
+      { numRuns: rounds(20, 200) }
     )
   })
 })

@@ -17,7 +17,7 @@ import { mcpRequests } from "../../../fixtures/mcp/McpFuzz.ts"
 
 /** The seed of the random requests: a failure repeats with the same seed. */
 const seed = Number(process.env["FUZZ_SEED"] ?? 20261121)
-const numRuns = Number(process.env["FUZZ_REQUESTS"] ?? rounds(3000, 30_000))
+const numRuns = Number(process.env["FUZZ_REQUESTS"] ?? rounds(1500, 30_000))
 const connections = 16
 
 layer(memoryGateway(), { excludeTestServices: true })("Every message to /mcp", (it) => {

@@ -10,6 +10,7 @@ import { adviceOnRefusal } from "../../../../src/mcp/Advice.ts"
 import { refusalText } from "../../../../src/mcp/ReadRefusals.ts"
 import { RpcClients } from "../../../../src/mcp/RpcClients.ts"
 import { Lifecycle, type LifecycleOptions } from "../../../../src/server/gate/Lifecycle.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
 import { assertFreeSlots } from "../../../fixtures/http/BothWays.ts"
 import {
   fixedGateway,
@@ -133,9 +134,11 @@ describe("A call of an agent", () => {
             assert.strictEqual((await Effect.runPromise(connections)).size, 0)
           }),
           {
-            numRuns: 25,
+            numRuns: rounds(4, 25),
             endOnFailure: true,
-            examples: Object.keys(endings).flatMap((ending) => [[[[ending, modern]]], [[[ending, legacy]]]] as never)
+            examples: [modern, legacy].map((version) => [
+              Object.keys(endings).map((ending) => [ending, version] as const)
+            ])
           }
         )
       )

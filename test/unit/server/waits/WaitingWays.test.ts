@@ -43,7 +43,7 @@ const roomFor = (lifecycle: Lifecycle["Service"]) =>
     5
   )
 
-describe("A request that waits", () => {
+describe.concurrent("A request that waits", () => {
   it.live.each(names)(
     "is answered after its time, beyond the deadline of a read: %s",
     (name) =>
