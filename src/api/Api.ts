@@ -7,6 +7,10 @@ import { completeDocument } from "./OpenApiDocument.ts"
 import { OperationsApi } from "./OperationsApi.ts"
 import { SystemApi } from "./SystemApi.ts"
 
+const complete = (document: object): object =>
+  // Only by `Top` can the document be completed for any API.
+  completeDocument(document as OpenApi.OpenAPISpec, Api as unknown as HttpApi.Top)
+
 /** The whole contract, version 1.0.0: two groups of endpoints, each with its gate. */
 export class Api extends HttpApi.make("financial-agents-gateway")
   .add(OperationsApi)
@@ -17,9 +21,13 @@ export class Api extends HttpApi.make("financial-agents-gateway")
     summary: "What became of the work that financial agents asked for.",
     description:
       "Represents asynchronous financial work as durable operations. A caller tracks an operation by reading "
-      + "it; reads never create a second submission to the upstream provider.",
+      + "it; reads never create a second submission to the upstream provider.\n\n"
+      + "Each operation lists the statuses of requests for its path and method. Besides these, a path answers other methods with 405 "
+      + "`method_not_allowed` and the header `Allow`, HEAD as GET, and OPTIONS with 204. Unknown paths are 404 `route_not_found`. Before "
+      + "a request has a path, the listener answers 400 `malformed_request` to bytes that are not HTTP, 408 `request_timeout` to headers "
+      + "that arrive too slowly, and 431 `headers_too_large`.",
     license: { name: "MIT", url: "https://opensource.org/license/mit" },
     servers: [{ url: "/" }],
-    transform: (document) => completeDocument(document as OpenApi.OpenAPISpec)
+    transform: complete
   }))
 {}

@@ -15,7 +15,8 @@ export const pageMediaType = "text/html"
 const page = { schema: { type: "string" } }
 
 const vary = {
-  schema: { type: "string", description: "The form of the response depends on `Accept`." },
+  schema: { type: "string" },
+  description: "The form of the response depends on `Accept`.",
   required: true
 }
 
@@ -28,7 +29,7 @@ export const withPages = (...statuses: ReadonlyArray<number>): Context.Context<n
     OpenApi.annotations({
       transform: (operation) => {
         const { responses } = operation as OpenApi.OpenAPISpecOperation
-        for (const status of [...statuses, 406]) Object.assign(responses[status]!, { headers: { vary } })
+        for (const status of [...statuses, 406]) Object.assign(responses[status]!, { headers: { Vary: vary } })
         for (const status of statuses) Object.assign(responses[status]!.content!, { [pageMediaType]: page })
         return operation
       }

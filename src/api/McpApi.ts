@@ -9,7 +9,7 @@ import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as Schema from "effect/Schema"
 import { mcpPath } from "../domain/McpResource.ts"
 import { Gate } from "./Middleware.ts"
-import { responses } from "./Problems.ts"
+import { problems, refusedGrants } from "./Problems.ts"
 
 /** `POST /mcp`: one message of JSON-RPC 2.0. The response is JSON, or a stream of server-sent events. */
 export const McpApi = HttpApi.make("mcp").add(
@@ -17,7 +17,7 @@ export const McpApi = HttpApi.make("mcp").add(
     HttpApiEndpoint.post("message", mcpPath, {
       payload: Schema.Unknown,
       success: Schema.Unknown,
-      error: [responses.forbidden]
+      error: problems(...refusedGrants, "origin_not_allowed", "unsupported_media_type", "request_timeout")
     })
   ).middleware(Gate)
 )

@@ -4,30 +4,56 @@
  */
 import * as Context from "effect/Context"
 import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
+import type { OpenAPISecurityScheme } from "effect/http-api/OpenApi"
+import * as Schema from "effect/Schema"
 import type { GrantIdentity } from "../domain/Grant.ts"
-import { responses } from "./Problems.ts"
+import { RequestId } from "../domain/RequestId.ts"
+import { problems, quotaHeaders } from "./Problems.ts"
 
 /** The problems that every endpoint may answer with. */
 const anywhere = [
-  responses.badRequest,
-  responses.notAcceptable,
-  responses.requestTimeout,
-  responses.payloadTooLarge,
-  responses.uriTooLong,
-  responses.unprocessableContent,
-  responses.headersTooLarge,
-  responses.internalError,
-  responses.serviceUnavailable
+  "malformed_request",
+  "payload_too_large",
+  "uri_too_long",
+  "invalid_request",
+  "internal_error",
+  "response_contract_failed"
 ] as const
+
+/** What a gate adds to the contract of its endpoints. */
+export interface GateContract {
+  readonly requestHeaders: Schema.Struct.Fields
+  /** The headers of every response. */
+  readonly responseHeaders: Schema.Struct.Fields
+  /** How a client presents its credential. */
+  readonly securitySchemes: Readonly<Record<string, OpenAPISecurityScheme>>
+}
+
+const open: GateContract = {
+  requestHeaders: {
+    "X-Request-Id": Schema.optionalKey(RequestId.annotate({
+      description: "Id to correlate the request with. Unsafe values are replaced by a generated UUID."
+    }))
+  },
+  responseHeaders: {
+    "X-Request-Id": RequestId.annotate({ description: "Correlates the response with the server's logs." })
+  },
+  securitySchemes: {}
+}
 
 /**
  * The gate of an endpoint that needs no grant. Each response gets the request id, and each failure becomes a complete
  * problem: invalid input, output that breaks the contract, and defects. Unless the endpoint declares a body, it refuses
  * one; without query parameters of its own, it refuses every query. Such a request was meant for another endpoint.
+ *
+ * An endpoint behind it checks `Accept` only if it declares `not_acceptable`. One that reads a body, or whose handler waits, declares
+ * `request_timeout` and `service_unavailable` itself.
  */
 export class OpenGate extends HttpApiMiddleware.Service<OpenGate>()("financial-agents-gateway/api/OpenGate", {
-  error: anywhere
-}) {}
+  error: problems(...anywhere)
+}) {
+  static readonly contract = open
+}
 
 /** The identity of the grant that the credential of the request names. */
 export class CurrentGrant extends Context.Service<CurrentGrant, GrantIdentity>()(
@@ -41,12 +67,45 @@ export class CurrentGrant extends Context.Service<CurrentGrant, GrantIdentity>()
  * change until the read, so the read itself checks it.
  *
  * It reads the credential itself and is no security middleware of `HttpApiMiddleware`: those see only wrapped failures of the
- * handler, and run once for each scheme. `completeDocument` adds the schemes to the OpenAPI document.
+ * handler, and run once for each scheme.
  */
 export class Gate extends HttpApiMiddleware.Service<Gate, { provides: CurrentGrant }>()(
   "financial-agents-gateway/api/Gate",
   {
     requiredForClient: true,
-    error: [...anywhere, responses.unauthorized, responses.tooManyRequests]
+    error: problems(
+      ...anywhere,
+      "not_acceptable",
+      "missing_credentials",
+      "invalid_token",
+      "invalid_dpop_proof",
+      "use_dpop_nonce",
+      "rate_limited",
+      "service_unavailable",
+      "authorization_unavailable"
+    )
   }
-) {}
+) {
+  static readonly contract: GateContract = {
+    requestHeaders: open.requestHeaders,
+    responseHeaders: {
+      ...open.responseHeaders,
+      // Only with quotas.
+      RateLimit: Schema.optionalKey(quotaHeaders.RateLimit),
+      "RateLimit-Policy": Schema.optionalKey(quotaHeaders["RateLimit-Policy"])
+    },
+    securitySchemes: {
+      bearer: {
+        type: "http",
+        scheme: "bearer",
+        description: "An access token (RFC 6750), where it is bound to no sender."
+      },
+      dpop: {
+        type: "http",
+        scheme: "DPoP",
+        description:
+          "An access token that is bound to a key, with a proof of that key for this request in the DPoP header (RFC 9449)."
+      }
+    }
+  }
+}

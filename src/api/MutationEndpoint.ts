@@ -9,7 +9,6 @@ import type * as Schema from "effect/Schema"
 import { strict } from "../domain/firstIssues.ts"
 import { Gate } from "./Middleware.ts"
 import { acceptanceErrors, AcceptedOperation, mutationHeaders, MutationRequest } from "./MutationRequest.ts"
-import { completeMutation } from "./OpenApiDocument.ts"
 
 type Fields = Schema.Top | Schema.Struct.Fields
 
@@ -92,12 +91,7 @@ export const mutationEndpoint = <
     .middleware(Gate)
     .annotate(HttpApi.PayloadParseOptions, strict)
     .annotate(HttpApi.QueryParseOptions, strict)
-    .annotateMerge(OpenApi.annotations({
-      identifier: name,
-      summary,
-      description,
-      transform: (operation) => completeMutation(operation as OpenApi.OpenAPISpecOperation, path)
-    }))
+    .annotateMerge(OpenApi.annotations({ identifier: name, summary, description }))
   // TypeScript cannot follow the conditional spreads and the generic members; `MutationEndpoint` states their result, and the
   // tests of the typed client hold it.
   return endpoint as unknown as MutationEndpoint<Name, Path, Payload, Params, Query, Errors>

@@ -8,7 +8,8 @@ import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
 import { Operation } from "../domain/Operation.ts"
-import { responses } from "./Problems.ts"
+import { exampleOperation } from "./OperationsApi.ts"
+import { problems, refusedGrants } from "./Problems.ts"
 
 /** The name of the header, in lower case, as headers are looked up. */
 export const idempotencyKeyHeader = "idempotency-key"
@@ -44,13 +45,7 @@ export class CurrentKey extends Context.Service<CurrentKey, IdempotencyKey>()(
 export class MutationRequest extends HttpApiMiddleware.Service<MutationRequest, { provides: CurrentKey }>()(
   "financial-agents-gateway/api/MutationRequest",
   {
-    error: [
-      responses.badRequest,
-      responses.payloadTooLarge,
-      responses.unprocessableContent,
-      responses.idempotencyKeyRequired,
-      responses.unsupportedMediaType
-    ]
+    error: problems("idempotency_key_required", "unsupported_media_type", "invalid_request", "request_timeout")
   }
 ) {}
 
@@ -70,24 +65,25 @@ export const idempotentReplayedHeader = "idempotent-replayed"
  * 202, for the first request and for every repetition: the current operation, where to read it, and after how many
  * seconds. There is no `retry-after` once the state is final. Answers to repetitions have `idempotent-replayed`.
  */
-export const AcceptedOperation = HttpApiSchema.WithHeaders(Operation.pipe(HttpApiSchema.status(202)), {
-  location: Schema.String.annotate({ description: "Where to read the operation." }),
-  "retry-after": Schema.optionalKey(
-    Schema.Int.annotate({ description: "Seconds to wait before the first read. Absent once the state is final." })
-  ),
-  [idempotentReplayedHeader]: Schema.optionalKey(
-    Schema.Literal("true").annotate({
-      description: "The request was recorded before, and this is its operation. Absent if this request was the first."
-    })
-  )
-})
+export const AcceptedOperation = HttpApiSchema.WithHeaders(
+  Operation.annotateKey({
+    examples: [{ ...exampleOperation, state: "accepted", submission_uncertain: false, revision: 1 }]
+  }).pipe(HttpApiSchema.status(202)),
+  {
+    location: Schema.String.annotate({ description: "Where to read the operation." }),
+    "retry-after": Schema.optionalKey(
+      Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({
+        description: "Seconds to wait before the first read. Absent once the state is final."
+      })
+    ),
+    [idempotentReplayedHeader]: Schema.optionalKey(
+      Schema.Literal("true").annotate({
+        description: "The request was recorded before, and this is its operation. Absent if this request was the first."
+      })
+    )
+  }
+)
 export type AcceptedOperation = typeof AcceptedOperation.Type
 
 /** The problems of an acceptance, for the `error` of an endpoint. Its middleware declares the other problems. */
-export const acceptanceErrors = [
-  responses.unauthorized,
-  responses.forbidden,
-  responses.unprocessableContent,
-  responses.serviceUnavailable,
-  responses.idempotencyKeyReused
-] as const
+export const acceptanceErrors = problems(...refusedGrants, "idempotency_key_reused")

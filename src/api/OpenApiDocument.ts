@@ -1,254 +1,146 @@
 /**
- * Completes the OpenAPI document with the headers and parameters of the gateway's endpoints and of mutation endpoints,
- * and with examples.
+ * Completes the OpenAPI document that Effect derives from a contract by what the definitions say besides: the codes of declared
+ * problems, their headers and examples, and what a gate adds to each of its endpoints. It knows no endpoint and no header.
+ *
+ * Annotations of schemas tell the rest. Words of a header's name begin with a capital, unless its `title` is another spelling.
+ * `examples` of a response hold values of its type, and the schema encodes the first one.
  */
+import * as HttpApi from "effect/http-api/HttpApi"
+import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import type { OpenAPISpec, OpenAPISpecOperation } from "effect/http-api/OpenApi"
-import { requestIdPattern } from "../domain/RequestId.ts"
-import { pageMediaType } from "./HasPages.ts"
-import { exampleOf, exampleOperation, exampleProblem, readPath } from "./OpenApiExamples.ts"
-import { type ProblemCode, problemKinds } from "./ProblemKinds.ts"
-import { problemMediaType } from "./Problems.ts"
+import * as Schema from "effect/Schema"
+import * as SchemaAST from "effect/SchemaAST"
+import type { RequestId } from "../domain/RequestId.ts"
+import type { GateContract } from "./Middleware.ts"
+import { type ProblemCode, type ProblemKind, problemKinds } from "./ProblemKinds.ts"
+import { declaredProblems, encodeProblem, makeProblem, problemMediaType } from "./Problems.ts"
 
-type Responses = OpenAPISpecOperation["responses"]
-type Headers = Record<string, { readonly schema: object; readonly description?: string; readonly required?: boolean }>
+type JsonSchema = Readonly<Record<string, unknown>>
 
-const requestId = { type: "string", pattern: requestIdPattern.source }
-
-/** The codes that refuse a credential or its grant. */
-const refusals: ReadonlyArray<ProblemCode> = [
-  "missing_credentials",
-  "invalid_token",
-  "invalid_dpop_proof",
-  "use_dpop_nonce",
-  "grant_revoked",
-  "client_inactive",
-  "insufficient_scope",
-  "provider_disconnected",
-  "rate_limited",
-  "authorization_unavailable"
-]
-
-/** The codes of single endpoints, besides the codes of all endpoints. */
-const codesOf: Readonly<Record<string, ReadonlyArray<ProblemCode>>> = {
-  listOperations: [...refusals, "invalid_page_token"],
-  listChanges: [...refusals, "change_token_expired"],
-  getOperation: [...refusals, "operation_not_found"],
-  getReadiness: ["not_ready"],
-  getProblem: ["route_not_found"]
+/** A header or a parameter of the document. */
+interface Described {
+  readonly name: string
+  readonly in?: string
+  readonly schema: JsonSchema
+  readonly required: boolean
+  readonly description?: string
 }
 
-const codesOfAll: ReadonlyArray<ProblemCode> = [
-  "malformed_request",
-  "not_acceptable",
-  "request_timeout",
-  "payload_too_large",
-  "uri_too_long",
-  "invalid_request",
-  "headers_too_large",
-  "internal_error",
-  "response_contract_failed",
-  "service_unavailable"
-]
-
-/** The codes of mutation endpoints, besides the codes of all endpoints. */
-const codesOfMutations: ReadonlyArray<ProblemCode> = [
-  ...refusals,
-  "idempotency_key_required",
-  "unsupported_media_type",
-  "idempotency_key_reused"
-]
-
-const text = (description: string) => ({ schema: { type: "string" }, description, required: true })
-const seconds = (description: string, required: boolean) => ({
-  schema: { type: "integer", minimum: 1 },
-  description,
-  required
+/** Completes a header or a parameter: its description stands beside its schema. */
+const describe = ({ schema: { description, title, ...schema }, ...rest }: Described): Described => ({
+  ...rest,
+  ...rest.in === "header"
+    ? { name: String(title ?? rest.name.replaceAll(/\b[a-z]/g, (letter) => letter.toUpperCase())) }
+    : {},
+  ...typeof description === "string" ? { description } : {},
+  schema
 })
 
-/** Headers of a status, on all endpoints. */
-const headersOf = (status: string): Headers => ({
-  "X-Request-Id": {
-    schema: requestId,
-    description: "Correlates the response with the server's logs.",
-    required: true
-  },
-  ...status === "401" || status === "403"
-    ? { "WWW-Authenticate": text("Challenges, with the URL of the resource's metadata (RFC 9110, RFC 9728).") }
-    : {},
-  ...status === "401"
-    ? { "DPoP-Nonce": { schema: { type: "string" }, description: "The nonce that proofs need, with use_dpop_nonce." } }
-    : {},
-  ...status === "429" || status === "503"
-    ? { "Retry-After": seconds("Seconds to wait before the request is repeated.", true) }
-    : {},
-  ...Number(status) >= 400 ? { "Cache-Control": text("Problems are never stored.") } : {}
-})
-
-/** Headers of the endpoints that require a credential, if the gateway has quotas. */
-const quotaHeadersOf = (status: string): Headers => ({
-  RateLimit: {
-    ...text(
-      "What is left of the quota, and the seconds until it is whole again (draft-ietf-httpapi-ratelimit-headers)."
-    ),
-    required: status === "429"
-  },
-  "RateLimit-Policy": {
-    ...text("The quota: requests, the seconds for which they are, and how many may come at once."),
-    required: status === "429"
-  }
-})
-
-const canonicalNames: Readonly<Record<string, string>> = {
-  etag: "ETag",
-  "cache-control": "Cache-Control",
-  "idempotent-replayed": "Idempotent-Replayed",
-  location: "Location",
-  prefer: "Prefer",
-  "preference-applied": "Preference-Applied",
-  "retry-after": "Retry-After",
-  vary: "Vary"
-}
-
-const completeHeaders = (declared: Headers = {}): Headers =>
+/** The `headers` of a response. */
+const headersOf = (headers: ReadonlyArray<Described>) =>
   Object.fromEntries(
-    Object.entries(declared).map(([name, { required = false, schema }]) => {
-      const { description = "", ...rest } = schema as { readonly description?: string }
-      return [
-        canonicalNames[name] ?? name,
-        name === "retry-after"
-          ? seconds("Seconds to wait before the next read. Absent once the state is final.", required)
-          : { schema: rest, description, required }
-      ]
-    })
+    headers.map((header) => describe({ ...header, in: "header" })).map(({ in: _, name, ...header }) => [name, header])
   )
 
-/** What the document says of one endpoint, besides its schemas. */
-interface Completion {
-  /** The codes of the endpoint, besides those of all endpoints. */
-  readonly codes: ReadonlyArray<ProblemCode>
-  /** A response in JSON. */
-  readonly example: unknown
-  /** The path that the examples of its problems name. */
-  readonly instance: string
-}
+const jsonSchemaOf = (ast: SchemaAST.AST): JsonSchema => Schema.toJsonSchemaDocument(Schema.make(ast)).schema
 
-const completeResponses = (responses: Responses, completion: Completion): void => {
-  const codes = [...completion.codes, ...codesOfAll]
-  for (const [status, response] of Object.entries(responses)) {
-    const known = codes.filter((code) => String(problemKinds[code].status) === status)
-    if (known.length > 0) response.description = `${known.map((code) => problemKinds[code].title).join(", or ")}.`
-    response.headers = {
-      ...completeHeaders(response.headers as Headers | undefined),
-      ...headersOf(status),
-      ...codes.includes("rate_limited") ? quotaHeadersOf(status) : {}
-    } as never
-    for (const [mediaType, content] of Object.entries(response.content ?? {})) {
-      if (mediaType === pageMediaType) continue
-      Object.assign(
-        content,
-        mediaType === problemMediaType
-          ? { examples: Object.fromEntries(known.map((code) => [code, exampleProblem(code, completion.instance)])) }
-          : { example: completion.example }
-      )
-    }
-  }
-}
+/** The headers of a definition. */
+const fieldsOf = (fields: Schema.Struct.Fields): ReadonlyArray<Described> =>
+  Object.entries(fields).map(([name, { ast }]) => ({
+    name,
+    in: "header",
+    schema: jsonSchemaOf(ast),
+    required: !SchemaAST.isOptional(ast)
+  }))
 
-const boundDescriptions: Readonly<Record<string, string>> = {
-  created_after: "Only operations created after this instant, exclusive. RFC 3339 with any offset.",
-  created_before: "Only operations created before this instant, exclusive. RFC 3339 with any offset."
-}
-
-const completeParameters = (operation: OpenAPISpecOperation): void => {
-  for (const parameter of operation.parameters) {
-    // The schema says text, like every query parameter; clients should see a number.
-    const description = boundDescriptions[parameter.name]
-    if (description !== undefined) Object.assign(parameter, { description })
-    if (parameter.name === "prefer") Object.assign(parameter, { name: canonicalNames["prefer"], example: "wait=30" })
-    if (parameter.name === "page_size") {
-      parameter.schema = { type: "integer", minimum: 1, maximum: 100, default: 100 }
-      Object.assign(parameter, { description: "Operations a page." })
-    }
-  }
-  operation.parameters.push(
-    {
-      name: "X-Request-Id",
-      in: "header",
-      required: false,
-      schema: requestId,
-      description: "Id to correlate the request with. Unsafe values are replaced by a generated UUID."
-    } as (typeof operation.parameters)[number]
+/** The numbers among the members. On the wire they are text, like all parameters and headers; clients should see a number. */
+const numbersOf = (members: Schema.Top | undefined): ReadonlyMap<string, JsonSchema> => {
+  const ast = members === undefined ? undefined : SchemaAST.toType(members.ast)
+  const signatures = ast !== undefined && SchemaAST.isObjects(ast) ? ast.propertySignatures : []
+  return new Map(
+    signatures.flatMap(({ name, type }) => SchemaAST.isNumber(type) ? [[String(name), jsonSchemaOf(type)]] : [])
   )
 }
 
-/**
- * Replaces `anyOf` with one member by that member, and `number` by `integer` for statuses: linters and generators
- * reject both.
- */
-const unwrapSingleChoices = (node: unknown): unknown => {
-  if (Array.isArray(node)) return node.map(unwrapSingleChoices)
-  if (typeof node !== "object" || node === null) return node
-  const { anyOf, ...rest } = node as { readonly anyOf?: ReadonlyArray<object> }
-  const flat = { ...anyOf?.length === 1 ? { ...anyOf[0], ...rest } : node } as { type?: string; enum?: Array<unknown> }
-  if (flat.type === "number" && flat.enum?.every(Number.isInteger)) flat.type = "integer"
-  return Object.fromEntries(Object.entries(flat).map(([key, value]) => [key, unwrapSingleChoices(value)]))
-}
-
-/** Completes the operation of a mutation endpoint at `path`. */
-export const completeMutation = (operation: OpenAPISpecOperation, path: string): OpenAPISpecOperation => {
-  const example = { ...exampleOperation, state: "accepted", submission_uncertain: false, revision: 1 }
-  for (const parameter of operation.parameters) {
-    if (parameter.name === "idempotency-key") parameter.name = "Idempotency-Key"
-  }
-  completeParameters(operation)
-  completeResponses(operation.responses, { codes: codesOfMutations, example, instance: path })
-  return operation
-}
-
-/** How a client presents an access token. */
-const securitySchemes: OpenAPISpec["components"]["securitySchemes"] = {
-  bearer: {
-    type: "http",
-    scheme: "bearer",
-    description: "An access token (RFC 6750), where it is bound to no sender."
-  },
-  dpop: {
-    type: "http",
-    scheme: "DPoP",
-    description:
-      "An access token that is bound to a key, with a proof of that key for this request in the DPoP header (RFC 9449)."
-  }
-}
-
-/** Adds the schemes to the endpoints behind `Gate`: those that refuse a credential with a problem. */
-const completeSecurity = ({ paths }: OpenAPISpec): void => {
-  for (const { delete: remove, get, patch, post, put } of Object.values(paths)) {
-    for (const operation of [get, post, put, patch, remove]) {
-      const refusal = operation?.responses["401"]
-      if (
-        operation !== undefined && refusal?.content?.[problemMediaType] !== undefined && operation.security.length === 0
-      ) {
-        operation.security = Object.keys(securitySchemes).map((name) => ({ [name]: [] }))
-      }
-    }
-  }
-}
-
-/**
- * Completes the document that Effect derives from the contract. Of the endpoints of applications, it completes the security
- * of those behind `Gate`.
- */
-export const completeDocument = (document: OpenAPISpec): OpenAPISpec => {
-  completeSecurity(document)
-  for (const { get: operation } of Object.values(document.paths)) {
-    const id = operation?.operationId ?? ""
-    if (operation === undefined || !Object.hasOwn(exampleOf, id)) continue
-    completeParameters(operation)
-    completeResponses(operation.responses, { codes: codesOf[id] ?? [], example: exampleOf[id], instance: readPath })
-  }
-  const components = unwrapSingleChoices(document.components) as OpenAPISpec["components"]
+const exampleProblem = (code: ProblemCode, path: string) => {
+  const { fields, title }: ProblemKind = problemKinds[code]
+  const id = "7f9c24e8-3b12-4c3a-9a57-2f0f6f1f7a10" as RequestId
   return {
-    ...document,
-    components: { ...components, securitySchemes: { ...securitySchemes, ...components.securitySchemes } }
+    summary: title,
+    value: encodeProblem(makeProblem("https://gateway.example", { id, path }, code, { fields }))
   }
+}
+
+type Response = OpenAPISpecOperation["responses"][number]
+
+/** Completes a response that has problems with these codes. */
+const completeProblems = (response: Response, codes: ReadonlyArray<ProblemCode>, path: string): void => {
+  const statuses = codes.map((code) => problemKinds[code].status)
+  response.description = `${codes.map((code) => problemKinds[code].title).join(", or ")}.`
+  Object.assign(response.content![problemMediaType]!, {
+    schema: {
+      allOf: [
+        { $ref: "#/components/schemas/ProblemDetails" },
+        { properties: { status: { const: statuses[0] }, code: { enum: codes } } }
+      ]
+    },
+    examples: Object.fromEntries(codes.map((code) => [code, exampleProblem(code, path)]))
+  })
+}
+
+/** Completes the response of a success. */
+const completeSuccess = (response: Response, declared: Schema.Top): void => {
+  const { headers, schema } = HttpApiSchema.isWithHeaders(declared)
+    ? declared
+    : { headers: undefined, schema: declared }
+  const numbers = numbersOf(headers)
+  // The types of the document in Effect lack most members of headers, and `example`.
+  const derived = Object.entries(response.headers ?? {}) as unknown as ReadonlyArray<[string, Omit<Described, "name">]>
+  response.headers = headersOf(
+    derived.map(([name, header]) => ({ ...header, name, schema: numbers.get(name) ?? header.schema }))
+  ) as never
+  const content = response.content?.["application/json"]
+  const [example] = [schema.ast.context?.annotations, SchemaAST.resolve(schema.ast)].flatMap((annotations) =>
+    annotations?.["examples"] ?? []
+  )
+  if (content === undefined || example === undefined) return
+  Object.assign(content, { example: Schema.encodeUnknownSync(schema as Schema.Codec<unknown>)(example) })
+}
+
+/** Completes the document of an API. It may have been completed before, as a part of another API. */
+export const completeDocument = (document: OpenAPISpec, api: HttpApi.Top): OpenAPISpec => {
+  const { securitySchemes } = document.components
+  HttpApi.reflect(api, {
+    onGroup: () => {},
+    onEndpoint: ({ endpoint, errors, middleware, successes }) => {
+      const path = endpoint.path.replaceAll(/:(\w+)/g, "{$1}")
+      const operation = document.paths[path]?.[endpoint.method.toLowerCase() as "get"]
+      if (operation === undefined) return
+      const gates = [...middleware].flatMap((one) => "contract" in one ? [one.contract as GateContract] : [])
+      const numbers = new Map([...numbersOf(endpoint.query), ...numbersOf(endpoint.headers)])
+      const parameters = (operation.parameters as ReadonlyArray<Described>).map((parameter) =>
+        describe({ ...parameter, schema: numbers.get(parameter.name) ?? parameter.schema })
+      )
+      const added = gates.flatMap(({ requestHeaders }) => fieldsOf(requestHeaders)).map(describe)
+      operation.parameters = [
+        ...parameters.filter(({ name }) => !added.some((header) => header.name === name)),
+        ...added
+      ] as typeof operation.parameters
+      for (const [status, [schema]] of successes) completeSuccess(operation.responses[status]!, schema)
+      for (const [status, response] of Object.entries(operation.responses)) {
+        const declared = (errors.get(Number(status)) ?? []).flatMap(({ ast }) => declaredProblems(ast) ?? [])
+        if (declared.length > 0) completeProblems(response, [...new Set(declared.flatMap(({ codes }) => codes))], path)
+        Object.assign(
+          response.headers ??= {},
+          headersOf(
+            [...gates.map((gate) => gate.responseHeaders), ...declared.map(({ headers }) => headers)].flatMap(fieldsOf)
+          )
+        )
+      }
+      const schemes: GateContract["securitySchemes"] = Object.assign({}, ...gates.map((gate) => gate.securitySchemes))
+      if (operation.security.length === 0) operation.security = Object.keys(schemes).map((name) => ({ [name]: [] }))
+      Object.assign(securitySchemes, { ...schemes, ...securitySchemes })
+    }
+  })
+  return document
 }

@@ -15,7 +15,7 @@ import { IdempotencyKey } from "../domain/Idempotency.ts"
 import { Operation, OperationId, OperationState, OperationType } from "../domain/Operation.ts"
 import { isInstant } from "../domain/Timestamp.ts"
 import { Gate } from "./Middleware.ts"
-import { responses } from "./Problems.ts"
+import { problems, refusedGrants } from "./Problems.ts"
 
 /** The largest page (specification, "Limits"), and the default. */
 export const maxPageSize = 100
@@ -45,8 +45,15 @@ const Bound = (round: "down" | "up", description: string) =>
 /** 1 to 100, in decimal digits without leading zeros. */
 const PageSize = Schema.String.check(
   Schema.isPattern(/^(?:[1-9][0-9]?|100)$/u, { expected: "an integer from 1 to 100" })
+).pipe(
+  Schema.decodeTo(
+    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: maxPageSize })).annotate({
+      description: "Operations a page.",
+      default: maxPageSize
+    }),
+    SchemaTransformation.numberFromString
+  )
 )
-  .pipe(Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString))
 
 const UniqueStates = Schema.Array(OperationState).check(Schema.isMaxLength(7))
 
@@ -56,17 +63,19 @@ export const ListQuery = Schema.Struct({
     description: "Only operations in this state; repeat the parameter for several."
   })),
   type: Schema.optionalKey(OperationType),
-  created_after: Schema.optionalKey(Bound("down", "Only operations created after this instant.")),
-  created_before: Schema.optionalKey(Bound("up", "Only operations created before this instant.")),
+  created_after: Schema.optionalKey(
+    Bound("down", "Only operations created after this instant, exclusive. RFC 3339 with any offset.")
+  ),
+  created_before: Schema.optionalKey(
+    Bound("up", "Only operations created before this instant, exclusive. RFC 3339 with any offset.")
+  ),
   idempotency_key: Schema.optionalKey(IdempotencyKey.annotate({
     description:
       "Only the operation of the request with this `Idempotency-Key`: one at most. None means that the ledger has recorded no "
       + "request under this key so far, for this client and subject. A request that is still on its way may be recorded "
       + "later. So do not choose another key: repeat the same request with the same key."
   })),
-  page_size: Schema.optionalKey(
-    PageSize
-  ),
+  page_size: Schema.optionalKey(PageSize),
   page_token: Schema.optionalKey(
     Schema.String.check(Schema.isMaxLength(512)).annotate({
       description:
@@ -76,13 +85,34 @@ export const ListQuery = Schema.Struct({
 })
 export type ListQuery = typeof ListQuery.Type
 
+const exampleTime = DateTime.makeUnsafe("2026-01-31T12:00:00.000Z")
+
+/** The operation in the examples of the OpenAPI document. */
+export const exampleOperation: Operation = {
+  id: OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"),
+  type: "payment",
+  state: "indeterminate",
+  terminal: false,
+  submission_uncertain: true,
+  under_review: false,
+  revision: 3,
+  created_at: exampleTime,
+  updated_at: DateTime.add(exampleTime, { milliseconds: 2417 }),
+  completed_at: null,
+  failure: null
+}
+
 /** One page of operations, newest first. */
 export const OperationList = Schema.Struct({
   operations: Schema.Array(Operation).check(Schema.isMaxLength(maxPageSize)),
   next_page_token: Schema.NullOr(Schema.String).annotate({
     description: "Opaque token of the next page; null on the last one."
   })
-}).annotate({ identifier: "OperationList", description: "One page of operations, newest first." })
+}).annotate({
+  identifier: "OperationList",
+  description: "One page of operations, newest first.",
+  examples: [{ operations: [exampleOperation], next_page_token: null }]
+})
 export type OperationList = typeof OperationList.Type
 
 /** The query parameters of `GET /v1/operations/changes`. */
@@ -109,7 +139,11 @@ export const OperationChanges = Schema.Struct({
   }),
   next_change_token: Schema.String.annotate({ description: "Opaque token of the place after this page." }),
   has_more: Schema.Boolean.annotate({ description: "Whether more changes are there already." })
-}).annotate({ identifier: "OperationChanges", description: "One page of the change feed." })
+}).annotate({
+  identifier: "OperationChanges",
+  description: "One page of the change feed.",
+  examples: [{ operations: [exampleOperation], next_change_token: "q6ct1c1Wk0WvPUWvm8WxVQ", has_more: false }]
+})
 export type OperationChanges = typeof OperationChanges.Type
 
 const commonHeaders = {
@@ -127,6 +161,7 @@ const waitHeaders = {
 
 const preferHeader = {
   prefer: Schema.optionalKey(Schema.String.annotate({
+    examples: ["wait=30"],
     description: "`wait=N`: the answer may wait for a change, for at most N seconds, up to 60 (RFC 7240 §4.3)."
   }))
 }
@@ -134,8 +169,12 @@ const preferHeader = {
 const changesHeaders = { ...commonHeaders, ...waitHeaders }
 
 const readHeaders = {
-  etag: Schema.String.annotate({ description: "Strong entity tag of this revision." }),
-  "retry-after": Schema.optionalKey(Schema.Int),
+  etag: Schema.String.annotate({ title: "ETag", description: "Strong entity tag of this revision." }),
+  "retry-after": Schema.optionalKey(
+    Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({
+      description: "Seconds to wait before the next read. Absent once the state is final."
+    })
+  ),
   ...commonHeaders,
   ...waitHeaders
 }
@@ -153,7 +192,7 @@ export class OperationsApi extends HttpApiGroup.make("operations").add(
   HttpApiEndpoint.get("list", "/v1/operations", {
     query: ListQuery,
     success: HttpApiSchema.WithHeaders(OperationList, commonHeaders),
-    error: responses.forbidden
+    error: problems(...refusedGrants, "invalid_page_token")
   }).annotateMerge(OpenApi.annotations({
     identifier: "listOperations",
     summary: "List operations",
@@ -165,7 +204,7 @@ export class OperationsApi extends HttpApiGroup.make("operations").add(
     query: ChangesQuery,
     headers: preferHeader,
     success: HttpApiSchema.WithHeaders(OperationChanges, changesHeaders),
-    error: [responses.forbidden, responses.gone]
+    error: problems(...refusedGrants, "change_token_expired")
   }).annotateMerge(OpenApi.annotations({
     identifier: "listChanges",
     summary: "Follow all operations",
@@ -182,10 +221,10 @@ export class OperationsApi extends HttpApiGroup.make("operations").add(
       ...preferHeader
     },
     success: [
-      HttpApiSchema.WithHeaders(Operation, readHeaders),
+      HttpApiSchema.WithHeaders(Operation.annotateKey({ examples: [exampleOperation] }), readHeaders),
       HttpApiSchema.WithHeaders(NotModified, readHeaders)
     ],
-    error: [responses.forbidden, responses.notFound]
+    error: problems(...refusedGrants, "operation_not_found")
   }).annotateMerge(OpenApi.annotations({
     identifier: "getOperation",
     summary: "Read an operation",

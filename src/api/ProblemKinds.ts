@@ -12,6 +12,10 @@ export interface ProblemKind {
   readonly meaning: string
   /** What a client should do about it. */
   readonly action: string
+  /** Seconds after which a repetition can succeed, for `Retry-After`. */
+  readonly retryAfter?: number
+  /** An example of its `fields`, if it has them. */
+  readonly fields?: ReadonlyArray<{ readonly message: string; readonly path: string }>
 }
 
 /** Checks the kinds, and keeps their codes and statuses in the type. */
@@ -156,14 +160,16 @@ export const problemKinds = kinds({
     retryable: false,
     title: "Invalid request",
     meaning: "The request is well-formed, but parts of it do not have the shape that the API description demands.",
-    action: "Correct what `fields` names."
+    action: "Correct what `fields` names.",
+    fields: [{ message: "Expected only parameters of this endpoint", path: "query.x" }]
   },
   invalid_page_token: {
     status: 422,
     retryable: false,
     title: "Invalid page token",
     meaning: "The page token was not issued by this endpoint, or the filters differ from those it was issued for.",
-    action: "Start again without a page token, or repeat the filters of the first page."
+    action: "Start again without a page token, or repeat the filters of the first page.",
+    fields: [{ message: "Expected a token of this list and these filters", path: "query.page_token" }]
   },
   rate_limited: {
     status: 429,
@@ -172,7 +178,8 @@ export const problemKinds = kinds({
     meaning:
       "The client and subject of the grant have used up their quota of requests, or the address has used up that of "
       + "refused credentials.",
-    action: "Repeat the request after the time that Retry-After names. RateLimit and RateLimit-Policy tell the quota."
+    action: "Repeat the request after the time that Retry-After names. RateLimit and RateLimit-Policy tell the quota.",
+    retryAfter: 1
   },
   headers_too_large: {
     status: 431,
@@ -201,21 +208,24 @@ export const problemKinds = kinds({
     title: "Not ready",
     meaning:
       "The gateway cannot take traffic: its database does not answer or lacks migrations, or it is shutting down.",
-    action: "Send traffic elsewhere, and probe again."
+    action: "Send traffic elsewhere, and probe again.",
+    retryAfter: 1
   },
   service_unavailable: {
     status: 503,
     retryable: true,
     title: "Service unavailable",
     meaning: "The gateway could not answer in time: its store is away, it is saturated, or it is shutting down.",
-    action: "Repeat the request after the time that Retry-After names."
+    action: "Repeat the request after the time that Retry-After names.",
+    retryAfter: 1
   },
   authorization_unavailable: {
     status: 503,
     retryable: true,
     title: "Authorization unavailable",
     meaning: "The access token could not be verified, because keys or the authorization server are out of reach.",
-    action: "Repeat the request after the time that Retry-After names."
+    action: "Repeat the request after the time that Retry-After names.",
+    retryAfter: 5
   },
 
   // Problems of mutation endpoints. The gateway's own endpoints answer with none of these codes; it describes them at

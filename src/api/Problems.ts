@@ -1,9 +1,13 @@
 /**
  * The error bodies of the service (RFC 9457). The gateway's own endpoints have one schema class for each HTTP status, and
- * mutation endpoints one for each code. Endpoints declare them through `responses`.
+ * mutation endpoints one for each code. Endpoints declare them by their codes, through `problems`.
  */
+import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import type { AnyService } from "effect/http-api/HttpApiMiddleware"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
+import * as SchemaAST from "effect/SchemaAST"
+import * as Struct from "effect/Struct"
 import { RequestId } from "../domain/RequestId.ts"
 import { type ProblemCode, problemKinds } from "./ProblemKinds.ts"
 
@@ -18,13 +22,18 @@ export const ProblemField = Schema.Struct({
 }).annotate({ identifier: "ProblemField" })
 export type ProblemField = typeof ProblemField.Type
 
-const fieldsFor = <Status extends number, Code extends string>(status: Status, codes: ReadonlyArray<Code>) => ({
+/** The body of every error (specification, "ProblemDetails"; RFC 9457). Each problem is this, with the codes of its class. */
+export const ProblemDetails = Schema.Struct({
   type: Schema.String.annotate({ format: "uri", description: "Stable URL that identifies the problem class." }),
-  title: Schema.String.check(Schema.isMinLength(1)),
-  status: Schema.Literal(status),
+  title: Schema.String.check(Schema.isMinLength(1)).annotate({ description: "Short human-readable title." }),
+  status: Schema.Int.check(Schema.isBetween({ minimum: 400, maximum: 599 })).annotate({
+    description: "HTTP status of this occurrence."
+  }),
   detail: Schema.String.check(Schema.isMinLength(1)).annotate({ description: "What happened this time." }),
   instance: Schema.String.check(Schema.isPattern(/^\/.*/u)).annotate({ description: "Path of the request." }),
-  code: Schema.Literals(codes).annotate({ description: "Stable machine-readable error code." }),
+  code: Schema.String.check(Schema.isPattern(/^[a-z][a-z0-9_]*$/u)).annotate({
+    description: "Stable machine-readable error code."
+  }),
   fields: Schema.NullOr(Schema.Array(ProblemField)).annotate({
     description: "What failed field by field; null when the problem is not about fields."
   }),
@@ -33,19 +42,35 @@ const fieldsFor = <Status extends number, Code extends string>(status: Status, c
   submission_uncertain: Schema.Boolean.annotate({
     description: "Whether an upstream write may have landed and must not be resubmitted. Never true for a read."
   })
-})
+}).annotate({ identifier: "ProblemDetails", description: "The body of every error (RFC 9457)." })
+
+const text = (description: string) => Schema.String.annotate({ description })
+
+// Headers of problems, by their names.
+
+const headersOfAll = { "Cache-Control": text("Problems are never stored.") }
+
+const challenge = {
+  "WWW-Authenticate": text("Challenges, with the URL of the resource's metadata (RFC 9110, RFC 9728).")
+}
+
+const retryAfter = {
+  "Retry-After": Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({
+    description: "Seconds to wait before the request is repeated."
+  })
+}
+
+/** The headers of a response under quotas (draft-ietf-httpapi-ratelimit-headers). */
+export const quotaHeaders = {
+  RateLimit: text(
+    "What is left of the quota, and the seconds until it is whole again (draft-ietf-httpapi-ratelimit-headers)."
+  ),
+  "RateLimit-Policy": text("The quota: requests, the seconds for which they are, and how many may come at once.")
+}
 
 type CodesOf<Status extends number> = {
   [Code in ProblemCode]: (typeof problemKinds)[Code]["status"] extends Status ? Code : never
 }[ProblemCode]
-
-/** The members of a problem that its message shows. */
-interface Described {
-  readonly title: string
-  readonly detail: string
-  readonly code: string
-  readonly request_id: string
-}
 
 /**
  * Gives the class its tag, and errors of it a message for logs and terminals. The prototype holds both, so no body of a problem
@@ -55,7 +80,7 @@ const withTag = <Class>(name: string, Class: Class): Class => {
   Object.defineProperties((Class as { readonly prototype: object }).prototype, {
     _tag: { value: name },
     message: {
-      get(this: Described) {
+      get(this: typeof ProblemDetails.Type) {
         return `${this.title}: ${this.detail} (${this.code}, request ${this.request_id})`
       }
     }
@@ -64,22 +89,26 @@ const withTag = <Class>(name: string, Class: Class): Class => {
 }
 
 /**
- * The error class of some codes of one status. An endpoint may declare several classes of a status: `code` tells them
- * apart. Programs tell classes apart by `_tag`, which is the name of the class: `Effect.catchTag("NotFound", …)`.
+ * The error class of some codes of one status, and the headers of its responses. An endpoint may declare several classes of a status:
+ * `code` tells them apart. Programs tell classes apart by `_tag`, which is the name of the class: `Effect.catchTag("NotFound", …)`.
  */
 const problem =
   <Self>() =>
   <const Name extends string, const Status extends number, const Code extends CodesOf<Status>>(
     name: Name,
     status: Status,
-    codes: ReadonlyArray<Code>
+    codes: ReadonlyArray<Code>,
+    headers: Schema.Struct.Fields = {}
   ) =>
-    withTag(
-      name,
-      Schema.Error<Self, { readonly _tag: Name }>(name)(
-        Schema.Struct(fieldsFor(status, codes)).annotate({ identifier: `${name}Problem` }),
-        { httpApiStatus: status, description: codes.map((code) => problemKinds[code].title).join(", or ") }
-      )
+    Object.assign(
+      withTag(
+        name,
+        Schema.Error<Self, { readonly _tag: Name }>(name)(
+          ProblemDetails.mapFields(Struct.assign({ status: Schema.Literal(status), code: Schema.Literals(codes) })),
+          { httpApiStatus: status }
+        )
+      ),
+      { status, codes, headers: { ...headersOfAll, ...headers } }
     )
 
 /** 400: the request is malformed. */
@@ -92,18 +121,25 @@ export class Unauthorized extends problem<Unauthorized>()("Unauthorized", 401, [
   "use_dpop_nonce",
   "grant_revoked",
   "client_inactive"
-]) {}
+], {
+  ...challenge,
+  "DPoP-Nonce": Schema.optionalKey(text("The nonce that proofs need, with use_dpop_nonce."))
+}) {}
 /** 403, with a challenge (RFC 6750 §3). */
 export class Forbidden extends problem<Forbidden>()("Forbidden", 403, [
   "insufficient_scope",
   "provider_disconnected"
-]) {}
+], challenge) {}
 /** 403: a page of a foreign origin sent the request. Only `/mcp` answers with it. */
-export class OriginNotAllowed extends problem<OriginNotAllowed>()("OriginNotAllowed", 403, ["origin_not_allowed"]) {}
+export class OriginNotAllowed
+  extends problem<OriginNotAllowed>()("OriginNotAllowed", 403, ["origin_not_allowed"], challenge)
+{}
 /** 404: there is no such operation for this grant, or no such route. */
 export class NotFound extends problem<NotFound>()("NotFound", 404, ["operation_not_found", "route_not_found"]) {}
 /** 405, with `Allow`. */
-export class MethodNotAllowed extends problem<MethodNotAllowed>()("MethodNotAllowed", 405, ["method_not_allowed"]) {}
+export class MethodNotAllowed extends problem<MethodNotAllowed>()("MethodNotAllowed", 405, ["method_not_allowed"], {
+  Allow: text("The methods of the path.")
+}) {}
 /** 406: the client accepts no JSON. */
 export class NotAcceptable extends problem<NotAcceptable>()("NotAcceptable", 406, ["not_acceptable"]) {}
 /** 408: the request did not arrive in time. */
@@ -120,7 +156,10 @@ export class UnprocessableContent extends problem<UnprocessableContent>()("Unpro
   "invalid_page_token"
 ]) {}
 /** 429, with `Retry-After`, `RateLimit` and `RateLimit-Policy`. */
-export class TooManyRequests extends problem<TooManyRequests>()("TooManyRequests", 429, ["rate_limited"]) {}
+export class TooManyRequests extends problem<TooManyRequests>()("TooManyRequests", 429, ["rate_limited"], {
+  ...retryAfter,
+  ...quotaHeaders
+}) {}
 /** 431: the headers are too long. */
 export class HeadersTooLarge extends problem<HeadersTooLarge>()("HeadersTooLarge", 431, ["headers_too_large"]) {}
 /** 500: the gateway failed. */
@@ -133,7 +172,7 @@ export class ServiceUnavailable extends problem<ServiceUnavailable>()("ServiceUn
   "not_ready",
   "service_unavailable",
   "authorization_unavailable"
-]) {}
+], retryAfter) {}
 
 // The codes of mutation endpoints have classes of their own, so that the gateway's endpoints do not declare them.
 
@@ -149,70 +188,127 @@ export class UnsupportedMediaType
 export class IdempotencyKeyReused
   extends problem<IdempotencyKeyReused>()("IdempotencyKeyReused", 422, ["idempotency_key_reused"])
 {}
+
+const classes = [
+  BadRequest,
+  Unauthorized,
+  Forbidden,
+  OriginNotAllowed,
+  NotFound,
+  MethodNotAllowed,
+  NotAcceptable,
+  RequestTimeout,
+  Gone,
+  PayloadTooLarge,
+  UriTooLong,
+  UnprocessableContent,
+  TooManyRequests,
+  HeadersTooLarge,
+  InternalError,
+  ServiceUnavailable,
+  IdempotencyKeyRequired,
+  UnsupportedMediaType,
+  IdempotencyKeyReused
+] as const
+
+type ProblemClass = (typeof classes)[number]
+
+type ClassOf<Code extends ProblemCode, Class = ProblemClass> = Class extends ProblemClass
+  ? Code extends InstanceType<Class>["code"] ? Class : never
+  : never
+
 /** The error class of each code. */
-export const problemClasses = {
-  malformed_request: BadRequest,
-  missing_credentials: Unauthorized,
-  invalid_token: Unauthorized,
-  invalid_dpop_proof: Unauthorized,
-  use_dpop_nonce: Unauthorized,
-  grant_revoked: Unauthorized,
-  client_inactive: Unauthorized,
-  insufficient_scope: Forbidden,
-  provider_disconnected: Forbidden,
-  origin_not_allowed: OriginNotAllowed,
-  operation_not_found: NotFound,
-  route_not_found: NotFound,
-  method_not_allowed: MethodNotAllowed,
-  not_acceptable: NotAcceptable,
-  request_timeout: RequestTimeout,
-  change_token_expired: Gone,
-  payload_too_large: PayloadTooLarge,
-  uri_too_long: UriTooLong,
-  invalid_request: UnprocessableContent,
-  invalid_page_token: UnprocessableContent,
-  rate_limited: TooManyRequests,
-  headers_too_large: HeadersTooLarge,
-  internal_error: InternalError,
-  response_contract_failed: InternalError,
-  not_ready: ServiceUnavailable,
-  service_unavailable: ServiceUnavailable,
-  authorization_unavailable: ServiceUnavailable,
-  idempotency_key_required: IdempotencyKeyRequired,
-  unsupported_media_type: UnsupportedMediaType,
-  idempotency_key_reused: IdempotencyKeyReused
-} as const satisfies Readonly<Record<ProblemCode, unknown>>
+export const problemClasses = Object.fromEntries(
+  classes.flatMap((Class) => Class.codes.map((code) => [code, Class]))
+) as { readonly [Code in ProblemCode]: ClassOf<Code> }
 
 /** Any error body of the service. */
-export type Problem = InstanceType<(typeof problemClasses)[ProblemCode]>
+export type Problem = InstanceType<ProblemClass>
 
 /** The error body that carries a given code. */
 export type ProblemOf<Code extends ProblemCode> = InstanceType<(typeof problemClasses)[Code]>
 
+/** What one occurrence of a problem may say of itself. */
+export interface ProblemOccurrence {
+  /** What happened this time; by default the meaning of the code. */
+  readonly detail?: string | undefined
+  readonly fields?: ReadonlyArray<ProblemField> | undefined
+}
+
+/** Makes the body of a problem for a request. */
+export const makeProblem = <Code extends ProblemCode>(
+  baseUrl: string,
+  { id, path }: { readonly id: RequestId; readonly path: string },
+  code: Code,
+  { detail, fields }: ProblemOccurrence = {}
+): ProblemOf<Code> => {
+  const { meaning, retryable, status, title } = problemKinds[code]
+  // The code determines the class, but TypeScript cannot infer that.
+  const Class = problemClasses[code] as unknown as new(fields: object) => ProblemOf<Code>
+  return new Class({
+    type: `${baseUrl}/problems/${code}`,
+    title,
+    status,
+    detail: detail ?? meaning,
+    instance: path,
+    code,
+    fields: fields ?? null,
+    request_id: id,
+    retryable,
+    // No request sends anything upstream: workers do. The operation tells whether its submission is uncertain.
+    submission_uncertain: false
+  })
+}
+
+/** The members of the body, without those of an `Error`. */
+export const encodeProblem: (problem: Problem) => typeof ProblemDetails.Encoded = Schema.encodeSync(ProblemDetails)
+
 /** The media type of every error body (RFC 9457 §3). */
 export const problemMediaType = "application/problem+json"
 
-const declare = HttpApiSchema.asJson({ contentType: problemMediaType })
+/** What the schema of a declared response says of its problems. */
+interface DeclaredProblems {
+  readonly codes: ReadonlyArray<ProblemCode>
+  readonly headers: Schema.Struct.Fields
+}
+
+const annotation = "financial-agents-gateway/api/Problems"
+
+/** The problems that a schema of an endpoint's errors declares; undefined if `problems` did not make it. */
+export const declaredProblems = SchemaAST.resolveAt<DeclaredProblems>(annotation)
 
 /**
- * The error responses as endpoints and middleware declare them: one schema each, so that declarations can be merged.
+ * The responses with these problems, as endpoints and middleware declare them: one schema for each class. The OpenAPI document names
+ * exactly these codes.
+ *
+ *     error: problems("operation_not_found", "insufficient_scope")
  */
-export const responses = {
-  badRequest: declare(BadRequest),
-  unauthorized: declare(Unauthorized),
-  forbidden: declare(Forbidden),
-  notFound: declare(NotFound),
-  notAcceptable: declare(NotAcceptable),
-  requestTimeout: declare(RequestTimeout),
-  gone: declare(Gone),
-  payloadTooLarge: declare(PayloadTooLarge),
-  uriTooLong: declare(UriTooLong),
-  unprocessableContent: declare(UnprocessableContent),
-  tooManyRequests: declare(TooManyRequests),
-  headersTooLarge: declare(HeadersTooLarge),
-  internalError: declare(InternalError),
-  serviceUnavailable: declare(ServiceUnavailable),
-  idempotencyKeyRequired: declare(IdempotencyKeyRequired),
-  unsupportedMediaType: declare(UnsupportedMediaType),
-  idempotencyKeyReused: declare(IdempotencyKeyReused)
-}
+export const problems = <const Code extends ProblemCode>(
+  ...codes: ReadonlyArray<Code>
+): ReadonlyArray<Schema.Codec<ProblemOf<Code>, typeof ProblemDetails.Encoded>> =>
+  [...new Set(codes.map((code) => problemClasses[code]))].map((Class: ProblemClass) => {
+    const declared: DeclaredProblems = {
+      codes: codes.filter((code) => problemClasses[code] === Class),
+      headers: Class.headers
+    }
+    return ProblemDetails.pipe(
+      // The class narrows the members of `ProblemDetails`; the compiler sees two types.
+      Schema.decodeTo(Class as unknown as Schema.Codec<ProblemOf<Code>, typeof ProblemDetails.Type>),
+      HttpApiSchema.asJson({ contentType: problemMediaType })
+    ).annotate({ httpApiStatus: Class.status, [annotation]: declared })
+  })
+
+/** The problems of a read or an acceptance whose grant may not do it. */
+export const refusedGrants = [
+  "grant_revoked",
+  "client_inactive",
+  "insufficient_scope",
+  "provider_disconnected"
+] as const
+
+/** The codes that an endpoint and its middleware declare. */
+export const codesOf = ({ error, middlewares }: HttpApiEndpoint.Top): ReadonlySet<ProblemCode> =>
+  new Set(
+    [...error, ...[...middlewares].flatMap((middleware) => [...(middleware as unknown as AnyService).error])]
+      .flatMap(({ ast }) => declaredProblems(ast)?.codes ?? [])
+  )

@@ -11,13 +11,21 @@ import { strict } from "../domain/firstIssues.ts"
 import { mcpPath } from "../domain/McpResource.ts"
 import { withPages } from "./HasPages.ts"
 import { OpenGate } from "./Middleware.ts"
-import { responses } from "./Problems.ts"
+import { problemKinds } from "./ProblemKinds.ts"
+import { problems } from "./Problems.ts"
 
 /** Constant, without details for probes: those are in the logs. */
 export const HealthResponse = Schema.Struct({ status: Schema.Literal("ok") }).annotate({
   identifier: "HealthResponse",
-  description: "The process is alive (`/healthz`), or ready for traffic (`/readyz`)."
+  description: "The process is alive (`/healthz`), or ready for traffic (`/readyz`).",
+  examples: [{ status: "ok" }]
 })
+
+const exampleDescription = {
+  type: "https://gateway.example/problems/grant_revoked",
+  code: "grant_revoked",
+  ...problemKinds.grant_revoked
+}
 
 /** One entry of the problem catalogue. */
 export const ProblemDescription = Schema.Struct({
@@ -28,13 +36,29 @@ export const ProblemDescription = Schema.Struct({
   retryable: Schema.Boolean,
   meaning: Schema.String,
   action: Schema.String
-}).annotate({ identifier: "ProblemDescription", description: "What an error code means and what to do about it." })
+}).annotate({
+  identifier: "ProblemDescription",
+  description: "What an error code means and what to do about it.",
+  examples: [exampleDescription]
+})
 export type ProblemDescription = typeof ProblemDescription.Type
 
 const ProblemCatalogue = Schema.Struct({ problems: Schema.Array(ProblemDescription) }).annotate({
   identifier: "ProblemCatalogue",
-  description: "Every error code of the service."
+  description: "Every error code of the service.",
+  examples: [{ problems: [exampleDescription] }]
 })
+
+const exampleMetadata = {
+  resource: "https://gateway.example",
+  authorization_servers: ["https://as.example"],
+  scopes_supported: ["operations:read"],
+  bearer_methods_supported: ["header" as const],
+  resource_name: "Financial Agents Gateway",
+  resource_documentation: "https://gateway.example/docs",
+  dpop_signing_alg_values_supported: ["ES256", "EdDSA", "Ed25519", "PS256"],
+  dpop_bound_access_tokens_required: true
+}
 
 /** Tells clients how to obtain access tokens for the gateway, and how to present them (RFC 9728 §2). */
 export const ProtectedResourceMetadata = Schema.Struct({
@@ -56,7 +80,8 @@ export const ProtectedResourceMetadata = Schema.Struct({
   tls_client_certificate_bound_access_tokens: Schema.optionalKey(Schema.Boolean)
 }).annotate({
   identifier: "ProtectedResourceMetadata",
-  description: "How to authenticate to the gateway."
+  description: "How to authenticate to the gateway.",
+  examples: [exampleMetadata]
 })
 export type ProtectedResourceMetadata = typeof ProtectedResourceMetadata.Type
 
@@ -70,7 +95,7 @@ export class SystemApi extends HttpApiGroup.make("system").add(
     })),
   HttpApiEndpoint.get("ready", "/readyz", {
     success: HealthResponse,
-    error: responses.serviceUnavailable
+    error: problems("not_ready", "service_unavailable")
   }).annotateMerge(OpenApi.annotations({
     identifier: "getReadiness",
     summary: "Readiness",
@@ -78,7 +103,7 @@ export class SystemApi extends HttpApiGroup.make("system").add(
       "Returns whether the gateway is ready to receive traffic: its database answers within a second and has "
       + "every migration, and the gateway is not shutting down."
   })),
-  HttpApiEndpoint.get("listProblems", "/problems", { success: ProblemCatalogue })
+  HttpApiEndpoint.get("listProblems", "/problems", { success: ProblemCatalogue, error: problems("not_acceptable") })
     .annotateMerge(OpenApi.annotations({
       identifier: "listProblems",
       summary: "Error codes",
@@ -89,21 +114,25 @@ export class SystemApi extends HttpApiGroup.make("system").add(
   HttpApiEndpoint.get("getProblem", "/problems/:code", {
     params: { code: Schema.String.annotate({ description: "The error code." }) },
     success: ProblemDescription,
-    error: responses.notFound
+    error: problems("route_not_found", "not_acceptable")
   }).annotateMerge(OpenApi.annotations({
     identifier: "getProblem",
     summary: "Error code",
     description: "Returns what one error code means. The `type` of every problem leads here. Browsers get a page."
   })).annotateMerge(withPages(200, 404)),
   HttpApiEndpoint.get("resourceMetadata", "/.well-known/oauth-protected-resource", {
-    success: ProtectedResourceMetadata
+    success: ProtectedResourceMetadata,
+    error: problems("not_acceptable")
   }).annotateMerge(OpenApi.annotations({
     identifier: "getProtectedResourceMetadata",
     summary: "Protected resource metadata",
     description: "Returns which access tokens the gateway accepts, and from whom (RFC 9728)."
   })),
   HttpApiEndpoint.get("mcpResourceMetadata", `/.well-known/oauth-protected-resource${mcpPath}`, {
-    success: ProtectedResourceMetadata
+    success: ProtectedResourceMetadata.annotateKey({
+      examples: [{ ...exampleMetadata, resource: `${exampleMetadata.resource}${mcpPath}` }]
+    }),
+    error: problems("not_acceptable")
   }).annotateMerge(OpenApi.annotations({
     identifier: "getMcpResourceMetadata",
     summary: "Protected resource metadata of the MCP endpoint",

@@ -124,7 +124,9 @@ export const documentedApi = (apis: ReadonlyArray<HttpApi.Constraint>): HttpApi.
   return composed.annotateMerge(Context.mergeAll(
     OpenApi.annotations({ title: first.identifier, version: "1.0.0" }),
     first.annotations,
-    OpenApi.annotations({ transform: (document) => transform(completeDocument(document as OpenApi.OpenAPISpec)) })
+    OpenApi.annotations({
+      transform: (document) => transform(completeDocument(document as OpenApi.OpenAPISpec, composed))
+    })
   ))
 }
 

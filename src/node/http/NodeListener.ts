@@ -185,7 +185,7 @@ export const createListener = (options: ListenerOptions): Listener => {
   const connections = new Map<Socket | Duplex, Connection>()
 
   const problemOf = (code: ProblemCode, { requestId, target }: UnreadRequest) =>
-    makeProblem(baseUrl, { id: requestIds.of(requestId), path: pathOf(target), scheme: "Bearer" }, code)
+    makeProblem(baseUrl, { id: requestIds.of(requestId), path: pathOf(target) }, code)
 
   const headersOf = (problem: ReturnType<typeof problemOf>, body: string) => ({
     ...headersOfEveryResponse,

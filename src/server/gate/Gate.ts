@@ -5,7 +5,8 @@
  *
  * 1. request context, if no `edge` has created it;
  * 2. every failure from here on becomes a complete problem, and a response that breaks the contract is withheld;
- * 3. no token in the query, and an `Accept` that JSON meets, or the page of an endpoint that has pages;
+ * 3. no token in the query, and an `Accept` that JSON meets, or the page of an endpoint that has pages, unless the endpoint does not
+ *    declare `not_acceptable`;
  * 4. a slot, and the deadline (`Admission`);
  * 5. from the credential to the grant, and the limits of its client (`Authorization`);
  * 6. no body that the endpoint does not declare, and no query where it has none. A declared body is read on demand, without a
@@ -23,7 +24,7 @@ import * as Layer from "effect/Layer"
 import type { unhandled } from "effect/Types"
 import { HasPages } from "../../api/HasPages.ts"
 import { type CurrentGrant, Gate, OpenGate } from "../../api/Middleware.ts"
-import type { UnprocessableContent } from "../../api/Problems.ts"
+import { codesOf, type UnprocessableContent } from "../../api/Problems.ts"
 import { RequestIds } from "../../services/RequestIds.ts"
 import type { GrantVerifier } from "../../services/verification/GrantVerifier.ts"
 import { CurrentSlot, makeAdmit } from "./Admission.ts"
@@ -59,7 +60,11 @@ const make = Effect.gen(function*() {
   const guard = <E, R>(httpEffect: Responding<E, R>, { endpoint }: Options): Responding<never, R | FromRouter> => {
     const answered = Effect.catchCause(httpEffect, (cause) => answerEndpointFailure(problems, cause, endpoint))
     const hasPages = Context.get(endpoint.annotations, HasPages)
-    const isAcceptable = hasPages ? (headers: RequestHeaders) => preferredForm(headers) !== null : acceptsJson
+    const isAcceptable = !codesOf(endpoint).has("not_acceptable")
+      ? () => true
+      : hasPages
+      ? (headers: RequestHeaders) => preferredForm(headers) !== null
+      : acceptsJson
     const checked = Effect.contextWith((context: Context.Context<FromRouter>): Responding<never, R | FromRouter> => {
       if (hasEmptyParameter(Context.get(context, RouteContext).params)) return respond(problems.fail("route_not_found"))
       if ("access_token" in Context.get(context, ParsedSearchParams)) return respond(refuseTokenInQuery(problems))

@@ -7,10 +7,12 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import { type ProblemCode, type ProblemKind, problemKinds } from "../../api/ProblemKinds.ts"
 import {
+  encodeProblem,
+  makeProblem,
   type Problem,
   problemClasses,
-  type ProblemField,
   problemMediaType,
+  type ProblemOccurrence,
   type ProblemOf
 } from "../../api/Problems.ts"
 import type { Scope } from "../../domain/Grant.ts"
@@ -20,13 +22,11 @@ import { makeChallenge } from "./Challenges.ts"
 import { CurrentRequest, type RequestInfo } from "./RequestContext.ts"
 import { maskTokens } from "./TokenMask.ts"
 
+export { makeProblem }
 export type { RequestInfo }
 
 /** The details of one occurrence of a problem. */
-export interface ProblemOptions {
-  /** What happened this time; by default the meaning of the kind. */
-  readonly detail?: string
-  readonly fields?: ReadonlyArray<ProblemField>
+export interface ProblemOptions extends ProblemOccurrence {
   /** The scope that the grant lacks, for the challenge of `insufficient_scope` (RFC 6750 §3). */
   readonly scope?: Scope
   /** The nonce that DPoP proofs need (RFC 9449 §9). */
@@ -37,31 +37,6 @@ export interface ProblemOptions {
 
 /** Headers of a problem that are not members of its body. */
 const ownHeaders = new WeakMap<object, Readonly<Record<string, string>>>()
-
-/** Makes the body of a problem for a request. */
-export const makeProblem = <Code extends ProblemCode>(
-  baseUrl: string,
-  request: RequestInfo,
-  code: Code,
-  options: ProblemOptions = {}
-): ProblemOf<Code> => {
-  const kind: ProblemKind = problemKinds[code]
-  // The code determines the class, but TypeScript cannot infer that.
-  const Class = problemClasses[code] as unknown as new(fields: object) => ProblemOf<Code>
-  return new Class({
-    type: `${baseUrl}/problems/${code}`,
-    title: kind.title,
-    status: kind.status,
-    detail: options.detail ?? kind.meaning,
-    instance: request.path,
-    code,
-    fields: options.fields ?? null,
-    request_id: request.id,
-    retryable: kind.retryable,
-    // No request sends anything upstream: workers do. The operation tells whether its submission is uncertain.
-    submission_uncertain: false
-  })
-}
 
 /** Fails with a problem of the current request. */
 export class Problems extends Context.Service<Problems, {
@@ -80,7 +55,7 @@ export class Problems extends Context.Service<Problems, {
           Effect.flatMap(CurrentRequest, (request) => {
             if (request === null) return Effect.die(new Error("a problem was raised outside of withRequestContext"))
             const problem = makeProblem(baseUrl, request, code, options)
-            if (problem.status === 401 || problem.status === 403) {
+            if ("WWW-Authenticate" in problemClasses[code].headers) {
               ownHeaders.set(problem, {
                 "www-authenticate": challenge({
                   code,
@@ -104,21 +79,14 @@ export const isProblem = (error: unknown): error is Problem => classes.some((Cla
 
 const classes = [...new Set(Object.values(problemClasses))]
 
-/** The headers that a problem needs (RFC 9110 §10.2.3, §11.6.1). */
+/** The headers that a problem needs (RFC 9110 §10.2.3, §11.6.1). Its class declares them. */
 const headersOf = (problem: Problem): Readonly<Record<string, string>> => {
-  switch (problem.code) {
-    case "not_ready":
-    case "service_unavailable":
-      return { "retry-after": "1" }
-    case "rate_limited":
-      return { "retry-after": "1", ...ownHeaders.get(problem) }
-    case "authorization_unavailable":
-      return { "retry-after": "5" }
-    case "request_timeout":
-      // The rest of the request may still arrive (RFC 9110 §15.5.9).
-      return { connection: "close" }
-    default:
-      return ownHeaders.get(problem) ?? {}
+  const { retryAfter }: ProblemKind = problemKinds[problem.code]
+  return {
+    ...retryAfter === undefined ? {} : { "retry-after": `${retryAfter}` },
+    // The rest of the request may still arrive (RFC 9110 §15.5.9).
+    ...problem.code === "request_timeout" ? { connection: "close" } : {},
+    ...ownHeaders.get(problem)
   }
 }
 
@@ -150,17 +118,5 @@ export const logProblem = ({ code, instance, request_id, status }: Problem): Eff
     request_id
   })
 
-/** The body as JSON: the members in the order of the specification, without those of an `Error`. */
-export const problemJson = (problem: Problem): string =>
-  JSON.stringify({
-    type: problem.type,
-    title: problem.title,
-    status: problem.status,
-    detail: problem.detail,
-    instance: problem.instance,
-    code: problem.code,
-    fields: problem.fields,
-    request_id: problem.request_id,
-    retryable: problem.retryable,
-    submission_uncertain: problem.submission_uncertain
-  })
+/** The body as JSON. */
+export const problemJson = (problem: Problem): string => JSON.stringify(encodeProblem(problem))

@@ -1,14 +1,14 @@
 /**
  * An example of each problem: the path of the request, and a curl line that causes the problem where that harms nothing.
  */
-import { exampleProblem, readPath } from "../../api/OpenApiExamples.ts"
-import type { ProblemCode } from "../../api/ProblemKinds.ts"
+import { type ProblemCode, type ProblemKind, problemKinds } from "../../api/ProblemKinds.ts"
 import type { RequestId } from "../../domain/RequestId.ts"
-import { makeProblem, problemJson, type ProblemOptions } from "../gate/ProblemResponses.ts"
+import { makeProblem, problemJson } from "../gate/ProblemResponses.ts"
+
+const readPath = "/v1/operations"
 
 interface Request {
   readonly path: string
-  readonly fields?: ProblemOptions["fields"]
   /** The arguments of curl, by the base URL. `$TOKEN` stands for an access token. */
   readonly curl?: (baseUrl: string) => string
 }
@@ -29,7 +29,7 @@ const requests: Readonly<Partial<Record<ProblemCode, Request>>> = {
   change_token_expired: { path: `${readPath}/changes` },
   route_not_found: { path: "/nowhere", curl: (url) => `${url}/nowhere` },
   method_not_allowed: { path: "/healthz", curl: (url) => `-X DELETE ${url}/healthz` },
-  not_acceptable: { path: "/healthz", curl: (url) => `-H 'Accept: image/png' ${url}/healthz` },
+  not_acceptable: { path: "/problems", curl: (url) => `-H 'Accept: image/png' ${url}/problems` },
   payload_too_large: {
     path: "/healthz",
     curl: (url) => `-X GET -d "${many(70_000)}" ${url}/healthz`
@@ -39,7 +39,6 @@ const requests: Readonly<Partial<Record<ProblemCode, Request>>> = {
   headers_too_large: { path: "/healthz", curl: (url) => `-H "X-Long: ${many(20_000)}" ${url}/healthz` },
   invalid_request: {
     path: "/healthz",
-    fields: [{ path: "query.x", message: "Expected only parameters of this endpoint" }],
     curl: (url) => `'${url}/healthz?x=1'`
   },
   invalid_page_token: { path: readPath, curl: (url) => `${authorized} '${url}${readPath}?page_token=example'` },
@@ -62,9 +61,9 @@ interface ProblemExample {
 
 /** Makes the example of a problem, for a gateway at this base URL. */
 export const problemExample = (baseUrl: string, code: ProblemCode): ProblemExample => {
-  const { curl, fields, path } = requests[code] ?? { path: readPath }
-  const shown = fields ?? exampleProblem(code, path).value.fields
-  const problem = makeProblem(baseUrl, { id, path, scheme: "Bearer" }, code, shown === null ? {} : { fields: shown })
+  const { curl, path } = requests[code] ?? { path: readPath }
+  const { fields }: ProblemKind = problemKinds[code]
+  const problem = makeProblem(baseUrl, { id, path }, code, { fields })
   return {
     body: JSON.stringify(JSON.parse(problemJson(problem)), null, 2),
     command: curl === undefined ? null : `curl ${curl(baseUrl)}`

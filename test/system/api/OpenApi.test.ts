@@ -14,7 +14,10 @@ import { Api } from "../../../src/api/Api.ts"
 import { baseUrl, type Code, problemTable } from "../../fixtures/http/HttpProblem.ts"
 
 interface Media {
-  readonly schema: { readonly $ref?: string }
+  readonly schema: {
+    readonly $ref?: string
+    readonly allOf?: readonly [{ readonly $ref: string }, { readonly properties: Readonly<Record<string, object>> }]
+  }
   readonly example?: unknown
   readonly examples?: Readonly<Record<string, { readonly value: unknown }>>
 }
@@ -58,17 +61,15 @@ const operations = Object.entries(document.paths).map(([template, { get }]) => (
 /** The problem codes that every endpoint may return. */
 const anywhere: ReadonlyArray<Code> = [
   "malformed_request",
-  "not_acceptable",
-  "request_timeout",
   "payload_too_large",
   "uri_too_long",
   "invalid_request",
-  "headers_too_large",
   "internal_error",
-  "response_contract_failed",
-  "service_unavailable"
+  "response_contract_failed"
 ]
 const refusals: ReadonlyArray<Code> = [
+  "not_acceptable",
+  "service_unavailable",
   "missing_credentials",
   "invalid_token",
   "invalid_dpop_proof",
@@ -82,11 +83,11 @@ const refusals: ReadonlyArray<Code> = [
 ]
 const more: Readonly<Record<string, ReadonlyArray<Code>>> = {
   "/healthz": [],
-  "/readyz": ["not_ready"],
-  "/problems": [],
-  "/.well-known/oauth-protected-resource": [],
-  "/.well-known/oauth-protected-resource/mcp": [],
-  "/problems/{code}": ["route_not_found"],
+  "/readyz": ["not_ready", "service_unavailable"],
+  "/problems": ["not_acceptable"],
+  "/.well-known/oauth-protected-resource": ["not_acceptable"],
+  "/.well-known/oauth-protected-resource/mcp": ["not_acceptable"],
+  "/problems/{code}": ["route_not_found", "not_acceptable"],
   "/v1/operations": [...refusals, "invalid_page_token"],
   "/v1/operations/changes": [...refusals, "change_token_expired"],
   "/v1/operations/{id}": [...refusals, "operation_not_found"]
@@ -188,7 +189,7 @@ describe("The API description", () => {
     assert.sameMembers(named("/problems/{code}"), ["path code", requestId])
     assert.sameMembers(named("/v1/operations/{id}"), [
       "path id",
-      "header if-none-match?",
+      "header If-None-Match?",
       "header Prefer?",
       requestId
     ])
@@ -246,24 +247,50 @@ describe("The API description", () => {
       if (name !== "ProtectedResourceMetadata") {
         assert.sameMembers([...schema.required!], Object.keys(schema.properties!), name)
       }
-      if (name.endsWith("Problem")) assert.sameMembers([...schema.required!], members, name)
     }
-    const { HealthResponse, ProblemField } = document.components.schemas
+    const { HealthResponse, ProblemDetails, ProblemField } = document.components.schemas
+    assert.deepStrictEqual([...ProblemDetails!.required!], members)
+    assert.sameMembers(Object.keys(document.components.schemas).filter((name) => /problem/i.test(name)), [
+      "ProblemField",
+      "ProblemDetails",
+      "ProblemCatalogue",
+      "ProblemDescription"
+    ])
     assert.deepStrictEqual(Object.keys(HealthResponse!.properties!), ["status"])
     assert.deepStrictEqual(HealthResponse!.properties!["status"]!["enum"], ["ok"])
     assert.sameMembers(Object.keys(ProblemField!.properties!), ["message", "path"])
   })
 
+  it.each(operations)(
+    "makes each problem of $template of ProblemDetails, with its codes and its status",
+    ({ responses }) => {
+      for (const [status, { content = {} }] of Object.entries(responses)) {
+        const { examples, schema } = content["application/problem+json"] ?? {}
+        if (Number(status) < 400) assert.isUndefined(schema)
+        else {
+          assert.deepStrictEqual<unknown>(schema, {
+            allOf: [
+              { $ref: "#/components/schemas/ProblemDetails" },
+              { properties: { status: { const: Number(status) }, code: { enum: Object.keys(examples!) } } }
+            ]
+          })
+        }
+      }
+    }
+  )
+
   it("has examples that match their schemas", () => {
     const ajv = new Ajv2020({ strict: false, formats: { "date-time": true, uri: true, uuid: true } })
     ajv.addSchema(document, "gateway")
     let count = 0
-    for (const { responses } of operations) {
-      for (const { content = {} } of Object.values(responses)) {
-        for (const [mediaType, { example, examples = {}, schema }] of Object.entries(content)) {
+    const escape = (segment: string) => encodeURIComponent(segment.replaceAll("~", "~0").replaceAll("/", "~1"))
+    for (const { responses, template } of operations) {
+      for (const [status, { content = {} }] of Object.entries(responses)) {
+        for (const [mediaType, { example, examples = {} }] of Object.entries(content)) {
           // A page for people has no example.
           if (mediaType === "text/html") continue
-          const validate = ajv.compile({ $ref: `gateway${schema.$ref}` })
+          const pointer = ["paths", template, "get", "responses", status, "content", mediaType, "schema"].map(escape)
+          const validate = ajv.compile({ $ref: `gateway#/${pointer.join("/")}` })
           const values = [
             ...Object.values(examples).map(({ value }) => value),
             ...example === undefined ? [] : [example]

@@ -14,7 +14,7 @@ import { isProblem, makeProblem, problemJson } from "../../../src/server/gate/Pr
 import { baseUrl, mutationProblemTable, problemTable } from "../../fixtures/http/HttpProblem.ts"
 
 const codes = Object.keys(mutationProblemTable) as ReadonlyArray<keyof typeof mutationProblemTable>
-const request = { id: "request-id-1" as RequestId, path: "/v1/payments", scheme: "Bearer" } as const
+const request = { id: "request-id-1" as RequestId, path: "/v1/payments" }
 
 describe("The problems of mutation endpoints", () => {
   it("have the statuses of the Idempotency-Key draft, are never retryable, and share no code with the gateway's own problems", () => {

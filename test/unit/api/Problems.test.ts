@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { type ProblemCode, type ProblemKind, problemKinds } from "../../../src/api/ProblemKinds.ts"
-import { type Problem, problemClasses, responses } from "../../../src/api/Problems.ts"
+import { type Problem, problemClasses, problems } from "../../../src/api/Problems.ts"
 import { isRequestId, type RequestId } from "../../../src/domain/RequestId.ts"
 import { makeProblem, problemJson } from "../../../src/server/gate/ProblemResponses.ts"
 import {
@@ -43,7 +43,7 @@ describe("The problem catalogue", () => {
 
   it("has a message with title, detail, code and request, which no body contains", () => {
     const id = "request-id-1" as RequestId
-    const problem = makeProblem(baseUrl, { id, path: "/v1/operations", scheme: "Bearer" }, "grant_revoked", {
+    const problem = makeProblem(baseUrl, { id, path: "/v1/operations" }, "grant_revoked", {
       detail: "The grant is revoked."
     })
     assert.instanceOf(problem, Error)
@@ -57,7 +57,7 @@ describe("The problem catalogue", () => {
     const fields = code === "invalid_request" || code === "invalid_page_token"
       ? { fields: [{ path: "body", message: "Expected no body" }] }
       : {}
-    const problem = makeProblem(baseUrl, { id, path: "/v1/operations", scheme: "Bearer" }, code, fields)
+    const problem = makeProblem(baseUrl, { id, path: "/v1/operations" }, code, fields)
     const { status } = problemTable[code]
     const challenge = `Bearer realm="x", resource_metadata="${baseUrl}/.well-known/oauth-protected-resource"`
     assertProblem({
@@ -77,7 +77,7 @@ describe("The problem catalogue", () => {
 })
 
 describe("The tag of a problem", () => {
-  const request = { id: "request-id-1" as RequestId, path: "/v1/payments", scheme: "Bearer" } as const
+  const request = { id: "request-id-1" as RequestId, path: "/v1/payments" }
 
   /** The types of these handlers are part of the test: each tag selects one class. */
   const handle = (problem: Problem) =>
@@ -104,7 +104,8 @@ describe("The tag of a problem", () => {
   it.effect("selects the class of a problem that a client decoded", () =>
     Effect.gen(function*() {
       const body: unknown = JSON.parse(problemJson(makeProblem(baseUrl, request, "idempotency_key_reused")))
-      const decoded = yield* Schema.decodeUnknownEffect(responses.idempotencyKeyReused)(body)
+      const [declared] = problems("idempotency_key_reused")
+      const decoded = yield* Schema.decodeUnknownEffect(declared!)(body)
       assert.strictEqual(yield* handle(decoded), "reused: idempotency_key_reused")
     }))
 

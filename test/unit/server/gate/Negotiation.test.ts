@@ -38,7 +38,7 @@ layer(memoryGateway({ way: "both" }), { excludeTestServices: true })("Accept", (
   const targets = Effect.gen(function*() {
     const holder = yield* issue()
     const { id } = yield* accept(holder)
-    const paths = ["/healthz", "/readyz", "/v1/operations", `/v1/operations/${id}`]
+    const paths = ["/v1/operations", `/v1/operations/${id}`]
     return { paths, token: holder.token }
   })
 
@@ -73,16 +73,34 @@ layer(memoryGateway({ way: "both" }), { excludeTestServices: true })("Accept", (
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const padded = (length: number) => `application/json, ${"x/y, ".repeat(300)}`.slice(0, length - 3) + "x/y"
-      assert.strictEqual((yield* send("/healthz", { headers: { accept: padded(1024) } })).status, 200)
-      yield* refuses("not_acceptable", [["/healthz", { headers: { accept: padded(1025) } }]])
+      const { token } = yield* issue()
+      const list = "/v1/operations"
+      assert.strictEqual((yield* send(list, { token, headers: { accept: padded(1024) } })).status, 200)
+      yield* refuses("not_acceptable", [[list, { token, headers: { accept: padded(1025) } }]])
     }))
 
   it.effect("may come in several lines (RFC 9110 §5.3)", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
-      const met = yield* send("/healthz", { headers: { accept: ["text/html", "application/json"] } })
+      const { token } = yield* issue()
+      const list = "/v1/operations"
+      const met = yield* send(list, { token, headers: { accept: ["text/html", "application/json"] } })
       assert.strictEqual(met.status, 200)
-      yield* refuses("not_acceptable", [["/healthz", { headers: { accept: ["text/html", "text/plain"] } }]])
+      yield* refuses("not_acceptable", [[list, { token, headers: { accept: ["text/html", "text/plain"] } }]])
+    }))
+
+  it.effect("is ignored by /healthz and /readyz: nothing that a probe sends by mistake is 406", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      for (const target of ["/healthz", "/readyz"]) {
+        for (const accept of [...acceptable, ...unacceptable]) {
+          for (const method of ["GET", "HEAD"]) {
+            const answer = yield* send(target, { method, headers: { accept } })
+            assert.strictEqual(answer.status, 200, `${target} ${accept}`)
+            assert.strictEqual(answer.headers["content-type"], "application/json")
+          }
+        }
+      }
     }))
 
   it.effect("does not change the media type of a problem, because a client must always learn the reason", () =>

@@ -77,7 +77,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The pages of problems", (
         assertProblemOf(answer, "not_acceptable")
         assert.strictEqual(answer.headers["vary"], "accept")
       }
-      assertProblemOf(yield* send("/healthz", ofHtmlAlone), "not_acceptable")
+      assertProblemOf(yield* send("/v1/operations", ofHtmlAlone), "not_acceptable")
     }))
 
   it.effect("list every code once, with a link to its page", () =>
