@@ -1,5 +1,5 @@
 /** Mistakes in limits: of providers, which all workers share, and of clients, which never take the share of others. */
-import { type Plant, postgres, unit } from "../Plant.ts"
+import { type Plant, postgres, system, unit } from "../Plant.ts"
 
 const permits = "src/services/rules/providerPermits.ts"
 const sql = "src/services/sql/queue/SqlProviderLimits.ts"
@@ -120,5 +120,33 @@ export const limits: ReadonlyArray<Plant> = [
     from: "const left = Math.min(limit, bucket.tokens - tokens)",
     to: "const left = bucket.tokens - tokens",
     tests: [unit("server/gate/Quotas")]
+  },
+  {
+    rule: "the OpenAPI document states the statuses that exist, and no other",
+    file: "src/api/SystemApi.ts",
+    from: "error: problems(\"not_ready\", \"service_unavailable\")",
+    to: "error: problems(\"not_ready\", \"service_unavailable\", \"request_timeout\")",
+    tests: [unit("server/DocumentedStatuses")]
+  },
+  {
+    rule: "probes ignore Accept",
+    file: "src/server/gate/Gate.ts",
+    from: "!codesOf(endpoint).has(\"not_acceptable\")",
+    to: "!codesOf(endpoint).has(\"malformed_request\")",
+    tests: [unit("server/gate/Negotiation", "is ignored by /healthz and /readyz")]
+  },
+  {
+    rule: "every problem of the OpenAPI document is ProblemDetails",
+    file: "src/api/OpenApiDocument.ts",
+    from: "{ $ref: \"#/components/schemas/ProblemDetails\" },",
+    to: "",
+    tests: [system("api/OpenApi", "of ProblemDetails, with its codes and its status")]
+  },
+  {
+    rule: "the document names the codes that an endpoint declares",
+    file: "src/api/OperationsApi.ts",
+    from: "error: problems(...refusedGrants, \"invalid_page_token\")",
+    to: "error: problems(...refusedGrants)",
+    tests: [system("api/OpenApi", "declares every status of $template, and an example for every code")]
   }
 ]
