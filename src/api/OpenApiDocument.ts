@@ -38,9 +38,10 @@ const describe = ({ schema: { description, title, ...schema }, ...rest }: Descri
 
 /** The `headers` of a response. */
 const headersOf = (headers: ReadonlyArray<Described>) =>
-  Object.fromEntries(
-    headers.map((header) => describe({ ...header, in: "header" })).map(({ in: _, name, ...header }) => [name, header])
-  )
+  Object.fromEntries(headers.map((header) => {
+    const { in: _, name, ...described } = describe({ ...header, in: "header" })
+    return [name, described]
+  }))
 
 const jsonSchemaOf = (ast: SchemaAST.AST): JsonSchema => Schema.toJsonSchemaDocument(Schema.make(ast)).schema
 
