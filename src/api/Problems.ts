@@ -267,7 +267,7 @@ export const encodeProblem: (problem: Problem) => typeof ProblemDetails.Encoded 
 export const problemMediaType = "application/problem+json"
 
 /** What the schema of a declared response says of its problems. */
-interface DeclaredProblems {
+export interface DeclaredProblems {
   readonly codes: ReadonlyArray<ProblemCode>
   readonly headers: Schema.Struct.Fields
 }

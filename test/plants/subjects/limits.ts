@@ -147,6 +147,6 @@ export const limits: ReadonlyArray<Plant> = [
     file: "src/api/OperationsApi.ts",
     from: "error: problems(...refusedGrants, \"invalid_page_token\")",
     to: "error: problems(...refusedGrants)",
-    tests: [system("api/OpenApi", "declares every status of $template, and an example for every code")]
+    tests: [system("api/OpenApi", ", and an example for every code")]
   }
 ]
