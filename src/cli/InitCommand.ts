@@ -29,7 +29,8 @@ const projectManifest = (name: string) => ({
   scripts: {
     start: "exec node src/main.ts",
     work: `exec ${manifest.name} work --providers src/Providers.ts`,
-    test: "vitest run",
+    // Five seconds are too few for a busy machine.
+    test: "vitest run --testTimeout=60000",
     types: "tsc"
   },
   dependencies: {

@@ -74,5 +74,5 @@ describe("The application", () => {
       }))
       assert.strictEqual((yield* gateway.settled(body.id)).state, "succeeded")
       assert.strictEqual(yield* bookings(bank), 1)
-    }).pipe(Effect.provide([FetchHttpClient.layer, Logger.layer([])])), 60_000)
+    }).pipe(Effect.provide([FetchHttpClient.layer, Logger.layer([])])))
 })
