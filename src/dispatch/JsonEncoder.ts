@@ -27,7 +27,7 @@ const notCompiled = (part: string): never => {
 /** The interpreter stops at the first issue by default, and drops members that a schema does not declare. */
 const options: SchemaAST.ParseOptions = {}
 
-const needsEscape = /["\\\u0000-\u001f\ud800-\udfff]/
+const needsEscape = /["\\\p{Cc}\p{Cs}]/u
 
 const quote = (text: string): string => needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`
 
