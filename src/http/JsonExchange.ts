@@ -1,6 +1,6 @@
 /**
- * Sends one request to an authorization server and reads the JSON object of its response, within a time and a size.
- * Errors, logs and spans contain nothing of the request or the response.
+ * JSON bodies of HTTP responses, and the exchange with an authorization server: one request, and the JSON object of its response, within
+ * a time and a size. Errors, logs and spans contain nothing of the request or the response.
  */
 import * as Cause from "effect/Cause"
 import * as Data from "effect/Data"
@@ -10,9 +10,68 @@ import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
-import { isJsonObject, type JsonObject, parseJson, readBody, requireJsonType } from "./JsonBody.ts"
-import { acceptJson, fetchInit } from "./RequestDefaults.ts"
+import * as Stream from "effect/Stream"
+import { acceptJson, fetchInit } from "./OutgoingRequest.ts"
 import { describeFailure } from "./RequestFailure.ts"
+
+/** The members of a JSON object. */
+export interface JsonObject {
+  readonly [name: string]: unknown
+}
+
+/** Whether a JSON value is an object. */
+export const isJsonObject = (value: unknown): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** The body is too large, or it is not JSON. */
+class InvalidBody extends Data.TaggedError("InvalidBody")<{
+  /** For logs. Contains nothing of the body. */
+  readonly reason: string
+}> {}
+
+/** Whether a `Content-Type` is JSON: `application/json`, or a type with the suffix `+json` (RFC 6839 §3.1). */
+const isJsonType = (contentType: string | undefined): boolean =>
+  contentType !== undefined && /^application\/(?:[\w!#$&^.+-]+\+)?json[ \t]*(?:;|$)/i.test(contentType)
+
+/** Fails with `InvalidBody` unless a `Content-Type` is JSON. */
+export const requireJsonType = (contentType: string | undefined): Effect.Effect<void, InvalidBody> =>
+  isJsonType(contentType) ? Effect.void : Effect.fail(new InvalidBody({ reason: "the content type is not JSON" }))
+
+const concat = (chunks: ReadonlyArray<Uint8Array>, size: number): Uint8Array => {
+  const all = new Uint8Array(size)
+  let offset = 0
+  for (const chunk of chunks) {
+    all.set(chunk, offset)
+    offset += chunk.length
+  }
+  return all
+}
+
+/** Reads a body of at most `maxSize` bytes. Stops reading and fails with `InvalidBody` when the body is larger. */
+export const readBody = <E>(
+  body: Stream.Stream<Uint8Array, E>,
+  maxSize: number
+): Effect.Effect<Uint8Array, E | InvalidBody> =>
+  Effect.suspend(() => {
+    const chunks: Array<Uint8Array> = []
+    let size = 0
+    return Stream.runForEach(body, (chunk) => {
+      size += chunk.length
+      chunks.push(chunk)
+      return size > maxSize
+        ? Effect.fail(new InvalidBody({ reason: `a body of more than ${maxSize} bytes` }))
+        : Effect.void
+    }).pipe(Effect.map(() => concat(chunks, size)))
+  })
+
+const utf8 = new TextDecoder("utf-8", { fatal: true })
+
+/** Parses JSON in UTF-8. Fails with `InvalidBody` on malformed UTF-8 and on malformed JSON. */
+export const parseJson = (bytes: Uint8Array): Effect.Effect<unknown, InvalidBody> =>
+  Effect.try({
+    try: () => JSON.parse(utf8.decode(bytes)) as unknown,
+    catch: () => new InvalidBody({ reason: "the body is not JSON" })
+  })
 
 /** The authorization server sent no usable response. */
 export class ServerFailure extends Data.TaggedError("ServerFailure")<{

@@ -88,6 +88,6 @@ const make = Effect.fnUntraced(function*({ onFailure, patience = 8, ...options }
   })
 })
 
-/** Reads with an access token at a base URL, which `http/parseBaseUrl` has accepted. */
+/** Reads with an access token at a base URL, which `parseBaseUrl` has accepted. */
 export const layer = (options: RemoteReadsOptions): Layer.Layer<AgentReads, never, HttpClient.HttpClient> =>
   Layer.effect(AgentReads, make(options))

@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
 import * as Redacted from "effect/Redacted"
 import { importJWK, type JWK, SignJWT } from "jose"
-import { isJsonObject } from "../http/JsonBody.ts"
+import { isJsonObject } from "../http/JsonExchange.ts"
 
 /** How the gateway authenticates as a client of an authorization server (RFC 7662 §2.1). */
 export type ClientAuthentication =

@@ -4,8 +4,7 @@
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
-import type { JsonObject } from "../http/JsonBody.ts"
-import { exchangeJson, ServerFailure } from "../http/JsonExchange.ts"
+import { exchangeJson, type JsonObject, ServerFailure } from "../http/JsonExchange.ts"
 import { validateEndpoint } from "./Issuer.ts"
 
 /** The members of the metadata that a resource server needs. */

@@ -12,9 +12,8 @@ import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Redacted from "effect/Redacted"
 import * as Semaphore from "effect/Semaphore"
 import { AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
-import type { JsonObject } from "../http/JsonBody.ts"
-import { exchangeJson, ServerFailure, timedOut, withIssuer } from "../http/JsonExchange.ts"
-import { RedactedBody } from "../http/RedactedBody.ts"
+import { exchangeJson, type JsonObject, ServerFailure, timedOut, withIssuer } from "../http/JsonExchange.ts"
+import { RedactedBody } from "../http/OutgoingRequest.ts"
 import {
   type AuthenticateClient,
   type ClientAuthentication,

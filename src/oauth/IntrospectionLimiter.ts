@@ -14,8 +14,8 @@ import * as Exit from "effect/Exit"
 import type * as Layer from "effect/Layer"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import type * as Semaphore from "effect/Semaphore"
+import { layerCircuit } from "../http/exchangeLimits.ts"
 import { isOutage, ServerFailure, timedOut } from "../http/JsonExchange.ts"
-import { layerCircuit } from "../http/layerCircuit.ts"
 
 /**
  * Opens after three consecutive failed probes, for one second at first and 30 seconds at most. Probes that are a minute

@@ -2,7 +2,7 @@
  * Configuration of an authorization server whose access tokens the gateway accepts.
  */
 import * as Duration from "effect/Duration"
-import { loopbackHosts } from "../http/loopbackHosts.ts"
+import { loopbackHosts } from "../http/OutgoingRequest.ts"
 
 /** Options of an authorization server whose access tokens are accepted. */
 export interface IssuerOptions {

@@ -3,7 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import { importJWK, type JWK } from "jose"
-import { isJsonObject } from "../http/JsonBody.ts"
+import { isJsonObject } from "../http/JsonExchange.ts"
 
 /** A public key for one algorithm. */
 export interface PublicKey {

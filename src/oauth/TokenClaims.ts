@@ -3,7 +3,7 @@
  */
 import * as Schema from "effect/Schema"
 import { ClientId, ExternalId, PairwiseSubject, Scope } from "../domain/Grant.ts"
-import type { JsonObject } from "../http/JsonBody.ts"
+import type { JsonObject } from "../http/JsonExchange.ts"
 import type { IssuerSettings } from "./Issuer.ts"
 import type { Confirmation, VerifiedToken } from "./VerifiedToken.ts"
 

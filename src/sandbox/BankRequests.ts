@@ -1,17 +1,71 @@
 /**
- * Answers the requests of clients: the dialect reads them, the engine decides, and the faults strike the answers.
+ * Answers the requests of clients: the dialect reads them, the engine decides, and the faults strike the answers. Keeps in memory when the
+ * last ones arrived, and can turn away those that are more than a provider takes.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Latch from "effect/Latch"
 import type { IncomingMessage, ServerResponse } from "node:http"
-import type { Arrivals } from "./Arrivals.ts"
-import type { Demand, Dialect, RequestHead } from "./Dialect.ts"
+import type { Demand, Dialect, RequestHead, Saying } from "./Dialect.ts"
+import { chance, type FaultSettings, type Stage } from "./Faults.ts"
 import type { SubmissionKey } from "./Protocol.ts"
 import type { Reply, Submissions } from "./Submissions.ts"
 import { hangUp, readBody, send, sendSpoilt } from "./Wire.ts"
 
-export interface BankRequestsOptions {
+/** A request that arrived. */
+export interface Arrival {
+  readonly kind: Stage
+  /** Milliseconds since 1970. */
+  readonly at: number
+  /** Whether the fault `too_many_requests` or `unauthorized` struck it. */
+  readonly isTurnedAway: boolean
+}
+
+/** Most arrivals that are kept: the last ones. */
+const mostKept = 100_000
+
+export interface Arrivals {
+  /** Notes a request. Returns what turns it away, or null. */
+  readonly admit: (kind: Stage, at: number) => Saying | null
+  /** The last arrivals, in order. */
+  readonly all: () => ReadonlyArray<Arrival>
+}
+
+export const makeArrivals = (seed: string, faults: () => FaultSettings): Arrivals => {
+  let arrivals: Array<Arrival> = []
+  // The requests that were admitted in the last window.
+  let admitted: Array<number> = []
+  let count = 0
+
+  const note = (arrival: Arrival) => {
+    arrivals.push(arrival)
+    if (arrivals.length >= 2 * mostKept) arrivals = arrivals.slice(-mostKept)
+  }
+
+  const admit = (kind: Stage, at: number): Saying | null => {
+    const { too_many_requests: fault, unauthorized } = faults()
+    if (chance(seed, "unauthorized", arrivals.length) < (unauthorized?.rate ?? 0)) {
+      note({ kind, at, isTurnedAway: true })
+      return { _tag: "Unauthorized" }
+    }
+    const { ms = 1000, requests = 50 } = fault ?? {}
+    admitted = fault === undefined ? [] : admitted.filter((time) => time > at - ms)
+    const isTurnedAway = fault !== undefined && admitted.length >= requests
+      && chance(seed, "too_many_requests", ++count) < fault.rate
+    note({ kind, at, isTurnedAway })
+    if (fault === undefined) return null
+    if (!isTurnedAway) {
+      admitted.push(at)
+      return null
+    }
+    const retryAfterSeconds = Math.max(1, Math.ceil((admitted[0]! + ms - at) / 1000))
+    return { _tag: "TooManyRequests", retryAfterSeconds }
+  }
+
+  return { admit, all: () => arrivals.slice(-mostKept) }
+}
+
+interface BankRequestsOptions {
   readonly dialect: Dialect
   readonly submissions: Submissions
   readonly arrivals: Arrivals

@@ -1,8 +1,14 @@
 /**
- * The sandbox's own record of every submission that it received. Tests check "at most once" against it.
+ * The sandbox's own record of every submission that it received. Tests check "at most once" against it. It is in memory, or in a file of
+ * JSON lines, to which the sandbox only appends.
  */
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import { constants, createReadStream } from "node:fs"
+import * as fs from "node:fs/promises"
+import * as path from "node:path"
 import { Readable } from "node:stream"
 import { InstructedFaults } from "./Faults.ts"
 import { SubmissionKey } from "./Protocol.ts"
@@ -69,7 +75,7 @@ export interface SubmissionRecord {
 const ReceiptLine = Schema.fromJsonString(Receipt)
 
 /** Encodes a receipt as a line of JSON, without the newline. */
-export const encodeReceipt = Schema.encodeSync(ReceiptLine)
+const encodeReceipt = Schema.encodeSync(ReceiptLine)
 
 /** Decodes a line of the record. Fails on excess members, which `encodeReceipt` never writes. */
 export const decodeReceipt = Schema.decodeResult(ReceiptLine, { onExcessProperty: "error" })
@@ -84,5 +90,168 @@ export const makeMemoryRecord = (): SubmissionRecord => {
     },
     receipts: Effect.sync(() => [...receipts]),
     lines: () => Readable.from(receipts.values().map((receipt) => `${encodeReceipt(receipt)}\n`))
+  }
+}
+
+const attempt = <A>(message: string, evaluate: () => Promise<A>): Effect.Effect<A, RecordFailed> =>
+  Effect.tryPromise({
+    try: evaluate,
+    catch: (cause) =>
+      cause instanceof RecordFailed
+        ? cause
+        : new RecordFailed({ message: `${message}: ${cause instanceof Error ? cause.message : String(cause)}`, cause })
+  })
+
+/**
+ * Opens the record, and creates the file and its directory if they are missing. A crash may leave an incomplete last
+ * line. Its request was never answered, so it is cut off, with a warning. Fails when any other line is not a receipt.
+ *
+ * Only one sandbox may write to a file: two would count the receipts of a key separately.
+ */
+export const openFileRecord = (file: string): Effect.Effect<SubmissionRecord, RecordFailed, Scope.Scope> =>
+  Effect.gen(function*() {
+    const handle = yield* Effect.acquireRelease(
+      attempt(`Could not open the record ${file}`, () => openDurably(file)),
+      (handle) => Effect.promise(() => handle.close().catch(() => {}))
+    )
+    const { lost, size } = yield* attempt(`Could not read the record ${file}`, () => cutTornLine(handle))
+    if (lost > 0) {
+      yield* Effect.annotateLogs(Effect.logWarning("Cut off an incomplete last line of the record"), {
+        file,
+        bytes: lost
+      })
+    }
+    const writer = new GroupCommit(handle, size)
+    // The handle is closed after this: finalizers run in reverse.
+    yield* Effect.addFinalizer(() => Effect.promise(() => writer.idle))
+    const lines = () => (writer.size === 0 ? Readable.from([]) : createReadStream(file, { end: writer.size - 1 }))
+    return {
+      append: (receipt) => {
+        const durable = writer.append(`${encodeReceipt(receipt)}\n`)
+        return attempt(`Could not write the record ${file}`, () => durable)
+      },
+      receipts: attempt(`Could not read the record ${file}`, () => parse(lines())),
+      lines
+    }
+  })
+
+/** Does not follow a symbolic link, because another user may have put it into the directory. */
+const appendHere = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW
+
+/** Opens the file and syncs its directory, so that the entry of a new file is durable, too. */
+const openDurably = async (file: string): Promise<fs.FileHandle> => {
+  const directory = path.dirname(file)
+  await fs.mkdir(directory, { recursive: true })
+  const handle = await fs.open(file, appendHere, 0o600)
+  const parent = await fs.open(directory, "r")
+  await parent.sync().finally(() => parent.close())
+  return handle
+}
+
+const newline = 10
+const step = 65_536
+
+/** Truncates the file after its last complete line. Returns its size and the number of bytes cut off. */
+const cutTornLine = async (handle: fs.FileHandle): Promise<{ readonly size: number; readonly lost: number }> => {
+  const { size } = await handle.stat()
+  for (let end = size; end > 0;) {
+    const start = Math.max(0, end - step)
+    const chunk = Buffer.alloc(end - start)
+    await handle.read(chunk, 0, chunk.length, start)
+    const at = chunk.lastIndexOf(newline)
+    if (at >= 0) return truncate(handle, size, start + at + 1)
+    end = start
+  }
+  return truncate(handle, size, 0)
+}
+
+const truncate = async (handle: fs.FileHandle, size: number, keep: number) => {
+  if (keep < size) {
+    await handle.truncate(keep)
+    await handle.datasync()
+  }
+  return { size: keep, lost: size - keep }
+}
+
+const parse = async (stream: Readable): Promise<ReadonlyArray<Receipt>> => {
+  const receipts: Array<Receipt> = []
+  for await (const line of linesOf(stream)) {
+    const receipt = decodeReceipt(line)
+    if (Result.isFailure(receipt)) {
+      throw new RecordFailed({ message: `line ${receipts.length + 1} of the record is not a receipt` })
+    }
+    receipts.push(receipt.success)
+  }
+  return receipts
+}
+
+/** Splits at newlines only. `node:readline` also splits at separators that JSON permits inside strings. */
+async function* linesOf(stream: Readable): AsyncGenerator<string> {
+  let rest = ""
+  for await (const chunk of stream.setEncoding("utf8")) {
+    const lines = (rest + chunk).split("\n")
+    rest = lines.pop()!
+    yield* lines
+  }
+}
+
+interface Waiting {
+  readonly line: string
+  readonly resolve: () => void
+  readonly reject: (cause: unknown) => void
+}
+
+/** Collects the lines that arrive during a write, and writes them together, so that one sync serves many. */
+class GroupCommit {
+  /** Bytes that are durable. */
+  size: number
+  /** Resolves when no write is under way. */
+  idle: Promise<void> = Promise.resolve()
+  private readonly handle: fs.FileHandle
+  private waiting: Array<Waiting> = []
+  private writing = false
+  private broken: { readonly cause: unknown } | null = null
+
+  constructor(handle: fs.FileHandle, size: number) {
+    this.handle = handle
+    this.size = size
+  }
+
+  append(line: string): Promise<void> {
+    const { promise, reject, resolve } = Promise.withResolvers<void>()
+    // A rejection that no caller awaits would end the process.
+    promise.catch(() => {})
+    this.waiting.push({ line, resolve, reject })
+    if (!this.writing) {
+      this.writing = true
+      this.idle = this.writeAll()
+    }
+    return promise
+  }
+
+  private async writeAll(): Promise<void> {
+    // Includes the other lines of this turn of the event loop.
+    await new Promise(setImmediate)
+    while (this.waiting.length > 0) {
+      const batch = this.waiting
+      this.waiting = []
+      await this.write(batch)
+    }
+    this.writing = false
+  }
+
+  private async write(batch: ReadonlyArray<Waiting>): Promise<void> {
+    try {
+      if (this.broken !== null) throw this.broken.cause
+      const bytes = Buffer.from(batch.map(({ line }) => line).join(""))
+      await this.handle.appendFile(bytes)
+      await this.handle.datasync()
+      this.size += bytes.length
+    } catch (cause) {
+      this.broken ??= { cause }
+      for (const { reject } of batch) reject(cause)
+      return
+    }
+    for (const { resolve } of batch) resolve()
   }
 }

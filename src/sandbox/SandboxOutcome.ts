@@ -5,8 +5,7 @@
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import { formatTimestamp, isInstant } from "../domain/Timestamp.ts"
-import { chance, digest } from "./Chance.ts"
-import { InstructedFaults, Milliseconds } from "./Faults.ts"
+import { chance, digest, InstructedFaults, Milliseconds } from "./Faults.ts"
 import {
   type SandboxAnswer,
   SandboxFailure,

@@ -6,7 +6,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Maintenance } from "../services/queue/Maintenance.ts"
-import { repeatStatement } from "./repeatStatement.ts"
+import { repeatStatement } from "./storeStatements.ts"
 
 /** A failover ends the tokens that were issued after the last mark. */
 const markInterval = Duration.seconds(1)

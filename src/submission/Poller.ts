@@ -1,5 +1,5 @@
 /**
- * The loop of worker and reconciler: takes due items, handles them concurrently, waits, and starts again.
+ * The loops of worker and reconciler, one for each provider: they take due items, handle them concurrently, wait, and start again.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -7,7 +7,11 @@ import * as FiberSet from "effect/FiberSet"
 import * as Latch from "effect/Latch"
 import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
-import { logFailure } from "./logFailure.ts"
+import type { ProviderName } from "../domain/Grant.ts"
+import type { RequestKind } from "../domain/ProviderLimit.ts"
+import { passable } from "./providers/Circuit.ts"
+import { logFailure } from "./submissionLog.ts"
+import type { SubmissionServices } from "./SubmissionServices.ts"
 
 /**
  * The capacity of one process: how many items may be under way. A part is reserved for each poller, so that slow work of
@@ -155,4 +159,59 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
     ))
   )
   return { wake: Effect.asVoid(wake.open) }
+})
+
+/** Work that exists for each provider: sending its operations, or reading their status. */
+export interface ProviderTask<A> {
+  /** What the work asks its providers for. */
+  readonly kind: RequestKind
+  /** Takes up to `limit` items of a provider from the store. */
+  readonly take: (provider: ProviderName, limit: number) => Effect.Effect<ReadonlyArray<A>>
+  /** Handles an item. `release` tells that its request has ended, and frees its capacity for the next one. */
+  readonly handle: (item: A, release: Effect.Effect<void>) => Effect.Effect<void>
+}
+
+/**
+ * Takes and handles up to `limit` items of a provider once, all at the same time. Yields their number when all are
+ * done.
+ */
+export const runOnce = <A>({ handle, take }: ProviderTask<A>) =>
+  Effect.fnUntraced(function*(provider: ProviderName, limit: number) {
+    const items = yield* take(provider, limit)
+    yield* Effect.forEach(items, (item) => handle(item, Effect.void), { concurrency: "unbounded", discard: true })
+    return items.length
+  })
+
+/**
+ * Starts one poller for each provider, and yields the pollers by provider. They share the capacity of the policy. A poller
+ * takes no more items than the circuit of its provider lets through, and than the limit of the provider has permits for.
+ */
+export const runPollers = Effect.fnUntraced(function*<A>(
+  { breaker, policy, providers, requestPermits }: SubmissionServices,
+  { handle, kind, take }: ProviderTask<A>,
+  running: FiberSet.FiberSet<void, never>
+) {
+  const capacity = makeCapacity(policy.concurrency, providers.size)
+  const pollers = yield* Effect.forEach(providers.keys(), (provider) => {
+    let reopensIn = Infinity
+    const allowance = Effect.fnUntraced(function*(free: number) {
+      const calls = Math.min(free, yield* passable(breaker, provider))
+      const open = calls > 0 ? yield* requestPermits.open(provider, kind, calls) : null
+      reopensIn = open === null || open.count >= calls ? Infinity : open.again
+      return open === null ? 0 : Math.min(calls, open.count)
+    })
+    return Effect.map(
+      runPoller({
+        capacity,
+        limit: policy.providerConcurrency,
+        pollInterval: policy.pollInterval,
+        allowance,
+        reopensIn: () => reopensIn,
+        take: (limit) => take(provider, limit),
+        handle
+      }, running),
+      (poller) => [provider, poller] as const
+    )
+  })
+  return new Map(pollers)
 })

@@ -1,4 +1,5 @@
 import * as Effect from "effect/Effect"
+import * as Latch from "effect/Latch"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
 import { Claims } from "../services/queue/Claims.ts"
@@ -9,11 +10,36 @@ import { StatusReads } from "../services/queue/StatusReads.ts"
 import type { ClaimRecorder } from "./attempts/ClaimRecorder.ts"
 import type { ClockCheck } from "./attempts/ClockCheck.ts"
 import { makeOutcomeRecorder } from "./attempts/OutcomeRecorder.ts"
-import type { Drain } from "./Drain.ts"
+import { type ClockReading, elapsed, readClocks } from "./elapsed.ts"
 import type { ProviderPauses } from "./providers/ProviderPause.ts"
 import { Providers } from "./providers/Providers.ts"
 import { RequestPermits } from "./providers/RequestPermits.ts"
 import { SubmissionPolicy, validatePolicy } from "./SubmissionPolicy.ts"
+
+/** Whether the worker is asked to stop, and since when. */
+interface Drain {
+  /** Asks the worker to stop. */
+  readonly begin: Effect.Effect<void>
+  /** Waits until the worker is asked to stop. */
+  readonly begun: Effect.Effect<void>
+  readonly hasBegun: () => boolean
+  /** Milliseconds since the worker was asked to stop; 0 before. */
+  readonly elapsed: Effect.Effect<number>
+}
+
+export const makeDrain = (): Drain => {
+  const latch = Latch.makeUnsafe(false)
+  let since: ClockReading | null = null
+  return {
+    begin: Effect.flatMap(readClocks, (now) => {
+      since = now
+      return Effect.asVoid(latch.open)
+    }),
+    begun: Effect.asVoid(latch.await),
+    hasBegun: () => latch.isOpen(),
+    elapsed: Effect.suspend(() => since === null ? Effect.succeed(0) : elapsed(since))
+  }
+}
 
 /** The services that worker and reconciler share. */
 export type SubmissionServices = Effect.Success<typeof submissionServices>

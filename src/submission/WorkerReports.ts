@@ -16,10 +16,10 @@ import type { Claims } from "../services/queue/Claims.ts"
 import { Maintenance } from "../services/queue/Maintenance.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { ClockCheck } from "./attempts/ClockCheck.ts"
-import { logFailure } from "./logFailure.ts"
 import { Providers } from "./providers/Providers.ts"
+import { withinStore } from "./storeStatements.ts"
+import { logFailure } from "./submissionLog.ts"
 import { SubmissionPolicy } from "./SubmissionPolicy.ts"
-import { withinStore } from "./withinStore.ts"
 
 /** Operators take a process for gone that has not reported itself for 30 seconds. */
 const interval = Duration.seconds(10)

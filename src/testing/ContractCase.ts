@@ -102,7 +102,7 @@ export interface Scenario {
 
 /**
  * Makes a case. It runs the bank, observes, and fails with the first broken rule. If the schema of the adapter refuses the
- * payload of the kit, the case ends: `payloadCases` has a case that fails with the reason.
+ * payload of the kit, the case ends: another case fails with the reason.
  */
 export const caseWith = (
   kit: Kit,

@@ -18,9 +18,8 @@ import type { ProviderAdapter } from "../submission/providers/ProviderAdapter.ts
 import type { Answering, AnswerSubject, BankAnswer, ReceivedRequest } from "./ContractBank.ts"
 import type { ContractCase, Kit, References, StatusAnswers, SubmissionAnswers } from "./ContractCase.ts"
 import { ContractViolation } from "./contractRules.ts"
-import { payloadCases } from "./payloadCases.ts"
 import { statusCases } from "./statusCases.ts"
-import { submissionCases } from "./submissionCases.ts"
+import { payloadCases, submissionCases } from "./submissionCases.ts"
 
 export {
   type Answering,

@@ -5,8 +5,7 @@ import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { mcpPath } from "../../domain/McpResource.ts"
-import { loopbackHosts } from "../../http/loopbackHosts.ts"
-import { parseBaseUrl } from "../../http/parseBaseUrl.ts"
+import { loopbackHosts, parseBaseUrl } from "../../http/OutgoingRequest.ts"
 import { CommandFailed } from "../Output.ts"
 
 /** The gateway of `serve` on the same machine. */

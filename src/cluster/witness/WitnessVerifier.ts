@@ -13,7 +13,7 @@ import type * as Scope from "effect/Scope"
 import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
 import { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { type ClockReading, elapsed, readClocks } from "../../submission/elapsed.ts"
-import { repeatStatement } from "../../submission/repeatStatement.ts"
+import { repeatStatement } from "../../submission/storeStatements.ts"
 import { checkpointOf, type Verification, type Verifications, type WitnessState } from "./Verifications.ts"
 import { withinWitness, WitnessPolicy, type WitnessStore } from "./Witness.ts"
 

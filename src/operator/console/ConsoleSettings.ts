@@ -6,8 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import { loopbackHosts } from "../../http/loopbackHosts.ts"
-import { parseBaseUrl } from "../../http/parseBaseUrl.ts"
+import { loopbackHosts, parseBaseUrl } from "../../http/OutgoingRequest.ts"
 
 /** The issuer at which operators sign in (OpenID Connect). */
 export interface OidcSettings {

@@ -4,7 +4,7 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { OperationNotFound } from "../../domain/Operation.ts"
-import { withinTime } from "../../http/withinTime.ts"
+import { withinTime } from "../../http/exchangeLimits.ts"
 import { storeFailure, StoreUnavailable } from "../../services/StoreUnavailable.ts"
 
 /** How long an operator waits for the database. */

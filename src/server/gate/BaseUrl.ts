@@ -1,6 +1,6 @@
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
-import { parseBaseUrl } from "../../http/parseBaseUrl.ts"
+import { parseBaseUrl } from "../../http/OutgoingRequest.ts"
 
 /** The URL at which clients reach the gateway, without a trailing slash. Problem types are URLs below it. */
 export class BaseUrl extends Context.Service<BaseUrl, string>()("financial-agents-gateway/server/gate/BaseUrl") {

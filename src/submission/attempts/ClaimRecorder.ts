@@ -7,7 +7,7 @@ import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import type { Claim } from "../../domain/Submission.ts"
 import type { Claims } from "../../services/queue/Claims.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
-import { repeatStatement } from "../repeatStatement.ts"
+import { repeatStatement } from "../storeStatements.ts"
 
 /** What a worker process does before a batch of its claims is sent. */
 export interface ClaimRecorder {

@@ -18,7 +18,7 @@ import type { Claim } from "../../domain/Submission.ts"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { Claims } from "../../services/queue/Claims.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
-import { withinStore } from "../withinStore.ts"
+import { withinStore } from "../storeStatements.ts"
 
 type Finding = "agree" | "differ" | "wrong"
 

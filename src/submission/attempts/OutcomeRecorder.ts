@@ -11,7 +11,7 @@ import type { OperationNotFound, StaleOperation } from "../../domain/Operation.t
 import type { OutcomeRecord } from "../../domain/Submission.ts"
 import type { Outcomes } from "../../services/queue/Outcomes.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
-import { withinStore } from "../withinStore.ts"
+import { withinStore } from "../storeStatements.ts"
 
 /** Most outcomes of one statement. */
 const largestBatch = 100

@@ -9,9 +9,9 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { Rescues } from "../../services/queue/Rescues.ts"
-import { logFailure } from "../logFailure.ts"
+import { withinStore } from "../storeStatements.ts"
+import { logFailure } from "../submissionLog.ts"
 import { SubmissionPolicy } from "../SubmissionPolicy.ts"
-import { withinStore } from "../withinStore.ts"
 
 /** Most operations in one statement. */
 const batch = 100

@@ -14,11 +14,9 @@ import {
   type PayloadUnreadable,
   type ProviderReference
 } from "../../domain/Submission.ts"
-import { answered, type Evidence } from "../Evidence.ts"
-import { describeDefect } from "../logFailure.ts"
-import { findContradiction } from "../providers/contradiction.ts"
+import { answered, type Evidence, findContradiction, publicFailure } from "../providers/AnswerRecord.ts"
 import type { NotSent, SubmissionAnswer, Uncertain } from "../providers/ProviderAdapter.ts"
-import { publicFailure } from "../providers/publicFailure.ts"
+import { describeDefect } from "../submissionLog.ts"
 
 /** An outcome with its evidence. */
 export interface Settlement {

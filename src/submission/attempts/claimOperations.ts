@@ -4,8 +4,8 @@ import type { ProviderName } from "../../domain/Grant.ts"
 import type { Claim, ClaimTerms } from "../../domain/Submission.ts"
 import { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
-import { logFailure } from "../logFailure.ts"
 import type { ProviderPause } from "../providers/ProviderPause.ts"
+import { logFailure } from "../submissionLog.ts"
 import type { WorkerServices } from "../SubmissionServices.ts"
 
 /** A claim of this worker, and when the worker asked the database for it. */

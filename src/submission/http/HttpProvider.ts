@@ -26,8 +26,8 @@ import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
-import { parseBaseUrl } from "../../http/parseBaseUrl.ts"
-import { withinTime } from "../../http/withinTime.ts"
+import { withinTime } from "../../http/exchangeLimits.ts"
+import { parseBaseUrl } from "../../http/OutgoingRequest.ts"
 import {
   namesNothing,
   NotSent,
@@ -46,13 +46,14 @@ import {
   NotUnderstood,
   onBody,
   refusedForNow,
+  retryAfterOf,
+  withRetryAfter,
   wrongCredentials
 } from "./HttpDecoding.ts"
 import { exchange, type ExchangeLimits, NoAnswer, type ScopedHttpClient } from "./HttpExchange.ts"
 import { NotPrepared, prepareCredentials, preparePayload, prepareRequest } from "./HttpPreparation.ts"
 import { type AnyPayloads, checkDeadline, type HttpProviderOptions } from "./HttpProviderOptions.ts"
 import { encodeStatusRead, encodeSubmission, type HttpCredentials, type HttpHeaders } from "./HttpRequest.ts"
-import { retryAfterOf, withRetryAfter } from "./retryAfter.ts"
 import { makeSendDeadline } from "./SendDeadline.ts"
 
 export {

@@ -6,8 +6,7 @@ import * as Effect from "effect/Effect"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import * as Redacted from "effect/Redacted"
 import type * as Schema from "effect/Schema"
-import { RedactedBody } from "../../http/RedactedBody.ts"
-import { acceptJson } from "../../http/RequestDefaults.ts"
+import { acceptJson, RedactedBody } from "../../http/OutgoingRequest.ts"
 
 /** Header names and values. */
 export type HttpHeaders = Readonly<Record<string, string>>

@@ -1,6 +1,6 @@
 /**
- * One circuit for each provider. Submissions and status reads share it: while no status can be read, nothing is
- * submitted.
+ * Calls of a provider: each within a time limit and through the circuit of the provider. Submissions and status reads share the circuit:
+ * while no status can be read, nothing is submitted.
  */
 import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
@@ -11,8 +11,9 @@ import * as Option from "effect/Option"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../../domain/Grant.ts"
-import { layerCircuit } from "../../http/layerCircuit.ts"
+import { layerCircuit, withinTime } from "../../http/exchangeLimits.ts"
 import type { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
+import { describeDefect } from "../submissionLog.ts"
 import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
 
 /**
@@ -89,3 +90,19 @@ export const passable = (
     // A breaker that cannot read its store lets calls through.
     Effect.orElseSucceed(() => Infinity)
   )
+
+/**
+ * Calls an adapter with a time limit. A defect of the adapter and the end of the time become `unanswered`, with the reason. The
+ * adapter runs in a fiber of its own, so a caller that is interrupted or times out does not wait until the adapter has stopped. An
+ * adapter that cannot be interrupted would otherwise hold its capacity for ever.
+ */
+export const callAdapter = <A, E, B, E2>(
+  call: Effect.Effect<A, E>,
+  timeout: Duration.Duration,
+  unanswered: (reason: string) => Effect.Effect<B, E2>
+): Effect.Effect<A | B, E | E2> =>
+  withinTime(Effect.catchDefect(call, (defect) => unanswered(describeDefect(defect))), {
+    duration: timeout,
+    orElse: () => unanswered("the provider did not answer in time"),
+    isDetached: true
+  })

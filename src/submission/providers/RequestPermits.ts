@@ -19,9 +19,9 @@ import {
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { ProviderLimits } from "../../services/queue/ProviderLimits.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
-import { logFailure } from "../logFailure.ts"
+import { withinStore } from "../storeStatements.ts"
+import { logFailure } from "../submissionLog.ts"
 import { SubmissionPolicy } from "../SubmissionPolicy.ts"
-import { withinStore } from "../withinStore.ts"
 import { Providers } from "./Providers.ts"
 
 /** Milliseconds: no permit is reserved further ahead. */

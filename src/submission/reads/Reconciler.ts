@@ -1,7 +1,7 @@
 /**
  * Reads the status of unsettled operations until a result is proven. A read never submits anything, age never changes a
- * state, and an answer without evidence leaves the state as it is. The room `reads` has what a status read does and decides. Read this file
- * first.
+ * state, and an answer without evidence leaves the state as it is. Hints of providers move reads forward. The room `reads` has what a
+ * status read does and decides. Read this file first.
  */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -12,27 +12,59 @@ import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../../domain/Grant.ts"
-import { type DueRead, readDelay } from "../../domain/Submission.ts"
+import { isOperationId } from "../../domain/Operation.ts"
+import { type DueRead, type HintedOperation, isProviderReference, readDelay } from "../../domain/Submission.ts"
+import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { HintSignal } from "../../services/queue/HintSignal.ts"
+import { StatusReads } from "../../services/queue/StatusReads.ts"
 import type { SubmissionQueue } from "../../services/queue/SubmissionQueue.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { elapsed, readClocks } from "../elapsed.ts"
-import { logFailure } from "../logFailure.ts"
-import { logOutcome } from "../logOutcome.ts"
-import { callAdapter } from "../providers/callAdapter.ts"
-import { classifyRead } from "../providers/Circuit.ts"
+import { type Poller, type ProviderTask, runOnce, runPollers } from "../Poller.ts"
+import { makeFailureCheck } from "../providers/AnswerRecord.ts"
+import { callAdapter, classifyRead } from "../providers/Circuit.ts"
 import { ReadBegin, StatusAnswer } from "../providers/ProviderAdapter.ts"
 import type { Providers } from "../providers/Providers.ts"
-import { makeFailureCheck } from "../providers/publicFailure.ts"
 import { RequestPermits } from "../providers/RequestPermits.ts"
-import { type ProviderTask, runOnce, runPollers } from "../ProviderTask.ts"
+import { withinStore } from "../storeStatements.ts"
+import { logFailure, logOutcome } from "../submissionLog.ts"
+import { SubmissionPolicy } from "../SubmissionPolicy.ts"
 import { type SubmissionServices, submissionServices } from "../SubmissionServices.ts"
-import { withinStore } from "../withinStore.ts"
 import { decideAfterRead, type ReadDecision } from "./decideAfterRead.ts"
-import { type HintSubject, makeHint } from "./hint.ts"
 import { makeUnusableReadLog } from "./logUnusableReads.ts"
 
-export type { HintSubject }
+/**
+ * The operation of a hint: by the provider's reference, or by the operation's id if the provider echoes it. Both are text of the
+ * provider, unchecked.
+ */
+export type HintSubject = { readonly reference: string } | { readonly operation_id: string }
+
+/** The operation that a hint names; null if no operation can have such a name. */
+const named = (about: HintSubject): HintedOperation | null => {
+  if ("reference" in about) return isProviderReference(about.reference) ? { reference: about.reference } : null
+  return isOperationId(about.operation_id) ? { operation_id: about.operation_id } : null
+}
+
+/** `Reconciler.hint`. It wakes the poller of this process, or those of other processes if this one has none. */
+const makeHint = Effect.fnUntraced(function*(pollers: ReadonlyMap<ProviderName, Poller>) {
+  const statusReads = yield* StatusReads
+  const signal = yield* HintSignal
+  const policy = yield* SubmissionPolicy
+  const metrics = yield* SubmissionMetrics
+  for (const provider of pollers.keys()) metrics?.hintsOf(provider)
+
+  return Effect.fn("Reconciler.hint")(function*(provider: ProviderName, about: HintSubject) {
+    const operation = named(about)
+    const effect = operation === null ? "ignored" : yield* withinStore(
+      statusReads.hint(provider, operation, policy.hintInterval)
+    ).pipe(Effect.provideService(SubmissionPolicy, policy))
+    const isTaken = effect !== "ignored"
+    if (metrics !== null) metrics.hintsOf(provider)[isTaken ? "taken" : "ignored"].value++
+    yield* Effect.annotateLogs(Effect.logDebug("Hint of a provider"), { provider, effect })
+    if (effect === "due") yield* pollers.get(provider)?.wake ?? signal.announce(provider)
+    return isTaken
+  })
+})
 
 /** Reads the status of unsettled operations, and takes hints of providers: something happened, read the status now. */
 export class Reconciler extends Context.Service<Reconciler, {

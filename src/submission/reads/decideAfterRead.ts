@@ -5,10 +5,14 @@ import * as DateTime from "effect/DateTime"
 import { type DeclaredFailures, gatewayFailure } from "../../domain/GatewayFailures.ts"
 import type { Outcome } from "../../domain/Operation.ts"
 import { type DueRead, isProviderReference, type ProviderReference } from "../../domain/Submission.ts"
-import { answered, type Evidence } from "../Evidence.ts"
-import { type Contradiction, findContradiction } from "../providers/contradiction.ts"
+import {
+  answered,
+  type Contradiction,
+  type Evidence,
+  findContradiction,
+  publicFailure
+} from "../providers/AnswerRecord.ts"
 import type { AnswerNames, StatusAnswer } from "../providers/ProviderAdapter.ts"
-import { publicFailure } from "../providers/publicFailure.ts"
 
 /** The consequence of a status read. */
 export type ReadDecision =

@@ -232,7 +232,7 @@ export const attacks: ReadonlyArray<Plant> = [
   },
   {
     rule: "clients read only failures that the adapter declares",
-    file: "src/submission/providers/publicFailure.ts",
+    file: "src/submission/providers/AnswerRecord.ts",
     from: "declaredFailure(failures, code) ?? rejected",
     to: "declaredFailure(failures, code) ?? { code, message: rejected.message }",
     tests: [unit("submission/providers/publicFailure")]
@@ -276,7 +276,7 @@ export const attacks: ReadonlyArray<Plant> = [
   },
   {
     rule: "the log never has the message of a provider",
-    file: "src/submission/logOutcome.ts",
+    file: "src/submission/submissionLog.ts",
     from: "code: outcome.failure.code,",
     to: "code: outcome.failure.code, failure: outcome.failure.message,",
     tests: [unit("submission/providers/ForgedFailures")]

@@ -157,7 +157,7 @@ export const outcomes: ReadonlyArray<Plant> = [
   },
   {
     rule: "a claim is returned only while it is held: a stale one is left to the rescuer",
-    file: "src/submission/attempts/whileClaimed.ts",
+    file: "src/submission/attempts/ClaimEnd.ts",
     from: "(yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && ",
     to: "",
     tests: [
@@ -168,7 +168,7 @@ export const outcomes: ReadonlyArray<Plant> = [
   },
   {
     rule: "a late outcome of a sent operation is always reported",
-    file: "src/submission/attempts/recordSettlement.ts",
+    file: "src/submission/attempts/ClaimEnd.ts",
     from: "() => settlement.isSent ? withinStore(outcomes.report(id, reference)) : Effect.void",
     to: "() => Effect.void",
     tests: [unit("submission/attempts/Recording"), unit("submission/attempts/SubmissionWorker")]

@@ -8,7 +8,7 @@ import { execFileSync, spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import type { LocalPostgresOptions } from "../../../src/node/embedded/LocalPostgres.ts"
-import { openFileRecord } from "../../../src/sandbox/FileRecord.ts"
+import { openFileRecord } from "../../../src/sandbox/Record.ts"
 import { assertAnswers, isAlive, start, temporaryDirectory, timeout } from "./Supervised.ts"
 import { another, isRoot } from "./Users.ts"
 

@@ -4,7 +4,7 @@ import { once } from "node:events"
 import * as http from "node:http"
 import type { AddressInfo } from "node:net"
 import { gzipSync } from "node:zlib"
-import { cappedFetch } from "../../../src/http/cappedFetch.ts"
+import { cappedFetch } from "../../../src/http/exchangeLimits.ts"
 
 const limit = 1_000_000
 

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Context, Deferred, Duration, Effect, Exit, Fiber, Scheduler } from "effect"
 import { TestClock } from "effect/testing"
-import { withinTime } from "../../../src/http/withinTime.ts"
+import { withinTime } from "../../../src/http/exchangeLimits.ts"
 
 const duration = Duration.seconds(1)
 const late = { duration, orElse: () => Effect.succeed("late") }

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Schema } from "effect"
 import { isEvidence } from "../../../src/domain/Operation.ts"
-import { answered } from "../../../src/submission/Evidence.ts"
+import { answered } from "../../../src/submission/providers/AnswerRecord.ts"
 
 const nested = (levels: number): Schema.Json => levels === 0 ? 1 : [nested(levels - 1)]
 

@@ -1,5 +1,5 @@
 /** Chance by seed: the same seed draws the same values. The times of faults still depend on the machine. */
-import { chance } from "../../../../src/sandbox/Chance.ts"
+import { chance } from "../../../../src/sandbox/Faults.ts"
 
 export interface Dice {
   /** A number in [0, 1). */

@@ -2,7 +2,7 @@
 import { Effect, Result, Schema } from "effect"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
-import type { Arrival } from "../../../../src/sandbox/Arrivals.ts"
+import type { Arrival } from "../../../../src/sandbox/BankRequests.ts"
 import type { FaultSettings } from "../../../../src/sandbox/Faults.ts"
 import { decodeReceipt, type Receipt } from "../../../../src/sandbox/Record.ts"
 import { Truth } from "../../../../src/sandbox/Submissions.ts"

@@ -3,8 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { Headers } from "effect/http"
 import * as fc from "fast-check"
-import { refusedForNow } from "../../../../src/submission/http/HttpDecoding.ts"
-import { retryAfterOf } from "../../../../src/submission/http/retryAfter.ts"
+import { refusedForNow, retryAfterOf } from "../../../../src/submission/http/HttpDecoding.ts"
 
 /** Sun, 06 Nov 1994 08:49:37 GMT */
 const instant = 784_111_777_000

@@ -6,8 +6,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fc from "fast-check"
 import { isOperationFailure } from "../../../../src/domain/Operation.ts"
+import { publicFailure } from "../../../../src/submission/providers/AnswerRecord.ts"
 import { namesNothing, SubmissionAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
-import { publicFailure } from "../../../../src/submission/providers/publicFailure.ts"
 import { makeWorld } from "../../../fixtures/submission/World.ts"
 
 const failures = { limit_exceeded: { message: "The amount exceeds the limit." } }

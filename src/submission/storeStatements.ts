@@ -1,10 +1,25 @@
+/** Statements of the workers: each has a time limit, and some repeat until their scope closes. */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
-import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
-import { logFailure } from "./logFailure.ts"
-import { withinStore } from "./withinStore.ts"
+import { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { logFailure } from "./submissionLog.ts"
+import { SubmissionPolicy } from "./SubmissionPolicy.ts"
+
+/**
+ * Runs a statement with a time limit, also where the caller itself must not be interrupted. After `StoreUnavailable`,
+ * the effect of the statement is not known.
+ */
+export const withinStore = <A, E, R>(
+  statement: Effect.Effect<A, E, R>,
+  limit: "storeTimeout" | "prepareTimeout" = "storeTimeout"
+): Effect.Effect<A, E | StoreUnavailable, R> =>
+  Effect.flatMap(SubmissionPolicy, (policy) =>
+    Effect.timeoutOrElse(Effect.interruptible(statement), {
+      duration: policy[limit],
+      orElse: () => Effect.fail(new StoreUnavailable({ cause: new Error("no answer in time") }))
+    }))
 
 /** A statement that runs at once, and again after each interval. */
 interface RepeatedStatement {

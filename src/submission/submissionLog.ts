@@ -1,8 +1,20 @@
-/** The warnings of worker and reconciler about single operations. Each names provider, operation and reason. */
+/** What worker and reconciler log. No line holds a credential or a payload; those about an operation name provider, operation and reason. */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import type { ProviderName } from "../domain/Grant.ts"
 import type { OperationId, Outcome } from "../domain/Operation.ts"
+import { storeFailure } from "../services/StoreUnavailable.ts"
 import type { NotSent } from "./providers/ProviderAdapter.ts"
+
+/** Describes a defect by its name alone: its message may contain anything, credentials too. */
+export const describeDefect = (defect: unknown): string =>
+  `a defect: ${defect instanceof Error ? defect.name : typeof defect}`
+
+/** Logs a warning with the cause, in text that holds no credentials. */
+export const logFailure = (message: string, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
+  const error = Cause.squash(cause)
+  return Effect.annotateLogs(Effect.logWarning(message), { cause: storeFailure(error) ?? describeDefect(error) })
+}
 
 /** The operation that a line of the log is about. */
 interface About {

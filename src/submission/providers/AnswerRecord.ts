@@ -1,0 +1,108 @@
+/**
+ * What the answer of a provider leaves behind: the evidence in the history, the contradiction of an answer about another operation, and the
+ * failure that clients see. Code and message of that are those that the adapter declares, and never text of the provider
+ * (specification, "Resources and their fields": the public form omits provider-specific data).
+ */
+import * as Effect from "effect/Effect"
+import type * as Schema from "effect/Schema"
+import { declaredFailure, type DeclaredFailures, gatewayFailure } from "../../domain/GatewayFailures.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
+import type { OperationFailure, OperationId } from "../../domain/Operation.ts"
+import type { ProviderReference } from "../../domain/Submission.ts"
+import type { AnswerNames } from "./ProviderAdapter.ts"
+
+/** The justification of a transition, as the history stores it. */
+export interface Evidence {
+  readonly [member: string]: Schema.Json
+}
+
+/**
+ * Levels of arrays and objects. PostgreSQL and JavaScript fail on very deep values; answers of providers have few
+ * levels.
+ */
+const deepest = 64
+
+/** UTF-16 code units of the JSON text. */
+const longest = 65_536
+
+const isDeep = (value: Schema.Json): boolean => {
+  let level: ReadonlyArray<Schema.Json> = [value]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > deepest) return true
+    level = level.flatMap((item) => typeof item === "object" && item !== null ? Object.values(item) : [])
+  }
+  return false
+}
+
+/**
+ * Makes evidence of a provider's answer. An answer that is too deep or too long for the ledger must not prevent the
+ * record of the outcome. It is left out, and `answer_omitted` gives the reason.
+ */
+export const answered = (by: "submission" | "status_read", answer: Schema.Json): Evidence => {
+  // An adapter without type checks may leave it out.
+  if (answer === undefined) return { by, answer_omitted: "the adapter gave none" }
+  if (isDeep(answer)) return { by, answer_omitted: `nested more than ${deepest} levels deep` }
+  const { length } = JSON.stringify(answer)
+  return length > longest ? { by, answer_omitted: `${length} characters long` } : { by, answer }
+}
+
+/** UTF-16 code units of a name in a log. */
+const longestName = 64
+
+/** Removes line breaks and terminal sequences and cuts long text, because providers choose references, ids and codes. */
+const loggable = (name: unknown): string =>
+  typeof name === "string" ? name.slice(0, longestName).replace(/[^\x20-\x7e]/g, "?") : `(${typeof name})`
+
+/** An answer names another operation than the one that was asked for, by this member. */
+export interface Contradiction {
+  readonly member: keyof AnswerNames
+  /** The ledger's name and the answer's name. For logs: in printable ASCII, and cut to 64 UTF-16 code units. */
+  readonly expected: string
+  readonly named: string
+}
+
+/**
+ * Finds the member by which an answer names another operation: its id or its reference. Null when there is none. A
+ * member that is null contradicts nothing, and neither does a reference while the ledger has none. `names` is missing
+ * only when an adapter is written without types. That counts as a contradiction, because the named operation is not
+ * known.
+ */
+export const findContradiction = (
+  names: AnswerNames | null | undefined,
+  operation: { readonly id: OperationId; readonly reference: ProviderReference | null }
+): Contradiction | null => {
+  const differing = (member: keyof AnswerNames, expected: string | null): Contradiction | null => {
+    const named = names?.[member]
+    if (named === null || (expected === null && typeof named === "string") || named === expected) return null
+    return { member, expected: loggable(expected), named: loggable(named) }
+  }
+  return differing("operation_id", operation.id) ?? differing("reference", operation.reference)
+}
+
+const rejected = gatewayFailure("provider_rejected")
+
+/** The declared failure of a code. The refusal is proven also without one: then the failure is `provider_rejected`. */
+export const publicFailure = (failures: DeclaredFailures | undefined, code: string): OperationFailure =>
+  declaredFailure(failures, code) ?? rejected
+
+/** Most defects that are remembered. Further ones are not logged. */
+const mostKnown = 1000
+
+/**
+ * Makes a function that logs codes that an adapter does not declare, once for each provider and code. `said` names the kind of
+ * answer that had them.
+ */
+export const makeFailureCheck = (said: "submission" | "status read") => {
+  const known = new Set<string>()
+  return (provider: ProviderName, failures: DeclaredFailures | undefined, code: string): Effect.Effect<void> => {
+    const given = loggable(code)
+    const key = `${provider} ${given}`
+    const isExpected = code === rejected.code || declaredFailure(failures, code) !== null
+    if (isExpected || known.has(key) || known.size >= mostKnown) return Effect.void
+    known.add(key)
+    return Effect.annotateLogs(
+      Effect.logWarning("An adapter refused with a code that it does not declare: declare the code in `failures`"),
+      { provider, said, given, published: rejected.code }
+    )
+  }
+}
