@@ -24,25 +24,32 @@ export const Platform = Layer.mergeAll(
   Layer.provideMerge(RequestIds.layer, NodeCrypto.layerSecureRandom)
 )
 
+/** Prints the failure of a program as one line on standard error, unless `isReported` says that it was printed already. */
+export const reportFailure = <A, E, R>(
+  program: Effect.Effect<A, E, R>,
+  isReported: (error: unknown) => boolean = () => false
+): Effect.Effect<A, E, R> =>
+  Effect.tapCause(
+    program,
+    (cause) =>
+      Cause.hasInterruptsOnly(cause) || isReported(Cause.squash(cause))
+        ? Effect.void
+        : Console.error(`error: ${failureLine(Cause.squash(cause))}`)
+  )
+
 /**
  * Runs the program until it ends or a signal arrives. SIGTERM and SIGINT interrupt it, and the process exits with 0. A
  * failure is one line on standard error and exit code 1. `isReported` selects failures that were printed already.
  */
 export const runProgram = <E>(
   program: Effect.Effect<unknown, E>,
-  { isReported = () => false }: { readonly isReported?: (error: unknown) => boolean } = {}
+  { isReported }: { readonly isReported?: (error: unknown) => boolean } = {}
 ): void => {
   allocateYoung()
   // Closing a terminal stops the program like SIGTERM. Without a terminal, nohup or a service manager sends SIGHUP.
   if (process.stdout.isTTY) process.on("SIGHUP", () => process.kill(process.pid, "SIGTERM"))
   NodeRuntime.runMain(
-    Effect.tapCause(
-      program,
-      (cause) =>
-        Cause.hasInterruptsOnly(cause) || isReported(Cause.squash(cause))
-          ? Effect.void
-          : Console.error(`error: ${failureLine(Cause.squash(cause))}`)
-    ),
+    reportFailure(program, isReported),
     {
       disableErrorReporting: true,
       // A signal is the normal way to stop a server, so it is a success.

@@ -11,7 +11,7 @@ import { type OperationFilter, OperatorDetail, OperatorSummary } from "../../../
 import { accept as accepted, issue, PostgresLedger, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
 import { allSearched, fillSearched, isListed, type Searched } from "../../fixtures/ledger/SearchedLedger.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
-import { launch, result, run, runInTerminal, urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { launch, result, run, runInTerminal, runProcess, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 type Env = Readonly<Record<string, string>>
 
@@ -148,10 +148,10 @@ layer(Filled.layer, options)("operations list", (it) => {
       const { env } = yield* Filled
       const args = ["operations", "list", "--limit", "1"]
       const isColored = (shown: string) => shown.includes("\u001B[")
-      assert.isFalse(isColored((yield* run(args, env)).stdout), "no terminal")
-      assert.isTrue(isColored((yield* run(args, { ...env, FORCE_COLOR: "1" })).stdout), "FORCE_COLOR")
+      assert.isFalse(isColored((yield* runProcess(args, env)).stdout), "no terminal")
+      assert.isTrue(isColored((yield* runProcess(args, { ...env, FORCE_COLOR: "1" })).stdout), "FORCE_COLOR")
       assert.isFalse(
-        isColored((yield* run([...args, "--no-color"], { ...env, FORCE_COLOR: "1" })).stdout),
+        isColored((yield* runProcess([...args, "--no-color"], { ...env, FORCE_COLOR: "1" })).stdout),
         "--no-color"
       )
       assert.isTrue(isColored((yield* runInTerminal(args, env)).shown), "a terminal")

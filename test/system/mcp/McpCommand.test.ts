@@ -17,7 +17,7 @@ import { gatewayAccess } from "../../../src/cli/mcp/GatewayAccess.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { accept, drive, issue, newKey, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
-import { freePort, run, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { freePort, runProcess, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 /** A served gateway, and the services of its ledger. */
 const scene = Effect.gen(function*() {
@@ -225,7 +225,7 @@ describe.concurrent("mcp", () => {
         line({ id: null, method: "ping" }),
         line({ id: 1, method: "ping" })
       ]
-      const { code, stdout } = yield* run(
+      const { code, stdout } = yield* runProcess(
         ["mcp"],
         { GATEWAY_TOKEN: "t", GATEWAY_URL: "http://127.0.0.1:1" },
         lines.join("")
@@ -307,10 +307,10 @@ describe.concurrent("mcp", () => {
         assert.match(message, expected)
         assert.notInclude(message, token)
       }
-      const missing = yield* run(["mcp"], {})
+      const missing = yield* runProcess(["mcp"], {})
       assert.deepStrictEqual([missing.code, missing.stdout], [1, ""])
       assert.match(missing.stderr, /^error: GATEWAY_TOKEN is missing[^\n]+\n$/)
-      const { code, stderr } = yield* run(["mcp", "--token", token], {})
+      const { code, stderr } = yield* runProcess(["mcp", "--token", token], {})
       assert.strictEqual(code, 1)
       assert.match(stderr, /^error: [^\n]*--token[^\n]*\n$/)
     }))

@@ -1,0 +1,69 @@
+/**
+ * The command line: every command with the database that it needs.
+ */
+import * as CliOutput from "effect/cli/CliOutput"
+import * as Command from "effect/cli/Command"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as PostgresCluster from "../cluster/PostgresCluster.ts"
+import { Database } from "../node/postgres/Database.ts"
+import { manifest } from "../node/process/Invocation.ts"
+import { Observability } from "../node/process/Observability.ts"
+import { Administration, RequiredSchema } from "./database/Administration.ts"
+import { migrateCommand } from "./database/MigrateCommand.ts"
+import { roles } from "./database/RolesCommand.ts"
+import { switchover } from "./database/SwitchoverCommand.ts"
+import { database } from "./Flags.ts"
+import { clients, grants, providers } from "./grants/GrantsCommand.ts"
+import { init } from "./InitCommand.ts"
+import { mcp } from "./mcp/McpCommand.ts"
+import { operations } from "./operations/OperationsCommand.ts"
+import { presenter } from "./Output.ts"
+import { sandbox } from "./SandboxCommand.ts"
+import { consoleCommand } from "./serve/ConsoleCommand.ts"
+import { serve } from "./serve/ServeCommand.ts"
+import { status, StatusServices } from "./status/StatusCommand.ts"
+import { work } from "./work/WorkCommand.ts"
+
+const { version } = manifest
+
+const root = Command.make("financial-agents-gateway").pipe(
+  Command.withDescription("Gateway and ledger for the operations that financial agents request"),
+  Command.withSharedFlags(database)
+)
+
+/** The database that the shared flags name, and what its cluster needs. */
+const FlaggedDatabase = Layer.provideMerge(PostgresCluster.layer, Layer.unwrap(Effect.map(root, Database.layer)))
+
+/** The same, for `work`: it fails at the start if the database lacks migrations. */
+const PreparedDatabase = Layer.provideMerge(RequiredSchema, FlaggedDatabase)
+
+const AdministeredDatabase = Layer.provideMerge(Administration, FlaggedDatabase)
+
+const ObservedDatabase = Layer.provideMerge(StatusServices, FlaggedDatabase)
+
+const gateway = root.pipe(
+  Command.withSubcommands([
+    Command.provide(serve, FlaggedDatabase),
+    Command.provide(work, PreparedDatabase),
+    Command.provide(consoleCommand, PreparedDatabase),
+    mcp,
+    sandbox,
+    init,
+    Command.provide(migrateCommand, FlaggedDatabase),
+    roles,
+    Command.provide(status, ObservedDatabase),
+    Command.provide(grants, AdministeredDatabase),
+    Command.provide(clients, AdministeredDatabase),
+    Command.provide(providers, AdministeredDatabase),
+    Command.provide(operations, AdministeredDatabase),
+    Command.provide(switchover, AdministeredDatabase)
+  ])
+)
+
+/** Runs the command of the arguments. The platform stays open. */
+export const program = gateway.pipe(
+  Command.run({ version }),
+  Effect.provide(Observability({ serviceName: "financial-agents-gateway", serviceVersion: version })),
+  Effect.provide(CliOutput.layerPresenter(presenter))
+)
