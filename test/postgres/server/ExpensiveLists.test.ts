@@ -14,7 +14,7 @@ import { everything, PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
 import { ReaderConnection, rowsRead } from "../../fixtures/postgres/Plans.ts"
 
 /** Operations of the ledger. The number of rows that a list looks at does not depend on it. */
-const size = rounds(50_000, 1_000_000)
+const size = rounds(20_000, 1_000_000)
 
 type Filters = Partial<OperationQuery>
 

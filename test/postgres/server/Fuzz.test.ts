@@ -13,7 +13,7 @@ import { type Answer, openWire, type Wire } from "../../fixtures/http/HttpWire.t
 
 /** The seed of the random requests: a failure repeats with the same seed. */
 const seed = Number(process.env["FUZZ_SEED"] ?? 20261121)
-const requests = Number(process.env["FUZZ_REQUESTS"] ?? rounds(600, 10_000))
+const requests = Number(process.env["FUZZ_REQUESTS"] ?? rounds(300, 10_000))
 const connections = 16
 
 /** Milliseconds after which a request counts as hanging. */

@@ -27,7 +27,7 @@ import { issue } from "../../fixtures/ledger/Ledger.ts"
 import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { proxyTo } from "../../fixtures/processes/Proxy.ts"
 
-const times = rounds(200, 1000)
+const times = rounds(80, 1000)
 const clients = 16
 
 const paymentsWrite = Scope.make("payments:write")

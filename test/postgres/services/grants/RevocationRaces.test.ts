@@ -199,7 +199,7 @@ const race = Effect.fnUntraced(function*(
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("no read that starts after a revocation was committed", (it) => {
-  const grants = { known: rounds(320, 1600), unseen: rounds(80, 400) }
+  const grants = { known: rounds(120, 1600), unseen: rounds(30, 400) }
 
   for (const [way, revoke] of Object.entries(ways)) {
     const unseen = way === "its id" ? 0 : grants.unseen

@@ -15,6 +15,7 @@ import { Grants } from "../../../../src/services/Grants.ts"
 import { type Acceptance, OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import * as ProviderPayloads from "../../../../src/services/ProviderPayloads.ts"
 import { acceptStatement } from "../../../../src/services/sql/ledger/SqlAcceptances.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
 import {
   accept,
   conformance,
@@ -241,7 +242,7 @@ for (const [name, stores, ledger] of backends) {
           async (batches) =>
             assert.deepStrictEqual(await run(play(batches, acceptAll)), await run(play(batches, acceptEach)))
         )
-        yield* Effect.promise(() => fc.assert(same, { numRuns: 100 }))
+        yield* Effect.promise(() => fc.assert(same, { numRuns: rounds(40, 100) }))
       }))
   })
 }

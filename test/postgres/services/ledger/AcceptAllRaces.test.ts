@@ -9,6 +9,7 @@ import * as fc from "fast-check"
 import type { GrantIdentity } from "../../../../src/domain/Grant.ts"
 import { type FinancialRequest, IdempotencyKey } from "../../../../src/domain/Idempotency.ts"
 import { type Acceptance, OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
 import { issue, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { anotherProcess, inTime, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 
@@ -91,7 +92,7 @@ layer(PostgresLedger, { excludeTestServices: true })("concurrent batches of acce
             }).pipe(Effect.provide(Warnings))
           )
         })
-        yield* Effect.promise(() => fc.assert(race, { numRuns: 30 }))
+        yield* Effect.promise(() => fc.assert(race, { numRuns: rounds(12, 30) }))
       })
   )
 

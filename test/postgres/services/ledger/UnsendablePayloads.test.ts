@@ -11,6 +11,7 @@ import type { PayloadSchemas } from "../../../../src/domain/PayloadSchemas.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import * as ProviderPayloads from "../../../../src/services/ProviderPayloads.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
 import {
   accept,
   everything,
@@ -263,6 +264,6 @@ layer(PostgresLedger, { excludeTestServices: true })("both ledgers", (it) => {
           await inMemory(answersTo(run, OperationLedger.layerMemory))
         )
       const runs = fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 12 }), check)
-      yield* Effect.promise(() => fc.assert(runs, { numRuns: 60 }))
+      yield* Effect.promise(() => fc.assert(runs, { numRuns: rounds(20, 60) }))
     }))
 })

@@ -84,7 +84,7 @@ layer(Figures, { excludeTestServices: true })("figures about the ledger", (it) =
         const exit = await run(perform(list, folds))
         if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
       })
-      yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(10, 40) }))
+      yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(5, 40) }))
     }))
 
   it.effect(

@@ -11,6 +11,7 @@ import type { OperationState } from "../../../../src/domain/Operation.ts"
 import { maxDueCount } from "../../../../src/domain/operators/FiguresForm.ts"
 import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
 import { nowStatement } from "../../../../src/services/sql/operators/figureStatements.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
 import { fillQueue } from "../../../fixtures/ledger/FilledQueue.ts"
 import { issueAgain, operationIn, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { assertExact, fold } from "../../../fixtures/ledger/PlainFigures.ts"
@@ -132,7 +133,7 @@ layer(Figures, { excludeTestServices: true })("counts of moves", (it) => {
           if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
           assert.strictEqual(exit.value, "done")
         })
-        yield* Effect.promise(() => fc.assert(property, { numRuns: 50 }))
+        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(12, 50) }))
       })
   )
 

@@ -77,7 +77,7 @@ layer(Search, { excludeTestServices: true })("the pages of a list", (it) => {
           const exit = await run(assertPages(rows, query))
           if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
         })
-        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(30, 400) }))
+        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(12, 400) }))
       })
   )
 })

@@ -23,8 +23,8 @@ import {
 import { Queue, queueIn } from "../../../fixtures/ledger/QueueServices.ts"
 import { anotherPool, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 
-const operations = rounds(2000, 10_000)
-const races = rounds(200, 1000)
+const operations = rounds(1000, 10_000)
+const races = rounds(60, 1000)
 
 /** The queue of another process, on a connection of its own. */
 const anotherQueue = (applicationName = "another") =>

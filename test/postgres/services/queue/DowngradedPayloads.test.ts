@@ -12,6 +12,7 @@ import { OperationId } from "../../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import type { AesGcmOptions, SealedPayload } from "../../../../src/services/PayloadCipher.ts"
 import { makeOpenPayload } from "../../../../src/services/rules/openPayload.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
 import { Backstage, type Keys } from "../../../fixtures/ledger/Backstage.ts"
 import { accept, conformance, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { claimIds, claimTerms, inspect, isAbout, issueAtNewProvider, pass } from "../../../fixtures/ledger/Queue.ts"
@@ -222,7 +223,7 @@ describe("A payload that was accepted", () => {
         Effect.provide(Platform)
       )
     await fc.assert(fc.asyncProperty(any, (payload) => Effect.runPromise(check(payload as Schema.Json))), {
-      numRuns: 500
+      numRuns: rounds(150, 500)
     })
   })
 })

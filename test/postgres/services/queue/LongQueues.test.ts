@@ -178,7 +178,7 @@ for (const [search, Ledger] of [["", PostgresLedger], [", from marks", PostgresF
           const exit = await Effect.runPromiseExitWith(context)(perform(run))
           if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
         })
-        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(15, 40) }))
+        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(8, 40) }))
       }))
   })
 }

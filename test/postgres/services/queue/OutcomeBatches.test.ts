@@ -185,7 +185,7 @@ conformance("a batch of outcomes", (it) => {
       yield* Effect.promise(() =>
         fc.assert(
           fc.asyncProperty(batch, (given) => Effect.runPromiseWith(context)(check(given))),
-          { numRuns: rounds(25, 300) }
+          { numRuns: rounds(12, 300) }
         )
       )
       assert.isAbove(recorded.yes, 0)

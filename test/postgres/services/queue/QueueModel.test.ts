@@ -144,7 +144,7 @@ const compare = (it: Vitest.MethodsNonLive<Services | SqlClient.SqlClient>) =>
           const exit = await run(perform(list))
           if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
         })
-        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(8, 40) }))
+        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(5, 40) }))
       })
   )
 

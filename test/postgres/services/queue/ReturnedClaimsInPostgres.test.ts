@@ -8,6 +8,7 @@ import { SqlClient } from "effect/sql"
 import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
 import { fillQueue } from "../../../fixtures/ledger/FilledQueue.ts"
 import { accept, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import {
@@ -76,11 +77,11 @@ layer(PostgresLedger, { excludeTestServices: true })("returned claims of several
     }))
 
   it.effect(
-    "have one holder at most, when returns, repeated returns and take-overs race, 200 times",
+    "have one holder at most, when returns, repeated returns and take-overs race",
     () =>
       Effect.gen(function*() {
         const queues = yield* Effect.all([anotherQueue, anotherQueue, anotherQueue])
-        for (let round = 0; round < 100; round++) {
+        for (let round = 0; round < rounds(30, 100); round++) {
           const { claim: first, provider } = yield* claimed
           let [former, holder] = [first, first]
           for (let generation = 0; generation < 2; generation++) {
