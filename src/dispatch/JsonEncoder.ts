@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
+import { timestampText } from "../domain/Timestamp.ts"
 
 /** The JSON of a value, "" for `undefined`, and null for a value that the schema may refuse. */
 type Write = (value: unknown) => string | null
@@ -31,90 +32,38 @@ const needsEscape = /["\\\p{Cc}\p{Cs}]/u
 
 const quote = (text: string): string => needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`
 
-/** JSON has no `NaN` and no infinity. */
-const writeNumber = (number: number): string => Number.isFinite(number) ? String(number) : "null"
-
-/** Whether all checks hold for the value. They run as the interpreter runs them. */
-const compileChecks = (ast: SchemaAST.AST, checks: SchemaAST.Checks | undefined): (value: unknown) => boolean => {
-  const flat = (check: SchemaAST.Check<unknown>): ReadonlyArray<SchemaAST.Filter<unknown>> =>
-    check._tag === "Filter" ? [check] : check.checks.flatMap(flat)
-  const filters = (checks ?? []).flatMap(flat)
-  const [only] = filters
-  if (only === undefined) return () => true
-  if (filters.length === 1) return (value) => only.run(value, ast, options) === undefined
-  return (value) => {
-    for (const filter of filters) if (filter.run(value, ast, options) !== undefined) return false
-    return true
-  }
-}
-
-/** The values of a part without members. */
-const compileLeaf = (ast: SchemaAST.AST): (value: unknown) => boolean => {
+/** The JSON of each value of a part that has few values. Null: it has many, or its members convert or check their values. */
+const textsOf = (ast: SchemaAST.AST): ReadonlyArray<readonly [unknown, string]> | null => {
   switch (ast._tag) {
-    case "String":
-      return (value) => typeof value === "string"
-    case "Number":
-      return (value) => typeof value === "number"
     case "Boolean":
-      return (value) => typeof value === "boolean"
+      return [[true, "true"], [false, "false"]]
     case "Null":
-      return (value) => value === null
+      return [[null, "null"]]
     case "Undefined":
-      return (value) => value === undefined
+      return [[undefined, ""]]
     case "Literal":
-      return (value) => value === ast.literal
-    case "Declaration": {
-      if (ast.typeParameters.length > 0 || ast.encodingChecks !== undefined) return notCompiled("a generic declaration")
-      const run = ast.run([])
-      return (value) => {
-        const result = run(value, ast, options)
-        return Exit.isExit(result) && Exit.isSuccess(result) && result.value === value
-      }
+      return typeof ast.literal === "bigint" ? null : [[ast.literal, JSON.stringify(ast.literal)]]
+    case "Union": {
+      const ofMembers = ast.types.map((type) =>
+        type.encoding || type.checks || SchemaAST.isUnion(type) ? null : textsOf(type)
+      )
+      return ast.options?.mode !== "oneOf" && ofMembers.every((texts) => texts !== null) ? ofMembers.flat() : null
     }
     default:
-      return notCompiled(ast._tag)
+      return null
   }
-}
-
-/** The steps before the last part of a chain of transformations, and their result. */
-const compileConvert = (ast: SchemaAST.AST): Convert => {
-  const before = compileLinks(ast)
-  const isLeaf = compileLeaf(ast)
-  const holds = compileChecks(ast, ast.checks)
-  return (value) => {
-    const converted = before === null ? value : before(value)
-    return converted !== refused && isLeaf(converted) && holds(converted) ? converted : refused
-  }
-}
-
-/** Null: the value of the part is its own. */
-const compileLinks = ({ encoding }: SchemaAST.AST): Convert | null => {
-  if (encoding === undefined) return null
-  const steps = encoding.toReversed().map(({ to, transformation }) => {
-    if (transformation._tag === "Middleware") return notCompiled("middleware")
-    const getter = transformation.decode
-    const source = compileConvert(to)
-    switch (getter._tag) {
-      case "Passthrough":
-        return source
-      case "Transform":
-        return (value: unknown) => {
-          const converted = source(value)
-          return converted === refused ? refused : getter.transform(converted)
-        }
-      default:
-        return notCompiled(getter._tag)
-    }
-  })
-  const [only] = steps
-  if (steps.length === 1) return only!
-  return (value) => steps.reduce((current, step) => current === refused ? refused : step(current), value)
 }
 
 const compileStruct = (ast: SchemaAST.Objects): Write => {
   if (ast.indexSignatures.length > 0 || ast.propertySignatures.length === 0) return notCompiled("a record")
-  const members = ast.propertySignatures.map(({ name, type }) => ({
-    name: typeof name === "string" && name !== "__proto__" ? name : notCompiled("a symbol as a key"),
+  const types = Object.fromEntries(
+    ast.propertySignatures.map(({ name, type }) =>
+      typeof name === "string" && name !== "__proto__" ? [name, type] as const : notCompiled("such a key")
+    )
+  )
+  // In the order that an object gives to its members, in which `JSON.stringify` writes them.
+  const members = Object.entries(types).map(([name, type]) => ({
+    name,
     first: `{${JSON.stringify(name)}:`,
     next: `,${JSON.stringify(name)}:`,
     write: compile(type),
@@ -149,40 +98,34 @@ const compileArray = (ast: SchemaAST.Arrays): Write => {
     for (let index = 0; index < value.length; index++) {
       const written = write(value[index])
       if (written === null) return null
-      text += index === 0 ? written || "null" : `,${written || "null"}`
+      text += (index === 0 ? "[" : ",") + (written || "null")
     }
-    return `[${text}]`
+    return text === "" ? "[]" : text + "]"
   }
 }
 
 const compileUnion = ({ options: { mode } = {}, types }: SchemaAST.Union): Write => {
   if (mode === "oneOf") return notCompiled("a union of which one must fit")
-  if (types.every((type) => SchemaAST.isLiteral(type) && compileLinks(type) === null && type.checks === undefined)) {
-    const known = new Map(types.map((type) => {
-      const { literal } = type as SchemaAST.Literal
-      return [literal as unknown, compile(type)(literal)]
-    }))
-    return (value) => known.get(value) ?? null
-  }
   const members = types.map(compile)
   return (value) => {
-    for (const write of members) {
-      const written = write(value)
+    for (let index = 0; index < members.length; index++) {
+      const written = members[index]!(value)
       if (written !== null) return written
     }
     return null
   }
 }
 
-/**
- * Whether the text is what a function made of a date, in the form of RFC 3339: it has no character that JSON escapes. To look at it
- * would first copy its parts into one piece.
- */
-const isFormattedDate = ({ annotations, encoding }: SchemaAST.AST): boolean =>
-  annotations?.["format"] === "date-time" && encoding?.length === 1 && SchemaAST.isDeclaration(encoding[0].to)
+/** The text of a timestamp has nothing to escape. To look for that would first copy its parts into one piece. */
+const isTimestamp = ({ encoding }: SchemaAST.AST): boolean => encoding?.at(-1)?.transformation.decode === timestampText
 
-/** The text of a part, whose value has passed all but its own checks. */
-const compileLocal = (ast: SchemaAST.AST): Write => {
+/** The text of a part, before its checks. */
+const compileUnchecked = (ast: SchemaAST.AST): Write => {
+  const texts = textsOf(ast)
+  if (texts !== null) {
+    const known = new Map(texts)
+    return (value) => known.get(value) ?? null
+  }
   switch (ast._tag) {
     case "Objects":
       return compileStruct(ast)
@@ -195,45 +138,77 @@ const compileLocal = (ast: SchemaAST.AST): Write => {
       return (value) => (write ??= compile(ast.thunk()))(value)
     }
     case "String":
-      return isFormattedDate(ast)
+      return isTimestamp(ast)
         ? (value) => typeof value === "string" ? `"${value}"` : null
         : (value) => typeof value === "string" ? quote(value) : null
     case "Number":
-      return (value) => typeof value === "number" ? writeNumber(value) : null
-    case "Boolean":
-      return (value) => value === true ? "true" : value === false ? "false" : null
-    case "Null":
-      return (value) => value === null ? "null" : null
-    case "Undefined":
-      return (value) => value === undefined ? "" : null
-    case "Literal": {
-      if (typeof ast.literal === "bigint") return notCompiled("a bigint")
-      const text = JSON.stringify(ast.literal)
-      return (value) => value === ast.literal ? text : null
+      // JSON has no `NaN` and no infinity.
+      return (value) => typeof value !== "number" ? null : Number.isFinite(value) ? String(value) : "null"
+    case "Declaration": {
+      // Only a source of transformations: `compile` takes none.
+      if (ast.typeParameters.length > 0 || ast.encodingChecks !== undefined) return notCompiled("a generic declaration")
+      const run = ast.run([])
+      return (value) => {
+        const result = run(value, ast, options)
+        return Exit.isExit(result) && result._tag === "Success" && result.value === value ? "" : null
+      }
     }
     default:
       return notCompiled(ast._tag)
   }
 }
 
-/** The checks of the values that go into a struct, an array or a union, and of those that come out. */
-const checksOf = (ast: SchemaAST.AST): SchemaAST.Checks | undefined => {
-  const isComposite = SchemaAST.isObjects(ast) || SchemaAST.isArrays(ast) || SchemaAST.isUnion(ast)
-  if (isComposite && ast.checks !== undefined) return notCompiled("a check of encoded members")
-  return isComposite ? ast.encodingChecks : ast.checks
+const isComposite = (ast: SchemaAST.AST) =>
+  SchemaAST.isObjects(ast) || SchemaAST.isArrays(ast) || SchemaAST.isUnion(ast)
+
+/** The text of a part that passes its checks. They run as the interpreter runs them. */
+const compilePart = (ast: SchemaAST.AST): Write => {
+  if (isComposite(ast) && ast.checks !== undefined) return notCompiled("a check of encoded members")
+  const flat = (check: SchemaAST.Check<unknown>): ReadonlyArray<SchemaAST.Filter<unknown>> =>
+    check._tag === "Filter" ? [check] : check.checks.flatMap(flat)
+  const write = compileUnchecked(ast)
+  return (isComposite(ast) ? ast.encodingChecks ?? [] : ast.checks ?? []).flatMap(flat).reduce<Write>(
+    (before, filter) => (value) => {
+      const written = before(value)
+      return written !== null && filter.run(value, ast, options) === undefined ? written : null
+    },
+    write
+  )
 }
 
-const compile = (ast: SchemaAST.AST): Write => {
+/** The values of a part that converts them, but not their members. */
+const compileSource = (ast: SchemaAST.AST): Convert => {
+  if (isComposite(ast) || SchemaAST.isSuspend(ast)) return notCompiled("a transformation of members")
   const before = compileLinks(ast)
-  const local = compileLocal(ast)
-  const checks = checksOf(ast)
-  if (before === null && checks === undefined) return local
-  const holds = compileChecks(ast, checks)
+  const write = compilePart(ast)
   return (value) => {
     const converted = before === null ? value : before(value)
-    if (converted === refused) return null
-    const written = local(converted)
-    return written !== null && holds(converted) ? written : null
+    return converted === refused || write(converted) === null ? refused : converted
+  }
+}
+
+/** The transformations before a part. Null: the value of the part is its own. */
+const compileLinks = ({ encoding }: SchemaAST.AST): Convert | null =>
+  (encoding ?? []).reduceRight<Convert | null>((before, { to, transformation }) => {
+    if (transformation._tag === "Middleware") return notCompiled("middleware")
+    const getter = transformation.decode
+    if (getter._tag !== "Passthrough" && getter._tag !== "Transform") return notCompiled(getter._tag)
+    const source = compileSource(to)
+    return (value) => {
+      const given = before === null ? value : before(value)
+      const converted = given === refused ? refused : source(given)
+      return converted === refused || getter._tag === "Passthrough" ? converted : getter.transform(converted)
+    }
+  }, null)
+
+const compile = (ast: SchemaAST.AST): Write => {
+  if (SchemaAST.isDeclaration(ast)) return notCompiled("a value without an encoding")
+  const before = compileLinks(ast)
+  const write = compilePart(ast)
+  if (before === null) return write
+  return (value) => {
+    const converted = before(value)
+    return converted === refused ? null : write(converted)
   }
 }
 
