@@ -100,8 +100,14 @@ layer(Application, { excludeTestServices: true })("A client that loses an answer
         const round = Effect.fnUntraced(function*(n: number) {
           const key = IdempotencyKey.make(`payment-${n}`)
           assert.isEmpty((yield* find(key)).operations)
-          assert.strictEqual(yield* sendUntilClosed(network.port, payment(token, key)), "", "the answer was lost")
-          const { next_page_token, operations } = yield* find(key)
+          const lost = Effect.map(
+            sendUntilClosed(network.port, payment(token, key)),
+            (answer) => assert.strictEqual(answer, "", "the answer was lost")
+          )
+          // On a busy machine a payment may miss its deadline, which the lost answer says: the client repeats it.
+          const { next_page_token, operations } = yield* Effect.andThen(lost, find(key)).pipe(
+            Effect.repeat({ until: (page) => page.operations.length > 0 })
+          )
           assert.lengthOf(operations, 1)
           assert.isNull(next_page_token)
           const again = yield* pay(key)
