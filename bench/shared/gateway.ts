@@ -3,19 +3,9 @@
  */
 import { Effect, type Scope } from "effect"
 import { spawn } from "node:child_process"
-import { once } from "node:events"
-import { type AddressInfo, createServer } from "node:net"
+import { freePort } from "./freePort.ts"
 import { forget, probeFlags } from "./probing.ts"
 import { type DatabaseAddress, stopProcess } from "./processes.ts"
-
-/** A free port of 127.0.0.1, for a server that cannot choose one itself. */
-const freePort: Effect.Effect<number> = Effect.promise(async () => {
-  const server = createServer().listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return port
-})
 
 export interface GatewayOptions {
   readonly database: DatabaseAddress

@@ -18,7 +18,7 @@ import type { IssuedGrant } from "financial-agents-gateway/services/Grants"
 import { Providers } from "financial-agents-gateway/submission/Providers"
 import { once } from "node:events"
 import * as fs from "node:fs"
-import { type AddressInfo, createServer } from "node:net"
+import { createServer } from "node:net"
 import * as os from "node:os"
 import * as path from "node:path"
 import { TransfersApi } from "../src/Api.ts"
@@ -32,12 +32,15 @@ const temporaryDirectory = Effect.acquireRelease(
   (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
 )
 
+/** A free port below those that the system gives to outgoing connections, so that none of them takes it meanwhile. */
 const freePort = Effect.promise(async () => {
-  const server = createServer().listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return port
+  for (;;) {
+    const port = 10_000 + Math.floor(Math.random() * 20_000)
+    const server = createServer().listen(port, "127.0.0.1")
+    const isFree = await once(server, "listening").then(() => true, () => false)
+    server.close()
+    if (isFree) return port
+  }
 })
 
 /** The application with a fake bank, and a client with a token of Alice. */

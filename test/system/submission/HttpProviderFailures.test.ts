@@ -7,11 +7,11 @@ import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import * as net from "node:net"
+import { freePort } from "../../../bench/shared/freePort.ts"
 import {
   answering,
   type Behaviour,
   clients,
-  closedPort,
   optionsFor,
   rawServer,
   readFrom,
@@ -192,13 +192,13 @@ for (const [name, client] of clients) {
 
     it.live("a closed port proves that nothing was sent", () =>
       Effect.gen(function*() {
-        const { _tag, reason } = yield* submitTo(optionsFor(`http://127.0.0.1:${yield* closedPort}`))
+        const { _tag, reason } = yield* submitTo(optionsFor(`http://127.0.0.1:${yield* freePort}`))
         assert.strictEqual(_tag, "NotSent", reason)
         assert.include(reason, "ECONNREFUSED")
         // Two addresses, both of which refuse.
-        const local = yield* submitTo(optionsFor(`http://localhost:${yield* closedPort}`))
+        const local = yield* submitTo(optionsFor(`http://localhost:${yield* freePort}`))
         assert.strictEqual(local._tag, "NotSent", local.reason)
-        const status = yield* readFrom(optionsFor(`http://127.0.0.1:${yield* closedPort}`))
+        const status = yield* readFrom(optionsFor(`http://127.0.0.1:${yield* freePort}`))
         assert.deepInclude(status, { _tag: "NotProven", reason: "unreachable" })
       }).pipe(Effect.provide(client())))
 

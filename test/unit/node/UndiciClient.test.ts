@@ -20,10 +20,11 @@ import { Readable } from "node:stream"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 import { gzipSync } from "node:zlib"
+import { freePort } from "../../../bench/shared/freePort.ts"
 import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import { makeUndiciClient } from "../../../src/node/http/UndiciClient.ts"
 import { SendDeadline } from "../../../src/submission/http/SendDeadline.ts"
-import { answering, closedPort, rawServer, response, until } from "../../fixtures/submission/HttpProviderServer.ts"
+import { answering, rawServer, response, until } from "../../fixtures/submission/HttpProviderServer.ts"
 
 /** A controller of undici that counts the calls. */
 const makeController = () => {
@@ -352,7 +353,7 @@ describe("An abort", () => {
 describe("A failure", () => {
   it.live("keeps the error of the system call", () =>
     Effect.gen(function*() {
-      const port = yield* closedPort
+      const port = yield* freePort
       const { cause, tag } = yield* expectFailure(HttpClient.get(`http://127.0.0.1:${port}`))
       const { code, syscall } = cause as NodeJS.ErrnoException
       assert.deepStrictEqual([tag, code, syscall], ["TransportError", "ECONNREFUSED", "connect"])
@@ -497,7 +498,7 @@ describe("A request", () => {
 
   it.live("that fails destroys the stream that it would have sent", () =>
     Effect.gen(function*() {
-      const port = yield* closedPort
+      const port = yield* freePort
       const body = new Readable({ read: () => {} })
       const request = HttpClientRequest.setBody(HttpClientRequest.post(`http://127.0.0.1:${port}`), HttpBody.raw(body))
       yield* Effect.flip(HttpClient.execute(request))

@@ -5,6 +5,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Deferred, Duration, Effect, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
+import { freePort } from "../../../../bench/shared/freePort.ts"
 import { type Grant } from "../../../../src/domain/Grant.ts"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
@@ -18,7 +19,7 @@ import { defaultPolicy, SubmissionPolicy } from "../../../../src/submission/Subm
 import { accept, InMemoryLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { issueAtNewProvider } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
-import { answering, closedPort, rawServer, response } from "../../../fixtures/submission/HttpProviderServer.ts"
+import { answering, rawServer, response } from "../../../fixtures/submission/HttpProviderServer.ts"
 import { acknowledged, away, makeWorld, neverOpen, until, workFor } from "../../../fixtures/submission/World.ts"
 
 const pending = (id: string) =>
@@ -38,7 +39,7 @@ const policy = {
  */
 const retrying = (meanwhile: (grant: Grant) => Effect.Effect<unknown, Error, Grants>) =>
   Effect.gen(function*() {
-    const port = yield* closedPort
+    const port = yield* freePort
     const { grant, identity } = yield* issueAtNewProvider()
     const { operation } = yield* accept(identity)
     const isRetrying = yield* Deferred.make<void>()
