@@ -151,13 +151,13 @@ export const feed: ReadonlyArray<Plant> = [
     file: lifecycle,
     from: "      if (draining) request.wake()\n",
     to: "",
-    tests: [unit("server/gate/Parking"), unit("server/waits/Waits"), unit("server/gate/Lifecycle")]
+    tests: [unit("server/waits/Waits"), unit("server/gate/Lifecycle")]
   },
   {
     rule: "a client never waits with more requests than its limit",
     file: lifecycle,
     from: "      if (waitingOf.of(client) >= options.maxWaitingPerClient) return false\n",
     to: "",
-    tests: [unit("server/gate/Parking")]
+    tests: [unit("server/gate/Lifecycle")]
   }
 ]

@@ -91,7 +91,7 @@ export const limits: ReadonlyArray<Plant> = [
     file: lifecycle,
     from: "      if (!request.isParked) freeSlots(request)\n",
     to: "      freeSlots(request)\n",
-    tests: [unit("server/gate/Parking"), unit("server/waits/Waits")]
+    tests: [unit("server/gate/Lifecycle"), unit("server/waits/Waits")]
   },
   {
     rule: "a deadline counts by the monotonic clock",

@@ -158,6 +158,8 @@ layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) =
       for (const answer of [yield* offer("websocket", key), yield* offer("h2c"), yield* offer("TLS/1.0")]) {
         assert.strictEqual(answer.status, 200)
         assert.notProperty(answer.headers, "upgrade")
+        // Node cannot refuse a second request on the connection.
+        assert.strictEqual(answer.headers["connection"], "close")
       }
       const withBody = yield* offer("h2c", "Transfer-Encoding: chunked\r\n")
       assertProblemOf(withBody, "invalid_request")

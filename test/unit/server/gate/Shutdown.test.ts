@@ -7,7 +7,6 @@ import { Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { Lifecycle } from "../../../../src/server/gate/Lifecycle.ts"
 import { fixedGateway, fixedId, fixedToken, operationWith, type Services } from "../../../fixtures/http/HttpFixed.ts"
 import { Gateway, type GatewayOptions } from "../../../fixtures/http/HttpGateway.ts"
-import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 import { assertProblemOf } from "../../../fixtures/http/HttpProblem.ts"
 import { openWire } from "../../../fixtures/http/HttpWire.ts"
 
@@ -21,7 +20,6 @@ const start = Effect.fnUntraced(function*(services: Services, options?: GatewayO
   return {
     gateway: Context.get(context, Gateway),
     lifecycle: Context.get(context, Lifecycle),
-    observer: Context.get(context, Observer),
     stop: Scope.close(scope, Exit.void)
   }
 })
@@ -82,25 +80,6 @@ describe("A shutdown", () => {
       assert.strictEqual(yield* Effect.promise(() => inside.closed), "")
       assert.isFalse(listener.listening)
       assert.isTrue(yield* refusesConnections(port))
-    }))
-
-  it.live("answers reads that still run after the drain timeout with a complete 503", () =>
-    Effect.gen(function*() {
-      const { entered, find } = waitingRoom()
-      const { gateway, observer, stop } = yield* start({ find }, {
-        lifecycle: { deadline: 60_000, drainTimeout: 20 },
-        gracefulShutdownTimeout: 20
-      })
-      const inside = yield* Effect.promise(() => openWire(gateway.port))
-      inside.send(request)
-      yield* entered
-      const stopping = yield* Effect.forkChild(stop)
-      const answer = yield* Effect.promise(() => inside.next())
-      gateway.check({ method: "GET", target }, answer!)
-      assert.include(assertProblemOf(answer!, "service_unavailable").detail, "shutting down")
-      yield* Fiber.join(stopping)
-      assert.strictEqual(yield* Effect.promise(() => inside.closed), "")
-      assert.deepStrictEqual(observer.lines.filter(({ level }) => level === "ERROR"), [])
     }))
 
   it.live("does not wait when no read is running, and closes idle connections", () =>

@@ -1,5 +1,5 @@
 /**
- * Wide JSON costs no more than its limits, and an invalid body no more than 32 issues. The tests count how often a schema looks at a
+ * Wide or deep JSON costs no more than its limits, and an invalid body no more than 32 issues. The tests count how often a schema looks at a
  * value, and compare the check of the limits with a recursive one.
  */
 import { NodeHttpServer } from "@effect/platform-node"
@@ -29,12 +29,16 @@ const wideObject = (members: number) =>
 
 const wideArray = (items: number) => Array.from({ length: items }, () => 1)
 
+/** Arrays in arrays, of this many levels. */
+const deepArray = (levels: number): Schema.Json => levels === 1 ? [] : [deepArray(levels - 1)]
+
 /** Bodies beyond one limit each, with the place and the message that name it. */
 const excessive: ReadonlyArray<readonly [body: Schema.Json, path: string, message: string]> = [
   [{ amounts: ["1"], ...wideObject(256) }, "body", "Expected at most 256 members"],
   [{ amounts: [wideObject(257)] }, "body.amounts.0", "Expected at most 256 members"],
   [{ amounts: wideArray(1025) }, "body.amounts", "Expected at most 1024 items"],
-  [{ amounts: Array.from({ length: 8 }, () => wideArray(512)) }, "body", "Expected at most 4096 values"]
+  [{ amounts: Array.from({ length: 8 }, () => wideArray(512)) }, "body", "Expected at most 4096 values"],
+  [{ amounts: deepArray(64) }, `body.amounts${".0".repeat(63)}`, "Expected at most 64 levels of arrays and objects"]
 ]
 
 describe("The limits of JSON", () => {
@@ -75,9 +79,9 @@ describe("The limits of JSON", () => {
     assert.isAbove(refused, 100)
   })
 
-  it("allow 256 members, 1024 items and 4096 values, and name what is beyond", () => {
+  it("allow 64 levels, 256 members, 1024 items and 4096 values, and name what is beyond", () => {
     const full = [wideArray(1023), wideArray(1023), wideArray(1023), wideArray(1022)]
-    for (const value of [wideObject(256), wideArray(1024), full]) {
+    for (const value of [deepArray(64), wideObject(256), wideArray(1024), full]) {
       assert.isNull(findExcess(JSON.stringify(value), bodyLimits))
     }
     for (const [body, path, message] of excessive) {

@@ -50,23 +50,6 @@ layer(memoryGateway(), { excludeTestServices: true })("The pages of problems", (
       }
     }))
 
-  it.effect("answer HEAD with the headers of GET, and other methods with 405", () =>
-    Effect.gen(function*() {
-      const { send } = yield* Gateway
-      for (const target of ["/problems", "/problems/not_ready"]) {
-        const page = yield* send(target, ofBrowser)
-        const head = yield* send(target, { ...ofBrowser, method: "HEAD" })
-        for (const name of ["content-type", "content-length", "vary", "content-security-policy"]) {
-          assert.strictEqual(head.headers[name], page.headers[name], name)
-        }
-        assertProblemOf(yield* send(target, { ...ofBrowser, method: "POST" }), "method_not_allowed")
-        assert.strictEqual(
-          (yield* send(target, { ...ofBrowser, method: "OPTIONS" })).headers["allow"],
-          "GET, HEAD, OPTIONS"
-        )
-      }
-    }))
-
   it.effect("are no answer for clients that take neither HTML nor JSON", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
