@@ -1,17 +1,13 @@
 /**
- * `Prefer: wait` over HTTP and on PostgreSQL: the answer comes with the commit, at the end of the time, or with the refusal of the
- * grant. The tests wait for statements of the gateway, so that a request waits when a test goes on.
+ * `Prefer: wait` over HTTP and on PostgreSQL: the answer comes with the commit, or at the end of the time. `unit/server/waits` has the
+ * rules of waits. The tests wait for statements of the gateway, so that a request waits when a test goes on.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber, Latch } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Grant } from "../../../src/domain/Grant.ts"
-import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
-import { Grants } from "../../../src/services/Grants.ts"
-import { assertFreeSlots } from "../../fixtures/http/BothWays.ts"
 import { Gateway, type Request } from "../../fixtures/http/HttpGateway.ts"
-import { assertProblemOf, type Code } from "../../fixtures/http/HttpProblem.ts"
-import { accept, type Holder, issue, issueAgain, move } from "../../fixtures/http/HttpScene.ts"
+import { assertProblemOf } from "../../fixtures/http/HttpProblem.ts"
+import { accept, type Holder, issue, move } from "../../fixtures/http/HttpScene.ts"
 import { type Answer, json } from "../../fixtures/http/HttpWire.ts"
 import { countOf, more, parametersOf, recordedGateway } from "../../fixtures/http/RecordedGateway.ts"
 
@@ -25,15 +21,6 @@ interface Page {
 const pageOf = (answer: Answer) => json(answer) as Page
 
 const feed = "/v1/operations/changes"
-
-const counts = Effect.all({
-  verify: countOf("verify"),
-  operation: countOf("operation"),
-  feed: countOf("feed"),
-  tick: countOf("tick"),
-  start: countOf("start"),
-  grants: countOf("grants")
-})
 
 const get = (target: string, { token }: Holder, headers: Request["headers"] = {}) =>
   Gateway.use(({ send }) => send(target, { token, headers }))
@@ -80,20 +67,6 @@ layer(recordedGateway(), { excludeTestServices: true })("A read that waits", (it
       assertHonoured(answer, 200)
       assert.notStrictEqual(answer.headers["etag"], tag)
       assert.deepInclude(json(answer) as object, { state: "submitting", revision: 2 })
-    }))
-
-  it.effect("without an entity tag is answered when the operation is terminal", () =>
-    Effect.gen(function*() {
-      const { holder, operation, target } = yield* scene
-      const waiting = yield* startWait(target, holder)
-      const woken = yield* Effect.forkChild(more("operation", 1), { startImmediately: true })
-      const submitted = yield* move(operation, "submitting", "submitted")
-      yield* Fiber.join(woken)
-      assert.isUndefined(waiting.pollUnsafe())
-      yield* move(submitted, "succeeded")
-      const answer = yield* Fiber.join(waiting)
-      assertHonoured(answer, 200)
-      assert.strictEqual((json(answer) as { readonly state: string }).state, "succeeded")
     }))
 
   it.effect("of the feed is answered with the next change that its filters match", () =>
@@ -174,45 +147,6 @@ layer(recordedGateway(), { excludeTestServices: true })("A read that waits", (it
       assert.deepStrictEqual([list.status, list.headers["preference-applied"]], [200, undefined])
     }))
 
-  it.effect("is refused at once if the grant may not see the operation", () =>
-    Effect.gen(function*() {
-      const { target } = yield* scene
-      assertProblemOf(yield* get(target, yield* issue(), { prefer: "wait=60" }), "operation_not_found")
-    }))
-
-  type Ending = (grant: Grant) => Effect.Effect<unknown, unknown, Grants>
-
-  const endings: Readonly<Record<string, readonly [Code, Ending]>> = {
-    "is revoked": ["grant_revoked", ({ grant_id }) => Grants.use((grants) => grants.revoke(grant_id))],
-    "has a deactivated client": [
-      "client_inactive",
-      ({ client_id }) => Grants.use((grants) => grants.setClientActive(client_id, false))
-    ],
-    "has a disconnected provider": [
-      "provider_disconnected",
-      ({ provider_connection_id }) => Grants.use((grants) => grants.setProviderConnected(provider_connection_id, false))
-    ]
-  }
-
-  it.effect.each(Object.keys(endings))("ends with the problem of a grant that %s", (name) =>
-    Effect.gen(function*() {
-      const [code, end] = endings[name]!
-      const { holder: owner, tag, target } = yield* scene
-      const holder = yield* issueAgain(owner)
-      const { next_change_token: after } = pageOf(yield* get(feed, holder))
-      const waiting = [
-        yield* startWait(target, holder, { "if-none-match": tag }),
-        yield* startWait(`${feed}?after=${after}`, holder)
-      ]
-      assert.deepStrictEqual(waiting.map((fiber) => fiber.pollUnsafe()), [undefined, undefined])
-      yield* end(holder.grant)
-      for (const fiber of waiting) {
-        const answer = yield* Fiber.join(fiber)
-        assertProblemOf(answer, code)
-        assert.notProperty(answer.headers, "preference-applied")
-      }
-    }))
-
   it.effect("ends with 410 if the ledger gets another history", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
@@ -223,31 +157,6 @@ layer(recordedGateway(), { excludeTestServices: true })("A read that waits", (it
       assertProblemOf(yield* Fiber.join(waiting), "change_token_expired")
       // The operation itself is as it was.
       assertHonoured(yield* Fiber.join(one), 304, 3)
-    }))
-
-  it.effect("costs no statements besides its own reads, however many wait", () =>
-    Effect.gen(function*() {
-      const { holder, operation, tag, target } = yield* scene
-      const read = yield* countOf("operation")
-      const waiting = []
-      for (let n = 0; n < 30; n++) {
-        waiting.push(yield* Effect.forkChild(get(target, holder, { prefer: "wait=60", "if-none-match": tag })))
-      }
-      while ((yield* countOf("operation")) < read + waiting.length) yield* Effect.sleep(5)
-      yield* more("tick", 2)
-      const before = yield* counts
-      yield* more("grants", 2)
-      const after = yield* counts
-      assert.deepStrictEqual({ ...after, tick: 0, grants: 0 }, { ...before, tick: 0, grants: 0 })
-      // One check of all grants in the time of several ticks.
-      assert.isAbove(after.tick - before.tick, after.grants - before.grants)
-      yield* move(operation, "submitting")
-      for (const fiber of waiting) assertHonoured(yield* Fiber.join(fiber), 200)
-      assert.strictEqual((yield* counts).operation, before.operation + waiting.length)
-      // The watcher stops with its last waiter: a new one starts it again.
-      const started = yield* countOf("start")
-      yield* Fiber.interrupt(yield* startWait(target, holder))
-      assert.strictEqual(yield* countOf("start"), started + 1)
     }))
 })
 
@@ -273,32 +182,6 @@ layer(recordedGateway({ lifecycle: bounded }), { excludeTestServices: true })(
         yield* move(one.operation, "cancelled")
         yield* move(two.operation, "cancelled")
         for (const fiber of waiting) assertHonoured(yield* Fiber.join(fiber), 200)
-      }))
-
-    it.effect("count no request whose client has left, and its watcher stops", () =>
-      Effect.gen(function*() {
-        const lifecycle = yield* Lifecycle
-        const { holder, target } = yield* scene
-        for (let round = 0; round < 3; round++) {
-          const wire = yield* (yield* Gateway).wire
-          const started = yield* countOf("start")
-          wire.send(
-            `GET ${target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${holder.token}\r\nPrefer: wait=60\r\n\r\n`
-          )
-          while ((yield* countOf("start")) === started) yield* Effect.sleep(5)
-          yield* more("tick", 2)
-          wire.destroy()
-          // Without a waiter, no statement follows.
-          yield* Effect.repeat(
-            Effect.gen(function*() {
-              const before = yield* counts
-              yield* Effect.sleep(200)
-              return yield* Effect.map(counts, (after) => JSON.stringify(after) === JSON.stringify(before))
-            }),
-            { until: (isSilent) => isSilent }
-          )
-          yield* assertFreeSlots(lifecycle, holder.grant.client_id, bounded.maxInFlight)
-        }
       }))
   }
 )

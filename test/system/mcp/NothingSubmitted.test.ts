@@ -8,17 +8,17 @@ import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import * as fs from "node:fs"
+import * as http from "node:http"
 import * as os from "node:os"
 import * as path from "node:path"
 import { type GrantIdentity, ProviderName } from "../../../src/domain/Grant.ts"
 import type { OperationId, OperationState } from "../../../src/domain/Operation.ts"
-import { modern } from "../../../src/mcp/ProtocolVersions.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import { accept, issue, issueAgain, operationIn } from "../../fixtures/ledger/Ledger.ts"
 import { Queue } from "../../fixtures/ledger/QueueServices.ts"
 import { servicesOn } from "../../fixtures/mcp/AgentGateway.ts"
-import { type Call, callRaw, type Response, versions } from "../../fixtures/mcp/RawAgent.ts"
+import { legacy, type Message, modern, post, requestOf, tasksDeclared } from "../../fixtures/mcp/HttpMcp.ts"
 import { rolesWith } from "../../fixtures/postgres/Roles.ts"
 import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, launch, serve } from "../../fixtures/processes/CommandLine.ts"
@@ -27,6 +27,14 @@ const temporaryDirectory = Effect.acquireRelease(
   Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "agents-"))),
   (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
 )
+
+interface Call {
+  readonly version: string
+  readonly method: string
+  readonly params: Message
+}
+
+const versions = [modern, legacy]
 
 /** Instructions to the sandbox, by the state in which they leave the operation while the worker runs. */
 const instructions: Partial<Record<OperationState, object>> = {
@@ -215,7 +223,6 @@ describe("Calls of agents", () => {
       )
       const port = yield* freePort
       const gateway = yield* serve(["--no-migrate", "--port", String(port)], { DATABASE_URL: urlAs("reader") })
-      const url = new URL(`http://127.0.0.1:${port}/mcp`)
 
       const { foreign, owned, sent, token } = yield* Effect.provide(fill, services)
       const received = () =>
@@ -227,23 +234,32 @@ describe("Calls of agents", () => {
       const states = new Set(before.operations.map((row) => row["state"]))
       assert.strictEqual(states.size, 7, "an operation in every state")
 
-      const ask = (call: Call) => callRaw(url, token, call)
-      const isResult = ({ body, status }: Response) => status === 200 && !/"error":\{|"isError":true/.test(body)
+      // A busy machine refuses some calls for now.
+      const agent = new http.Agent({ keepAlive: true, maxSockets: 16 })
+      yield* Effect.addFinalizer(() => Effect.sync(() => agent.destroy()))
+      const ask = async ({ method, params, version }: Call) => {
+        const _meta = { ...tasksDeclared, ...params["_meta"] }
+        const request = requestOf(version, 1, method, { ...params, _meta })
+        for (;;) {
+          const answer = await post(port, token, request, {}, agent)
+          if (answer.status !== 503) return answer
+        }
+      }
       yield* Effect.promise(() =>
         Promise.all(
           everyCall(owned).map(async (call) => {
-            const response = await ask(call)
-            assert.isTrue(isResult(response), `${JSON.stringify(call)}: ${response.status} ${response.body}`)
+            const { status, text } = await ask(call)
+            const isResult = status === 200 && !/"error":\{|"isError":true/.test(text)
+            assert.isTrue(isResult, `${JSON.stringify(call)}: ${status} ${text}`)
           })
         )
       )
       yield* Effect.promise(() =>
         fc.assert(
           fc.asyncProperty(fc.array(anyCall([...owned, foreign]), { minLength: 1, maxLength: 24 }), async (calls) => {
-            const responses = await Promise.all(calls.map(ask))
-            for (const { body, status } of responses) {
-              assert.isBelow(status, 500, body)
-              assert.notInclude(body, "\"code\":-32603", "no internal error")
+            for (const { status, text } of await Promise.all(calls.map(ask))) {
+              assert.isBelow(status, 500, text)
+              assert.notInclude(text, "\"code\":-32603", "no internal error")
             }
           }),
           { numRuns: rounds(40, 1000) }

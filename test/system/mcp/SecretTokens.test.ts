@@ -4,10 +4,9 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
-import { modern } from "../../../src/mcp/ProtocolVersions.ts"
 import { accept, issue } from "../../fixtures/ledger/Ledger.ts"
 import { agentGateway } from "../../fixtures/mcp/AgentGateway.ts"
-import { type Call, callRaw, messageOf, type Response, type Version, versions } from "../../fixtures/mcp/RawAgent.ts"
+import { callOf, headersOf, legacy, type Message, modern, post, requestOf } from "../../fixtures/mcp/HttpMcp.ts"
 
 /** A token of an authorization server, which the gateway does not accept. */
 const foreignToken =
@@ -15,20 +14,14 @@ const foreignToken =
     Buffer.from(JSON.stringify(part)).toString("base64url")
   ).join(".") + ".c2lnbmF0dXJlLW9mLWEtdG9rZW4tdGhhdC1ub2JvZHktYWNjZXB0cw"
 
-const tool = (version: Version, name: string, toolArguments: object): Call => ({
-  version,
-  method: "tools/call",
-  params: { name, arguments: toolArguments }
-})
+const versions = [modern, legacy]
 
-const plain = (version: Version) => (method: string, params: object): Call => ({
-  version,
-  method,
-  params: { ...params }
-})
+const tool = (version: string, name: string, args: unknown) => callOf(version, 1, name, args as Message)
+
+const plain = (version: string) => (method: string, params: Message) => requestOf(version, 1, method, params)
 
 /** Calls with a secret as a name that the gateway does not know. The errors repeat unknown names, but mask tokens. */
-const unknownNames = (version: Version, secret: string): ReadonlyArray<Call> => {
+const unknownNames = (version: string, secret: string): ReadonlyArray<Message> => {
   const call = plain(version)
   return [
     tool(version, secret, {}),
@@ -43,7 +36,7 @@ const unknownNames = (version: Version, secret: string): ReadonlyArray<Call> => 
 }
 
 /** Calls with a secret as an argument, or in metadata. */
-const misplaced = (version: Version, secret: string): ReadonlyArray<Call> => {
+const misplaced = (version: string, secret: string): ReadonlyArray<Message> => {
   const call = plain(version)
   return [
     ...["get_operation", "wait_for_operation"].map((name) => tool(version, name, { id: secret })),
@@ -53,7 +46,7 @@ const misplaced = (version: Version, secret: string): ReadonlyArray<Call> => {
     ),
     tool(version, "list_operations", { state: [secret] }),
     ...["after", "type"].map((name) => tool(version, "changes_since", { [name]: secret })),
-    call("tools/call", { name: "list_operations", arguments: secret }),
+    tool(version, "list_operations", secret),
     call("tools/list", { cursor: secret }),
     call("logging/setLevel", { level: secret }),
     ...["tasks/get", "tasks/update", "tasks/cancel"].map((method) => call(method, { taskId: secret })),
@@ -66,18 +59,19 @@ const misplaced = (version: Version, secret: string): ReadonlyArray<Call> => {
 
 /** Requests with a secret outside of a message. */
 const outside = (url: URL, token: string, secret: string): ReadonlyArray<readonly [URL, RequestInit]> => {
-  const { body, headers } = messageOf({ version: modern, method: "tools/list", params: {} })
-  const ok = { ...headers, authorization: `Bearer ${token}` }
-  const post = (extra: Readonly<Record<string, string>>, target = "", content = body) =>
+  const message = requestOf(modern, 1, "tools/list")
+  const body = JSON.stringify(message)
+  const ok = { ...headersOf(message), authorization: `Bearer ${token}` }
+  const send = (extra: Readonly<Record<string, string>>, target = "", content = body) =>
     [new URL(url.href + target), { method: "POST", headers: { ...ok, ...extra }, body: content }] as const
   return [
-    post({}, `?access_token=${secret}`),
-    post({ authorization: "" }, `?access_token=${secret}`),
-    post({}, `?token=${encodeURIComponent(encodeURIComponent(secret))}`),
-    post({ authorization: `Bearer ${secret}x` }),
-    post({ authorization: secret }),
-    post({ authorization: `Basic ${Buffer.from(`agent:${secret}`).toString("base64")}` }),
-    post({ authorization: `DPoP ${secret}`, dpop: secret }),
+    send({}, `?access_token=${secret}`),
+    send({ authorization: "" }, `?access_token=${secret}`),
+    send({}, `?token=${encodeURIComponent(encodeURIComponent(secret))}`),
+    send({ authorization: `Bearer ${secret}x` }),
+    send({ authorization: secret }),
+    send({ authorization: `Basic ${Buffer.from(`agent:${secret}`).toString("base64")}` }),
+    send({ authorization: `DPoP ${secret}`, dpop: secret }),
     ...[
       "origin",
       "cookie",
@@ -88,19 +82,19 @@ const outside = (url: URL, token: string, secret: string): ReadonlyArray<readonl
       "accept",
       "content-type"
     ]
-      .map((name) => post({ [name]: secret })),
-    post({}, "", secret),
-    post({}, "", `{"jsonrpc":"2.0","id":1,"method":"${secret}`),
-    post({}, "", JSON.stringify([secret])),
-    post({}, "", JSON.stringify({ jsonrpc: secret, id: 1, method: "tools/list" })),
+      .map((name) => send({ [name]: secret })),
+    send({}, "", secret),
+    send({}, "", `{"jsonrpc":"2.0","id":1,"method":"${secret}`),
+    send({}, "", JSON.stringify([secret])),
+    send({}, "", JSON.stringify({ jsonrpc: secret, id: 1, method: "tools/list" })),
     [url, { method: "DELETE", headers: { ...ok, "mcp-session-id": secret } }],
     [url, { method: "GET", headers: { ...ok, "last-event-id": secret } }]
   ]
 }
 
-const send = async ([url, init]: readonly [URL, RequestInit]): Promise<Response> => {
+const sendAny = async ([url, init]: readonly [URL, RequestInit]) => {
   const response = await fetch(url, init)
-  return { status: response.status, headers: JSON.stringify([...response.headers]), body: await response.text() }
+  return { status: response.status, headers: [...response.headers], text: await response.text() }
 }
 
 /** Parts of a secret that would reveal it: a masked one shows at most how it begins. */
@@ -120,33 +114,26 @@ describe("An access token", () => {
       const secrets = [token, foreignToken]
 
       const responses = yield* Effect.promise(async () => {
-        const right: ReadonlyArray<Call> = versions.flatMap((version) => [
+        const ask = (message: Message) => post(Number(url.port), token, message)
+        const right = versions.flatMap((version) => [
           tool(version, "list_operations", {}),
           tool(version, "wait_for_operation", { id, seconds: 1 }),
-          { version, method: "tools/list", params: {} }
+          requestOf(version, 1, "tools/list")
         ])
-        const answered = await Promise.all(right.map((call) => callRaw(url, token, call)))
+        const answered = await Promise.all(right.map(ask))
         assert.deepStrictEqual(answered.map(({ status }) => status), right.map(() => 200))
-        const wrong = await Promise.all(
-          secrets.flatMap((secret) => [
-            ...versions.flatMap((version) =>
-              [...misplaced(version, secret), ...unknownNames(version, secret)].map(async (call) => ({
-                place: JSON.stringify(call).replaceAll(secret, "SECRET"),
-                response: await callRaw(url, token, call)
-              }))
-            ),
-            ...outside(url, token, secret).map(async (request) => ({
-              place: JSON.stringify(request).replaceAll(secret, "SECRET"),
-              response: await send(request)
-            }))
-          ])
-        )
+        const wrong = await Promise.all(secrets.flatMap((secret) => {
+          const placeOf = (request: unknown) => JSON.stringify(request).replaceAll(secret, "SECRET")
+          return [
+            ...versions.flatMap((version) => [...misplaced(version, secret), ...unknownNames(version, secret)])
+              .map(async (message) => ({ place: placeOf(message), response: await ask(message) })),
+            ...outside(url, token, secret)
+              .map(async (request) => ({ place: placeOf(request), response: await sendAny(request) }))
+          ]
+        }))
         // A problem names the path of its request (RFC 9457 §3.1.5).
-        await Promise.all(
-          secrets.map((secret) =>
-            send([new URL(`${url.href}/${secret}`), { headers: { authorization: `Bearer ${token}` } }])
-          )
-        )
+        const authorization = `Bearer ${token}`
+        for (const secret of secrets) await sendAny([new URL(`${url.href}/${secret}`), { headers: { authorization } }])
         return [...answered.map((response) => ({ place: "where it belongs", response })), ...wrong]
       })
       yield* stop("SIGTERM")

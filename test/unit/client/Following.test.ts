@@ -3,17 +3,7 @@
  * it over scripted answers.
  */
 import { assert, describe, it } from "@effect/vitest"
-import {
-  id,
-  lost,
-  operation,
-  problem,
-  read,
-  type Reply,
-  scripted,
-  silent,
-  unchanged
-} from "../../fixtures/client/ScriptedGateway.ts"
+import { id, operation, read, type Reply, scripted, unchanged } from "../../fixtures/client/ScriptedGateway.ts"
 import { scriptedScene } from "../../fixtures/client/ScriptedScene.ts"
 
 const accepted = operation("accepted", 1)
@@ -98,19 +88,6 @@ describe("The engine follows an operation", () => {
       read(succeeded)
     ])
     assert.deepStrictEqual(pauses, [0, 4.5, 50])
-  })
-
-  it("goes on after a lost connection, and asks for what it does not know yet", async () => {
-    const { received, states } = await followed([
-      lost,
-      read(accepted),
-      lost,
-      problem("service_unavailable"),
-      silent,
-      read(succeeded)
-    ])
-    assert.deepStrictEqual(states, ["accepted", "succeeded"])
-    assert.deepStrictEqual(received.slice(2).map(({ ifNoneMatch }) => ifNoneMatch), Array(4).fill("\"1\""))
   })
 
   it("gives the final operation by `settled`", async () => {

@@ -3,7 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import type { Client, OperationChanges, ProblemError } from "../../../src/client/FetchClient.ts"
-import { lost, operation, page, problem, type Reply, scripted } from "../../fixtures/client/ScriptedGateway.ts"
+import { operation, page, problem, type Reply, scripted } from "../../fixtures/client/ScriptedGateway.ts"
 import { scriptedScene } from "../../fixtures/client/ScriptedScene.ts"
 
 const one = operation("accepted", 1)
@@ -55,18 +55,6 @@ describe("The engine reads the change feed", () => {
       const { parameters } = await feed([page([one], "b"), revoked], token, {})
       assert.deepStrictEqual(parameters, [[], [["after", "b"]]])
     }
-  })
-
-  it("and asks after the same token again when an answer is lost", async () => {
-    const { pages, parameters } = await feed([
-      page([one], "b"),
-      lost,
-      problem("service_unavailable", { "retry-after": "2" }),
-      page([two], "c"),
-      revoked
-    ])
-    assert.deepStrictEqual(pages, [[[1], "b"], [[2], "c"]])
-    assert.deepStrictEqual(parameters, [[], ...["b", "b", "b", "c"].map((token) => [["after", token]])])
   })
 
   it("and gives an empty page if its token is new", async () => {

@@ -87,24 +87,6 @@ describe("the task of an operation", () => {
       }))
   }
 
-  it.effect("that failed is a completed task, whose result says failed and is no error of the tool", () =>
-    Effect.gen(function*() {
-      const task = yield* taskOf(formOf(0, "failed", 0))
-      const { isError, structuredContent } = task["result"] as { isError: boolean; structuredContent: JsonObject }
-      assert.strictEqual(task["status"], "completed")
-      assert.isFalse(isError)
-      assert.strictEqual((structuredContent["operation"] as JsonObject)["state"], "failed")
-    }))
-
-  it.effect("asks for the next read later as the state grows older", () =>
-    Effect.gen(function*() {
-      const form = formOf(0, "submitted", 0)
-      const first = yield* taskOf(form)
-      yield* TestClock.adjust("1 hour")
-      const later = yield* taskOf(form)
-      assert.deepStrictEqual([first["pollIntervalMs"], later["pollIntervalMs"]], [1000, 300_000])
-    }))
-
   it.effect("is created with the type task and without a result", () =>
     Effect.forEach(forms, (form) =>
       Effect.gen(function*() {

@@ -18,7 +18,7 @@ import { baseUrl } from "../../../fixtures/http/HttpProblem.ts"
 import { Platform } from "../../../fixtures/postgres/TestDatabase.ts"
 
 /** An operation that a test changes, a watcher that the test controls, and a wait for the next form, in a slot as the gate gives it. */
-const startWait = Effect.fnUntraced(function*(onStart: (change: () => void) => void = () => {}) {
+const startWait = Effect.gen(function*() {
   const known = operationWith()
   const scene = { current: known, waiters: [] as Array<Waiter> }
   const change = () => {
@@ -32,7 +32,6 @@ const startWait = Effect.fnUntraced(function*(onStart: (change: () => void) => v
     during: (waiter, effect) =>
       Effect.suspend(() => {
         scene.waiters.push(waiter)
-        onStart(change)
         return effect
       }),
     isWatching: () => false,
@@ -63,15 +62,9 @@ const startWait = Effect.fnUntraced(function*(onStart: (change: () => void) => v
 })
 
 describe("The wait of an agent for the next form of an operation", () => {
-  it.effect("finds a change that commits between its first read and the start of the watcher", () =>
-    Effect.gen(function*() {
-      const { fiber, scene } = yield* startWait((change) => change())
-      assert.deepStrictEqual(yield* Fiber.join(fiber), scene.current)
-    }))
-
   it.effect("ends with a change, and neither with the known form nor with a wake-up without news", () =>
     Effect.gen(function*() {
-      const { change, fiber, known, scene } = yield* startWait()
+      const { change, fiber, known, scene } = yield* startWait
       const [waiter] = scene.waiters
       assert.strictEqual(waiter!.topic, topicOfOperation(known.id))
       assert.isFalse(waiter!.concerns!(known))
@@ -82,12 +75,5 @@ describe("The wait of an agent for the next form of an operation", () => {
       assert.isTrue(waiter!.concerns!(scene.current))
       waiter!.wake()
       assert.deepStrictEqual(yield* Fiber.join(fiber), scene.current)
-    }))
-
-  it.effect("ends with the known form when the time is over", () =>
-    Effect.gen(function*() {
-      const { fiber, known } = yield* startWait()
-      yield* TestClock.adjust("50 seconds")
-      assert.deepStrictEqual(yield* Fiber.join(fiber), known)
     }))
 })

@@ -4,6 +4,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import { adviceOnRefusal } from "../../../../src/mcp/Advice.ts"
+import { OperationTools } from "../../../../src/mcp/OperationTools.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { fixedToken, operationWith, withServices } from "../../../fixtures/http/HttpFixed.ts"
 import { Gateway, memoryGateway } from "../../../fixtures/http/HttpGateway.ts"
@@ -106,18 +107,45 @@ layer(memoryGateway(), { excludeTestServices: true })("answers to agents", (it) 
       }
     }))
 
-  it.effect("gives advice on arguments that no tool takes, as on other refusals", () =>
-    Effect.gen(function*() {
-      const { send } = yield* scene
-      for (const version of [modern, legacy]) {
-        const { result } = bodyOf(yield* send(callOf(version, 1, "get_operation", { id: "x", nonsense: 1 })))
-        assert.isTrue(result.isError)
-        const { advice, problem } = JSON.parse(result.content[0].text)
-        assert.strictEqual(advice, adviceOnRefusal("invalid_request"))
-        assert.strictEqual(problem.code, "invalid_request")
-        assert.include(problem.detail, "nonsense")
-      }
-    }))
+  it.effect.each([legacy, modern])(
+    "tells in the error of a missing resource that it says nothing about an outcome: %s",
+    (version) =>
+      Effect.gen(function*() {
+        const { send } = yield* scene
+        const { error } = bodyOf(
+          yield* send(requestOf(version, 1, "resources/read", { uri: `operation://${idOf(0)}` }))
+        ) as Message
+        assert.strictEqual(error.code, version === legacy ? -32_002 : -32_602)
+        assert.strictEqual(JSON.parse(error.message).advice, adviceOnRefusal("operation_not_found"))
+      })
+  )
+
+  it.effect.each([legacy, modern])(
+    "gives the advice on wrong arguments of every tool, and no more than the beginning of what was sent: %s",
+    (version) =>
+      Effect.gen(function*() {
+        const { send } = yield* scene
+        const wrong: ReadonlyArray<Message> = [
+          Object.fromEntries(Array.from({ length: 250 }, (_, index) => [`<key${index}>`, 1])),
+          { ["`".repeat(50_000)]: 1 },
+          { id: 1, idempotency_key: 1, state: Array(1000).fill("x"), after: 1 }
+        ]
+        for (const tool of Object.keys(OperationTools.tools)) {
+          for (const args of wrong) {
+            const answer = yield* send(callOf(version, 1, tool, args))
+            const { isError, content: [{ text }] } = bodyOf(answer)["result"]
+            const { advice, problem } = JSON.parse(text)
+            assert.deepStrictEqual(
+              [isError, advice, problem.code],
+              [true, adviceOnRefusal("invalid_request"), "invalid_request"]
+            )
+            // Each character may take six in quotes, and those of the message double the backslash.
+            assert.isBelow(answer.text.length, 10_000)
+            assert.notMatch(text, /[<>&`]/)
+          }
+        }
+      })
+  )
 
   it.effect("answers 401 with a challenge when the read finds the grant revoked", () =>
     Effect.gen(function*() {
