@@ -23,7 +23,7 @@ interface Advice {
 }
 
 /** One entry of the table. A member may be empty in an entry that is added to another one. */
-interface Sentences {
+export interface Sentences {
   readonly means: string
   readonly mustNot: string
   readonly next: string
@@ -205,7 +205,8 @@ const meaningOf = (code: RefusalCode): string =>
 
 const join = (...sentences: ReadonlyArray<string>): string => sentences.filter((text) => text !== "").join(" ")
 
-const inWords = ({ means, mustNot, next }: Sentences): string => join(means, mustNot, next)
+/** The sentences of an entry, one after the other. */
+export const inWords = ({ means, mustNot, next }: Sentences): string => join(means, mustNot, next)
 
 /** The advice on an operation as it is now. */
 export const adviceOn = (

@@ -1,12 +1,10 @@
 /**
  * The advice of tools that submit requests, where it differs from that of reads. `docs/agents.md` shows the table.
  */
-import { adviceOnRefusal, type AdviceRow } from "./Advice.ts"
+import { adviceOnRefusal, type AdviceRow, inWords, type Sentences } from "./Advice.ts"
 import type { ReadRefused } from "./AgentReads.ts"
 
 type RefusalCode = ReadRefused["code"]
-
-type Sentences = Omit<AdviceRow, "on">
 
 /** Why a request was not accepted although the grant permits it. */
 export type Unconfirmed = "confirmation_declined" | "confirmation_missing" | "confirmation_mismatch"
@@ -48,8 +46,6 @@ const onAcceptance: Readonly<Partial<Record<RefusalCode, Sentences>>> = {
     next: "Call the tool in 30 s with the same key and the same arguments."
   }
 }
-
-const inWords = ({ means, mustNot, next }: Sentences): string => `${means} ${mustNot} ${next}`
 
 /** The advice on a request that no person confirmed. */
 export const adviceOnUnconfirmed = (reason: Unconfirmed): string => inWords(onConfirmation[reason])

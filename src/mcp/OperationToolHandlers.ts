@@ -15,7 +15,7 @@ import {
 } from "./Advice.ts"
 import { AgentReads, differs, type ReadRefused } from "./AgentReads.ts"
 import { answerOf } from "./OperationAnswer.ts"
-import { defaultPageSize, defaultWaitSeconds, OperationTools, type StateAdvice, ToolRefusal } from "./OperationTools.ts"
+import { defaultPageSize, defaultWaitSeconds, OperationTools, ToolRefusal } from "./OperationTools.ts"
 import { longestSilence, makeReport, type Report } from "./Progress.ts"
 import { quoteFailure } from "./QuotedText.ts"
 import { refusalText } from "./ReadRefusals.ts"
@@ -28,8 +28,9 @@ const readFeedAgainAfter = 5
 
 const refuse = (refused: ReadRefused) => Effect.fail(new ToolRefusal({ message: refusalText(refused) }))
 
-/** One advice for each state of the page. The seconds are those of its youngest operation. */
-const adviceByState = (operations: ReadonlyArray<Operation>, now: DateTime.Utc): ReadonlyArray<StateAdvice> => {
+/** The operations of a page, and one advice for each state in it. The seconds are those of its youngest operation. */
+const shownOf = Effect.fnUntraced(function*(operations: ReadonlyArray<Operation>) {
+  const now = yield* DateTime.now
   const youngest = new Map<string, Operation>()
   for (const operation of operations) {
     const key = `${operation.state} ${operation.under_review}`
@@ -38,12 +39,15 @@ const adviceByState = (operations: ReadonlyArray<Operation>, now: DateTime.Utc):
       youngest.set(key, operation)
     }
   }
-  return [...youngest.values()].map((operation) => ({
-    state: operation.state,
-    under_review: operation.under_review,
-    advice: adviceOn(operation, now).advice
-  }))
-}
+  return {
+    advice_by_state: [...youngest.values()].map((operation) => ({
+      state: operation.state,
+      under_review: operation.under_review,
+      advice: adviceOn(operation, now).advice
+    })),
+    operations: operations.map(quoteFailure)
+  }
+})
 
 /** Reads until the operation is final, the time is over, or the gateway does not let the call wait any longer. */
 const waitFor = Effect.fnUntraced(function*(report: Report, id: OperationId, seconds: number) {
@@ -74,12 +78,7 @@ export const OperationToolHandlers = OperationTools.toLayer(Effect.gen(function*
     list_operations: Effect.fnUntraced(function*(query) {
       const reads = yield* AgentReads
       const page = yield* reads.list({ page_size: defaultPageSize, ...query })
-      return {
-        advice: adviceOnList(page.operations.length === 0),
-        advice_by_state: adviceByState(page.operations, yield* DateTime.now),
-        ...page,
-        operations: page.operations.map(quoteFailure)
-      }
+      return { advice: adviceOnList(page.operations.length === 0), ...page, ...yield* shownOf(page.operations) }
     }, Effect.catch(refuse)),
 
     get_operation: Effect.fnUntraced(function*({ id }) {
@@ -102,10 +101,9 @@ export const OperationToolHandlers = OperationTools.toLayer(Effect.gen(function*
       const page = yield* reads.changes({ page_size: defaultPageSize, ...query })
       return {
         advice: adviceOnChanges(page.has_more),
-        advice_by_state: adviceByState(page.operations, yield* DateTime.now),
         read_again_in_seconds: page.has_more ? 0 : readFeedAgainAfter,
         ...page,
-        operations: page.operations.map(quoteFailure)
+        ...yield* shownOf(page.operations)
       }
     }, Effect.catch(refuse))
   })

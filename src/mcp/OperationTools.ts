@@ -60,7 +60,6 @@ const StateAdvice = Schema.Struct({
   under_review: Schema.Boolean,
   advice: AdviceText
 })
-export type StateAdvice = typeof StateAdvice.Type
 
 /** The advice on a page, before its operations. */
 const pageAdvice = {

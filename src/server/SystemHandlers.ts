@@ -15,9 +15,8 @@ import { BaseUrl } from "./gate/BaseUrl.ts"
 import { Lifecycle } from "./gate/Lifecycle.ts"
 import { Problems } from "./gate/ProblemResponses.ts"
 import { preferredForm } from "./gate/RequestChecks.ts"
-import { makeRespondWithPage } from "./pages/Page.ts"
-import { problemPage } from "./pages/ProblemPage.ts"
-import { problemsPage } from "./pages/ProblemsPage.ts"
+import { gatewayName as name, makeRespondWithPage } from "./pages/Page.ts"
+import { problemPage, problemsPage } from "./pages/ProblemPages.ts"
 
 const ok = { status: "ok" } as const
 
@@ -49,7 +48,6 @@ export const SystemLayer = HttpApiBuilder.group(
     const lifecycle = yield* Lifecycle
     const readiness = yield* Readiness
     const accepted = yield* AcceptedCredentials
-    const name = "Financial Agents Gateway"
     const metadata = resourceMetadata({ resource: baseUrl, name, baseUrl }, accepted)
     const mcpMetadata = resourceMetadata(
       { resource: mcpResource(baseUrl), name: `${name}: MCP endpoint`, baseUrl },

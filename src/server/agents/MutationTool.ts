@@ -30,7 +30,7 @@ import {
   meaningOfUnconfirmed,
   type Unconfirmed
 } from "../../mcp/MutationAdvice.ts"
-import { answerOf, OperationAnswer } from "../../mcp/OperationAnswer.ts"
+import { answerOf, OperationAnswer, toolResultOf } from "../../mcp/OperationAnswer.ts"
 import { makeReport } from "../../mcp/Progress.ts"
 import { quotedJson } from "../../mcp/QuotedText.ts"
 import { Grants } from "../../services/Grants.ts"
@@ -83,8 +83,6 @@ const jsonSchemaOf = (schema: Schema.Constraint, onExcessProperty: "error" | "ig
   const { definitions, schema: root } = Schema.toJsonSchemaDocument(schema, { onExcessProperty })
   return Object.keys(definitions).length === 0 ? root : { ...root, $defs: definitions }
 }
-
-const encodeAnswer = Schema.encodeSync(OperationAnswer)
 
 const encoder = new TextEncoder()
 
@@ -152,19 +150,12 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
       if (confirmed !== "confirmed") return yield* unconfirmed(confirmed)
     }
     const { body } = yield* Effect.provideService(mutations.accept(work), CurrentKey, key)
-    const structuredContent = encodeAnswer(yield* answerOf(body))
-    return new CallToolResult({
-      content: [{ type: "text", text: quotedJson(structuredContent) }],
-      structuredContent,
-      isError: false
-    })
+    return new CallToolResult(toolResultOf(yield* answerOf(body)) as never)
   })
 
   const handle = (args: unknown) =>
     request(args).pipe(
-      Effect.catch((error): Effect.Effect<never, Refused> =>
-        error instanceof Refused ? Effect.fail(error) : refuseProblem(error)
-      ),
+      Effect.catch((error) => error instanceof Refused ? Effect.fail(error) : refuseProblem(error)),
       Effect.catch(({ text }) =>
         Effect.succeed(new CallToolResult({ content: [{ type: "text", text }], isError: true }))
       )

@@ -9,8 +9,8 @@ const readPath = "/v1/operations"
 
 interface Request {
   readonly path: string
-  /** The arguments of curl, by the base URL. `$TOKEN` stands for an access token. */
-  readonly curl?: (baseUrl: string) => string
+  /** The arguments of curl. `URL` stands for the base URL, and `$TOKEN` for an access token. */
+  readonly curl?: string
 }
 
 /** More bytes than the gateway reads, as a shell makes them. */
@@ -18,30 +18,23 @@ const many = (bytes: number) => `$(head -c ${bytes} /dev/zero | tr '\\0' x)`
 
 const authorized = "-H \"Authorization: Bearer $TOKEN\""
 
+const operationPath = `${readPath}/019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f`
+
 const requests: Readonly<Partial<Record<ProblemCode, Request>>> = {
-  malformed_request: { path: "/healthz", curl: (url) => `'${url}/healthz?access_token=example'` },
-  missing_credentials: { path: readPath, curl: (url) => `${url}${readPath}` },
-  invalid_token: { path: readPath, curl: (url) => `-H 'Authorization: Bearer example' ${url}${readPath}` },
-  operation_not_found: {
-    path: `${readPath}/019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f`,
-    curl: (url) => `${authorized} ${url}${readPath}/019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f`
-  },
+  malformed_request: { path: "/healthz", curl: "'URL/healthz?access_token=example'" },
+  missing_credentials: { path: readPath, curl: `URL${readPath}` },
+  invalid_token: { path: readPath, curl: `-H 'Authorization: Bearer example' URL${readPath}` },
+  operation_not_found: { path: operationPath, curl: `${authorized} URL${operationPath}` },
   change_token_expired: { path: `${readPath}/changes` },
-  route_not_found: { path: "/nowhere", curl: (url) => `${url}/nowhere` },
-  method_not_allowed: { path: "/healthz", curl: (url) => `-X DELETE ${url}/healthz` },
-  not_acceptable: { path: "/problems", curl: (url) => `-H 'Accept: image/png' ${url}/problems` },
-  payload_too_large: {
-    path: "/healthz",
-    curl: (url) => `-X GET -d "${many(70_000)}" ${url}/healthz`
-  },
-  uri_too_long: { path: "/healthz", curl: (url) => `"${url}/healthz?x=${many(9000)}"` },
+  route_not_found: { path: "/nowhere", curl: "URL/nowhere" },
+  method_not_allowed: { path: "/healthz", curl: "-X DELETE URL/healthz" },
+  not_acceptable: { path: "/problems", curl: "-H 'Accept: image/png' URL/problems" },
+  payload_too_large: { path: "/healthz", curl: `-X GET -d "${many(70_000)}" URL/healthz` },
+  uri_too_long: { path: "/healthz", curl: `"URL/healthz?x=${many(9000)}"` },
   // The gateway refuses it before it has read the path.
-  headers_too_large: { path: "/healthz", curl: (url) => `-H "X-Long: ${many(20_000)}" ${url}/healthz` },
-  invalid_request: {
-    path: "/healthz",
-    curl: (url) => `'${url}/healthz?x=1'`
-  },
-  invalid_page_token: { path: readPath, curl: (url) => `${authorized} '${url}${readPath}?page_token=example'` },
+  headers_too_large: { path: "/healthz", curl: `-H "X-Long: ${many(20_000)}" URL/healthz` },
+  invalid_request: { path: "/healthz", curl: "'URL/healthz?x=1'" },
+  invalid_page_token: { path: readPath, curl: `${authorized} 'URL${readPath}?page_token=example'` },
   not_ready: { path: "/readyz" },
   idempotency_key_required: { path: "/v1/payments" },
   unsupported_media_type: { path: "/v1/payments" },
@@ -66,6 +59,6 @@ export const problemExample = (baseUrl: string, code: ProblemCode): ProblemExamp
   const problem = makeProblem(baseUrl, { id, path }, code, { fields })
   return {
     body: JSON.stringify(JSON.parse(problemJson(problem)), null, 2),
-    command: curl === undefined ? null : `curl ${curl(baseUrl)}`
+    command: curl === undefined ? null : `curl ${curl.replace("URL", () => baseUrl)}`
   }
 }
