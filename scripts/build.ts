@@ -5,7 +5,7 @@
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { bundleAssets } from "../src/operator/console/bundleAssets.ts"
+import { bundleAssets } from "../src/operator/console/ConsoleAssets.ts"
 import { bundle, root, writeDocsScript } from "./bundle.ts"
 import { noticesOf } from "./notices.ts"
 

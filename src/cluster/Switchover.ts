@@ -6,20 +6,77 @@
  * releasing it is safe, with any replication. `docs/cluster.md` has the argument in full.
  */
 import * as Context from "effect/Context"
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type * as SqlClient from "effect/sql/SqlClient"
+import * as Schema from "effect/Schema"
+import * as SqlClient from "effect/sql/SqlClient"
+import { workerSeenWithin } from "../domain/operators/FiguresForm.ts"
 import type { ActingOperator } from "../domain/operators/OperatorView.ts"
-import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
-import type {
-  BegunSwitchover,
-  FinishedSwitchover,
-  SwitchoverRound,
-  SwitchoverUnproven,
-  WorkersRunning
-} from "./PlannedSwitchover.ts"
-import { makeSql } from "./SqlSwitchover.ts"
+import { makeRecord } from "../services/operators/OperatorActions.ts"
+import { claimableTimeline, millis, placeHold } from "../services/sql/queueFragments.ts"
+import { recordMark } from "../services/sql/reads/changeStatements.ts"
+import { orUnavailable, type StoreUnavailable } from "../services/StoreUnavailable.ts"
+
+/** Worker processes have reported themselves within `workerSeenWithin`. They could claim operations while they are held. */
+export class WorkersRunning extends Schema.TaggedError<WorkersRunning>()("WorkersRunning", {
+  /** Their worker ids, or the ids of their processes. */
+  workers: Schema.Array(Schema.String)
+}) {
+  override get message() {
+    return `workers are running: ${
+      this.workers.join(", ")
+    }. Stop them first. A killed one counts for 30 s after its last report`
+  }
+}
+
+const unproven = {
+  not_at_home: "the ledger is in another cluster or database than its workers recorded: start a worker there first",
+  another_ledger: "the database is another ledger now, or `hold --all` was called meanwhile",
+  timeline_went_back: "the timeline of the database went back: an older primary serves again",
+  lost_hold: "the new primary lacks the holds that the old one acknowledged: it lost commits",
+  lost_changes: "the new primary lacks changes that the old one acknowledged: it lost commits"
+}
+
+/** The ledger cannot prove that the new primary has what the old one acknowledged. Nothing was released. */
+export class SwitchoverUnproven extends Schema.TaggedError<SwitchoverUnproven>()("SwitchoverUnproven", {
+  reason: Schema.Literals(["not_at_home", "another_ledger", "timeline_went_back", "lost_hold", "lost_changes"])
+}) {
+  override get message() {
+    return unproven[this.reason]
+  }
+}
+
+/** What `begin` noted on the old primary. Times are milliseconds since the epoch, by the clock of the database. */
+export interface BegunSwitchover {
+  readonly timeline: number
+  /** The history of the ledger (`ledger_home.history`). */
+  readonly history: string
+  /** The record of the holds in `operator_actions`. */
+  readonly record: string
+  readonly at: number
+  /** The mark of the holds: the time at which a reconciler examines the operations if the switchover never ends. */
+  readonly due_at: number
+  /** How many operations `begin` held. */
+  readonly held: number
+}
+
+/** What a round on the old primary acknowledged, or the timeline of a new one. */
+export interface SwitchoverRound {
+  readonly timeline: number
+  /** When the changes were last marked (`change_marks`). Null: never on this timeline. */
+  readonly marked_at: number | null
+  /** Whether a worker has reported itself since `begin`. */
+  readonly is_worker_seen: boolean
+}
+
+/** What became of the held operations. */
+export interface FinishedSwitchover {
+  readonly timeline: number
+  readonly released: number
+  /** Operations that stay held: of an earlier failover, held by an operator, or accepted after the last round. */
+  readonly still_held: number
+}
 
 export class Switchover extends Context.Service<Switchover, {
   /**
@@ -47,6 +104,158 @@ export class Switchover extends Context.Service<Switchover, {
 }>()("financial-agents-gateway/cluster/Switchover") {
   static readonly layer: Layer.Layer<Switchover, never, SqlClient.SqlClient> = Layer.effect(
     Switchover,
-    Effect.suspend(() => Effect.map(makeSql, (switchover) => Switchover.of(switchover)))
+    Effect.suspend(() => make)
   )
 }
+
+interface PlaceRow extends Pick<BegunSwitchover, "timeline" | "history" | "at" | "due_at"> {
+  readonly is_home: boolean
+  readonly workers: ReadonlyArray<string>
+}
+
+interface RoundRow extends SwitchoverRound {
+  readonly is_home: boolean
+  readonly history: string
+  readonly has_record: boolean
+}
+
+const make = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const record = makeRecord(sql)
+
+  /** Holds what can be claimed, without a timeout: it may be many operations. */
+  const holdFree = ({ due_at, timeline }: Pick<BegunSwitchover, "timeline" | "due_at">) =>
+    Effect.gen(function*() {
+      yield* sql.unsafe("SET LOCAL statement_timeout = 0")
+      const rows = yield* sql.unsafe(holdStatement, [timeline, due_at])
+      yield* sql.unsafe(recordMark)
+      return rows.length
+    })
+
+  const begin = Effect.fn("Switchover.begin")((operator: ActingOperator, patience: Duration.Duration) =>
+    orUnavailable(sql.withTransaction(Effect.gen(function*() {
+      const [place] = yield* sql.unsafe<PlaceRow>(placeStatement, [
+        Duration.toMillis(workerSeenWithin),
+        Duration.toMillis(patience)
+      ])
+      const { at, due_at, history, is_home, timeline, workers } = place!
+      if (!is_home) return yield* new SwitchoverUnproven({ reason: "not_at_home" })
+      if (workers.length > 0) return yield* new WorkersRunning({ workers })
+      const held = yield* holdFree({ timeline, due_at })
+      const id = yield* record(operator, { action: "hold_all", operation_id: null, affected: held, result: "done" })
+      return { timeline, history, record: id, at, due_at, held } satisfies BegunSwitchover
+    })))
+  )
+
+  const readRound = (begun: BegunSwitchover) =>
+    Effect.map(
+      sql.unsafe<RoundRow>(roundStatement, [begun.timeline, begun.at, begun.record]),
+      ([row]) => row!
+    )
+
+  const round = Effect.fn("Switchover.round")((begun: BegunSwitchover) =>
+    orUnavailable(sql.withTransaction(Effect.gen(function*() {
+      const before = yield* readRound(begun)
+      if (before.timeline !== begun.timeline) return before
+      yield* holdFree(begun)
+      return yield* readRound(begun)
+    })))
+  )
+
+  /** Why the primary is not proven to continue what `begun` and `last` saw. */
+  const reasonAgainst = (begun: BegunSwitchover, last: SwitchoverRound | null, now: RoundRow) => {
+    if (!now.is_home || now.history !== begun.history) return "another_ledger"
+    if (now.timeline < begun.timeline) return "timeline_went_back"
+    if (!now.has_record) return "lost_hold"
+    return last?.marked_at != null && (now.marked_at ?? 0) < last.marked_at ? "lost_changes" : null
+  }
+
+  const finish = Effect.fn("Switchover.finish")(
+    (begun: BegunSwitchover, last: SwitchoverRound | null, operator: ActingOperator) =>
+      orUnavailable(sql.withTransaction(Effect.gen(function*() {
+        const now = yield* readRound(begun)
+        const reason = reasonAgainst(begun, last, now)
+        const action = { action: "release_all", operation_id: null } as const
+        if (reason !== null) {
+          const refused = new SwitchoverUnproven({ reason })
+          yield* record(operator, { ...action, affected: null, result: refused.message })
+          return refused
+        }
+        yield* sql.unsafe("SET LOCAL statement_timeout = 0")
+        const wereWorkersStopped = last?.is_worker_seen !== true && !now.is_worker_seen
+        const { length: released } = yield* sql.unsafe(releaseStatement, [
+          begun.timeline,
+          begun.due_at,
+          begun.at,
+          wereWorkersStopped
+        ])
+        yield* record(operator, { ...action, affected: released, result: "done" })
+        const [left] = yield* sql.unsafe<{ readonly still_held: number }>(stillHeldStatement)
+        return { timeline: now.timeline, released, still_held: left!.still_held } satisfies FinishedSwitchover
+      }))).pipe(
+        // The refusal is recorded by the transaction, so it fails only after the commit.
+        Effect.flatMap((result) => result instanceof SwitchoverUnproven ? Effect.fail(result) : Effect.succeed(result))
+      )
+  )
+
+  return Switchover.of({ begin, round, finish })
+})
+
+const epoch = (time: string) => `(extract(epoch FROM ${time}) * 1000)::float8`
+
+const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)::timestamptz(3)`
+
+const isHome = `EXISTS (
+    SELECT FROM pg_control_system() s, pg_database d
+    WHERE s.system_identifier = h.system_identifier AND d.oid = h.database AND d.datname = current_database()
+  )`
+
+/** `$1`: for how long a report of a worker counts. `$2`: how long the operations stay held at most. */
+const placeStatement = `
+  SELECT ledger_timeline() AS timeline, h.history::text AS history, ${isHome} AS is_home,
+    ${epoch("date_trunc('milliseconds', now())")} AS at,
+    ${epoch(`date_trunc('milliseconds', now() + ${millis("$2")})`)} AS due_at,
+    ARRAY(
+      SELECT coalesce(worker_id, process_id::text) FROM worker_reports
+      WHERE seen_at > clock_timestamp() - ${millis("$1")} ORDER BY 1
+    ) AS workers
+  FROM ledger_home h`
+
+/**
+ * Holds what is free (`isFree`) on the old timeline `$1`, with the mark `$2`. An update waits for a claim of the same row, and then
+ * leaves the row alone. It asks for the timeline once, because it runs five times a second over the whole queue.
+ */
+const holdStatement = `
+  UPDATE operations o SET ${placeHold}, due_at = ${instant("$2")}
+  WHERE o.state = 'accepted' AND ${claimableTimeline} = $1 AND o.examined_timeline IS NULL
+    AND (SELECT ledger_timeline()) = $1
+  RETURNING 1`
+
+/** `$1`: the old timeline. `$2`: when the switchover began. `$3`: its record. */
+const roundStatement = `
+  SELECT ledger_timeline() AS timeline, h.history::text AS history, ${isHome} AS is_home,
+    (SELECT ${epoch("marked_at")} FROM change_marks WHERE timeline = $1) AS marked_at,
+    EXISTS (SELECT FROM worker_reports WHERE seen_at >= ${instant("$2")}) AS is_worker_seen,
+    EXISTS (SELECT FROM operator_actions WHERE id = $3::uuid) AS has_record
+  FROM ledger_home h`
+
+/**
+ * `$1`: the old timeline. `$2`: the mark. `$3`: when the switchover began. `$4`: whether no worker ran since.
+ *
+ * A reconciler, a hint or an operator that touched the operation changed its due time or its examination. An operator who held it
+ * changed neither, and is in the record.
+ */
+const releaseStatement = `
+  UPDATE operations o SET timeline = (SELECT ledger_timeline()), hold_placed = false, due_at = now(), waiting = false
+  WHERE o.state = 'accepted' AND o.timeline = $1 AND o.examined_timeline IS NULL AND NOT o.acknowledged
+    AND CASE WHEN o.hold_placed
+      THEN o.due_at = ${instant("$2")} AND NOT EXISTS (
+        SELECT FROM operator_actions a
+        WHERE a.operation_id = o.id AND a.action = 'hold' AND a.result = 'done' AND a.at >= ${instant("$3")}
+      )
+      ELSE $4::boolean AND o.created_at >= ${instant("$3")} AND o.timeline < (SELECT ledger_timeline()) END
+  RETURNING 1`
+
+const stillHeldStatement = `
+  SELECT count(*)::float8 AS still_held FROM operations o
+  WHERE o.state = 'accepted' AND ${claimableTimeline} < (SELECT ledger_timeline())`

@@ -4,7 +4,7 @@
 import * as Effect from "effect/Effect"
 import { type Credential, InvalidCredential, type InvalidDpopProof, type NonceRequired } from "../domain/Credential.ts"
 import type { DpopProofUse, VerifyDpopProof } from "./DpopProof.ts"
-import type { VerifiedToken } from "./VerifiedToken.ts"
+import type { VerifiedToken } from "./TokenClaims.ts"
 
 /** Settings of the confirmation. */
 interface ConfirmationSettings {

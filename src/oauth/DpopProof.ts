@@ -15,7 +15,6 @@ import { isCompactJwt, maxJwtLength } from "./CompactJwt.ts"
 import type { DpopNonces } from "./DpopNonces.ts"
 import { defaultAlgorithms, validateAlgorithms } from "./Issuer.ts"
 import { importPublicKey } from "./PublicKey.ts"
-import { normalizeTargetUri } from "./TargetUri.ts"
 
 /** Settings of the verification of DPoP proofs. */
 export interface DpopSettings {
@@ -158,3 +157,23 @@ export const makeDpopProofVerifier = Effect.fnUntraced(function*(
     return { jti, jkt, expires_at: DateTime.makeUnsafe(Math.ceil((iat + maxAge + tolerance) * 1000)) }
   })
 })
+
+const unreserved = /^[A-Za-z0-9._~-]$/
+
+/** Decodes needless escapes, and writes all others in upper case (RFC 3986 §6.2.2.1 and §6.2.2.2). */
+const normalizeEscapes = (path: string): string =>
+  path.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => {
+    const character = String.fromCharCode(Number.parseInt(hex, 16))
+    return unreserved.test(character) ? character : `%${hex.toUpperCase()}`
+  })
+
+/**
+ * Normalizes a target URI, and removes query and fragment. The result has scheme and host in lower case, no default port,
+ * no dot segments, and no needless escapes (RFC 3986 §6.2.2 and §6.2.3; RFC 9449 §4.3 requires both). Null if the text is no HTTP URI, or
+ * has a user. Backslashes and blanks are refused first, because `URL` would repair them.
+ */
+export const normalizeTargetUri = (text: string): string | null => {
+  if (!/^https?:\/\/[^\\/?#@][^\\]*$/i.test(text) || !/^[\x21-\x7e]+$/.test(text) || !URL.canParse(text)) return null
+  const { host, password, pathname, protocol, username } = new URL(text)
+  return username + password === "" ? `${protocol}//${host}${normalizeEscapes(pathname)}` : null
+}

@@ -14,20 +14,20 @@ import * as Semaphore from "effect/Semaphore"
 import { AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
 import { exchangeJson, type JsonObject, ServerFailure, timedOut, withIssuer } from "../http/JsonExchange.ts"
 import { RedactedBody } from "../http/OutgoingRequest.ts"
+import { makeCachedDocument, monotonicMillis } from "./CachedDocument.ts"
 import {
   type AuthenticateClient,
   type ClientAuthentication,
   type InvalidClientAuthentication,
   makeClientAuthentication
 } from "./ClientAuthentication.ts"
-import { type IntrospectionEndpoint, makeIntrospectionEndpoint } from "./IntrospectionEndpoint.ts"
+import { discover } from "./Discovery.ts"
 import { makeLimiter } from "./IntrospectionLimiter.ts"
 import { validateEndpoint, validateIssuerSettings } from "./Issuer.ts"
 import { type KnownTokens, makeKnownTokens } from "./KnownTokens.ts"
 import { makeRequestDeduplication } from "./RequestDeduplication.ts"
 import { longestTimeToLive, makeTokenCache, type VerifyToken } from "./TokenCache.ts"
-import { type ClaimRules, readClaims } from "./TokenClaims.ts"
-import type { VerifiedToken } from "./VerifiedToken.ts"
+import { type ClaimRules, readClaims, type VerifiedToken } from "./TokenClaims.ts"
 
 /** Settings of the introspection at one issuer. */
 export interface IntrospectionSettings extends ClaimRules {
@@ -235,3 +235,53 @@ export const makeIntrospectionVerifier = Effect.fnUntraced(function*(
     clockTolerance: settings.clockTolerance
   })
 })
+
+/** The introspection endpoint of one issuer. */
+interface IntrospectionEndpoint {
+  /** Yields the configured endpoint, or that of metadata which was fetched in the last hour. */
+  readonly locate: Effect.Effect<string, ServerFailure>
+  /** Starts to fetch the metadata again in the background, because the endpoint may have moved. */
+  readonly rediscover: Effect.Effect<void>
+  /**
+   * Fetches the metadata: a probe without a token. Null if the endpoint is configured, because the server may then have no
+   * metadata that the gateway can reach.
+   */
+  readonly probe: Effect.Effect<unknown, ServerFailure> | null
+}
+
+const findEndpoint = Effect.fnUntraced(function*(issuer: string) {
+  const { introspection_endpoint: found } = yield* discover(issuer)
+  if (found !== null) return found
+  return yield* new ServerFailure({ reason: "its metadata names no introspection endpoint", status: 200 })
+})
+
+/**
+ * Finds the endpoint in the metadata, unless it is configured. Metadata is fetched again after ten minutes, and requests do
+ * not wait for it. Metadata that cannot be read, is of another issuer or names no endpoint does not replace the last one.
+ */
+const makeIntrospectionEndpoint = (
+  { endpoint, issuer }: { readonly endpoint: string | null; readonly issuer: string },
+  client: HttpClient.HttpClient
+): IntrospectionEndpoint => {
+  if (endpoint !== null) return { locate: Effect.succeed(endpoint), rediscover: Effect.void, probe: null }
+  const find = Effect.provideService(findEndpoint(issuer), HttpClient.HttpClient, client)
+  const endpointInUse = makeCachedDocument({
+    issuer,
+    what: "metadata",
+    fetch: find,
+    retriesAtOnce: 2
+  })
+  return {
+    locate: Effect.gen(function*() {
+      const now = yield* monotonicMillis
+      const known = endpointInUse.usable(now)
+      if (known !== null) {
+        return yield* Effect.as(endpointInUse.isFresh(now) ? Effect.void : endpointInUse.startFetch(now), known)
+      }
+      yield* endpointInUse.refresh(now)
+      return endpointInUse.usable(yield* monotonicMillis) ?? (yield* endpointInUse.failure())
+    }),
+    rediscover: Effect.flatMap(monotonicMillis, endpointInUse.startFetch),
+    probe: find
+  }
+}

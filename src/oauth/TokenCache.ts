@@ -11,8 +11,7 @@ import * as Exit from "effect/Exit"
 import * as Hash from "effect/Hash"
 import * as Redacted from "effect/Redacted"
 import { type AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
-import { isTimely } from "./TokenClaims.ts"
-import type { VerifiedToken } from "./VerifiedToken.ts"
+import { isTimely, type VerifiedToken } from "./TokenClaims.ts"
 
 /**
  * Verifies an access token for a resource of the gateway (`Credential.resource`). The audience must be that of the gateway, or

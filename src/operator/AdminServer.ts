@@ -2,26 +2,53 @@
  * The server for operators and scrapers, on a listener of its own. Its router shares no route with the public one.
  */
 import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as HttpRouter from "effect/http/HttpRouter"
 import { isHttpServerError } from "effect/http/HttpServerError"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
 import type { unhandled } from "effect/Types"
 import { LedgerMetrics } from "../metrics/LedgerMetrics.ts"
 import { makeFindAllow, routerConfig, type ServedPath } from "../server/gate/Edge.ts"
 import { maxBody } from "../server/gate/RequestBody.ts"
+import type { RequestHeaders } from "../server/gate/RequestChecks.ts"
 import { headersOfEveryResponse } from "../server/gate/RequestContext.ts"
 import { MaskedTracer } from "../server/MaskedTracer.ts"
-import { AdminHosts, makeAdmits } from "./AdminHosts.ts"
-import { AdminShutdown } from "./AdminShutdown.ts"
+
+/** Names under which the listener answers, in lower case: `name:port`, or `name` with any port. */
+export class AdminHosts extends Context.Service<AdminHosts, ReadonlyArray<string>>()(
+  "financial-agents-gateway/operator/AdminHosts"
+) {}
+
+/** Whether the `Host` of a request is one of the names. Several `Host` headers arrive joined, and are none of them. */
+const makeAdmits = (hosts: ReadonlyArray<string>) => {
+  const known = new Set(hosts)
+  return ({ host = "" }: RequestHeaders): boolean => {
+    const name = host.toLowerCase()
+    return known.has(name) || known.has(name.replace(/:\d+$/, ""))
+  }
+}
+
+export class AdminShutdown extends Context.Service<AdminShutdown, {
+  /** Begins the shutdown. */
+  readonly begin: Effect.Effect<void>
+  /** Waits until it begins. */
+  readonly begun: Effect.Effect<void>
+}>()("financial-agents-gateway/operator/AdminShutdown") {
+  static readonly layer: Layer.Layer<AdminShutdown> = Layer.sync(AdminShutdown, () => {
+    const latch = Latch.makeUnsafe(false)
+    return AdminShutdown.of({ begin: Effect.asVoid(latch.open), begun: Effect.asVoid(latch.await) })
+  })
+}
 
 type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
 
 /** A page of the server, for the list at `/`. */
-export interface AdminPage {
+interface AdminPage {
   readonly path: string
   readonly purpose: string
 }

@@ -13,8 +13,7 @@ import type { MovedReads } from "../../metrics/PoolMetrics.ts"
 import { SessionConnection } from "../../node/postgres/driver/SessionConnection.ts"
 import { sqlState } from "../../services/StoreUnavailable.ts"
 import { ReadConnection } from "./ReadConnection.ts"
-import type { UseReadIndex } from "./ReadIndex.ts"
-import { makeAwaitReplay } from "./StandbyReplay.ts"
+import { makeAwaitReplay, type UseReadIndex } from "./ReadIndex.ts"
 
 /** Milliseconds that a standby has for a read. The primary needs the rest of the deadline of the request. */
 const patience = 800

@@ -1,21 +1,75 @@
 /**
  * Handlers of `ConsoleApi`.
  */
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
-import type { OperationState } from "../../domain/Operation.ts"
-import type { OperationListQuery } from "../../domain/operators/OperatorView.ts"
+import type { OperationId, OperationState } from "../../domain/Operation.ts"
+import type { ActionRefusal, OperationListQuery } from "../../domain/operators/OperatorView.ts"
+import { withinTime } from "../../http/withinTime.ts"
 import { LedgerFigures } from "../../services/operators/LedgerFigures.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
-import { ConsoleAddress } from "./access/ConsoleAddress.ts"
-import { removeCookie } from "./access/cookies.ts"
+import { OperatorActions } from "../../services/operators/OperatorActions.ts"
+import { storeFailure, StoreUnavailable } from "../../services/StoreUnavailable.ts"
+import { ConsoleAddress, removeCookie } from "./access/ConsoleAddress.ts"
 import { Sessions } from "./access/Sessions.ts"
-import { ConsoleApi } from "./ConsoleApi.ts"
+import { type ActionRequest, ConsoleApi } from "./ConsoleApi.ts"
 import { CurrentSession } from "./ConsoleGuard.ts"
-import { makePerformAction } from "./performAction.ts"
-import { readLedger } from "./readLedger.ts"
 import { unknownPage } from "./refusals.ts"
+
+/** How long an operator waits for the database. */
+const timeout = Duration.seconds(12)
+
+const noAnswer = new StoreUnavailable({ cause: new Error("The database did not answer in time") })
+
+/**
+ * Fails a call that takes too long: a lost connection may never answer. Detached, because a transaction cannot be interrupted while its
+ * connection is silent.
+ */
+const inTime = <A, E, R>(call: Effect.Effect<A, E, R>): Effect.Effect<A, E | StoreUnavailable, R> =>
+  withinTime(call, { duration: timeout, orElse: () => Effect.fail(noAnswer), isDetached: true })
+
+const refuse = <const Code extends string>(code: Code, message: string): Effect.Effect<never, Refused<Code>> =>
+  Effect.fail({ code, message })
+
+/** Logs the failure of the store, as text without credentials. */
+const logStoreFailure = (message: string, error: StoreUnavailable): Effect.Effect<void> =>
+  Effect.annotateLogs(Effect.logWarning(message), { cause: storeFailure(error) })
+
+/** A refusal that the contract names. */
+interface Refused<Code> {
+  readonly code: Code
+  readonly message: string
+}
+
+const readLedger = <A, E>(read: Effect.Effect<A, E>) =>
+  Effect.catch(
+    inTime(read),
+    (error): Effect.Effect<never, Exclude<E, StoreUnavailable> | Refused<"store_unavailable">> =>
+      error instanceof StoreUnavailable
+        ? Effect.andThen(
+          logStoreFailure("The console could not read the ledger", error),
+          refuse("store_unavailable", "The database did not answer. Try again.")
+        )
+        // The compiler does not narrow a type parameter.
+        : Effect.fail(error as Exclude<E, StoreUnavailable>)
+  )
+
+const refusalCodes = {
+  OperationNotFound: "operation_not_found",
+  AlreadySettled: "already_settled",
+  IllegalTransition: "illegal_transition",
+  StillHeld: "still_held",
+  StaleOperation: "moved_on"
+} as const
+
+/** The refusal of an action that the ledger refused, with its reason, or did not answer. */
+const refuseAction = Effect.fnUntraced(function*(error: ActionRefusal | StoreUnavailable) {
+  if (error._tag !== "StoreUnavailable") return yield* refuse(refusalCodes[error._tag], error.message)
+  yield* logStoreFailure("The result of an operator's action is unknown", error)
+  return yield* refuse("unknown_result", "It is unknown whether it happened: read the operation again.")
+})
 
 /** Operations in a page. */
 const pageSize = 50
@@ -29,50 +83,53 @@ interface ListQuery extends Omit<OperationListQuery, "limit" | "order" | "states
   readonly state?: OperationState
 }
 
-const makeList = Effect.map(OperationSearch, (search) => ({ order, state, ...filter }: ListQuery) =>
-  readLedger(
-    Effect.catchTag(
-      search.list({
-        ...filter,
-        ...state === undefined ? {} : { states: [state] },
-        order: order ?? (filter.queue === undefined ? "newest" : "oldest"),
-        limit: pageSize
-      }),
-      "UnknownPage",
-      () => Effect.succeed(unknownPage)
-    )
-  ))
-
-const makeOverview = Effect.gen(function*() {
-  const figures = yield* LedgerFigures
-  return Effect.fnUntraced(function*(hours: number) {
-    const [now, flow] = yield* readLedger(Effect.all([figures.now, figures.flow(hours)], { concurrency: 2 }))
-    return { ...now, flow }
-  })
-})
-
-const makeSignOut = Effect.gen(function*() {
-  const address = yield* ConsoleAddress
-  const sessions = yield* Sessions
-  return Effect.gen(function*() {
-    const session = yield* CurrentSession
-    yield* sessions.end(session)
-    yield* Effect.annotateLogs(Effect.logInfo("Operator signed out"), { operator: session.operator })
-    return removeCookie(HttpServerResponse.empty({ status: 204 }), address, "session")
-  })
-})
-
 /** `version` is that of the program. */
 export const ConsoleHandlers = (version: string) =>
   HttpApiBuilder.group(
     ConsoleApi,
     "console",
     Effect.fn(function*(handlers) {
+      const address = yield* ConsoleAddress
+      const sessions = yield* Sessions
       const search = yield* OperationSearch
-      const list = yield* makeList
-      const overview = yield* makeOverview
-      const performAction = yield* makePerformAction
-      const signOut = yield* makeSignOut
+      const figures = yield* LedgerFigures
+      const actions = yield* OperatorActions
+      const detail = (id: OperationId) =>
+        Effect.catchTag(
+          readLedger(search.detail(id)),
+          "OperationNotFound",
+          ({ message }) => refuse("operation_not_found", message)
+        )
+      const signOut = Effect.gen(function*() {
+        const session = yield* CurrentSession
+        yield* sessions.end(session)
+        yield* Effect.annotateLogs(Effect.logInfo("Operator signed out"), { operator: session.operator })
+        return removeCookie(HttpServerResponse.empty({ status: 204 }), address, "session")
+      })
+      const list = ({ order, state, ...filter }: ListQuery) =>
+        Effect.catchTag(
+          readLedger(search.list({
+            ...filter,
+            ...state === undefined ? {} : { states: [state] },
+            order: order ?? (filter.queue === undefined ? "newest" : "oldest"),
+            limit: pageSize
+          })),
+          "UnknownPage",
+          () => Effect.succeed(unknownPage)
+        )
+      /** The operator acts on the operation as they saw it, and gets the operation after it. */
+      const act = Effect.fnUntraced(
+        function*(id: OperationId, { action, reason, revision }: typeof ActionRequest.Type) {
+          const { operator } = yield* CurrentSession
+          const performed = inTime(actions.perform(action, id, { name: operator, via: "console", reason }, revision))
+          yield* Effect.catch(performed, refuseAction)
+          return yield* Effect.catch(detail(id), () =>
+            refuse(
+              "done_but_unread",
+              "The action was carried out. The operation could not be read after it: read it again."
+            ))
+        }
+      )
       return handlers.handleAll({
         session: () =>
           Effect.map(CurrentSession, ({ csrfToken, expiresAt, operator }) => ({
@@ -82,12 +139,17 @@ export const ConsoleHandlers = (version: string) =>
             expires_at: expiresAt
           })),
         logout: () => signOut,
-        overview: ({ query }) => overview(Number(query.hours ?? defaultHours)),
+        overview: ({ query }) =>
+          Effect.map(
+            readLedger(
+              Effect.all([figures.now, figures.flow(Number(query.hours ?? defaultHours))], { concurrency: 2 })
+            ),
+            ([now, flow]) => ({ ...now, flow })
+          ),
         list: ({ query }) => list(query),
         find: ({ query }) => Effect.map(readLedger(search.find(query.text)), (operations) => ({ operations })),
-        detail: ({ params }) => readLedger(search.detail(params.id)),
-        act: ({ params, payload }) =>
-          Effect.flatMap(CurrentSession, ({ operator }) => performAction(params.id, operator, payload))
+        detail: ({ params }) => detail(params.id),
+        act: ({ params, payload }) => act(params.id, payload)
       })
     })
   )

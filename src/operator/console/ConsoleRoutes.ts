@@ -21,7 +21,6 @@ import { ConsoleAddress, makeConsoleAddress } from "./access/ConsoleAddress.ts"
 import { OidcAccess } from "./access/OidcAccess.ts"
 import { OneTimeLinkAccess } from "./access/OneTimeLinkAccess.ts"
 import { Sessions } from "./access/Sessions.ts"
-import { ChangeBroadcast } from "./ChangeBroadcast.ts"
 import { ConsoleApi } from "./ConsoleApi.ts"
 import { EveryRequest, SessionRequired } from "./ConsoleGuard.ts"
 import { ConsoleHandlers } from "./ConsoleHandlers.ts"
@@ -58,7 +57,7 @@ const routesOf = (settings: ConsoleSettings) => {
   ).pipe(Layer.provide(Behind.layer))
   const Pages = PageRoutes.pipe(Layer.provide(Access), Layer.provide(EveryRequest.layer))
   return Layer.merge(Api, Pages).pipe(
-    Layer.provide([Sessions.layer, ChangeBroadcast.layer]),
+    Layer.provide(Sessions.layer),
     Layer.provide(Address(settings))
   )
 }

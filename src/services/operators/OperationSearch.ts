@@ -4,18 +4,33 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type * as SqlClient from "effect/sql/SqlClient"
-import type { OperationId, OperationNotFound } from "../../domain/Operation.ts"
-import type { HeldOperations } from "../../domain/operators/HeldOperations.ts"
-import type {
-  OperationListQuery,
-  OperatorDetail,
-  OperatorPage,
-  OperatorSummary,
+import * as Schema from "effect/Schema"
+import * as SqlClient from "effect/sql/SqlClient"
+import { IdempotencyKey } from "../../domain/Idempotency.ts"
+import { type HistoryEntry, isOperationId, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
+import { HeldOperations } from "../../domain/operators/HeldOperations.ts"
+import {
+  type OperationListQuery,
+  type OperatorDetail,
+  type OperatorPage,
+  type OperatorSummary,
   UnknownPage
 } from "../../domain/operators/OperatorView.ts"
-import { makeSql } from "../sql/operators/SqlOperationSearch.ts"
-import type { StoreUnavailable } from "../StoreUnavailable.ts"
+import { isProviderReference } from "../../domain/Submission.ts"
+import { decodePosition, encodePosition } from "../rules/listPosition.ts"
+import { type Instant, instantOf } from "../sql/OperationRow.ts"
+import { type OperatorRow, toStanding, toSummary } from "../sql/operators/OperatorRow.ts"
+import {
+  detailStatement,
+  findSource,
+  findStatement,
+  heldStatement,
+  latestHistoryStatement,
+  listStatement,
+  type Sorted
+} from "../sql/operators/searchStatements.ts"
+import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
+import { actionsOf } from "./OperatorActions.ts"
 
 export class OperationSearch extends Context.Service<OperationSearch, {
   /** All held operations, counted by provider and reason. It reads each of them. */
@@ -35,6 +50,89 @@ export class OperationSearch extends Context.Service<OperationSearch, {
 }>()("financial-agents-gateway/services/operators/OperationSearch") {
   static readonly layer: Layer.Layer<OperationSearch, never, SqlClient.SqlClient> = Layer.effect(
     OperationSearch,
-    Effect.map(makeSql, (search) => OperationSearch.of(search))
+    Effect.suspend(() => make)
   )
+}
+
+/** Rows that the statements of one page look at, 10,000 together. Most pages need the first statement alone. */
+const looks = [1001, 3000, 5999]
+
+const isIdempotencyKey = Schema.is(IdempotencyKey)
+
+type ListRow = Sorted & (OperatorRow | { readonly id: null })
+
+const isFound = (row: ListRow): row is Sorted & OperatorRow => row.id !== null
+
+const decodeHeld = Schema.decodeUnknownSync(HeldOperations)
+
+const make = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+
+  const held = Effect.suspend(() => orUnavailable(sql.unsafe(heldStatement))).pipe(
+    Effect.map(([row]) => decodeHeld(row)),
+    Effect.withSpan("OperationSearch.held")
+  )
+
+  const list = Effect.fn("OperationSearch.list")(function*(query: OperationListQuery) {
+    const source = findSource(query)
+    if (source === null) return { operations: [], next: null } satisfies OperatorPage
+    const name = `${source.name}.${query.order}`
+    const limit = Math.min(1000, Math.max(1, query.limit))
+    const found: Array<OperatorSummary> = []
+    let after = query.after === undefined
+      ? null
+      : decodePosition(query.after, name, source.sort.map(({ form }) => form))
+    if (query.after !== undefined && after === null) return yield* new UnknownPage()
+    for (const rows of looks) {
+      const left = limit - found.length
+      const { parameters, text } = listStatement(query, { after, rows, limit: left })
+      const answer = yield* orUnavailable(sql.unsafe<ListRow>(text, parameters))
+      const matches = answer.filter(isFound)
+      const page = matches.slice(0, left)
+      found.push(...page.map(toSummary))
+      const { frontier } = answer[0]!
+      after = matches.length > left ? page.at(-1)!.sort : frontier
+      if (after === null || matches.length > left) break
+    }
+    return { operations: found, next: after === null ? null : encodePosition(name, after) } satisfies OperatorPage
+  })
+
+  const find = Effect.fn("OperationSearch.find")((text: string) =>
+    Effect.map(
+      orUnavailable(sql.unsafe<OperatorRow>(findStatement, [
+        isOperationId(text) ? text : null,
+        isIdempotencyKey(text) ? text : null,
+        isProviderReference(text) ? text : null
+      ])),
+      (rows) => rows.map(toSummary)
+    )
+  )
+
+  const historyOf = (id: OperationId, revision: number) =>
+    Effect.map(
+      orUnavailable(sql.unsafe<HistoryRow>(latestHistoryStatement, [id, revision])),
+      (rows) => rows.map((row): HistoryEntry => ({ ...row, at: instantOf(row.at) })).toReversed()
+    )
+
+  const detail = Effect.fn("OperationSearch.detail")(function*(id: OperationId) {
+    const [row] = yield* orUnavailable(sql.unsafe<OperatorRow>(detailStatement, [id]))
+    if (row === undefined) return yield* new OperationNotFound({ id })
+    return {
+      ...toSummary(row),
+      subject: row.subject,
+      grant_id: row.grant_id,
+      provider_connection_id: row.provider_connection_id,
+      scopes: row.scopes,
+      acknowledged: row.acknowledged,
+      standing: toStanding(row),
+      history: yield* historyOf(id, row.revision),
+      actions: yield* actionsOf(sql, id)
+    } satisfies OperatorDetail
+  })
+
+  return OperationSearch.of({ held, list, find, detail })
+})
+
+interface HistoryRow extends Omit<HistoryEntry, "at"> {
+  readonly at: Instant
 }

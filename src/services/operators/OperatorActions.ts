@@ -9,11 +9,18 @@ import type * as Digest from "effect/crypto/Digest"
 import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type * as SqlClient from "effect/sql/SqlClient"
-import type { Operation, OperationId } from "../../domain/Operation.ts"
-import type { ActingOperator, ActionRefusal, OperatorAction } from "../../domain/operators/OperatorView.ts"
-import { makeSql } from "../sql/operators/SqlOperatorActions.ts"
-import type { StoreUnavailable } from "../StoreUnavailable.ts"
+import * as SqlClient from "effect/sql/SqlClient"
+import { type Operation, type OperationId, OperationNotFound, StaleOperation } from "../../domain/Operation.ts"
+import type {
+  ActingOperator,
+  ActionRefusal,
+  OperatorAction,
+  OperatorActionRecord
+} from "../../domain/operators/OperatorView.ts"
+import { makeSql as makeLedger } from "../sql/ledger/SqlOperationLedger.ts"
+import { type Instant, instantOf } from "../sql/OperationRow.ts"
+import { makeHolds } from "../sql/queue/SqlHolds.ts"
+import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 
 export class OperatorActions extends Context.Service<OperatorActions, {
   /**
@@ -42,6 +49,139 @@ export class OperatorActions extends Context.Service<OperatorActions, {
     SqlClient.SqlClient | Digest.Digest | SecureRandom.SecureRandom
   > = Layer.effect(
     OperatorActions,
-    Effect.map(makeSql, (actions) => OperatorActions.of(actions))
+    Effect.suspend(() => make)
   )
 }
+
+/** An action as it is recorded. */
+interface Entry {
+  readonly action: OperatorAction | "hold_all" | "release_all"
+  readonly operation_id: OperationId | null
+  readonly affected: number | null
+  readonly result: string
+}
+
+/** PostgreSQL stores no NUL. */
+const storable = (text: string) => text.toWellFormed().replaceAll("\0", "\uFFFD")
+
+/** Makes the statement that records an action, and yields the id of the record. */
+export const makeRecord =
+  (sql: SqlClient.SqlClient) =>
+  ({ name, reason, via }: ActingOperator, { action, affected, operation_id, result }: Entry) =>
+    Effect.map(
+      orUnavailable(
+        sql.unsafe<{ readonly id: string }>(recordStatement, [
+          storable(name),
+          via,
+          action,
+          operation_id,
+          affected,
+          reason === null || reason === "" ? null : storable(reason),
+          result.slice(0, 1024)
+        ])
+      ),
+      ([row]) => row!.id
+    )
+
+/**
+ * Whether the role of the connection may perform the actions of operators. False also if the database lacks their table.
+ */
+export const mayActAsOperator = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ readonly may_act: boolean }>`
+    SELECT CASE WHEN to_regclass('operator_actions') IS NULL THEN false ELSE
+      has_column_privilege('operator_actions', 'operator', 'INSERT') AND has_column_privilege('operations', 'state', 'UPDATE')
+    END AS may_act`
+  return row?.may_act === true
+})
+
+const make = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  // On this client, so that they take part in its transactions.
+  const ledger = yield* makeLedger
+  const holds = yield* makeHolds
+  const record = makeRecord(sql)
+
+  /** Locks the row until the end of the transaction, so that the operation stays at the revision. */
+  const checkRevision = Effect.fnUntraced(function*(id: OperationId, expected: number) {
+    const [row] = yield* orUnavailable(sql.unsafe<{ readonly revision: number }>(lockStatement, [id]))
+    if (row === undefined) return yield* new OperationNotFound({ id })
+    if (row.revision !== expected) return yield* new StaleOperation({ id, expected, actual: row.revision })
+  })
+
+  const act = (
+    action: OperatorAction,
+    id: OperationId,
+    { name, reason }: ActingOperator
+  ): Effect.Effect<Operation, ActionRefusal | StoreUnavailable> => {
+    switch (action) {
+      case "review":
+        return ledger.review(id, true)
+      case "end_review":
+        return ledger.review(id, false)
+      case "hold":
+        return holds.hold(id)
+      case "release":
+        return holds.release(id)
+      case "cancel":
+        return ledger.cancel(id, { by: "operator", operator: name, reason })
+    }
+  }
+
+  const perform = Effect.fn("OperatorActions.perform")(
+    (action: OperatorAction, id: OperationId, operator: ActingOperator, revision?: number) => {
+      const performed = orUnavailable(sql.withTransaction(Effect.gen(function*() {
+        if (revision !== undefined) yield* checkRevision(id, revision)
+        const operation = yield* act(action, id, operator)
+        yield* record(operator, { action, operation_id: id, affected: null, result: "done" })
+        return operation
+      })))
+      // A caller that leaves after the rollback cannot prevent the record.
+      return Effect.uninterruptibleMask((restore) =>
+        Effect.tapError(restore(performed), (error) =>
+          error instanceof StoreUnavailable
+            ? Effect.void
+            : record(operator, { action, operation_id: id, affected: null, result: error.message }))
+      )
+    }
+  )
+
+  const onAll = (action: "hold_all" | "release_all", all: Effect.Effect<number, StoreUnavailable>) =>
+    Effect.fn(`OperatorActions.${action}`)((operator: ActingOperator) =>
+      orUnavailable(sql.withTransaction(
+        Effect.tap(all, (affected) => record(operator, { action, operation_id: null, affected, result: "done" }))
+      ))
+    )
+
+  return OperatorActions.of({
+    perform,
+    holdAll: onAll("hold_all", holds.holdAll),
+    releaseAll: onAll("release_all", holds.releaseAll)
+  })
+})
+
+/** `id` and `at` have defaults, which no role may replace. */
+const recordStatement = `
+  INSERT INTO operator_actions (operator, via, action, operation_id, affected, reason, result)
+  VALUES ($1, $2, $3, $4, $5, $6, $7)
+  RETURNING id`
+
+const lockStatement = "SELECT revision FROM operations WHERE id = $1 FOR NO KEY UPDATE"
+
+/** Most actions of one operation that an operator sees: the latest. */
+const mostActions = 200
+
+interface ActionRow extends Omit<OperatorActionRecord, "at"> {
+  readonly at: Instant
+}
+
+/** The actions on an operation, oldest first. */
+export const actionsOf = (sql: SqlClient.SqlClient, id: OperationId) =>
+  Effect.map(
+    orUnavailable(sql.unsafe<ActionRow>(actionsStatement, [id])),
+    (rows) => rows.map((row): OperatorActionRecord => ({ ...row, at: instantOf(row.at) })).toReversed()
+  )
+
+const actionsStatement = `
+  SELECT at, operator, via, action, reason, result FROM operator_actions
+  WHERE operation_id = $1 ORDER BY at DESC LIMIT ${mostActions}`

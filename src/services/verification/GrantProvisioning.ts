@@ -21,7 +21,7 @@ import {
   scopeBounds
 } from "../../domain/Grant.ts"
 import type { IssuerSettings } from "../../oauth/Issuer.ts"
-import type { VerifiedToken } from "../../oauth/VerifiedToken.ts"
+import type { VerifiedToken } from "../../oauth/TokenClaims.ts"
 import { type GrantRegistration, Grants } from "../Grants.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 

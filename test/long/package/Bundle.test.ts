@@ -11,7 +11,7 @@ import * as path from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { bundle, externals, writeDocsScript } from "../../../scripts/bundle.ts"
 import { noticesOf, packagesOf } from "../../../scripts/notices.ts"
-import { bundleAssets } from "../../../src/operator/console/bundleAssets.ts"
+import { bundleAssets } from "../../../src/operator/console/ConsoleAssets.ts"
 import { environment, manifest, timeout } from "../../fixtures/package/Release.ts"
 
 type Metafile = Awaited<ReturnType<typeof bundle>>

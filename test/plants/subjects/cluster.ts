@@ -253,14 +253,14 @@ export const cluster: ReadonlyArray<Plant> = [
   },
   {
     rule: "a standby serves a read only with the mark of the timeline",
-    file: "src/cluster/standbys/StandbyReplay.ts",
+    file: "src/cluster/standbys/ReadIndex.ts",
     from: "(isHere) => isHere ? positionReached : Effect.succeed(false)",
     to: "() => positionReached",
     tests: [long("cluster/StandbyReads", "of an earlier primary serves no read of its successor")]
   },
   {
     rule: "a shared question never begins before its call",
-    file: "src/cluster/confirmed/makeShared.ts",
+    file: "src/cluster/confirmed/confirmReplication.ts",
     from: "    const served = waiting\n    waiting = []\n    Effect.runCallback(effect, {\n      onExit: (exit) => {\n",
     to:
       "    Effect.runCallback(effect, {\n      onExit: (exit) => {\n        const served = waiting\n        waiting = []\n",

@@ -4,7 +4,7 @@ import { type Plant, postgres, system } from "../Plant.ts"
 const tables = "migrations/0001_grants.sql"
 const revocations = "migrations/0007_grant_revocations.sql"
 const functions = "migrations/0008_grant_functions.sql"
-const revocation = "src/services/sql/grants/SqlGrantRevocation.ts"
+const revocation = "src/services/sql/grants/SqlGrants.ts"
 
 export const grants: ReadonlyArray<Plant> = [
   {

@@ -5,7 +5,7 @@ const rescues = "src/services/sql/queue/SqlRescues.ts"
 const holdsFile = "src/services/sql/queue/SqlHolds.ts"
 const fragments = "src/services/sql/queueFragments.ts"
 const statusReads = "src/services/sql/queue/SqlStatusReads.ts"
-const switchover = "src/cluster/SqlSwitchover.ts"
+const switchover = "src/cluster/Switchover.ts"
 const guard = "src/cluster/historyGuard.ts"
 
 export const holds: ReadonlyArray<Plant> = [

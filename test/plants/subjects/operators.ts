@@ -3,10 +3,10 @@ import { type Plant, postgres, system, unit } from "../Plant.ts"
 
 const guard = "src/operator/console/ConsoleGuard.ts"
 const sessions = "src/operator/console/access/Sessions.ts"
-const link = "src/operator/console/access/OneTimeLink.ts"
+const link = "src/operator/console/access/OneTimeLinkAccess.ts"
 const oidc = "src/operator/console/access/OidcAccess.ts"
-const cookies = "src/operator/console/access/cookies.ts"
-const actions = "src/services/sql/operators/SqlOperatorActions.ts"
+const cookies = "src/operator/console/access/ConsoleAddress.ts"
+const actions = "src/services/operators/OperatorActions.ts"
 const table = "migrations/0012_operator_actions.sql"
 const roles = "src/services/sql/roles.ts"
 
@@ -59,8 +59,8 @@ export const operators: ReadonlyArray<Plant> = [
   {
     rule: "a link opens the console at most once",
     file: link,
-    from: "        digest = null\n        return true",
-    to: "        return true",
+    from: "      digest = null\n      return true",
+    to: "      return true",
     tests: [unit("operator/console/OneTimeLink")]
   },
   {
@@ -93,7 +93,7 @@ export const operators: ReadonlyArray<Plant> = [
   },
   {
     rule: "an email names an operator only if it is verified",
-    file: "src/operator/console/access/operatorOf.ts",
+    file: "src/operator/console/access/OidcAccess.ts",
     from: "email_verified === true ? email : undefined",
     to: "email_verified === false ? undefined : email",
     tests: [unit("operator/console/ConsoleSettings")]

@@ -1,7 +1,7 @@
 /** The witness of a run, and the network of each process to it. It forgets nothing, and takes each step in one instant. */
 import * as Effect from "effect/Effect"
-import { makeMemoryWitness } from "../../../src/cluster/witness/MemoryWitness.ts"
 import { type WitnessStore, WitnessUnavailable } from "../../../src/cluster/witness/Witness.ts"
+import { makeMemoryWitness } from "../../fixtures/cluster/MemoryWitness.ts"
 import type { SimulatedProcess } from "./SimulatedProcess.ts"
 import type { World } from "./World.ts"
 

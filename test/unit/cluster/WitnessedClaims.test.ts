@@ -4,7 +4,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Logger } from "effect"
 import { TestClock } from "effect/testing"
-import { makeMemoryWitness } from "../../../src/cluster/witness/MemoryWitness.ts"
 import type { Verifications, WitnessState } from "../../../src/cluster/witness/Verifications.ts"
 import { type WitnessStore, WitnessUnavailable } from "../../../src/cluster/witness/Witness.ts"
 import { makeWitnessedClaims } from "../../../src/cluster/witness/WitnessedClaims.ts"
@@ -12,6 +11,7 @@ import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import type { Claim } from "../../../src/domain/Submission.ts"
 import type { Claims } from "../../../src/services/queue/Claims.ts"
 import { ClaimRecorders } from "../../../src/submission/attempts/ClaimRecorder.ts"
+import { makeMemoryWitness } from "../../fixtures/cluster/MemoryWitness.ts"
 
 const epoch = "00000000-0000-4000-8000-000000000001"
 const agreed: WitnessState = { epoch, life: "life", isCurrent: true, age: 0, isReleaseDue: false }

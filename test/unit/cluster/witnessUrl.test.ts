@@ -1,7 +1,7 @@
 /** WITNESS: what it may be, and that a mistake in it is refused without a secret in the message. */
 import { assert, describe, it } from "@effect/vitest"
 import { Redacted } from "effect"
-import { readWitnessUrl } from "../../../src/cluster/witness/witnessUrl.ts"
+import { readWitnessUrl } from "../../../src/cluster/witness/WitnessSetting.ts"
 import { InvalidSetting } from "../../../src/domain/InvalidSetting.ts"
 
 const refusal = (url: string): string => {

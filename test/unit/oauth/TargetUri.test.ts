@@ -1,7 +1,7 @@
 /** A target URI has one normal form (RFC 9449 §4.3 and RFC 3986). Tables list spellings and texts that are no URI. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { normalizeTargetUri } from "../../../src/oauth/TargetUri.ts"
+import { normalizeTargetUri } from "../../../src/oauth/DpopProof.ts"
 
 describe("A target URI", () => {
   it.each([

@@ -9,7 +9,7 @@ import { TestClock } from "effect/testing"
 import { createHash } from "node:crypto"
 import { InvalidCredential } from "../../../src/domain/Credential.ts"
 import { makeTokenCache, type VerifyToken } from "../../../src/oauth/TokenCache.ts"
-import type { VerifiedToken } from "../../../src/oauth/VerifiedToken.ts"
+import type { VerifiedToken } from "../../../src/oauth/TokenClaims.ts"
 import { epoch, issuer } from "../../fixtures/oauth/Issuing.ts"
 
 const verified = (changes: Partial<VerifiedToken> = {}): VerifiedToken => ({

@@ -4,12 +4,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, References } from "effect"
 import { TestClock } from "effect/testing"
-import { makeMemoryVerifications } from "../../../src/cluster/witness/MemoryVerifications.ts"
 import { checkpointOf } from "../../../src/cluster/witness/Verifications.ts"
 import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
+import { makeMemoryVerifications } from "../../fixtures/cluster/MemoryVerifications.ts"
 import {
   accept,
   drive,

@@ -1,20 +1,51 @@
 /**
- * Access by a link that the process prints on its terminal.
+ * Access by a link that the process prints on its terminal: for one use, within a quarter of an hour.
  */
+import * as Clock from "effect/Clock"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as HttpRouter from "effect/http/HttpRouter"
 import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
 import * as Layer from "effect/Layer"
-import * as Redacted from "effect/Redacted"
 import { ConsoleAssets, stylesheetOf } from "../ConsoleAssets.ts"
 import { noticePage } from "../noticePage.ts"
-import { ConsoleAccess } from "./ConsoleAccess.ts"
 import { ConsoleAddress } from "./ConsoleAddress.ts"
-import { OneTimeLink } from "./OneTimeLink.ts"
-import { makeSignIn } from "./signIn.ts"
+import { digestOf, isSameSecret, newSecret } from "./secrets.ts"
+import { ConsoleAccess, makeSignIn } from "./signIn.ts"
 
 const loginPath = "/console/login"
+
+/** Milliseconds for which an unused token is valid. */
+const lifetime = 15 * 60_000
+
+/** Milliseconds between two tokens at least: visitors without a session must not fill the terminal. */
+const interval = 60_000
+
+const makeOneTimeToken = Effect.map(Clock.Clock, (clock) => {
+  const now = () => clock.currentTimeMillisUnsafe()
+  let issuedAt = Number.NEGATIVE_INFINITY
+  /** SHA-256 of the token. Null: there is none, or it was used. */
+  let digest: string | null = null
+
+  const isValid = () => digest !== null && now() < issuedAt + lifetime
+
+  return {
+    /** A new token, which replaces the one before. Null if the last one is younger than a minute, or can still be used. */
+    renew: (): string | null => {
+      if (isValid() || now() < issuedAt + interval) return null
+      const token = newSecret()
+      issuedAt = now()
+      digest = digestOf(token)
+      return token
+    },
+    /** Whether this is the token. It is used up then: of two concurrent calls, one succeeds. */
+    redeem: (token: string): boolean => {
+      if (digest === null || !isValid() || !isSameSecret(digestOf(token), digest)) return false
+      digest = null
+      return true
+    }
+  }
+})
 
 const notice = {
   title: "Sign in",
@@ -42,19 +73,16 @@ export const OneTimeLinkAccess = (operator: string) =>
     ConsoleAccess,
     Effect.gen(function*() {
       const router = yield* HttpRouter.HttpRouter
-      const link = yield* OneTimeLink
+      const link = yield* makeOneTimeToken
       const signIn = yield* makeSignIn
       const { origin } = yield* ConsoleAddress
       const stylesheet = stylesheetOf(yield* ConsoleAssets)
 
       /** To standard output, because the log goes to standard error: a collector of logs must not receive the token. */
-      const printLink = Effect.flatMap(
-        link.renew,
-        (token) =>
-          token === null
-            ? Effect.void
-            : Console.log(`Console: ${origin}${loginPath}?token=${Redacted.value(token)}`)
-      )
+      const printLink = Effect.suspend(() => {
+        const token = link.renew()
+        return token === null ? Effect.void : Console.log(`Console: ${origin}${loginPath}?token=${token}`)
+      })
 
       yield* router.add(
         "GET",
@@ -62,7 +90,7 @@ export const OneTimeLinkAccess = (operator: string) =>
         Effect.gen(function*() {
           if (isLookAhead(yield* HttpServerRequest)) return noticePage(stylesheet, { ...staleLink, status: 503 })
           const { token } = yield* ParsedSearchParams
-          return typeof token === "string" && (yield* link.redeem(token))
+          return typeof token === "string" && link.redeem(token)
             ? yield* signIn(operator, "one-time link", "/console")
             : noticePage(stylesheet, staleLink)
         })
@@ -70,4 +98,4 @@ export const OneTimeLinkAccess = (operator: string) =>
       yield* printLink
       return ConsoleAccess.of({ notice: () => Effect.as(printLink, notice) })
     })
-  ).pipe(Layer.provide(OneTimeLink.layer))
+  )

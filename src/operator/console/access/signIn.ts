@@ -1,14 +1,19 @@
 /**
  * The begin of a session: the session, its cookie, and the way to the page.
  */
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as Redacted from "effect/Redacted"
 import { ConsoleAssets, stylesheetOf } from "../ConsoleAssets.ts"
-import { noticePage } from "../noticePage.ts"
-import { ConsoleAddress } from "./ConsoleAddress.ts"
-import { readCookie, setCookie } from "./cookies.ts"
+import { type Notice, noticePage } from "../noticePage.ts"
+import { ConsoleAddress, readCookie, setCookie } from "./ConsoleAddress.ts"
 import { Sessions } from "./Sessions.ts"
+
+export class ConsoleAccess extends Context.Service<ConsoleAccess, {
+  /** What a visitor without a session reads, who asked for a path of the console. */
+  readonly notice: (path: string) => Effect.Effect<Notice>
+}>()("financial-agents-gateway/operator/console/access/ConsoleAccess") {}
 
 /** How an operator signed in. */
 type SignInMethod = "one-time link" | "issuer"

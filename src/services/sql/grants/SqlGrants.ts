@@ -1,16 +1,43 @@
 /**
- * The room `sql/grants`: what changes grants, clients and provider connections. The check of a grant by a read is `sql/grantStanding`. Read
- * this file first: the administration, put together from its parts.
+ * The room `sql/grants`: what changes grants, clients and provider connections. Read this file first. The check of a grant by a read is
+ * `sql/grantStanding`.
  */
+import type * as Digest from "effect/crypto/Digest"
+import type * as SecureRandom from "effect/crypto/SecureRandom"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { SqlError } from "effect/sql/SqlError"
-import { makeGrantRegistration } from "./SqlGrantRegistration.ts"
-import { makeGrantRevocation } from "./SqlGrantRevocation.ts"
-
-export const makeSql = Effect.gen(function*() {
-  return { ...yield* makeGrantRegistration, ...yield* makeGrantRevocation }
-})
+import { isSqlError, type SqlError } from "effect/sql/SqlError"
+import {
+  type ClientId,
+  ClientNotFound,
+  externalGrantId,
+  type ExternalId,
+  type Grant,
+  GrantConflict,
+  type GrantId,
+  GrantNotFound,
+  type Issuer,
+  type PairwiseSubject,
+  type ProviderConnectionId,
+  ProviderConnectionNotFound,
+  ScopesExceeded
+} from "../../../domain/Grant.ts"
+import type {
+  ClientGrants,
+  ExternalGrant,
+  ExternalSubject,
+  GrantRegistration,
+  GrantRequest
+} from "../../../domain/GrantRequest.ts"
+import { UnmatchedRevocation } from "../../../domain/IssuerClient.ts"
+import { GrantsBlocked, suspiciousAge } from "../../../domain/operators/GrantsBlocked.ts"
+import { fitsScopes, isSameGrant, mergeRegistration } from "../../rules/mergeRegistration.ts"
+import { newGrant, newProviderConnectionId } from "../../rules/newGrant.ts"
+import { orUnavailable, StoreUnavailable } from "../../StoreUnavailable.ts"
+import { callAlone } from "./callAlone.ts"
+import { listBlockers } from "./listBlockers.ts"
 
 /** Whether the role of the session may register the grants that tokens show. Also true where migrations are missing. */
 export const mayProvision: Effect.Effect<boolean, SqlError, SqlClient.SqlClient> = Effect.flatMap(
@@ -23,3 +50,238 @@ export const mayProvision: Effect.Effect<boolean, SqlError, SqlClient.SqlClient>
       ([row]) => row!.may
     )
 )
+
+interface GrantRow
+  extends Omit<Grant, "created_at" | "expires_at" | "revoked_at" | "issuer" | "external_id" | "registered_by_event_at">
+{
+  readonly created_at: Date
+  readonly expires_at: Date
+  readonly revoked_at: Date | null
+  readonly issuer: Issuer | null
+  readonly external_id: ExternalId | null
+  readonly registered_by_event_at: Date | null
+}
+
+const toGrant = ({ external_id, issuer, registered_by_event_at, ...row }: GrantRow): Grant => ({
+  ...row,
+  created_at: DateTime.fromDateUnsafe(row.created_at),
+  expires_at: DateTime.fromDateUnsafe(row.expires_at),
+  revoked_at: row.revoked_at === null ? null : DateTime.fromDateUnsafe(row.revoked_at),
+  ...issuer === null || external_id === null ? {} : { issuer, external_id },
+  ...registered_by_event_at === null
+    ? {}
+    : { registered_by_event_at: DateTime.fromDateUnsafe(registered_by_event_at) }
+})
+
+const findStatement = `
+  SELECT g.id AS grant_id, g.resource_owner, g.subject, g.client_id, c.active AS client_active,
+    g.provider_connection_id, p.provider, p.connected AS provider_connected, g.scopes,
+    g.created_at, g.expires_at, g.revoked_at, g.issuer, g.external_id, g.registered_by_event_at
+  FROM grants g
+  JOIN clients c ON c.id = g.client_id
+  JOIN provider_connections p ON p.id = g.provider_connection_id
+  WHERE g.id = $1`
+
+/** Finds a grant by its id; undefined if there is none. */
+const findGrant = (sql: SqlClient.SqlClient, id: GrantId) =>
+  Effect.map(sql.unsafe<GrantRow>(findStatement, [id]), ([row]) => row && toGrant(row))
+
+const makeGrantRegistration = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const platform = yield* Effect.context<Digest.Digest | SecureRandom.SecureRandom>()
+
+  /** Inserts client and provider connection of a new grant, unless they are known. */
+  const prepare = Effect.fnUntraced(
+    function*({ client_id, provider, resource_owner }: GrantRequest, newConnectionId: ProviderConnectionId) {
+      yield* sql`INSERT INTO clients (id) VALUES (${client_id}) ON CONFLICT DO NOTHING`
+      yield* sql`
+        INSERT INTO provider_connections (id, resource_owner, provider)
+        VALUES (${newConnectionId}, ${resource_owner}, ${provider}) ON CONFLICT DO NOTHING`
+    }
+  )
+
+  const issue = Effect.fn("Grants.issue")(function*(request: GrantRequest) {
+    const { access_token, digest, grant_id, new_connection_id } = yield* newGrant(request)
+    const { client_id, provider, resource_owner, scopes, subject } = request
+    const grant = yield* orUnavailable(sql.withTransaction(Effect.gen(function*() {
+      yield* prepare(request, new_connection_id)
+      yield* sql`
+        INSERT INTO grants (id, client_id, resource_owner, subject, provider_connection_id, scopes, expires_at)
+        SELECT ${grant_id}, ${client_id}, ${resource_owner}, ${subject}, id, ${scopes}::text[],
+          now() + make_interval(secs => ${Duration.toSeconds(request.expires_in)})
+        FROM provider_connections WHERE resource_owner = ${resource_owner} AND provider = ${provider}`
+      yield* sql`
+        INSERT INTO access_tokens (digest, grant_id, client_id)
+        VALUES (decode(${digest}, 'hex'), ${grant_id}, ${client_id})`
+      return yield* findGrant(sql, grant_id)
+    })))
+    return { grant: grant!, access_token }
+  }, Effect.provideContext(platform))
+
+  const write = Effect.fnUntraced(function*(id: GrantId, registration: GrantRegistration) {
+    const { client_id, expires_at, grant, granted_at, issuer, provider, resource_owner, scopes, subject } = registration
+    const [row] = yield* callAlone<{ readonly outcome: "registered" | "conflict" | "scopes" }>(
+      sql,
+      registration.learned_from === "token" ? provisionStatement : registerStatement,
+      [
+        issuer,
+        grant,
+        client_id,
+        subject,
+        resource_owner,
+        provider,
+        scopes,
+        DateTime.toDateUtc(expires_at),
+        granted_at === undefined || granted_at === null ? null : DateTime.toDateUtc(granted_at),
+        yield* newProviderConnectionId
+      ]
+    )
+    if (row!.outcome === "conflict") return yield* new GrantConflict({ id })
+    if (row!.outcome === "scopes") return yield* new ScopesExceeded({ id })
+    return (yield* findGrant(sql, id))!
+  })
+
+  /** Most registrations change nothing, and cost one read. No revocation misses a known grant. */
+  const register = Effect.fn("Grants.register")(function*(registration: GrantRegistration) {
+    const id = yield* externalGrantId(registration.issuer, registration.client_id, registration.grant)
+    const known = yield* orUnavailable(findGrant(sql, id))
+    const now = yield* DateTime.now
+    if (known !== undefined && !isSameGrant(known, registration)) return yield* new GrantConflict({ id })
+    if (!fitsScopes(known, registration, now)) return yield* new ScopesExceeded({ id })
+    return known !== undefined && mergeRegistration(known, registration, now) === known
+      ? known
+      : yield* orUnavailable(write(id, registration))
+  }, Effect.provideContext(platform))
+
+  return { issue, register }
+})
+
+const registration = "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) AS outcome"
+const registerStatement = `SELECT register_grant${registration}`
+const provisionStatement = `SELECT provision_grant${registration}`
+
+/** The names of a row of `grant_revocations`. */
+interface Revocation {
+  readonly client: ClientId
+  readonly issuer: Issuer | null
+  readonly external_id: ExternalId | null
+  readonly subject: PairwiseSubject | null
+}
+
+/** The server ended the wait for a lock: by the limit of the function, or by that of the session. */
+const lockTimeouts: ReadonlySet<string> = new Set(["LockTimeoutError", "StatementTimeoutError"])
+
+const makeGrantRevocation = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+
+  const show = Effect.fn("Grants.show")(function*(id: GrantId) {
+    return (yield* orUnavailable(findGrant(sql, id))) ?? (yield* new GrantNotFound({ id }))
+  })
+
+  /** After a lock timeout, the error names the sessions that may hold the lock. */
+  const orBlocked = <A, E, R>(change: Effect.Effect<A, E | SqlError, R>) =>
+    orUnavailable(Effect.catchIf(
+      change,
+      (error): error is Extract<E | SqlError, SqlError> => isSqlError(error) && lockTimeouts.has(error.reason._tag),
+      () =>
+        Effect.flatMap(
+          listBlockers(sql, suspiciousAge),
+          (blockers) => new StoreUnavailable({ cause: new GrantsBlocked({ blockers }) })
+        )
+    ))
+
+  /** Changes a row at once if no session has it locked, and else waits as `change_standing` does. Returns whether it did. */
+  const changeStanding = (table: StandingTable, id: string, good: boolean) =>
+    orBlocked(Effect.flatMap(
+      callAlone(sql, standingStatements[table], [id, good]),
+      (rows) =>
+        rows.length > 0 ? Effect.succeed(true) : Effect.map(
+          callAlone<{ readonly changed: boolean }>(sql, changeStatement, [table, id, good]),
+          ([row]) => row!.changed
+        )
+    ))
+
+  const revoke = Effect.fn("Grants.revoke")(function*(id: GrantId) {
+    const known = yield* show(id)
+    if (known.revoked_at !== null) return known
+    yield* changeStanding("grants", id, false)
+    return yield* show(id)
+  })
+
+  /** Revokes in two steps: a lock that a session keeps delays the revocation of the locked grants, and of no others. */
+  const revokeAll = ({ client, external_id, issuer, subject }: Revocation) =>
+    Effect.gen(function*() {
+      let revoked = 0
+      for (const wait of [false, true]) {
+        const [row] = yield* orBlocked(
+          callAlone<{ readonly count: number }>(sql, revokeStatement, [client, issuer, external_id, subject, wait])
+        )
+        revoked += row!.count
+      }
+      if (revoked === 0) {
+        // The revocation is made. A failure of this question must not call it failed.
+        const [row] = yield* orUnavailable(
+          sql.unsafe<{ readonly matched: boolean }>(isMatchedStatement, [client, issuer])
+        ).pipe(Effect.catchTag("StoreUnavailable", () => Effect.succeed([{ matched: true }])))
+        if (!row!.matched) return yield* new UnmatchedRevocation({ client_id: client, issuer })
+      }
+      return revoked
+    })
+
+  const revokeExternal = Effect.fn("Grants.revokeExternal")(({ client_id, grant, issuer }: ExternalGrant) =>
+    revokeAll({ client: client_id, issuer, external_id: grant, subject: null })
+  )
+
+  const revokeSubject = Effect.fn("Grants.revokeSubject")(({ client_id, issuer, subject }: ExternalSubject) =>
+    revokeAll({ client: client_id, issuer, external_id: null, subject })
+  )
+
+  const revokeClient = Effect.fn("Grants.revokeClient")(({ client_id, issuer }: ClientGrants) =>
+    revokeAll({ client: client_id, issuer: issuer ?? null, external_id: null, subject: null })
+  )
+
+  const setClientActive = Effect.fn("Grants.setClientActive")(function*(id: ClientId, active: boolean) {
+    if (!(yield* changeStanding("clients", id, active))) return yield* new ClientNotFound({ id })
+  })
+
+  const setProviderConnected = Effect.fn("Grants.setProviderConnected")(
+    function*(id: ProviderConnectionId, connected: boolean) {
+      const changed = yield* changeStanding("provider_connections", id, connected)
+      if (!changed) return yield* new ProviderConnectionNotFound({ id })
+    }
+  )
+
+  return { show, revoke, revokeExternal, revokeSubject, revokeClient, setClientActive, setProviderConnected }
+})
+
+export const makeSql = Effect.gen(function*() {
+  return { ...yield* makeGrantRegistration, ...yield* makeGrantRevocation }
+})
+
+type StandingTable = "grants" | "clients" | "provider_connections"
+
+/** $1 is an id, and $2 whether the row is good from now on. They skip a row that another session has locked. */
+const standingStatements: Readonly<Record<StandingTable, string>> = {
+  grants: `
+    UPDATE grants SET revoked_at = clock_timestamp()
+    WHERE revoked_at IS NULL AND NOT $2 AND id = (SELECT id FROM grants WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED)
+    RETURNING id`,
+  clients: `
+    UPDATE clients SET active = $2 WHERE id = (SELECT id FROM clients WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED)
+    RETURNING id`,
+  provider_connections: `
+    UPDATE provider_connections SET connected = $2
+    WHERE id = (SELECT id FROM provider_connections WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED)
+    RETURNING id`
+}
+
+const changeStatement = "SELECT change_standing($1, $2, $3) AS changed"
+
+const revokeStatement = "SELECT revoke_grants($1, $2, $3, $4, $5) AS count"
+
+/** See `UnmatchedRevocation`: an issuer without any grant here is unknown, and may have any client. */
+const isMatchedStatement = `
+  SELECT CASE WHEN $2::text IS NULL THEN EXISTS (SELECT FROM clients WHERE id = $1)
+    ELSE EXISTS (SELECT FROM grants WHERE issuer = $2 AND client_id = $1)
+      OR NOT EXISTS (SELECT FROM grants WHERE issuer = $2)
+  END AS matched`

@@ -1,7 +1,7 @@
 /** Settings of the console that are unsafe or incomplete stop the start with one sentence. */
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Redacted } from "effect"
-import { hasRole, operatorOf } from "../../../../src/operator/console/access/operatorOf.ts"
+import { hasRole, operatorOf } from "../../../../src/operator/console/access/OidcAccess.ts"
 import { readConsoleSettings } from "../../../../src/operator/console/ConsoleSettings.ts"
 
 const read = (environment: Readonly<Record<string, string>>, host = "127.0.0.1", operator = "olivia") =>
