@@ -1,10 +1,9 @@
 /**
  * Requests that wait for a change, and the reads of the change feed for them.
  */
-import * as Context from "effect/Context"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
-import { type Count, makeSeries, type Series } from "./Series.ts"
+import type * as Context from "effect/Context"
+import type * as Layer from "effect/Layer"
+import { type Count, countsReference, layerOf, type Series } from "./Series.ts"
 
 const families = {
   waiters: { name: "gateway_waiters", help: "Requests that wait for a change of an operation." },
@@ -40,13 +39,7 @@ class FeedCounts {
 }
 
 /** Null: waiters and reads are not counted. */
-export const FeedMetrics: Context.Reference<FeedCounts | null> = Context.Reference<FeedCounts | null>(
-  "financial-agents-gateway/metrics/FeedMetrics",
-  { defaultValue: () => null }
-)
+export const FeedMetrics: Context.Reference<FeedCounts | null> = countsReference("FeedMetrics")
 
 /** Counts waiters and reads, and registers the series. */
-export const layer: Layer.Layer<never> = Layer.effect(
-  FeedMetrics,
-  Effect.map(makeSeries, (series) => new FeedCounts(series))
-)
+export const layer: Layer.Layer<never> = layerOf(FeedMetrics, (series) => new FeedCounts(series))

@@ -1,10 +1,17 @@
 /**
  * Requests of the public listener: by route, method, status and code.
  */
-import * as Context from "effect/Context"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
-import { type Count, type Distribution, makeSeries, secondsBounds, type Series } from "./Series.ts"
+import type * as Context from "effect/Context"
+import type * as Layer from "effect/Layer"
+import {
+  type Count,
+  countsReference,
+  type Distribution,
+  layerOf,
+  memoize,
+  secondsBounds,
+  type Series
+} from "./Series.ts"
 
 const requests = {
   name: "gateway_http_requests_total",
@@ -134,12 +141,12 @@ class HttpCounts {
   openConnections: () => number = () => 0
   readonly dropped: Count
   readonly #refused: Readonly<Record<RefusalReason, Count>>
-  readonly #routes = new Map<string, RouteSeries>()
+  /** The series of a route. `template` is its path in the router's syntax, such as `/v1/operations/:id`. */
+  readonly route: (template: string) => RouteSeries
   readonly #unmatched: RouteSeries
-  readonly #series: Series
 
   constructor(series: Series) {
-    this.#series = series
+    this.route = memoize((template) => new RouteSeries(series, template))
     this.#unmatched = new RouteSeries(series, "unmatched")
     this.dropped = series.counter(dropped)
     this.#refused = Object.fromEntries(
@@ -147,15 +154,6 @@ class HttpCounts {
     ) as Record<RefusalReason, Count>
     series.gauge(inFlight, () => this.inFlight)
     series.gauge(connections, () => this.openConnections())
-  }
-
-  /** The series of a route. `template` is its path in the router's syntax, such as `/v1/operations/:id`. */
-  route(template: string): RouteSeries {
-    const found = this.#routes.get(template)
-    if (found !== undefined) return found
-    const made = new RouteSeries(this.#series, template)
-    this.#routes.set(template, made)
-    return made
   }
 
   /** Starts to count a request, and ties the exchange to the request object. */
@@ -188,15 +186,9 @@ class HttpCounts {
 }
 
 /** The counts of a process. Null: requests are not counted. */
-export const HttpMetrics: Context.Reference<HttpCounts | null> = Context.Reference<HttpCounts | null>(
-  "financial-agents-gateway/metrics/HttpMetrics",
-  { defaultValue: () => null }
-)
+export const HttpMetrics: Context.Reference<HttpCounts | null> = countsReference("HttpMetrics")
 
 export type HttpMetrics = HttpCounts
 
 /** Counts requests, and registers the series. */
-export const layer: Layer.Layer<never> = Layer.effect(
-  HttpMetrics,
-  Effect.map(makeSeries, (series) => new HttpCounts(series))
-)
+export const layer: Layer.Layer<never> = layerOf(HttpMetrics, (series) => new HttpCounts(series))

@@ -1,10 +1,9 @@
 /**
  * Connections to the database, by pool.
  */
-import * as Context from "effect/Context"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
-import { makeSeries, type Series } from "./Series.ts"
+import type * as Context from "effect/Context"
+import type * as Layer from "effect/Layer"
+import { countsReference, layerOf, memoize, type Series } from "./Series.ts"
 
 const families = {
   connections: { name: "gateway_db_pool_connections", help: "Open connections to the database, by pool." },
@@ -47,42 +46,30 @@ export class PoolCounts {
 
 /** The counts of the pools of a process. Equal names share one. */
 class PoolsCounts {
-  readonly #pools = new Map<string, PoolCounts>()
-  readonly #series: Series
+  readonly pool: (name: string) => PoolCounts
   /** From standbys of all pools. */
   readonly movedReads = new MovedReads()
 
   constructor(series: Series) {
-    this.#series = series
+    this.pool = memoize((name) => {
+      const counts = new PoolCounts()
+      const labels = { pool: name }
+      series.gauge(families.connections, () => counts.connections, labels)
+      series.gauge(families.inUse, () => counts.inUse, labels)
+      series.gauge(families.waiting, () => counts.waiting, labels)
+      series.readCounter(families.errors, () => counts.errors, labels)
+      return counts
+    })
     for (const reason of ["behind", "failed", "resting"] as const) {
       series.readCounter(families.moved, () => this.movedReads[reason], { reason })
     }
   }
-
-  pool(name: string): PoolCounts {
-    const found = this.#pools.get(name)
-    if (found !== undefined) return found
-    const counts = new PoolCounts()
-    this.#pools.set(name, counts)
-    const labels = { pool: name }
-    this.#series.gauge(families.connections, () => counts.connections, labels)
-    this.#series.gauge(families.inUse, () => counts.inUse, labels)
-    this.#series.gauge(families.waiting, () => counts.waiting, labels)
-    this.#series.readCounter(families.errors, () => counts.errors, labels)
-    return counts
-  }
 }
 
 /** Null: connections are not counted. */
-export const PoolMetrics: Context.Reference<PoolsCounts | null> = Context.Reference<PoolsCounts | null>(
-  "financial-agents-gateway/metrics/PoolMetrics",
-  { defaultValue: () => null }
-)
+export const PoolMetrics: Context.Reference<PoolsCounts | null> = countsReference("PoolMetrics")
 
 export type PoolMetrics = PoolsCounts
 
 /** Counts connections, and registers the series. */
-export const layer: Layer.Layer<never> = Layer.effect(
-  PoolMetrics,
-  Effect.map(makeSeries, (series) => new PoolsCounts(series))
-)
+export const layer: Layer.Layer<never> = layerOf(PoolMetrics, (series) => new PoolsCounts(series))

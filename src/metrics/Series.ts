@@ -2,8 +2,9 @@
  * Series of metrics whose values live in plain numbers. An event costs an addition. A scrape and an export read the numbers through
  * `MetricRegistry`.
  */
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
 
 /** Labels of a series. Their values must come from a small set that the gateway knows, never from a request. */
@@ -100,6 +101,28 @@ export const makeSeries: Effect.Effect<Series> = Effect.contextWith((context: Co
     }
   })
 })
+
+/** Makes the value of each key once. */
+export const memoize = <K, V>(make: (key: K) => V): (key: K) => V => {
+  const made = new Map<K, V>()
+  return (key) => {
+    const known = made.get(key)
+    if (known !== undefined) return known
+    const value = make(key)
+    made.set(key, value)
+    return value
+  }
+}
+
+/** Counts of a process by the name of their file. Null: nothing is counted. */
+export const countsReference = <A>(name: string): Context.Reference<A | null> =>
+  Context.Reference<A | null>(`financial-agents-gateway/metrics/${name}`, { defaultValue: () => null })
+
+/** Counts, and registers the series. */
+export const layerOf = <A>(
+  reference: Context.Reference<A | null>,
+  make: (series: Series) => A
+): Layer.Layer<never> => Layer.effect(reference, Effect.map(makeSeries, make))
 
 /** Bounds of durations in seconds, from one millisecond to a minute. */
 export const secondsBounds: Bounds = [

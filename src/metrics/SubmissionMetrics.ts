@@ -1,11 +1,18 @@
 /**
  * The work of a worker, by provider. Providers come from the configuration of the process.
  */
-import * as Context from "effect/Context"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
+import type * as Context from "effect/Context"
+import type * as Layer from "effect/Layer"
 import type { ProviderName } from "../domain/Grant.ts"
-import { type Count, type Distribution, makeSeries, secondsBounds, type Series } from "./Series.ts"
+import {
+  type Count,
+  countsReference,
+  type Distribution,
+  layerOf,
+  memoize,
+  secondsBounds,
+  type Series
+} from "./Series.ts"
 
 const families = {
   claims: { name: "gateway_claims_total", help: "Operations that this worker claimed, by provider." },
@@ -96,44 +103,24 @@ export class SubmissionCounts {
   readonly rescues: Count
   /** In seconds. Positive: ahead of the clock of the database. */
   clockSkew = 0
-  readonly #providers = new Map<ProviderName, ProviderCounts>()
-  readonly #hints = new Map<ProviderName, HintCounts>()
-  readonly #series: Series
+  readonly of: (provider: ProviderName) => ProviderCounts
+  /** The hints about a provider. A process without workers has them alone. */
+  readonly hintsOf: (provider: ProviderName) => HintCounts
 
   constructor(series: Series) {
-    this.#series = series
+    this.of = memoize((provider) => new ProviderCounts(series, provider))
+    this.hintsOf = memoize((provider) =>
+      countEach(hintResults, (result) => series.counter(families.hints, { provider, result }))
+    )
     this.rescues = series.counter(families.rescues)
     series.gauge(families.clockSkew, () => this.clockSkew)
-  }
-
-  of(provider: ProviderName): ProviderCounts {
-    const found = this.#providers.get(provider)
-    if (found !== undefined) return found
-    const made = new ProviderCounts(this.#series, provider)
-    this.#providers.set(provider, made)
-    return made
-  }
-
-  /** The hints about a provider. A process without workers has them alone. */
-  hintsOf(provider: ProviderName): HintCounts {
-    const found = this.#hints.get(provider)
-    if (found !== undefined) return found
-    const made = countEach(hintResults, (result) => this.#series.counter(families.hints, { provider, result }))
-    this.#hints.set(provider, made)
-    return made
   }
 }
 
 /** Null: the work is not counted. */
-export const SubmissionMetrics: Context.Reference<SubmissionCounts | null> = Context.Reference<SubmissionCounts | null>(
-  "financial-agents-gateway/metrics/SubmissionMetrics",
-  { defaultValue: () => null }
-)
+export const SubmissionMetrics: Context.Reference<SubmissionCounts | null> = countsReference("SubmissionMetrics")
 
 export type SubmissionMetrics = SubmissionCounts
 
 /** Counts the work, and registers the series. */
-export const layer: Layer.Layer<never> = Layer.effect(
-  SubmissionMetrics,
-  Effect.map(makeSeries, (series) => new SubmissionCounts(series))
-)
+export const layer: Layer.Layer<never> = layerOf(SubmissionMetrics, (series) => new SubmissionCounts(series))

@@ -1,10 +1,9 @@
 /**
  * Verifications of credentials, by outcome.
  */
-import * as Context from "effect/Context"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
-import { type Count, makeSeries } from "./Series.ts"
+import type * as Context from "effect/Context"
+import type * as Layer from "effect/Layer"
+import { type Count, countsReference, layerOf } from "./Series.ts"
 
 const verifications = {
   name: "gateway_verifications_total",
@@ -19,19 +18,13 @@ type VerificationOutcome = "verified" | "refused" | "unavailable"
 type Verifications = Readonly<Record<VerificationOutcome, Count>>
 
 /** Null: verifications are not counted. */
-export const VerificationMetrics: Context.Reference<Verifications | null> = Context.Reference<Verifications | null>(
-  "financial-agents-gateway/metrics/VerificationMetrics",
-  { defaultValue: () => null }
-)
+export const VerificationMetrics: Context.Reference<Verifications | null> = countsReference("VerificationMetrics")
 
 export type VerificationMetrics = Verifications | null
 
 /** Counts verifications, and registers the series. */
-export const layer: Layer.Layer<never> = Layer.effect(
-  VerificationMetrics,
-  Effect.map(makeSeries, ({ counter }): Verifications => ({
-    verified: counter(verifications, { outcome: "verified" }),
-    refused: counter(verifications, { outcome: "refused" }),
-    unavailable: counter(verifications, { outcome: "unavailable" })
-  }))
-)
+export const layer: Layer.Layer<never> = layerOf(VerificationMetrics, ({ counter }) => ({
+  verified: counter(verifications, { outcome: "verified" }),
+  refused: counter(verifications, { outcome: "refused" }),
+  unavailable: counter(verifications, { outcome: "unavailable" })
+}))

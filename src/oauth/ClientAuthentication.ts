@@ -27,8 +27,8 @@ export type ClientAuthentication =
     readonly key: Redacted.Redacted<JWK>
   }
 
-/** The client authentication is misconfigured. */
-export class InvalidClientAuthentication extends Data.TaggedError("InvalidClientAuthentication")<{
+/** The configuration of the authorization servers is invalid. */
+export class AuthorizationMisconfigured extends Data.TaggedError("AuthorizationMisconfigured")<{
   /** One sentence for the operator. Contains no secret. */
   readonly reason: string
 }> {
@@ -54,7 +54,7 @@ const assertionLifetime = 60
 /** Encodes a client id or secret for HTTP Basic: RFC 6749 §2.3.1 requires form encoding before they are joined. */
 const formEncode = (text: string): string => new URLSearchParams([["", text]]).toString().slice(1)
 
-const invalid = (reason: string) => Effect.fail(new InvalidClientAuthentication({ reason }))
+const invalid = (reason: string) => Effect.fail(new AuthorizationMisconfigured({ reason }))
 
 const algorithmOf = ({ alg, crv, kty }: JWK): string | null => {
   if (alg !== undefined) return /^(?:ES|PS|RS)\d{3}$|^Ed(?:DSA|25519)$/.test(alg) ? alg : null
@@ -99,12 +99,12 @@ const makeAssertionAuthentication = Effect.fnUntraced(
 /**
  * Makes the client authentication at an issuer: `client_secret_basic` (RFC 6749 §2.3.1), or `private_key_jwt` (RFC 7523
  * §2.2). The audience of assertions is the issuer, as FAPI 2.0 requires (Security Profile §5.3.2.1). Fails with
- * `InvalidClientAuthentication` on an empty id or secret, and on a key that cannot sign.
+ * `AuthorizationMisconfigured` on an empty id or secret, and on a key that cannot sign.
  */
 export const makeClientAuthentication = Effect.fnUntraced(function*(
   client: ClientAuthentication,
   issuer: string
-): Effect.fn.Return<AuthenticateClient, InvalidClientAuthentication, SecureRandom.SecureRandom> {
+): Effect.fn.Return<AuthenticateClient, AuthorizationMisconfigured, SecureRandom.SecureRandom> {
   if (client.clientId === "") return yield* invalid(`The gateway needs a client id at ${issuer}.`)
   if (client.method === "private_key_jwt") {
     return yield* makeAssertionAuthentication(client.clientId, client.key, issuer)

@@ -17,8 +17,8 @@ import { RedactedBody } from "../http/OutgoingRequest.ts"
 import { makeCachedDocument, monotonicMillis } from "./CachedDocument.ts"
 import {
   type AuthenticateClient,
+  type AuthorizationMisconfigured,
   type ClientAuthentication,
-  type InvalidClientAuthentication,
   makeClientAuthentication
 } from "./ClientAuthentication.ts"
 import { discover } from "./Discovery.ts"
@@ -206,7 +206,7 @@ export const makeIntrospectionVerifier = Effect.fnUntraced(function*(
   settings: IntrospectionSettings
 ): Effect.fn.Return<
   VerifyToken,
-  InvalidClientAuthentication,
+  AuthorizationMisconfigured,
   HttpClient.HttpClient | Digest.Digest | SecureRandom.SecureRandom | CircuitBreaker.CircuitBreaker
 > {
   const digests = yield* Digest.Digest

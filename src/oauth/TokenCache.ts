@@ -30,29 +30,33 @@ export const longestTimeToLive: Duration.Duration = Duration.seconds(60)
 
 const encoder = new TextEncoder()
 
-/**
- * Cache key: the SHA-256 of a token, and the resource that it was verified for. A token for one resource is thus never found
- * for another. The key drops the token itself when its verification starts.
- */
-class TokenKey implements Equal.Equal {
-  readonly digest: string
-  readonly resource: string | null
-  token: Redacted.Redacted<string> | null
+/** Key of a cache: equal names share one entry. A cache keeps its keys, so the lookup takes out what only it needs. */
+export class CacheKey<A> implements Equal.Equal {
+  readonly name: string
+  private forLookup: A | null
 
-  constructor(digest: string, resource: string | null, token: Redacted.Redacted<string>) {
-    this.digest = digest
-    this.resource = resource
-    this.token = token
+  constructor(name: string, forLookup: A) {
+    this.name = name
+    this.forLookup = forLookup
+  }
+
+  take(): A {
+    const taken = this.forLookup!
+    this.forLookup = null
+    return taken
   }
 
   [Equal.symbol](that: unknown): boolean {
-    return that instanceof TokenKey && that.digest === this.digest && that.resource === this.resource
+    return that instanceof CacheKey && that.name === this.name
   }
 
   [Hash.symbol](): number {
-    return Hash.string(this.digest)
+    return Hash.string(this.name)
   }
 }
+
+/** A token for one resource is never found for another. */
+const nameOf = (digest: string, resource: string | null) => resource === null ? digest : `${digest} ${resource}`
 
 /** A verified token. `verifiedAt` is in milliseconds since the epoch. */
 interface Result {
@@ -79,14 +83,11 @@ export const makeTokenCache = Effect.fnUntraced(function*(
   if (longest <= 0) return verify
   const digests = yield* Digest.Digest
 
-  const lookup = (key: TokenKey) => {
-    const token = key.token!
-    key.token = null
-    return Effect.flatMap(
+  const lookup = (key: CacheKey<Parameters<VerifyToken>>) =>
+    Effect.flatMap(
       Clock.currentTimeMillis,
-      (verifiedAt) => Effect.map(verify(token, key.resource), (token): Result => ({ token, verifiedAt }))
+      (verifiedAt) => Effect.map(verify(...key.take()), (token): Result => ({ token, verifiedAt }))
     )
-  }
   const results = yield* Cache.makeWith(lookup, {
     capacity,
     timeToLive: (exit) => Exit.isSuccess(exit) ? timeToLive(longest, exit.value) : 0
@@ -99,7 +100,7 @@ export const makeTokenCache = Effect.fnUntraced(function*(
 
   return (token, resource) =>
     digests.digestHex(Digest.sha256, encoder.encode(Redacted.value(token))).pipe(
-      Effect.flatMap((digest) => Cache.get(results, new TokenKey(digest, resource, token))),
+      Effect.flatMap((digest) => Cache.get(results, new CacheKey(nameOf(digest, resource), [token, resource]))),
       Effect.flatMap(checked)
     )
 })

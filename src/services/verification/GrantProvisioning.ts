@@ -5,9 +5,7 @@ import * as Cache from "effect/Cache"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Equal from "effect/Equal"
 import * as Exit from "effect/Exit"
-import * as Hash from "effect/Hash"
 import * as Schema from "effect/Schema"
 import { InvalidCredential } from "../../domain/Credential.ts"
 import {
@@ -21,6 +19,7 @@ import {
   scopeBounds
 } from "../../domain/Grant.ts"
 import type { IssuerSettings } from "../../oauth/Issuer.ts"
+import { CacheKey } from "../../oauth/TokenCache.ts"
 import type { VerifiedToken } from "../../oauth/TokenClaims.ts"
 import { type GrantRegistration, Grants } from "../Grants.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
@@ -56,30 +55,10 @@ const timeToLive = Duration.minutes(10)
 const isOwner = Schema.is(ResourceOwner)
 const isProvider = Schema.is(ProviderName)
 
-/**
- * Cache key: equal tokens share one registration. It contains owner and provider, so that a token which contradicts its
- * grant is not taken for a registered one.
- */
-class RegistrationKey implements Equal.Equal {
-  readonly name: string
-  /** Null once it is used, so that the cache does not keep it. */
-  registration: GrantRegistration | null
-
-  constructor(id: GrantId, registration: GrantRegistration) {
-    const { provider, resource_owner, scopes } = registration
-    // None of these contains a blank.
-    this.name = [id, resource_owner, provider, ...scopes.toSorted()].join(" ")
-    this.registration = registration
-  }
-
-  [Equal.symbol](that: unknown): boolean {
-    return that instanceof RegistrationKey && that.name === this.name
-  }
-
-  [Hash.symbol](): number {
-    return Hash.string(this.name)
-  }
-}
+/** Equal tokens share one registration. A token that contradicts its grant by owner or provider is not taken for a registered one. */
+const nameOf = (id: GrantId, { provider, resource_owner, scopes }: GrantRegistration): string =>
+  // None of these contains a blank.
+  [id, resource_owner, provider, ...scopes.toSorted()].join(" ")
 
 /**
  * The latest possible grant time: `iat` or now, less the clock tolerance. Both the clock of `iat` and that of the gateway may
@@ -123,11 +102,7 @@ export const makeGrantProvisioning = Effect.fnUntraced(function*(
   const { grantLifetime = defaultLifetime, ownerClaim = "resource_owner", providerClaim = "provider" } = options
 
   const registrations = yield* Cache.makeWith(
-    (key: RegistrationKey) => {
-      const registration = key.registration!
-      key.registration = null
-      return registerOrRefuse(grants, registration)
-    },
+    (key: CacheKey<GrantRegistration>) => registerOrRefuse(grants, key.take()),
     { capacity, timeToLive: (exit) => Exit.isSuccess(exit) ? timeToLive : 0 }
   )
 
@@ -156,6 +131,6 @@ export const makeGrantProvisioning = Effect.fnUntraced(function*(
       granted_at: latestGrantTime(token, now, clockTolerance),
       learned_from: "token"
     }
-    yield* Cache.get(registrations, new RegistrationKey(grant_id, registration))
+    yield* Cache.get(registrations, new CacheKey(nameOf(grant_id, registration), registration))
   })
 })

@@ -19,6 +19,7 @@ import {
 } from "../../domain/Credential.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { accessTokenDigest, accessTokenPattern } from "../../domain/OpaqueToken.ts"
+import { AuthorizationMisconfigured } from "../../oauth/ClientAuthentication.ts"
 import { MemoryLedger } from "../memory/MemoryLedger.ts"
 import { onPrimaryOrStandby } from "../sql/reads/onPrimary.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
@@ -29,7 +30,6 @@ import {
 } from "./AcceptedCredentials.ts"
 import {
   acceptedBy,
-  AuthorizationMisconfigured,
   type IntrospectionIssuer,
   type IssuersOptions,
   type JwtIssuer,

@@ -3,7 +3,6 @@
  * verifies tokens and DPoP proofs; this file connects them to grants and to the replay check.
  */
 import * as Digest from "effect/crypto/Digest"
-import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -11,7 +10,7 @@ import type * as Redacted from "effect/Redacted"
 import { type Credential, InvalidCredential, InvalidDpopProof } from "../../domain/Credential.ts"
 import { externalGrantId, ExternalId, type GrantIdentity, Issuer, PairwiseSubject } from "../../domain/Grant.ts"
 import { gatewayClientId, isClientPrefix, IssuerClientId } from "../../domain/IssuerClient.ts"
-import type { ClientAuthentication } from "../../oauth/ClientAuthentication.ts"
+import { AuthorizationMisconfigured, type ClientAuthentication } from "../../oauth/ClientAuthentication.ts"
 import { makeConfirm } from "../../oauth/Confirmation.ts"
 import { makeDpopNonces } from "../../oauth/DpopNonces.ts"
 import { defaultDpopSettings, makeDpopProofVerifier, validateDpopSettings } from "../../oauth/DpopProof.ts"
@@ -24,16 +23,6 @@ import type { VerifiedToken } from "../../oauth/TokenClaims.ts"
 import type { AcceptedCredentialsShape, ForwardedCertificates } from "./AcceptedCredentials.ts"
 import { type GrantProvisioning, makeGrantProvisioning, validateGrantProvisioning } from "./GrantProvisioning.ts"
 import { ProofReplay } from "./ProofReplay.ts"
-
-/** The configuration of the authorization servers is invalid. */
-export class AuthorizationMisconfigured extends Data.TaggedError("AuthorizationMisconfigured")<{
-  /** One sentence for the operator. Contains no secret. */
-  readonly reason: string
-}> {
-  override get message() {
-    return this.reason
-  }
-}
 
 /** How the gateway maps the clients and grants of an issuer. */
 interface GrantMapping {
@@ -129,11 +118,10 @@ const makeIntrospectedVerifier = Effect.fnUntraced(function*(options: Introspect
     answerTimeToLive: Duration.fromInputUnsafe(options.answerTimeToLive ?? 0)
   }
   yield* orMisconfigured(validateIntrospectionSettings(settings))
-  return yield* Effect.catchTag(
+  return yield* Effect.provideContext(
     makeIntrospectionVerifier(settings),
-    "InvalidClientAuthentication",
-    ({ reason }) => Effect.fail(new AuthorizationMisconfigured({ reason }))
-  ).pipe(Effect.provideContext(yield* Layer.build(layerIntrospectionCircuit)))
+    yield* Layer.build(layerIntrospectionCircuit)
+  )
 })
 
 const makeIssuer = Effect.fnUntraced(function*(options: AnyIssuer) {

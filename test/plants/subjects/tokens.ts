@@ -71,8 +71,8 @@ export const tokens: ReadonlyArray<Plant> = [
   {
     rule: "a cached token is good only for its resource",
     file: cache,
-    from: "that.digest === this.digest && that.resource === this.resource",
-    to: "that.digest === this.digest",
+    from: "resource === null ? digest : `${digest} ${resource}`",
+    to: "resource === \"\" ? \"\" : digest",
     tests: [unit("oauth/TokenCache")]
   },
   {
@@ -227,8 +227,8 @@ export const tokens: ReadonlyArray<Plant> = [
   {
     rule: "a token that contradicts its grant is never taken for a registered one",
     file: provisioning,
-    from: "this.name = [id, resource_owner, provider, ...scopes.toSorted()].join(\" \")",
-    to: "this.name = [id, ...scopes.toSorted()].join(\" \")",
+    from: "[id, resource_owner, provider, ...scopes.toSorted()].join(\" \")",
+    to: "[id, resource_owner === provider ? provider : \"\", ...scopes.toSorted()].join(\" \")",
     tests: [unit("verification/GrantProvisioning")]
   },
   {
