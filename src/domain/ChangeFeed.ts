@@ -5,7 +5,6 @@
  */
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { EncodedOperations } from "./EncodedOperation.ts"
 import type { ClientId, PairwiseSubject, ResourceOwner } from "./Grant.ts"
 import type { Operation, OperationState, OperationType } from "./Operation.ts"
 
@@ -39,7 +38,8 @@ export const isFiltered = ({ states, type }: ChangeQuery): boolean => states.len
 export type RunSlowRead = <A, E, R>(read: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 /** One page of changes, in the order of the feed. Each operation is in it once, in its current state. */
-export interface ChangePage extends EncodedOperations {
+export interface ChangePage {
+  readonly operations: ReadonlyArray<Operation>
   /** The position after this page. */
   readonly next: ChangeToken
   /** Whether more changes are there already. A page may be short, or empty, although more follow. */

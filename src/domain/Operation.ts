@@ -5,16 +5,17 @@
  */
 import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
-import {
-  failureCodePattern,
-  idPattern,
-  isStorableText,
-  maxMessageLength,
-  maxNameLength,
-  typePattern
-} from "./OperationForm.ts"
 import { isOperatorEvidence } from "./OperatorEvidence.ts"
 import { Timestamp } from "./Timestamp.ts"
+
+/** The form of an `OperationId`. */
+export const idPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/u
+
+/** Most UTF-16 units of a type and of a failure code. */
+const maxNameLength = 64
+
+/** Most UTF-16 units of a failure message. */
+export const maxMessageLength = 1024
 
 /** A UUIDv7 (RFC 9562 §5.7) in its canonical lower-case form. */
 export const OperationId = Schema.String.check(
@@ -31,7 +32,7 @@ export const isOperationId = Schema.is(OperationId)
 
 /** What kind of work an operation stands for, such as `payment` or `payment.refund`. */
 export const OperationType = Schema.String.check(
-  Schema.isPattern(typePattern, { expected: "a lower-case name such as payment" }),
+  Schema.isPattern(/^[a-z][a-z0-9_.]*$/u, { expected: "a lower-case name such as payment" }),
   Schema.isMaxLength(maxNameLength)
 ).annotate({ description: "Kind of work the operation stands for, such as `payment`." })
 export type OperationType = typeof OperationType.Type
@@ -97,13 +98,15 @@ export const isEvidence = (evidence: Schema.Json): boolean =>
 
 /** Why an operation failed. The code is stable; the message is for people. Neither holds provider-specific data. */
 export const OperationFailure = Schema.Struct({
-  code: Schema.String.check(Schema.isPattern(failureCodePattern), Schema.isMaxLength(maxNameLength)).annotate({
+  code: Schema.String.check(Schema.isPattern(/^[a-z][a-z0-9_]*$/u), Schema.isMaxLength(maxNameLength)).annotate({
     description: "Stable machine-readable failure code."
   }),
   message: Schema.String.check(
     Schema.isMinLength(1),
     Schema.isMaxLength(maxMessageLength),
-    Schema.makeFilter(isStorableText, { expected: "well-formed text without NUL, which PostgreSQL cannot keep" })
+    Schema.makeFilter((text) => text.isWellFormed() && !text.includes("\0"), {
+      expected: "well-formed text without NUL, which PostgreSQL cannot keep"
+    })
   ).annotate({ description: "Human-readable explanation of the failure." })
 }).annotate({ identifier: "OperationFailure" })
 export type OperationFailure = typeof OperationFailure.Type
@@ -172,11 +175,9 @@ export const pollAfterSeconds = (
   operation: Pick<Operation, "terminal" | "updated_at">,
   now: DateTime.Utc
 ): number | null =>
-  operation.terminal ? null : pollAfterAge(now.epochMilliseconds - operation.updated_at.epochMilliseconds)
-
-/** `pollAfterSeconds` of a state that is not final, by its age in milliseconds. */
-export const pollAfterAge = (ageMilliseconds: number): number =>
-  Math.min(300, Math.max(1, Math.ceil(ageMilliseconds / 10_000)))
+  operation.terminal
+    ? null
+    : Math.min(300, Math.max(1, Math.ceil((now.epochMilliseconds - operation.updated_at.epochMilliseconds) / 10_000)))
 
 /** The operation does not exist, or belongs to another owner than the grant. The error does not tell which. */
 export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("OperationNotFound", {
@@ -184,6 +185,22 @@ export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("
 }) {
   override get message() {
     return `there is no operation ${this.id}`
+  }
+}
+
+/** A stored operation breaks the contract, so it is never sent. The error names only its id, if that is well-formed. */
+export class MalformedOperation extends Schema.TaggedError<MalformedOperation>()("MalformedOperation", {
+  id: Schema.NullOr(OperationId)
+}) {
+  /** The error of an operation with this id, if it is one. */
+  static of(id: unknown): MalformedOperation {
+    return new MalformedOperation({ id: isOperationId(id) ? id : null })
+  }
+
+  override get message() {
+    return this.id === null
+      ? "an operation without a valid id breaks the contract"
+      : `operation ${this.id} breaks the contract`
   }
 }
 

@@ -2,9 +2,8 @@
  * Lists of operations: what to list, and the pages of the result.
  */
 import type * as DateTime from "effect/DateTime"
-import type { EncodedOperations } from "./EncodedOperation.ts"
 import type { IdempotencyKey } from "./Idempotency.ts"
-import type { OperationId, OperationState, OperationType } from "./Operation.ts"
+import type { Operation, OperationId, OperationState, OperationType } from "./Operation.ts"
 
 /** The end of a page: the sort values of its last operation. It is a position in the order, not a row. */
 export interface OperationCursor {
@@ -26,7 +25,8 @@ export interface OperationQuery {
 }
 
 /** One page, newest operation first. `next` is null on the last page. */
-export interface OperationPage extends EncodedOperations {
+export interface OperationPage {
+  readonly operations: ReadonlyArray<Operation>
   readonly next: OperationCursor | null
 }
 

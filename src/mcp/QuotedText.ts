@@ -2,7 +2,7 @@
  * Text of providers, quoted so that a language model cannot take it for an instruction of the gateway.
  */
 import type { Operation } from "../domain/Operation.ts"
-import { maxMessageLength } from "../domain/OperationForm.ts"
+import { maxMessageLength } from "../domain/Operation.ts"
 import { escapeCharacter, replaceHidden } from "../domain/VisibleText.ts"
 
 /** Marks that close a tag or a code fence in the prompt of a host. */

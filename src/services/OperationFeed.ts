@@ -17,8 +17,8 @@ import type {
   LedgerChanges,
   RunSlowRead
 } from "../domain/ChangeFeed.ts"
-import type { MalformedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
+import type { MalformedOperation } from "../domain/Operation.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeMemory } from "./memory/MemoryOperationFeed.ts"
 import { makeSql } from "./sql/reads/SqlOperationFeed.ts"
@@ -40,7 +40,7 @@ export class OperationFeed extends Context.Service<OperationFeed, {
   /**
    * The changes of the operations that the grant may see. The token is opened before any statement. One statement checks the
    * grant as every read does, and its cost depends on the page alone. If nothing changed, the next token is the given one. A slow
-   * statement runs in `runSlow`. Fails with `MalformedOperation` if an operation of the page breaks the contract.
+   * statement runs in `runSlow`. `MalformedOperation` is that of `OperationStore`.
    */
   readonly since: (
     grant: GrantIdentity,

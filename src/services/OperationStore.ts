@@ -5,9 +5,8 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
-import type { EncodedOperation, MalformedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantId, GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
-import type { OperationId, OperationNotFound } from "../domain/Operation.ts"
+import type { MalformedOperation, Operation, OperationId, OperationNotFound } from "../domain/Operation.ts"
 import type { OperationPage, OperationQuery } from "../domain/OperationQuery.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeMemory } from "./memory/MemoryOperationStore.ts"
@@ -16,15 +15,15 @@ import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 /**
  * Reads for a grant. Each call is one statement that checks grant, client, scope, provider connection and ownership, in this
- * order and in one snapshot. A read that starts after the commit of a revocation never succeeds. A stored operation that breaks the
- * contract fails the read with `MalformedOperation`.
+ * order and in one snapshot. A read that starts after the commit of a revocation never succeeds. `MalformedOperation`: a stored value is
+ * none of an operation. The encoder of a response checks the rest of the contract.
  */
 export class OperationStore extends Context.Service<OperationStore, {
   /** Fails with `OperationNotFound` for an unknown id and for the id of a foreign operation alike. */
   readonly find: (
     grant: GrantIdentity,
     id: OperationId
-  ) => Effect.Effect<EncodedOperation, GrantRefusal | OperationNotFound | MalformedOperation | StoreUnavailable>
+  ) => Effect.Effect<Operation, GrantRefusal | OperationNotFound | MalformedOperation | StoreUnavailable>
   /**
    * Lists by `created_at` descending, then `id` descending. The cost depends on the page, and not on the number of operations of
    * the owner. With a key, it finds the operation of the grant's client and subject that was recorded under this key.

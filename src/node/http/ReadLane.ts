@@ -6,6 +6,7 @@
  * unusual request over to the router, untouched. docs/performance.md has the cost of each part; a property test compares both
  * ways.
  */
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { ClientAbort } from "effect/http/HttpServerError"
@@ -17,12 +18,14 @@ import * as References from "effect/References"
 import * as Schema from "effect/Schema"
 import * as Tracer from "effect/Tracer"
 import type { IncomingMessage, ServerResponse } from "node:http"
+import { OperationList } from "../../api/OperationsApi.ts"
 import type { ProblemCode } from "../../api/ProblemKinds.ts"
 import type { Problem } from "../../api/Problems.ts"
 import { HealthResponse } from "../../api/SystemApi.ts"
+import { type JsonEncoder, makeJsonEncoder } from "../../dispatch/JsonEncoder.ts"
 import type { Credential } from "../../domain/Credential.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
-import { isOperationId, type OperationId } from "../../domain/Operation.ts"
+import { isOperationId, Operation, type OperationId } from "../../domain/Operation.ts"
 import type { RequestId } from "../../domain/RequestId.ts"
 import { exchangeOf, HttpMetrics } from "../../metrics/HttpMetrics.ts"
 import { makeAdmit } from "../../server/gate/Admission.ts"
@@ -32,9 +35,11 @@ import { answerFailure } from "../../server/gate/FailureResponses.ts"
 import { Lifecycle } from "../../server/gate/Lifecycle.ts"
 import { Problems } from "../../server/gate/ProblemResponses.ts"
 import { RateLimits } from "../../server/gate/RateLimits.ts"
+import { withhold } from "../../server/gate/Refusals.ts"
 import { asksForJson, lacksHost, readAuthorization, type RequestHeaders } from "../../server/gate/RequestChecks.ts"
 import { headersOfEveryResponse, type RequestInfo, withRequest } from "../../server/gate/RequestContext.ts"
 import { makeOperationReads } from "../../server/reads/OperationReads.ts"
+import { listResponse, readResponse } from "../../server/reads/OperationResponses.ts"
 import type { OperationStore } from "../../services/OperationStore.ts"
 import { RequestIds } from "../../services/RequestIds.ts"
 import type { TokenCipher } from "../../services/TokenCipher.ts"
@@ -96,6 +101,9 @@ const noteProblem = (request: IncomingMessage, code: ProblemCode): void => {
   if (exchange !== undefined) exchange.code = code
 }
 
+const listEncoder = makeJsonEncoder(OperationList)
+const operationEncoder = makeJsonEncoder(Operation)
+
 const makeLane = Effect.gen(function*() {
   const admit = yield* makeAdmit
   const verify = yield* makeVerify
@@ -113,9 +121,28 @@ const makeLane = Effect.gen(function*() {
     body: JSON.stringify(Schema.encodeSync(HealthResponse)({ status: "ok" }))
   }
 
+  const encode = (
+    encoder: JsonEncoder,
+    { body, headers }: { readonly body: unknown; readonly headers: Readonly<Record<string, string | number>> }
+  ): Effect.Effect<PlainResponse, Problem> => {
+    // The headers have no characters to escape.
+    const own = headers as Readonly<Record<string, string>>
+    if (body === undefined) return Effect.succeed({ status: 304, headers: own, body: "" })
+    return Effect.matchEffect(encoder.encode(body), {
+      onFailure: (error) => withhold(problems, error),
+      onSuccess: (text) =>
+        Effect.succeed({ status: 200, headers: { "content-type": "application/json", ...own }, body: text })
+    })
+  }
+
   const read = (target: Exclude<Target, "health">, credential: Credential, ifNoneMatch: string | undefined) => {
     const run = (grant: GrantIdentity): Effect.Effect<PlainResponse, Problem> =>
-      target === "list" ? reads.list(grant, {}) : reads.get(grant, target, ifNoneMatch)
+      target === "list"
+        ? Effect.flatMap(reads.list(grant, {}), (list) => encode(listEncoder, listResponse(list)))
+        : Effect.flatMap(
+          Effect.zip(reads.find(grant, target), DateTime.now),
+          ([operation, now]) => encode(operationEncoder, readResponse(operation, { ifNoneMatch, now, waited: null }))
+        )
     const admitted = admit(({ forClient }) =>
       Effect.flatMap(verify(credential), (grant) => forClient(grant.client_id, run(grant)))
     )

@@ -58,7 +58,7 @@ export const makeGrantReads = Effect.gen(function*() {
         )
       )
 
-    const get = (id: OperationId) => Effect.map(operations.find(grant, id), ({ operation }) => operation)
+    const get = (id: OperationId) => operations.find(grant, id)
 
     const next = (known: Operation, seconds: number) => {
       const isNews = (operation: Operation) => differs(known, operation)
@@ -73,18 +73,10 @@ export const makeGrantReads = Effect.gen(function*() {
     }
 
     const reads = AgentReads.of({
-      list: (query) =>
-        ofRequest(Effect.map(
-          operations.page(grant, query),
-          ({ nextPageToken, page }) => ({ operations: page.operations, next_page_token: nextPageToken })
-        )),
+      list: (query) => ofRequest(operations.list(grant, query)),
       get: (id) => ofRequest(get(id)),
       next: (known, seconds) => ofRequest(next(known, seconds)),
-      changes: (query) =>
-        ofRequest(Effect.map(
-          feed.read(grant, query),
-          ({ has_more, next, operations }) => ({ operations, next_change_token: next, has_more })
-        ))
+      changes: (query) => ofRequest(feed.read(grant, query))
     })
     return Effect.succeed({ reads, note, denial: () => denial })
   })

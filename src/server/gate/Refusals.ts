@@ -4,8 +4,8 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import type { BadRequest, Forbidden, InternalError, ServiceUnavailable, Unauthorized } from "../../api/Problems.ts"
-import type { MalformedOperation } from "../../domain/EncodedOperation.ts"
 import type { GrantRefusal } from "../../domain/Grant.ts"
+import type { MalformedOperation } from "../../domain/Operation.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import type { ProblemOptions, Problems } from "./ProblemResponses.ts"
 

@@ -2,7 +2,7 @@
  * The reads of the change feed, from a grant and checked parameters to a page.
  */
 import * as Effect from "effect/Effect"
-import { type ChangesQuery, maxPageSize } from "../../api/OperationsApi.ts"
+import { type ChangesQuery, maxPageSize, type OperationChanges } from "../../api/OperationsApi.ts"
 import type {
   Forbidden,
   Gone,
@@ -12,13 +12,13 @@ import type {
   UnprocessableContent
 } from "../../api/Problems.ts"
 import type { ChangeQuery, RunSlowRead } from "../../domain/ChangeFeed.ts"
-import type { MalformedOperation } from "../../domain/EncodedOperation.ts"
 import type { GrantIdentity, GrantRefusal } from "../../domain/Grant.ts"
+import type { MalformedOperation } from "../../domain/Operation.ts"
 import { type ChangeTokenError, OperationFeed } from "../../services/OperationFeed.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { Lifecycle } from "../gate/Lifecycle.ts"
 import { Problems } from "../gate/ProblemResponses.ts"
-import { refuseRead, withhold } from "../gate/Refusals.ts"
+import { refuseRead } from "../gate/Refusals.ts"
 
 const toChangeQuery = (query: ChangesQuery): ChangeQuery => ({
   states: [...new Set(query.state ?? [])],
@@ -56,14 +56,15 @@ export const makeChangeReads = Effect.gen(function*() {
 
   return {
     /** Slow pages wait for a permit of their client, unless `runSlow` says otherwise. */
-    read: Effect.fnUntraced(function*(
+    read: (
       grant: GrantIdentity,
       query: ChangesQuery,
       runSlow: RunSlowRead = (read) => lifecycle.admitList(grant.client_id, read)
-    ) {
-      const page = yield* Effect.catch(feed.since(grant, toChangeQuery(query), runSlow), refuse)
-      if (page.count > maxPageSize) return yield* withhold(problems, `a page of ${page.count} operations`)
-      return page
-    })
+    ) =>
+      Effect.map(
+        Effect.catch(feed.since(grant, toChangeQuery(query), runSlow), refuse),
+        ({ has_more, next, operations }) =>
+          ({ operations, next_change_token: next, has_more }) satisfies OperationChanges
+      )
   }
 })

@@ -1,23 +1,20 @@
 /**
  * The room `reads`: reads that answer at once, and their responses. Read this file first.
  *
- * The reads of the operations endpoints, from a grant and checked parameters to a response.
+ * The reads of operations, from a grant and checked parameters to values of the contract.
  */
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import { type ListQuery, maxPageSize } from "../../api/OperationsApi.ts"
+import { type ListQuery, maxPageSize, type OperationList } from "../../api/OperationsApi.ts"
 import type { Forbidden, InternalError, NotFound, ServiceUnavailable, Unauthorized } from "../../api/Problems.ts"
-import type { EncodedOperation, MalformedOperation } from "../../domain/EncodedOperation.ts"
 import type { GrantIdentity, GrantRefusal } from "../../domain/Grant.ts"
-import type { OperationId, OperationNotFound } from "../../domain/Operation.ts"
+import type { MalformedOperation, OperationId, OperationNotFound } from "../../domain/Operation.ts"
 import { isFiltered, type OperationQuery } from "../../domain/OperationQuery.ts"
 import { OperationStore } from "../../services/OperationStore.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { TokenCipher } from "../../services/TokenCipher.ts"
 import { Lifecycle } from "../gate/Lifecycle.ts"
 import { Problems } from "../gate/ProblemResponses.ts"
-import { refuseForNow, refuseRead, withhold } from "../gate/Refusals.ts"
-import { listResponse, readResponse } from "./OperationResponses.ts"
+import { refuseForNow, refuseRead } from "../gate/Refusals.ts"
 import { openPageToken, sealPageToken } from "./PageToken.ts"
 
 const toQuery = (query: ListQuery): OperationQuery => ({
@@ -56,29 +53,17 @@ export const makeOperationReads = Effect.gen(function*() {
     }
   )
 
-  const find = (grant: GrantIdentity, id: OperationId) => Effect.catch(store.find(grant, id), refuseFind)
-
-  const respond = (operation: EncodedOperation, ifNoneMatch: string | undefined) =>
-    Effect.map(Clock.currentTimeMillis, (now) => readResponse(operation, ifNoneMatch, now))
-
-  const readPage = Effect.fnUntraced(function*(grant: GrantIdentity, query: ListQuery) {
+  const list = Effect.fnUntraced(function*(grant: GrantIdentity, query: ListQuery) {
     const filters = toQuery(query)
     const after = yield* startOf(query.page_token, filters)
     const read = Effect.catch(store.list(grant, { ...filters, after }), (error) => refuseRead(problems, error))
     const page = yield* isFiltered(filters) ? lifecycle.admitList(grant.client_id, read) : read
-    // The store may be that of an application.
-    if (page.count > maxPageSize) return yield* withhold(problems, `a page of ${page.count} operations`)
     const next = page.next === null ? null : sealPageToken(cipher, page.next, filters)
-    return { page, nextPageToken: next === null ? null : yield* Effect.catch(next, refuse) }
+    return {
+      operations: page.operations,
+      next_page_token: next === null ? null : yield* Effect.catch(next, refuse)
+    } satisfies OperationList
   })
 
-  return {
-    find,
-    respond,
-    get: (grant: GrantIdentity, id: OperationId, ifNoneMatch: string | undefined) =>
-      Effect.flatMap(find(grant, id), (operation) => respond(operation, ifNoneMatch)),
-
-    page: readPage,
-    list: (grant: GrantIdentity, query: ListQuery) => Effect.map(readPage(grant, query), listResponse)
-  }
+  return { find: (grant: GrantIdentity, id: OperationId) => Effect.catch(store.find(grant, id), refuseFind), list }
 })

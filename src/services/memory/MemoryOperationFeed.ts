@@ -10,7 +10,6 @@ import {
   ChangeTokenExpired,
   InvalidChangeToken
 } from "../../domain/ChangeFeed.ts"
-import { encodeOperations } from "../../domain/EncodedOperation.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { afterAllIds, type ChangePlace, startOfLedger } from "../rules/changePosition.ts"
 import {
@@ -74,8 +73,7 @@ export const makeMemory = Effect.gen(function*() {
     const owned = memory.ownedBy(known)
     const { has_more, page } = changedAfter(owned.filter(matches), from, query.page_size)
     const next = yield* seal(placeBehind(page, from), owner, reader, token)
-    const operations = yield* encodeOperations(page.map(({ operation }) => operation))
-    return { ...operations, next, has_more } satisfies ChangePage
+    return { operations: page.map(({ operation }) => operation), next, has_more } satisfies ChangePage
   })
 
   return {

@@ -3,12 +3,6 @@
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import {
-  type EncodedOperation,
-  encodeOperation,
-  encodeOperations,
-  type MalformedOperation
-} from "../../domain/EncodedOperation.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
 import { type OperationCursor, type OperationQuery } from "../../domain/OperationQuery.ts"
@@ -22,24 +16,21 @@ export const makeMemory = Effect.gen(function*() {
   const find = (identity: GrantIdentity, id: OperationId) =>
     Effect.flatMap(
       grantOf(identity),
-      (grant): Effect.Effect<EncodedOperation, OperationNotFound | MalformedOperation> => {
+      (grant) => {
         const record = memory.ownedBy(grant).find((record) => record.operation.id === id)
-        return record === undefined ? Effect.fail(new OperationNotFound({ id })) : encodeOperation(record.operation)
+        return record === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(record.operation)
       }
     )
 
   const list = (identity: GrantIdentity, query: OperationQuery) =>
-    Effect.flatMap(grantOf(identity), (grant) => {
+    Effect.map(grantOf(identity), (grant) => {
       const owned = memory.ownedBy(grant)
         .filter((record) => query.key === null || record.key === query.key)
         .map((record) => record.operation)
       const found = owned.toSorted(newestFirst).filter(matches(query)).slice(0, query.page_size + 1)
       const page = found.slice(0, query.page_size)
       const next = found.length > page.length ? page.at(-1)! : null
-      return Effect.map(encodeOperations(page), (operations) => ({
-        ...operations,
-        next: next === null ? null : { created_at: next.created_at, id: next.id }
-      }))
+      return { operations: page, next: next === null ? null : { created_at: next.created_at, id: next.id } }
     })
 
   /** The identities of refused grants. A token's own limit is no part of the standing. */

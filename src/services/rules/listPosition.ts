@@ -3,7 +3,7 @@
  */
 import * as Base64Url from "effect/encoding/Base64Url"
 import * as Result from "effect/Result"
-import { idPattern } from "../../domain/OperationForm.ts"
+import { idPattern } from "../../domain/Operation.ts"
 
 /** The form of a sort value, as text. */
 export type SortForm = "instant" | "position" | "name" | "id"

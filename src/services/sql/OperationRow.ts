@@ -2,8 +2,10 @@
  * An operation in the database: the columns of its public form.
  */
 import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
 import {
   isTerminal,
+  MalformedOperation,
   type Operation,
   type OperationId,
   type OperationState,
@@ -30,6 +32,9 @@ export const publicColumns = Object.keys(columnAt).map((name) => `o.${name}`).jo
 /** A timestamp as the connection yields it: as `Date`, or in milliseconds since the epoch. */
 export type Instant = Date | number
 
+/** The values of a row, in the order of its columns. */
+export type Values = ReadonlyArray<unknown>
+
 export interface OperationRow {
   readonly id: string
   readonly type: string
@@ -43,28 +48,51 @@ export interface OperationRow {
   readonly failure_message: string | null
 }
 
-/** The record of a row's values, which begin with `publicColumns`. */
-export const rowOf = (values: ReadonlyArray<unknown>): OperationRow =>
-  // The columns of the table have the types of `OperationRow`.
-  Object.fromEntries(Object.entries(columnAt).map(([name, at]) => [name, values[at]])) as unknown as OperationRow
-
 /** The instant of a timestamp of either form. */
 export const instantOf = (instant: Instant): DateTime.Utc =>
   DateTime.fromDateUnsafe(typeof instant === "number" ? new Date(instant) : instant)
 
-/** Does not validate: the encoder of a response checks each operation against the contract. */
-export const fromRow = (row: OperationRow): Operation => ({
-  id: row.id as OperationId,
-  type: row.type,
-  state: row.state,
-  terminal: isTerminal(row.state),
-  submission_uncertain: submissionUncertain(row.state),
-  under_review: row.under_review,
-  revision: row.revision,
-  created_at: instantOf(row.created_at),
-  updated_at: instantOf(row.updated_at),
-  completed_at: row.completed_at === null ? null : instantOf(row.completed_at),
-  failure: row.failure_code === null || row.failure_message === null
-    ? null
-    : { code: row.failure_code, message: row.failure_message }
-})
+/**
+ * The operation of a row whose values begin with `publicColumns`. Throws if a timestamp is none, or a value has another type than its
+ * column. The encoder of a response checks the contract.
+ */
+const operationOf = (row: Values): Operation => {
+  // The columns of the table have these types.
+  const state = row[columnAt.state] as OperationState
+  const completed = row[columnAt.completed_at] as Instant | null
+  const code = row[columnAt.failure_code] as string | null
+  const message = row[columnAt.failure_message] as string | null
+  return {
+    id: row[columnAt.id] as OperationId,
+    type: row[columnAt.type] as string,
+    state,
+    terminal: isTerminal(state),
+    submission_uncertain: submissionUncertain(state),
+    under_review: row[columnAt.under_review] as boolean,
+    revision: row[columnAt.revision] as number,
+    created_at: instantOf(row[columnAt.created_at] as Instant),
+    updated_at: instantOf(row[columnAt.updated_at] as Instant),
+    completed_at: completed === null ? null : instantOf(completed),
+    failure: code === null || message === null ? null : { code, message }
+  }
+}
+
+const names = Object.keys(columnAt) as ReadonlyArray<keyof OperationRow>
+
+/** The operation of a row with names. */
+export const fromRow = (row: OperationRow): Operation => operationOf(names.map((name) => row[name]))
+
+/** The operations of rows. Fails with the first one that is none. */
+export const fromValues = (
+  rows: ReadonlyArray<Values>
+): Effect.Effect<ReadonlyArray<Operation>, MalformedOperation> => {
+  const operations: Array<Operation> = []
+  for (const row of rows) {
+    try {
+      operations.push(operationOf(row))
+    } catch {
+      return Effect.fail(MalformedOperation.of(row[columnAt.id]))
+    }
+  }
+  return Effect.succeed(operations)
+}

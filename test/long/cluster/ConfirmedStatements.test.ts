@@ -249,7 +249,7 @@ describe("A gateway whose statements must be confirmed", () => {
         assert.isAtMost(left!.n, 2)
         yield* servers.nameStandbys("standby")
         yield* Effect.retry(readiness.check, Schedule.spaced("50 millis"))
-        assert.strictEqual((yield* store.find(identity, operation.id)).operation.state, "submitting")
+        assert.strictEqual((yield* store.find(identity, operation.id)).state, "submitting")
       }).pipe(Effect.provide(services))
     }).pipe(Effect.scoped), 90_000)
 

@@ -63,7 +63,7 @@ describe("A server in recovery", () => {
 
           yield* sql`SELECT pg_promote()`
           yield* readinessOf(check)
-          assert.strictEqual((yield* store.find(old.identity, operation.id)).operation.id, operation.id)
+          assert.strictEqual((yield* store.find(old.identity, operation.id)).id, operation.id)
           assert.deepStrictEqual(yield* verify(old.access_token), old.identity)
           assert.strictEqual((yield* Effect.flip(store.find(later.identity, operation.id)))._tag, "GrantUnknown")
         })

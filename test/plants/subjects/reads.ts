@@ -35,7 +35,7 @@ export const reads: ReadonlyArray<Plant> = [
     file: standing,
     from: "g.id = $1 AND g.client_id = $2 AND g.subject = $3\"",
     to: "g.id = $1 AND g.client_id = $2\"",
-    tests: [postgres("services/reads/EncodedReads")]
+    tests: [postgres("services/reads/GrantStandings")]
   },
   {
     rule: "an expired grant never reads",

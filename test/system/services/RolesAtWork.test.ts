@@ -176,7 +176,7 @@ describe("The generated roles", () => {
         yield* (yield* Readiness).check
         const identity = yield* (yield* GrantVerifier).verify(bearer(token))
         const store = yield* OperationStore
-        assert.strictEqual((yield* store.find(identity, id)).operation.state, "indeterminate")
+        assert.strictEqual((yield* store.find(identity, id)).state, "indeterminate")
         for (
           const filter of [{}, { states: ["indeterminate"] as const, type: "payment" }, {
             key: IdempotencyKey.make("k")
@@ -189,7 +189,7 @@ describe("The generated roles", () => {
         const changes = yield* feed.since(identity, { states: [], type: null, page_size: 100, after: null })
         assert.lengthOf(changes.operations, 6)
         const query = { states: ["indeterminate"], type: "payment", page_size: 1, after: null } as const
-        assert.strictEqual((yield* feed.since(identity, query)).count, 1)
+        assert.strictEqual((yield* feed.since(identity, query)).operations.length, 1)
         assert.lengthOf((yield* feed.sinceInLedger(null, 100)).changes, 6)
         assert.lengthOf((yield* feed.sinceInLedger(yield* feed.now, 100)).changes, 0)
       }).pipe(

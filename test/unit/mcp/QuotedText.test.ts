@@ -6,7 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import * as fc from "fast-check"
 import { Operation } from "../../../src/domain/Operation.ts"
-import { maxMessageLength } from "../../../src/domain/OperationForm.ts"
+import { maxMessageLength } from "../../../src/domain/Operation.ts"
 import { quotedJson, quoteFailure } from "../../../src/mcp/QuotedText.ts"
 import { brokenText, injections, operationOf, providerText } from "../../fixtures/mcp/HostileText.ts"
 

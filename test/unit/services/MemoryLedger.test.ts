@@ -102,7 +102,7 @@ describe("The ledger in memory", () => {
       const { identity } = yield* issue({ expires_in: Duration.hours(1) })
       const { operation } = yield* accept(identity)
       yield* TestClock.setTime(3_599_999)
-      assert.deepStrictEqual((yield* store.find(identity, operation.id)).operation, operation)
+      assert.deepStrictEqual(yield* store.find(identity, operation.id), operation)
       yield* TestClock.setTime(3_600_000)
       const expired = { _tag: "GrantRevoked", reason: "expired" }
       assert.deepStrictEqual(fieldsOf(yield* Effect.flip(store.find(identity, operation.id))), expired)

@@ -17,7 +17,7 @@ import {
   type RunSlowRead
 } from "../../../domain/ChangeFeed.ts"
 import type { GrantIdentity } from "../../../domain/Grant.ts"
-import type { OperationId } from "../../../domain/Operation.ts"
+import type { Operation, OperationId } from "../../../domain/Operation.ts"
 import {
   advance,
   afterAllIds,
@@ -38,9 +38,8 @@ import {
 } from "../../rules/changeToken.ts"
 import { orUnavailable, StoreUnavailable } from "../../StoreUnavailable.ts"
 import { TokenCipher } from "../../TokenCipher.ts"
-import { columnAt, fromRow, rowOf } from "../OperationRow.ts"
+import { columnAt, fromValues, type Values } from "../OperationRow.ts"
 import { changesOfGrant, changesOfLedger, factAt, lastChange, markOf, maxLookedAt } from "./changeStatements.ts"
-import { encodeRows, type Values } from "./encodedRows.ts"
 import { ListClient } from "./ListClient.ts"
 import { refusalOf } from "./refusalOf.ts"
 
@@ -90,8 +89,8 @@ const unfinishedOf = (running: unknown, upcoming: unknown): Unfinished => ({
   upcoming: upcoming as number
 })
 
-const toLedgerChange = (row: Values): LedgerChange => ({
-  operation: fromRow(rowOf(row)),
+const toLedgerChange = (operation: Operation, row: Values): LedgerChange => ({
+  operation,
   // The constraints of the table hold for the names.
   client_id: row[factAt.client_id] as LedgerChange["client_id"],
   resource_owner: row[factAt.resource_owner] as LedgerChange["resource_owner"],
@@ -145,7 +144,7 @@ export const makeSql = Effect.gen(function*() {
     const history = yield* checkHistory(first, from)
     const page = toPage(rows, { from: position, limit: query.page_size })
     const token = yield* sealChangeToken(cipher, { history, owner, position: page.position }, reader, from)
-    return Object.assign(yield* encodeRows(page.rows), { next: token, has_more: page.has_more }) satisfies ChangePage
+    return { operations: yield* fromValues(page.rows), next: token, has_more: page.has_more } satisfies ChangePage
   })
 
   const sealOfLedger = (history: string, position: ChangePosition, from: OpenedToken | null) =>
@@ -158,8 +157,9 @@ export const makeSql = Effect.gen(function*() {
     const read = yield* orUnavailable(sql.unsafe(text, parameters).values)
     const history = yield* checkHistory(read[0]!, from)
     const page = toPage(read, { from: position, limit })
+    const operations = yield* Effect.orDie(fromValues(page.rows))
     return {
-      changes: page.rows.map(toLedgerChange),
+      changes: operations.map((operation, index) => toLedgerChange(operation, page.rows[index]!)),
       unfinished: page.position.pending[0]?.position ?? null,
       next: yield* sealOfLedger(history, page.position, from),
       has_more: page.has_more

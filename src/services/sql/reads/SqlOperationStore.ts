@@ -4,13 +4,16 @@
  */
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { EncodedOperation, MalformedOperation } from "../../../domain/EncodedOperation.ts"
 import { type GrantId, type GrantIdentity, type GrantRefusal, operationsRead } from "../../../domain/Grant.ts"
-import { type OperationId, OperationNotFound } from "../../../domain/Operation.ts"
+import {
+  type MalformedOperation,
+  type Operation,
+  type OperationId,
+  OperationNotFound
+} from "../../../domain/Operation.ts"
 import { isFiltered, type OperationPage, type OperationQuery } from "../../../domain/OperationQuery.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
-import { columnAt, type Instant, instantOf } from "../OperationRow.ts"
-import { encodeRow, encodeRows, type Values } from "./encodedRows.ts"
+import { columnAt, fromValues, type Values } from "../OperationRow.ts"
 import { ListClient } from "./ListClient.ts"
 import { findById, listStatement, refusedStatement, standingAt } from "./readStatements.ts"
 import { refusalOf } from "./refusalOf.ts"
@@ -21,12 +24,9 @@ const refusedBy = (grant: GrantIdentity, [row]: ReadonlyArray<Values>) => refusa
 /** The page, from up to one row more than it holds, newest first. */
 const toPage = (rows: ReadonlyArray<Values>, pageSize: number): Effect.Effect<OperationPage, MalformedOperation> => {
   const page = rows.slice(0, pageSize)
-  return Effect.map(encodeRows(page), (operations) => {
-    const last = rows.length > pageSize ? page.at(-1)! : null
-    const next = last === null
-      ? null
-      : { created_at: instantOf(last[columnAt.created_at] as Instant), id: last[columnAt.id] as OperationId }
-    return Object.assign(operations, { next })
+  return Effect.map(fromValues(page), (operations) => {
+    const last = rows.length > pageSize ? operations.at(-1)! : null
+    return { operations, next: last === null ? null : { created_at: last.created_at, id: last.id } }
   })
 }
 
@@ -38,13 +38,13 @@ export const makeSql = Effect.gen(function*() {
     const { parameters, text } = findById(grant, id)
     return Effect.flatMap(
       orUnavailable(sql.unsafe(text, parameters).values),
-      (rows): Effect.Effect<EncodedOperation, GrantRefusal | OperationNotFound | MalformedOperation> => {
+      (rows): Effect.Effect<Operation, GrantRefusal | OperationNotFound | MalformedOperation> => {
         const refused = refusedBy(grant, rows)
         if (refused !== null) return Effect.fail(refused)
         const [row] = rows
         return row === undefined || row[columnAt.id] === null
           ? Effect.fail(new OperationNotFound({ id }))
-          : encodeRow(row)
+          : Effect.map(fromValues([row]), ([operation]) => operation!)
       }
     )
   }

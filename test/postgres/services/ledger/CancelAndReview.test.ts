@@ -92,7 +92,7 @@ conformance("a review", (it) => {
         const { due_in } = yield* inspect(operation.id)
         for (const under_review of [true, true, false, false, true]) {
           assert.deepStrictEqual(yield* ledger.review(operation.id, under_review), { ...operation, under_review })
-          assert.deepStrictEqual((yield* store.find(issued.identity, operation.id)).operation, {
+          assert.deepStrictEqual(yield* store.find(issued.identity, operation.id), {
             ...operation,
             under_review
           })

@@ -50,7 +50,7 @@ conformance("the transition of an operation", (it) => {
         assert.isTrue(DateTime.isGreaterThanOrEqualTo(after.updated_at, before.updated_at))
         assert.deepStrictEqual(yield* ledger.show(before.id), after)
         const store = yield* OperationStore
-        assert.deepStrictEqual((yield* store.find(identity, before.id)).operation, after)
+        assert.deepStrictEqual(yield* store.find(identity, before.id), after)
         assert.deepStrictEqual(yield* ledger.history(before.id), [
           ...history,
           { revision: after.revision, from, to, at: after.updated_at, evidence: { proof: 1 } }
@@ -309,7 +309,7 @@ conformance("a read of an operation", (it) => {
         const history = yield* ledger.history(operation.id)
         assert.lengthOf(history, pathTo[state].length + 1)
         for (let n = 0; n < 5; n++) {
-          assert.deepStrictEqual((yield* store.find(identity, operation.id)).operation, operation)
+          assert.deepStrictEqual(yield* store.find(identity, operation.id), operation)
         }
         assert.deepStrictEqual(yield* ledger.show(operation.id), operation)
         assert.deepStrictEqual(yield* ledger.history(operation.id), history)

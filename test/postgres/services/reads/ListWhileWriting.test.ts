@@ -70,7 +70,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a walk through the pages w
       )
       let revision = 1
       while (revision < states.length) {
-        const { operation: found } = yield* store.find(identity, operation.id)
+        const found = yield* store.find(identity, operation.id)
         const [listed] = (yield* store.list(identity, everything)).operations
         for (const seen of [found, listed!]) {
           assert.strictEqual(seen.state, states[seen.revision - 1])

@@ -6,7 +6,7 @@ import { assert } from "@effect/vitest"
 import { DateTime, Effect, Schema } from "effect"
 import type { GrantIdentity } from "../../../../src/domain/Grant.ts"
 import type { IdempotencyKey } from "../../../../src/domain/Idempotency.ts"
-import { Operation, type OperationId } from "../../../../src/domain/Operation.ts"
+import type { Operation, OperationId } from "../../../../src/domain/Operation.ts"
 import type { OperationQuery } from "../../../../src/domain/OperationQuery.ts"
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
 import {
@@ -107,17 +107,15 @@ const naive = (query: OperationQuery, all: ReadonlyArray<Operation>) => {
   ))
 }
 
-/** Reads all pages, and compares them with the model: values, JSON text, sizes and number of the pages. */
+/** Reads all pages, and compares them with the model: values, sizes and number of the pages. */
 const assertPages = Effect.fnUntraced(
   function*(grant: GrantIdentity, query: OperationQuery, all: ReadonlyArray<Operation>) {
     const store = yield* OperationStore
     const expected = naive(query, all)
     let { after } = query
     for (let start = 0; start === 0 || start < expected.length; start += query.page_size) {
-      const { count, json, next, operations } = yield* store.list(grant, { ...query, after })
+      const { next, operations } = yield* store.list(grant, { ...query, after })
       assert.deepStrictEqual(operations, expected.slice(start, start + query.page_size))
-      const encoded = operations.map((operation) => JSON.stringify(Schema.encodeSync(Operation)(operation)))
-      assert.deepStrictEqual([json, count], [`[${encoded.join(",")}]`, operations.length])
       after = next
     }
     assert.isNull(after, "no empty page follows")

@@ -95,7 +95,7 @@ conformance("the reader of an operation", (it) => {
           assert.deepStrictEqual(listed._tag === "Failure" && fieldsOf(listed.failure), refused, name)
         } else if (isOwner(combination)) {
           readers++
-          assert.deepStrictEqual(found._tag === "Success" && found.success.operation, operation, name)
+          assert.deepStrictEqual(found._tag === "Success" && found.success, operation, name)
           assert.deepStrictEqual(listed._tag === "Success" && listed.success.operations, [operation], name)
         } else {
           const expected = { _tag: "OperationNotFound", id: operation.id }
@@ -166,7 +166,7 @@ conformance("the reader of an operation", (it) => {
       for (const provider of [grant.provider, ProviderName.make("broker")]) {
         const { identity: renewed } = yield* issueAgain(grant, { provider })
         for (const operation of operations) {
-          assert.deepStrictEqual((yield* store.find(renewed, operation.id)).operation, operation)
+          assert.deepStrictEqual(yield* store.find(renewed, operation.id), operation)
         }
         assert.sameDeepMembers([...(yield* store.list(renewed, everything)).operations], operations)
       }

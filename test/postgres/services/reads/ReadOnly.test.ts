@@ -22,7 +22,7 @@ layer(PostgresLedger, { excludeTestServices: true })("reads", (it) => {
       const store = yield* OperationStore
       const verifier = yield* GrantVerifier
       const grant = yield* verifier.verify(bearer(access_token))
-      assert.deepStrictEqual((yield* store.find(grant, operation.id)).operation, operation)
+      assert.deepStrictEqual(yield* store.find(grant, operation.id), operation)
       const { created_at } = operation
       const queries = [
         everything,

@@ -92,7 +92,7 @@ layer(PostgresLedger, { excludeTestServices: true })("PostgreSQL", (it) => {
         const history = yield* ledger.history(operation.id)
         for (const under_review of [true, false, true]) {
           yield* sql`UPDATE operations SET under_review = ${under_review} WHERE id = ${operation.id}`
-          assert.deepStrictEqual((yield* store.find(identity, operation.id)).operation, { ...operation, under_review })
+          assert.deepStrictEqual(yield* store.find(identity, operation.id), { ...operation, under_review })
         }
         assert.deepStrictEqual(yield* ledger.history(operation.id), history)
       }

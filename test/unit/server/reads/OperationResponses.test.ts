@@ -5,21 +5,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Schema } from "effect"
 import { OperationList } from "../../../../src/api/OperationsApi.ts"
-import { encodeOperation, encodeOperations } from "../../../../src/domain/EncodedOperation.ts"
 import { Operation } from "../../../../src/domain/Operation.ts"
-import { listResponse, readResponse } from "../../../../src/server/reads/OperationResponses.ts"
 import { fixedId, fixedToken as token, operationWith, withServices } from "../../../fixtures/http/HttpFixed.ts"
 
 const at = DateTime.makeUnsafe(1_769_860_800_123)
 const operation = operationWith({ created_at: at, updated_at: at })
 const settled = operationWith({ state: "succeeded", terminal: true, completed_at: at, under_review: true, revision: 3 })
-const failed = operationWith({
-  state: "failed",
-  terminal: true,
-  completed_at: at,
-  failure: { code: "declined", message: "\"\\\n\u2028é\u{1f4b6}" }
-})
-const operations = [operation, settled, failed]
 const target = `/v1/operations/${fixedId}`
 
 /** The header lines of a response, without those of the listener and of every response. */
@@ -58,14 +49,6 @@ describe("The response of a read", () => {
           ...awaitable
         ])
       })))
-
-  it.effect("has the body that the schema encodes", () =>
-    Effect.gen(function*() {
-      for (const operation of operations) {
-        const { body, status } = readResponse(yield* encodeOperation(operation), undefined, 0)
-        assert.deepStrictEqual([status, body], [200, JSON.stringify(Schema.encodeSync(Operation)(operation))])
-      }
-    }))
 })
 
 describe("The response of a list", () => {
@@ -81,16 +64,4 @@ describe("The response of a list", () => {
         assert.match(next_page_token, /^[\w-]+$/)
         assert.deepStrictEqual<unknown>(linesOf(headerLines), [...json(text), ...revalidated])
       })))
-
-  it.effect("has the body that the schema encodes, with a token and without one", () =>
-    Effect.gen(function*() {
-      for (const next_page_token of [null, "MS4x_-"]) {
-        for (let count = 0; count <= operations.length; count++) {
-          const encoded = yield* encodeOperations(operations.slice(0, count))
-          const { body } = listResponse({ page: { ...encoded, next: null }, nextPageToken: next_page_token })
-          const list = { operations: encoded.operations, next_page_token }
-          assert.strictEqual(body, JSON.stringify(Schema.encodeSync(OperationList)(list)))
-        }
-      }
-    }))
 })

@@ -6,7 +6,6 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Duration, Effect, Exit, Fiber, Layer, Logger, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import type { ChangeToken } from "../../../../src/domain/ChangeFeed.ts"
-import type { EncodedOperation } from "../../../../src/domain/EncodedOperation.ts"
 import type { Grant, GrantIdentity } from "../../../../src/domain/Grant.ts"
 import type { Operation } from "../../../../src/domain/Operation.ts"
 import { CurrentSlot } from "../../../../src/server/gate/Admission.ts"
@@ -80,7 +79,7 @@ const openProcess = Effect.fnUntraced(function*(
     grant: GrantIdentity,
     { id }: Operation,
     seconds: number,
-    isMet: (found: EncodedOperation) => boolean
+    isMet: (found: Operation) => boolean
   ) => until({ grant, seconds, topic: topicOfOperation(id) }, read(store.find(grant, id)), isMet)
   const operation = (...[grant, ...wait]: Parameters<typeof untilMet>) =>
     serve(grant.client_id, untilMet(grant, ...wait))
