@@ -16,11 +16,23 @@ import { Readable } from "node:stream"
 import type { Arrivals } from "./BankRequests.ts"
 import { jsonAnswer } from "./Dialect.ts"
 import { FaultSettings } from "./Faults.ts"
-import type { CannotListen } from "./Listener.ts"
 import type { SubmissionRecord } from "./Record.ts"
 import { keyIn, problemAnswer, wrongMethod } from "./SandboxDialect.ts"
 import type { Submissions } from "./Submissions.ts"
 import { describeIssues, readBody, send, sendLines } from "./Wire.ts"
+
+/** The address is in use, or does not belong to this machine. */
+export class CannotListen extends Schema.TaggedError<CannotListen>()("CannotListen", {
+  host: Schema.String,
+  port: Schema.Int,
+  cause: Schema.Defect()
+}) {
+  override get message() {
+    return `cannot listen on ${this.host}, port ${this.port}: ${
+      this.cause instanceof Error ? this.cause.message : String(this.cause)
+    }`
+  }
+}
 
 /** The parts of the sandbox that the control plane shows and changes. */
 export interface ControlledSandbox {

@@ -121,10 +121,10 @@ export const openFileRecord = (file: string): Effect.Effect<SubmissionRecord, Re
         bytes: lost
       })
     }
-    const writer = new GroupCommit(handle, size)
+    const writer = groupCommit(handle, size)
     // The handle is closed after this: finalizers run in reverse.
-    yield* Effect.addFinalizer(() => Effect.promise(() => writer.idle))
-    const lines = () => (writer.size === 0 ? Readable.from([]) : createReadStream(file, { end: writer.size - 1 }))
+    yield* Effect.addFinalizer(() => Effect.promise(writer.idle))
+    const lines = () => (writer.size() === 0 ? Readable.from([]) : createReadStream(file, { end: writer.size() - 1 }))
     return {
       append: (receipt) => {
         const durable = writer.append(`${encodeReceipt(receipt)}\n`)
@@ -195,63 +195,38 @@ async function* linesOf(stream: Readable): AsyncGenerator<string> {
   }
 }
 
-interface Waiting {
-  readonly line: string
-  readonly resolve: () => void
-  readonly reject: (cause: unknown) => void
-}
-
-/** Collects the lines that arrive during a write, and writes them together, so that one sync serves many. */
-class GroupCommit {
-  /** Bytes that are durable. */
-  size: number
-  /** Resolves when no write is under way. */
-  idle: Promise<void> = Promise.resolve()
-  private readonly handle: fs.FileHandle
-  private waiting: Array<Waiting> = []
-  private writing = false
-  private broken: { readonly cause: unknown } | null = null
-
-  constructor(handle: fs.FileHandle, size: number) {
-    this.handle = handle
-    this.size = size
+/**
+ * Appends lines. Those that arrive during a write are written together, so that one sync serves many. After a failure, every
+ * later append fails.
+ */
+const groupCommit = (handle: fs.FileHandle, start: number) => {
+  let size = start
+  let last: Promise<unknown> = Promise.resolve()
+  let next: { readonly lines: Array<string>; readonly written: Promise<void> } | null = null
+  const write = async (lines: ReadonlyArray<string>) => {
+    next = null
+    const bytes = Buffer.from(lines.join(""))
+    await handle.appendFile(bytes)
+    await handle.datasync()
+    size += bytes.length
   }
-
-  append(line: string): Promise<void> {
-    const { promise, reject, resolve } = Promise.withResolvers<void>()
-    // A rejection that no caller awaits would end the process.
-    promise.catch(() => {})
-    this.waiting.push({ line, resolve, reject })
-    if (!this.writing) {
-      this.writing = true
-      this.idle = this.writeAll()
+  return {
+    /** Bytes that are durable. */
+    size: () => size,
+    /** Resolves when no write is under way. */
+    idle: () => last.catch(() => {}),
+    append: (line: string): Promise<void> => {
+      if (next === null) {
+        const lines: Array<string> = []
+        // Includes the other lines of this turn of the event loop.
+        const written = Promise.all([last, new Promise(setImmediate)]).then(() => write(lines))
+        // A rejection that no caller awaits would end the process.
+        written.catch(() => {})
+        last = written
+        next = { lines, written }
+      }
+      next.lines.push(line)
+      return next.written
     }
-    return promise
-  }
-
-  private async writeAll(): Promise<void> {
-    // Includes the other lines of this turn of the event loop.
-    await new Promise(setImmediate)
-    while (this.waiting.length > 0) {
-      const batch = this.waiting
-      this.waiting = []
-      await this.write(batch)
-    }
-    this.writing = false
-  }
-
-  private async write(batch: ReadonlyArray<Waiting>): Promise<void> {
-    try {
-      if (this.broken !== null) throw this.broken.cause
-      const bytes = Buffer.from(batch.map(({ line }) => line).join(""))
-      await this.handle.appendFile(bytes)
-      await this.handle.datasync()
-      this.size += bytes.length
-    } catch (cause) {
-      this.broken ??= { cause }
-      for (const { reject } of batch) reject(cause)
-      return
-    }
-    for (const { resolve } of batch) resolve()
   }
 }

@@ -8,11 +8,11 @@ import * as FiberSet from "effect/FiberSet"
 import * as Latch from "effect/Latch"
 import * as Semaphore from "effect/Semaphore"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
+import type { AddressInfo } from "node:net"
 import { answerDemand, type Arrivals, headOf } from "./BankRequests.ts"
-import { control, type ControlledSandbox } from "./Control.ts"
+import { CannotListen, control, type ControlledSandbox } from "./Control.ts"
 import type { Dialect } from "./Dialect.ts"
 import { type FaultSettings, refuses } from "./Faults.ts"
-import { Connections, isLoopback, openListener } from "./Listener.ts"
 import type { RecordFailed, SubmissionRecord } from "./Record.ts"
 import { problemAnswer } from "./SandboxDialect.ts"
 import type { Submissions } from "./Submissions.ts"
@@ -57,11 +57,16 @@ const loopbackOnly = problemAnswer(
   "The control plane is available from the loopback interface only"
 )
 
+/** Whether an address is a loopback address. */
+export const isLoopback = (address: string | undefined): boolean =>
+  address !== undefined && /^(?:::1$|(?:::ffff:)?127\.)/u.test(address)
+
 /** Listens until the scope closes. Then it accepts no more connections, and answers the requests under way. */
 export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxServerOptions) {
-  const { arrivals, dialect, submissions, record, seed, switches } = options
-  const http = yield* makeHttp()
-  const { closing } = http
+  const { arrivals, dialect, host, seed, submissions, switches } = options
+  const fibers = yield* FiberSet.make<void>()
+  const fork = yield* FiberSet.runtime(fibers)<never>()
+  const closing = yield* Latch.make()
 
   const onControl: Handler = (request, response, path) =>
     Effect.raceFirst(control(controlled, request, response, path), closing.await)
@@ -75,84 +80,77 @@ export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxSer
       ? onControl(request, response, path)
       : send(response, loopbackOnly)
   }
-
-  const service = http.server(onService, () => !isRefusing(switches.settings))
-  let connections = 0
-  const port = yield* openListener({
-    host: options.host,
-    port: options.port,
-    onConnection: (socket) => {
-      if (refuses(seed, switches.settings, ++connections)) socket.resetAndDestroy()
-      else http.connections.connect(service, socket)
-    }
-  })
-  const controls = http.server(onControl, () => true)
-  const controlPort = yield* openListener({
-    host: controlHost,
-    port: options.controlPort,
-    onConnection: (socket) => http.connections.connect(controls, socket)
-  })
-
-  const oneAtATime = yield* Semaphore.make(1)
-  const setFaults = (settings: FaultSettings) =>
-    Effect.gen(function*() {
-      switches.settings = settings
-      if (!isRefusing(settings)) return yield* port.open
-      yield* port.close
-      // Requests on a kept connection would still be answered.
-      http.connections.closeIdle(service)
-    }).pipe(Semaphore.withPermits(oneAtATime, 1), Effect.uninterruptible)
-  const controlled: ControlledSandbox = {
-    submissions,
-    arrivals,
-    record,
-    faults: Effect.sync(() => switches.settings),
-    setFaults
-  }
-
-  yield* Effect.addFinalizer(() => Effect.andThen(Effect.all([port.close, controlPort.close]), http.drain))
-  yield* setFaults(switches.settings)
-  return { port: port.number, controlPort: controlPort.number, setFaults }
-})
-
-const isRefusing = (settings: FaultSettings): boolean => settings.refuse_connection?.rate === 1
-
-/** The parts that both ports share: fibers that answer requests, and the open connections. */
-const makeHttp = Effect.fnUntraced(function*() {
-  const fibers = yield* FiberSet.make<void>()
-  const fork = yield* FiberSet.runtime(fibers)<never>()
-  const closing = yield* Latch.make()
-  const connections = new Connections()
-
-  const server = (handle: Handler, mayKeepAlive: () => boolean): Server =>
+  const isOpen = () => !isRefusing(switches.settings)
+  const makeServer = (handle: Handler, mayKeepAlive: () => boolean): Server =>
     createServer(httpOptions, (request, response) => {
-      const { socket } = request
-      connections.count(socket, 1)
       response.shouldKeepAlive &&= mayKeepAlive() && !closing.isOpen()
       response.on("error", () => {})
       const path = (request.url ?? "/").split("?", 1)[0]!
       const fiber = fork(Effect.catchCause(handle(request, response, path), (cause) => giveUp(response, cause)))
       response.once("close", () => {
-        connections.count(socket, -1)
         fiber.interruptUnsafe()
         // The answer announced a kept connection, and the switches may have changed since.
-        if (!mayKeepAlive()) socket.end()
+        if (!mayKeepAlive()) request.socket.end()
       })
     })
 
+  const service = makeServer(onService, isOpen)
+  let connections = 0
+  service.prependListener("connection", (socket) => {
+    if (refuses(seed, switches.settings, ++connections)) socket.resetAndDestroy()
+  })
+  const controls = makeServer(onControl, () => true)
+  const port = yield* listen(service, host, options.port)
+  yield* Effect.addFinalizer(() => Effect.sync(() => void service.close()))
+  const controlPort = yield* listen(controls, controlHost, options.controlPort)
+  const closeAll = () => {
+    for (const server of [service, controls]) server.closeAllConnections()
+  }
   const drain = Effect.gen(function*() {
     closing.openUnsafe()
-    connections.closeIdle()
-    const stalled = setTimeout(() => connections.closeAll(), drainTimeout)
+    // They stop listening at once, and end idle connections. Their callback would wait until all connections have ended.
+    for (const server of [service, controls]) server.close()
+    const stalled = setTimeout(closeAll, drainTimeout)
     yield* FiberSet.awaitEmpty(fibers)
     clearTimeout(stalled)
-    connections.closeAll()
+    closeAll()
     // The fibers of incomplete requests record them.
     yield* FiberSet.awaitEmpty(fibers)
   })
 
-  return { server, connections, closing, drain }
+  const oneAtATime = yield* Semaphore.make(1)
+  const setFaults = (settings: FaultSettings) =>
+    Effect.suspend((): Effect.Effect<unknown, CannotListen> => {
+      switches.settings = settings
+      if (isOpen()) return service.listening ? Effect.void : listen(service, host, port)
+      // While the port is closed, the operating system refuses connections. Idle ones are closed, because a request on a kept
+      // connection would still be answered.
+      return Effect.sync(() => service.close())
+    }).pipe(Effect.asVoid, Semaphore.withPermits(oneAtATime, 1), Effect.uninterruptible)
+  const controlled: ControlledSandbox = {
+    submissions,
+    arrivals,
+    record: options.record,
+    faults: Effect.sync(() => switches.settings),
+    setFaults
+  }
+  yield* Effect.addFinalizer(() => drain)
+  yield* setFaults(switches.settings)
+  return { port, controlPort, setFaults }
 })
+
+const isRefusing = (settings: FaultSettings): boolean => settings.refuse_connection?.rate === 1
+
+/** Opens a port, 0 for a free one, and yields its number. A server that was closed can listen again. */
+const listen = (server: Server, host: string, port: number): Effect.Effect<number, CannotListen> =>
+  Effect.callback((resume) => {
+    const fail = (cause: Error) => resume(Effect.fail(new CannotListen({ host, port, cause })))
+    server.once("error", fail)
+    server.listen({ host, port, backlog: 4096 }, () => {
+      server.off("error", fail)
+      resume(Effect.succeed((server.address() as AddressInfo).port))
+    })
+  })
 
 /** Answers 500. A submission that could not be recorded has no effect. */
 const giveUp = (response: ServerResponse, cause: Cause.Cause<RecordFailed>): Effect.Effect<void> => {

@@ -22,6 +22,7 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
+import type { HttpClientRequest } from "effect/http/HttpClientRequest"
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
@@ -145,29 +146,36 @@ const submissionHeaders = (options: AnyOptions, { id, send_before }: ProviderOpe
 const inSpan = (name: string) => <A, E>(call: Effect.Effect<A, E>, { id }: ProviderOperation): Effect.Effect<A, E> =>
   Effect.withSpan(call, name, { attributes: { "operation.id": id }, captureStackTrace: false })
 
+/** Finds the credentials, builds the request with them, and sends it before `notAfter`. */
+const ask = Effect.fnUntraced(function*(
+  { client, limits, options }: Adapter,
+  operation: ProviderOperation,
+  encode: (credentials: HttpCredentials) => Effect.Effect<HttpClientRequest, unknown>,
+  notAfter: number | null
+) {
+  const credentials = yield* prepareCredentials(options.credentials, operation, limits.headers)
+  const request = yield* prepareRequest(Effect.suspend(() => encode(credentials)))
+  const clock = yield* Clock.Clock
+  if (notAfter !== null && clock.currentTimeMillisUnsafe() >= notAfter) {
+    return yield* new NotPrepared({ reason: "send_before has passed" })
+  }
+  return yield* exchange(client, request, limits, makeSendDeadline(clock, notAfter), Object.keys(credentials))
+})
+
 const submit = (adapter: Adapter) =>
   Effect.fnUntraced(
     function*(operation: ProviderOperation, payload: Schema.Json) {
-      const { baseUrl, client, limits, options } = adapter
+      const { baseUrl, options } = adapter
       const decoded = yield* adapter.payloadOf(operation, payload)
-      const credentials = yield* prepareCredentials(options.credentials, operation, limits.headers)
-      const request = yield* prepareRequest(
-        Effect.suspend(() =>
-          encodeSubmission(
-            baseUrl,
-            options.submit.request(operation, decoded, operation.type),
-            credentials,
-            submissionHeaders(options, operation)
-          )
+      const encode = (credentials: HttpCredentials) =>
+        encodeSubmission(
+          baseUrl,
+          options.submit.request(operation, decoded, operation.type),
+          credentials,
+          submissionHeaders(options, operation)
         )
-      )
       const notAfter = (yield* SendDeadline) ?? operation.send_before?.epochMilliseconds ?? null
-      const clock = yield* Clock.Clock
-      if (notAfter !== null && clock.currentTimeMillisUnsafe() >= notAfter) {
-        return yield* new NotPrepared({ reason: "send_before has passed" })
-      }
-      const deadline = makeSendDeadline(clock, notAfter)
-      const answer = yield* exchange(client, request, limits, deadline, Object.keys(credentials))
+      const answer = yield* ask(adapter, operation, encode, notAfter)
       return yield* Effect.mapError(decodeAnswer(options.submit.decode, answer, adapter), asRefusal)
     },
     Effect.catchTags({
@@ -227,14 +235,11 @@ const proveNeverReceived = (
 const readStatus = (adapter: Adapter) =>
   Effect.fnUntraced(
     function*(operation: ProviderOperation, reference: ProviderReference | null) {
-      const { baseUrl, client, limits, options } = adapter
-      const credentials = yield* prepareCredentials(options.credentials, operation, limits.headers)
-      const request = yield* prepareRequest(
-        Effect.suspend(() => encodeStatusRead(baseUrl, options.status.request(operation, reference), credentials))
-      )
+      const { baseUrl, options } = adapter
+      const encode = (credentials: HttpCredentials) =>
+        encodeStatusRead(baseUrl, options.status.request(operation, reference), credentials)
       const askedAt = (yield* ReadBegin) ?? (yield* DateTime.now)
-      const deadline = makeSendDeadline(yield* Clock.Clock, null)
-      const answer = yield* exchange(client, request, limits, deadline, Object.keys(credentials))
+      const answer = yield* ask(adapter, operation, encode, null)
       const status = yield* decodeAnswer(options.status.decode, answer, adapter)
       return proveNeverReceived(status, answer, askedAt, operation, options.notFoundIsFinalAfter)
     },

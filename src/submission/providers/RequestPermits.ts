@@ -216,16 +216,23 @@ const make = Effect.gen(function*() {
   const metrics = yield* SubmissionMetrics
   // The authorization of an attempt must not grow older than `storeTimeout` while it waits.
   const horizon = Math.min(longestHorizon, Duration.toMillis(storeTimeout) / 4)
+  const makeState = (provider: ProviderName, terms: PermitTerms | null): ProviderState => ({
+    provider,
+    terms,
+    pause: null,
+    askers: [],
+    isReserving: false,
+    waiting: { submissions: 0, reads: 0 }
+  })
   const states = new Map<ProviderName, ProviderState>()
   for (const [provider, { limit }] of providers) {
-    const terms = limit === undefined ? null : permitTermsOf(provider, limit, horizon)
-    const waiting = { submissions: 0, reads: 0 }
-    states.set(provider, { provider, terms, pause: null, askers: [], isReserving: false, waiting })
+    states.set(provider, makeState(provider, limit === undefined ? null : permitTermsOf(provider, limit, horizon)))
   }
+  /** A provider without an adapter here gets no request, so nothing limits it. */
+  const stateOf = (provider: ProviderName): ProviderState => states.get(provider) ?? makeState(provider, null)
 
   const takePermit = Effect.fnUntraced(function*(provider: ProviderName, kind: RequestKind) {
-    const state = states.get(provider)
-    if (state === undefined) return begin
+    const state = stateOf(provider)
     const pause = yield* pauseLeft(state)
     if (pause > 0) return wait(pause)
     const { terms } = state
@@ -237,8 +244,7 @@ const make = Effect.gen(function*() {
   })
 
   const open = Effect.fnUntraced(function*(provider: ProviderName, kind: RequestKind, limit: number) {
-    const state = states.get(provider)
-    if (state === undefined) return { count: limit, again: 0 }
+    const state = stateOf(provider)
     const pause = yield* pauseLeft(state)
     if (pause > 0) return { count: 0, again: pause }
     if (state.terms === null) return { count: limit, again: 0 }
@@ -260,9 +266,9 @@ const make = Effect.gen(function*() {
       )))
 
   const slowDown = Effect.fnUntraced(function*(provider: ProviderName, retryAfter: unknown) {
-    const state = states.get(provider)
     // An adapter without type checks may give another value.
-    if (state === undefined || !Duration.isDuration(retryAfter) || !Duration.isPositive(retryAfter)) return
+    if (!Duration.isDuration(retryAfter) || !Duration.isPositive(retryAfter)) return
+    const state = stateOf(provider)
     const pause = Duration.min(retryAfter, longestRetryAfter)
     const millis = Duration.toMillis(pause)
     const left = yield* pauseLeft(state)
@@ -289,21 +295,13 @@ const make = Effect.gen(function*() {
 
   return RequestPermits.of({
     mayWait: (provider) => {
-      const state = states.get(provider)
-      return state !== undefined && (state.terms !== null || state.pause !== null)
+      const { pause, terms } = stateOf(provider)
+      return terms !== null || pause !== null
     },
-    horizon: (provider) => states.get(provider)?.terms == null ? 0 : horizon,
-    pauseOf: (provider) =>
-      Effect.suspend(() => {
-        const state = states.get(provider)
-        return state === undefined ? Effect.succeed(0) : pauseLeft(state)
-      }),
+    horizon: (provider) => stateOf(provider).terms === null ? 0 : horizon,
+    pauseOf: (provider) => Effect.suspend(() => pauseLeft(stateOf(provider))),
     takePermit,
-    rest: (provider, kind, millis) =>
-      Effect.suspend(() => {
-        const state = states.get(provider)
-        return state === undefined ? Effect.sleep(millis) : whileWaiting(state, kind, Effect.sleep(millis))
-      }),
+    rest: (provider, kind, millis) => Effect.suspend(() => whileWaiting(stateOf(provider), kind, Effect.sleep(millis))),
     open,
     slowDown
   })

@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { isLoopback } from "../../../src/sandbox/Listener.ts"
+import { isLoopback } from "../../../src/sandbox/SandboxServer.ts"
 import { call, read, start, submit, told } from "../../fixtures/sandbox/SandboxHarness.ts"
 
 const done = told({ outcome: "succeeded" })
