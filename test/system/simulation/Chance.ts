@@ -1,6 +1,13 @@
 /** A seeded source of chance: the same seed gives the same decisions on any machine. */
 import type { Random } from "effect/Random"
 
+/** Numbers by the names of faults: probabilities, or mean times between two of them. */
+export type Faults<K extends string> = Readonly<Record<K, number>>
+
+/** Draws a number for each name, in their order. */
+export const each = <K extends string>(keys: ReadonlyArray<K>, draw: () => number): Faults<K> =>
+  Object.fromEntries(keys.map((key) => [key, draw()])) as Record<K, number>
+
 /** One word from two, well mixed (the finalizer of MurmurHash3). */
 const mix = (a: number, b: number): number => {
   let h = (a ^ Math.imul(b, 0x9e3779b1)) | 0

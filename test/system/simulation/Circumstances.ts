@@ -1,21 +1,11 @@
 /** Mixtures of faults in which certain mistakes show soon. */
 import * as Duration from "effect/Duration"
-import type { Scenario } from "./Scenario.ts"
+import { drawMishaps, type Scenario } from "./Scenario.ts"
 import { noDatabaseFaults } from "./SimulatedDatabase.ts"
 import { type NetworkFaults, noNetworkFaults } from "./SimulatedProvider.ts"
 import { noWitnessFaults } from "./SimulatedWitness.ts"
 
-const nothing: Scenario["mishaps"] = {
-  crash: Infinity,
-  pause: Infinity,
-  drain: Infinity,
-  databaseRestart: Infinity,
-  failover: Infinity,
-  clockStep: Infinity,
-  standingChange: Infinity,
-  operator: Infinity,
-  hint: Infinity
-}
+const nothing = () => drawMishaps(() => Infinity)
 
 /** Failovers that lose commits, and operators who act often. */
 export const forgetful = (scenario: Scenario): Scenario => ({
@@ -48,7 +38,7 @@ export const forgottenClaims = (scenario: Scenario, network: Partial<NetworkFaul
   })),
   database: noDatabaseFaults,
   network: { ...noNetworkFaults, ...network },
-  mishaps: nothing
+  mishaps: nothing()
 })
 
 /** The same with a provider that finds no operation: only operators release. Operators and workers act often. */
@@ -85,7 +75,7 @@ export const limited = (scenario: Scenario): Scenario => ({
   })),
   database: noDatabaseFaults,
   network: noNetworkFaults,
-  mishaps: { ...nothing, crash: 1000 }
+  mishaps: { ...nothing(), crash: 1000 }
 })
 
 /**
@@ -108,7 +98,7 @@ export const lateRequestsByWrongClocks = (scenario: Scenario): Scenario => ({
   })),
   database: noDatabaseFaults,
   network: { ...noNetworkFaults, lateRequest: 0.8 },
-  mishaps: nothing
+  mishaps: nothing()
 })
 
 /**
@@ -140,6 +130,6 @@ export const witnessed = (scenario: Scenario, changes: Partial<Scenario> = {}): 
   })),
   database: noDatabaseFaults,
   network: { ...noNetworkFaults, localFailure: 0.15 },
-  mishaps: { ...nothing, failover: 2500, pause: 3000 },
+  mishaps: { ...nothing(), failover: 2500, pause: 3000 },
   ...changes
 })

@@ -5,11 +5,11 @@
 import * as Duration from "effect/Duration"
 import { readDelay } from "../../../src/domain/Submission.ts"
 import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
-import type { Chance } from "./Chance.ts"
+import { type Chance, each, type Faults } from "./Chance.ts"
 import { forgottenClaims } from "./Circumstances.ts"
-import type { DatabaseFaults } from "./SimulatedDatabase.ts"
-import type { NetworkFaults, Traits } from "./SimulatedProvider.ts"
-import type { WitnessFaults } from "./SimulatedWitness.ts"
+import { type DatabaseFaults, databaseFaults } from "./SimulatedDatabase.ts"
+import { drawNetworkFaults, type NetworkFaults, type Traits } from "./SimulatedProvider.ts"
+import { type WitnessFaults, witnessFaults } from "./SimulatedWitness.ts"
 
 /** Short times, so that a run is short. */
 const patient: Policy = {
@@ -61,18 +61,21 @@ export const longestDelay = (policy: Policy): number =>
     Duration.toMillis(policy.readTimeout) + 2 * Duration.toMillis(policy.storeTimeout)
   )
 
+const mishaps = [
+  "crash",
+  "pause",
+  "drain",
+  "databaseRestart",
+  "failover",
+  "clockStep",
+  "standingChange",
+  "operator",
+  "hint"
+] as const
+
 /** Mean milliseconds between faults of one kind; `Infinity` for none. */
-export interface Mishaps {
-  readonly crash: number
-  readonly pause: number
-  readonly drain: number
-  readonly databaseRestart: number
-  readonly failover: number
-  readonly clockStep: number
-  readonly standingChange: number
-  readonly operator: number
-  readonly hint: number
-}
+export type Mishaps = Faults<typeof mishaps[number]>
+export const drawMishaps = (draw: () => number): Mishaps => each(mishaps, draw)
 
 export interface Scenario {
   readonly policy: Policy
@@ -118,9 +121,6 @@ export interface Scenario {
   readonly backAgain: number
 }
 
-const each = <K extends string>(keys: ReadonlyArray<K>, draw: () => number): Record<K, number> =>
-  Object.fromEntries(keys.map((key) => [key, draw()])) as Record<K, number>
-
 /** Some seeds are for situations that need several rare faults in a row. */
 export const drawScenario = (chance: Chance): Scenario => {
   const scenario = drawCommonScenario(chance)
@@ -136,10 +136,7 @@ const drawCommonScenario = (chance: Chance): Scenario => {
   const share = () => chance.happens(appetite) ? chance.pick([0.05, 0.2, 0.5]) : 0
   const mean = () => chance.happens(appetite) ? chance.pick([1500, 4000]) : Infinity
   const isExact = chance.happens(0.5)
-  const mishaps = each(
-    ["crash", "pause", "drain", "databaseRestart", "failover", "clockStep", "standingChange", "operator", "hint"],
-    mean
-  )
+  const mishaps = drawMishaps(mean)
   const forgets = mishaps.failover < Infinity && chance.happens(0.7)
   const skew = isExact ? chance.pick([0, 20, 150]) : chance.pick([1000, 2400, 3_600_000])
   const traits = (name: string): Traits => {
@@ -164,25 +161,8 @@ const drawCommonScenario = (chance: Chance): Scenario => {
       provider.window === null && chance.happens(0.3) ? { ...provider, forgetful: 0.5 } : provider
     ),
     calmAt: chance.between(2000, 4500),
-    database: each(["lostStatement", "lostAnswer", "hang", "silence", "late"], share),
-    network: each([
-      "refused",
-      "localFailure",
-      "turnedAway",
-      "slowConnection",
-      "lostRequest",
-      "lateRequest",
-      "lostAnswer",
-      "lateAnswer",
-      "garbledAnswer",
-      "adapterDefect",
-      "unreachableRead",
-      "unclearRead",
-      "hangingRead",
-      "staleRead",
-      "foreignAnswer",
-      "foreignRead"
-    ], share),
+    database: each(databaseFaults, share),
+    network: drawNetworkFaults(share),
     mishaps,
     lostAnnouncements: share() * 2,
     skew,
@@ -193,7 +173,7 @@ const drawCommonScenario = (chance: Chance): Scenario => {
     hasWorkerIds: chance.happens(0.5),
     opsBeforeYield: chance.pick([2048, 2048, 2048, 2048, 2048, 2048, 2048, 60, 30, 7]),
     hasWitness: chance.happens(0.3),
-    witness: each(["noAnswer", "answerLost", "late"], share),
+    witness: each(witnessFaults, share),
     leftBehind: chance.happens(0.5) ? 0.6 : 0,
     backAgain: 0.25
   }

@@ -21,27 +21,30 @@ import { SubmissionQueue } from "../../../src/services/queue/SubmissionQueue.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { makeMemoryVerifications } from "../../fixtures/cluster/MemoryVerifications.ts"
 import { type Queue as QueueStatements, queueIn } from "../../fixtures/ledger/QueueServices.ts"
+import { each, type Faults } from "./Chance.ts"
 import { Journal, JournaledMap } from "./Journal.ts"
 import type { Judge } from "./Judge.ts"
 import type { MachineClock } from "./MachineClock.ts"
 import type { SimulatedProcess } from "./SimulatedProcess.ts"
 import type { World } from "./World.ts"
 
-/** Probabilities of faults of a statement. */
-export interface DatabaseFaults {
+export const databaseFaults = [
   /** The connection breaks before it takes effect. */
-  readonly lostStatement: number
+  "lostStatement",
   /** The connection breaks after it took effect. */
-  readonly lostAnswer: number
+  "lostAnswer",
   /** It never takes effect, and no answer arrives. */
-  readonly hang: number
+  "hang",
   /** It takes effect, and no answer arrives. */
-  readonly silence: number
+  "silence",
   /** It takes effect seconds later. */
-  readonly late: number
-}
+  "late"
+] as const
 
-export const noDatabaseFaults: DatabaseFaults = { lostStatement: 0, lostAnswer: 0, hang: 0, silence: 0, late: 0 }
+/** Probabilities of faults of a statement. */
+export type DatabaseFaults = Faults<typeof databaseFaults[number]>
+
+export const noDatabaseFaults: DatabaseFaults = each(databaseFaults, () => 0)
 
 /** The statements of a worker process: those of its queue, and those of its witness. */
 export type Queue = QueueStatements & Verifications
@@ -168,41 +171,27 @@ export class SimulatedDatabase {
     }
     const send = <A, E>(name: string, statement: (queue: Queue, server: SimulatedDatabase) => Effect.Effect<A, E>) =>
       this.#send(process, name, (server) => statement(queueOn(server), server))
+    type Statement = Effect.Effect<unknown, StoreUnavailable>
+    // Each member is a statement, or a function that makes one.
+    const remote = (name: keyof Queue) => {
+      const local = (queue: Queue) => queue[name] as Statement | ((...args: ReadonlyArray<never>) => Statement)
+      const call = (...args: ReadonlyArray<never>) =>
+        send(name, (queue) => {
+          const member = local(queue)
+          return typeof member === "function" ? member(...args) : member
+        })
+      return typeof this.queue[name] === "function" ? call : call()
+    }
+    const names = Object.keys(this.queue) as ReadonlyArray<keyof Queue>
     return {
-      prepare: send("prepare", (queue) => queue.prepare),
-      // Nothing here reads the change feed.
+      ...Object.fromEntries(names.map((name) => [name, remote(name)])) as unknown as Queue,
+      // Nothing here reads the change feed, figures or reports.
       markChanges: Effect.void,
-      // Nothing here reads figures.
       foldCounts: Effect.void,
-      readClock: send("readClock", (queue) => queue.readClock),
-      requiresRecords: send("requiresRecords", (queue) => queue.requiresRecords),
       reportWorker: () => Effect.void,
       forgetWorker: () => Effect.void,
-      claim: (...args) => send("claim", (queue) => queue.claim(...args)),
-      returnClaim: (...args) => send("returnClaim", (queue) => queue.returnClaim(...args)),
-      claimReturned: (...args) => send("claimReturned", (queue) => queue.claimReturned(...args)),
-      mayStillSend: (...args) => send("mayStillSend", (queue) => queue.mayStillSend(...args)),
-      record: (...args) => send("record", (queue) => queue.record(...args)),
       recordAll: (records) =>
         send("recordAll", (queue, server) => Effect.tap(queue.recordAll(records), server.#judgeBatch(records))),
-      rescue: (...args) => send("rescue", (queue) => queue.rescue(...args)),
-      rescueClaimsOf: (...args) => send("rescueClaimsOf", (queue) => queue.rescueClaimsOf(...args)),
-      takeReads: (...args) => send("takeReads", (queue) => queue.takeReads(...args)),
-      takeHeld: (...args) => send("takeHeld", (queue) => queue.takeHeld(...args)),
-      postpone: (...args) => send("postpone", (queue) => queue.postpone(...args)),
-      hint: (...args) => send("hint", (queue) => queue.hint(...args)),
-      report: (...args) => send("report", (queue) => queue.report(...args)),
-      release: (...args) => send("release", (queue) => queue.release(...args)),
-      releaseUnsent: (...args) => send("releaseUnsent", (queue) => queue.releaseUnsent(...args)),
-      releaseAll: send("releaseAll", (queue) => queue.releaseAll),
-      hold: (id) => send("hold", (queue) => queue.hold(id)),
-      holdAll: send("holdAll", (queue) => queue.holdAll),
-      reviewAged: (...args) => send("reviewAged", (queue) => queue.reviewAged(...args)),
-      recordHeld: (...args) => send("recordHeld", (queue) => queue.recordHeld(...args)),
-      reservePermits: (...args) => send("reservePermits", (queue) => queue.reservePermits(...args)),
-      openPermits: (...args) => send("openPermits", (queue) => queue.openPermits(...args)),
-      closeProvider: (...args) => send("closeProvider", (queue) => queue.closeProvider(...args)),
-      readWitnessState: send("readWitnessState", (queue) => queue.readWitnessState),
       verify: (request) =>
         send(
           "verify",
@@ -211,9 +200,7 @@ export class SimulatedDatabase {
               Effect.sync(() =>
                 this.#world.trace.note(`verification: ${verification?.result ?? "too late"}`, process.name)
               ))
-        ),
-      releaseProven: (...args) => send("releaseProven", (queue) => queue.releaseProven(...args)),
-      forgetBatches: (epoch) => send("forgetBatches", (queue) => queue.forgetBatches(epoch))
+        )
     }
   }
 
@@ -262,13 +249,7 @@ export class SimulatedDatabase {
   }
 
   #drawFault(): keyof DatabaseFaults | null {
-    const { chance } = this.#world
-    const { faults } = this
-    if (chance.happens(faults.lostStatement)) return "lostStatement"
-    if (chance.happens(faults.lostAnswer)) return "lostAnswer"
-    if (chance.happens(faults.hang)) return "hang"
-    if (chance.happens(faults.silence)) return "silence"
-    return chance.happens(faults.late) ? "late" : null
+    return databaseFaults.find((fault) => this.#world.chance.happens(this.faults[fault])) ?? null
   }
 
   /** Stops, and restarts after this time. Statements under way are lost. */

@@ -15,55 +15,51 @@ import {
   SubmissionAnswer,
   Uncertain
 } from "../../../src/submission/providers/ProviderAdapter.ts"
+import { each, type Faults } from "./Chance.ts"
 import type { Judge, Truth } from "./Judge.ts"
 import type { MachineClock } from "./MachineClock.ts"
 import type { SimulatedProcess } from "./SimulatedProcess.ts"
 import type { World } from "./World.ts"
 
-/** Probabilities of faults of a submission and of a status read. */
-export interface NetworkFaults {
-  readonly refused: number
+const networkFaults = [
+  "refused",
   /** The adapter fails before it connects, for a reason that an operator can repair. */
-  readonly localFailure: number
+  "localFailure",
   /** The provider answers that it did nothing: it is busy, or the key is wrong. */
-  readonly turnedAway: number
-  readonly slowConnection: number
-  readonly lostRequest: number
+  "turnedAway",
+  "slowConnection",
+  "lostRequest",
   /** Bytes arrive seconds after they left, also if their sender no longer runs. */
-  readonly lateRequest: number
-  readonly lostAnswer: number
-  readonly lateAnswer: number
+  "lateRequest",
+  "lostAnswer",
+  "lateAnswer",
   /** A gateway answers in the provider's place, or the answer is unreadable. */
-  readonly garbledAnswer: number
-  readonly adapterDefect: number
-  readonly unreachableRead: number
-  readonly unclearRead: number
-  readonly hangingRead: number
+  "garbledAnswer",
+  "adapterDefect",
+  "unreachableRead",
+  "unclearRead",
+  "hangingRead",
   /** A replica that lags answers the read. */
-  readonly staleRead: number
+  "staleRead",
   /** The provider answers with the status of another operation. */
-  readonly foreignAnswer: number
-  readonly foreignRead: number
-}
+  "foreignAnswer",
+  "foreignRead"
+] as const
 
-export const noNetworkFaults: NetworkFaults = {
-  refused: 0,
-  localFailure: 0,
-  turnedAway: 0,
-  slowConnection: 0,
-  lostRequest: 0,
-  lateRequest: 0,
-  lostAnswer: 0,
-  lateAnswer: 0,
-  garbledAnswer: 0,
-  adapterDefect: 0,
-  unreachableRead: 0,
-  unclearRead: 0,
-  hangingRead: 0,
-  staleRead: 0,
-  foreignAnswer: 0,
-  foreignRead: 0
-}
+/** Probabilities of faults of a submission and of a status read. */
+export type NetworkFaults = Faults<typeof networkFaults[number]>
+export const drawNetworkFaults = (draw: () => number): NetworkFaults => each(networkFaults, draw)
+export const noNetworkFaults = drawNetworkFaults(() => 0)
+
+/** The faults of a status read, in the order in which they are drawn. */
+export const readFaults = [
+  "unreachableRead",
+  "unclearRead",
+  "hangingRead",
+  "adapterDefect",
+  "staleRead",
+  "foreignRead"
+] as const
 
 /** The properties of a provider. */
 export interface Traits {
@@ -369,18 +365,7 @@ export class SimulatedProvider {
   #drawReadFault() {
     const { chance } = this.#world
     const { faults } = this
-    const kinds = [
-      "unreachableRead",
-      "unclearRead",
-      "hangingRead",
-      "adapterDefect",
-      "staleRead",
-      "foreignRead"
-    ] as const
-    for (const fault of kinds) {
-      if (chance.happens(faults[fault])) return fault
-    }
-    return null
+    return readFaults.find((fault) => chance.happens(faults[fault])) ?? null
   }
 
   /** The status of an operation on a replica that shows the state of that instant. */

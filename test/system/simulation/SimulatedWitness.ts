@@ -2,20 +2,23 @@
 import * as Effect from "effect/Effect"
 import { type WitnessStore, WitnessUnavailable } from "../../../src/cluster/witness/Witness.ts"
 import { makeMemoryWitness } from "../../fixtures/cluster/MemoryWitness.ts"
+import { each, type Faults } from "./Chance.ts"
 import type { SimulatedProcess } from "./SimulatedProcess.ts"
 import type { World } from "./World.ts"
 
-/** Probabilities of faults of a step. */
-export interface WitnessFaults {
-  /** It does not take effect. */
-  readonly noAnswer: number
+export const witnessFaults = [
+  /** A step does not take effect. */
+  "noAnswer",
   /** It takes effect, and the answer is lost. */
-  readonly answerLost: number
+  "answerLost",
   /** It takes effect seconds later. */
-  readonly late: number
-}
+  "late"
+] as const
 
-export const noWitnessFaults: WitnessFaults = { noAnswer: 0, answerLost: 0, late: 0 }
+/** Probabilities of faults of a step. */
+export type WitnessFaults = Faults<typeof witnessFaults[number]>
+
+export const noWitnessFaults: WitnessFaults = each(witnessFaults, () => 0)
 
 export class SimulatedWitness {
   faults = noWitnessFaults
