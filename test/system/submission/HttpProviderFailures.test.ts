@@ -1,6 +1,6 @@
 /**
  * A misbehaving provider leaves an outcome uncertain unless no byte of the request arrived. The tests use raw socket
- * servers that fail at each point, over each HTTP client.
+ * servers that fail at each point, over each HTTP client, in ways that the conformance kit lacks.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -23,46 +23,21 @@ import {
 /** Each offset at which a response may end. */
 const offsets = (bytes: string) => Array.from({ length: bytes.length }, (_, offset) => offset)
 
+const chunked = (chunks: string) =>
+  `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}`
+
+/** Those that the conformance kit lacks. `test/system/testing` runs the kit over each client. */
 const misbehaviours: ReadonlyArray<readonly [name: string, behaviour: Behaviour]> = [
   ["closes each connection at once", { onConnect: (socket) => socket.end() }],
-  ["resets each connection at once", { onConnect: (socket) => socket.resetAndDestroy() }],
   ["closes at the first byte", { onBytes: (socket) => socket.end() }],
-  ["resets at the first byte", { onBytes: (socket) => socket.resetAndDestroy() }],
-  ["closes after it read the request", { onRequest: (socket) => socket.end() }],
-  ["resets after it read the request", { onRequest: (socket) => socket.resetAndDestroy() }],
-  ["never answers", {}],
-  ["sends half a head and no more", answering("HTTP/1.1 200 OK\r\nContent-Ty")],
-  ["sends half a body and no more", answering(response(200, succeeded).slice(0, -5))],
-  ["sends a byte of body now and then", {
-    onRequest: (socket) => {
-      socket.write(response(200, succeeded, { "Content-Length": "1000000" }))
-      const timer = setInterval(() => socket.write(" "), 20)
-      socket.on("close", () => clearInterval(timer))
-    }
-  }],
-  ["speaks no HTTP", answering("220 mail.example ESMTP\r\n")],
   ["sends another HTTP version", answering("HTTP/9.9 200 OK\r\n\r\n")],
-  ["sends less than it announced", {
-    onRequest: (socket) => socket.end(response(200, succeeded, { "Content-Length": "999" }))
-  }],
-  [
-    "sends a bad chunk",
-    answering(
-      "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n"
-    )
-  ],
+  ["sends a bad chunk", answering(chunked("zz\r\n{}\r\n"))],
   ["ends between chunks", {
-    onRequest: (socket) =>
-      socket.end(
-        `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${
-          succeeded.length.toString(16)
-        }\r\n${succeeded}\r\n`
-      )
+    onRequest: (socket) => socket.end(chunked(`${succeeded.length.toString(16)}\r\n${succeeded}\r\n`))
   }],
   ["sends an empty body of unknown length", {
     onRequest: (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
   }],
-  ["sends truncated JSON", answering(response(200, succeeded.slice(0, -1)))],
   [
     "sends invalid UTF-8",
     answering(
@@ -72,10 +47,8 @@ const misbehaviours: ReadonlyArray<readonly [name: string, behaviour: Behaviour]
       )
     )
   ],
-  ["sends an HTML page", answering(response(200, succeeded, { "Content-Type": "text/html" }))],
   ["sends no content type", answering(`HTTP/1.1 200 OK\r\nContent-Length: ${succeeded.length}\r\n\r\n${succeeded}`)],
   ["sends a huge body", answering(response(200, JSON.stringify({ ...JSON.parse(succeeded), pad: "x".repeat(5000) })))],
-  ["sends JSON of another shape", answering(response(200, `{"reference":"","status":"succeeded"}`))],
   ["sends headers without end", {
     onRequest: (socket) => {
       const more = () => {
@@ -87,12 +60,9 @@ const misbehaviours: ReadonlyArray<readonly [name: string, behaviour: Behaviour]
   ["continues after 100", answering(`HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n`)],
   ["switches protocols", answering("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")],
   ["sends only early hints", answering("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")],
-  ...[400, 401, 403, 404, 409, 421, 429, 500, 501, 502, 503, 504, 599].map((status) =>
-    [`answers ${status}, which is not declared`, answering(response(status, succeeded))] as const
-  ),
-  ...[201, 202, 204, 206].map((status) =>
+  ...[201, 202, 204, 206, 404, 422, 501, 599].map((status) =>
     [
-      `answers ${status}, which is not declared either`,
+      `answers ${status} with the body of a success`,
       answering(response(status, status === 204 ? "" : succeeded))
     ] as const
   )
@@ -126,9 +96,7 @@ for (const [name, client] of clients) {
             assert.strictEqual(_tag, "Uncertain", reason)
             assert.isAtLeast(server.bytes(), 1)
           }
-          // The fetch standard repeats a request after 421, and an adapter cannot prevent that.
-          const perAttempt = name === "fetch" && misbehaviour.includes("421") ? 2 : 1
-          assert.isAtMost(server.requests.length, perAttempt * attempts)
+          assert.isAtMost(server.requests.length, attempts)
         }).pipe(Effect.provide(client())))
 
       it.live(`a provider that ${misbehaviour} proves nothing by a status read`, () =>
@@ -174,7 +142,7 @@ for (const [name, client] of clients) {
         assert.strictEqual(answer._tag, "Succeeded", answer.reason)
       }).pipe(Effect.provide(client())))
 
-    for (const status of [300, 301, 302, 303, 304, 305, 307, 308, 399]) {
+    for (const status of [300, 304, 305, 307, 399]) {
       it.live(`a redirect by ${status} is not followed, and proves nothing`, () =>
         Effect.gen(function*() {
           const elsewhere = yield* rawServer(answering(response(200, succeeded)))
@@ -190,24 +158,11 @@ for (const [name, client] of clients) {
         }).pipe(Effect.provide(client())))
     }
 
-    it.live("a closed port proves that nothing was sent", () =>
+    it.live("a closed port of several addresses proves that nothing was sent", () =>
       Effect.gen(function*() {
-        const { _tag, reason } = yield* submitTo(optionsFor(`http://127.0.0.1:${yield* freePort}`))
+        const { _tag, reason } = yield* submitTo(optionsFor(`http://localhost:${yield* freePort}`))
         assert.strictEqual(_tag, "NotSent", reason)
         assert.include(reason, "ECONNREFUSED")
-        // Two addresses, both of which refuse.
-        const local = yield* submitTo(optionsFor(`http://localhost:${yield* freePort}`))
-        assert.strictEqual(local._tag, "NotSent", local.reason)
-        const status = yield* readFrom(optionsFor(`http://127.0.0.1:${yield* freePort}`))
-        assert.deepInclude(status, { _tag: "NotProven", reason: "unreachable" })
-      }).pipe(Effect.provide(client())))
-
-    it.live("a name that does not resolve proves that nothing was sent", () =>
-      Effect.gen(function*() {
-        const { _tag, reason } = yield* submitTo(
-          optionsFor("http://nobody.invalid", { deadlines: { headers: 20_000 } })
-        )
-        assert.strictEqual(_tag, "NotSent", reason)
       }).pipe(Effect.provide(client())))
 
     it.live("TLS to a port without TLS never succeeds, and proves nothing unless the client knows that nothing was sent", () =>
