@@ -14,7 +14,6 @@ import * as Stream from "effect/Stream"
 import { acceptJson, fetchInit } from "./OutgoingRequest.ts"
 import { describeFailure } from "./RequestFailure.ts"
 
-/** The members of a JSON object. */
 export interface JsonObject {
   readonly [name: string]: unknown
 }
@@ -23,7 +22,6 @@ export interface JsonObject {
 export const isJsonObject = (value: unknown): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** The body is too large, or it is not JSON. */
 class InvalidBody extends Data.TaggedError("InvalidBody")<{
   /** For logs. Contains nothing of the body. */
   readonly reason: string
@@ -98,11 +96,9 @@ export const timedOut = new ServerFailure({ reason: "no complete answer in time"
  */
 export const isOutage = ({ status }: ServerFailure): boolean => status === null || status === 429 || status >= 500
 
-/** Limits of one exchange. */
 interface JsonLimits {
   /** From the start of the request to the end of the response. */
   readonly timeout: Duration.Input
-  /** Bytes of the response body. */
   readonly size: number
 }
 

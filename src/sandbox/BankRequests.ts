@@ -27,7 +27,6 @@ const mostKept = 100_000
 export interface Arrivals {
   /** Notes a request. Returns what turns it away, or null. */
   readonly admit: (kind: Stage, at: number) => Saying | null
-  /** The last arrivals, in order. */
   readonly all: () => ReadonlyArray<Arrival>
 }
 

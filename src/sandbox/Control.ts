@@ -34,7 +34,6 @@ export class CannotListen extends Schema.TaggedError<CannotListen>()("CannotList
   }
 }
 
-/** The parts of the sandbox that the control plane shows and changes. */
 export interface ControlledSandbox {
   readonly submissions: Submissions
   readonly arrivals: Arrivals

@@ -6,7 +6,6 @@ import type * as Result from "effect/Result"
 import type { SandboxFailure, SandboxStatus, SubmissionKey } from "./Protocol.ts"
 import type { Instruction } from "./SandboxOutcome.ts"
 
-/** The head of a request. */
 export interface RequestHead {
   readonly method: string
   /** Without the query. */
@@ -16,7 +15,6 @@ export interface RequestHead {
   readonly headers: Readonly<Record<string, string | Array<string> | undefined>>
 }
 
-/** A complete response. */
 export interface Answer {
   readonly status: number
   readonly contentType: string

@@ -132,7 +132,6 @@ const defaultMilliseconds: Partial<Record<FaultName, number>> = {
 }
 const defaultReads = 8
 
-/** The properties of a request that decide about faults. */
 export interface Occasion {
   readonly key: string
   readonly stage: Stage
@@ -141,7 +140,6 @@ export interface Occasion {
   readonly instructed: InstructedFaults | undefined
 }
 
-/** All members that a switch or an instruction can have. */
 interface Parameters {
   readonly ms?: number
   readonly on?: Stage | "both"
@@ -149,7 +147,6 @@ interface Parameters {
   readonly times?: number
 }
 
-/** A fault that strikes, with its parameters. */
 export interface Strike {
   readonly milliseconds: number
   readonly reads: number

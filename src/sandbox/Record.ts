@@ -59,14 +59,12 @@ export class RecordFailed extends Schema.TaggedError<RecordFailed>()("RecordFail
   cause: Schema.optionalKey(Schema.Defect())
 }) {}
 
-/** An append-only record. */
 export interface SubmissionRecord {
   /**
    * Takes the next position in the record when it is called. The effect completes when the receipt is durable. After one
    * failure every later append fails, because the content of the disk is then unknown.
    */
   readonly append: (receipt: Receipt) => Effect.Effect<void, RecordFailed>
-  /** Every durable receipt, in order. */
   readonly receipts: Effect.Effect<ReadonlyArray<Receipt>, RecordFailed>
   /** Every durable receipt, in order, as lines of JSON. */
   readonly lines: () => Readable

@@ -18,7 +18,6 @@ import { problemAnswer } from "./SandboxDialect.ts"
 import type { Submissions } from "./Submissions.ts"
 import { hangUp, send } from "./Wire.ts"
 
-/** The current switches. */
 export interface Switches {
   settings: FaultSettings
 }
@@ -37,7 +36,6 @@ export interface SandboxServerOptions {
   readonly record: SubmissionRecord
 }
 
-/** Answers one request. */
 type Handler = (request: IncomingMessage, response: ServerResponse, path: string) => Effect.Effect<void, RecordFailed>
 
 /**

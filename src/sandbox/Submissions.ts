@@ -46,7 +46,6 @@ export interface Reply {
  */
 export const Truth = Schema.Struct({
   key: Schema.String,
-  /** Complete requests that were received with the key. */
   receipts: Schema.Int,
   /** `absent`: not carried out so far. `refused`: never carried out. */
   status: Schema.Literals(["absent", "refused", "pending", "succeeded", "failed"]),
@@ -62,7 +61,6 @@ export interface ReceivedRequest {
   readonly body: Buffer
 }
 
-/** A status read. */
 export type StatusRead = Extract<Demand, { readonly _tag: "ReadByKey" | "ReadByReference" }>
 
 export interface SubmissionsOptions {
@@ -70,7 +68,6 @@ export interface SubmissionsOptions {
   readonly seed: string
   readonly mix: OutcomeMix
   readonly record: SubmissionRecord
-  /** The current switches. */
   readonly faults: () => FaultSettings
   /** Sends webhooks. Absent: there is no receiver. */
   readonly webhooks?: Webhooks | undefined
@@ -81,10 +78,8 @@ export interface Submissions {
   readonly receive: (submission: ReceivedRequest) => Effect.Effect<Reply, RecordFailed>
   /** Records a request that was not received completely. */
   readonly abandon: (key: SubmissionKey) => Effect.Effect<void, RecordFailed>
-  /** Answers a status read. */
   readonly read: (demand: StatusRead) => Effect.Effect<Reply>
   readonly truth: (key: SubmissionKey) => Effect.Effect<Truth>
-  /** Every key that was received. */
   readonly keys: () => Iterable<SubmissionKey>
 }
 
@@ -96,9 +91,7 @@ interface Fate {
   readonly instructed: InstructedFaults | undefined
 }
 
-/** The state of one key. */
 interface Entry {
-  /** Complete requests with the key. */
   receipts: number
   /** Reads of its status. Not recorded: a restart counts from 0. */
   reads: number
@@ -201,7 +194,6 @@ class StruckFaults {
     return strike
   }
 
-  /** The faults that strike the answer on its way. */
   onTheWay(): Pick<Reply, "late" | "spoiler"> {
     const late = this.find("late")?.milliseconds ?? 0
     return { late, spoiler: spoilers.find((name) => this.find(name) !== null) ?? null }
@@ -236,7 +228,6 @@ const answerTo = (
   return write({ _tag: "Taken", status: { reference, idempotency_key: key, status }, isFirst })
 }
 
-/** The answer about another submission. */
 const foreignAnswer = ({ dialect, seed }: SubmissionsOptions, key: string): Answer =>
   dialect.write({ _tag: "Status", status: foreignStatus(seed, key) })
 

@@ -37,7 +37,6 @@ export type WebhookSettings = typeof WebhookSettings.Type
 
 /** Submissions whose webhooks wait or are under way. The webhooks of further ones are not sent. */
 const mostWaiting = 10_000
-/** Requests at the same time. */
 const concurrency = 16
 const answerTimeout = "5 seconds"
 /** Repeats an attempt that got no 2xx four times: after 0.5, 1, 2 and 4 seconds. */
@@ -45,7 +44,6 @@ const retries = { schedule: Schedule.exponential("500 millis"), times: 4 }
 
 export interface WebhooksOptions extends WebhookSettings {
   readonly seed: string
-  /** The current switches. */
   readonly faults: () => FaultSettings
 }
 
@@ -59,7 +57,6 @@ export interface Webhooks {
   ) => void
 }
 
-/** A webhook, and when it is sent. */
 interface Event {
   readonly id: string
   readonly at: number

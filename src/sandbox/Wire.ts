@@ -9,10 +9,8 @@ import { pipeline, type Readable } from "node:stream"
 import { type Answer, badGateway } from "./Dialect.ts"
 import type { Spoiler } from "./Faults.ts"
 
-/** Largest body, in bytes. */
 const maxBody = 1_048_576
 
-/** A complete body, or why there is none. */
 export type Body = Buffer | "incomplete" | "too_large"
 
 /** Waits until the body is complete, is too large, or cannot become complete. */
@@ -39,7 +37,6 @@ export const describeIssues = (error: Schema.SchemaError): string =>
     [...path.map((segment) => String(typeof segment === "object" ? segment.key : segment)), message].join(": ")
   ).join("; ").replaceAll(/\s+/gu, " ")
 
-/** Closes the connection without a byte. */
 export const hangUp = (response: ServerResponse): void => {
   response.destroy()
 }
@@ -64,7 +61,6 @@ export const sendLines = (response: ServerResponse, lines: Readable): Effect.Eff
     return Effect.sync(() => void lines.destroy())
   })
 
-/** Sends the head and half of the body, then resets the connection. */
 const sendHalf = (response: ServerResponse, answer: Answer): Effect.Effect<void> =>
   Effect.callback((resume) => {
     const body = Buffer.from(answer.text)
@@ -74,10 +70,8 @@ const sendHalf = (response: ServerResponse, answer: Answer): Effect.Effect<void>
     response.write(body.subarray(0, body.length >> 1), () => response.socket?.resetAndDestroy())
   })
 
-/** A body that is no JSON. */
 const garbage = `{"reference": \0<<${"\u{fffd}".repeat(8)}`
 
-/** Sends an answer spoilt by a fault. */
 export const sendSpoilt = (response: ServerResponse, answer: Answer, spoiler: Spoiler): Effect.Effect<void> => {
   switch (spoiler) {
     case "drop_response":

@@ -18,11 +18,8 @@ import type { SubmissionServices } from "./SubmissionServices.ts"
  * one poller never takes all of another. The pollers share the rest, first come, first served.
  */
 interface Capacity {
-  /** Items, reserved for each poller. */
   readonly reserved: number
-  /** Items, shared by all pollers. */
   readonly shared: number
-  /** The shared capacity in use. */
   sharedUsed: number
 }
 
@@ -35,7 +32,6 @@ export const makeCapacity = (items: number, pollers: number): Capacity => {
   return { reserved, shared: items - reserved * pollers, sharedUsed: 0 }
 }
 
-/** What a poller takes, how much of it, and how it handles an item. */
 export interface PollerOptions<A, R> {
   readonly capacity: Capacity
   /** Most items under way at the same time in this poller. */
@@ -57,7 +53,6 @@ export interface PollerOptions<A, R> {
   readonly reopensIn?: () => number
 }
 
-/** A loop that runs. */
 export interface Poller {
   /** Starts the next poll at once. */
   readonly wake: Effect.Effect<void>
@@ -163,9 +158,7 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
 
 /** Work that exists for each provider: sending its operations, or reading their status. */
 export interface ProviderTask<A> {
-  /** What the work asks its providers for. */
   readonly kind: RequestKind
-  /** Takes up to `limit` items of a provider from the store. */
   readonly take: (provider: ProviderName, limit: number) => Effect.Effect<ReadonlyArray<A>>
   /** Handles an item. `release` tells that its request has ended, and frees its capacity for the next one. */
   readonly handle: (item: A, release: Effect.Effect<void>) => Effect.Effect<void>

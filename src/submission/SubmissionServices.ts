@@ -18,9 +18,7 @@ import { SubmissionPolicy, validatePolicy } from "./SubmissionPolicy.ts"
 
 /** Whether the worker is asked to stop, and since when. */
 interface Drain {
-  /** Asks the worker to stop. */
   readonly begin: Effect.Effect<void>
-  /** Waits until the worker is asked to stop. */
   readonly begun: Effect.Effect<void>
   readonly hasBegun: () => boolean
   /** Milliseconds since the worker was asked to stop; 0 before. */
@@ -41,10 +39,8 @@ export const makeDrain = (): Drain => {
   }
 }
 
-/** The services that worker and reconciler share. */
 export type SubmissionServices = Effect.Success<typeof submissionServices>
 
-/** The services of the worker. */
 export interface WorkerServices extends SubmissionServices {
   readonly clockCheck: ClockCheck["Service"]
   readonly drain: Drain

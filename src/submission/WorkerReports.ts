@@ -44,7 +44,6 @@ const readCircuits = Effect.fnUntraced(
   }
 )
 
-/** Logs the first failure in a row. */
 const loggingOnce = () => {
   let hasFailed = false
   return (report: Effect.Effect<void, StoreUnavailable>): Effect.Effect<void> =>

@@ -9,7 +9,6 @@ export interface ClockReading {
   readonly monotonic: bigint
 }
 
-/** Reads both clocks. */
 export const readClocks: Effect.Effect<ClockReading> = Effect.zipWith(
   Clock.currentTimeMillis,
   Clock.monotonicTimeNanos,

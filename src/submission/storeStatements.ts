@@ -21,10 +21,8 @@ export const withinStore = <A, E, R>(
       orElse: () => Effect.fail(new StoreUnavailable({ cause: new Error("no answer in time") }))
     }))
 
-/** A statement that runs at once, and again after each interval. */
 interface RepeatedStatement {
   readonly statement: Effect.Effect<void, StoreUnavailable>
-  /** The log message of a failure. */
   readonly failure: string
   readonly interval: Duration.Duration
   /** How long the statement may take. Default: `storeTimeout`. */

@@ -16,7 +16,6 @@ export const logFailure = (message: string, cause: Cause.Cause<unknown>): Effect
   return Effect.annotateLogs(Effect.logWarning(message), { cause: storeFailure(error) ?? describeDefect(error) })
 }
 
-/** The operation that a line of the log is about. */
 interface About {
   readonly operation_id: OperationId
   readonly provider: ProviderName

@@ -75,7 +75,6 @@ export interface Behaviour {
   readonly isSilent?: boolean
 }
 
-/** What reached the bank. */
 export interface Seen {
   /** Requests of which at least the head arrived, in order, without those that `otherRequests` answered. */
   readonly requests: ReadonlyArray<ReceivedRequest>

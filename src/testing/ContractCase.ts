@@ -70,7 +70,6 @@ export interface StatusAnswers {
   readonly notFound?: Answering
 }
 
-/** The options with their defaults. */
 export interface Kit {
   readonly subject: Subject
   readonly submission: SubmissionAnswers & { readonly accepted: Answering; readonly unauthorized: Answering }
@@ -92,7 +91,6 @@ export const subjectOf = (
   request: ReceivedRequest
 ): AnswerSubject => ({ id: operationIds[whose], reference: references[whose], request })
 
-/** One call against a bank that behaves like this. */
 export interface Scenario {
   readonly name: string
   readonly behaviour: Behaviour

@@ -72,13 +72,11 @@ export type Said =
   | { readonly _tag: "NoResult"; readonly reason: string }
   | { readonly _tag: "InvalidSample" }
 
-/** What a call said, and what the bank saw of it. */
 export interface Observation {
   readonly said: Said
   readonly seen: Seen
 }
 
-/** Runs a call of the adapter. */
 export type Call = (adapter: ProviderAdapter["Service"], now: DateTime.Utc) => Effect.Effect<Said>
 
 const operationOf = ({ operation }: Subject, id: OperationId, send_before: DateTime.Utc): ProviderOperation => ({

@@ -85,7 +85,6 @@ const hostileCases = (kit: Kit, { succeeded }: StatusAnswers): ReadonlyArray<Con
   )
 ]
 
-/** A bank without status reads. */
 const withoutReads = (kit: Kit): ReadonlyArray<ContractCase> => [
   read(kit, "a bank without status reads proves nothing", { onRequest: (socket) => void socket.end() }, [
     says("NotProven")

@@ -11,9 +11,7 @@ import { repeatStatement } from "../storeStatements.ts"
 
 /** What a worker process does before a batch of its claims is sent. */
 export interface ClaimRecorder {
-  /** For the terms of a claim. */
   readonly terms: () => { readonly recorded_by?: string }
-  /** Whether the worker may claim. */
   readonly admits: Effect.Effect<boolean>
   /** Records the batches of these claims elsewhere. Yields the batches that may not be sent, each with the reason. */
   readonly record: (claims: ReadonlyArray<Claim>) => Effect.Effect<ReadonlyMap<ClaimBatch | undefined, string>>

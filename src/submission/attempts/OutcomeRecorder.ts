@@ -13,7 +13,6 @@ import type { Outcomes } from "../../services/queue/Outcomes.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { withinStore } from "../storeStatements.ts"
 
-/** Most outcomes of one statement. */
 const largestBatch = 100
 
 /**
@@ -27,7 +26,6 @@ const patience = 100
 
 type RecordFailure = StaleOperation | OperationNotFound | StoreUnavailable
 
-/** Records outcomes, those of the same moment together. */
 export interface OutcomeRecorder {
   /**
    * As `Outcomes.record`, and perhaps together with other outcomes. Each of its statements ends within `storeTimeout`: at
@@ -36,10 +34,8 @@ export interface OutcomeRecorder {
   readonly record: (record: OutcomeRecord) => Effect.Effect<void, RecordFailure>
 }
 
-/** An outcome that waits for its record. */
 interface Waiting {
   readonly record: OutcomeRecord
-  /** Characters of its evidence. */
   readonly size: number
   readonly recorded: Deferred.Deferred<void, RecordFailure>
   /** The context of the caller, with its span and the annotations of its log lines. */

@@ -13,7 +13,6 @@ import { withinStore } from "../storeStatements.ts"
 import { logFailure } from "../submissionLog.ts"
 import { SubmissionPolicy } from "../SubmissionPolicy.ts"
 
-/** Most operations in one statement. */
 const batch = 100
 
 /** The rescuer reviews apart from the workers: during an outage of a provider they neither claim nor read. */

@@ -18,7 +18,6 @@ import { answered, type Evidence, findContradiction, publicFailure } from "../pr
 import type { NotSent, SubmissionAnswer, Uncertain } from "../providers/ProviderAdapter.ts"
 import { describeDefect } from "../submissionLog.ts"
 
-/** An outcome with its evidence. */
 export interface Settlement {
   readonly _tag: "Settlement"
   readonly outcome: Outcome
@@ -35,7 +34,6 @@ export interface ClaimReturn {
   readonly reason: string
 }
 
-/** The errors that end the attempts. */
 export type AttemptError = NotSent | Uncertain | PayloadUnreadable | PayloadAltered | AuthorizationRevoked
 
 /**

@@ -67,7 +67,6 @@ export const attemptUntilSent = Effect.fnUntraced(function*(
 /** A provider that asks for a later request (`Retry-After`) does not end the operation: the claim is returned. */
 const endOf = (failure: NotSent): NotSent => failure.retryAfter === undefined ? failure : local(failure.reason)
 
-/** Makes one attempt, if it may begin now. */
 const tryOnce = Effect.fnUntraced(function*(
   services: WorkerServices,
   timed: TimedClaim,

@@ -28,17 +28,14 @@ import { type NothingSent, whyNothingSent } from "./whyNothingSent.ts"
 /** An HTTP client whose requests end with the scope: `HttpClient.withScope`. */
 export type ScopedHttpClient = HttpClient.HttpClient.With<HttpClientError.HttpClientError, Scope.Scope>
 
-/** Limits of one exchange. */
 export interface ExchangeLimits {
   /** From the start of the request to the end of the response head; connecting counts. */
   readonly headers: Duration.Duration
   /** From the end of the response head to the end of the body. */
   readonly body: Duration.Duration
-  /** Bytes of the response body. */
   readonly bodySize: number
 }
 
-/** The exchange yielded no usable answer. */
 export class NoAnswer extends Data.TaggedError("NoAnswer")<{
   /**
    * `not_sent`: it is proven that no byte left. `misconfigured`: the same, and the provider is not the cause: an operator
@@ -115,7 +112,6 @@ const checkHead = (
   return Effect.fail(unusable(`status ${status}, ${reason}`, status))
 }
 
-/** The causes that an operator repairs, for the reason. */
 const misconfigurations: Readonly<Record<Exclude<NothingSent, "unreachable">, string>> = {
   disconnected: "this machine cannot connect",
   unresolved: "the host name of the provider has no address",

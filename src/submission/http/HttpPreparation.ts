@@ -18,7 +18,6 @@ import { withinTime } from "../../http/exchangeLimits.ts"
 import { readMember } from "../../http/RequestFailure.ts"
 import { type HttpCredentials, NotEncodable } from "./HttpRequest.ts"
 
-/** The first of these members that is a name. */
 const firstName = (error: unknown, members: ReadonlyArray<string>): string | null => {
   for (const member of members) {
     const name = readMember(error, member)
@@ -65,7 +64,6 @@ const describeThrown = (thrown: unknown): string => {
   return position === null ? name : `${name} at ${position}`
 }
 
-/** The adapter failed before it had a request to send. */
 export class NotPrepared extends Data.TaggedError("NotPrepared")<{
   /** For logs. Contains no credential and no part of the payload. */
   readonly reason: string
@@ -112,7 +110,6 @@ export const prepareCredentials = (
   )
 }
 
-/** Most members that a reason names. */
 const maxNamed = 8
 
 /**

@@ -71,7 +71,6 @@ export {
   wrongCredentials
 }
 
-/** The options, with payloads of any type. */
 type AnyOptions = HttpProviderOptions<PayloadSchemas>
 
 interface Adapter {

@@ -8,7 +8,6 @@ import * as Redacted from "effect/Redacted"
 import type * as Schema from "effect/Schema"
 import { acceptJson, RedactedBody } from "../../http/OutgoingRequest.ts"
 
-/** Header names and values. */
 export type HttpHeaders = Readonly<Record<string, string>>
 
 /** Headers that only the provider may see. */
@@ -24,7 +23,6 @@ export interface HttpSubmission {
   readonly body: Schema.Json
 }
 
-/** A status read. */
 export interface HttpStatusRead {
   /** Path below the base URL; begins with `/`. Encode inserted values with `encodeURIComponent`. */
   readonly path: string
@@ -101,7 +99,6 @@ export const encodeSubmission = (
     return withHeaders(request, acceptJson, submission.headers ?? {}, reveal(credentials), headers)
   })
 
-/** Encodes a status read. */
 export const encodeStatusRead = (
   baseUrl: string,
   { headers = {}, path }: HttpStatusRead,

@@ -24,7 +24,6 @@ export const SendDeadline: Context.Reference<SendDeadline | null> = Context.Refe
   { defaultValue: () => null }
 )
 
-/** The deadline for the adapter. */
 export interface ClosableSendDeadline extends SendDeadline {
   /**
    * Ends the time to send for good. `at_rest`: no byte has left, and none will. `gone`: bytes may have left. `unwatched`: the

@@ -14,7 +14,6 @@ import type { NotSent, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
 const shortest = 1000
 const longest = 10_000
 
-/** The pause of one provider. */
 export interface ProviderPause {
   since: ClockReading
   /** Milliseconds. */

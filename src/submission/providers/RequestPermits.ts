@@ -30,7 +30,6 @@ const longestHorizon = 250
 /** Milliseconds: the shortest time between two questions to the database for the same permits. */
 const shortestWait = 10
 
-/** Whether a request may begin. */
 type PermitAnswer =
   | { readonly _tag: "Begin" }
   /** There is no permit within this time, in milliseconds. */
@@ -44,7 +43,6 @@ export interface OpenPermits {
   readonly again: number
 }
 
-/** A reserved permit. */
 interface ReservedPermit {
   readonly _tag: "Permit"
   /** Milliseconds: not before this time after `answeredAt`, nor later than it and the slack after `askedAt`. */
@@ -59,7 +57,6 @@ interface Asker {
   readonly answer: Deferred.Deferred<ReservedPermit | PermitAnswer>
 }
 
-/** What this process knows of one provider. */
 interface ProviderState {
   readonly provider: ProviderName
   readonly terms: PermitTerms | null
@@ -175,7 +172,6 @@ const ask = (
     return Deferred.await(asker.answer)
   })
 
-/** Milliseconds until the end of the provider's pause. */
 const pauseLeft = Effect.fnUntraced(function*(state: ProviderState) {
   if (state.pause === null) return 0
   const left = state.pause.millis - (yield* elapsed(state.pause.since))

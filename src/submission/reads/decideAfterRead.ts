@@ -14,7 +14,6 @@ import {
 } from "../providers/AnswerRecord.ts"
 import type { AnswerNames, StatusAnswer } from "../providers/ProviderAdapter.ts"
 
-/** The consequence of a status read. */
 export type ReadDecision =
   /** The state stays. A reference that the answer gave is kept. */
   | { readonly _tag: "Postpone"; readonly reference: ProviderReference | null }

@@ -15,7 +15,6 @@ const longestDetail = 1024
  */
 const quiet = 10 * 60 * 1000
 
-/** The last failure of a provider that was logged. */
 interface LoggedFailure {
   readonly detail: string
   readonly since: ClockReading

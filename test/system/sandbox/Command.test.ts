@@ -4,11 +4,9 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { type ChildProcess, spawn } from "node:child_process"
-import { once } from "node:events"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { fileURLToPath } from "node:url"
+import { launch, run } from "../../fixtures/processes/CommandLine.ts"
 import {
   call,
   dial,
@@ -25,44 +23,20 @@ const Listening = Schema.fromJsonString(Schema.Struct({
   annotations: Schema.Struct({ url: Schema.String, control_url: Schema.String })
 }))
 
-const spawnSandbox = (args: ReadonlyArray<string>) => {
-  const script = fileURLToPath(new URL("./process.ts", import.meta.url))
-  const child = spawn(process.execPath, [script, "--port", "0", "--control-port", "0", ...args], {
-    stdio: ["ignore", "ignore", "pipe"]
-  })
-  const output = { stderr: "" }
-  child.stderr.setEncoding("utf8").on("data", (chunk: string) => output.stderr += chunk)
-  const closed = once(child, "close") as Promise<[code: number | null]>
-  return { child, output, closed }
-}
+const anyPorts = ["sandbox", "--port", "0", "--control-port", "0"]
 
-const end = (child: ChildProcess, closed: Promise<[code: number | null]>, signal: NodeJS.Signals) =>
-  Effect.promise(async () => {
-    if (child.exitCode === null && child.signalCode === null) child.kill(signal)
-    return (await closed)[0]
-  })
-
-/** The command in a process of its own, once it listens. The scope ends it if it still runs. */
-const launch = (args: ReadonlyArray<string>) =>
-  Effect.acquireRelease(
-    Effect.sync(() => spawnSandbox(args)),
-    ({ child, closed }) => end(child, closed, "SIGKILL")
-  ).pipe(
-    Effect.tap(({ child, output }) => until(() => output.stderr.includes("\n") || child.exitCode !== null)),
-    Effect.flatMap(({ child, closed, output }) =>
-      Effect.map(Schema.decodeEffect(Listening)(output.stderr.split("\n")[0]!), ({ annotations }) => ({
-        url: annotations.url,
-        controlUrl: annotations.control_url,
-        stop: (signal: NodeJS.Signals) => end(child, closed, signal)
-      }))
-    )
-  )
+/** The command, once it listens. */
+const launchSandbox = Effect.fnUntraced(function*(args: ReadonlyArray<string>) {
+  const { output, stop } = yield* launch([...anyPorts, ...args], {}, ({ stderr }) => stderr.includes("\n"))
+  const { annotations } = yield* Schema.decodeEffect(Listening)(output.stderr.split("\n")[0]!)
+  return { url: annotations.url, controlUrl: annotations.control_url, stop }
+})
 
 describe("The command sandbox", () => {
   it.live("keeps every answered receipt through kill -9 in the middle of many", () =>
     Effect.gen(function*() {
       const record = path.join(yield* temporaryDirectory, "record.jsonl")
-      const first = yield* launch(["--record", record, "--seed", "x"])
+      const first = yield* launchSandbox(["--record", record, "--seed", "x"])
       const answered = new Map<string, unknown>()
       const load = yield* Effect.forkScoped(Effect.forEach(
         Array.from({ length: 5000 }, (_, n) => `key-${n}`),
@@ -77,7 +51,7 @@ describe("The command sandbox", () => {
       yield* until(() => load.pollUnsafe() !== undefined)
       assert.isBelow(answered.size, 5000)
 
-      const second = yield* launch(["--record", record, "--seed", "x"])
+      const second = yield* launchSandbox(["--record", record, "--seed", "x"])
       for (const [key, answer] of answered) {
         assert.deepInclude((yield* call(`${second.controlUrl}/truth/${key}`)).json, { receipts: 1 })
         assert.deepStrictEqual((yield* submit(second.url, key)).json, answer)
@@ -87,7 +61,7 @@ describe("The command sandbox", () => {
   it.live("on SIGTERM refuses new connections, drops late answers, and exits with 0 and a complete record", () =>
     Effect.gen(function*() {
       const record = path.join(yield* temporaryDirectory, "record.jsonl")
-      const { stop, url } = yield* launch(["--record", record])
+      const { stop, url } = yield* launchSandbox(["--record", record])
       const late = told({ outcome: "succeeded", faults: { late: true } })
       const waiting = yield* Effect.forkScoped(dial(url, submissionBytes("late", late)))
       yield* until(() => fs.readFileSync(record, "utf8").endsWith("\n"))
@@ -102,7 +76,7 @@ describe("The command sandbox", () => {
     Effect.gen(function*() {
       const record = path.join(yield* temporaryDirectory, "record.jsonl")
       const faults = ["--fault", "not_found_for=1:60000", "--fault", "slow=0.25:10"]
-      const { controlUrl, url } = yield* launch(["--record", record, ...faults])
+      const { controlUrl, url } = yield* launchSandbox(["--record", record, ...faults])
       assert.deepStrictEqual((yield* call(`${controlUrl}/faults`)).json, {
         slow: { rate: 0.25, ms: 10 },
         not_found_for: { rate: 1, ms: 60_000 }
@@ -114,9 +88,9 @@ describe("The command sandbox", () => {
   it.live("does not start with an unknown fault, and gives the reason", () =>
     Effect.gen(function*() {
       for (const fault of ["sloth=1", "lose=1:5", "lose=2", "lose"]) {
-        const { closed, output } = spawnSandbox(["--fault", fault])
-        assert.strictEqual((yield* Effect.promise(() => closed))[0], 1)
-        assert.match(output.stderr, /sloth: |lose: ms: |lose: rate: |NAME=RATE/)
+        const { code, stderr } = yield* run([...anyPorts, "--fault", fault], {})
+        assert.strictEqual(code, 1)
+        assert.match(stderr, /sloth: |lose: ms: |lose: rate: |NAME=RATE/)
       }
     }))
 })

@@ -1,9 +1,26 @@
 /** Mixtures of faults in which certain mistakes show soon. */
 import * as Duration from "effect/Duration"
-import { drawMishaps, type Scenario } from "./Scenario.ts"
+import { each, type Faults } from "./Chance.ts"
+import type { Scenario } from "./Scenario.ts"
 import { noDatabaseFaults } from "./SimulatedDatabase.ts"
 import { type NetworkFaults, noNetworkFaults } from "./SimulatedProvider.ts"
 import { noWitnessFaults } from "./SimulatedWitness.ts"
+
+const mishaps = [
+  "crash",
+  "pause",
+  "drain",
+  "databaseRestart",
+  "failover",
+  "clockStep",
+  "standingChange",
+  "operator",
+  "hint"
+] as const
+
+/** Mean milliseconds between faults of one kind; `Infinity` for none. */
+export type Mishaps = Faults<typeof mishaps[number]>
+export const drawMishaps = (draw: () => number): Mishaps => each(mishaps, draw)
 
 const nothing = () => drawMishaps(() => Infinity)
 

@@ -5,8 +5,8 @@
 import * as Duration from "effect/Duration"
 import { readDelay } from "../../../src/domain/Submission.ts"
 import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
-import { type Chance, each, type Faults } from "./Chance.ts"
-import { forgottenClaims } from "./Circumstances.ts"
+import { type Chance, each } from "./Chance.ts"
+import { drawMishaps, forgottenClaims, type Mishaps } from "./Circumstances.ts"
 import { type DatabaseFaults, databaseFaults } from "./SimulatedDatabase.ts"
 import { drawNetworkFaults, type NetworkFaults, type Traits } from "./SimulatedProvider.ts"
 import { type WitnessFaults, witnessFaults } from "./SimulatedWitness.ts"
@@ -60,22 +60,6 @@ export const longestDelay = (policy: Policy): number =>
     Duration.toMillis(policy.returnDelay),
     Duration.toMillis(policy.readTimeout) + 2 * Duration.toMillis(policy.storeTimeout)
   )
-
-const mishaps = [
-  "crash",
-  "pause",
-  "drain",
-  "databaseRestart",
-  "failover",
-  "clockStep",
-  "standingChange",
-  "operator",
-  "hint"
-] as const
-
-/** Mean milliseconds between faults of one kind; `Infinity` for none. */
-export type Mishaps = Faults<typeof mishaps[number]>
-export const drawMishaps = (draw: () => number): Mishaps => each(mishaps, draw)
 
 export interface Scenario {
   readonly policy: Policy
