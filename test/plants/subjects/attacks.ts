@@ -228,14 +228,14 @@ export const attacks: ReadonlyArray<Plant> = [
     file: "src/domain/GatewayFailures.ts",
     from: "isOperationFailure(failure) && !isGatewayFailureCode(code) ?",
     to: "isOperationFailure(failure) ?",
-    tests: [unit("submission/providers/publicFailure")]
+    tests: [unit("submission/providers/AnswerRecord")]
   },
   {
     rule: "clients read only failures that the adapter declares",
     file: "src/submission/providers/AnswerRecord.ts",
     from: "declaredFailure(failures, code) ?? rejected",
     to: "declaredFailure(failures, code) ?? { code, message: rejected.message }",
-    tests: [unit("submission/providers/publicFailure")]
+    tests: [unit("submission/providers/AnswerRecord")]
   },
   {
     rule: "an adapter that declares a failure which clients cannot read does not start",
@@ -279,7 +279,7 @@ export const attacks: ReadonlyArray<Plant> = [
     file: "src/submission/submissionLog.ts",
     from: "code: outcome.failure.code,",
     to: "code: outcome.failure.code, failure: outcome.failure.message,",
-    tests: [unit("submission/providers/ForgedFailures")]
+    tests: [unit("submission/providers/AnswerRecord")]
   },
   {
     rule: "the admin listener answers only under its own names",

@@ -1,4 +1,7 @@
-/** A process with workers reports itself and its circuits, and no failure of a report disturbs it. */
+/**
+ * What runs beside worker and reconciler: reports of the process and its circuits, marks of the changes, folds of the counts. No failure of one
+ * disturbs the process, and none delays its stop.
+ */
 import { assert, it } from "@effect/vitest"
 import { Context, Deferred, Effect, Exit, Fiber, Layer, Logger, Scope } from "effect"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
@@ -6,8 +9,10 @@ import { TestClock } from "effect/testing"
 import { ProviderName } from "../../../src/domain/Grant.ts"
 import type { WorkerReport } from "../../../src/domain/operators/FiguresForm.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
+import { Maintenance } from "../../../src/services/queue/Maintenance.ts"
 import { SubmissionQueue } from "../../../src/services/queue/SubmissionQueue.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
+import * as MaintenanceLoops from "../../../src/submission/MaintenanceLoops.ts"
 import { layerCircuitBreaker } from "../../../src/submission/providers/Circuit.ts"
 import { Providers } from "../../../src/submission/providers/Providers.ts"
 import { defaultPolicy, SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
@@ -141,4 +146,35 @@ it.effect("The stop of a process waits a second at most for statements that hang
     const stopping = yield* Effect.forkChild(stop)
     yield* TestClock.adjust("1 second")
     yield* Fiber.join(stopping)
+  }))
+
+/** Starts the loops. The cast: they call nothing else. */
+const startLoops = Effect.fnUntraced(function*(statements: Pick<Maintenance["Service"], "markChanges" | "foldCounts">) {
+  const scope = yield* Scope.make()
+  const maintenance = Layer.succeed(Maintenance, statements as unknown as Maintenance["Service"])
+  yield* Layer.buildWithScope(Layer.provide(MaintenanceLoops.layer, maintenance), scope)
+  return Scope.close(scope, Exit.void)
+})
+
+it.effect("The loops run at once and every one or five seconds, also after a failure, until their scope closes", () =>
+  Effect.gen(function*() {
+    const runs = { marks: 0, folds: 0 }
+    const away = Effect.fail(new StoreUnavailable({ cause: new Error("the database is gone") }))
+    const stop = yield* startLoops({
+      markChanges: Effect.sync(() => void runs.marks++),
+      foldCounts: Effect.suspend(() => ++runs.folds === 2 ? away : Effect.void)
+    })
+    yield* TestClock.adjust("15 seconds")
+    assert.deepStrictEqual(runs, { marks: 16, folds: 4 })
+    yield* stop
+    yield* TestClock.adjust("15 seconds")
+    assert.deepStrictEqual(runs, { marks: 16, folds: 4 })
+  }))
+
+it.effect("The stop of a process does not wait for a statement that hangs", () =>
+  Effect.gen(function*() {
+    const hanging = Effect.uninterruptible(Effect.never)
+    const stop = yield* startLoops({ markChanges: hanging, foldCounts: hanging })
+    yield* TestClock.adjust(1)
+    yield* stop
   }))

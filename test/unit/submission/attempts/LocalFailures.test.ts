@@ -16,6 +16,7 @@ import {
   bank,
   makeWorld,
   neverOpen,
+  until,
   workFor,
   type World
 } from "../../../fixtures/submission/World.ts"
@@ -355,4 +356,29 @@ describe("A worker with an id", () => {
     assert.isNull(reasonFor(300))
     assert.strictEqual(reasonFor(301), "sendWithin must be at most 5m")
   })
+})
+
+describe("A client whose payments cannot be encoded", () => {
+  it.effect("does not stop the payments of another client, with 200 of them returned", () =>
+    Effect.gen(function*() {
+      const poison = new Set<OperationId>()
+      const world = yield* makeWorld({
+        submit: (_, { id }) =>
+          poison.has(id)
+            ? Effect.fail(new NotSent({ reason: "it cannot be encoded", isLocal: true }))
+            : Effect.succeed(acknowledged)
+      })
+      const { grant } = yield* world.issue({ provider: bank })
+      for (const id of yield* world.acceptMany(200)) poison.add(id)
+      yield* world.start(SubmissionWorker.layer)
+      yield* until(() => world.attempts.length > 0)
+      yield* TestClock.adjust("1 hour")
+      const sent: Array<number> = []
+      for (let n = 0; n < 20; n++) {
+        const [id] = yield* world.acceptMany(1, grant)
+        yield* TestClock.adjust("30 seconds")
+        sent.push(world.attempts.filter((attempt) => attempt.id === id).length)
+      }
+      assert.deepStrictEqual(sent, sent.map(() => 1), "each within 30 seconds")
+    }))
 })

@@ -1,6 +1,6 @@
 /**
- * The HTTP adapter fails safely when credentials, builders or middleware fail. The tests check the outcome and that no
- * error text reveals a secret.
+ * The HTTP adapter fails safely when credentials, builders or middleware fail, and its spans, logs and errors hold no credentials and no
+ * payloads. The tests check the outcome, and search everything that it emits.
  */
 import { NodeHttpClient } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
@@ -10,9 +10,11 @@ import type * as net from "node:net"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
 import type { HttpAdapterOptions } from "../../../../src/submission/http/HttpProviderOptions.ts"
+import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 import {
   answering,
   clients,
+  operationOf,
   optionsFor,
   rawServer,
   readFrom,
@@ -142,4 +144,60 @@ describe("Middleware that repeats", () => {
       const { _tag } = yield* submitTo(optionsFor("http://127.0.0.1:1"))
       assert.strictEqual(_tag, "Uncertain")
     }).pipe(Effect.provideService(HttpClient.HttpClient, HttpClient.make(() => Effect.interrupt))))
+})
+
+const inspect = (value: unknown): string =>
+  JSON.stringify(value, (_, one: unknown) =>
+    one instanceof Error ?
+      { ...one, name: one.name, message: one.message, stack: one.stack, cause: one.cause } :
+      typeof one === "bigint"
+      ? String(one)
+      : one)
+
+describe("Credentials and payloads", () => {
+  const canaries = ["canary-token", "canary-payload", "canary-query", "canary-answer", "canary-defect"]
+  for (const [name, client] of clients) {
+    it.live(`appear in no span, log or error over ${name}`, () =>
+      Effect.gen(function*() {
+        const observer = yield* Observer
+        const errors: Array<unknown> = []
+        const behaviours = [
+          answering(response(200, `{"canary-answer":1}`)),
+          answering(response(500, `"canary-answer"`, { "X-Canary": "canary-answer" })),
+          answering(response(302, "", { Location: "http://x/?canary-answer" })),
+          answering("canary-answer"),
+          answering(response(200, "canary-answer")),
+          { onRequest: (socket: net.Socket) => socket.resetAndDestroy() },
+          {}
+        ]
+        for (const behaviour of behaviours) {
+          const server = yield* rawServer(behaviour)
+          const base = optionsFor(server.url)
+          const options = optionsFor(server.url, {
+            deadlines: { headers: 100, body: 100 },
+            credentials: () => Effect.succeed({ "X-Token": Redacted.make("canary-token") }),
+            submit: { ...base.submit, request: (_, payload) => ({ path: "/m?q=canary-query", body: payload }) },
+            status: { ...base.status, request: () => ({ path: "/m?q=canary-query" }) }
+          })
+          const { readStatus, submit } = yield* HttpProvider.make(options)
+          const exit = yield* Effect.exit(submit(operationOf(), { secret: "canary-payload" }))
+          errors.push(exit, yield* readStatus(operationOf(), null))
+          if (Exit.isFailure(exit)) yield* Effect.logError("failed", exit.cause)
+          assert.isAbove(server.bytes(), 0)
+        }
+        const spans = observer.spans.map(({ attributes, events, name, status }) => ({
+          name,
+          attributes: [...attributes],
+          events,
+          exit: status._tag === "Ended" ? status.exit : null
+        }))
+        assert.include(spans.map(({ name }) => name), "HttpProvider.submit")
+        assert.isAbove(observer.lines.length, 0)
+        const told = [spans, errors, observer.lines].map((one) => inspect(one)).join("\n")
+        for (const canary of canaries) assert.notInclude(told, canary)
+      }).pipe(
+        Effect.provide(Layer.mergeAll(client(), Observer.observeLogs, Observer.observeSpans)),
+        Effect.provide(Observer.layer)
+      ))
+  }
 })
