@@ -16,7 +16,7 @@ import {
   textOf
 } from "./ContractBank.ts"
 import { check, type ContractViolation, keepsSecrets, namesAreOf, type Rule } from "./contractRules.ts"
-import { type Call, type Observation, observeOne, operationIds, type Subject } from "./ContractScene.ts"
+import { type Call, observe, operationIds, type Subject } from "./ContractScene.ts"
 
 /** A case to run. Its name states the rule. */
 export interface ContractCase {
@@ -106,11 +106,12 @@ export const caseWith = (
   kit: Kit,
   name: string,
   bank: Effect.Effect<ContractBank, never, Scope.Scope>,
-  observing: (bank: ContractBank) => Effect.Effect<Observation>,
-  rules: ReadonlyArray<Rule>
+  calls: ReadonlyArray<Call>,
+  rules: ReadonlyArray<Rule>,
+  isSilent = false
 ): ContractCase => ({
   name,
-  run: Effect.scoped(Effect.flatMap(bank, observing)).pipe(
+  run: Effect.scoped(Effect.flatMap(bank, (bank) => observe(kit.subject, bank, calls, isSilent))).pipe(
     Effect.flatMap((observation) => {
       if (observation.said._tag === "InvalidSample") return Effect.void
       const all = [...rules, keepsSecrets(kit.secrets, kit.subject.payload)]
@@ -122,13 +123,7 @@ export const caseWith = (
 
 /** A case of one call. */
 export const caseOf = (kit: Kit, { behaviour, call, name, rules }: Scenario): ContractCase =>
-  caseWith(
-    kit,
-    name,
-    contractBank(behaviour, kit.otherRequests),
-    (bank) => observeOne(kit.subject, bank, call, behaviour.isSilent),
-    rules
-  )
+  caseWith(kit, name, contractBank(behaviour, kit.otherRequests), [call], rules, behaviour.isSilent)
 
 /** The bank answers each request like this. */
 export const answering = (kit: Kit, whose: "own" | "foreign", answer: Answering): Behaviour => ({

@@ -157,13 +157,13 @@ const ending = Effect.fnUntraced(function*(fiber: Fiber.Fiber<Said>, subject: Su
   return noResult("the call did not end, and was interrupted")
 })
 
-/** Runs the calls in turn, with one adapter, and yields what each said. `isSilent`: only a deadline can end them. */
+/** Runs the calls in turn, with one adapter. Yields what the first one said, and what the bank saw of all. */
 export const observe = (
   subject: Subject,
   bank: ContractBank,
   calls: ReadonlyArray<Call>,
   isSilent: boolean
-): Effect.Effect<ReadonlyArray<Said>> =>
+): Effect.Effect<Observation> =>
   Effect.gen(function*() {
     yield* TestClock.setTime(Date.now())
     const scope = yield* Effect.acquireRelease(Scope.make(), (scope, exit) => Scope.close(scope, exit))
@@ -180,20 +180,8 @@ export const observe = (
     yield* TestClock.adjust("1 minute")
     yield* turn
     yield* turn
-    return said
+    return { said: said[0] ?? noResult("no call"), seen: bank.seen() }
   }).pipe(Effect.scoped, Effect.provide(TestClock.layer()), Effect.orDie)
-
-/** The same for one call, with what the bank saw. */
-export const observeOne = (
-  subject: Subject,
-  bank: ContractBank,
-  call: Call,
-  isSilent = false
-): Effect.Effect<Observation> =>
-  Effect.map(observe(subject, bank, [call], isSilent), ([said]) => ({
-    said: said ?? noResult("no call"),
-    seen: bank.seen()
-  }))
 
 /** Loads the adapter, and yields the payloads that it declares. */
 export const declaredPayloads = (subject: Subject, bank: ContractBank) =>

@@ -16,7 +16,7 @@ import {
   subjectOf
 } from "./ContractCase.ts"
 import { hasFailure, onlyReads, type Rule, says } from "./contractRules.ts"
-import { observeOne, reading } from "./ContractScene.ts"
+import { reading } from "./ContractScene.ts"
 import { hostileAnswers } from "./hostileAnswers.ts"
 
 const read = (
@@ -80,7 +80,7 @@ const hostileCases = (kit: Kit, { succeeded }: StatusAnswers): ReadonlyArray<Con
     kit,
     "readStatus: a bank that refuses the connection proves nothing",
     closedBank(kit.otherRequests),
-    (bank) => observeOne(kit.subject, bank, reading(kit.subject, kit.references.own)),
+    [reading(kit.subject, kit.references.own)],
     [says("NotProven")]
   )
 ]

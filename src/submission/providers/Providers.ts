@@ -24,16 +24,10 @@ const checkName = (name: string): Effect.Effect<ProviderName> =>
     )
   )
 
-/** Refuses an adapter with an invalid limit, where it is declared. */
-const checkLimit = (adapter: ProviderAdapter["Service"]): Effect.Effect<ProviderAdapter["Service"]> =>
+/** Refuses an adapter with an invalid limit, or with a failure that clients cannot read, where it is declared. */
+const checkAdapter = (adapter: ProviderAdapter["Service"]): Effect.Effect<ProviderAdapter["Service"]> =>
   Effect.sync(() => {
     if (adapter.limit !== undefined) permitTerms(adapter.limit, 1)
-    return adapter
-  })
-
-/** Refuses an adapter that declares a failure which clients cannot read. */
-const checkFailures = (adapter: ProviderAdapter["Service"]): Effect.Effect<ProviderAdapter["Service"]> =>
-  Effect.sync(() => {
     for (const code of Object.keys(adapter.failures ?? {})) {
       if (declaredFailure(adapter.failures, code) === null) {
         throw new TypeError(
@@ -72,9 +66,8 @@ export class Providers extends Context.Service<Providers, ReadonlyMap<ProviderNa
           Effect.flatMap(checkName(name), (provider) =>
             Layer.build(Layer.fresh(adapter)).pipe(
               Effect.flatMap((context) =>
-                checkLimit(Context.get(context, ProviderAdapter))
+                checkAdapter(Context.get(context, ProviderAdapter))
               ),
-              Effect.flatMap(checkFailures),
               Effect.catchDefect(namingProvider(provider)),
               Effect.map((made) => [provider, made] as const)
             ))),

@@ -24,7 +24,8 @@ import { freePort } from "../../../bench/shared/freePort.ts"
 import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import { makeUndiciClient } from "../../../src/node/http/UndiciClient.ts"
 import { SendDeadline } from "../../../src/submission/http/SendDeadline.ts"
-import { answering, rawServer, response, until } from "../../fixtures/submission/HttpProviderServer.ts"
+import { until } from "../../fixtures/sandbox/SandboxHarness.ts"
+import { answering, rawServer, response } from "../../fixtures/submission/HttpProviderServer.ts"
 
 /** A controller of undici that counts the calls. */
 const makeController = () => {

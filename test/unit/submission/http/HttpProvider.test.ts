@@ -9,6 +9,7 @@ import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClien
 import { byStatus, onBody } from "../../../../src/submission/http/HttpDecoding.ts"
 import { namesNothing, SubmissionAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
+import { until } from "../../../fixtures/sandbox/SandboxHarness.ts"
 import {
   answering,
   clients,
@@ -18,8 +19,7 @@ import {
   rawServer,
   response,
   submitTo,
-  succeeded,
-  until
+  succeeded
 } from "../../../fixtures/submission/HttpProviderServer.ts"
 
 const at = (iso: string) => DateTime.makeUnsafe(iso) as DateTime.Utc
