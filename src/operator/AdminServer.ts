@@ -48,7 +48,7 @@ export class AdminShutdown extends Context.Service<AdminShutdown, {
 type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
 
 /** A page of the server, for the list at `/`. */
-interface AdminPage {
+export interface AdminPage {
   readonly path: string
   readonly purpose: string
 }

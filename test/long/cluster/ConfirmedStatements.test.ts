@@ -3,7 +3,7 @@
  * primary forget to wait for the standby. Primary and standby are real, and the standby is stopped.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, Exit, Layer, Option, Schedule } from "effect"
+import { Effect, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { confirmedResults } from "../../../src/cluster/confirmed/ConfirmedConnection.ts"
 import type { Cluster } from "../../../src/node/embedded/Cluster.ts"
@@ -83,22 +83,6 @@ describe("A confirmed pool", () => {
         }).pipe(Effect.provide(on(servers, kind)))
       }).pipe(Effect.scoped), 60_000)
   }
-
-  it.live("tells nothing of what a transaction or a failing statement has seen, either", () =>
-    Effect.gen(function*() {
-      const servers = yield* replicatedServers
-      yield* unreplicatedInsert(servers)
-      for (const kind of Object.values(clients)) {
-        yield* Effect.gen(function*() {
-          const sql = yield* SqlClient.SqlClient
-          // It would tell the value in the error.
-          isUnconfirmed(yield* Effect.flip(sql`SELECT ('x' || n)::integer FROM noted`))
-          const seen = sql.withTransaction(Effect.flatMap(noted, (n) => Effect.fail(`seen ${n}`)))
-          const exit = yield* Effect.exit(seen)
-          assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause), "the rollback was not confirmed")
-        }).pipe(Effect.provide(on(servers, kind)))
-      }
-    }).pipe(Effect.scoped), 60_000)
 
   it.live("asks for the position of the standby, and not for its presence", () =>
     Effect.gen(function*() {

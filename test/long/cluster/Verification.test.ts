@@ -207,21 +207,6 @@ describe("with a witness", () => {
       )
     }).pipe(Effect.scoped), 60_000)
 
-  it.live("a ledger with a witness gives no claim to a worker without one", () =>
-    Effect.gen(function*() {
-      const record = makeRecord()
-      const { primary, provider } = yield* witnessedLedger(makeMemoryWitness(), record)
-      yield* whileRunning(
-        primary,
-        Effect.scoped(Effect.gen(function*() {
-          yield* witnessedWorkers(provider, null, record)
-          yield* until(Effect.sync(() => record.errors.length > 0))
-          assert.include(record.errors[0], "Set WITNESS")
-          assert.lengthOf(yield* Effect.flatMap(Queue, (queue) => queue.claim(provider, 9, claimTerms)), 0)
-        }))
-      )
-    }).pipe(Effect.scoped), 60_000)
-
   it.live("an outage of the witness stops sends, returns claims, and nothing else", () =>
     Effect.gen(function*() {
       const record = makeRecord()

@@ -71,17 +71,6 @@ layer(authorizedGateway(setup(["127.0.0.1"])), { excludeTestServices: true })(
         }
       }))
 
-    it.effect("are 401 with only the thumbprint, which is public", () =>
-      Effect.gen(function*() {
-        const { tokens: { access } } = yield* authorize("mutual")
-        const { send } = yield* Gateway
-        const answer = yield* send(target, {
-          token: access,
-          headers: { "client-cert-thumbprint": "x", "x-client-cert": `:${certificate}:` }
-        })
-        assertProblemOf(answer, "invalid_token")
-      }))
-
     it.effect("are accepted where a confirmation is required, as DPoP-bound tokens are", () =>
       Effect.gen(function*() {
         const { tokens: { access } } = yield* authorize("unbound")

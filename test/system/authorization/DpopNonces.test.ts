@@ -14,7 +14,6 @@ import {
   readByLibrary,
   type Setup
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
-import { generateKey } from "../../fixtures/authorization/Keys.ts"
 import { Gateway } from "../../fixtures/http/HttpGateway.ts"
 import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
 import { issue } from "../../fixtures/http/HttpScene.ts"
@@ -58,27 +57,12 @@ layer(authorizedGateway(setup), { excludeTestServices: true })(
         assert.strictEqual((yield* other.send(target, presented(holder, target, { nonce }))).status, 200)
       }))
 
-    it.effect("a DPoP proof with a foreign nonce is refused with a current one", () =>
-      Effect.gen(function*() {
-        const holder = yield* authorize("bound")
-        for (const nonce of ["", "x", "A".repeat(43)]) nonceOf(yield* read(holder, target, { nonce }))
-      }))
-
     it.effect("oauth4webapi repeats its request with the nonce", () =>
       Effect.gen(function*() {
         const holder = yield* authorize("bound")
         const refused = yield* Effect.exit(readByLibrary(holder))
         assert.strictEqual(refused._tag, "Failure")
         assert.strictEqual((yield* readByLibrary(holder)).status, 200)
-      }))
-
-    it.effect("an invalid DPoP proof is refused without a nonce", () =>
-      Effect.gen(function*() {
-        const holder = yield* authorize("bound")
-        const key = yield* Effect.promise(() => generateKey("ES256"))
-        const answer = yield* read(holder, target, { key })
-        assertProblemOf(answer, "invalid_dpop_proof")
-        assert.notProperty(answer.headers, "dpop-nonce")
       }))
 
     it.effect("tokens without a confirmation are 401, including those of the gateway itself", () =>

@@ -9,7 +9,6 @@ import type { AgentClient } from "../../fixtures/authorization/AuthorizationServ
 import {
   authorize,
   authorizedGateway,
-  presented,
   read,
   server,
   type Setup
@@ -93,14 +92,5 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("The metadata of 
       const schemes = Object.values(document.components.securitySchemes).map(({ scheme }) => scheme.toLowerCase())
       assert.sameMembers(schemes, ["bearer", "dpop"])
       assert.lengthOf(document.paths["/v1/operations"]!.get.security, 2)
-    }))
-
-  it.effect("is served without a token, and with any token", () =>
-    Effect.gen(function*() {
-      const { send } = yield* Gateway
-      const target = "/.well-known/oauth-protected-resource"
-      for (const request of [{}, { token: "x" }, presented(yield* authorize("bound"), target)]) {
-        assert.strictEqual((yield* send(target, request)).status, 200)
-      }
     }))
 })

@@ -4,9 +4,7 @@
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { ClientId, Issuer, PairwiseSubject } from "../../../src/domain/Grant.ts"
-import { Grants } from "../../../src/services/Grants.ts"
-import { type AgentClient, pairwiseSubject } from "../../fixtures/authorization/AuthorizationServer.ts"
+import type { AgentClient } from "../../fixtures/authorization/AuthorizationServer.ts"
 import {
   anotherGateway,
   authorize,
@@ -73,47 +71,12 @@ layer(authorizedGateway(withProvisioning), { excludeTestServices: true })(
         assertProblemOf(yield* readThere, "grant_revoked")
       }))
 
-    it.effect("ends one grant: a new grant of the owner reads the operations of the old one", () =>
-      Effect.gen(function*() {
-        yield* connectWebhook(yield* server())
-        const { holder, operation } = yield* settled("bearer")
-        yield* revokeAtServer(holder)
-        const again = yield* authorize("bearer", { account: holder.account })
-        assert.deepStrictEqual(idsOf(yield* read(again)), [operation.id])
-        assertProblemOf(yield* read(holder), "grant_revoked")
-      }))
-
     it.effect("applies to a token that the gateway sees for the first time afterwards", () =>
       Effect.gen(function*() {
         yield* connectWebhook(yield* server())
         const holder = yield* authorize("bearer")
         yield* revokeAtServer(holder)
         assertProblemOf(yield* read(holder), "grant_revoked")
-      }))
-
-    it.effect("of all grants of a subject or a client ends each of them", () =>
-      Effect.gen(function*() {
-        const { issuer } = yield* server()
-        const grants = yield* Grants
-        const names = { issuer: Issuer.make(issuer), client_id: ClientId.make("doomed") }
-        const one = yield* settled("doomed")
-        const other = yield* settled("doomed")
-        const subject = PairwiseSubject.make(pairwiseSubject(one.holder.account, "doomed"))
-        assert.strictEqual(yield* grants.revokeSubject({ ...names, subject }), 1)
-        assertProblemOf(yield* read(one.holder), "grant_revoked")
-        assert.strictEqual((yield* read(other.holder)).status, 200)
-        assert.isAtLeast(yield* grants.revokeClient(names), 1)
-        assertProblemOf(yield* read(other.holder), "grant_revoked")
-      }))
-
-    it.effect("does not affect the grants of other clients", () =>
-      Effect.gen(function*() {
-        yield* connectWebhook(yield* server())
-        const one = yield* settled("bearer")
-        const other = yield* settled("agent", { account: one.holder.account })
-        yield* revokeAtServer(one.holder)
-        assertProblemOf(yield* read(one.holder), "grant_revoked")
-        assert.strictEqual((yield* read(other.holder)).status, 200)
       }))
   }
 )

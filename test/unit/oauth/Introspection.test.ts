@@ -87,13 +87,6 @@ describe("An introspected token", () => {
       yield* eventually(judged(verify("t")), "accepted")
     }))
 
-  it.effect("cannot be verified when the metadata names no endpoint", () =>
-    Effect.gen(function*() {
-      const { server, verify } = yield* makeScene({ endpoint: null })
-      server.serve("/.well-known/oauth-authorization-server", { issuer })
-      assert.strictEqual(yield* judged(verify("t")), "AuthorizationUnavailable")
-    }))
-
   it.effect("is good only when active is exactly true", () =>
     Effect.gen(function*() {
       yield* eachAnswer([{ active: false }, answerOf({ active: false })], "InvalidCredential")

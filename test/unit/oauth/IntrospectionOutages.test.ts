@@ -63,25 +63,6 @@ describe("A server that fails", () => {
       }
     }))
 
-  it.effect("gets no more questions when it does not answer", () =>
-    Effect.gen(function*() {
-      const { server, verify } = yield* makeKnown()
-      server.isSilentTo = () => true
-      for (let index = 0; index < 3; index++) {
-        const asked = server.requests.length
-        const question = yield* Effect.forkChild(judged(verify("known")))
-        yield* until(() => server.requests.length === asked + 1)
-        yield* TestClock.adjust(timeout)
-        assert.strictEqual(yield* Fiber.join(question), "AuthorizationUnavailable")
-        yield* until(() => server.requests.length === asked + 2)
-        yield* TestClock.adjust(timeout)
-        yield* until(() => server.open === 0)
-      }
-      const asked = server.requests.length
-      assert.strictEqual(yield* judged(verify("known")), "AuthorizationUnavailable")
-      assert.strictEqual(server.requests.length, asked)
-    }))
-
   it.effect("is probed with the last verified token, never a new one, after 1, 2, 4, 8, 16 and then 30 seconds", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeKnown()

@@ -52,21 +52,6 @@ describe("An authorization server that introspects tokens", () => {
     }))
 
   const odd = [400, 403, 413, 414, 422]
-  const refuseOdd = (status: number) => ({ body }: { readonly body: string }) =>
-    body.startsWith("token=odd") ? new Response("", { status }) : answerOf()
-
-  it.effect("may reject the content of one request: that token is unavailable, not refused, and others are still introspected", () =>
-    Effect.gen(function*() {
-      for (const status of odd) {
-        const { server, verify } = yield* makeScene()
-        server.serve(path, refuseOdd(status))
-        for (let index = 0; index < 20; index++) {
-          assert.strictEqual(yield* judged(verify(`odd-${index}`)), "AuthorizationUnavailable", `${status}`)
-        }
-        assert.strictEqual(yield* judged(verify("t")), "accepted", `${status}`)
-      }
-    }))
-
   it.effect("is discovered again when its endpoint is gone or unreachable, and after no other failure", () =>
     Effect.gen(function*() {
       const metadata = "/.well-known/oauth-authorization-server"

@@ -154,25 +154,6 @@ describe("The keys of an authorization server", () => {
       assert.strictEqual(server.asked("/jwks"), 2)
     }))
 
-  it.effect("are unavailable after a second while the first fetch runs, at once for later searches, and found after it", () =>
-    Effect.gen(function*() {
-      const server = makeFakeServer([yield* jwkOf("one")])
-      server.delay = "2 seconds"
-      const search = yield* keySetOf(server)
-      const first = yield* Effect.forkChild(search("one"))
-      yield* TestClock.adjust("600 millis")
-      const second = yield* Effect.forkChild(search("one"))
-      yield* TestClock.adjust("390 millis")
-      assert.isUndefined(first.pollUnsafe())
-      yield* TestClock.adjust("10 millis")
-      assert.strictEqual(yield* Fiber.join(first), "AuthorizationUnavailable")
-      assert.strictEqual(yield* Fiber.join(second), "AuthorizationUnavailable")
-      assert.strictEqual(yield* search("one"), "AuthorizationUnavailable")
-      yield* TestClock.adjust("3 seconds")
-      assert.strictEqual(yield* search("one"), "found")
-      assert.lengthOf(server.requests, 2)
-    }))
-
   it.effect("are unavailable before the first success, and requested after 1, 2, 4, 8, 16 and then every 30 seconds", () =>
     Effect.gen(function*() {
       const server = makeFakeServer([yield* jwkOf("one")])

@@ -142,17 +142,6 @@ conformance("a revocation", (it) => {
       assert.deepStrictEqual(yield* grants.show(grant.grant_id), revoked)
     }))
 
-  it.effect("stays revoked when a new grant is issued, which reads", () =>
-    Effect.gen(function*() {
-      const grants = yield* Grants
-      const { grant, identity } = yield* issue()
-      const { operation } = yield* accept(identity)
-      yield* grants.revoke(grant.grant_id)
-      const { identity: renewed } = yield* issueAgain(grant)
-      assert.deepStrictEqual(yield* read(renewed, operation.id), ["ok", "ok"])
-      assert.deepStrictEqual(yield* read(identity, operation.id), ["GrantRevoked", "GrantRevoked"])
-    }))
-
   it.effect("ends with the grant: to the millisecond, by the clock of the store", () =>
     Effect.gen(function*() {
       const { grant } = yield* issue()
@@ -184,22 +173,6 @@ conformance("a revocation", (it) => {
         unknown.grant_id,
         good!.grant_id
       ])
-    }))
-
-  it.effect("stays as it is for client and provider when a grant is revoked or issued", () =>
-    Effect.gen(function*() {
-      const grants = yield* Grants
-      const { grant, identity } = yield* issue()
-      const { operation } = yield* accept(identity)
-      yield* grants.setClientActive(grant.client_id, false)
-      yield* grants.setProviderConnected(grant.provider_connection_id, false)
-      const { grant: renewed, identity: reader } = yield* issueAgain(grant)
-      assert.isFalse(renewed.client_active)
-      assert.isFalse(renewed.provider_connected)
-      assert.strictEqual(renewed.provider_connection_id, grant.provider_connection_id)
-      assert.deepStrictEqual(yield* read(reader, operation.id), ["ClientInactive", "ClientInactive"])
-      yield* grants.setClientActive(grant.client_id, true)
-      assert.deepStrictEqual(yield* read(reader, operation.id), ["ProviderDisconnected", "ProviderDisconnected"])
     }))
 
   it.effect("cannot be changed for an unknown grant, client or connection: the error names it", () =>

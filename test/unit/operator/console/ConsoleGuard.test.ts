@@ -7,7 +7,7 @@ import { ConsoleApi, refreshHeader } from "../../../../src/operator/console/Cons
 import { pathsOf } from "../../../../src/server/gate/Edge.ts"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
 import { detailOf, FakeLedger } from "../../../fixtures/console/FakeLedger.ts"
-import { cookiesOf, signIn, type Visit, Visitor } from "../../../fixtures/console/Visitor.ts"
+import { signIn, type Visit, Visitor } from "../../../fixtures/console/Visitor.ts"
 
 const Served = Layer.provideMerge(consoleServer(FakeLedger.services), FakeLedger.layer)
 
@@ -202,15 +202,6 @@ describe("the guard of the console", () => {
       const [pair, ...attributes] = line.split("; ")
       assert.match(pair!, new RegExp(`^gateway_console_${port}_session=[A-Za-z0-9_-]{43}$`))
       assert.sameMembers(attributes, ["HttpOnly", "SameSite=Strict", "Path=/console"])
-    }))
-
-  test("gives each sign-in an id and an anti-forgery token of its own", () =>
-    Effect.gen(function*() {
-      const { link, port } = yield* ConsoleServer
-      const visitor = yield* signIn(port, link())
-      const [[, id] = ["", ""]] = [...visitor.cookies]
-      assert.notStrictEqual(id, visitor.csrfToken)
-      assert.deepStrictEqual(cookiesOf(yield* visitor.send("/console/api/session")), [])
     }))
 
   test("answers requests that do not meet the contract with 400, 404, 405, 413 and 415, as JSON that repeats nothing", () =>

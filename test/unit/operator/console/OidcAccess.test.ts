@@ -4,7 +4,7 @@ import { Effect, Layer, type Scope } from "effect"
 import type { ConsoleSettings } from "../../../../src/operator/console/ConsoleSettings.ts"
 import { browse } from "../../../fixtures/authorization/Agent.ts"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
-import { detailOf, FakeLedger } from "../../../fixtures/console/FakeLedger.ts"
+import { FakeLedger } from "../../../fixtures/console/FakeLedger.ts"
 import { makeOperatorIssuer, type OperatorIssuer } from "../../../fixtures/console/OperatorIssuer.ts"
 import { type Answer, Visitor } from "../../../fixtures/console/Visitor.ts"
 import { Observer } from "../../../fixtures/http/HttpObserver.ts"
@@ -83,22 +83,6 @@ describe("the sign-in at the issuer", () => {
       assert.deepInclude(JSON.parse((yield* sessionOf(browser)).text), { operator: "olivia" })
     }))
 
-  test("is the name in the records of actions", () =>
-    Effect.gen(function*() {
-      const { performed } = yield* FakeLedger
-      const browser = yield* visitor
-      yield* signIn(browser)
-      yield* browser.readToken
-      const { id } = detailOf(1).operation
-      const body = { action: "hold", revision: 3, reason: null }
-      assert.strictEqual((yield* browser.post(`/console/api/operations/${id}/actions`, body)).status, 200)
-      assert.deepStrictEqual(performed.map(({ operator }) => operator), [{
-        name: "olivia",
-        via: "console",
-        reason: null
-      }])
-    }))
-
   test("prints no link, and serves none", () =>
     Effect.gen(function*() {
       const { printed } = yield* ConsoleServer
@@ -136,14 +120,6 @@ describe("the sign-in at the issuer", () => {
         yield* assertRefused(browser, answer)
       }
     }))
-
-  test("finds the role in a nested claim", (issuer) =>
-    Effect.gen(function*() {
-      issuer.account.claims = { preferred_username: "olivia", realm_access: { roles: ["payments-operator"] } }
-      const browser = yield* visitor
-      yield* signIn(browser)
-      assert.strictEqual((yield* sessionOf(browser)).status, 200)
-    }), (settings) => ({ ...settings, oidc: { ...settings.oidc!, roleClaim: "realm_access.roles" } }))
 
   test("is refused with another state, without one, and with two", () =>
     Effect.gen(function*() {
@@ -223,13 +199,6 @@ describe("the sign-in at the issuer", () => {
       issuer.fail.isFailing = false
       yield* signIn(browser)
       assert.strictEqual((yield* sessionOf(browser)).status, 200)
-    }))
-
-  test("says that the issuer cannot be reached", (issuer) =>
-    Effect.gen(function*() {
-      const browser = yield* visitor
-      yield* issuer.close
-      assert.strictEqual((yield* browser.send("/console/oidc/start")).status, 503)
     }))
 
   test("shows the refusal of the issuer as its own text", () =>

@@ -65,13 +65,6 @@ describe("the one-time link", () => {
       assert.strictEqual((yield* new Visitor(port).open(link())).status, 403)
     }))
 
-  test("works until then", () =>
-    Effect.gen(function*() {
-      const { link, port } = yield* ConsoleServer
-      yield* TestClock.adjust("899 seconds")
-      assert.isTrue(isSignedIn(yield* new Visitor(port).open(link())))
-    }))
-
   test("cannot be guessed: other tokens begin no session, and leave the link as it is", () =>
     Effect.gen(function*() {
       const { link, port } = yield* ConsoleServer

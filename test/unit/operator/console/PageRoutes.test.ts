@@ -81,18 +81,6 @@ describe("the pages of the console", () => {
       assert.include(text, "&amp;&#39;")
     }))
 
-  test("have no script of their own", () =>
-    Effect.gen(function*() {
-      const { link, port } = yield* ConsoleServer
-      const visitor = new Visitor(port)
-      for (
-        const { text } of [yield* visitor.send("/console"), yield* visitor.open(link()), yield* visitor.open(link())]
-      ) {
-        assert.notMatch(text, /<script|<style|style=|onload=/)
-        assert.include(text, "<link rel=\"stylesheet\" href=\"/console/assets/console-4d5e6f.css\">")
-      }
-    }))
-
   test("get their files without a session, for a year, and nothing else below that path", () =>
     Effect.gen(function*() {
       const { port } = yield* ConsoleServer

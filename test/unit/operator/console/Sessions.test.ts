@@ -43,15 +43,6 @@ describe("Sessions", () => {
       assert.isNull(yield* find(id))
     }))
 
-  test("are not prolonged by requests that the page makes by itself", () =>
-    Effect.gen(function*() {
-      const { id } = yield* start
-      yield* TestClock.adjust("59 minutes")
-      assert.isNotNull(yield* find(id, false))
-      yield* TestClock.adjust("1 minute")
-      assert.isNull(yield* find(id, false))
-    }))
-
   test("end after 12 hours, however often they are used", () =>
     Effect.gen(function*() {
       const { id } = yield* start
