@@ -243,12 +243,12 @@ export const adviceOnCancel: string = inWords(cancelledTask)
 export const adviceOnRefusal = (code: RefusalCode): string =>
   inWords({ means: meaningOf(code), mustNot: noConclusion, ...onRefusal[code] })
 
-/** A row of the documentation: a state, a situation or a code, and its sentences. */
+/** A row of the documentation: a state, a situation or codes, and the sentences. */
 export interface AdviceRow extends Sentences {
   readonly on: string
 }
 
-/** The whole table, for the documentation. */
+/** The whole table, for the documentation. Codes with equal sentences share a row; their meanings are those of the problem catalogue. */
 export const adviceTable: Readonly<Record<"states" | "situations" | "refusals", ReadonlyArray<AdviceRow>>> = {
   states: [
     ...operationStates.map((state) => ({ on: state, ...onState[state] })),
@@ -265,11 +265,11 @@ export const adviceTable: Readonly<Record<"states" | "situations" | "refusals", 
   ],
   refusals: [
     { on: "every code without a sentence of its own", means: "", mustNot: noConclusion, next: "" },
-    ...(Object.keys(onRefusal) as ReadonlyArray<RefusalCode>).map((code) => ({
-      on: code,
-      means: meaningOf(code),
-      mustNot: "",
-      ...onRefusal[code]
-    }))
+    ...Object.values(
+      Object.groupBy(
+        Object.keys(onRefusal) as ReadonlyArray<RefusalCode>,
+        (code) => `${onRefusal[code].mustNot} ${onRefusal[code].next}`
+      )
+    ).map((codes = []) => ({ on: codes.join(", "), means: "", mustNot: "", ...onRefusal[codes[0]!] }))
   ]
 }
