@@ -179,26 +179,21 @@ export const makeSubmissions = Effect.fnUntraced(function*(options: SubmissionsO
 })
 
 /** Finds the faults that strike on an occasion, and collects their names. */
-class StruckFaults {
-  readonly names: Array<FaultName> = []
-  private readonly options: SubmissionsOptions
-  private readonly occasion: Occasion
-  constructor(options: SubmissionsOptions, occasion: Occasion) {
-    this.options = options
-    this.occasion = occasion
-  }
-
-  find(name: KeyedFault): Strike | null {
-    const strike = strikes(this.options.seed, this.options.faults(), name, this.occasion)
-    if (strike !== null) this.names.push(name)
+const strikesOn = (options: SubmissionsOptions, occasion: Occasion) => {
+  const names: Array<FaultName> = []
+  const find = (name: KeyedFault): Strike | null => {
+    const strike = strikes(options.seed, options.faults(), name, occasion)
+    if (strike !== null) names.push(name)
     return strike
   }
-
-  onTheWay(): Pick<Reply, "late" | "spoiler"> {
-    const late = this.find("late")?.milliseconds ?? 0
-    return { late, spoiler: spoilers.find((name) => this.find(name) !== null) ?? null }
-  }
+  const onTheWay = (): Pick<Reply, "late" | "spoiler"> => ({
+    late: find("late")?.milliseconds ?? 0,
+    spoiler: spoilers.find((name) => find(name) !== null) ?? null
+  })
+  return { names, find, onTheWay }
 }
+
+type StruckFaults = ReturnType<typeof strikesOn>
 
 const chooseFate = (
   options: SubmissionsOptions,
@@ -279,7 +274,7 @@ const receive = (
   }
   const entry = entryOf(entries, key)
   const isFateOpen = entry.fate === undefined
-  const faults = new StruckFaults(options, {
+  const faults = strikesOn(options, {
     key,
     stage: "submission",
     attempt: ++entry.receipts,
@@ -337,7 +332,7 @@ const makeRead = (options: SubmissionsOptions, entries: Entries): Submissions["r
         const attempt = entry === undefined ? ++readsOfUnknown : ++entry.reads
         const name = key ?? Object.values(demand)[1]!
         const instructed = key === undefined ? undefined : known(entries, key)?.instructed
-        const faults = new StruckFaults(options, { key: name, stage: "status", attempt, instructed })
+        const faults = strikesOn(options, { key: name, stage: "status", attempt, instructed })
         return {
           slow: faults.find("slow")?.milliseconds ?? 0,
           answer: () => {
