@@ -19,7 +19,10 @@ import type { RequestHeaders } from "../server/gate/RequestChecks.ts"
 import { headersOfEveryResponse } from "../server/gate/RequestContext.ts"
 import { MaskedTracer } from "../server/MaskedTracer.ts"
 
-/** Names under which the listener answers, in lower case: `name:port`, or `name` with any port. */
+/**
+ * Names under which the listener answers, in lower case: `name:port`, or `name` with any port. A page of an attacker can have this
+ * listener's address (DNS rebinding), but its requests name the attacker's host.
+ */
 export class AdminHosts extends Context.Service<AdminHosts, ReadonlyArray<string>>()(
   "financial-agents-gateway/operator/AdminHosts"
 ) {}
@@ -33,6 +36,7 @@ const makeAdmits = (hosts: ReadonlyArray<string>) => {
   }
 }
 
+/** The begin of the shutdown of the listener. It waits for open responses, so endless ones must end then. */
 export class AdminShutdown extends Context.Service<AdminShutdown, {
   /** Begins the shutdown. */
   readonly begin: Effect.Effect<void>

@@ -17,7 +17,7 @@ import { WorkerPool } from "../../node/postgres/Pools.ts"
 import { orUnavailable } from "../../services/StoreUnavailable.ts"
 import { makeEtcdWitness } from "./EtcdWitness.ts"
 import { clusterOf, makePostgresWitness } from "./PostgresWitness.ts"
-import { makeSqlVerifications } from "./SqlVerifications.ts"
+import { makeSqlVerifications } from "./Verifications.ts"
 import { makeWitnessedClaims } from "./WitnessedClaims.ts"
 
 /** Files in PEM. */

@@ -1,5 +1,6 @@
 /**
- * Figures about the whole ledger, for metrics, the command `status` and the console.
+ * Figures about the whole ledger, for metrics, the command `status` and the console. 0011_operation_counts.sql tells how operations
+ * are counted.
  */
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"

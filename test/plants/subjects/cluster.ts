@@ -3,7 +3,7 @@ import { long, type Plant, postgres, unit } from "../Plant.ts"
 
 const witnessedClaims = "src/cluster/witness/WitnessedClaims.ts"
 const witnessVerifier = "src/cluster/witness/WitnessVerifier.ts"
-const verifications = "src/cluster/witness/SqlVerifications.ts"
+const verifications = "src/cluster/witness/Verifications.ts"
 const fragments = "src/services/sql/queueFragments.ts"
 const store = "src/cluster/witness/PostgresWitness.ts"
 const replication = "migrations/0014_replication.sql"

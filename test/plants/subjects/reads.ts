@@ -74,7 +74,7 @@ export const reads: ReadonlyArray<Plant> = [
   },
   {
     rule: "a promoted server never answers as a standby",
-    file: "src/cluster/standbys/ReadConnection.ts",
+    file: "src/cluster/standbys/StandbyReads.ts",
     from: "const onStandby = \"(SELECT pg_is_wal_replay_paused()) IS NOT NULL\"",
     to: "const onStandby = \"true\"",
     tests: [long("cluster/StandbyReads", "fails on a primary, and that of the primary on a standby")]

@@ -4,7 +4,7 @@ import { Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as PoolMetrics from "../../../src/metrics/PoolMetrics.ts"
 import * as DriverClient from "../../../src/node/postgres/driver/DriverClient.ts"
-import { counted } from "../../fixtures/metrics/Counted.ts"
+import { counted } from "../../fixtures/metrics/Scrape.ts"
 import { createDatabase, Platform, server } from "../../fixtures/postgres/TestDatabase.ts"
 
 const clients = [["exclusive", {}], ["shared", { multiplex: true }]] as const

@@ -18,8 +18,7 @@ import {
   settled,
   type Setup
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
-import { generateKey } from "../../fixtures/authorization/Keys.ts"
-import { makeProof, now, thumbprintOf } from "../../fixtures/authorization/Proofs.ts"
+import { generateKey, makeProof, now, thumbprintOf } from "../../fixtures/authorization/Keys.ts"
 import { Gateway } from "../../fixtures/http/HttpGateway.ts"
 import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
 import { issue } from "../../fixtures/http/HttpScene.ts"

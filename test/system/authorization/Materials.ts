@@ -6,8 +6,7 @@ import {
   type AuthorizationServer,
   makeAuthorizationServer
 } from "../../fixtures/authorization/AuthorizationServer.ts"
-import { generateKeys } from "../../fixtures/authorization/Keys.ts"
-import { thumbprintOf } from "../../fixtures/authorization/Proofs.ts"
+import { generateKeys, thumbprintOf } from "../../fixtures/authorization/Keys.ts"
 import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
 import type { Materials } from "./Variants.ts"
 

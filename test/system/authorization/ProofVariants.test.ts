@@ -5,7 +5,7 @@
 import { describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { proofDifferences } from "../../fixtures/authorization/Differences.ts"
-import { makeProof, now, type ProofRequest } from "../../fixtures/authorization/Proofs.ts"
+import { makeProof, now, type ProofRequest } from "../../fixtures/authorization/Keys.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
 import { gatherMaterials } from "./Materials.ts"

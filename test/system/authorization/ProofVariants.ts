@@ -1,7 +1,14 @@
 /** Variants of DPoP proofs: none is valid, and each differs little from a valid one. The token beside them is good. */
 import * as fc from "fast-check"
-import { keyFor, type Members, publicPart } from "../../fixtures/authorization/Keys.ts"
-import { makeProof, now, type ProofRequest, sha256 } from "../../fixtures/authorization/Proofs.ts"
+import {
+  keyFor,
+  makeProof,
+  type Members,
+  now,
+  type ProofRequest,
+  publicPart,
+  sha256
+} from "../../fixtures/authorization/Keys.ts"
 import { edits, type Materials, type Variant, variant } from "./Variants.ts"
 
 const proofFor = ({ agentKey, bound, url }: Materials, request: Partial<ProofRequest> = {}): string =>

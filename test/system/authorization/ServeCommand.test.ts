@@ -14,7 +14,7 @@ import {
   clientSecret,
   makeAuthorizationServer
 } from "../../fixtures/authorization/AuthorizationServer.ts"
-import { makeProof } from "../../fixtures/authorization/Proofs.ts"
+import { makeProof } from "../../fixtures/authorization/Keys.ts"
 import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
 import { openTransaction, untilWaiting } from "../../fixtures/postgres/Pools.ts"
 import { rolesWith } from "../../fixtures/postgres/Roles.ts"

@@ -6,13 +6,14 @@ import {
   type Algorithm,
   encode,
   keyFor,
+  makeProof,
   type Members,
+  now,
   publicPart,
   signBytes,
   signJwt,
   signToken
 } from "../../fixtures/authorization/Keys.ts"
-import { makeProof, now } from "../../fixtures/authorization/Proofs.ts"
 import { type Attempt, bearer, edits, type Materials, type Variant, variant } from "./Variants.ts"
 
 const algorithms = ["ES256", "EdDSA", "PS256"] as const satisfies ReadonlyArray<Algorithm>

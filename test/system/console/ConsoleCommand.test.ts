@@ -1,8 +1,7 @@
 /** `console` and `serve --console` against PostgreSQL: what they print, what they refuse, and what they record. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { openEvents } from "../../fixtures/console/EventSource.ts"
-import { signIn, Visitor } from "../../fixtures/console/Visitor.ts"
+import { openEvents, signIn, Visitor } from "../../fixtures/console/Visitor.ts"
 import { rolesWith } from "../../fixtures/postgres/Roles.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, launch, result, run, type Running, urlOf } from "../../fixtures/processes/CommandLine.ts"

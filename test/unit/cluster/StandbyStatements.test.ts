@@ -1,6 +1,6 @@
 /** A standby may run the statements that read operations. Only the primary runs those of the change feed and of waiting requests. */
 import { assert, describe, it } from "@effect/vitest"
-import { forStandby } from "../../../src/cluster/standbys/ReadConnection.ts"
+import { forStandby } from "../../../src/cluster/standbys/StandbyReads.ts"
 import { ClientId, GrantId, type GrantIdentity, PairwiseSubject } from "../../../src/domain/Grant.ts"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import { OperationId } from "../../../src/domain/Operation.ts"

@@ -5,8 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
 import { anchorsOf } from "../../fixtures/Markdown.ts"
-import { alerts, dashboards } from "../../fixtures/metrics/Deployed.ts"
-import { documentedMetrics } from "../../fixtures/metrics/MetricsTable.ts"
+import { alerts, dashboards, documentedMetrics } from "../../fixtures/metrics/Deployed.ts"
 
 const documented = documentedMetrics()
 

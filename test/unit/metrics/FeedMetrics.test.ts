@@ -10,7 +10,7 @@ import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { fixedId, fixedIdentity, storeOf } from "../../fixtures/http/HttpFixed.ts"
-import { counted } from "../../fixtures/metrics/Counted.ts"
+import { counted } from "../../fixtures/metrics/Scrape.ts"
 
 const unused = () => Effect.die("unused")
 

@@ -23,8 +23,7 @@ import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
 import { InMemoryLedger } from "../../fixtures/ledger/Ledger.ts"
 import { callOf, headersOf, modern, open, post } from "../../fixtures/mcp/HttpMcp.ts"
 import { AdminWire } from "../../fixtures/metrics/AdminWire.ts"
-import { counted } from "../../fixtures/metrics/Counted.ts"
-import { parseScrape } from "../../fixtures/metrics/Scrape.ts"
+import { counted, parseScrape } from "../../fixtures/metrics/Scrape.ts"
 
 const one = `/v1/operations/${fixedId}`
 const operationRoute = "/v1/operations/:id"

@@ -7,7 +7,7 @@ import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import type { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { fixedGateway, fixedId, fixedIdentity, fixedToken } from "../../fixtures/http/HttpFixed.ts"
 import { Gateway } from "../../fixtures/http/HttpGateway.ts"
-import { counted } from "../../fixtures/metrics/Counted.ts"
+import { counted } from "../../fixtures/metrics/Scrape.ts"
 
 const cause = new Error("no answer")
 

@@ -7,7 +7,7 @@ import { Effect, Logger } from "effect"
 import { TestClock } from "effect/testing"
 import { type FakeServer, makeFakeServer } from "../../fixtures/oauth/FakeServer.ts"
 import { issuer, signerOf } from "../../fixtures/oauth/Issuing.ts"
-import { jwkOf, keySetOf } from "../../fixtures/oauth/SearchedKeys.ts"
+import { jwkOf, keySetOf } from "../../fixtures/oauth/TokenScene.ts"
 
 const metadata = "/.well-known/oauth-authorization-server"
 

@@ -4,17 +4,8 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
-import { TestClock } from "effect/testing"
 import { mcpResource } from "../../../src/domain/McpResource.ts"
-import {
-  answerOf,
-  eachAnswer,
-  eachChange,
-  eventually,
-  judged,
-  makeScene,
-  path
-} from "../../fixtures/oauth/IntrospectionScene.ts"
+import { answerOf, eachAnswer, eachChange, judged, makeScene, path } from "../../fixtures/oauth/IntrospectionScene.ts"
 import { audience, epoch, issuer } from "../../fixtures/oauth/Issuing.ts"
 
 describe("An introspected token", () => {
@@ -70,21 +61,6 @@ describe("An introspected token", () => {
         [["token", "a+b/c~d=="], ["token_type_hint", "access_token"]]
       )
       assert.lengthOf(server.requests, 1)
-    }))
-
-  it.effect("is sent to the endpoint of the metadata, which is read once", () =>
-    Effect.gen(function*() {
-      const { server, verify } = yield* makeScene({ endpoint: null })
-      yield* verify("t")
-      yield* verify("t")
-      assert.strictEqual(server.asked("/.well-known/oauth-authorization-server"), 1)
-      assert.strictEqual(server.asked(path), 2)
-      yield* TestClock.setTime((epoch + 200) * 1000)
-      server.serve("/.well-known/oauth-authorization-server", { issuer, introspection_endpoint: `${issuer}/moved` })
-      server.serve(path, () => new Response("", { status: 404 }))
-      server.serve("/moved", answerOf())
-      assert.strictEqual(yield* judged(verify("t")), "AuthorizationUnavailable")
-      yield* eventually(judged(verify("t")), "accepted")
     }))
 
   it.effect("is good only when active is exactly true", () =>

@@ -5,9 +5,19 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Schema } from "effect"
 import { TestClock } from "effect/testing"
-import { judged, makeScene, path, tokensAsked, until } from "../../fixtures/oauth/IntrospectionScene.ts"
+import {
+  answerMadeUp,
+  judged,
+  makeKnown,
+  makeScene,
+  outages,
+  path,
+  refusals,
+  timeout,
+  tokensAsked,
+  until
+} from "../../fixtures/oauth/IntrospectionScene.ts"
 import { issuer } from "../../fixtures/oauth/Issuing.ts"
-import { answerMadeUp, makeKnown, outages, refusals, timeout } from "../../fixtures/oauth/MadeUpTokens.ts"
 
 /** The number of concurrent made-up tokens, the server's answer to them, and the pause after them (milliseconds). */
 const Step = Schema.Struct({

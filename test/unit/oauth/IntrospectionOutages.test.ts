@@ -9,17 +9,21 @@ import { ServerFailure } from "../../../src/http/JsonExchange.ts"
 import { classifyProbe } from "../../../src/oauth/IntrospectionLimiter.ts"
 import type { FakeServer, Received } from "../../fixtures/oauth/FakeServer.ts"
 import {
+  answerMadeUp,
   answerOf,
   eventually,
   judged,
+  makeKnown,
   makeScene,
+  outages,
   path,
+  refusals,
+  timeout,
   tokenIn,
   tokensAsked,
   until
 } from "../../fixtures/oauth/IntrospectionScene.ts"
 import { epoch, issuer } from "../../fixtures/oauth/Issuing.ts"
-import { answerMadeUp, makeKnown, outages, refusals, timeout } from "../../fixtures/oauth/MadeUpTokens.ts"
 
 const metadata = "/.well-known/oauth-authorization-server"
 

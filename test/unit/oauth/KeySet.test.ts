@@ -10,7 +10,7 @@ import { issuerSettings } from "../../../src/oauth/Issuer.ts"
 import { makeKeySet } from "../../../src/oauth/KeySet.ts"
 import { makeFakeServer } from "../../fixtures/oauth/FakeServer.ts"
 import { audience, issuer } from "../../fixtures/oauth/Issuing.ts"
-import { jwkOf, keySetOf } from "../../fixtures/oauth/SearchedKeys.ts"
+import { jwkOf, keySetOf } from "../../fixtures/oauth/TokenScene.ts"
 
 const metadata = "/.well-known/oauth-authorization-server"
 

@@ -8,7 +8,7 @@ import { exportJWK, generateKeyPair, type JWK } from "jose"
 import { generateKeyPairSync } from "node:crypto"
 import { makeFakeServer } from "../../fixtures/oauth/FakeServer.ts"
 import { signerOf } from "../../fixtures/oauth/Issuing.ts"
-import { jwkOf, keySetOf } from "../../fixtures/oauth/SearchedKeys.ts"
+import { jwkOf, keySetOf } from "../../fixtures/oauth/TokenScene.ts"
 
 describe("A key of a key set", () => {
   const searchAmong = (keys: ReadonlyArray<unknown>, algorithms?: ReadonlyArray<string>) =>

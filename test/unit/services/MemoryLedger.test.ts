@@ -9,7 +9,7 @@ import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
-import { makeMemoryVerifications } from "../../fixtures/cluster/MemoryVerifications.ts"
+import { makeMemoryVerifications } from "../../fixtures/cluster/MemoryWitness.ts"
 import {
   accept,
   drive,

@@ -41,7 +41,8 @@ type CookieName = "session" | "login"
 const nameOf = ({ cookiePrefix }: ConsoleAddressShape, name: CookieName) => `${cookiePrefix}_${name}`
 
 /**
- * Sets a cookie. Its value has no character that cookies quote. Without `maxAge`, in milliseconds, it ends with the browser.
+ * Sets a cookie that no script can read, and that browsers send only with requests of the console's own pages. Its value has no
+ * character that cookies quote. Without `maxAge`, in milliseconds, it ends with the browser.
  */
 export const setCookie = (
   response: HttpServerResponse.HttpServerResponse,

@@ -2,7 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { makeSqlVerifications } from "../../../../src/cluster/witness/SqlVerifications.ts"
+import { makeSqlVerifications } from "../../../../src/cluster/witness/Verifications.ts"
 import { nextStepOf } from "../../../../src/domain/operators/HeldOperations.ts"
 import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
 import { PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"

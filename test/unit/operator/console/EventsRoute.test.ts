@@ -3,9 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Layer, Ref, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
-import { openEvents, type OpenStream } from "../../../fixtures/console/EventSource.ts"
 import { detailOf, FakeLedger } from "../../../fixtures/console/FakeLedger.ts"
-import { signIn } from "../../../fixtures/console/Visitor.ts"
+import { openEvents, type OpenStream, signIn } from "../../../fixtures/console/Visitor.ts"
 import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 
 const Served = Layer.provideMerge(consoleServer(FakeLedger.services), FakeLedger.layer)
