@@ -8,6 +8,7 @@ import { AuthorizationUnavailable, type Credential } from "../../../../src/domai
 import { type ClientId, GrantUnknown } from "../../../../src/domain/Grant.ts"
 import { Lifecycle } from "../../../../src/server/gate/Lifecycle.ts"
 import { StoreUnavailable } from "../../../../src/services/StoreUnavailable.ts"
+import { heldStore, makeHeld } from "../../../fixtures/http/HeldRequests.ts"
 import {
   fixedId,
   fixedIdentity,
@@ -151,31 +152,16 @@ describe("A grant that the verifier knows and the store does not", () => {
 })
 
 describe("Saturation", () => {
-  /** `inside` resolves once this number of requests waits in the store. */
-  const crowd = (count: number) => {
-    const inside = Promise.withResolvers<void>()
-    const open = Promise.withResolvers<void>()
-    let waiting = 0
-    const find = () =>
-      Effect.andThen(
-        Effect.promise(() => {
-          if (++waiting === count) inside.resolve()
-          return open.promise
-        }),
-        Effect.succeed(operationWith())
-      )
-    return { find, inside: Effect.promise(() => inside.promise), open: () => open.resolve() }
-  }
-
   const askAll = (send: Gateway["Service"]["send"], count: number) =>
     Effect.forEach(Array.from({ length: count }), () => send(get, { token }), { concurrency: "unbounded" })
 
   it.live("answers requests for operations with 503 at once until there is room, and affects no other request", () => {
-    const { find, inside, open } = crowd(3)
+    const held = makeHeld()
+    const { find } = heldStore(held)
     return withServices({ find }, ({ send }) =>
       Effect.gen(function*() {
         const crowded = yield* Effect.forkChild(askAll(send, 3))
-        yield* inside
+        yield* held.entered(3)
         for (const target of both) {
           const answer = yield* send(target, { token })
           assertProblemOf(answer, "service_unavailable")
@@ -186,27 +172,28 @@ describe("Saturation", () => {
         assert.strictEqual((yield* send("/healthz")).status, 200)
         assert.strictEqual((yield* send("/readyz")).status, 200)
         assert.strictEqual((yield* send("/problems")).status, 200)
-        open()
+        held.release()
         for (const answer of yield* Fiber.join(crowded)) assert.strictEqual(answer.status, 200)
         assert.strictEqual((yield* send(get, { token })).status, 200)
       }), { lifecycle: { maxInFlight: 3 } })
   })
 
   it.live("of one client's share refuses only that client", () => {
-    const { find, inside, open } = crowd(2)
+    const held = makeHeld()
+    const { find } = heldStore(held)
     const verify = ({ token }: Credential) =>
       Effect.succeed({ ...fixedIdentity, client_id: Redacted.value(token) as ClientId })
     const list = () => Effect.succeed({ operations: [], next: null })
     return withServices({ find, list, verify }, ({ send }) =>
       Effect.gen(function*() {
         const crowded = yield* Effect.forkChild(askAll(send, 2))
-        yield* inside
+        yield* held.entered(2)
         for (const target of both) {
           const answer = yield* send(target, { token })
           assert.include(assertProblemOf(answer, "service_unavailable").detail, "client")
         }
         assert.strictEqual((yield* send("/v1/operations", { token: "another-client" })).status, 200)
-        open()
+        held.release()
         for (const answer of yield* Fiber.join(crowded)) assert.strictEqual(answer.status, 200)
         for (let n = 0; n < 5; n++) assert.strictEqual((yield* send(get, { token })).status, 200)
       }), { lifecycle: { maxInFlightPerClient: 2 } })

@@ -4,7 +4,8 @@
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import { fixedId, fixedToken, operationWith, withServices } from "../../../fixtures/http/HttpFixed.ts"
+import { heldStore, makeHeld } from "../../../fixtures/http/HeldRequests.ts"
+import { fixedId, fixedToken, withServices } from "../../../fixtures/http/HttpFixed.ts"
 import { Gateway, memoryGateway } from "../../../fixtures/http/HttpGateway.ts"
 import { assertProblemOf } from "../../../fixtures/http/HttpProblem.ts"
 import { accept, issue } from "../../../fixtures/http/HttpScene.ts"
@@ -122,23 +123,16 @@ layer(hasty, { excludeTestServices: true })("A request that does not arrive in t
 
 describe("A request that arrived in time", () => {
   it.live("is not refused because its answer takes longer than requests may", () => {
-    const asked = Promise.withResolvers<void>()
-    const mayAnswer = Promise.withResolvers<void>()
-    const find = () =>
-      Effect.promise(async () => {
-        asked.resolve()
-        await mayAnswer.promise
-        return operationWith({})
-      })
-    return withServices({ find }, ({ listener, send, wire }) =>
+    const held = makeHeld()
+    return withServices(heldStore(held), ({ listener, send, wire }) =>
       Effect.gen(function*() {
         const answer = yield* Effect.forkChild(send(`/v1/operations/${fixedId}`, { token: fixedToken }))
-        yield* Effect.promise(() => asked.promise)
+        yield* held.entered(1)
         Object.assign(listener, { headersTimeout: 1, requestTimeout: 1 })
         // The listener looks at its connections: it refuses this one, which sends nothing.
         const silent = yield* wire
         assertProblemOf((yield* Effect.promise(() => silent.next()))!, "request_timeout")
-        mayAnswer.resolve()
+        held.release()
         assert.strictEqual((yield* Fiber.join(answer)).status, 200)
       }), {
       configure: (server) => Object.assign(server, { connectionsCheckingInterval: 10 }),

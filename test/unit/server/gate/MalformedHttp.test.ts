@@ -5,7 +5,8 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { once } from "node:events"
 import * as net from "node:net"
-import { fixedId, fixedToken, operationWith, withServices } from "../../../fixtures/http/HttpFixed.ts"
+import { heldStore, makeHeld } from "../../../fixtures/http/HeldRequests.ts"
+import { fixedId, fixedToken, withServices } from "../../../fixtures/http/HttpFixed.ts"
 import { Gateway, memoryGateway } from "../../../fixtures/http/HttpGateway.ts"
 import { assertProblemOf } from "../../../fixtures/http/HttpProblem.ts"
 import { issue } from "../../../fixtures/http/HttpScene.ts"
@@ -191,25 +192,16 @@ layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) =
 
 describe("Malformed HTTP", () => {
   it.live("is answered after the response to an earlier, slow request", () => {
-    const asked = Promise.withResolvers<void>()
-    const open = Promise.withResolvers<void>()
-    const find = () =>
-      Effect.andThen(
-        Effect.promise(() => {
-          asked.resolve()
-          return open.promise
-        }),
-        Effect.succeed(operationWith())
-      )
-    return withServices({ find }, ({ check, wire }) =>
+    const held = makeHeld()
+    return withServices(heldStore(held), ({ check, wire }) =>
       Effect.gen(function*() {
         const target = `/v1/operations/${fixedId}`
         for (const rest of ["garbage\r\n\r\n", garbage["a tunnel"]!]) {
           const connection = yield* wire
           connection.send(`GET ${target} HTTP/1.1\r\n${host}Authorization: Bearer ${fixedToken}\r\n\r\n`)
-          yield* Effect.promise(() => asked.promise)
+          yield* held.entered(1)
           connection.send(rest)
-          open.resolve()
+          held.release()
           const good = yield* Effect.promise(() => connection.next())
           check({ method: "GET", target }, good!)
           assert.strictEqual(good!.status, 200)

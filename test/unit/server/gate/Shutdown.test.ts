@@ -5,7 +5,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { Lifecycle } from "../../../../src/server/gate/Lifecycle.ts"
-import { fixedGateway, fixedId, fixedToken, operationWith, type Services } from "../../../fixtures/http/HttpFixed.ts"
+import { heldStore, makeHeld } from "../../../fixtures/http/HeldRequests.ts"
+import { fixedGateway, fixedId, fixedToken, type Services } from "../../../fixtures/http/HttpFixed.ts"
 import { Gateway, type GatewayOptions } from "../../../fixtures/http/HttpGateway.ts"
 import { assertProblemOf } from "../../../fixtures/http/HttpProblem.ts"
 import { openWire } from "../../../fixtures/http/HttpWire.ts"
@@ -24,21 +25,6 @@ const start = Effect.fnUntraced(function*(services: Services, options?: GatewayO
   }
 })
 
-/** A store whose first read waits until the test releases it. */
-const waitingRoom = () => {
-  const entered = Promise.withResolvers<void>()
-  const out = Promise.withResolvers<void>()
-  const find = () =>
-    Effect.andThen(
-      Effect.promise(() => {
-        entered.resolve()
-        return out.promise
-      }),
-      Effect.succeed(operationWith())
-    )
-  return { find, entered: Effect.promise(() => entered.promise), letOut: () => out.resolve() }
-}
-
 const refusesConnections = (port: number) =>
   Effect.promise(() =>
     openWire(port).then(
@@ -50,8 +36,8 @@ const refusesConnections = (port: number) =>
 describe("A shutdown", () => {
   it.live("refuses new reads, reports not ready, and lets running reads finish", () =>
     Effect.gen(function*() {
-      const { entered, find, letOut } = waitingRoom()
-      const { gateway, lifecycle, stop } = yield* start({ find }, {
+      const held = makeHeld()
+      const { gateway, lifecycle, stop } = yield* start(heldStore(held), {
         // Never needed: the last running read ends the drain, and no connection is kept, so the server closes at once.
         lifecycle: { deadline: 120_000, drainTimeout: 120_000 },
         gracefulShutdownTimeout: 120_000
@@ -59,7 +45,7 @@ describe("A shutdown", () => {
       const { check, listener, port, send } = gateway
       const inside = yield* Effect.promise(() => openWire(port))
       inside.send(request)
-      yield* entered
+      yield* held.entered(1)
       assert.isFalse(lifecycle.isDraining())
       const stopping = yield* Effect.forkChild(stop)
       const notReady = yield* Effect.repeat(send("/readyz"), { until: ({ status }) => status === 503 })
@@ -72,7 +58,7 @@ describe("A shutdown", () => {
       assert.strictEqual(health.status, 200)
       assert.strictEqual(health.headers["connection"], "close")
       assert.isTrue(listener.listening)
-      letOut()
+      held.release()
       const answer = yield* Effect.promise(() => inside.next())
       check({ method: "GET", target }, answer!)
       assert.strictEqual(answer!.status, 200)

@@ -2,33 +2,25 @@
  * A body that does not end holds no slot, on every way by which a body is read. The tests send unfinished requests over sockets, with
  * bounds small enough to reach.
  */
-import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Fiber, Layer, Logger, Schema, Stream } from "effect"
-import { HttpRouter, HttpServer } from "effect/http"
+import { Effect, Fiber, Layer, Schema, Stream } from "effect"
+import { HttpRouter } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
-import { isInetAddress } from "effect/net/NetAddress"
-import { createServer } from "node:http"
 import { Gate, OpenGate } from "../../../../src/api/Middleware.ts"
 import { mutationEndpoint } from "../../../../src/api/MutationEndpoint.ts"
 import type { ClientId, GrantIdentity } from "../../../../src/domain/Grant.ts"
 import { McpRoutes } from "../../../../src/server/agents/McpRoutes.ts"
-import { BaseUrl } from "../../../../src/server/gate/BaseUrl.ts"
 import { GateLayer } from "../../../../src/server/gate/Gate.ts"
-import { Lifecycle, type LifecycleOptions } from "../../../../src/server/gate/Lifecycle.ts"
+import type { Lifecycle, LifecycleOptions } from "../../../../src/server/gate/Lifecycle.ts"
 import { Problems } from "../../../../src/server/gate/ProblemResponses.ts"
 import { layerServer } from "../../../../src/server/Gateway.ts"
 import { MutationRequestLayer } from "../../../../src/server/mutations/MutationEndpoints.ts"
-import { OperationStore } from "../../../../src/services/OperationStore.ts"
-import { Readiness } from "../../../../src/services/Readiness.ts"
-import { GrantVerifier } from "../../../../src/services/verification/GrantVerifier.ts"
 import { assertFreeSlots } from "../../../fixtures/http/BothWays.ts"
-import { type Held, heldStore, makeHeld } from "../../../fixtures/http/HeldRequests.ts"
-import { emptyFeed, fixedId, fixedIdentity, operationWith, storeOf } from "../../../fixtures/http/HttpFixed.ts"
+import { type Held, heldStore, makeHeld, serveApplication } from "../../../fixtures/http/HeldRequests.ts"
+import { fixedId, fixedIdentity, operationWith } from "../../../fixtures/http/HttpFixed.ts"
 import { assertProblemOf, baseUrl } from "../../../fixtures/http/HttpProblem.ts"
 import { openWire, type Wire } from "../../../fixtures/http/HttpWire.ts"
 import { requestOf } from "../../../fixtures/mcp/HttpMcp.ts"
-import { Platform } from "../../../fixtures/postgres/TestDatabase.ts"
 
 const Payment = Schema.Struct({ amount: Schema.String })
 
@@ -70,7 +62,6 @@ const identityOf = (client: string): GrantIdentity => ({ ...fixedIdentity, clien
 /** The access token of a client is its name. */
 const clients = ["attacker", "other"]
 
-/** A server of an application. Its reads are held, if there is something that holds them. */
 const TeamRoutes = HttpApiBuilder.layer(TeamApi).pipe(
   Layer.provide(Team),
   Layer.provide([MutationRequestLayer, GateLayer]),
@@ -79,34 +70,19 @@ const TeamRoutes = HttpApiBuilder.layer(TeamApi).pipe(
 
 const WholeServer = layerServer(TeamRoutes, [TeamApi], McpRoutes())
 
-const serve = (lifecycle: Partial<LifecycleOptions>, held: Held | null = null, Server = WholeServer) =>
-  Effect.map(
-    Layer.build(
-      Server.pipe(
-        Layer.provideMerge(
-          NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1", gracefulShutdownTimeout: 1 })
-        ),
-        Layer.provideMerge(Lifecycle.layer({ deadline: 60_000, bodyTimeout: 60_000, ...lifecycle })),
-        Layer.provide([
-          Layer.succeed(OperationStore, storeOf(held === null ? { find, list } : heldStore(held))),
-          emptyFeed,
-          GrantVerifier.layerFixed(new Map(clients.map((client) => [client, identityOf(client)]))),
-          Readiness.layerAlways,
-          BaseUrl.layer(baseUrl)
-        ]),
-        Layer.provideMerge(Logger.layer([])),
-        Layer.provideMerge(Platform)
-      )
-    ),
-    (context) => {
-      const { address } = Context.get(context, HttpServer.HttpServer)
-      assert(isInetAddress(address))
-      return { port: address.port, lifecycle: Context.get(context, Lifecycle) }
-    }
-  )
+const reads = {
+  find: () => Effect.succeed(operationWith()),
+  list: () => Effect.succeed({ operations: [operationWith()], next: null })
+}
 
-const find = () => Effect.succeed(operationWith())
-const list = () => Effect.succeed({ operations: [operationWith()], next: null })
+/** Opens a server of an application. Its reads are held, if there is something that holds them. */
+const serve = (lifecycle: Partial<LifecycleOptions>, held: Held | null = null, Server = WholeServer) =>
+  serveApplication(
+    Server,
+    held === null ? reads : heldStore(held),
+    { deadline: 60_000, bodyTimeout: 60_000, ...lifecycle },
+    new Map(clients.map((client) => [client, identityOf(client)]))
+  )
 
 interface Post {
   readonly path: string
