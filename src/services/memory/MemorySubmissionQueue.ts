@@ -1,12 +1,14 @@
 /**
  * The submission queue in memory, put together from its parts.
  */
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import type { ProviderName } from "../../domain/Grant.ts"
+import { longestPause, makeReservations, unusedLimit } from "../rules/providerPermits.ts"
 import { makeClaims } from "./MemoryClaims.ts"
 import { makeHolds } from "./MemoryHolds.ts"
 import { makeOutcomes } from "./MemoryOutcomes.ts"
-import { makeProviderLimits } from "./MemoryProviderLimits.ts"
-import { makeQueueTable } from "./MemoryQueueTable.ts"
+import { makeQueueTable, type MemoryQueueTable } from "./MemoryQueueTable.ts"
 import { makeRescues } from "./MemoryRescues.ts"
 import { makeStatusReads } from "./MemoryStatusReads.ts"
 
@@ -29,3 +31,24 @@ export const makeMemory = Effect.gen(function*() {
     ...makeProviderLimits(table)
   }
 })
+
+const makeProviderLimits = ({ memory: { limits }, millis }: MemoryQueueTable) => {
+  const stateOf = (provider: ProviderName) => limits.get(provider) ?? unusedLimit
+  return {
+    ...makeReservations({
+      read: (provider) => Effect.sync(() => ({ state: stateOf(provider), now: millis() * 1000 })),
+      replace: (provider, known, next) =>
+        Effect.sync(() => {
+          if (stateOf(provider) !== known) return false
+          limits.set(provider, next)
+          return true
+        })
+    }),
+    closeProvider: (provider: ProviderName, pause: Duration.Duration) =>
+      Effect.sync(() => {
+        const state = stateOf(provider)
+        const until = millis() * 1000 + Math.min(Duration.toMillis(pause) * 1000, longestPause)
+        limits.set(provider, { ...state, closed_until: Math.max(state.closed_until, until) })
+      })
+  }
+}

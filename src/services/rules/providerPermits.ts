@@ -5,7 +5,16 @@
  * Each bucket remembers the instant after the spacing of its last permit. The next permit begins there, less the burst, and not
  * before now. A provider that asked for a pause has no permit before the end of the pause.
  */
-import type { PermitBucket, PermitDemand, Permits, PermitTerms } from "../../domain/ProviderLimit.ts"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type { ProviderName } from "../../domain/Grant.ts"
+import {
+  longestRetryAfter,
+  type PermitBucket,
+  type PermitDemand,
+  type Permits,
+  type PermitTerms
+} from "../../domain/ProviderLimit.ts"
 
 /** The state of a limit: one row for each provider. */
 export interface LimitState {
@@ -17,7 +26,7 @@ export interface LimitState {
 /** A provider of which no request is known. */
 export const unusedLimit: LimitState = { shared_until: 0, reads_until: 0, closed_until: 0 }
 
-/** How many permits a statement reserved, and where its buckets stood before. All instants are relative to now. */
+/** How many permits a call reserves, and where its buckets stood before. All instants are relative to now. */
 export interface PermitShares {
   /** No permit is before this: 0, or the end of a pause. */
   readonly opens: number
@@ -134,4 +143,45 @@ export const toPermits = (shares: PermitShares, terms: PermitTerms): Permits => 
       )
     }
   }
+}
+
+/** Microseconds. */
+export const longestPause = Duration.toMillis(longestRetryAfter) * 1000
+
+/** The stored limits of an implementation. */
+interface LimitRows<E> {
+  /** The row of a provider, and the clock, in microseconds. */
+  readonly read: (provider: ProviderName) => Effect.Effect<{ readonly state: LimitState; readonly now: number }, E>
+  /** Replaces the row if it is still the known one (compare-and-set). Returns whether it did. */
+  readonly replace: (provider: ProviderName, known: LimitState, next: LimitState) => Effect.Effect<boolean, E>
+}
+
+/** `reservePermits` and `openPermits` of both implementations. A reservation that comes second in a race reads the row again. */
+export const makeReservations = <E>({ read, replace }: LimitRows<E>) => {
+  const reservePermits = Effect.fn("ProviderLimits.reservePermits")(
+    function*(provider: ProviderName, demand: PermitDemand, terms: PermitTerms) {
+      while (true) {
+        const { now, state } = yield* read(provider)
+        const shares = sharePermits(state, demand, terms, now, longestPause)
+        const isChanged = shares.submissions + shares.reads_reserved + shares.reads_shared > 0
+          || wasSetBack(state, terms, now, longestPause)
+        if (!isChanged || (yield* replace(provider, state, stateAfter(state, shares, terms, now)))) {
+          return toPermits(shares, terms)
+        }
+      }
+    }
+  )
+
+  const openPermits = Effect.fn("ProviderLimits.openPermits")(
+    function*(provider: ProviderName, demand: PermitDemand, terms: PermitTerms) {
+      const { now, state } = yield* read(provider)
+      // No worker would reserve a permit as long as none is open.
+      if (wasSetBack(state, terms, now, longestPause)) {
+        yield* reservePermits(provider, { submissions: 0, reads: 0 }, terms)
+      }
+      return toPermits(sharePermits(state, demand, terms, now, longestPause), terms)
+    }
+  )
+
+  return { reservePermits, openPermits }
 }

@@ -11,8 +11,8 @@ export const limits: ReadonlyArray<Plant> = [
   {
     rule: "a permit of a provider is given at most once, to all processes together",
     file: sql,
-    from: "FROM provider_limits WHERE provider = $1\n    FOR UPDATE\n",
-    to: "FROM provider_limits WHERE provider = $1\n",
+    from: " AND shared_until = $2::float8 AND",
+    to: " AND",
     tests: [postgres("services/queue/ProviderLimits")]
   },
   {

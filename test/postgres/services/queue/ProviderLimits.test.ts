@@ -1,16 +1,11 @@
 /**
- * Permits of provider limits in both implementations: no caller gets a permit twice, and a pause holds for all. PostgreSQL decides
- * as the shared arithmetic does.
+ * Permits of provider limits in both implementations: no caller gets a permit twice, and a pause holds for all.
  */
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import * as fc from "fast-check"
 import { type PermitDemand, type PermitTerms, permitTerms } from "../../../../src/domain/ProviderLimit.ts"
 import { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
-import { sharePermits, stateAfter, wasSetBack } from "../../../../src/services/rules/providerPermits.ts"
-import { reserveStatement } from "../../../../src/services/sql/queue/SqlProviderLimits.ts"
-import { rounds } from "../../../fixtures/Effort.ts"
 import { conformance, newProvider, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { Queue, queueIn } from "../../../fixtures/ledger/QueueServices.ts"
 import { anotherPool } from "../../../fixtures/postgres/Pools.ts"
@@ -166,61 +161,5 @@ layer(PostgresLedger, { excludeTestServices: true })("permits of a provider's li
           reads_until = reads_until - 300000000
         WHERE provider = ${provider}`
       assert.isAtLeast(counted(yield* openPermits(provider, many, terms)), 1)
-    }))
-
-  const anyLimit = fc.record({
-    requests: fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 7, max: 400 })),
-    interval: fc.constantFrom(100, 1000, 60_000),
-    reservedForReads: fc.constantFrom(0, 0.2, 0.5)
-  })
-  const anyInstant = fc.oneof(
-    fc.integer({ min: -2_000_000, max: 2_000_000 }),
-    fc.constant(0),
-    fc.constant(90_000_000_000)
-  )
-  const anyCount = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 60 }))
-  const anyCase = fc.record({
-    limit: anyLimit,
-    shared: anyInstant,
-    reads: anyInstant,
-    closed: fc.oneof(fc.constant(-1), anyInstant),
-    demand: fc.record({ submissions: anyCount, reads: anyCount })
-  })
-
-  it.effect("follow the shared arithmetic", () =>
-    Effect.gen(function*() {
-      const sql = yield* SqlClient.SqlClient
-      const provider = newProvider()
-      const now = 1_767_225_600_000_000
-      for (const { closed, demand, limit, reads, shared } of fc.sample(anyCase, rounds(500, 5000))) {
-        const terms = permitTerms(limit, 250)
-        const state = { shared_until: now + shared, reads_until: now + reads, closed_until: now + closed }
-        yield* sql`
-          INSERT INTO provider_limits (provider, shared_until, reads_until, closed_until)
-          VALUES (${provider}, ${state.shared_until}, ${state.reads_until}, ${state.closed_until})
-          ON CONFLICT (provider) DO UPDATE SET shared_until = excluded.shared_until, reads_until = excluded.reads_until,
-            closed_until = excluded.closed_until`
-        const rows = yield* sql.unsafe(reserveStatement(`${now}`), [
-          provider,
-          terms.shared.spacing,
-          terms.shared.burst,
-          terms.reads?.spacing ?? null,
-          terms.reads?.burst ?? null,
-          terms.horizon,
-          demand.submissions,
-          demand.reads,
-          300_000_000
-        ])
-        const shares = sharePermits(state, demand, terms, now, 300_000_000)
-        const what = JSON.stringify({ limit, state, demand })
-        assert.deepStrictEqual(rows.map((row) => ({ ...row })), [{ ...shares }], what)
-        const [after] = yield* sql`
-          SELECT shared_until::float8, reads_until::float8, closed_until::float8 FROM provider_limits
-          WHERE provider = ${provider}`
-        const isChanged = wasSetBack(state, terms, now, 300_000_000) ||
-          shares.submissions + shares.reads_reserved + shares.reads_shared > 0
-        const expected: object = isChanged ? stateAfter(state, shares, terms, now) : state
-        assert.deepStrictEqual({ ...after }, { ...expected }, what)
-      }
     }))
 })
