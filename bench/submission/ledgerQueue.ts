@@ -4,7 +4,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Grant } from "../../src/domain/Grant.ts"
-import { AcceptanceSignal } from "../../src/services/AcceptanceSignal.ts"
+import { AcceptanceSignal } from "../../src/services/WorkSignals.ts"
 import { payloadOf } from "./config.ts"
 import type { Queue } from "./queue.ts"
 

@@ -12,9 +12,8 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { ProviderName } from "../../domain/Grant.ts"
-import { AcceptanceSignal } from "../../services/AcceptanceSignal.ts"
-import { HintSignal } from "../../services/queue/HintSignal.ts"
 import { storeFailure } from "../../services/StoreUnavailable.ts"
+import { AcceptanceSignal, HintSignal } from "../../services/WorkSignals.ts"
 
 const channel = "financial_agents_gateway_accepted"
 

@@ -5,19 +5,9 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
-import {
-  type Grant,
-  type GrantIdentity,
-  type GrantRefusal,
-  GrantUnknown,
-  refusal,
-  type Scope,
-  standingAt,
-  standingFor
-} from "../../domain/Grant.ts"
+import type { Grant, GrantIdentity, Scope } from "../../domain/Grant.ts"
 import { BindingConflict, type FinancialRequest, type InvalidFinancialRequest } from "../../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../../domain/Operation.ts"
-import { AcceptanceSignal } from "../AcceptanceSignal.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
 import {
   type Acceptance,
@@ -26,7 +16,8 @@ import {
   type Platform,
   type PreparedRequest
 } from "../rules/prepareAcceptance.ts"
-import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { AcceptanceSignal } from "../WorkSignals.ts"
+import { goodGrant, MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 
 type Recorded = Effect.Effect<Accepted, BindingConflict | InvalidFinancialRequest>
 
@@ -35,18 +26,6 @@ export const makeAcceptances = Effect.gen(function*() {
   const platform = yield* Effect.context<Platform>()
   const signal = yield* AcceptanceSignal
   const prepare = yield* makePrepareAcceptance
-
-  /** The grant, if it is in good standing. */
-  const findGrant = (
-    identity: GrantIdentity,
-    scope: Scope | null,
-    at: DateTime.Utc
-  ): Result.Result<Grant, GrantRefusal> => {
-    const grant = memory.grantOf(identity)
-    if (grant === undefined) return Result.fail(new GrantUnknown())
-    const refused = refusal(standingFor(identity, standingAt(grant, scope, at), scope), scope)
-    return refused === null ? Result.succeed(grant) : Result.fail(refused)
-  }
 
   /** Records the operation of a request in one synchronous step, unless the key is bound or the provider refuses it. */
   const record = (grant: Grant, prepared: PreparedRequest, at: DateTime.Utc): Recorded => {
@@ -74,7 +53,7 @@ export const makeAcceptances = Effect.gen(function*() {
   ) {
     const at = yield* DateTime.now
     const { grant, recorded } = yield* Effect.fromResult(
-      Result.map(findGrant(identity, scope, at), (grant) => ({
+      Result.map(goodGrant(memory, identity, scope, at), (grant) => ({
         grant,
         recorded: prepared.map((exit): Recorded =>
           Exit.isFailure(exit) ? Exit.failCause(exit.cause) : record(grant, exit.value, at)

@@ -4,6 +4,7 @@
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
 import { StaleOperation } from "../../domain/Operation.ts"
 import type { Claim, ClaimTerms, ReturnTerms } from "../../domain/Submission.ts"
@@ -11,8 +12,7 @@ import { PayloadCipher } from "../PayloadCipher.ts"
 import { returnReason } from "../queue/Claims.ts"
 import { makeClaimRounds, type QueueVisit, shareOf } from "../rules/claimRounds.ts"
 import { makeOpenPayload } from "../rules/openPayload.ts"
-import { mayClaim, withBatch } from "./claimBatches.ts"
-import type { MemoryRecord } from "./MemoryLedger.ts"
+import type { MemoryLedger, MemoryRecord } from "./MemoryLedger.ts"
 import { isForeign, type MemoryQueueTable, toProviderOperation } from "./MemoryQueueTable.ts"
 import { isFree, isHeldClaim, isReturnedClaim, moveRecord } from "./recordRules.ts"
 
@@ -152,3 +152,35 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
 
   return { claim, mayStillSend, returnClaim, claimReturned }
 })
+
+/** The key of a batch in `MemoryLedger.batches`. */
+export const keyOf = ({ life, provider, worker }: Omit<ClaimBatch, "epoch" | "batch">) =>
+  JSON.stringify([worker, life, provider])
+
+/** Whether these terms may claim: see `here` of the SQL queue. */
+const mayClaim = ({ cluster, home }: MemoryLedger["Service"], { recorded_by }: ClaimTerms): boolean =>
+  recorded_by === undefined ? !home.has("epoch") : home.get("life") === cluster.life
+
+/** Counts the batch of the worker. */
+const countBatch = (
+  { batches, cluster: { life }, home }: MemoryLedger["Service"],
+  worker: string,
+  provider: ProviderName
+): ClaimBatch => {
+  const key = keyOf({ worker, life, provider })
+  const batch = (batches.get(key) ?? 0) + 1
+  batches.set(key, batch)
+  return { epoch: home.get("epoch")!, worker, life, provider, batch }
+}
+
+/** Makes a batch of claims that one statement made. */
+const withBatch = (
+  memory: MemoryLedger["Service"],
+  claims: ReadonlyArray<Claim>,
+  provider: ProviderName,
+  { recorded_by }: ClaimTerms
+): ReadonlyArray<Claim> => {
+  if (recorded_by === undefined || claims.length === 0) return claims
+  const batch = countBatch(memory, recorded_by, provider)
+  return claims.map((claim) => ({ ...claim, batch }))
+}

@@ -1,10 +1,202 @@
 /**
- * The administration of grants in memory, put together from its parts.
+ * The administration of grants in memory. Each lookup and the write that follows it happen in one synchronous step.
  */
+import type * as Digest from "effect/crypto/Digest"
+import type * as SecureRandom from "effect/crypto/SecureRandom"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import { makeGrantRegistration } from "./MemoryGrantRegistration.ts"
-import { makeGrantRevocation } from "./MemoryGrantRevocation.ts"
+import {
+  type ClientId,
+  ClientNotFound,
+  externalGrantId,
+  type Grant,
+  GrantConflict,
+  type GrantId,
+  GrantNotFound,
+  type ProviderConnectionId,
+  ProviderConnectionNotFound,
+  revocationMargin,
+  ScopesExceeded
+} from "../../domain/Grant.ts"
+import type {
+  ClientGrants,
+  ExternalGrant,
+  ExternalSubject,
+  GrantRegistration,
+  GrantRequest
+} from "../../domain/GrantRequest.ts"
+import { UnmatchedRevocation } from "../../domain/IssuerClient.ts"
+import { fitsScopes, isSameGrant, mergeRegistration, newGrant, newProviderConnectionId } from "../rules/grantRules.ts"
+import { type MemoryGrant, MemoryLedger, type MemoryRevocation } from "./MemoryLedger.ts"
+
+type RevocationNames = Omit<MemoryRevocation, "revoked_at">
 
 export const makeMemory = Effect.gen(function*() {
-  return { ...yield* makeGrantRegistration, ...yield* makeGrantRevocation }
+  return { ...yield* makeRegistration, ...yield* makeRevocation }
 })
+
+const makeRegistration = Effect.gen(function*() {
+  const memory = yield* MemoryLedger
+  const platform = yield* Effect.context<Digest.Digest | SecureRandom.SecureRandom>()
+
+  /** The provider connection of a new grant. It adds client and connection, unless they are known. */
+  const prepare = (
+    { client_id, provider, resource_owner }: Pick<GrantRequest, "client_id" | "provider" | "resource_owner">,
+    newId: ProviderConnectionId
+  ) => {
+    if (!memory.clients.has(client_id)) memory.clients.set(client_id, true)
+    const known = [...memory.connections.values()].find((connection) =>
+      connection.resource_owner === resource_owner && connection.provider === provider
+    )
+    const connection = known ?? { id: newId, resource_owner, provider, connected: true }
+    memory.connections.set(connection.id, connection)
+    return connection.id
+  }
+
+  const issue = Effect.fn("Grants.issue")(function*(request: GrantRequest) {
+    const { access_token, digest, grant_id, new_connection_id } = yield* newGrant(request)
+    const created_at = yield* DateTime.now
+    const { client_id, resource_owner, scopes, subject } = request
+    yield* Effect.sync(() => {
+      memory.grants.set(grant_id, {
+        grant_id,
+        resource_owner,
+        subject,
+        client_id,
+        provider_connection_id: prepare(request, new_connection_id),
+        scopes,
+        created_at,
+        expires_at: DateTime.addDuration(created_at, request.expires_in),
+        revoked_at: null
+      })
+      memory.tokens.set(digest, { grant_id, client_id, subject })
+    })
+    return { grant: memory.showGrant(grant_id)!, access_token }
+  }, Effect.provideContext(platform))
+
+  const register = Effect.fn("Grants.register")(function*(registration: GrantRegistration) {
+    const { client_id, expires_at, issuer, resource_owner, scopes, subject } = registration
+    const grant_id = yield* externalGrantId(issuer, client_id, registration.grant)
+    const newConnectionId = yield* newProviderConnectionId
+    const created_at = yield* DateTime.now
+    return yield* Effect.suspend((): Effect.Effect<Grant, GrantConflict | ScopesExceeded> => {
+      const known = memory.showGrant(grant_id)
+      if (known !== undefined && !isSameGrant(known, registration)) {
+        return Effect.fail(new GrantConflict({ id: grant_id }))
+      }
+      if (!fitsScopes(known, registration, created_at)) return Effect.fail(new ScopesExceeded({ id: grant_id }))
+      if (known === undefined) {
+        memory.grants.set(grant_id, {
+          grant_id,
+          resource_owner,
+          subject,
+          client_id,
+          provider_connection_id: prepare(registration, newConnectionId),
+          scopes,
+          created_at,
+          expires_at,
+          revoked_at: firstRevocation([...memory.revocations.values()], registration),
+          issuer,
+          external_id: registration.grant,
+          ...registration.learned_from === "token" ? {} : { registered_by_event_at: created_at }
+        })
+      } else {
+        memory.grants.set(grant_id, mergeRegistration(memory.grants.get(grant_id)!, registration, created_at))
+      }
+      return Effect.succeed(memory.showGrant(grant_id)!)
+    })
+  }, Effect.provideContext(platform))
+
+  return { issue, register }
+})
+
+/** Whether an earlier revocation covers a grant that is registered now. Only `external_id` revokes later grants as well. */
+const isRevokedBy = (registration: GrantRegistration) => (revocation: MemoryRevocation): boolean => {
+  if (!isCovered(revocation, { ...registration, external_id: registration.grant })) return false
+  const { granted_at } = registration
+  if (revocation.external_id !== null || granted_at === undefined || granted_at === null) return true
+  return DateTime.isLessThan(granted_at, DateTime.addDuration(revocation.revoked_at, revocationMargin))
+}
+
+const firstRevocation = (
+  revocations: ReadonlyArray<MemoryRevocation>,
+  registration: GrantRegistration
+): DateTime.Utc | null =>
+  revocations.filter(isRevokedBy(registration)).map(({ revoked_at }) => revoked_at).toSorted(DateTime.Order)[0] ?? null
+
+const makeRevocation = Effect.gen(function*() {
+  const memory = yield* MemoryLedger
+
+  const show = (id: GrantId) =>
+    Effect.suspend(() => {
+      const grant = memory.showGrant(id)
+      return grant === undefined ? Effect.fail(new GrantNotFound({ id })) : Effect.succeed(grant)
+    })
+
+  const revoke = Effect.fn("Grants.revoke")(function*(id: GrantId) {
+    const revoked_at = yield* DateTime.now
+    yield* Effect.sync(() => {
+      const grant = memory.grants.get(id)
+      if (grant !== undefined && grant.revoked_at === null) memory.grants.set(id, { ...grant, revoked_at })
+    })
+    return yield* show(id)
+  })
+
+  /** See `UnmatchedRevocation`: an issuer without any grant here is unknown, and may have any client. */
+  const isMatched = ({ client_id, issuer }: RevocationNames) => {
+    if (issuer === null) return memory.clients.has(client_id)
+    const ofIssuer = [...memory.grants.values()].filter((grant) => grant.issuer === issuer)
+    return ofIssuer.length === 0 || ofIssuer.some((grant) => grant.client_id === client_id)
+  }
+
+  const revokeAll = Effect.fnUntraced(function*(names: RevocationNames) {
+    const revoked_at = yield* DateTime.now
+    return yield* Effect.suspend(() => {
+      const { client_id, external_id, issuer, subject } = names
+      const key = JSON.stringify([client_id, issuer, external_id, subject])
+      // One grant is revoked once. A revocation of all grants until now is renewed by the next one.
+      if (external_id === null || !memory.revocations.has(key)) memory.revocations.set(key, { ...names, revoked_at })
+      const grants = [...memory.grants.values()].filter((grant) => grant.revoked_at === null && isCovered(names, grant))
+      for (const grant of grants) memory.grants.set(grant.grant_id, { ...grant, revoked_at })
+      return grants.length > 0 || isMatched(names)
+        ? Effect.succeed(grants.length)
+        : Effect.fail(new UnmatchedRevocation({ client_id, issuer }))
+    })
+  })
+
+  const setClientActive = (id: ClientId, active: boolean) =>
+    Effect.suspend(() => {
+      if (!memory.clients.has(id)) return Effect.fail(new ClientNotFound({ id }))
+      memory.clients.set(id, active)
+      return Effect.void
+    })
+
+  const setProviderConnected = (id: ProviderConnectionId, connected: boolean) =>
+    Effect.suspend(() => {
+      const connection = memory.connections.get(id)
+      if (connection === undefined) return Effect.fail(new ProviderConnectionNotFound({ id }))
+      memory.connections.set(id, { ...connection, connected })
+      return Effect.void
+    })
+
+  return {
+    show,
+    revoke,
+    revokeExternal: ({ client_id, grant, issuer }: ExternalGrant) =>
+      revokeAll({ client_id, issuer, external_id: grant, subject: null }),
+    revokeSubject: ({ client_id, issuer, subject }: ExternalSubject) =>
+      revokeAll({ client_id, issuer, external_id: null, subject }),
+    revokeClient: ({ client_id, issuer }: ClientGrants) =>
+      revokeAll({ client_id, issuer: issuer ?? null, external_id: null, subject: null }),
+    setClientActive,
+    setProviderConnected
+  }
+})
+
+/** Whether a revocation names a grant: by its id, or with all grants of its subject or client. */
+const isCovered = (
+  { client_id, external_id, issuer, subject }: RevocationNames,
+  grant: Pick<MemoryGrant, "client_id" | "issuer" | "external_id" | "subject">
+): boolean =>
+  client_id === grant.client_id && (issuer === null || issuer === grant.issuer)
+  && (external_id === null || external_id === grant.external_id) && (subject === null || subject === grant.subject)

@@ -3,9 +3,8 @@
  */
 import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import { IllegalTransition, type Operation, type OperationId, StaleOperation } from "../../domain/Operation.ts"
-import { StillHeld } from "../../domain/Submission.ts"
-import { rollbackEvidence } from "../rules/rescueEvidence.ts"
+import { type Operation, type OperationId, StaleOperation } from "../../domain/Operation.ts"
+import { holdResult, releaseResult, rollbackEvidence } from "../rules/ledgerRules.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import { isForeign, type MemoryQueueTable } from "./MemoryQueueTable.ts"
 import { rescueRecord } from "./MemoryRescues.ts"
@@ -32,40 +31,31 @@ export const makeHolds = (table: MemoryQueueTable) => {
     update({ ...record, hold_placed: true, examined_timeline: null, due_at: millis() }).operation
 
   const hold = (id: OperationId) =>
-    Effect.flatMap(find(id), (record): Effect.Effect<Operation, IllegalTransition> => {
-      const { operation } = record
-      if (operation.state !== "accepted") {
-        const illegal = { id, from: operation.state, to: "accepted", reason: "only_accepted" } as const
-        return Effect.fail(new IllegalTransition(illegal))
-      }
-      return isFree(record, memory.cluster.timeline)
+    Effect.flatMap(find(id), (record) =>
+      isFree(record, memory.cluster.timeline)
         ? Effect.sync(() => placed(record))
-        : Effect.succeed(operation)
-    })
+        : holdResult(record.operation))
+
+  const mayRelease = (record: MemoryRecord) =>
+    isExamined(record, memory.cluster.timeline) && !record.acknowledged
+    && record.send_before!.epochMilliseconds <= millis()
 
   const release = (id: OperationId) =>
-    Effect.flatMap(find(id), (record): Effect.Effect<Operation, StillHeld | IllegalTransition> => {
-      const { acknowledged, operation, send_before } = record
-      if (operation.state !== "accepted") {
-        const illegal = { id, from: operation.state, to: "submitting", reason: "only_held" } as const
-        return Effect.fail(new IllegalTransition(illegal))
-      }
-      if (isFree(record, memory.cluster.timeline)) return Effect.succeed(operation)
-      if (acknowledged) return Effect.fail(new StillHeld({ id, reason: "acknowledged", until: null }))
-      if (!isExamined(record, memory.cluster.timeline)) {
-        return Effect.fail(new StillHeld({ id, reason: "unexamined", until: null }))
-      }
-      return send_before!.epochMilliseconds > millis()
-        ? Effect.fail(new StillHeld({ id, reason: "sendable", until: send_before }))
-        : Effect.sync(() => released(record))
+    Effect.flatMap(find(id), (record) => {
+      const { timeline } = memory.cluster
+      return mayRelease(record)
+        ? Effect.sync(() => released(record))
+        : releaseResult(record.operation, {
+          ...record,
+          is_free: isFree(record, timeline),
+          is_examined: isExamined(record, timeline)
+        })
     })
 
   const releaseUnsent = (id: OperationId, send_before: DateTime.Utc) =>
     Effect.flatMap(find(id), (record) => {
       const { revision: actual } = record.operation
-      const isAsRead = isExamined(record, memory.cluster.timeline) && !record.acknowledged
-        && !isForeign(record, send_before) && send_before.epochMilliseconds <= millis()
-      return isAsRead
+      return mayRelease(record) && !isForeign(record, send_before)
         ? Effect.asVoid(Effect.sync(() => released(record)))
         : Effect.fail(new StaleOperation({ id, expected: 1, actual }))
     })

@@ -25,3 +25,8 @@ export class Maintenance extends Context.Service<Maintenance, {
   /** Removes the report of a process that stops. */
   readonly forgetWorker: (process_id: string) => Effect.Effect<void, StoreUnavailable>
 }>()("financial-agents-gateway/services/queue/Maintenance") {}
+
+/** The version that the workers of this process report. */
+export const ProgramVersion = Context.Reference<string>("financial-agents-gateway/services/queue/ProgramVersion", {
+  defaultValue: () => "unknown"
+})

@@ -2,6 +2,8 @@
  * The room `rules`: what both implementations of a service must decide in the same way. Read this file first: the rules that both ledgers
  * check before they write.
  */
+import type * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import {
@@ -14,6 +16,7 @@ import {
   requiresEvidence,
   StaleOperation
 } from "../../domain/Operation.ts"
+import { longestSendWithin, StillHeld } from "../../domain/Submission.ts"
 
 /** Why an operation in this state may not make a transition, or null if it may. */
 export const findTransitionError = (
@@ -51,3 +54,57 @@ export const cancellationResult = (operation: Operation): Effect.Effect<Operatio
       : new IllegalTransition({ id, from, to: "cancelled", reason: "not_permitted" })
   )
 }
+
+/** What decides on the release of an operation. */
+interface HoldFacts {
+  readonly is_free: boolean
+  readonly is_examined: boolean
+  readonly acknowledged: boolean
+  readonly send_before: DateTime.Utc | null
+}
+
+/** The result of a hold that changed nothing: the operation is held already, or no longer `accepted`. */
+export const holdResult = (operation: Operation): Effect.Effect<Operation, IllegalTransition> => {
+  const { id, state: from } = operation
+  return from === "accepted"
+    ? Effect.succeed(operation)
+    : Effect.fail(new IllegalTransition({ id, from, to: "accepted", reason: "only_accepted" }))
+}
+
+/** The result of a release that changed nothing: the operation is free, or it may not be released. */
+export const releaseResult = (
+  operation: Operation,
+  { acknowledged, is_examined, is_free, send_before }: HoldFacts
+): Effect.Effect<Operation, StillHeld | IllegalTransition> => {
+  const { id, state: from } = operation
+  if (from !== "accepted") {
+    return Effect.fail(new IllegalTransition({ id, from, to: "submitting", reason: "only_held" }))
+  }
+  if (is_free) return Effect.succeed(operation)
+  const reason = acknowledged ? "acknowledged" : is_examined ? "sendable" : "unexamined"
+  return Effect.fail(new StillHeld({ id, reason, until: reason === "sendable" ? send_before : null }))
+}
+
+/** What the history says of transitions to `indeterminate` that no holder of a claim recorded. */
+export const rescueEvidence = {
+  by: "rescuer",
+  reason: "the worker that claimed the operation did not record what became of it"
+} as const
+
+/** For `rescueClaimsOf`. */
+export const restartEvidence = {
+  by: "rescuer",
+  reason: "the worker that claimed the operation started again, and had not recorded what became of it"
+} as const
+
+/** For a ledger that was moved or rolled back. */
+export const rollbackEvidence = {
+  by: "rescuer",
+  reason: "the ledger was moved or restored, and a worker may have sent the operation after the copy was made"
+} as const
+
+/**
+ * Milliseconds for which a take-over that a rollback lost may send. If the operation could be sent for longer after its first
+ * claim, that time applies.
+ */
+export const lostTakeOver = Duration.toMillis(longestSendWithin)

@@ -12,10 +12,6 @@ const facts = (isScopeGranted: string): Readonly<Record<keyof GrantStanding, str
   provider_connected: "p.connected"
 })
 
-/** The standing as one column for each fact. */
-export const standingColumns = (isScopeGranted: string): string =>
-  Object.entries(facts(isScopeGranted)).map(([name, fact]) => `${fact} AS ${name}`).join(",\n    ")
-
 /** The one standing that permits every use. */
 const good: GrantStanding = {
   revoked: false,

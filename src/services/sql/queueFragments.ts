@@ -2,7 +2,7 @@
  * Fragments that statements of the submission queue and of the ledger share. In all of them `o` is a row of `operations`.
  */
 
-import { lostTakeOver } from "../rules/rescueEvidence.ts"
+import { lostTakeOver } from "../rules/ledgerRules.ts"
 
 /** An interval from a parameter in milliseconds. */
 export const millis = (parameter: string) => `${parameter}::float8 * interval '1 millisecond'`

@@ -25,6 +25,9 @@ interface RolePrivileges {
 /** `serve` connects as reader and provisioner, `migrate` as owner; `work` and the other commands as writer. */
 export type Role = "reader" | "provisioner" | "writer"
 
+/** The names of columns, separated by spaces. */
+const columns = (names: string): ReadonlyArray<string> => names.trim().split(/\s+/)
+
 const grantColumns = ["id", "client_id", "resource_owner", "subject", "provider_connection_id", "scopes", "expires_at"]
 
 /** The privileges of each role. `roles grant` prints them. */
@@ -37,29 +40,11 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       grants: { SELECT: [...grantColumns, "revoked_at"] },
       access_tokens: { SELECT: ["digest", "grant_id", "client_id"] },
       operations: {
-        SELECT: [
-          "id",
-          "client_id",
-          "resource_owner",
-          "subject",
-          "idempotency_key",
-          "type",
-          "state",
-          "revision",
-          "under_review",
-          "created_at",
-          "updated_at",
-          "completed_at",
-          "failure_code",
-          "failure_message",
-          "change_position",
-          "provider",
-          "due_at",
-          "waiting",
-          "timeline",
-          "hold_placed",
-          "return_reason"
-        ]
+        SELECT: columns(`
+          id client_id resource_owner subject idempotency_key type state revision under_review created_at updated_at
+          completed_at failure_code failure_message change_position provider due_at waiting timeline hold_placed
+          return_reason
+        `)
       },
       operation_counts: { SELECT: "all" },
       worker_reports: { SELECT: "all" },
@@ -91,27 +76,10 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       operations: {
         SELECT: "all",
         INSERT: "all",
-        UPDATE: [
-          "state",
-          "revision",
-          "under_review",
-          "failure_code",
-          "failure_message",
-          "evidence",
-          "due_at",
-          "waiting",
-          "timeline",
-          "hold_placed",
-          "examined_timeline",
-          "send_before",
-          "claimed_by",
-          "return_reason",
-          "reference",
-          "reads",
-          "reviewed_at",
-          "reading_since",
-          "hinted_at"
-        ]
+        UPDATE: columns(`
+          state revision under_review failure_code failure_message evidence due_at waiting timeline hold_placed
+          examined_timeline send_before claimed_by return_reason reference reads reviewed_at reading_since hinted_at
+        `)
       },
       operation_history: { SELECT: "all" },
       operation_payloads: { SELECT: "all", INSERT: "all" },
@@ -122,17 +90,10 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       },
       ledger_home: {
         SELECT: "all",
-        UPDATE: [
-          "system_identifier",
-          "database",
-          "history",
-          "epoch",
-          "epoch_life",
-          "epoch_at",
-          "witnessed_since",
-          "is_witness_settled",
-          "is_release_due"
-        ]
+        UPDATE: columns(`
+          system_identifier database history epoch epoch_life epoch_at witnessed_since is_witness_settled
+          is_release_due
+        `)
       },
       claim_batches: {
         SELECT: "all",

@@ -42,8 +42,8 @@ export const acceptance: ReadonlyArray<Plant> = [
   {
     rule: "a disconnected provider takes no operation",
     file: acceptances,
-    from: " AND s.scope_granted AND s.provider_connected\"",
-    to: " AND s.scope_granted\"",
+    from: "WHERE s.standing = ${goodStanding} AND",
+    to: "WHERE s.standing IN (0, 16) AND",
     tests: [
       postgres("services/ledger/Acceptance"),
       postgres("services/schema/Storage"),

@@ -11,50 +11,36 @@ export const outcomes: ReadonlyArray<Plant> = [
   {
     rule: "a record of an earlier claim is never applied",
     file: outcomesFile,
-    from: "    AND ($9::timestamptz IS NULL OR o.send_before = $9)\n",
+    from: "      AND (i.send_before IS NULL OR o.send_before = i.send_before)\n",
     to: "",
-    tests: [postgres("services/queue/Outcomes")]
+    tests: [postgres("services/queue/Outcomes"), postgres("services/queue/OutcomeBatches")]
   },
   {
     rule: "a record is applied only at its revision",
     file: outcomesFile,
-    from: "WHERE o.id = $1 AND o.revision = $2 AND o.return_reason IS NULL",
-    to: "WHERE o.id = $1 AND o.return_reason IS NULL",
-    tests: [postgres("services/queue/Outcomes")]
+    from: "WHERE o.revision = i.revision AND o.return_reason IS NULL",
+    to: "WHERE o.revision >= i.revision AND o.return_reason IS NULL",
+    tests: [postgres("services/queue/Outcomes"), postgres("services/queue/OutcomeBatches")]
   },
   {
     rule: "a returned claim records nothing",
     file: outcomesFile,
-    from: "WHERE o.id = $1 AND o.revision = $2 AND o.return_reason IS NULL",
-    to: "WHERE o.id = $1 AND o.revision = $2",
+    from: "WHERE o.revision = i.revision AND o.return_reason IS NULL",
+    to: "WHERE o.revision = i.revision",
     tests: [postgres("services/queue/ReturnedClaims")]
   },
   {
     rule: "an outcome with another reference than the stored one is never recorded",
     file: outcomesFile,
-    from: "    AND coalesce(o.reference = $7, true)\n",
+    from: "      AND coalesce(o.reference = i.reference, true)\n",
     to: "",
     tests: [postgres("services/queue/Outcomes"), postgres("services/queue/ForeignEvidence")]
   },
   {
-    rule: "a batch of outcomes is applied only at the revisions of the claims",
-    file: outcomesFile,
-    from: "WHERE o.revision = i.revision AND o.return_reason IS NULL",
-    to: "WHERE o.revision >= i.revision AND o.return_reason IS NULL",
-    tests: [postgres("services/queue/OutcomeBatches")]
-  },
-  {
-    rule: "a batch of outcomes never records for an earlier claim",
-    file: outcomesFile,
-    from: "      AND (i.send_before IS NULL OR o.send_before = i.send_before)\n",
-    to: "",
-    tests: [postgres("services/queue/OutcomeBatches")]
-  },
-  {
     rule: "a locked row delays no other outcome of its batch",
     file: outcomesFile,
-    from: "FOR NO KEY UPDATE OF o SKIP LOCKED",
-    to: "FOR NO KEY UPDATE OF o",
+    from: "recordInput(\" SKIP LOCKED\")",
+    to: "recordInput(\"\")",
     tests: [postgres("services/queue/OutcomeBatches")]
   },
   {

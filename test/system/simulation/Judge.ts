@@ -13,7 +13,7 @@ import {
 } from "../../../src/domain/Operation.ts"
 import type { OutcomeRecord } from "../../../src/domain/Submission.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
-import { lostTakeOver, restartEvidence, rollbackEvidence } from "../../../src/services/rules/rescueEvidence.ts"
+import { lostTakeOver, restartEvidence, rollbackEvidence } from "../../../src/services/rules/ledgerRules.ts"
 import type { Traits } from "./SimulatedProvider.ts"
 import type { World } from "./World.ts"
 

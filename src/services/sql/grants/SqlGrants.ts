@@ -33,8 +33,13 @@ import type {
 } from "../../../domain/GrantRequest.ts"
 import { UnmatchedRevocation } from "../../../domain/IssuerClient.ts"
 import { GrantsBlocked, suspiciousAge } from "../../../domain/operators/GrantsBlocked.ts"
-import { fitsScopes, isSameGrant, mergeRegistration } from "../../rules/mergeRegistration.ts"
-import { newGrant, newProviderConnectionId } from "../../rules/newGrant.ts"
+import {
+  fitsScopes,
+  isSameGrant,
+  mergeRegistration,
+  newGrant,
+  newProviderConnectionId
+} from "../../rules/grantRules.ts"
 import { orUnavailable, StoreUnavailable } from "../../StoreUnavailable.ts"
 import { callAlone } from "./callAlone.ts"
 import { listBlockers } from "./listBlockers.ts"

@@ -1,21 +1,16 @@
 /**
  * Acceptances in PostgreSQL. One statement records a batch of requests with one grant. A single request is a batch of one.
  */
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Schedule from "effect/Schedule"
 import * as SqlClient from "effect/sql/SqlClient"
-import { isSqlError } from "effect/sql/SqlError"
-import {
-  type GrantIdentity,
-  type GrantStanding,
-  GrantUnknown,
-  type ProviderName,
-  refusal,
-  type Scope
-} from "../../../domain/Grant.ts"
+import { isSqlError, type SqlError } from "effect/sql/SqlError"
+import { type GrantIdentity, GrantUnknown, type ProviderName, refusal, type Scope } from "../../../domain/Grant.ts"
 import { BindingConflict, type FinancialRequest, type IdempotencyKey } from "../../../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../../../domain/Operation.ts"
-import { AcceptanceSignal } from "../../AcceptanceSignal.ts"
 import {
   type Acceptance,
   makePrepareAcceptance,
@@ -25,12 +20,14 @@ import {
   type PreparedRequest
 } from "../../rules/prepareAcceptance.ts"
 import { orUnavailable, sqlState } from "../../StoreUnavailable.ts"
-import { grantOfCredential, isGrantOfCredential, standingColumns } from "../grantStanding.ts"
+import { AcceptanceSignal } from "../../WorkSignals.ts"
+import { goodStanding, grantOfCredential, isGrantOfCredential, standingInteger, standingOf } from "../grantStanding.ts"
 import { fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
-import { whenUnlocked } from "./whenUnlocked.ts"
 
 /** A row of `acceptStatement`: the standing of the grant, its provider, and a created operation. */
-type AcceptedRow = GrantStanding & { readonly provider: ProviderName } & (OperationRow | { readonly id: null })
+type AcceptedRow =
+  & { readonly provider: ProviderName; readonly standing: number }
+  & (OperationRow | { readonly id: null })
 
 /** The operation of a request binding, and whether its request is the same. */
 interface Bound {
@@ -85,16 +82,16 @@ export const makeAcceptances = Effect.gen(function*() {
       batch.map(({ refusals }) => [...refusals.keys()].join(" "))
     ])
     const rows = yield* orUnavailable(whenUnlocked(sql, statement))
-    const [standing] = rows
-    if (standing === undefined) return yield* new GrantUnknown()
-    const refused = refusal(standing, scope)
+    const [first] = rows
+    if (first === undefined) return yield* new GrantUnknown()
+    const refused = refusal(standingOf(first.standing), scope)
     if (refused !== null) return yield* refused
     const created = new Map(rows.flatMap((row) => row.id === null ? [] : [[row.id, fromRow(row)] as const]))
-    if (created.size > 0) yield* signal.announce(standing.provider)
+    if (created.size > 0) yield* signal.announce(first.provider)
     const createdKeys = new Set(batch.filter(({ id }) => created.has(id)).map(({ request }) => request.key))
     // The first statement cannot see a row for whose commit it waited, so this is a second one.
     const bound = yield* findBound(grant, batch.filter(({ request }) => !createdKeys.has(request.key)))
-    return yield* resultsOf(batch, standing.provider, created, bound)
+    return yield* resultsOf(batch, first.provider, created, bound)
   })
 
   /**
@@ -152,6 +149,35 @@ export const makeAcceptances = Effect.gen(function*() {
   return { accept, acceptAll }
 })
 
+/** Pauses that begin at 10 ms and grow to 100 ms. */
+const pauses = Schedule.min([Schedule.exponential("10 millis"), Schedule.spaced("100 millis")])
+
+/** From the first attempt to the start of the last one. A request has less than two seconds. */
+const patience = Duration.seconds(1)
+
+const isLocked = (error: unknown): boolean => isSqlError(error) && error.reason._tag === "LockTimeoutError"
+
+/**
+ * Runs a statement that takes its locks with `NOWAIT`, and repeats it while another transaction has one of them. Between two
+ * attempts it holds no connection, so a locked row delays only the requests for that row. After about a second it fails with
+ * the `LockTimeoutError` of the last attempt.
+ */
+const whenUnlocked = <A>(
+  sql: SqlClient.SqlClient,
+  statement: Effect.Effect<A, SqlError>
+): Effect.Effect<A, SqlError> =>
+  Effect.gen(function*() {
+    const clock = yield* Clock.Clock
+    const end = clock.currentTimeMillisUnsafe() + Duration.toMillis(patience)
+    const transaction = yield* Effect.serviceOption(sql.transactionService)
+    // Inside a transaction of the caller it sets a savepoint. Without one, a failed attempt would end the transaction.
+    return yield* Effect.retry(transaction._tag === "None" ? statement : sql.withTransaction(statement), {
+      // A wait for another request with the same key ends with the same error, after `lock_timeout`.
+      while: (error) => isLocked(error) && clock.currentTimeMillisUnsafe() < end,
+      schedule: pauses
+    })
+  })
+
 /** The message of the database may quote values of the request, so the log has only its SQLSTATE. */
 const warnOfDefect = (requests: number, defect: unknown): Effect.Effect<void> =>
   Effect.annotateLogs(
@@ -197,13 +223,13 @@ const resultsOf = (
 const standing = `
   standing AS (
     SELECT g.id AS grant_id, g.client_id, g.resource_owner, g.subject, g.provider_connection_id, p.provider,
-      ${standingColumns("$4::text IS NULL OR ($4 = ANY (g.scopes) AND ($5::text[] IS NULL OR $4 = ANY ($5)))")}
+      ${
+  standingInteger("$4::text IS NULL OR ($4 = ANY (g.scopes) AND ($5::text[] IS NULL OR $4 = ANY ($5)))")
+} AS standing
     ${grantOfCredential}
     WHERE ${isGrantOfCredential}
     FOR SHARE OF g, c, p NOWAIT
   )`
-
-const mayAccept = "NOT s.revoked AND NOT s.expired AND s.client_active AND s.scope_granted AND s.provider_connected"
 
 /**
  * Accepts requests. Of the requests with one key it takes the first that the provider does not refuse.
@@ -228,7 +254,7 @@ export const acceptStatement = `
     SELECT DISTINCT ON (r.key COLLATE "C") s.client_id, s.resource_owner, s.subject, s.grant_id, s.provider_connection_id,
       'accepted', 1, r.id, r.type, r.key, decode(r.digest, 'hex')
     FROM standing s CROSS JOIN given r
-    WHERE ${mayAccept} AND s.provider <> ALL (string_to_array(r.refused_by, ' '))
+    WHERE s.standing = ${goodStanding} AND s.provider <> ALL (string_to_array(r.refused_by, ' '))
     ORDER BY r.key COLLATE "C", r.position
     ON CONFLICT (client_id, subject, idempotency_key) DO NOTHING
     RETURNING *
@@ -237,7 +263,7 @@ export const acceptStatement = `
     SELECT o.id, o.client_id, r.payload, nullif(r.key_id, '')
     FROM o JOIN given r ON r.id = o.id
   )
-  SELECT s.provider, s.revoked, s.expired, s.client_active, s.scope_granted, s.provider_connected, ${publicColumns}
+  SELECT s.provider, s.standing, ${publicColumns}
   FROM standing s LEFT JOIN o ON true`
 
 /**

@@ -24,9 +24,8 @@ import {
   standing,
   submissionColumns
 } from "../queueFragments.ts"
-import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
 import { makeLowWaterMarks, margin, type Marks, walkedOf } from "./lowWaterMarks.ts"
-import { toDate } from "./SubmissionRow.ts"
+import { type ClaimRow, makeToClaim, toDate } from "./SubmissionRow.ts"
 
 /** Columns about the client queues, in each row. A claim returns at least one row. */
 interface QueuesRow {

@@ -5,9 +5,14 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
-import { IllegalTransition, type Operation, type OperationId, OperationNotFound } from "../../../domain/Operation.ts"
-import { StillHeld, UnsafeDatabase } from "../../../domain/Submission.ts"
-import { rollbackEvidence } from "../../rules/rescueEvidence.ts"
+import {
+  type IllegalTransition,
+  type Operation,
+  type OperationId,
+  OperationNotFound
+} from "../../../domain/Operation.ts"
+import { UnsafeDatabase } from "../../../domain/Submission.ts"
+import { holdResult, releaseResult, rollbackEvidence } from "../../rules/ledgerRules.ts"
 import { orUnavailable, type StoreUnavailable } from "../../StoreUnavailable.ts"
 import { fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
 import { claimableTimeline, endClaims, isExamined, isFree, placeHold } from "../queueFragments.ts"
@@ -59,11 +64,8 @@ export const makeHolds = Effect.gen(function*() {
       if (held !== undefined) return fromRow(held)
       const [row] = yield* orUnavailable(sql.unsafe<HoldRow>(holdStatement, [id]))
       if (row === undefined) return yield* new OperationNotFound({ id })
-      if (row.state !== "accepted") {
-        return yield* new IllegalTransition({ id, from: row.state, to: "accepted", reason: "only_accepted" })
-      }
       // Released between the two statements.
-      return row.is_free ? yield* hold(id) : fromRow(row)
+      return row.is_free ? yield* hold(id) : yield* holdResult(fromRow(row))
     })
 
   const release = Effect.fn("Holds.release")(function*(id: OperationId) {
@@ -71,13 +73,8 @@ export const makeHolds = Effect.gen(function*() {
     if (released !== undefined) return fromRow(released)
     const [row] = yield* orUnavailable(sql.unsafe<HoldRow>(holdStatement, [id]))
     if (row === undefined) return yield* new OperationNotFound({ id })
-    if (row.state !== "accepted") {
-      return yield* new IllegalTransition({ id, from: row.state, to: "submitting", reason: "only_held" })
-    }
-    if (row.is_free) return fromRow(row)
-    const reason = row.acknowledged ? "acknowledged" : row.is_examined ? "sendable" : "unexamined"
-    const until = reason === "sendable" ? DateTime.fromDateUnsafe(row.send_before!) : null
-    return yield* new StillHeld({ id, reason, until })
+    const send_before = row.send_before === null ? null : DateTime.fromDateUnsafe(row.send_before)
+    return yield* releaseResult(fromRow(row), { ...row, send_before })
   })
 
   const releaseUnsent = Effect.fn("Holds.releaseUnsent")(
@@ -151,6 +148,6 @@ const releaseStatement = `
   RETURNING ${publicColumns}`
 
 const holdStatement = `
-  SELECT ${publicColumns}, ${isFree} AS is_free, coalesce(${isExamined}, false) AS is_examined, o.acknowledged,
+  SELECT ${publicColumns}, o.state = 'accepted' AND ${isFree} AS is_free, coalesce(${isExamined}, false) AS is_examined, o.acknowledged,
     o.send_before
   FROM operations o WHERE o.id = $1`

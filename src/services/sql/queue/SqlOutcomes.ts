@@ -22,32 +22,22 @@ export const failStale = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, i
 export const makeOutcomes = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
+  const recordIn = (statement: string, records: ReadonlyArray<readonly [OutcomeRecord, place: number]>) =>
+    orUnavailable(
+      sql.unsafe<OperationRow & { readonly n: number }>(statement, [
+        JSON.stringify(records.map(([record, place]) => toInput(record, place)))
+      ])
+    )
+
   const record = Effect.fn("Outcomes.record")(
     function*(id: OperationId, revision: number, outcome: Outcome, recording: Recording) {
-      const failure = outcome.state === "failed" ? outcome.failure : null
-      const [row] = yield* orUnavailable(
-        sql.unsafe<OperationRow>(recordStatement, [
-          id,
-          revision,
-          outcome.state,
-          failure?.code ?? null,
-          failure?.message ?? null,
-          JSON.stringify(recording.evidence),
-          recording.reference,
-          Duration.toMillis(recording.due_in),
-          toDate(recording.send_before)
-        ])
-      )
+      const [row] = yield* recordIn(recordStatement, [[{ id, revision, outcome, recording }, 0]])
       return row === undefined ? yield* failStale(sql, id, revision) : fromRow(row)
     }
   )
 
   const recordAll = Effect.fn("Outcomes.recordAll")(function*(records: ReadonlyArray<OutcomeRecord>) {
-    const input = firstOfEach(records).map(([record, n]) => toInput(record, n))
-    const rows = yield* orUnavailable(
-      sql.unsafe<{ readonly n: number }>(recordAllStatement, [JSON.stringify(input)])
-    )
-    const recorded = new Set(rows.map(({ n }) => n))
+    const recorded = new Set((yield* recordIn(recordUnlocked, firstOfEach(records))).map(({ n }) => n))
     return records.map((_, n) => recorded.has(n))
   })
 
@@ -70,7 +60,7 @@ export const makeOutcomes = Effect.gen(function*() {
   return { record, recordAll, recordHeld, report }
 })
 
-/** A row of `input` in `recordAllStatement`. */
+/** A row of `input` in `recordInput`. */
 const toInput = ({ id, outcome, recording, revision }: OutcomeRecord, n: number) => ({
   n,
   id,
@@ -85,17 +75,8 @@ const toInput = ({ id, outcome, recording, revision }: OutcomeRecord, n: number)
   send_before: toDate(recording.send_before)
 })
 
-const recordStatement = `
-  UPDATE operations o
-  SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6,
-    reference = coalesce(o.reference, $7), due_at = ${nextRead(millis("$8"))}
-  WHERE o.id = $1 AND o.revision = $2 AND o.return_reason IS NULL
-    AND ($9::timestamptz IS NULL OR o.send_before = $9)
-    AND coalesce(o.reference = $7, true)
-  RETURNING ${publicColumns}`
-
-/** A locked row is left out, so that it delays no other. Rows are locked in the order of the input. */
-const recordAllStatement = `
+/** Rows are locked in the order of the input. */
+const recordInput = (locked: "" | " SKIP LOCKED") => `
   WITH input AS MATERIALIZED (
     SELECT * FROM json_to_recordset($1::json) AS i (n integer, id uuid, revision integer, state text, failure_code text,
       failure_message text, evidence text, reference text, due_in float8, send_before timestamptz)
@@ -104,7 +85,7 @@ const recordAllStatement = `
     WHERE o.revision = i.revision AND o.return_reason IS NULL
       AND (i.send_before IS NULL OR o.send_before = i.send_before)
       AND coalesce(o.reference = i.reference, true)
-    FOR NO KEY UPDATE OF o SKIP LOCKED
+    FOR NO KEY UPDATE OF o${locked}
   )
   UPDATE operations o
   SET state = i.state, revision = o.revision + 1, failure_code = i.failure_code, failure_message = i.failure_message,
@@ -112,7 +93,13 @@ const recordAllStatement = `
   nextRead(millis("i.due_in"))
 }
   FROM free i WHERE o.id = i.id AND o.client_id = i.client_id
-  RETURNING i.n`
+  RETURNING i.n, ${publicColumns}`
+
+/** It waits for a locked row. */
+const recordStatement = recordInput("")
+
+/** A locked row is left out, so that it delays no other. */
+const recordUnlocked = recordInput(" SKIP LOCKED")
 
 /** Only accepted operations are held. Of one in another state, both columns of the hold stay as they are. */
 const reportStatement = `

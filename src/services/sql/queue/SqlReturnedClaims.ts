@@ -32,9 +32,8 @@ import {
   standing,
   submissionColumns
 } from "../queueFragments.ts"
-import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
 import { failStale } from "./SqlOutcomes.ts"
-import { toDate } from "./SubmissionRow.ts"
+import { type ClaimRow, makeToClaim, toDate } from "./SubmissionRow.ts"
 
 /** The number of due claims, postponed ones included, in each row. The statement returns at least one row. */
 type TakenOverRow = { readonly due_count: number } & (ClaimRow | { readonly id: null })

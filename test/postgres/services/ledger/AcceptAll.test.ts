@@ -10,11 +10,11 @@ import * as fc from "fast-check"
 import { type GrantIdentity, operationsRead, ProviderName, Scope } from "../../../../src/domain/Grant.ts"
 import { type FinancialRequest, IdempotencyKey } from "../../../../src/domain/Idempotency.ts"
 import type { PayloadSchemas } from "../../../../src/domain/PayloadSchemas.ts"
-import { AcceptanceSignal } from "../../../../src/services/AcceptanceSignal.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { type Acceptance, OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import * as ProviderPayloads from "../../../../src/services/ProviderPayloads.ts"
 import { acceptStatement } from "../../../../src/services/sql/ledger/SqlAcceptances.ts"
+import { AcceptanceSignal } from "../../../../src/services/WorkSignals.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import {
   accept,

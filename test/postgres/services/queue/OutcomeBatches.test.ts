@@ -1,11 +1,10 @@
 /**
- * A batch of outcomes has the results of its outcomes one by one, all or none of them is recorded, and none delays or ends the
+ * A batch of outcomes has the rules of its outcomes one by one, all or none of them is recorded, and none delays or ends the
  * others. The tests run against PostgreSQL, the rules of one statement also against the memory store.
  */
 import { assert, layer } from "@effect/vitest"
-import { Cause, DateTime, Duration, Effect, Exit, Fiber, Layer, type Schema } from "effect"
+import { Cause, DateTime, Duration, Effect, Exit, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import * as fc from "fast-check"
 import type { OperationId, OperationState, Outcome } from "../../../../src/domain/Operation.ts"
 import type { OutcomeRecord } from "../../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
@@ -14,7 +13,7 @@ import { makeOutcomeRecorder } from "../../../../src/submission/attempts/Outcome
 import { defaultPolicy, SubmissionPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import { fillQueue } from "../../../fixtures/ledger/FilledQueue.ts"
-import { accept, conformance, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { conformance, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import {
   acceptSeveral,
   claimIds,
@@ -33,123 +32,6 @@ import { Statements } from "../../../fixtures/postgres/Statements.ts"
 
 const unknown = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f" as OperationId
 
-/** Unsettled operations before the batch. The claim of the last kind was returned. */
-const conditions = ["submitting", "submitted", "indeterminate", "returned"] as const
-type Condition = (typeof conditions)[number]
-
-/** Outcomes that every unsettled condition permits. */
-const outcomes: ReadonlyArray<Outcome> = [
-  outcome("succeeded"),
-  outcome("failed"),
-  { state: "failed", failure: { code: "e_51", message: "\"Zu wenig Guthaben\" \\u0000 'für' 💶" } }
-]
-
-/** A record of the n-th operation, or of one that does not exist. */
-interface Draft {
-  readonly operation: number | null
-  readonly lag: number
-  readonly outcome: Outcome
-  readonly claim: "own" | "foreign" | "any"
-  readonly reference: string | null
-  readonly evidence: Schema.Json
-  readonly minutes: number
-}
-
-const mostly = <A>(usual: A, ...others: ReadonlyArray<A>) => fc.constantFrom(usual, usual, usual, ...others)
-const draft: fc.Arbitrary<Draft> = fc.record({
-  operation: fc.oneof({ weight: 9, arbitrary: fc.nat({ max: 3 }) }, { weight: 1, arbitrary: fc.constant(null) }),
-  lag: mostly(0, -1, 1),
-  outcome: fc.constantFrom(...outcomes),
-  claim: mostly<Draft["claim"]>("own", "foreign", "any"),
-  reference: fc.constantFrom(null, "first", "\"second' \\ ü"),
-  evidence: fc.oneof(
-    fc.jsonValue() as fc.Arbitrary<Schema.Json>,
-    fc.constantFrom("\u0000", "\ud800", { nested: ["\u0000"] })
-  ),
-  minutes: fc.nat({ max: 6 })
-})
-interface Batch {
-  readonly conditions: ReadonlyArray<Condition>
-  readonly hasReference: boolean
-  readonly drafts: ReadonlyArray<Draft>
-}
-const batch: fc.Arbitrary<Batch> = fc.record({
-  conditions: fc.array(fc.constantFrom(...conditions), { minLength: 4, maxLength: 4 }),
-  hasReference: fc.boolean(),
-  drafts: fc.array(draft, { maxLength: 10 })
-})
-
-interface Prepared {
-  readonly id: OperationId
-  readonly revision: number
-  readonly send_before: DateTime.Utc | null
-}
-
-/** An operation in this condition. */
-const prepare = Effect.fnUntraced(function*(condition: Condition, first: string | null) {
-  const queue = yield* Queue
-  const { grant, identity } = yield* issueAtNewProvider()
-  yield* accept(identity)
-  const [claim] = yield* queue.claim(grant.provider, 1, claimTerms)
-  const { operation: { id, send_before }, revision } = claim!
-  const prepared: Prepared = { id, revision, send_before }
-  if (condition === "submitting") return prepared
-  if (condition === "returned") {
-    yield* queue.returnClaim(claim!, returnTerms)
-    return prepared
-  }
-  const given = first === null ? null : reference(first)
-  yield* queue.record(id, revision, outcome(condition), recording({ reference: given }))
-  return { ...prepared, revision: revision + 1 }
-})
-
-const toRecord = (operations: ReadonlyArray<Prepared>, { claim, lag, ...draft }: Draft): OutcomeRecord => {
-  const { id, revision, send_before } = draft.operation === null
-    ? { id: unknown, revision: 2, send_before: null }
-    : operations[draft.operation]!
-  // A later claim has a later one.
-  const foreign = send_before === null ? null : DateTime.add(send_before, { milliseconds: 1 })
-  return {
-    id,
-    revision: revision + lag,
-    outcome: draft.outcome,
-    recording: recording({
-      evidence: { answer: draft.evidence },
-      reference: draft.reference === null ? null : reference(draft.reference),
-      due_in: Duration.minutes(draft.minutes),
-      send_before: claim === "any" ? null : claim === "own" ? send_before : foreign
-    })
-  }
-}
-
-/** The stored form of an operation, without its id and its times. */
-const stored = Effect.fnUntraced(function*({ id }: Prepared) {
-  const ledger = yield* OperationLedger
-  const { failure, revision, state } = yield* ledger.show(id)
-  const history = (yield* ledger.history(id)).map(({ evidence, from, revision, to }) => ({
-    evidence,
-    from,
-    to,
-    revision
-  }))
-  const { acknowledged, claimed_by, reads, reference, return_reason } = yield* inspect(id)
-  return { failure, revision, state, history, acknowledged, claimed_by, reads, reference, return_reason }
-})
-
-/** Records outcomes one by one. Of several records of one operation only the first. */
-const oneByOne = Effect.fnUntraced(function*(records: ReadonlyArray<OutcomeRecord>) {
-  const queue = yield* Queue
-  const seen = new Set<OperationId>()
-  return yield* Effect.forEach(records, ({ id, outcome, recording, revision }) => {
-    if (seen.has(id)) return Effect.succeed(false)
-    seen.add(id)
-    return Effect.map(
-      Effect.result(queue.record(id, revision, outcome, recording)),
-      (result) => result._tag === "Success"
-    )
-  })
-})
-
 const submitting = Effect.fnUntraced(function*(count: number) {
   const { grant, identity } = yield* issueAtNewProvider()
   const ids = yield* acceptSeveral(identity, count)
@@ -166,30 +48,52 @@ const statesOf = (ids: ReadonlyArray<OperationId>) =>
   OperationLedger.use((ledger) => Effect.forEach(ids, (id) => Effect.map(ledger.show(id), ({ state }) => state)))
 
 conformance("a batch of outcomes", (it) => {
-  it.effect("has the results of its outcomes one by one, in the ledger and for the caller", () =>
+  it.effect("records each outcome by the rules of a single one, and of several for one operation the first", () =>
     Effect.gen(function*() {
+      const ledger = yield* OperationLedger
       const queue = yield* Queue
-      const context = yield* Effect.context<
-        Effect.Services<ReturnType<typeof prepare>> | Effect.Services<ReturnType<typeof stored>>
-      >()
-      const recorded = { yes: 0, no: 0 }
-      const check = Effect.fnUntraced(function*({ conditions, drafts, hasReference }: Batch) {
-        const first = hasReference ? "first" : null
-        const together = yield* Effect.forEach(conditions, (condition) => prepare(condition, first))
-        const apart = yield* Effect.forEach(conditions, (condition) => prepare(condition, first))
-        const results = yield* queue.recordAll(drafts.map((draft) => toRecord(together, draft)))
-        assert.deepStrictEqual(results, yield* oneByOne(drafts.map((draft) => toRecord(apart, draft))))
-        assert.deepStrictEqual(yield* Effect.forEach(together, stored), yield* Effect.forEach(apart, stored))
-        for (const result of results) recorded[result ? "yes" : "no"]++
-      })
-      yield* Effect.promise(() =>
-        fc.assert(
-          fc.asyncProperty(batch, (given) => Effect.runPromiseWith(context)(check(given))),
-          { numRuns: rounds(12, 300) }
-        )
-      )
-      assert.isAbove(recorded.yes, 0)
-      assert.isAbove(recorded.no, 0)
+      const { grant, identity } = yield* issueAtNewProvider()
+      yield* acceptSeveral(identity, 6)
+      const claims = yield* queue.claim(grant.provider, 6, claimTerms)
+      const records = claims.map(({ operation: { id, send_before }, revision }): OutcomeRecord => ({
+        id,
+        revision,
+        outcome: outcome("succeeded"),
+        recording: recording({ send_before })
+      }))
+      const [own, later, foreign, returned, other, unsent] = records as [
+        OutcomeRecord,
+        OutcomeRecord,
+        OutcomeRecord,
+        OutcomeRecord,
+        OutcomeRecord,
+        OutcomeRecord
+      ]
+      yield* queue.returnClaim(claims[3]!, returnTerms)
+      yield* queue.record(other.id, 2, outcome("submitted"), recording({ reference: reference("first") }))
+      const send_before = DateTime.add(foreign.recording.send_before!, { milliseconds: 1 })
+      const batch: ReadonlyArray<readonly [OutcomeRecord, isRecorded: boolean]> = [
+        [own, true],
+        [{ ...own, outcome: outcome("failed") }, false],
+        [{ ...later, revision: 3 }, false],
+        [{ ...later, revision: 2 }, false],
+        [{ ...foreign, recording: recording({ send_before }) }, false],
+        [returned, false],
+        [{ ...other, revision: 3, recording: recording({ reference: reference("second") }) }, false],
+        [{ ...unsent, recording: recording() }, true],
+        [{ ...own, id: unknown }, false]
+      ]
+      const results = yield* queue.recordAll(batch.map(([record]) => record))
+      assert.deepStrictEqual(results, batch.map(([, isRecorded]) => isRecorded))
+      const states = yield* Effect.forEach(records, ({ id }) => Effect.map(ledger.show(id), ({ state }) => state))
+      assert.deepStrictEqual(states, [
+        "succeeded",
+        "submitting",
+        "submitting",
+        "submitting",
+        "submitted",
+        "succeeded"
+      ])
     }))
 
   it.effect("gives each operation its own evidence, reference, failure and due time", () =>
