@@ -21,12 +21,16 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
   const cipher = yield* PayloadCipher
   const openPayload = yield* makeOpenPayload
 
-  /** Whether this process has the key, and accepts plain text of this age. A payload that is missing fails later. */
-  const isReadable = ({ operation, payload }: MemoryRecord): boolean => {
-    if (payload === null) return true
-    return payload.key_id === null
+  /**
+   * Whether it may be sent, and this process has the key or accepts plain text of this age. A payload that is missing fails
+   * later.
+   */
+  const isReady = (record: MemoryRecord): boolean => {
+    const { operation, payload } = record
+    const isReadable = payload === null || (payload.key_id === null
       ? operation.created_at.epochMilliseconds < cipher.plaintextBefore
-      : cipher.keyIds.includes(payload.key_id)
+      : cipher.keyIds.includes(payload.key_id))
+    return isReadable && hasStanding(record, "send")
   }
 
   const toClaim = (record: MemoryRecord, claimed_at: DateTime.Utc): Claim => ({
@@ -38,7 +42,7 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
 
   /** Claims a record, or postpones one that is not ready to be sent. */
   const claimOne = (record: MemoryRecord, terms: ClaimTerms): Claim | null => {
-    if (!hasStanding(record, "send") || !isReadable(record)) {
+    if (!isReady(record)) {
       const reviewed = table.reviewAfter(record, terms.review_after)
       update({ ...reviewed, due_at: table.idleUntil(record, terms.idle), waiting: true })
       return null
@@ -121,7 +125,7 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
 
   /** See `claimReturnedStatement` of the SQL queue. */
   const takeOver = (record: MemoryRecord, terms: ClaimTerms): Claim | null => {
-    if (!hasStanding(record, "send") || !isReadable(record)) {
+    if (!isReady(record)) {
       update({ ...table.reviewAfter(record, terms.review_after), due_at: table.idleUntil(record, terms.idle) })
       return null
     }

@@ -62,10 +62,7 @@ export const acceptance: ReadonlyArray<Plant> = [
     file: acceptances,
     from: " AND o.provider_connection_id = g.provider_connection_id AS same_request",
     to: " AND o.resource_owner = g.resource_owner AS same_request",
-    tests: [
-      postgres("services/ledger/Acceptance", "through another provider connection"),
-      postgres("services/ledger/AcceptAll", "through another provider connection")
-    ]
+    tests: [postgres("services/ledger/Acceptance", "through another provider connection")]
   },
   {
     rule: "of the requests of a batch with one key, always the first one counts",
@@ -79,7 +76,7 @@ export const acceptance: ReadonlyArray<Plant> = [
     file: acceptances,
     from: "($4 = ANY (g.scopes) AND ($5::text[] IS NULL OR $4 = ANY ($5)))",
     to: "($4 = ANY (g.scopes))",
-    tests: [postgres("services/ledger/Acceptance"), postgres("services/ledger/AcceptAll")]
+    tests: [postgres("services/ledger/Acceptance")]
   },
   {
     rule: "another request under a bound key is always refused",

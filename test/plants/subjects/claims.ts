@@ -88,7 +88,7 @@ export const claims: ReadonlyArray<Plant> = [
     file: returns,
     from: "      FOR UPDATE OF o SKIP LOCKED\n    ) o LIMIT $9",
     to: "    ) o LIMIT $9",
-    tests: [postgres("services/queue/ReturnedClaimsInPostgres")]
+    tests: [postgres("services/queue/ConcurrentClaims", "take over each returned claim once")]
   },
   {
     rule: "a returned claim is taken over only once it is due",

@@ -7,26 +7,24 @@ import { assert, layer } from "@effect/vitest"
 import { Cause, DateTime, Effect, Exit, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
-import { type GrantIdentity, operationsRead, ProviderName, Scope } from "../../../../src/domain/Grant.ts"
+import { type GrantIdentity, ProviderName } from "../../../../src/domain/Grant.ts"
 import { type FinancialRequest, IdempotencyKey } from "../../../../src/domain/Idempotency.ts"
-import type { PayloadSchemas } from "../../../../src/domain/PayloadSchemas.ts"
-import { Grants } from "../../../../src/services/Grants.ts"
 import { type Acceptance, OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import * as ProviderPayloads from "../../../../src/services/ProviderPayloads.ts"
 import { acceptStatement } from "../../../../src/services/sql/ledger/SqlAcceptances.ts"
 import { AcceptanceSignal } from "../../../../src/services/WorkSignals.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import {
   accept,
   conformance,
-  everything,
+  type Declared,
+  declaring,
   expiredIn,
-  InMemoryLedger,
   issue,
-  issueAgain,
   newKey,
+  owned,
   PostgresLedger,
-  walk
+  type Stores,
+  stores
 } from "../../../fixtures/ledger/Ledger.ts"
 import { layerRecorded, Statements } from "../../../fixtures/postgres/Statements.ts"
 
@@ -36,10 +34,8 @@ const payment = (key: string, payload: Schema.Json = { amount: "10.00" }): Finan
   payload
 })
 
-const acceptAll = (grant: GrantIdentity, requests: ReadonlyArray<FinancialRequest>, scope?: Scope) =>
-  OperationLedger.use((ledger) => ledger.acceptAll(grant, requests, scope))
-
-const owned = (grant: GrantIdentity) => Effect.map(walk(grant, everything), (pages) => pages.flat())
+const acceptAll = (grant: GrantIdentity, requests: ReadonlyArray<FinancialRequest>) =>
+  OperationLedger.use((ledger) => ledger.acceptAll(grant, requests))
 
 /** `created`, `repeated`, or what failed. */
 const tagOf = (result: Acceptance): string => {
@@ -67,41 +63,10 @@ conformance("a batch of acceptances", (it) => {
       assert.lengthOf(yield* owned(identity), keys.length)
     }))
 
-  it.effect("has a BindingConflict for each key that was bound through another provider connection", () =>
-    Effect.gen(function*() {
-      const { grant, identity } = yield* issue()
-      const { identity: elsewhere } = yield* issueAgain(grant, { provider: ProviderName.make("other_bank") })
-      yield* acceptAll(identity, [payment("bound"), payment("also-bound")])
-      const results = yield* acceptAll(elsewhere, [payment("bound"), payment("free"), payment("also-bound")])
-      assert.deepStrictEqual(results.map(tagOf), ["BindingConflict", "created", "BindingConflict"])
-    }))
-
   it.effect("takes an empty list, also of a grant in bad standing", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue({ expires_in: expiredIn })
       assert.deepStrictEqual(yield* acceptAll(identity, []), [])
-    }))
-
-  it.effect("fails as a whole, and records nothing, if the grant is unknown, revoked, lacks the scope or its client or provider are inactive", () =>
-    Effect.gen(function*() {
-      const grants = yield* Grants
-      const { grant, identity } = yield* issue()
-      const old = payment("old")
-      yield* accept(identity, old)
-      const tag = (grant: GrantIdentity, scope?: Scope) =>
-        Effect.map(Effect.flip(acceptAll(grant, [payment("new"), old], scope)), ({ _tag }) => _tag)
-      assert.strictEqual(yield* tag({ ...identity, client_id: (yield* issue()).identity.client_id }), "GrantUnknown")
-      assert.strictEqual(yield* tag(identity, Scope.make("payments:write")), "InsufficientScope")
-      assert.strictEqual(yield* tag({ ...identity, limited_to: [] }, operationsRead), "InsufficientScope")
-      yield* grants.setProviderConnected(grant.provider_connection_id, false)
-      assert.strictEqual(yield* tag(identity), "ProviderDisconnected")
-      yield* grants.setProviderConnected(grant.provider_connection_id, true)
-      yield* grants.setClientActive(grant.client_id, false)
-      assert.strictEqual(yield* tag(identity), "ClientInactive")
-      yield* grants.setClientActive(grant.client_id, true)
-      assert.lengthOf(yield* owned(identity), 1)
-      yield* grants.revoke(grant.grant_id)
-      assert.strictEqual(yield* tag(identity), "GrantRevoked")
     }))
 
   it.effect("takes more requests than one statement does: 1,201, with every tenth key twice", () =>
@@ -125,19 +90,10 @@ const dying = Schema.String.check(Schema.makeFilter(() => {
   throw new Error("a defect of a schema")
 }))
 
-type Declared = Readonly<Record<string, PayloadSchemas>>
-
 const declared: Declared = {
   careful: { payment: Schema.Struct({ amount: Schema.String }) },
   broken: { payment: dying }
 }
-
-type Stores = Layer.Success<typeof PostgresLedger> | Layer.Success<typeof InMemoryLedger>
-
-const backends = [
-  ["in memory", InMemoryLedger, OperationLedger.layerMemory],
-  ["in PostgreSQL", PostgresLedger, OperationLedger.layer]
-] as ReadonlyArray<readonly [string, Layer.Layer<Stores>, Layer.Layer<OperationLedger, never, Stores>]>
 
 /** One request of a random run. */
 const request = fc.record({
@@ -152,12 +108,8 @@ const batch = fc.record({
   requests: fc.array(request, { maxLength: 12 })
 })
 
-for (const [name, stores, ledger] of backends) {
-  /** Another process on the same store, with declared payloads. */
-  const declaring = (payloads: Declared) =>
-    Effect.provide(Layer.fresh(ledger.pipe(Layer.provide(ProviderPayloads.layer(payloads)))))
-
-  layer(stores, { excludeTestServices: true })(`a batch of acceptances (${name})`, (it) => {
+for (const [name, store, ledger] of stores) {
+  layer(store, { excludeTestServices: true })(`a batch of acceptances (${name})`, (it) => {
     it.effect("gives a defect of a schema to the requests of its provider alone", () =>
       Effect.gen(function*() {
         const { identity } = yield* issue({ provider: ProviderName.make("broken") })
@@ -167,7 +119,7 @@ for (const [name, stores, ledger] of backends) {
         yield* Effect.gen(function*() {
           assert.deepStrictEqual(yield* tags(identity), ["died", "InvalidFinancialRequest"])
           assert.deepStrictEqual(yield* tags(other), ["created", "created"])
-        }).pipe(declaring(declared))
+        }).pipe(declaring(ledger, declared))
       }))
 
     it.effect("is announced once to the workers, and not at all if it creates nothing", () =>
@@ -210,7 +162,7 @@ for (const [name, stores, ledger] of backends) {
           const results: Array<Acceptance> = []
           for (const { declares, requests } of batches) {
             const typed = requests.map(({ key, ...rest }) => ({ ...rest, key: IdempotencyKey.make(key) }))
-            results.push(...yield* accepting(identity, typed).pipe(declaring(declares ? declared : {})))
+            results.push(...yield* accepting(identity, typed).pipe(declaring(ledger, declares ? declared : {})))
           }
           const ids = [...new Set(results.map(idOf).filter((id) => id !== null))]
           const numbered = results.map((result) =>

@@ -12,7 +12,6 @@ import {
   accept,
   conformance,
   drive,
-  everything,
   expiredIn,
   fieldsOf,
   issue,
@@ -21,15 +20,10 @@ import {
   newKey,
   newOwner,
   newSubject,
-  pathTo,
-  walk
+  owned,
+  pathTo
 } from "../../../fixtures/ledger/Ledger.ts"
 import { specifiedStates } from "../../../fixtures/Specification.ts"
-
-/** The operations of the grant's owner, subject and client, as its list shows them. */
-const owned = Effect.fnUntraced(function*(grant: Parameters<typeof walk>[0]) {
-  return (yield* walk(grant, everything)).flat()
-})
 
 conformance("the acceptance of a financial request", (it) => {
   it.effect("creates the first operation of the client and subject", () =>
@@ -104,28 +98,6 @@ conformance("the acceptance of a financial request", (it) => {
       yield* grants.revoke(grant.grant_id)
       const { identity: renewed } = yield* issueAgain(grant)
       assert.deepStrictEqual(yield* accept(renewed, { key }), { operation, created: false })
-    }))
-
-  it.effect("creates exactly one operation when two requests compete for a key in 100 concurrent calls", () =>
-    Effect.gen(function*() {
-      const { identity } = yield* issue()
-      const key = newKey()
-      const results = yield* Effect.forEach(
-        Array.from({ length: 100 }, (_, n) => n % 2),
-        (payload) =>
-          Effect.map(
-            Effect.result(accept(identity, { key, payload })),
-            (result) => ({ payload, result: result._tag === "Success" ? result.success : result.failure._tag })
-          ),
-        { concurrency: "unbounded" }
-      )
-      const [operation, ...others] = yield* owned(identity)
-      assert.isEmpty(others)
-      const winner = results.find(({ result }) => typeof result !== "string" && result.created)!.payload
-      for (const { payload, result } of results) {
-        if (payload !== winner) assert.strictEqual(result, "BindingConflict")
-        else assert.deepStrictEqual(typeof result === "string" ? result : result.operation, operation)
-      }
     }))
 
   it.effect("refuses another request under the same key, and records nothing", () =>
@@ -285,6 +257,8 @@ conformance("a grant that accepts requests", (it) => {
       assert.isTrue((yield* ledger.accept(identity, request)).created, "this call requires no scope")
       assert.deepInclude(yield* refused, { _tag: "InsufficientScope", required: write })
       const { identity: writer } = yield* issueAgain(grant, { scopes: [write] })
+      const limited = yield* Effect.flip(ledger.accept({ ...writer, limited_to: [] }, request, write))
+      assert.strictEqual(limited._tag, "InsufficientScope", "the credential is limited")
       assert.isTrue((yield* ledger.accept(writer, { ...request, key: newKey() }, write)).created)
     }))
 })

@@ -4,16 +4,15 @@
  */
 import { assert } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { Operation, OperationId } from "../../../../src/domain/Operation.ts"
+import { Operation } from "../../../../src/domain/Operation.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
-import { accept, conformance, fieldsOf } from "../../../fixtures/ledger/Ledger.ts"
+import { accept, conformance, fieldsOf, unknownId } from "../../../fixtures/ledger/Ledger.ts"
 import { claimIds, claimTerms, inspect, issueAtNewProvider, pass, queued } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { specifiedStates } from "../../../fixtures/Specification.ts"
 
-const unknownId = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
 const unsettled = ["accepted", "submitting", "submitted", "indeterminate"] as const
 const settled = ["succeeded", "failed", "cancelled"] as const
 

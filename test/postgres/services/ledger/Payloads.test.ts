@@ -6,7 +6,7 @@ import { assert } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import type { OperationState } from "../../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import { Backstage, type Keys } from "../../../fixtures/ledger/Backstage.ts"
+import { having } from "../../../fixtures/ledger/Backstage.ts"
 import { accept, conformance, drive, newKey, outcome } from "../../../fixtures/ledger/Ledger.ts"
 import {
   claimIds,
@@ -111,13 +111,6 @@ conformance("the payload of an operation", (it) => {
 
 const key = (id: string, byte: number) => ({ id, key: Redacted.make(new Uint8Array(32).fill(byte)) })
 const [first, second] = [key("2026-01", 1), key("2026-02", 2)]
-
-/** Runs the effect as a process that has these keys. */
-const having = <A, E, R>(keys: Keys, effect: Effect.Effect<A, E, R>) =>
-  Effect.flatMap(
-    Effect.flatMap(Backstage, (backstage) => backstage.processWith(keys)),
-    (context) => Effect.provideContext(effect, context)
-  )
 
 conformance("an encrypted payload", (it) => {
   const secret = { account: "DE00 1234 5678", memo: "a private matter" }

@@ -4,7 +4,7 @@
  */
 import { assert } from "@effect/vitest"
 import { DateTime, Effect, Schema } from "effect"
-import { Operation, OperationId, type OperationState } from "../../../../src/domain/Operation.ts"
+import { Operation, type OperationState } from "../../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
 import {
@@ -17,12 +17,11 @@ import {
   nextMillisecond,
   operationIn,
   outcome,
-  pathTo
+  unknownId
 } from "../../../fixtures/ledger/Ledger.ts"
 import { operatorEvidence } from "../../../fixtures/OperatorEvidence.ts"
 import { permittedTransitions, specifiedStates, uncertainStates } from "../../../fixtures/Specification.ts"
 
-const unknownId = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
 const terminalStates: ReadonlyArray<OperationState> = ["succeeded", "failed", "cancelled"]
 const pairs = specifiedStates.flatMap((from) => specifiedStates.map((to) => ({ from, to })))
 
@@ -142,22 +141,6 @@ conformance("the transition of an operation", (it) => {
       }))
   }
 
-  it.effect("needs no evidence from other states", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const { identity } = yield* issue()
-      let { operation } = yield* accept(identity)
-      for (const state of ["submitting", "submitted", "indeterminate"] as const) {
-        operation = yield* ledger.transition(operation.id, operation.revision, outcome(state), null)
-      }
-      assert.deepStrictEqual((yield* ledger.history(operation.id)).map(({ evidence }) => evidence), [
-        null,
-        null,
-        null,
-        null
-      ])
-    }))
-
   it.effect("is refused for an operation that does not exist", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
@@ -244,15 +227,6 @@ conformance("the transition of an operation", (it) => {
       assert.deepStrictEqual(before.completed_at, history[6]!.at)
     }))
 
-  it.effect("changes no other operation", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const { identity } = yield* issue()
-      const others = yield* Effect.forEach(specifiedStates, (state) => operationIn(identity, state))
-      yield* operationIn(identity, "failed")
-      for (const other of others) assert.deepStrictEqual(yield* ledger.show(other.id), other)
-    }))
-
   it.effect("stores evidence as given", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
@@ -294,25 +268,6 @@ conformance("the transition of an operation", (it) => {
         const failed = yield* ledger.transition(operation.id, 1, { state: "failed", failure }, null)
         assert.deepStrictEqual(failed.failure, failure)
         assert.deepStrictEqual((yield* ledger.show(operation.id)).failure, failure)
-      }
-    }))
-})
-
-conformance("a read of an operation", (it) => {
-  it.effect("changes nothing, in any state and however often it is repeated", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const store = yield* OperationStore
-      const { identity } = yield* issue()
-      for (const state of specifiedStates) {
-        const operation = yield* operationIn(identity, state)
-        const history = yield* ledger.history(operation.id)
-        assert.lengthOf(history, pathTo[state].length + 1)
-        for (let n = 0; n < 5; n++) {
-          assert.deepStrictEqual(yield* store.find(identity, operation.id), operation)
-        }
-        assert.deepStrictEqual(yield* ledger.show(operation.id), operation)
-        assert.deepStrictEqual(yield* ledger.history(operation.id), history)
       }
     }))
 })

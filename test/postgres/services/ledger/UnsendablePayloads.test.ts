@@ -5,22 +5,21 @@
 import { assert, layer } from "@effect/vitest"
 import { Cause, Effect, Exit, Layer, Logger, Schema, SchemaGetter } from "effect"
 import * as fc from "fast-check"
-import { type GrantIdentity, ProviderName, Scope } from "../../../../src/domain/Grant.ts"
+import { type GrantIdentity, ProviderName } from "../../../../src/domain/Grant.ts"
 import { IdempotencyKey, InvalidFinancialRequest } from "../../../../src/domain/Idempotency.ts"
-import type { PayloadSchemas } from "../../../../src/domain/PayloadSchemas.ts"
-import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import * as ProviderPayloads from "../../../../src/services/ProviderPayloads.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import {
   accept,
-  everything,
+  type Declared,
+  declaring,
   expiredIn,
   InMemoryLedger,
   issue,
   newKey,
+  owned,
   PostgresLedger,
-  walk
+  stores
 } from "../../../fixtures/ledger/Ledger.ts"
 
 const Payment = Schema.Struct({
@@ -44,42 +43,16 @@ const waiting = Schema.String.pipe(
   })
 )
 
-type Declared = Readonly<Record<string, PayloadSchemas>>
-
 const declared: Declared = { careful: { payment: Payment }, broken: { payment: dying }, slow: { payment: waiting } }
 
-type Stores = Layer.Success<typeof PostgresLedger> | Layer.Success<typeof InMemoryLedger>
-
-/** Both ledgers, with the payloads that a process declares. */
-const backends = [
-  ["in memory", InMemoryLedger, OperationLedger.layerMemory],
-  ["in PostgreSQL", PostgresLedger, OperationLedger.layer]
-] as const
-
-/** Another process on the same store, which declares other payloads. */
-const declaring = <R>(ledger: Layer.Layer<OperationLedger, never, R>, payloads: Declared) =>
-  Effect.provide(Layer.fresh(ledger.pipe(Layer.provide(ProviderPayloads.layer(payloads)))))
-
-const owned = (grant: GrantIdentity) => Effect.map(walk(grant, everything), (pages) => pages.flat())
-
-for (
-  const [name, stores, ledger] of backends as ReadonlyArray<
-    readonly [string, Layer.Layer<Stores>, Layer.Layer<OperationLedger, never, Stores>]
-  >
-) {
-  layer(stores, { excludeTestServices: true })(`a provider that declares payloads (${name})`, (it) => {
+for (const [name, store, ledger] of stores) {
+  layer(store, { excludeTestServices: true })(`a provider that declares payloads (${name})`, (it) => {
     const declares = declaring(ledger, declared)
     const invalid = (grant: GrantIdentity, request: Parameters<typeof accept>[1]) =>
       Effect.map(Effect.flip(accept(grant, request)), (error) => {
         assert.instanceOf(error, InvalidFinancialRequest)
         return error
       })
-
-    it.effect("takes a payload that fits", () =>
-      Effect.gen(function*() {
-        const { identity } = yield* issue({ provider: careful })
-        assert.isTrue((yield* accept(identity, { payload: payment })).created)
-      }).pipe(declares))
 
     it.effect("takes no other payload: the error names each member that does not fit, and no value", () =>
       Effect.gen(function*() {
@@ -167,45 +140,6 @@ for (
           assert.strictEqual(error._tag, "BindingConflict")
         }
       }))
-
-    it.effect("is asked after the grant: a grant in bad standing learns nothing of the payload", () =>
-      Effect.gen(function*() {
-        const grants = yield* Grants
-        const tag = (grant: GrantIdentity) =>
-          Effect.map(Effect.flip(accept(grant, { payload: {} })), ({ _tag }) => _tag)
-        const { identity: expired } = yield* issue({ provider: careful, expires_in: expiredIn })
-        assert.strictEqual(yield* tag(expired), "GrantRevoked")
-        const { grant, identity } = yield* issue({ provider: careful })
-        assert.strictEqual(yield* tag({ ...identity, client_id: expired.client_id }), "GrantUnknown")
-        yield* grants.setProviderConnected(grant.provider_connection_id, false)
-        assert.strictEqual(yield* tag(identity), "ProviderDisconnected")
-        const { identity: reader } = yield* issue({ provider: careful })
-        const request = { type: "payment", key: newKey(), payload: {} }
-        const write = Scope.make("payments:write")
-        const error = yield* Effect.flip((yield* OperationLedger).accept(reader, request, write))
-        assert.strictEqual(error._tag, "InsufficientScope")
-      }).pipe(declares))
-
-    it.effect("refuses each of 60 concurrent requests that do not fit, and takes the key once for those that do", () =>
-      Effect.gen(function*() {
-        const { identity } = yield* issue({ provider: careful })
-        const key = newKey()
-        const results = yield* Effect.forEach(
-          Array.from({ length: 60 }, (_, n) => n % 2 === 0 ? payment : {}),
-          (payload) =>
-            Effect.map(
-              Effect.result(accept(identity, { key, payload })),
-              (result) => [payload, result._tag === "Success" ? result.success.created : result.failure._tag] as const
-            ),
-          { concurrency: "unbounded" }
-        )
-        assert.lengthOf(results.filter(([, result]) => result === true), 1)
-        for (const [payload, result] of results) {
-          const allowed = payload === payment ? [true, false] : ["InvalidFinancialRequest", "BindingConflict"]
-          assert.isTrue(allowed.some((one) => one === result), String(result))
-        }
-        assert.lengthOf(yield* owned(identity), 1)
-      }).pipe(declares))
   })
 }
 

@@ -3,60 +3,37 @@
  * counts. The tests compare them on PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
-import { Cause, Duration, Effect, Exit, Fiber, Layer } from "effect"
+import { Cause, Effect, Exit, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
-import {
-  accept,
-  issue,
-  newClient,
-  newOwner,
-  newProvider,
-  newSubject,
-  operationIn,
-  PostgresLedger
-} from "../../../fixtures/ledger/Ledger.ts"
+import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
+import { settleAll } from "../../../fixtures/ledger/FilledQueue.ts"
+import { accept, operationIn, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { assertExact, compare, fold } from "../../../fixtures/ledger/PlainFigures.ts"
 import { acceptSeveral, claimTerms, issueAtNewProvider, readTerms, recording } from "../../../fixtures/ledger/Queue.ts"
 import {
   answer,
   type Command,
   commands,
-  type Services,
-  type Side,
-  type World
+  newSide,
+  newWorld,
+  type Services
 } from "../../../fixtures/ledger/QueueModel.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
-import { settleAll, storedInPostgres } from "../../../fixtures/ledger/StoredOperations.ts"
 import { anotherPool, anotherProcess, inTime, openTransaction, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 
 const Figures = LedgerFigures.layer.pipe(Layer.provideMerge(PostgresLedger))
-
-const newWorld = (): World => ({
-  clients: [newClient(), newClient()],
-  providers: [newProvider(), newProvider()],
-  request: { resource_owner: newOwner(), subject: newSubject() }
-})
 
 /** Runs the commands, and compares after some of them and after each fold. `folds` tells which commands a fold follows. */
 const perform = (list: ReadonlyArray<Command>, folds: ReadonlyArray<boolean>) =>
   Effect.gen(function*() {
     const world = newWorld()
-    const side: Side<SqlClient.SqlClient> = {
-      context: yield* Effect.context<Services | SqlClient.SqlClient>(),
-      ids: [],
-      grants: [],
-      revisions: [],
-      sendBefore: new Map(),
-      formerSendBefore: new Map()
-    }
-    const first = { ...world.request, client_id: world.clients[0]!, provider: world.providers[0]! }
-    side.grants.push((yield* issue({ ...first, expires_in: Duration.days(365) })).grant)
+    const side = yield* newSide(world, yield* Effect.context<Services | SqlClient.SqlClient>())
     for (const [n, command] of list.entries()) {
       yield* answer(side, world, command)
-      const stored = yield* storedInPostgres(side.ids)
+      const stored = yield* Backstage.use((backstage) => backstage.inspect(side.ids))
       side.revisions.splice(0, Infinity, ...stored.map(({ revision }) => revision))
       const after = `${n}: ${JSON.stringify(command)}`
       // Counting plainly costs more than the commands. A wrong count stays wrong, so that one comparison of three shows it.

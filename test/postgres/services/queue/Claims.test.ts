@@ -30,7 +30,6 @@ import {
   issueAtNewProvider,
   pass,
   queued,
-  recording,
   standingLosses
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
@@ -256,14 +255,5 @@ queueConformance("an operation that waits to be claimed", (it) => {
       assert.deepStrictEqual(yield* claimIds(grant.provider), [later!])
       yield* pass("1 day")
       assert.deepStrictEqual(yield* claimIds(grant.provider), [])
-    }))
-
-  it.effect("is not delayed by status reads, because it has none", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const { grant, identity } = yield* issueAtNewProvider()
-      const { operation } = yield* accept(identity)
-      yield* queue.postpone(operation.id, 1, recording({ due_in: Duration.minutes(3) }))
-      assert.deepStrictEqual(yield* claimIds(grant.provider), [operation.id])
     }))
 })

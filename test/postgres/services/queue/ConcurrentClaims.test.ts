@@ -3,10 +3,11 @@
  * PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
-import { Context, Deferred, Effect, Fiber, Layer } from "effect"
+import { Context, Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
+import type { ProviderName } from "../../../../src/domain/Grant.ts"
+import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import { submittingStatement } from "../../../fixtures/ledger/Changes.ts"
 import { fillQueue } from "../../../fixtures/ledger/FilledQueue.ts"
@@ -21,18 +22,35 @@ import {
   takeIds
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue, queueIn } from "../../../fixtures/ledger/QueueServices.ts"
-import { anotherPool, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
+import { anotherQueue, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 
 const operations = rounds(1000, 10_000)
 const races = rounds(60, 1000)
 
-/** The queue of another process, on a connection of its own. */
-const anotherQueue = (applicationName = "another") =>
-  Layer.build(
-    Layer.fresh(SubmissionQueue.layer).pipe(
-      Layer.provideMerge(anotherPool({ maxConnections: 1, multiplex: false, applicationName }))
-    )
-  )
+/** Takes work until none is left that meets the condition, and returns the ids. */
+const drain = Effect.fnUntraced(
+  function*(kind: "claim" | "claimReturned", provider: ProviderName, condition: string) {
+    const sql = yield* SqlClient.SqlClient
+    const queue = queueIn(yield* anotherQueue())
+    const taken: Array<OperationId> = []
+    while (true) {
+      const claims = yield* queue[kind](provider, 1 + Math.floor(Math.random() * 40), claimTerms)
+      taken.push(...claims.map(({ operation }) => operation.id))
+      if (claims.length > 0) continue
+      // Other processes may also have the remaining rows locked.
+      const left = yield* sql.unsafe(`SELECT 1 FROM operations WHERE provider = $1 AND ${condition} LIMIT 1`, [
+        provider
+      ])
+      if (left.length === 0) return taken
+    }
+  }
+)
+
+const assertOnce = (taken: ReadonlyArray<ReadonlyArray<OperationId>>, total: number) => {
+  assert.lengthOf(taken.flat(), total)
+  assert.strictEqual(new Set(taken.flat()).size, total)
+  assert.isAbove(taken.filter((ids) => ids.length > 0).length, taken.length / 2, "most took a share")
+}
 
 layer(PostgresLedger, { excludeTestServices: true })("claims of several processes", (it) => {
   it.effect(
@@ -44,34 +62,25 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
         const counts = [operations, ...Array.from({ length: 8 }, () => 40)]
         const total = operations + 8 * 40
         for (const count of counts) yield* fillQueue((yield* issueAtNewProvider({ provider })).grant, { count })
-        const left = Effect.map(
-          sql<{ readonly left: number }>`
-          SELECT count(*)::int AS left FROM operations WHERE provider = ${provider} AND state = 'accepted'`,
-          ([row]) => row!.left
-        )
-        const claimUntilNothingIsLeft = Effect.gen(function*() {
-          const queue = queueIn(yield* anotherQueue())
-          const claimed: Array<string> = []
-          do {
-            const claims = yield* queue.claim(provider, 1 + Math.floor(Math.random() * 40), claimTerms)
-            claimed.push(...claims.map(({ operation }) => operation.id))
-            // An empty claim may also mean that other claimers have the remaining rows locked.
-            if (claims.length === 0 && (yield* left) === 0) break
-          } while (true)
-          return claimed
-        })
-        const claimed = yield* Effect.all(Array.from({ length: 16 }, () => claimUntilNothingIsLeft), {
-          concurrency: "unbounded"
-        })
-        assert.lengthOf(claimed.flat(), total)
-        assert.strictEqual(new Set(claimed.flat()).size, total)
-        assert.isAbove(claimed.filter((ids) => ids.length > 0).length, 8, "most claimers took a share")
+        const claimers = Array.from({ length: 16 }, () => drain("claim", provider, "state = 'accepted'"))
+        assertOnce(yield* Effect.all(claimers, { concurrency: "unbounded" }), total)
         const [history] = yield* sql`
         SELECT count(*)::int AS claims FROM operation_history h JOIN operations o ON o.id = h.operation_id
         WHERE o.provider = ${provider} AND to_state = 'submitting'`
         assert.deepStrictEqual(history, { claims: total })
       })
   )
+
+  it.effect("take over each returned claim once: 2,000 claims, 8 workers", () =>
+    Effect.gen(function*() {
+      const { grant } = yield* issueAtNewProvider()
+      yield* fillQueue(grant, { count: 2000, state: "submitting", returned: true })
+      const workers = Array.from(
+        { length: 8 },
+        () => drain("claimReturned", grant.provider, "return_reason IS NOT NULL")
+      )
+      assertOnce(yield* Effect.all(workers, { concurrency: "unbounded" }), 2000)
+    }))
 
   it.effect(`race with cancellations: exactly one wins, ${races} times`, () =>
     Effect.gen(function*() {
@@ -99,7 +108,7 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
   it.effect("do not wait for a claim that hangs before its commit, and neither do other statements", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
-      const hanging = yield* anotherQueue("hanging")
+      const hanging = yield* anotherQueue({ applicationName: "hanging" })
       const issued = yield* issueAtNewProvider()
       const { provider } = issued.grant
       const other = yield* issueAtNewProvider({ provider })
@@ -144,7 +153,7 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
   it.effect("end with a hold of all operations, also those for whose commit it waited", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const holding = yield* anotherQueue("holding")
+      const holding = yield* anotherQueue()
       const { identity } = yield* issueAtNewProvider()
       const { operation: { id } } = yield* accept(identity)
       const run = yield* openTransaction

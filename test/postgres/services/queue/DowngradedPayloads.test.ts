@@ -13,7 +13,7 @@ import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import type { AesGcmOptions, SealedPayload } from "../../../../src/services/PayloadCipher.ts"
 import { makeOpenPayload } from "../../../../src/services/rules/openPayload.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
-import { Backstage, type Keys } from "../../../fixtures/ledger/Backstage.ts"
+import { Backstage, having as havingKeys, type Keys } from "../../../fixtures/ledger/Backstage.ts"
 import { accept, conformance, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { claimIds, claimTerms, inspect, isAbout, issueAtNewProvider, pass } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
@@ -23,11 +23,7 @@ import { engineAt, submissionScene } from "./SubmissionScene.ts"
 const keys: Keys = [{ id: "2026-01", key: Redacted.make(new Uint8Array(32).fill(7)) }]
 
 /** Runs the effect as a process that has the keys. */
-const having = <A, E, R>(effect: Effect.Effect<A, E, R>, options?: AesGcmOptions) =>
-  Effect.flatMap(
-    Backstage.use((backstage) => backstage.processWith(keys, options)),
-    (context) => Effect.provideContext(effect, context)
-  )
+const having = <A, E, R>(effect: Effect.Effect<A, E, R>, options?: AesGcmOptions) => havingKeys(keys, effect, options)
 
 const plain = (payload: Schema.Json | string): SealedPayload => ({
   key_id: null,

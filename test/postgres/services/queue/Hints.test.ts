@@ -8,7 +8,14 @@ import { SqlClient } from "effect/sql"
 import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { mostHinted } from "../../../../src/services/queue/StatusReads.ts"
-import { conformance, newProvider, nextMillisecond, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import {
+  conformance,
+  newProvider,
+  nextMillisecond,
+  outcome,
+  PostgresLedger,
+  unknownId
+} from "../../../fixtures/ledger/Ledger.ts"
 import {
   claimIds,
   heldOperation,
@@ -29,8 +36,6 @@ import { attempt } from "../../../fixtures/postgres/RawSql.ts"
 const interval = Duration.minutes(2)
 /** The delay that the tests give the next read: much longer than the interval. */
 const hour = Duration.hours(1)
-const unknown = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f" as OperationId
-
 const hint = (provider: Parameters<Queue["hint"]>[0], operation_id: OperationId) =>
   Effect.flatMap(Queue, (queue) => queue.hint(provider, { operation_id }, interval))
 
@@ -59,7 +64,7 @@ conformance("a hint", (it) => {
         assert.strictEqual(yield* hint(provider, id), "due")
         const [after, historyAfter, interiorAfter] = yield* look
         assert.deepStrictEqual([after, historyAfter], [operation, history])
-        const timeless = { due_in: null, send_before_in: null }
+        const timeless = { due_in: null, send_before_in: null, hinted_in: null }
         assert.deepStrictEqual({ ...interiorAfter, ...timeless }, { ...interior, ...timeless })
         assert.deepStrictEqual(yield* takeIds("takeReads", provider), [id])
       }))
@@ -71,7 +76,7 @@ conformance("a hint", (it) => {
       const { id, provider } = yield* readInAnHour("submitted", "theirs")
       assert.strictEqual(yield* hint(newProvider(), id), "ignored")
       assert.strictEqual(yield* queue.hint(newProvider(), { reference: reference("theirs") }, interval), "ignored")
-      assert.strictEqual(yield* hint(provider, unknown), "ignored")
+      assert.strictEqual(yield* hint(provider, unknownId), "ignored")
       assert.strictEqual(yield* queue.hint(provider, { reference: reference("another") }, interval), "ignored")
       isAbout((yield* inspect(id)).due_in, hour)
       const issued = yield* issueAtNewProvider()
@@ -185,16 +190,6 @@ conformance("a hint", (it) => {
         yield* queue.postpone(id, now, { due_in: hour, reference: null })
         isAbout((yield* inspect(id)).due_in, hour)
       }
-    }))
-
-  it.effect("about an operation without a live grant leads to no read", () =>
-    Effect.gen(function*() {
-      const { id, provider } = yield* readInAnHour("indeterminate")
-      yield* pass("30000 days")
-      yield* takeIds("takeReads", provider)
-      assert.strictEqual(yield* hint(provider, id), "due")
-      assert.deepStrictEqual(yield* takeIds("takeReads", provider), [])
-      isAbout((yield* inspect(id)).due_in, Duration.minutes(10))
     }))
 
   it.effect("makes the examination of a held operation due, and leaves a released one alone", () =>

@@ -3,9 +3,8 @@
  */
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
-import { OperationId } from "../../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import { accept, conformance, fieldsOf, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { accept, conformance, fieldsOf, PostgresLedger, unknownId } from "../../../fixtures/ledger/Ledger.ts"
 import {
   claimIds,
   heldOperation,
@@ -23,8 +22,9 @@ import { anotherProcess, openTransaction, untilWaiting } from "../../../fixtures
 import { specifiedStates } from "../../../fixtures/Specification.ts"
 
 conformance("a hold of one operation", (it) => {
-  it.effect("keeps it from being claimed until it was examined and released, and leaves the others alone", () =>
+  it.effect("keeps it from being claimed and cancelled until it was examined and released, and leaves the others alone", () =>
     Effect.gen(function*() {
+      const ledger = yield* OperationLedger
       const queue = yield* Queue
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const { operation: before } = yield* accept(identity)
@@ -32,6 +32,8 @@ conformance("a hold of one operation", (it) => {
       assert.deepStrictEqual(yield* queue.hold(before.id), before, "no transition, and no review yet")
       assert.isTrue((yield* inspect(before.id)).is_held)
       assert.deepStrictEqual(yield* claimIds(provider), [other.id])
+      const cancellation = fieldsOf(yield* Effect.flip(ledger.cancel(before.id, null)))
+      assert.deepInclude(cancellation, { _tag: "IllegalTransition", reason: "held" })
       const refusal = Effect.map(Effect.flip(queue.release(before.id)), fieldsOf)
       assert.deepInclude(yield* refusal, { _tag: "StillHeld", reason: "unexamined" })
       assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [before.id])
@@ -74,8 +76,7 @@ conformance("a hold of one operation", (it) => {
         assert.deepStrictEqual(yield* ledger.show(before.id), before)
         assert.isFalse((yield* inspect(before.id)).is_held)
       }
-      const unknown = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
-      assert.strictEqual((yield* Effect.flip(queue.hold(unknown)))._tag, "OperationNotFound")
+      assert.strictEqual((yield* Effect.flip(queue.hold(unknownId)))._tag, "OperationNotFound")
     }))
 })
 

@@ -13,7 +13,7 @@ import type { OperationLedger } from "../../../../src/services/OperationLedger.t
 import type { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import type { Backstage } from "../../../fixtures/ledger/Backstage.ts"
-import { fillQueue } from "../../../fixtures/ledger/FilledQueue.ts"
+import { settleAll } from "../../../fixtures/ledger/FilledQueue.ts"
 import {
   accept,
   identityOf,
@@ -26,7 +26,6 @@ import {
   queueConformance
 } from "../../../fixtures/ledger/Ledger.ts"
 import { acceptSeveral, claimIds, claimTerms, issueAtNewProvider, pass } from "../../../fixtures/ledger/Queue.ts"
-import { settleAll } from "../../../fixtures/ledger/StoredOperations.ts"
 
 type Services = Grants | OperationLedger | SubmissionQueue | Backstage
 
@@ -49,20 +48,6 @@ queueConformance("a long queue of one client", (it) => {
       assert.sameMembers([...next], [late!, ...queue.slice(8, 15)], "it takes the places that others leave")
     }))
 
-  it.effect("takes turns with more clients than a batch has places: each has a turn before any has a second", () =>
-    Effect.gen(function*() {
-      const issued = yield* issueToClients(7)
-      const queues = yield* Effect.forEach(issued, ({ identity }) => acceptSeveral(identity, 4))
-      const { provider } = issued[0]!.grant
-      const served = new Set<OperationId>()
-      for (let claims = 1; claims <= 9; claims++) {
-        for (const id of yield* claimIds(provider, 3)) served.add(id)
-        assert.strictEqual(served.size, 3 * claims)
-        const turns = queues.map((queue) => queue.filter((id) => served.has(id)).length)
-        assert.isAtMost(Math.max(...turns) - Math.min(...turns), 1, `after ${claims} claims: ${turns.join()}`)
-      }
-    }))
-
   it.effect("is claimed again, beside the others, after its client was reactivated", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
@@ -77,18 +62,6 @@ queueConformance("a long queue of one client", (it) => {
       const batch = yield* claimIds(provider, 6)
       assert.sameMembers([...batch], [...first.slice(0, 3), ...second.slice(0, 3)])
       assert.sameMembers([...yield* claimIds(provider, 10)], [...first.slice(3), ...second.slice(3)])
-    }))
-})
-
-layer(PostgresLedger, { excludeTestServices: true })("in a large ledger", (it) => {
-  it.effect("an operation accepted after 5,000 of another client is in the next batch", () =>
-    Effect.gen(function*() {
-      const [long, short] = yield* issueToClients(2)
-      yield* fillQueue(long!.grant, { count: 5000 })
-      const [late] = yield* acceptSeveral(short!.identity, 1)
-      const batch = yield* claimIds(long!.grant.provider, 32)
-      assert.lengthOf(batch, 32)
-      assert.include(batch, late!)
     }))
 })
 

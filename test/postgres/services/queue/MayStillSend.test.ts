@@ -6,17 +6,13 @@ import { assert } from "@effect/vitest"
 import { DateTime, Duration, Effect } from "effect"
 import { operationsRead, Scope } from "../../../../src/domain/Grant.ts"
 import { type GrantRequest, Grants } from "../../../../src/services/Grants.ts"
-import { accept, conformance, issueAgain } from "../../../fixtures/ledger/Ledger.ts"
-import { claimTerms, issueAtNewProvider, pass, recording, standingLosses } from "../../../fixtures/ledger/Queue.ts"
+import { conformance, issueAgain } from "../../../fixtures/ledger/Ledger.ts"
+import { claimedOperation, claimTerms, pass, recording, standingLosses } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 
 conformance("a claim", (it) => {
   const claimOne = Effect.fnUntraced(function*(request: Partial<GrantRequest> = {}) {
-    const { grant, identity } = yield* issueAtNewProvider(request)
-    const { operation } = yield* accept(identity)
-    const queue = yield* Queue
-    const [claim] = yield* queue.claim(grant.provider, 1, claimTerms)
-    return { claim: claim!, grant, id: operation.id, queue }
+    return { ...yield* claimedOperation(request), queue: yield* Queue }
   })
 
   for (const { lose, name, restore } of standingLosses.filter(({ name }) => !name.includes("expired"))) {
@@ -54,15 +50,12 @@ conformance("a claim", (it) => {
     Effect.gen(function*() {
       const grants = yield* Grants
       const write = Scope.make("payments:write")
-      const { grant, identity } = yield* issueAtNewProvider({ scopes: [operationsRead, write] })
-      yield* accept(identity)
-      const queue = yield* Queue
-      const [claim] = yield* queue.claim(grant.provider, 1, claimTerms)
+      const { claim, grant, queue } = yield* claimOne({ scopes: [operationsRead, write] })
       yield* issueAgain(grant, { scopes: [operationsRead] })
       yield* grants.revoke(grant.grant_id)
-      assert.isFalse(yield* queue.mayStillSend(claim!))
+      assert.isFalse(yield* queue.mayStillSend(claim))
       yield* issueAgain(grant, { scopes: [write, operationsRead] })
-      assert.isTrue(yield* queue.mayStillSend(claim!))
+      assert.isTrue(yield* queue.mayStillSend(claim))
     }))
 
   it.effect("may not be sent after it was rescued or recorded, nor under another revision or deadline", () =>

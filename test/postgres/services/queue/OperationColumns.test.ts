@@ -8,7 +8,6 @@ import { SqlClient } from "effect/sql"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { accept, conformance, fieldsOf, operationIn, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import {
-  claimIds,
   failOver,
   heldOperation,
   inspect,
@@ -80,25 +79,6 @@ layer(PostgresLedger, { excludeTestServices: true })("an examined operation", (i
 })
 
 conformance("a hold", (it) => {
-  it.effect("of a report or of an operator keeps an operation of the present timeline from being claimed", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const queue = yield* Queue
-      const { grant: { provider }, identity } = yield* issueAtNewProvider()
-      for (const place of [queue.holdAll, queue.report]) {
-        const { operation: { id } } = yield* accept(identity)
-        yield* typeof place === "function" ? place(id, null) : place
-        assert.isTrue((yield* inspect(id)).is_held)
-        assert.deepStrictEqual(yield* claimIds(provider), [])
-        const error = yield* Effect.flip(ledger.cancel(id, null))
-        assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "held" })
-        assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [id])
-        yield* pass(readTerms.rescue_after)
-        yield* queue.release(id)
-        assert.deepStrictEqual(yield* claimIds(provider), [id])
-      }
-    }))
-
   it.effect("is examined anew after each change of the timeline and after each new hold", () =>
     Effect.gen(function*() {
       const queue = yield* Queue
@@ -110,16 +90,6 @@ conformance("a hold", (it) => {
         assert.deepInclude(fieldsOf(error), { _tag: "StillHeld", reason: "unexamined" })
         yield* pass("2 hours")
       }
-    }))
-
-  it.effect("ends when the operation leaves accepted", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const { id, provider } = yield* heldOperation
-      yield* queue.holdAll
-      yield* takeIds("takeHeld", provider)
-      yield* queue.recordHeld(id, 1, outcome("submitted"), recording())
-      assert.isFalse((yield* inspect(id)).is_held)
     }))
 })
 

@@ -13,7 +13,7 @@ import { makeOutcomeRecorder } from "../../../../src/submission/attempts/Outcome
 import { defaultPolicy, SubmissionPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import { fillQueue } from "../../../fixtures/ledger/FilledQueue.ts"
-import { conformance, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { conformance, outcome, PostgresLedger, unknownId } from "../../../fixtures/ledger/Ledger.ts"
 import {
   acceptSeveral,
   claimIds,
@@ -29,8 +29,6 @@ import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { boundedScans, planModes, recorded, rowsOf } from "../../../fixtures/postgres/Plans.ts"
 import { anotherProcess, inTime, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 import { Statements } from "../../../fixtures/postgres/Statements.ts"
-
-const unknown = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f" as OperationId
 
 const submitting = Effect.fnUntraced(function*(count: number) {
   const { grant, identity } = yield* issueAtNewProvider()
@@ -81,7 +79,7 @@ conformance("a batch of outcomes", (it) => {
         [returned, false],
         [{ ...other, revision: 3, recording: recording({ reference: reference("second") }) }, false],
         [{ ...unsent, recording: recording() }, true],
-        [{ ...own, id: unknown }, false]
+        [{ ...own, id: unknownId }, false]
       ]
       const results = yield* queue.recordAll(batch.map(([record]) => record))
       assert.deepStrictEqual(results, batch.map(([, isRecorded]) => isRecorded))

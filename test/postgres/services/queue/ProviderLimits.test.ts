@@ -2,13 +2,12 @@
  * Permits of provider limits in both implementations: no caller gets a permit twice, and a pause holds for all.
  */
 import { assert, layer } from "@effect/vitest"
-import { Duration, Effect, Layer } from "effect"
+import { Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { type PermitDemand, type PermitTerms, permitTerms } from "../../../../src/domain/ProviderLimit.ts"
-import { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
 import { conformance, newProvider, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { Queue, queueIn } from "../../../fixtures/ledger/QueueServices.ts"
-import { anotherPool } from "../../../fixtures/postgres/Pools.ts"
+import { anotherQueue } from "../../../fixtures/postgres/Pools.ts"
 
 const terms = permitTerms({ requests: 50, interval: "1 second" }, 250)
 const many: PermitDemand = { submissions: 1000, reads: 1000 }
@@ -88,12 +87,6 @@ conformance("permits of a provider's limit", (it) => {
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("permits of a provider's limit", (it) => {
-  const anotherQueue = Layer.build(
-    Layer.fresh(SubmissionQueue.layer).pipe(
-      Layer.provideMerge(anotherPool({ maxConnections: 1, multiplex: false, applicationName: "another" }))
-    )
-  )
-
   it.effect("are given once, to 8 processes that ask at the same time", () =>
     Effect.gen(function*() {
       // Fast enough that each process gets some permits from most of its statements.
@@ -105,7 +98,7 @@ layer(PostgresLedger, { excludeTestServices: true })("permits of a provider's li
         Array.from({ length: 8 }, (_, n) => n),
         (seed) =>
           Effect.gen(function*() {
-            const { reservePermits } = queueIn(yield* anotherQueue)
+            const { reservePermits } = queueIn(yield* anotherQueue())
             let total = 0
             for (const demand of demands(seed)) {
               total += counted(yield* reservePermits(provider, { submissions: 10 * demand, reads: 9 - demand }, fast))

@@ -10,53 +10,28 @@ import * as fc from "fast-check"
 import { canTransition, isTerminal, type OperationState } from "../../../../src/domain/Operation.ts"
 import type { MemoryLedger } from "../../../../src/services/memory/MemoryLedger.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
+import { Backstage, type Stored } from "../../../fixtures/ledger/Backstage.ts"
+import { settleAll } from "../../../fixtures/ledger/FilledQueue.ts"
 import { assertSameChanges, follower } from "../../../fixtures/ledger/FollowedQueue.ts"
-import {
-  InMemoryLedger,
-  issue,
-  newClient,
-  newOwner,
-  newProvider,
-  newSubject,
-  PostgresFromMarks,
-  PostgresLedger
-} from "../../../fixtures/ledger/Ledger.ts"
+import { InMemoryLedger, PostgresFromMarks, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import {
   answer,
   type Command,
   commands,
-  type Services,
-  type Side,
-  type World
+  newSide,
+  newWorld,
+  type Services
 } from "../../../fixtures/ledger/QueueModel.ts"
-import {
-  separateInMemory,
-  separateInPostgres,
-  settleAll,
-  type Stored,
-  storedInMemory,
-  storedInPostgres
-} from "../../../fixtures/ledger/StoredOperations.ts"
-
-const newWorld = (): World => ({
-  clients: [newClient(), newClient()],
-  providers: [newProvider(), newProvider()],
-  request: { resource_owner: newOwner(), subject: newSubject() }
-})
-
 /** Milliseconds by which the two clocks may differ, far less than any duration in the model. */
 const tolerance = 10_000
 
-const times = ["due_in", "send_in", "reviewed_in", "reading_in", "hinted_in"] as const
+const times = ["due_in", "send_before_in", "reviewed_in", "reading_in", "hinted_in"] as const
 
 const assertAlike = (inMemory: ReadonlyArray<Stored>, inPostgres: ReadonlyArray<Stored>, after: string) => {
-  const withoutTimes = (stored: Stored) => ({
+  const withoutTimes = ({ payload, ...stored }: Stored) => ({
     ...stored,
-    due_in: null,
-    send_in: null,
-    reviewed_in: null,
-    reading_in: null,
-    hinted_in: null
+    ...Object.fromEntries(times.map((time) => [time, null])),
+    has_payload: payload !== null
   })
   assert.deepStrictEqual(inPostgres.map(withoutTimes), inMemory.map(withoutTimes), after)
   for (const [n, stored] of inPostgres.entries()) {
@@ -78,45 +53,32 @@ const assertSound = (stored: Stored, after: string) => {
   for (const [from, to] of steps.slice(1)) assert.isTrue(canTransition(from as OperationState, to), `${from} -> ${to}`)
   assert.isAtMost(steps.filter(([, to]) => to === "submitting").length, 1, "claimed at most once")
   assert.strictEqual(stored.due_in === null, isTerminal(stored.state), `scheduled until it is settled: ${after}`)
-  assert.strictEqual(stored.has_payload, !isTerminal(stored.state), `a payload until it is settled: ${after}`)
+  assert.strictEqual(stored.payload !== null, !isTerminal(stored.state), `a payload until it is settled: ${after}`)
 }
 
 const perform = (list: ReadonlyArray<Command>) =>
   Effect.gen(function*() {
     const world = newWorld()
-    const memory: Side<MemoryLedger> = {
-      context: yield* Layer.build(Layer.fresh(InMemoryLedger.pipe(Layer.provideMerge(TestClock.layer())))),
-      ids: [],
-      grants: [],
-      revisions: [],
-      sendBefore: new Map(),
-      formerSendBefore: new Map()
-    }
-    const postgres: Side<SqlClient.SqlClient> = {
-      context: yield* Effect.context<Services | SqlClient.SqlClient>(),
-      ids: [],
-      grants: [],
-      revisions: [],
-      sendBefore: new Map(),
-      formerSendBefore: new Map()
-    }
+    const memory = yield* newSide<MemoryLedger>(
+      world,
+      yield* Layer.build(Layer.fresh(InMemoryLedger.pipe(Layer.provideMerge(TestClock.layer()))))
+    )
+    const postgres = yield* newSide(world, yield* Effect.context<Services | SqlClient.SqlClient>())
     const inMemory = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.provideContext(effect, memory.context)
-    const first = { ...world.request, client_id: world.clients[0]!, provider: world.providers[0]! }
-    memory.grants.push((yield* inMemory(issue({ ...first, expires_in: Duration.days(365) }))).grant)
-    postgres.grants.push((yield* issue({ ...first, expires_in: Duration.days(365) })).grant)
     const followers = [follower(memory), follower(postgres)] as const
     let then = performance.now()
     for (const [n, command] of list.entries()) {
       const after = `${n}: ${JSON.stringify(command)}`
       const expected = yield* answer(memory, world, command)
       assert.deepStrictEqual(yield* answer(postgres, world, command), expected, after)
-      yield* inMemory(separateInMemory)
-      yield* separateInPostgres
+      const separate = Backstage.use((backstage) => backstage.separate)
+      yield* inMemory(separate)
+      yield* separate
       const now = performance.now()
       yield* inMemory(TestClock.adjust(Duration.millis(Math.round(now - then))))
       then = now
-      const model = yield* inMemory(storedInMemory(memory.ids))
-      const stored = yield* storedInPostgres(postgres.ids)
+      const stored = yield* Backstage.use((backstage) => backstage.inspect(postgres.ids))
+      const model = yield* inMemory(Backstage.use((backstage) => backstage.inspect(memory.ids)))
       assertAlike(model, stored, after)
       for (const operation of stored) assertSound(operation, after)
       // Reads cost more than the commands. One of two shows each change; pages of each size follow.
@@ -124,11 +86,7 @@ const perform = (list: ReadonlyArray<Command>) =>
         yield* assertSameChanges(followers, command, 1 + (n >> 1) % 4, after)
       }
       for (const side of [memory, postgres]) {
-        side.revisions.splice(
-          0,
-          Infinity,
-          ...stored.map(({ revision }) => revision)
-        )
+        side.revisions.splice(0, Infinity, ...stored.map(({ revision }) => revision))
       }
     }
   }).pipe(Effect.ensuring(Effect.orDie(settleAll)), Effect.scoped)

@@ -4,14 +4,14 @@
  * PostgreSQL holds.
  */
 import { assert } from "@effect/vitest"
-import { DateTime, Duration, Effect, Redacted } from "effect"
+import { DateTime, Duration, Effect } from "effect"
 import type { Claim } from "../../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import type { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
-import { Backstage, type Keys } from "../../../fixtures/ledger/Backstage.ts"
 import { accept, fieldsOf, newProvider, outcome, queueConformance } from "../../../fixtures/ledger/Ledger.ts"
 import {
   acceptSeveral,
+  claimedOperation,
   claimIds,
   claimTerms,
   failOver,
@@ -27,14 +27,7 @@ import {
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 
-/** An operation that a worker claimed. */
-const claimed = Effect.fnUntraced(function*(terms: Partial<typeof claimTerms> = {}) {
-  const queue = yield* Queue
-  const issued = yield* issueAtNewProvider()
-  const { operation } = yield* accept(issued.identity)
-  const [claim] = yield* queue.claim(issued.grant.provider, 1, { ...claimTerms, ...terms })
-  return { ...issued, id: operation.id, provider: issued.grant.provider, claim: claim! }
-})
+const claimed = (terms: Partial<typeof claimTerms> = {}) => claimedOperation({}, terms)
 
 /** An operation whose claim was returned. */
 const returned = Effect.fnUntraced(function*(terms: Partial<typeof returnTerms> = {}) {
@@ -192,30 +185,6 @@ queueConformance("a returned claim", (it) => {
       assert.deepStrictEqual(yield* takeOverIds(other.provider), [other.id])
     }))
 
-  it.effect("waits for a worker that has the key of its payload, and delays no other", () =>
-    Effect.gen(function*() {
-      const having = <A, E, R>(keys: Keys, effect: Effect.Effect<A, E, R>) =>
-        Effect.flatMap(
-          Backstage.use((backstage) => backstage.processWith(keys)),
-          (context) => Effect.provideContext(effect, context)
-        )
-      const key = { id: "2026-01", key: Redacted.make(new Uint8Array(32).fill(1)) }
-      const { grant: { provider }, identity } = yield* issueAtNewProvider()
-      const { operation: secret } = yield* having([key], accept(identity))
-      const [claim] = yield* having([key], Effect.flatMap(Queue, (queue) => queue.claim(provider, 1, claimTerms)))
-      const { operation: plain } = yield* accept(identity)
-      const [second] = yield* Effect.flatMap(Queue, (queue) => queue.claim(provider, 1, claimTerms))
-      for (const [each, delay] of [[claim!, Duration.zero], [second!, Duration.seconds(30)]] as const) {
-        yield* Effect.flatMap(Queue, (queue) => queue.returnClaim(each, { ...returnTerms, delay }))
-      }
-      yield* pass("1 minute")
-      assert.deepStrictEqual(yield* takeOverIds(provider, 1), [plain.id])
-      isAbout((yield* inspect(secret.id)).due_in, claimTerms.idle)
-      assert.isNotNull((yield* inspect(secret.id)).return_reason)
-      yield* pass(claimTerms.idle)
-      assert.deepStrictEqual(yield* having([key], takeOverIds(provider)), [secret.id])
-    }))
-
   it.effect("is not rescued, because nothing was sent; once it is taken over it is", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
@@ -258,17 +227,6 @@ queueConformance("a returned claim", (it) => {
       yield* queue.returnClaim(claim, { ...returnTerms, delay: Duration.zero })
       assert.deepStrictEqual(yield* takeOverIds(provider), [])
       assert.include(yield* queue.rescue(1000), id)
-    }))
-
-  it.effect("ends with any transition", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      for (const state of ["submitted", "succeeded", "failed", "indeterminate"] as const) {
-        const { id, provider } = yield* returned({ delay: Duration.zero })
-        yield* ledger.transition(id, 2, outcome(state), { by: "an operator" })
-        assert.isNull((yield* inspect(id)).return_reason)
-        assert.deepStrictEqual(yield* takeOverIds(provider), [])
-      }
     }))
 
   it.effect("does not fail by an operator once it is taken over, and may be sent: its revision stays", () =>

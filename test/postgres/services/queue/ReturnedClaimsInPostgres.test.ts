@@ -3,15 +3,13 @@
  * and moves. The tests race real connections, and send raw SQL.
  */
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Duration, Effect, Layer } from "effect"
+import { DateTime, Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
-import { fillQueue } from "../../../fixtures/ledger/FilledQueue.ts"
 import { accept, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import {
+  claimedOperation,
   claimTerms,
   inspect,
   isAbout,
@@ -21,23 +19,10 @@ import {
   takeOverSoon
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue, queueIn } from "../../../fixtures/ledger/QueueServices.ts"
-import { anotherPool } from "../../../fixtures/postgres/Pools.ts"
+import { anotherQueue } from "../../../fixtures/postgres/Pools.ts"
 import { attempt } from "../../../fixtures/postgres/RawSql.ts"
 
-/** The queue of another process, on a connection of its own. */
-const anotherQueue = Effect.map(
-  Layer.build(
-    Layer.fresh(SubmissionQueue.layer).pipe(Layer.provide(anotherPool({ maxConnections: 1, multiplex: false })))
-  ),
-  (context) => queueIn(context)
-)
-
-const claimed = Effect.gen(function*() {
-  const { grant: { provider }, identity } = yield* issueAtNewProvider()
-  const { operation: { id } } = yield* accept(identity)
-  const [claim] = yield* Effect.flatMap(Queue, (queue) => queue.claim(provider, 1, { ...claimTerms, worker: "one" }))
-  return { id, provider, claim: claim! }
-})
+const claimed = claimedOperation({}, { worker: "one" })
 
 const now = { ...returnTerms, delay: Duration.zero }
 
@@ -47,40 +32,13 @@ const returned = Effect.tap(
 )
 
 layer(PostgresLedger, { excludeTestServices: true })("returned claims of several processes", (it) => {
-  it.effect("are taken over once each: 2,000 claims, 8 workers", () =>
-    Effect.gen(function*() {
-      const sql = yield* SqlClient.SqlClient
-      const { grant } = yield* issueAtNewProvider()
-      yield* fillQueue(grant, { count: 2000, state: "submitting", returned: true })
-      const left = Effect.map(
-        sql<{ readonly left: number }>`
-          SELECT count(*)::int AS left FROM operations WHERE provider = ${grant.provider} AND return_reason IS NOT NULL`,
-        ([row]) => row!.left
-      )
-      const takeOverUntilNothingIsLeft = Effect.gen(function*() {
-        const queue = yield* anotherQueue
-        const taken: Array<OperationId> = []
-        do {
-          const claims = yield* queue.claimReturned(grant.provider, 1 + Math.floor(Math.random() * 20), claimTerms)
-          taken.push(...claims.map(({ operation }) => operation.id))
-          // An empty answer may also mean that other workers have the remaining rows locked.
-          if (claims.length === 0 && (yield* left) === 0) break
-        } while (true)
-        return taken
-      })
-      const taken = yield* Effect.all(Array.from({ length: 8 }, () => takeOverUntilNothingIsLeft), {
-        concurrency: "unbounded"
-      })
-      assert.strictEqual(taken.flat().length, 2000)
-      assert.strictEqual(new Set(taken.flat()).size, 2000)
-      assert.isAbove(taken.filter((ids) => ids.length > 0).length, 4, "most workers took a share")
-    }))
-
   it.effect(
     "have one holder at most, when returns, repeated returns and take-overs race",
     () =>
       Effect.gen(function*() {
-        const queues = yield* Effect.all([anotherQueue, anotherQueue, anotherQueue])
+        const contexts = yield* Effect.all([anotherQueue(), anotherQueue(), anotherQueue()])
+        const [one, two, three] = contexts.map(queueIn) as [Queue, Queue, Queue]
+        const queues = [one, two, three] as const
         for (let round = 0; round < rounds(30, 100); round++) {
           const { claim: first, provider } = yield* claimed
           let [former, holder] = [first, first]
@@ -211,11 +169,7 @@ layer(PostgresLedger, { excludeTestServices: true })("in another place", (it) =>
   it.effect("nothing is taken over on a database that could forget commits", () =>
     Effect.gen(function*() {
       const { provider } = yield* returned
-      const careless = yield* Layer.build(
-        Layer.fresh(SubmissionQueue.layer).pipe(
-          Layer.provide(anotherPool({ maxConnections: 1, startupParameters: { synchronous_commit: "off" } }))
-        )
-      )
+      const careless = yield* anotherQueue({ startupParameters: { synchronous_commit: "off" } })
       assert.deepStrictEqual(yield* Effect.provideContext(takeOverIds(provider), careless), [])
       yield* takeOverSoon(provider)
     }))

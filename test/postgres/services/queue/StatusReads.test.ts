@@ -101,21 +101,6 @@ queueConformance("a status read that is due", (it) => {
       assert.deepStrictEqual(yield* take, [id])
     }))
 
-  it.effect("is never given to two of many concurrent callers", () =>
-    Effect.gen(function*() {
-      const issued = yield* issueAtNewProvider()
-      const ids: Array<OperationId> = []
-      for (let n = 0; n < 20; n++) ids.push((yield* queued(issued, n % 2 === 0 ? "submitted" : "indeterminate")).id)
-      yield* pass("1 hour")
-      const taken = yield* Effect.forEach(
-        Array.from({ length: 15 }),
-        () => takeIds("takeReads", issued.grant.provider, 3),
-        { concurrency: "unbounded" }
-      )
-      const rest = yield* takeIds("takeReads", issued.grant.provider)
-      assert.deepStrictEqual([...taken.flat(), ...rest].toSorted(), ids.toSorted())
-    }))
-
   it.effect("is taken in the order of due times, up to the limit, of the named provider", () =>
     Effect.gen(function*() {
       const queue = yield* Queue
@@ -131,24 +116,6 @@ queueConformance("a status read that is due", (it) => {
       assert.deepStrictEqual(yield* takeIds("takeReads", newProvider()), [])
       assert.sameMembers([...yield* takeIds("takeReads", provider, 3)], ids.slice(0, 3))
       assert.sameMembers([...yield* takeIds("takeReads", provider, 3)], ids.slice(3))
-    }))
-
-  it.effect("adds to the count of reads, which survives every transition", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const issued = yield* issueAtNewProvider()
-      const { id } = yield* queued(issued, "submitted")
-      const counted: Array<number> = []
-      const take = Effect.gen(function*() {
-        yield* pass("1 hour")
-        for (const { reads } of yield* queue.takeReads(issued.grant.provider, 10, readTerms)) counted.push(reads)
-      })
-      yield* take
-      yield* take
-      yield* queue.record(id, 3, outcome("indeterminate"), recording())
-      yield* take
-      assert.deepStrictEqual(counted, [1, 2, 3])
-      assert.strictEqual((yield* inspect(id)).reads, 3)
     }))
 
   for (const { lose, name, restore } of standingLosses) {
@@ -298,16 +265,6 @@ queueConformance("a status read that is postponed", (it) => {
         assert.isNull((yield* inspect(id)).reference)
         assert.deepStrictEqual(yield* ledger.show(id), before)
       }
-    }))
-
-  it.effect("keeps the first reference", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const { id, revision } = yield* queued(yield* issueAtNewProvider(), "submitted")
-      for (const given of [null, reference("first"), reference("second"), null]) {
-        yield* queue.postpone(id, revision, { due_in: Duration.zero, reference: given })
-      }
-      assert.strictEqual((yield* inspect(id)).reference, "first")
     }))
 
   it.effect("changes nothing for an operation that is settled or does not exist", () =>
