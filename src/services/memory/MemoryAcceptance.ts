@@ -17,7 +17,7 @@ import {
   type PreparedRequest
 } from "../rules/prepareAcceptance.ts"
 import { AcceptanceSignal } from "../WorkSignals.ts"
-import { goodGrant, MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { findBound, goodGrant, MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 
 type Recorded = Effect.Effect<Accepted, BindingConflict | InvalidFinancialRequest>
 
@@ -30,9 +30,7 @@ export const makeAcceptances = Effect.gen(function*() {
   /** Records the operation of a request in one synchronous step, unless the key is bound or the provider refuses it. */
   const record = (grant: Grant, prepared: PreparedRequest, at: DateTime.Utc): Recorded => {
     const { digest, id, payload, refusals, request } = prepared
-    const bound = [...memory.operations.values()].find(({ key, owner }) =>
-      key === request.key && owner.client_id === grant.client_id && owner.subject === grant.subject
-    )
+    const bound = findBound(memory, { ...grant, key: request.key })
     if (bound !== undefined) {
       return bound.digest === digest && bound.owner.provider_connection_id === grant.provider_connection_id
         ? Effect.succeed({ operation: bound.operation, created: false })

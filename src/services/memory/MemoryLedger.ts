@@ -28,7 +28,8 @@ import {
   standingAt,
   standingFor
 } from "../../domain/Grant.ts"
-import type { HistoryEntry, Operation, OperationId } from "../../domain/Operation.ts"
+import type { RequestBinding } from "../../domain/Idempotency.ts"
+import { type HistoryEntry, type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
 import type { ProviderReference } from "../../domain/Submission.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
 import type { LimitState } from "../rules/providerPermits.ts"
@@ -186,6 +187,25 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
     })
   )
 }
+
+/** The record of an operation, of any owner. */
+export const findRecord = (
+  { operations }: MemoryLedger["Service"],
+  id: OperationId
+): Effect.Effect<MemoryRecord, OperationNotFound> =>
+  Effect.suspend(() => {
+    const record = operations.get(id)
+    return record === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(record)
+  })
+
+/** The operation of a request binding. */
+export const findBound = (
+  { operations }: MemoryLedger["Service"],
+  { client_id, key, subject }: RequestBinding
+): MemoryRecord | undefined =>
+  [...operations.values()].find((record) =>
+    record.key === key && record.owner.client_id === client_id && record.owner.subject === subject
+  )
 
 /** The grant of this identity, if it is in good standing for the scope. */
 export const goodGrant = (

@@ -7,16 +7,14 @@ import type * as Schema from "effect/Schema"
 import type { RequestBinding } from "../../domain/Idempotency.ts"
 import {
   AlreadySettled,
-  type IllegalTransition,
   type Operation,
   type OperationId,
   OperationNotFound,
-  type Outcome,
-  type StaleOperation
+  type Outcome
 } from "../../domain/Operation.ts"
 import { cancellationResult, claimedError, findTransitionError, heldError } from "../rules/ledgerRules.ts"
 import { makeAcceptances } from "./MemoryAcceptance.ts"
-import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { findBound, findRecord, MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 import { isFree, isHeldClaim, moveRecord } from "./recordRules.ts"
 
 const isSendable = ({ send_before }: MemoryRecord, at: DateTime.Utc): boolean =>
@@ -25,52 +23,55 @@ const isSendable = ({ send_before }: MemoryRecord, at: DateTime.Utc): boolean =>
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger
 
-  const timeline = () => memory.cluster.timeline
-
-  const record = (id: OperationId) =>
-    Effect.suspend(() => {
+  const find = (id: OperationId) => findRecord(memory, id)
+  /** Looks a record up and decides in one synchronous step. */
+  const withRecord = <A, E>(id: OperationId, decide: (found: MemoryRecord) => Effect.Effect<A, E>) =>
+    Effect.suspend((): Effect.Effect<A, E | OperationNotFound> => {
       const found = memory.operations.get(id)
-      return found === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(found)
+      return found === undefined ? Effect.fail(new OperationNotFound({ id })) : decide(found)
     })
+  const isFreeNow = (record: MemoryRecord) => isFree(record, memory.cluster.timeline)
 
   const { accept, acceptAll } = yield* makeAcceptances
+
+  /** Why the record may not move, or null if it may. */
+  const findRefusal = (found: MemoryRecord, revision: number, to: Outcome, evidence: Schema.Json, at: DateTime.Utc) => {
+    const { operation } = found
+    const refused = findTransitionError(operation, revision, to, evidence)
+    if (refused !== null) return refused
+    if (to.state !== "submitting" && operation.state === "accepted" && !isFreeNow(found)) {
+      return heldError(operation, to)
+    }
+    return to.state === "failed" && isHeldClaim(found) && isSendable(found, at) ? claimedError(operation, to) : null
+  }
+
+  const moved = (found: MemoryRecord, to: Outcome, evidence: Schema.Json, at: DateTime.Utc): Operation => {
+    const record = moveRecord(found, to, evidence, at, null)
+    memory.operations.set(record.operation.id, record)
+    return record.operation
+  }
 
   const transition = Effect.fn("OperationLedger.transition")(
     function*(id: OperationId, revision: number, to: Outcome, evidence: Schema.Json) {
       const at = yield* DateTime.now
-      return yield* Effect.suspend(
-        (): Effect.Effect<Operation, OperationNotFound | StaleOperation | IllegalTransition> => {
-          const found = memory.operations.get(id)
-          if (found === undefined) return Effect.fail(new OperationNotFound({ id }))
-          const refused = findTransitionError(found.operation, revision, to, evidence)
-          if (refused !== null) return Effect.fail(refused)
-          if (to.state !== "submitting" && found.operation.state === "accepted" && !isFree(found, timeline())) {
-            return Effect.fail(heldError(found.operation, to))
-          }
-          if (to.state === "failed" && isHeldClaim(found) && isSendable(found, at)) {
-            return Effect.fail(claimedError(found.operation, to))
-          }
-          const moved = moveRecord(found, to, evidence, at, null)
-          memory.operations.set(id, moved)
-          return Effect.succeed(moved.operation)
-        }
-      )
+      return yield* withRecord(id, (found) => {
+        const refused = findRefusal(found, revision, to, evidence, at)
+        return refused === null ? Effect.succeed(moved(found, to, evidence, at)) : Effect.fail(refused)
+      })
     }
   )
 
   const cancel = Effect.fn("OperationLedger.cancel")(function*(id: OperationId, evidence: Schema.Json) {
     const at = yield* DateTime.now
-    return yield* Effect.flatMap(record(id), (found) => {
-      if (!isFree(found, timeline())) return cancellationResult(found.operation)
-      const moved = moveRecord(found, { state: "cancelled" }, evidence, at, null)
-      memory.operations.set(id, moved)
-      return Effect.succeed(moved.operation)
-    })
+    return yield* withRecord(id, (found) =>
+      isFreeNow(found)
+        ? Effect.succeed(moved(found, { state: "cancelled" }, evidence, at))
+        : cancellationResult(found.operation))
   })
 
   const review = Effect.fn("OperationLedger.review")(function*(id: OperationId, underReview: boolean) {
     const at = yield* DateTime.now
-    return yield* Effect.flatMap(record(id), (found) => {
+    return yield* withRecord(id, (found) => {
       const { state, terminal } = found.operation
       if (terminal) return Effect.fail(new AlreadySettled({ id, state }))
       const operation = { ...found.operation, under_review: underReview }
@@ -85,16 +86,10 @@ export const makeMemory = Effect.gen(function*() {
     transition,
     cancel,
     review,
-    show: (id: OperationId) => Effect.map(record(id), ({ operation }) => operation),
-    bound: ({ client_id, key, subject }: RequestBinding) =>
-      Effect.sync(() => {
-        const found = [...memory.operations.values()].find((record) =>
-          record.key === key && record.owner.client_id === client_id && record.owner.subject === subject
-        )
-        return found?.operation ?? null
-      }),
+    show: (id: OperationId) => Effect.map(find(id), ({ operation }) => operation),
+    bound: (binding: RequestBinding) => Effect.sync(() => findBound(memory, binding)?.operation ?? null),
     isEmpty: Effect.sync(() => memory.operations.size === 0),
-    returnReason: (id: OperationId) => Effect.map(record(id), ({ return_reason }) => return_reason),
-    history: (id: OperationId) => Effect.map(record(id), ({ history }) => history)
+    returnReason: (id: OperationId) => Effect.map(find(id), ({ return_reason }) => return_reason),
+    history: (id: OperationId) => Effect.map(find(id), ({ history }) => history)
   }
 })

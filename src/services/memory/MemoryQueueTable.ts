@@ -7,9 +7,9 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { type ProviderName, refusal, standingAt } from "../../domain/Grant.ts"
-import { type OperationId, OperationNotFound, StaleOperation } from "../../domain/Operation.ts"
+import { type OperationId, StaleOperation } from "../../domain/Operation.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
-import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { findRecord, MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 
 export type MemoryQueueTable = Effect.Success<typeof makeQueueTable>
 
@@ -70,11 +70,7 @@ export const makeQueueTable = Effect.gen(function*() {
     return isHinted ? Math.min(after(delay), Math.max(millis(), hinted_at)) : after(delay)
   }
 
-  const find = (id: OperationId) =>
-    Effect.suspend(() => {
-      const record = memory.operations.get(id)
-      return record === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(record)
-    })
+  const find = (id: OperationId) => findRecord(memory, id)
 
   const findAt = (id: OperationId, revision: number) =>
     Effect.flatMap(find(id), (record) => {

@@ -6,10 +6,9 @@ import * as Effect from "effect/Effect"
 import type { ProviderName } from "../../domain/Grant.ts"
 import { longestPause, makeReservations, unusedLimit } from "../rules/providerPermits.ts"
 import { makeClaims } from "./MemoryClaims.ts"
-import { makeHolds } from "./MemoryHolds.ts"
+import { makeHolds, makeRescues } from "./MemoryHolds.ts"
 import { makeOutcomes } from "./MemoryOutcomes.ts"
 import { makeQueueTable, type MemoryQueueTable } from "./MemoryQueueTable.ts"
-import { makeRescues } from "./MemoryRescues.ts"
 import { makeStatusReads } from "./MemoryStatusReads.ts"
 
 export const makeMemory = Effect.gen(function*() {

@@ -42,7 +42,7 @@ export const holds: ReadonlyArray<Plant> = [
     file: rescues,
     from: "    ORDER BY due_at LIMIT ${limit}\n    FOR UPDATE SKIP LOCKED\n  ), lost",
     to: "    ORDER BY due_at LIMIT ${limit}\n  ), lost",
-    tests: [postgres("services/queue/LockedWork")]
+    tests: [postgres("services/queue/ConcurrentClaims", "is left to the holder of the lock")]
   },
   {
     rule: "a held operation is released only once its earlier claim holder can send it no more",
@@ -108,7 +108,7 @@ export const holds: ReadonlyArray<Plant> = [
     file: fragments,
     from: "export const placeHold = \"hold_placed = true, examined_timeline = NULL\"",
     to: "export const placeHold = \"hold_placed = true\"",
-    tests: [postgres("services/queue/OperationColumns"), postgres("services/queue/HoldOne")]
+    tests: [postgres("services/queue/OperationColumns"), postgres("services/queue/HeldRelease")]
   },
   {
     rule: "an examination counts only on its timeline",
@@ -122,7 +122,7 @@ export const holds: ReadonlyArray<Plant> = [
     file: fragments,
     from: "= ledger_timeline() AND o.examined_timeline IS NULL`",
     to: "= ledger_timeline()`",
-    tests: [postgres("services/queue/OperationColumns"), postgres("services/queue/HoldOne")]
+    tests: [postgres("services/queue/OperationColumns"), postgres("services/queue/HeldRelease")]
   },
   {
     rule: "an earlier send_before never shortens the wait of a held operation",

@@ -166,14 +166,14 @@ export const outcomes: ReadonlyArray<Plant> = [
       "      AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}\n"
       + "    FOR UPDATE OF o SKIP LOCKED",
     to: "      AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}",
-    tests: [postgres("services/queue/LockedWork")]
+    tests: [postgres("services/queue/ConcurrentClaims", "is left to the holder of the lock")]
   },
   {
     rule: "a held operation is examined by one reader at most",
     file: statusReads,
     from: "      AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}\n    FOR UPDATE OF o SKIP LOCKED",
     to: "      AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}",
-    tests: [postgres("services/queue/LockedWork")]
+    tests: [postgres("services/queue/ConcurrentClaims", "is left to the holder of the lock")]
   },
   {
     rule: "a status is read only while a grant allows it",

@@ -12,6 +12,7 @@ import { type Acceptance, OperationLedger } from "../../../../src/services/Opera
 import { rounds } from "../../../fixtures/Effort.ts"
 import { issue, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { anotherProcess, inTime, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
+import { storm } from "../../../long/faults/storm/Storm.ts"
 
 const request = (key: number, variant = 0): FinancialRequest => ({
   type: "payment",
@@ -124,5 +125,29 @@ layer(PostgresLedger, { excludeTestServices: true })("concurrent batches of acce
         assert.isTrue(results.every((result) => Exit.isSuccess(result) && result.value.created))
         assert.strictEqual(yield* count(keys, identity), keys.length)
       }).pipe(Effect.provide(anotherProcess({ applicationName: "batches", maxConnections: 1 })))
+    }))
+})
+
+layer(PostgresLedger, { excludeTestServices: true })("a storm of acceptances", (it) => {
+  it.effect("creates one operation for each key and refuses every conflict: 5,000 acceptances, 1,000 callers", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { identity } = yield* issue()
+      const result = yield* storm({
+        accepts: 5000,
+        callers: 1000,
+        repetitions: 20,
+        batch: 30,
+        processes: yield* Effect.all(
+          Array.from({ length: 3 }, () => Layer.build(anotherProcess({ maxConnections: 3 })))
+        ),
+        grant: identity
+      })
+      assert.deepStrictEqual(result.violations, [])
+      assert.isAbove(result.conflicts, 300)
+      assert.strictEqual(result.created, result.keys)
+      const [stored] = yield* sql`
+        SELECT count(*)::int AS operations, count(DISTINCT idempotency_key)::int AS keys FROM operations`
+      assert.deepStrictEqual(stored, { operations: result.keys, keys: result.keys })
     }))
 })

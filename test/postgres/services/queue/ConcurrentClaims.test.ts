@@ -1,6 +1,6 @@
 /**
- * Claims of several processes never yield an operation twice, and wait for no other claim. The tests race real connections to
- * PostgreSQL.
+ * Claims, status reads and rescues of several processes never yield an operation twice, and wait for no locked row. The tests race real
+ * connections to PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber } from "effect"
@@ -16,13 +16,14 @@ import {
   acceptSeveral,
   claimIds,
   claimTerms,
+  heldOperation,
   issueAtNewProvider,
   pass,
   queued,
   takeIds
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue, queueIn } from "../../../fixtures/ledger/QueueServices.ts"
-import { anotherQueue, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
+import { anotherQueue, inTime, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 
 const operations = rounds(1000, 10_000)
 const races = rounds(60, 1000)
@@ -164,4 +165,37 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
       yield* Fiber.join(hold)
       assert.strictEqual((yield* ledger.show(id)).state, "indeterminate")
     }).pipe(Effect.scoped))
+})
+
+const due = (state: "submitting" | "submitted") =>
+  Effect.gen(function*() {
+    const issued = yield* issueAtNewProvider()
+    const { id } = yield* queued(issued, state)
+    yield* pass("1 hour")
+    return { id, provider: issued.grant.provider }
+  })
+
+const rescued = Effect.flatMap(Queue, (queue) => queue.rescue(1000))
+
+const kinds = {
+  "a status read": Effect.map(due("submitted"), ({ id, provider }) => ({ id, take: takeIds("takeReads", provider) })),
+  "an examination of a held operation": Effect.map(heldOperation, ({ id, provider }) => ({
+    id,
+    take: takeIds("takeHeld", provider)
+  })),
+  "a rescue": Effect.map(due("submitting"), ({ id }) => ({ id, take: rescued }))
+}
+
+layer(PostgresLedger, { excludeTestServices: true })("while its operation is locked", (it) => {
+  for (const [name, scene] of Object.entries(kinds)) {
+    it.effect(`${name} is left to the holder of the lock, and waits for nothing`, () =>
+      Effect.gen(function*() {
+        const { id, take } = yield* scene
+        const run = yield* openTransaction
+        yield* run("SELECT 1 FROM operations WHERE id = $1 FOR UPDATE", [id])
+        assert.notInclude(yield* inTime(take), id)
+        yield* run("COMMIT")
+        assert.include(yield* take, id)
+      }).pipe(Effect.scoped))
+  }
 })
