@@ -17,7 +17,8 @@ import {
   type PreparedRequest
 } from "../rules/prepareAcceptance.ts"
 import { AcceptanceSignal } from "../WorkSignals.ts"
-import { findBound, goodGrant, MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { findBound, goodGrant } from "./lookups.ts"
+import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 
 type Recorded = Effect.Effect<Accepted, BindingConflict | InvalidFinancialRequest>
 

@@ -2,37 +2,29 @@
  * The state that the in-memory layers of `Grants`, `GrantVerifier`, `OperationStore` and `OperationLedger` share. The room `memory` has these
  * layers, each for one of `sql`. Read this file first.
  */
-import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import * as DateTime from "effect/DateTime"
+import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
-import * as Result from "effect/Result"
-import {
-  type ClientId,
-  type ExternalId,
-  type Grant,
-  type GrantId,
-  type GrantIdentity,
-  type GrantRefusal,
-  GrantUnknown,
-  type Issuer,
-  operationsRead,
-  type PairwiseSubject,
-  type ProviderConnectionId,
-  type ProviderName,
-  refusal,
-  type ResourceOwner,
-  type Scope,
-  standingAt,
-  standingFor
+import type {
+  ClientId,
+  ExternalId,
+  Grant,
+  GrantId,
+  GrantIdentity,
+  Issuer,
+  PairwiseSubject,
+  ProviderConnectionId,
+  ProviderName,
+  ResourceOwner,
+  Scope
 } from "../../domain/Grant.ts"
-import type { RequestBinding } from "../../domain/Idempotency.ts"
-import { type HistoryEntry, type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
+import type { HistoryEntry, Operation } from "../../domain/Operation.ts"
 import type { ProviderReference } from "../../domain/Submission.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
 import type { LimitState } from "../rules/providerPermits.ts"
+import { MemoryRecords } from "./MemoryRecords.ts"
 
 /** An operation with the members that its public form omits. */
 export interface MemoryRecord {
@@ -72,29 +64,6 @@ export interface MemoryRecord {
   readonly reading_since: number | null
   /** When the read that the last hint asked for is due, in milliseconds since the epoch. */
   readonly hinted_at: number | null
-}
-
-/** A change of the public form gets the next position, as the triggers of PostgreSQL give it. */
-export class MemoryRecords<Record extends { readonly operation: Operation }> extends Map<OperationId, Record> {
-  #position = 0
-  readonly #positions = new Map<OperationId, number>()
-
-  override set(id: OperationId, record: Record): this {
-    const known = this.get(id)?.operation
-    const { revision, under_review } = record.operation
-    if (known?.revision !== revision || known.under_review !== under_review) this.#positions.set(id, ++this.#position)
-    return super.set(id, record)
-  }
-
-  /** The position of the last change of all. */
-  get lastPosition(): number {
-    return this.#position
-  }
-
-  /** The position of the last change of an operation; 0 for an unknown one. */
-  positionOf(id: OperationId): number {
-    return this.#positions.get(id) ?? 0
-  }
 }
 
 /** A row of `provider_connections`. */
@@ -187,47 +156,3 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
     })
   )
 }
-
-/** The record of an operation, of any owner. */
-export const findRecord = (
-  { operations }: MemoryLedger["Service"],
-  id: OperationId
-): Effect.Effect<MemoryRecord, OperationNotFound> =>
-  Effect.suspend(() => {
-    const record = operations.get(id)
-    return record === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(record)
-  })
-
-/** The operation of a request binding. */
-export const findBound = (
-  { operations }: MemoryLedger["Service"],
-  { client_id, key, subject }: RequestBinding
-): MemoryRecord | undefined =>
-  [...operations.values()].find((record) =>
-    record.key === key && record.owner.client_id === client_id && record.owner.subject === subject
-  )
-
-/** The grant of this identity, if it is in good standing for the scope. */
-export const goodGrant = (
-  memory: MemoryLedger["Service"],
-  identity: GrantIdentity,
-  scope: Scope | null,
-  at: DateTime.Utc
-): Result.Result<Grant, GrantRefusal> => {
-  const grant = memory.grantOf(identity)
-  if (grant === undefined) return Result.fail(new GrantUnknown())
-  const refused = refusal(standingFor(identity, standingAt(grant, scope, at), scope), scope)
-  return refused === null ? Result.succeed(grant) : Result.fail(refused)
-}
-
-/** Makes the lookup of a grant that may read. It fails with the refusal of any other. */
-export const makeGrantOf = Effect.gen(function*() {
-  const memory = yield* MemoryLedger
-  const clock = yield* Clock.Clock
-  return (identity: GrantIdentity) =>
-    Effect.suspend(() =>
-      Effect.fromResult(
-        goodGrant(memory, identity, operationsRead, DateTime.makeUnsafe(clock.currentTimeMillisUnsafe()))
-      )
-    )
-})

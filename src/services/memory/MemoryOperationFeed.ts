@@ -22,7 +22,8 @@ import {
 } from "../rules/changeToken.ts"
 import type { TokenContext } from "../rules/sealedTokens.ts"
 import { TokenCipher } from "../TokenCipher.ts"
-import { makeGrantOf, MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { makeGrantOf } from "./lookups.ts"
+import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger

@@ -13,8 +13,9 @@ import {
   type Outcome
 } from "../../domain/Operation.ts"
 import { cancellationResult, claimedError, findTransitionError, heldError } from "../rules/ledgerRules.ts"
+import { findBound, findRecord } from "./lookups.ts"
 import { makeAcceptances } from "./MemoryAcceptance.ts"
-import { findBound, findRecord, MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 import { isFree, isHeldClaim, moveRecord } from "./recordRules.ts"
 
 const isSendable = ({ send_before }: MemoryRecord, at: DateTime.Utc): boolean =>

@@ -6,7 +6,8 @@ import * as Effect from "effect/Effect"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
 import { type OperationCursor, type OperationQuery } from "../../domain/OperationQuery.ts"
-import { makeGrantOf, MemoryLedger } from "./MemoryLedger.ts"
+import { makeGrantOf } from "./lookups.ts"
+import { MemoryLedger } from "./MemoryLedger.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger

@@ -9,7 +9,8 @@ import * as Effect from "effect/Effect"
 import { type ProviderName, refusal, standingAt } from "../../domain/Grant.ts"
 import { type OperationId, StaleOperation } from "../../domain/Operation.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
-import { findRecord, MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { findRecord } from "./lookups.ts"
+import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 
 export type MemoryQueueTable = Effect.Success<typeof makeQueueTable>
 
