@@ -7,13 +7,14 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { OperationId } from "../../../src/domain/Operation.ts"
-import type { Claim } from "../../../src/domain/Submission.ts"
+import type { Claim, ProviderOperation } from "../../../src/domain/Submission.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import { moveRecord } from "../../../src/services/memory/recordRules.ts"
 import { sharePermits, stateAfter, toPermits, unusedLimit } from "../../../src/services/rules/providerPermits.ts"
 import {
   namesNothing,
   NotSent,
+  type ProviderAdapter,
   StatusAnswer,
   SubmissionAnswer
 } from "../../../src/submission/providers/ProviderAdapter.ts"
@@ -28,6 +29,26 @@ import { claimable, claimOf, databaseTime, failure, force, isDue, records } from
 import type { Queue } from "./SimulatedDatabase.ts"
 import type { Plant, Simulation } from "./Simulation.ts"
 import { witnessPlants } from "./witnessPlants.ts"
+
+type Adapter = ProviderAdapter["Service"]
+type Submit = ReturnType<Adapter["submit"]>
+type Read = ReturnType<Adapter["readStatus"]>
+
+/** An adapter whose submissions end in another way. */
+const submitting = (change: (sent: Submit, operation: ProviderOperation) => Submit) => ({
+  adapter: (adapter: Adapter): Adapter => ({
+    ...adapter,
+    submit: (operation, payload) => change(adapter.submit(operation, payload), operation)
+  })
+})
+
+/** An adapter whose status reads have another answer. */
+const reading = (change: (answer: StatusAnswer) => StatusAnswer) => ({
+  adapter: (adapter: Adapter): Adapter => ({
+    ...adapter,
+    readStatus: (operation, reference): Read => Effect.map(adapter.readStatus(operation, reference), change)
+  })
+})
 
 /** Repeats the first answer for ever. */
 const rememberAnswers = (): NonNullable<Plant["adapter"]> => {
@@ -151,45 +172,21 @@ export const plants: Readonly<Record<string, () => Plant>> = {
         )))
       )
   }),
-  "not found means failed": () => ({
-    adapter: (adapter) => ({
-      ...adapter,
-      readStatus: (operation, reference) =>
-        Effect.map(
-          adapter.readStatus(operation, reference),
-          (answer) =>
-            answer._tag === "NotProven" && answer.reason === "not_found"
-              ? StatusAnswer.Proven({
-                state: "failed",
-                ...failure,
-                names: answer.names,
-                evidence: { said: "not found" }
-              })
-              : answer
-        )
-    })
-  }),
-  "a status read that names another operation counts as evidence": () => ({
-    adapter: (adapter) => ({
-      ...adapter,
-      readStatus: (operation, reference) =>
-        Effect.map(
-          adapter.readStatus(operation, reference),
-          (answer) => "names" in answer ? { ...answer, names: namesNothing } : answer
-        )
-    })
-  }),
-  "an answer to a submission that names another operation counts": () => ({
-    adapter: (adapter) => ({
-      ...adapter,
-      submit: (operation, payload) =>
-        Effect.map(adapter.submit(operation, payload), (answer) =>
-          ({
-            ...answer,
-            names: { ...answer.names, operation_id: operation.id }
-          }) as SubmissionAnswer)
-    })
-  }),
+  "not found means failed": () =>
+    reading((answer) =>
+      answer._tag === "NotProven" && answer.reason === "not_found"
+        ? StatusAnswer.Proven({ state: "failed", ...failure, names: answer.names, evidence: { said: "not found" } })
+        : answer
+    ),
+  "a status read that names another operation counts as evidence": () =>
+    reading((answer) => "names" in answer ? { ...answer, names: namesNothing } : answer),
+  "an answer to a submission that names another operation counts": () =>
+    submitting((sent, { id }) =>
+      Effect.map(
+        sent,
+        (answer) => ({ ...answer, names: { ...answer.names, operation_id: id } }) as SubmissionAnswer
+      )
+    ),
   "rescue to failed": () => ({ queue: rescueToFailed }),
   "double claim": () => ({
     remoteQueue: (queue, simulation) => ({
@@ -213,49 +210,33 @@ export const plants: Readonly<Record<string, () => Plant>> = {
     policy: { pollInterval: Duration.hours(1) },
     circumstances: (scenario) => ({ ...scenario, lostAnnouncements: 1 })
   }),
-  "an uncertain submission counts as not sent": () => ({
-    adapter: (adapter) => ({
-      ...adapter,
-      submit: (operation, payload) =>
-        Effect.mapError(adapter.submit(operation, payload), ({ reason }) => new NotSent({ reason }))
-    })
-  }),
-  "a claim is returned after an attempt that may have sent": () => ({
-    adapter: (adapter) => ({
-      ...adapter,
-      submit: (operation, payload) =>
-        Effect.mapError(
-          adapter.submit(operation, payload),
-          (error) => error._tag === "Uncertain" ? new NotSent({ reason: error.reason, isLocal: true }) : error
-        )
-    })
-  }),
+  "an uncertain submission counts as not sent": () =>
+    submitting((sent) => Effect.mapError(sent, ({ reason }) => new NotSent({ reason }))),
+  "a claim is returned after an attempt that may have sent": () =>
+    submitting((sent) =>
+      Effect.mapError(
+        sent,
+        (error) => error._tag === "Uncertain" ? new NotSent({ reason: error.reason, isLocal: true }) : error
+      )
+    ),
   "a local failure counts as an unreachable provider": () => ({
-    adapter: (adapter) => ({
-      ...adapter,
-      submit: (operation, payload) =>
-        Effect.mapError(
-          adapter.submit(operation, payload),
-          (error) => error._tag === "NotSent" ? new NotSent({ reason: error.reason }) : error
-        )
-    }),
+    ...submitting((sent) =>
+      Effect.mapError(sent, (error) => error._tag === "NotSent" ? new NotSent({ reason: error.reason }) : error)
+    ),
     circumstances: (scenario) => ({ ...scenario, network: { ...scenario.network, localFailure: 0.9 } })
   }),
   "returned claims that no worker takes over": () => ({
     queue: (queue) => ({ ...queue, claimReturned: () => Effect.succeed([]) }),
     circumstances: (scenario) => ({ ...scenario, network: { ...scenario.network, localFailure: 0.7 } })
   }),
-  "an unreadable answer counts as a refusal": () => ({
-    adapter: (adapter) => ({
-      ...adapter,
-      submit: (operation, payload) =>
-        Effect.catchTag(
-          adapter.submit(operation, payload),
-          "Uncertain",
-          () => Effect.succeed(SubmissionAnswer.Rejected({ ...failure, names: namesNothing, evidence: {} }))
-        )
-    })
-  }),
+  "an unreadable answer counts as a refusal": () =>
+    submitting((sent) =>
+      Effect.catchTag(
+        sent,
+        "Uncertain",
+        () => Effect.succeed(SubmissionAnswer.Rejected({ ...failure, names: namesNothing, evidence: {} }))
+      )
+    ),
   "a hold that ends without evidence": () => ({
     queue: (queue) => ({ ...queue, takeHeld: () => Effect.as(queue.releaseAll, []) })
   }),
