@@ -235,14 +235,15 @@ layer(PostgresLedger, { excludeTestServices: true })("no read that starts after 
   }
 })
 
-/** Waits until a connection of this name has tried to accept. */
+/** Waits until an attempt to accept on a connection of this name has ended: one that just begins may see what is committed meanwhile. */
 const untilAttempted = Effect.fnUntraced(function*(applicationName: string) {
   const sql = yield* SqlClient.SqlClient
   let attempts = 0
   while (attempts === 0) {
     const [row] = yield* sql<{ readonly attempts: number }>`
       SELECT count(*)::int AS attempts FROM pg_stat_activity
-      WHERE datname = current_database() AND application_name = ${applicationName} AND query LIKE '%NOWAIT%'`
+      WHERE datname = current_database() AND application_name = ${applicationName} AND query LIKE '%NOWAIT%'
+        AND state LIKE 'idle%'`
     attempts = row!.attempts
   }
 })
