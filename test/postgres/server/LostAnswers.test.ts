@@ -4,50 +4,29 @@
  */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer, Logger, Redacted, Schema } from "effect"
+import { Effect, Layer, Logger, Redacted } from "effect"
 import { FetchHttpClient, HttpServer } from "effect/http"
-import { HttpApi, HttpApiBuilder, HttpApiGroup } from "effect/http-api"
 import { isInetAddress } from "effect/net/NetAddress"
 import { SqlClient } from "effect/sql"
 import { createServer } from "node:http"
 import { makeClient } from "../../../src/api/ApiClient.ts"
 import { GatewayClient } from "../../../src/api/Client.ts"
-import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
-import { operationsRead, Scope } from "../../../src/domain/Grant.ts"
+import { operationsRead } from "../../../src/domain/Grant.ts"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import { BaseUrl } from "../../../src/server/gate/BaseUrl.ts"
 import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { layerServer } from "../../../src/server/Gateway.ts"
-import { MutationEndpoints } from "../../../src/server/mutations/MutationEndpoints.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import { PostgresServices } from "../../fixtures/http/HttpGateway.ts"
 import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
 import { openWire } from "../../fixtures/http/HttpWire.ts"
+import { paymentsWrite, TeamApi, TeamRoutes } from "../../fixtures/http/TeamPayments.ts"
 import { issue } from "../../fixtures/ledger/Ledger.ts"
 import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { proxyTo } from "../../fixtures/processes/Proxy.ts"
 
 const times = rounds(80, 1000)
 const clients = 16
-
-const paymentsWrite = Scope.make("payments:write")
-
-class TeamApi extends HttpApi.make("team").add(
-  HttpApiGroup.make("payments").add(
-    mutationEndpoint("pay", "/v1/payments", { payload: Schema.Struct({ amount: Schema.String }), summary: "Pay" })
-  )
-) {}
-
-const Handlers = HttpApiBuilder.group(
-  TeamApi,
-  "payments",
-  Effect.fn(function*(handlers) {
-    const mutations = yield* MutationEndpoints
-    return handlers.handle("pay", ({ payload }) => mutations.accept({ type: "payment", scope: paymentsWrite, payload }))
-  })
-)
-
-const TeamRoutes = HttpApiBuilder.layer(TeamApi).pipe(Layer.provide(Handlers), Layer.provide(MutationEndpoints.layer))
 
 const Application = layerServer(TeamRoutes, [TeamApi]).pipe(
   Layer.provideMerge(NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1" })),

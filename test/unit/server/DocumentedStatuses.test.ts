@@ -5,17 +5,16 @@
  */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer, Logger, Redacted, Schema } from "effect"
+import { Context, Effect, Layer, Logger, Redacted } from "effect"
 import { HttpRouter, HttpServer } from "effect/http"
-import { HttpApi, HttpApiBuilder, HttpApiGroup } from "effect/http-api"
+import { HttpApi, HttpApiBuilder, type HttpApiGroup } from "effect/http-api"
 import { isInetAddress } from "effect/net/NetAddress"
 import { Agent } from "node:http"
 import { Api } from "../../../src/api/Api.ts"
 import { McpApi } from "../../../src/api/McpApi.ts"
-import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
 import { ChangeTokenExpired } from "../../../src/domain/ChangeFeed.ts"
 import { AuthorizationUnavailable } from "../../../src/domain/Credential.ts"
-import { operationsRead, Scope } from "../../../src/domain/Grant.ts"
+import { operationsRead, type Scope } from "../../../src/domain/Grant.ts"
 import { RequestId } from "../../../src/domain/RequestId.ts"
 import { createListener } from "../../../src/node/http/NodeListener.ts"
 import { McpRoutes } from "../../../src/server/agents/McpRoutes.ts"
@@ -25,7 +24,7 @@ import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { Problems } from "../../../src/server/gate/ProblemResponses.ts"
 import { layerRateLimits } from "../../../src/server/gate/RateLimits.ts"
 import { layerServer } from "../../../src/server/Gateway.ts"
-import { MutationEndpoints, MutationRequestLayer } from "../../../src/server/mutations/MutationEndpoints.ts"
+import { MutationRequestLayer } from "../../../src/server/mutations/MutationEndpoints.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { NotReady, Readiness } from "../../../src/services/Readiness.ts"
 import { RequestIds } from "../../../src/services/RequestIds.ts"
@@ -33,30 +32,11 @@ import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.
 import { exchange, type Request } from "../../fixtures/http/HttpGateway.ts"
 import { assertProblem, baseUrl, mutationProblemTable, problemTable } from "../../fixtures/http/HttpProblem.ts"
 import { type Answer, json, openWire } from "../../fixtures/http/HttpWire.ts"
+import { paymentsWrite, TeamApi, TeamRoutes } from "../../fixtures/http/TeamPayments.ts"
 import { accept, InMemoryLedger, issue } from "../../fixtures/ledger/Ledger.ts"
 import { headersOf, requestOf } from "../../fixtures/mcp/HttpMcp.ts"
 
-const paymentsWrite = Scope.make("payments:write")
-
-class TeamApi extends HttpApi.make("team").add(
-  HttpApiGroup.make("payments").add(
-    mutationEndpoint("pay", "/v1/payments", { payload: Schema.Struct({ amount: Schema.String }) })
-  )
-) {}
-
-const Team = HttpApiBuilder.layer(TeamApi).pipe(
-  Layer.provide(HttpApiBuilder.group(
-    TeamApi,
-    "payments",
-    Effect.fn(function*(handlers) {
-      const { accept } = yield* MutationEndpoints
-      return handlers.handle("pay", ({ payload }) => accept({ type: "payment", scope: paymentsWrite, payload }))
-    })
-  )),
-  Layer.provide(MutationEndpoints.layer)
-)
-
-const Server = layerServer(Team, [TeamApi], McpRoutes())
+const Server = layerServer(TeamRoutes, [TeamApi], McpRoutes())
 
 /** The same endpoints with handlers that have a defect: only so can constant answers fail. */
 const Broken = HttpRouter.serve(
