@@ -109,7 +109,7 @@ const readPostgres = (text: string): WitnessAddress => {
   return { _tag: "Postgres", url: Redacted.make(urls[0]) }
 }
 
-/** Reads the setting. Throws `InvalidSetting`. */
+/** Reads the setting. Throws `InvalidSetting`, also for what the gateway does not support: nothing is ignored. */
 export const readWitnessUrl = (setting: string): WitnessAddress => {
   // A file with the URL may end in a line break.
   const text = setting.trim()
