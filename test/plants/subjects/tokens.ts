@@ -72,7 +72,7 @@ export const tokens: ReadonlyArray<Plant> = [
     rule: "a cached token is good only for its resource",
     file: cache,
     from: "resource === null ? digest : `${digest} ${resource}`",
-    to: "resource === \"\" ? \"\" : digest",
+    to: "digest",
     tests: [unit("oauth/TokenCache")]
   },
   {
@@ -228,7 +228,7 @@ export const tokens: ReadonlyArray<Plant> = [
     rule: "a token that contradicts its grant is never taken for a registered one",
     file: provisioning,
     from: "[id, resource_owner, provider, ...scopes.toSorted()].join(\" \")",
-    to: "[id, resource_owner === provider ? provider : \"\", ...scopes.toSorted()].join(\" \")",
+    to: "[id, ...scopes.toSorted()].join(\" \")",
     tests: [unit("verification/GrantProvisioning")]
   },
   {
