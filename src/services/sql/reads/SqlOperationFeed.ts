@@ -41,7 +41,7 @@ import { TokenCipher } from "../../TokenCipher.ts"
 import { columnAt, fromValues, type Values } from "../OperationRow.ts"
 import { changesOfGrant, changesOfLedger, factAt, lastChange, markOf, maxLookedAt } from "./changeStatements.ts"
 import { ListClient } from "./ListClient.ts"
-import { refusalOf } from "./refusalOf.ts"
+import { refusalOf } from "./readStatements.ts"
 
 /** A page of rows, and the position after it. */
 interface RowPage {

@@ -15,8 +15,7 @@ import { isFiltered, type OperationPage, type OperationQuery } from "../../../do
 import { orUnavailable } from "../../StoreUnavailable.ts"
 import { columnAt, fromValues, type Values } from "../OperationRow.ts"
 import { ListClient } from "./ListClient.ts"
-import { findById, listStatement, refusedStatement, standingAt } from "./readStatements.ts"
-import { refusalOf } from "./refusalOf.ts"
+import { findById, listStatement, refusalOf, refusedStatement, standingAt } from "./readStatements.ts"
 
 /** The first row's refusal of the grant, if there is one. */
 const refusedBy = (grant: GrantIdentity, [row]: ReadonlyArray<Values>) => refusalOf(grant, row?.[standingAt])

@@ -2,11 +2,18 @@
  * The statements that read operations. `$1` to `$3` name the grant, and `$4` is the scope that reads require.
  */
 import * as DateTime from "effect/DateTime"
-import { type GrantIdentity, operationsRead } from "../../../domain/Grant.ts"
+import {
+  type GrantIdentity,
+  type GrantRefusal,
+  GrantUnknown,
+  operationsRead,
+  refusal,
+  standingFor
+} from "../../../domain/Grant.ts"
 import type { IdempotencyKey } from "../../../domain/Idempotency.ts"
 import { type OperationId, operationStates } from "../../../domain/Operation.ts"
 import type { OperationQuery } from "../../../domain/OperationQuery.ts"
-import { goodStanding, grantOfCredential, isGrantOfCredential, standingInteger } from "../grantStanding.ts"
+import { goodStanding, grantOfCredential, isGrantOfCredential, standingInteger, standingOf } from "../grantStanding.ts"
 import { columnAt, publicColumns } from "../OperationRow.ts"
 import { onPrimary, onPrimaryOrStandby } from "./onPrimary.ts"
 
@@ -133,4 +140,14 @@ const boundPage = (
         AND (o.idempotency_key, o.client_id, o.subject) <= ${binding}
     )
     SELECT ${publicColumns} FROM bound o WHERE ${where}`
+}
+
+/**
+ * Why the grant may not read, from the standing in the first row; undefined if the statement returned no row. Null: it may.
+ */
+export const refusalOf = (identity: GrantIdentity, standing: unknown): GrantRefusal | null => {
+  if (standing === goodStanding && identity.limited_to === undefined) return null
+  return typeof standing === "number"
+    ? refusal(standingFor(identity, standingOf(standing), operationsRead), operationsRead)
+    : new GrantUnknown()
 }
