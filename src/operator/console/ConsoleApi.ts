@@ -12,9 +12,6 @@ import { Figures } from "../../domain/operators/FiguresForm.ts"
 import { OperatorDetail, OperatorSummary, QueueName } from "../../domain/operators/OperatorView.ts"
 import { Timestamp } from "../../domain/Timestamp.ts"
 
-/** Path of the console on the admin listener. Its API is below `/console/api`. */
-export const consolePath = "/console"
-
 /** Header of the anti-forgery token. Each request that changes something must carry the token of its session. */
 export const csrfHeader = "x-csrf-token"
 
