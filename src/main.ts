@@ -4,7 +4,7 @@
  */
 // First, because the modules below need a newer Node than the check.
 import "./cli/start/requireNode.ts"
-import "./cli/start/restart.ts"
+import "./cli/start/StartSettings.ts"
 import "effect/schema/SchemaJITCompiler/enable"
 import * as CliError from "effect/cli/CliError"
 import * as Effect from "effect/Effect"

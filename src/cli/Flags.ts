@@ -3,16 +3,71 @@
  */
 import * as Argument from "effect/cli/Argument"
 import * as CliError from "effect/cli/CliError"
+import type * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
+import * as os from "node:os"
 import { isGrantLifetime } from "../domain/Grant.ts"
+import type { ActingOperator } from "../domain/operators/OperatorView.ts"
+
+const described = (name: string, description: string, variable?: string, ending = "") => {
+  const flag = Flag.String(name)
+  return variable === undefined
+    ? Flag.withDescription(flag, `${description}${ending}`)
+    : flag.pipe(
+      Flag.withDescription(`${description} (${variable})${ending}`),
+      Flag.withFallbackConfig(Config.String(variable))
+    )
+}
+
+/** A flag with a text that fits the schema. Without the flag, the value is that of the environment variable, if there is one. */
+export const text = <A>(name: string, description: string, schema: Schema.Codec<A, string>, variable?: string) =>
+  Flag.withSchema(described(name, description, variable), schema)
+
+/** The same, which may be absent. */
+export const optionalText = <A>(
+  name: string,
+  description: string,
+  schema: Schema.Codec<A, string>,
+  variable?: string
+) => Flag.optional(text(name, description, schema, variable))
+
+/** The same with a default, as a user would type it. */
+export const textOr = <A>(
+  name: string,
+  description: string,
+  fallback: string,
+  schema: Schema.Codec<A, string>,
+  variable?: string
+) =>
+  described(name, description, variable, ` (default: ${fallback})`).pipe(
+    Flag.withDefault(fallback),
+    Flag.withSchema(schema)
+  )
+
+/** A flag without a value, or an environment variable with true or false. It is off by default. */
+export const toggle = (name: string, description: string, variable?: string) => {
+  const flag = Flag.Boolean(name)
+  const off = variable === undefined
+    ? Flag.withDescription(flag, description)
+    : flag.pipe(
+      Flag.withDescription(`${description} (${variable})`),
+      Flag.withFallbackConfig(Config.Boolean(variable))
+    )
+  return Flag.withDefault(off, false)
+}
+
+/** An identifier, as the only argument of a command. */
+export const id = <A>(schema: Schema.Codec<A, string>, description: string) =>
+  Argument.String("id").pipe(Argument.withSchema(schema), Argument.withDescription(description))
 
 /** Warns of a secret in an argument: all users of the machine can read the arguments of a process. */
 const warnOfProcessList = (flag: string, what: string, instead: string) =>
@@ -44,11 +99,7 @@ export const database = {
     Flag.withFallbackConfig(Config.Redacted("DATABASE_URL")),
     Flag.optional
   ),
-  dataDir: Flag.String("data-dir").pipe(
-    Flag.withDescription("Directory of the embedded PostgreSQL (DATA_DIR) (default: .data)"),
-    Flag.withFallbackConfig(Config.String("DATA_DIR")),
-    Flag.withDefault(".data")
-  )
+  dataDir: textOr("data-dir", "Directory of the embedded PostgreSQL", ".data", Schema.String, "DATA_DIR")
 }
 
 /**
@@ -64,6 +115,65 @@ export const Port = ({ from, variable }: { readonly from: 0 | 1; readonly variab
     )
   )
 }
+
+/** The port of a listener. Not 0: clients must know it before the process listens. */
+export const listenerPort = (name: string, description: string, variable: string, fallback: string) =>
+  textOr(name, description, fallback, Port({ from: 1, variable }), variable)
+
+/** The admin listener of a command. */
+export const adminFlags = {
+  adminPort: optionalText(
+    "admin-port",
+    "Port of a listener for operators, with /metrics; none by default",
+    Port({ from: 1, variable: "ADMIN_PORT" }),
+    "ADMIN_PORT"
+  ),
+  adminHost: textOr(
+    "admin-host",
+    "Address of that listener. /metrics asks for no credential",
+    "127.0.0.1",
+    Schema.String,
+    "ADMIN_HOST"
+  )
+}
+
+/** The settings of the admin listener. Null: there is no admin listener. */
+export const adminOf = ({ adminHost, adminPort }: Command.Command.Config.Infer<typeof adminFlags>) =>
+  Option.isNone(adminPort) ? null : { adminHost, adminPort: adminPort.value }
+
+const bounded = (longest: number) => Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(longest))
+
+/** The name of the operator who acts by a command, for the record of `OperatorActions`. */
+export const operatorFlag = {
+  operator: optionalText(
+    "operator",
+    "Name of the operator, for the record; by default the user of the operating system",
+    bounded(255),
+    "OPERATOR"
+  )
+}
+
+export const actingFlags = { ...operatorFlag, reason: optionalText("reason", "Reason, for the record", bounded(1024)) }
+
+/** The user of the process; its number if the system has no name for it, as in many containers. */
+const systemUser = (): string => {
+  try {
+    return os.userInfo().username
+  } catch {
+    return `uid ${process.getuid?.()}`
+  }
+}
+
+/** The name of the operator, or of the user of the operating system. */
+export const operatorName = ({ operator }: Command.Command.Config.Infer<typeof operatorFlag>): string =>
+  Option.getOrElse(operator, systemUser)
+
+/** The operator of a command. */
+export const actingOperator = (acting: Command.Command.Config.Infer<typeof actingFlags>): ActingOperator => ({
+  name: operatorName(acting),
+  via: "command",
+  reason: Option.getOrNull(acting.reason)
+})
 
 const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 
@@ -114,7 +224,3 @@ export const jsonFlag = (name: string) => {
     )
   )
 }
-
-/** An identifier, as the only argument of a command. */
-export const id = <A>(schema: Schema.Codec<A, string>, description: string) =>
-  Argument.String("id").pipe(Argument.withSchema(schema), Argument.withDescription(description))

@@ -12,7 +12,7 @@ import { faultNames, FaultSettings } from "../sandbox/Faults.ts"
 import { Sandbox } from "../sandbox/Sandbox.ts"
 import { WebhookSettings } from "../sandbox/Webhooks.ts"
 import { describeIssues } from "../sandbox/Wire.ts"
-import { Port } from "./Flags.ts"
+import { optionalText, Port, textOr } from "./Flags.ts"
 import { CommandFailed } from "./Output.ts"
 
 const faultPattern = /^(?<name>[a-z_]+)=(?<rate>[0-9]+(?:\.[0-9]+)?)(?::(?<ms>[0-9]{1,10}))?$/u
@@ -22,40 +22,35 @@ const Faults = Schema.Array(
 )
 
 const flags = {
-  host: Flag.String("host").pipe(
-    Flag.withDescription("Address to listen on (default: 127.0.0.1)"),
-    Flag.withDefault("127.0.0.1")
+  host: textOr("host", "Address to listen on", "127.0.0.1", Schema.String),
+  port: textOr("port", "Port to listen on; 0 chooses a free port, which the log shows", "4010", Port({ from: 0 })),
+  controlPort: textOr(
+    "control-port",
+    "Port of the control plane on 127.0.0.1; it never refuses connections",
+    "4011",
+    Port({ from: 0 })
   ),
-  port: Flag.String("port").pipe(
-    Flag.withDescription("Port to listen on; 0 chooses a free port, which the log shows (default: 4010)"),
-    Flag.withDefault("4010"),
-    Flag.withSchema(Port({ from: 0 }))
+  record: textOr(
+    "record",
+    "File that records every received submission, one JSON document a line",
+    ".data/sandbox.jsonl",
+    Schema.String
   ),
-  controlPort: Flag.String("control-port").pipe(
-    Flag.withDescription("Port of the control plane on 127.0.0.1; it never refuses connections (default: 4011)"),
-    Flag.withDefault("4011"),
-    Flag.withSchema(Port({ from: 0 }))
-  ),
-  record: Flag.String("record").pipe(
-    Flag.withDescription(
-      "File that records every received submission, one JSON document a line (default: .data/sandbox.jsonl)"
-    ),
-    Flag.withDefault(".data/sandbox.jsonl")
-  ),
-  seed: Flag.String("seed").pipe(
-    Flag.withDescription("Seed of the choice of outcomes and of the requests that faults strike (default: sandbox)"),
-    Flag.withDefault("sandbox")
+  seed: textOr(
+    "seed",
+    "Seed of the choice of outcomes and of the requests that faults strike",
+    "sandbox",
+    Schema.String
   ),
   fault: Flag.String("fault").pipe(
     Flag.withDescription(`Fault to inject, as NAME=RATE[:MS]; repeat for several. Names: ${faultNames.join(", ")}`),
     Flag.atLeast(0),
     Flag.withSchema(Faults)
   ),
-  webhookUrl: Flag.String("webhook-url").pipe(
-    Flag.withDescription(
-      "URL that receives a signed webhook for each accepted submission and each outcome. SANDBOX_WEBHOOK_SECRET has the secret"
-    ),
-    Flag.optional
+  webhookUrl: optionalText(
+    "webhook-url",
+    "URL that receives a signed webhook for each accepted submission and each outcome. SANDBOX_WEBHOOK_SECRET has the secret",
+    Schema.String
   )
 }
 

@@ -9,8 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import { type BegunSwitchover, Switchover, type SwitchoverRound } from "../../cluster/Switchover.ts"
 import type { ActingOperator } from "../../domain/operators/OperatorView.ts"
-import { Lifetime } from "../Flags.ts"
-import { actingFlags, actingOperator } from "../operations/actingOperator.ts"
+import { actingFlags, actingOperator, Lifetime } from "../Flags.ts"
 import { CommandFailed, print } from "../Output.ts"
 
 /** Between two rounds. Operations that are accepted after the last round have no hold. */

@@ -5,6 +5,7 @@ import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -22,11 +23,47 @@ import {
   ResourceOwner,
   Scope
 } from "../../domain/Grant.ts"
+import { Blocker, revocationPatience } from "../../domain/operators/GrantsBlocked.ts"
 import { isInstant } from "../../domain/Timestamp.ts"
+import { GrantBlockers, TerminatedBlocker } from "../../services/GrantBlockers.ts"
 import { Grants } from "../../services/Grants.ts"
-import { id, Lifetime } from "../Flags.ts"
+import { id, Lifetime, optionalText, text, textOr, toggle } from "../Flags.ts"
 import { CommandFailed, print } from "../Output.ts"
-import { blockers } from "./BlockersCommand.ts"
+
+const encodeBlockers = Schema.encodeSync(Schema.Array(Blocker))
+const encodeTerminated = Schema.encodeSync(Schema.Array(TerminatedBlocker))
+
+const blockers = Command.make(
+  "blockers",
+  {
+    olderThan: textOr(
+      "older-than",
+      "Minimum age of the transactions, such as 10s or 1m",
+      `${Duration.toSeconds(revocationPatience)}s`,
+      Lifetime
+    ),
+    terminate: toggle("terminate", "End these sessions, except sessions that wait for another session")
+  },
+  Effect.fn(function*({ olderThan, terminate }) {
+    const sessions = yield* GrantBlockers
+    yield* print({
+      blockers: terminate
+        ? encodeTerminated(yield* sessions.terminate(olderThan))
+        : encodeBlockers(yield* sessions.list(olderThan))
+    })
+  })
+).pipe(
+  Command.withDescription(
+    "List the database sessions that may block a revocation: their transactions wrote or locked rows of grants"
+  ),
+  Command.withExamples([
+    {
+      command: "financial-agents-gateway grants blockers",
+      description: "List the sessions that may block a revocation"
+    },
+    { command: "financial-agents-gateway grants blockers --terminate", description: "End these sessions" }
+  ])
+)
 
 /** An instant with its offset. Without one, it would be another instant on a machine in another time zone. */
 const Instant = Schema.String.check(
@@ -39,31 +76,18 @@ const encodeGrant = Schema.encodeSync(
 )
 
 const named = {
-  issuer: Flag.String("issuer").pipe(
-    Flag.withDescription("Authorization server, by its issuer identifier"),
-    Flag.withSchema(Issuer)
-  ),
-  grant: Flag.String("grant").pipe(
-    Flag.withDescription("Grant, by the id of its authorization server"),
-    Flag.withSchema(ExternalId)
-  ),
-  subject: Flag.String("subject").pipe(
-    Flag.withDescription("Pairwise subject: the id of the resource owner for this client"),
-    Flag.withSchema(PairwiseSubject)
-  ),
-  client: Flag.String("client").pipe(
-    Flag.withDescription(
-      "Client (the agent) of the grant; if its issuer has a client_prefix, put it in front of the id"
-    ),
-    Flag.withSchema(ClientId)
+  issuer: text("issuer", "Authorization server, by its issuer identifier", Issuer),
+  grant: text("grant", "Grant, by the id of its authorization server", ExternalId),
+  subject: text("subject", "Pairwise subject: the id of the resource owner for this client", PairwiseSubject),
+  client: text(
+    "client",
+    "Client (the agent) of the grant; if its issuer has a client_prefix, put it in front of the id",
+    ClientId
   )
 }
 
 const granted = {
-  owner: Flag.String("owner").pipe(
-    Flag.withDescription("Resource owner of the operations"),
-    Flag.withSchema(ResourceOwner)
-  ),
+  owner: text("owner", "Resource owner of the operations", ResourceOwner),
   subject: named.subject,
   client: named.client,
   scope: Flag.String("scope").pipe(
@@ -72,16 +96,13 @@ const granted = {
     Flag.atLeast(0),
     Flag.map((scopes): ReadonlyArray<Scope> => scopes.length === 0 ? [operationsRead] : scopes)
   ),
-  provider: Flag.String("provider").pipe(
-    Flag.withDescription("Upstream provider that the resource owner connected"),
-    Flag.withSchema(ProviderName),
-    Flag.withDefault(ProviderName.make("default"))
+  provider: textOr(
+    "provider",
+    "Upstream provider that the resource owner connected",
+    ProviderName.make("default"),
+    ProviderName
   ),
-  expiresIn: Flag.String("expires-in").pipe(
-    Flag.withDescription("Lifetime of the grant, such as 90s, 15m, 1h or 30d (default: 1h)"),
-    Flag.withDefault("1h"),
-    Flag.withSchema(Lifetime)
-  )
+  expiresIn: textOr("expires-in", "Lifetime of the grant, such as 90s, 15m, 1h or 30d", "1h", Lifetime)
 }
 
 const issue = Command.make(
@@ -114,12 +135,10 @@ const register = Command.make(
     issuer: named.issuer,
     grant: named.grant,
     ...granted,
-    grantedAt: Flag.String("granted-at").pipe(
-      Flag.withDescription(
-        "When the grant was given (RFC 3339). Without it, earlier revocations of its subject or client apply to it"
-      ),
-      Flag.withSchema(Instant),
-      Flag.optional
+    grantedAt: optionalText(
+      "granted-at",
+      "When the grant was given (RFC 3339). Without it, earlier revocations of its subject or client apply to it",
+      Instant
     )
   },
   Effect.fn(function*({ client, expiresIn, grant, grantedAt, issuer, owner, provider, scope, subject }) {

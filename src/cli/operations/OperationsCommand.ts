@@ -1,13 +1,180 @@
 /**
- * `operations`: accepts, changes and shows operations of the ledger. Each subcommand has a file here, and those that act as an operator are in `actions`.
+ * `operations`: acts on operations of the ledger. `accept`, `list` and `show` have files of their own.
  */
+import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { decodeStrictly } from "../../domain/firstIssues.ts"
+import { OperationFailure, OperationId, operationStates, type Outcome } from "../../domain/Operation.ts"
+import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
+import { HeldOperations, nextStepOf } from "../../domain/operators/HeldOperations.ts"
+import type { ActingOperator } from "../../domain/operators/OperatorView.ts"
+import { OperationLedger } from "../../services/OperationLedger.ts"
+import { OperationSearch } from "../../services/operators/OperationSearch.ts"
+import { OperatorActions } from "../../services/operators/OperatorActions.ts"
+import {
+  actingFlags,
+  actingOperator,
+  id,
+  jsonFlag,
+  operatorFlag,
+  operatorName,
+  optionalText,
+  toggle
+} from "../Flags.ts"
+import { CommandFailed, print, publicForm } from "../Output.ts"
 import { accept } from "./accept.ts"
-import { cancel, hold, release, review } from "./actions.ts"
-import { advance } from "./advance.ts"
-import { held } from "./held.ts"
 import { list } from "./list.ts"
 import { show } from "./show.ts"
+
+const perform = Effect.fn(function*(
+  action: Parameters<OperatorActions["Service"]["perform"]>[0],
+  operation: OperationId,
+  operator: ActingOperator
+) {
+  const actions = yield* OperatorActions
+  yield* print(publicForm(yield* actions.perform(action, operation, operator)))
+})
+
+const cancel = Command.make(
+  "cancel",
+  { id: id(OperationId, "Operation"), ...actingFlags },
+  ({ id, ...acting }) => perform("cancel", id, actingOperator(acting))
+).pipe(Command.withDescription("Cancel an operation that no worker has claimed"))
+
+const review = Command.make(
+  "review",
+  {
+    id: id(OperationId, "Operation"),
+    clear: toggle("clear", "End the review. The time until the next review starts now"),
+    ...actingFlags
+  },
+  ({ clear, id, ...acting }) => perform(clear ? "end_review" : "review", id, actingOperator(acting))
+).pipe(Command.withDescription("Put an operation under review, or end the review"))
+
+/** A command for one operation, or for all with `--all`. `performAll` acts on all, and returns what to print. */
+const oneOrAll = <Name extends "hold" | "release", E>(
+  name: Name,
+  allDescription: string,
+  performAll: (actions: OperatorActions["Service"], operator: ActingOperator) => Effect.Effect<unknown, E>
+) =>
+  Command.make(
+    name,
+    {
+      id: Argument.optional(id(OperationId, "Operation")),
+      all: toggle("all", allDescription),
+      ...actingFlags
+    },
+    Effect.fn(function*({ all, id, ...acting }) {
+      if (all === Option.isSome(id)) {
+        return yield* new CommandFailed({ message: "specify exactly one of the id of an operation and --all" })
+      }
+      const operator = actingOperator(acting)
+      if (Option.isSome(id)) return yield* perform(name, id.value, operator)
+      yield* print(yield* performAll(yield* OperatorActions, operator))
+    })
+  )
+
+const hold = oneOrAll(
+  "hold",
+  "Hold every accepted operation",
+  (actions, operator) => Effect.map(actions.holdAll(operator), (held) => ({ held }))
+).pipe(
+  Command.withDescription(
+    "Hold an accepted operation, so that no worker submits it, or all of them. Hold all after a rollback that the gateway cannot "
+      + "detect, such as a restored disk snapshot"
+  ),
+  Command.withShortDescription("Hold an accepted operation, or all of them")
+)
+
+const release = oneOrAll(
+  "release",
+  "Release every held operation. Use it only if the failover lost no data",
+  (actions, operator) => Effect.map(actions.releaseAll(operator), (released) => ({ released }))
+).pipe(
+  Command.withDescription(
+    "Let workers submit an operation that is held after a failover or a restored backup. Use it only if you are sure "
+      + "that the operation was never submitted"
+  ),
+  Command.withShortDescription("Let workers submit an operation that is held")
+)
+
+/** Its error names each member that does not fit, below the name of the flag. */
+const decodeFlag = decodeStrictly(Schema.Struct({ "--evidence": OperatorEvidence }))
+
+const toOutcome = (
+  state: Outcome["state"],
+  code: Option.Option<string>,
+  message: Option.Option<string>
+): Effect.Effect<Outcome, CommandFailed> => {
+  const isFailure = Option.isSome(code) || Option.isSome(message)
+  if (state !== "failed") {
+    return isFailure
+      ? Effect.fail(new CommandFailed({ message: "--failure-code and --failure-message need --to failed" }))
+      : Effect.succeed({ state })
+  }
+  if (Option.isNone(code) || Option.isNone(message)) {
+    return Effect.fail(new CommandFailed({ message: "--to failed requires --failure-code and --failure-message" }))
+  }
+  return Effect.succeed({ state, failure: { code: code.value, message: message.value } })
+}
+
+const advance = Command.make(
+  "advance",
+  {
+    id: id(OperationId, "Operation"),
+    to: Flag.Literals("to", operationStates).pipe(Flag.withDescription("State to move to")),
+    evidence: jsonFlag("evidence").pipe(
+      Flag.withDescription(
+        "The provider's answer, as JSON with question, asked, asked_at, reference, and answer or document_sha256; - for "
+          + "standard input; required to leave indeterminate"
+      ),
+      Flag.withDefault(null)
+    ),
+    failureCode: optionalText(
+      "failure-code",
+      "Stable code of the failure, with --to failed",
+      OperationFailure.fields.code
+    ),
+    failureMessage: optionalText(
+      "failure-message",
+      "Explanation of the failure, with --to failed",
+      OperationFailure.fields.message
+    ),
+    ...operatorFlag
+  },
+  Effect.fn(function*({ evidence, failureCode, failureMessage, id, operator, to }) {
+    const ledger = yield* OperationLedger
+    const recorded = evidence === null ? null : {
+      by: "operator",
+      operator: operatorName({ operator }),
+      ...(yield* decodeFlag({ "--evidence": evidence }))["--evidence"]
+    }
+    const outcome = yield* toOutcome(to, failureCode, failureMessage)
+    const { revision } = yield* ledger.show(id)
+    yield* print(publicForm(yield* ledger.transition(id, revision, outcome, recorded)))
+  })
+).pipe(Command.withDescription("Record a transition of an operation, with its evidence"))
+
+const encode = Schema.encodeSync(HeldOperations)
+
+const held = Command.make(
+  "held",
+  {},
+  Effect.fn(function*() {
+    const found = yield* OperationSearch.use((search) => search.held)
+    yield* print({ ...encode(found), next: nextStepOf(found) })
+  })
+).pipe(
+  Command.withDescription(
+    "Count the held operations by provider and reason, with the last comparison with the witness and the next step. operations list "
+      + "--held lists them"
+  ),
+  Command.withShortDescription("Show why operations are held, and the next step")
+)
 
 export const operations = Command.make("operations").pipe(
   Command.withDescription("Accept, advance, cancel, review, hold, release, list and show operations"),

@@ -17,7 +17,7 @@ import { FinancialRequest, IdempotencyKey, InvalidFinancialRequest } from "../..
 import { OperationType } from "../../domain/Operation.ts"
 import { Grants } from "../../services/Grants.ts"
 import { type Accepted, OperationLedger } from "../../services/OperationLedger.ts"
-import { jsonFlag } from "../Flags.ts"
+import { jsonFlag, optionalText, text } from "../Flags.ts"
 import { CommandFailed, print, publicForm } from "../Output.ts"
 import { aboveBar, withProgress } from "../screen/ProgressBar.ts"
 
@@ -36,7 +36,7 @@ const addLines = ({ last, newlines }: Counted, bytes: Uint8Array): Counted => {
 }
 
 /** The number of lines of a file, for its progress. Null if it is no regular file, or cannot be read. */
-export const countLines = Effect.fnUntraced(function*(path: string) {
+const countLines = Effect.fnUntraced(function*(path: string) {
   const fs = yield* FileSystem.FileSystem
   const { type } = yield* fs.stat(path)
   if (type !== "File") return null
@@ -135,19 +135,12 @@ const acceptBatch = Effect.fn(function*(grant: GrantIdentity, from: string) {
 export const accept = Command.make(
   "accept",
   {
-    grant: Flag.String("grant").pipe(
-      Flag.withDescription("Grant of the request"),
-      Flag.withSchema(GrantId)
-    ),
-    type: Flag.String("type").pipe(
-      Flag.withDescription("Kind of work, such as payment"),
-      Flag.withSchema(OperationType),
-      Flag.optional
-    ),
-    key: Flag.String("key").pipe(
-      Flag.withDescription("Idempotency key: the same key and request always return the same operation"),
-      Flag.withSchema(IdempotencyKey),
-      Flag.optional
+    grant: text("grant", "Grant of the request", GrantId),
+    type: optionalText("type", "Kind of work, such as payment", OperationType),
+    key: optionalText(
+      "key",
+      "Idempotency key: the same key and request always return the same operation",
+      IdempotencyKey
     ),
     payload: jsonFlag("payload").pipe(
       Flag.withDescription(
@@ -155,11 +148,10 @@ export const accept = Command.make(
       ),
       Flag.optional
     ),
-    from: Flag.String("from").pipe(
-      Flag.withDescription(
-        "File with one {\"type\",\"key\",\"payload\"} a line, or - for standard input; prints one result a line"
-      ),
-      Flag.optional
+    from: optionalText(
+      "from",
+      "File with one {\"type\",\"key\",\"payload\"} a line, or - for standard input; prints one result a line",
+      Schema.String
     )
   },
   Effect.fn(function*({ from, grant, key, payload, type }) {

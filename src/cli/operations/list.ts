@@ -5,12 +5,151 @@ import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Console from "effect/Console"
 import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { ClientId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
+import { IdempotencyKey } from "../../domain/Idempotency.ts"
+import { operationStates } from "../../domain/Operation.ts"
+import type { NextAction, OperationListQuery, OperatorSummary } from "../../domain/operators/OperatorView.ts"
+import { ProviderReference } from "../../domain/Submission.ts"
+import { shellWord, toInvocation } from "../../node/process/Invocation.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
-import { operatorForm, print } from "../Output.ts"
-import { screenFlags, screenWith } from "../screen/Screen.ts"
-import { filterFlags, nextPageCall, pageFlags, toQuery } from "./listFlags.ts"
-import { renderList } from "./renderList.ts"
+import { Lifetime, optionalText, toggle } from "../Flags.ts"
+import { CommandFailed, operatorForm, print } from "../Output.ts"
+import { conditionStyles, relativeTo, type Screen, screenFlags, screenWith, spanBetween } from "../screen/Screen.ts"
+import { type Cell, type Column, renderTable } from "../screen/Table.ts"
+
+const filterFlags = {
+  state: Flag.Literals("state", operationStates).pipe(
+    Flag.withDescription("State; repeat for several"),
+    Flag.atLeast(0)
+  ),
+  provider: optionalText("provider", "Name of the provider", ProviderName),
+  olderThan: optionalText("older-than", "In its state for longer than this, such as 15m or 2h", Lifetime),
+  held: toggle("held", "Held operations"),
+  underReview: toggle("under-review", "Operations under review"),
+  waiting: toggle("waiting", "Operations that a worker found due but not ready, and returned claims"),
+  owner: optionalText("owner", "Resource owner", ResourceOwner),
+  client: optionalText("client", "Client", ClientId),
+  key: optionalText("key", "Idempotency key", IdempotencyKey),
+  reference: optionalText("reference", "Reference at the provider", ProviderReference)
+}
+
+const pageFlags = {
+  order: Flag.Literals("order", ["oldest", "newest"]).pipe(
+    Flag.withDescription("Order by the time of the last transition (default: newest)"),
+    Flag.withDefault("newest")
+  ),
+  limit: Flag.Int("limit").pipe(
+    Flag.withDescription("Operations on a page, 1 to 1000 (default: 50)"),
+    Flag.withSchema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))),
+    Flag.withDefault(50)
+  ),
+  after: optionalText("after", "Where the page before ended; its call prints this", Schema.String)
+}
+
+export type ListFlags =
+  & Command.Command.Config.Infer<typeof filterFlags>
+  & Command.Command.Config.Infer<typeof pageFlags>
+
+/** The queue that the flags name, if they name one. */
+const queueOf = ({ held, underReview, waiting }: ListFlags) => {
+  const named = [
+    ...held ? ["held"] as const : [],
+    ...underReview ? ["under_review"] as const : [],
+    ...waiting ? ["waiting"] as const : []
+  ]
+  return named.length > 1
+    ? Effect.fail(new CommandFailed({ message: "specify at most one of --held, --under-review and --waiting" }))
+    : Effect.succeed(named.length === 1 ? { queue: named[0]! } : {})
+}
+
+/** An object with the member, if there is a value. */
+const member = <Name extends string, A>(name: Name, value: Option.Option<A>): { readonly [_ in Name]?: A } =>
+  Option.isSome(value) ? { [name]: value.value } as { readonly [_ in Name]: A } : {}
+
+/** The query of the flags. Fails if they name several queues. */
+export const toQuery = (flags: ListFlags, now: DateTime.Utc): Effect.Effect<OperationListQuery, CommandFailed> =>
+  Effect.map(queueOf(flags), (queue) => ({
+    ...flags.state.length > 0 ? { states: flags.state } : {},
+    ...queue,
+    ...member("provider", flags.provider),
+    ...member("client_id", flags.client),
+    ...member("resource_owner", flags.owner),
+    ...member("idempotency_key", flags.key),
+    ...member("reference", flags.reference),
+    ...member("unchanged_since", Option.map(flags.olderThan, (span) => DateTime.subtractDuration(now, span))),
+    order: flags.order,
+    limit: flags.limit,
+    ...member("after", flags.after)
+  }))
+
+/** A flag with its value. A value that begins with a hyphen would be read as a flag. */
+const given = (name: string, value: string): string =>
+  `--${name}${value.startsWith("-") ? "=" : " "}${shellWord(value)}`
+
+/** The call that prints the page behind `next`, as it is typed. `shown` are further flags, such as `--wide`. */
+export const nextPageCall = (flags: ListFlags, next: string, shown: ReadonlyArray<string>): string => {
+  const values = {
+    provider: flags.provider,
+    "older-than": Option.map(flags.olderThan, (span) => `${Duration.toSeconds(span)}s`),
+    owner: flags.owner,
+    client: flags.client,
+    key: flags.key,
+    reference: flags.reference
+  }
+  return toInvocation([
+    "financial-agents-gateway operations list",
+    ...flags.state.map((state) => `--state ${state}`),
+    ...flags.held ? ["--held"] : [],
+    ...flags.underReview ? ["--under-review"] : [],
+    ...flags.waiting ? ["--waiting"] : [],
+    ...Object.entries(values).flatMap(([name, value]) => Option.isSome(value) ? [given(name, value.value)] : []),
+    `--order ${flags.order} --limit ${flags.limit}`,
+    ...shown.map((name) => `--${name}`),
+    given("after", next)
+  ].join(" "))
+}
+
+/** The state of an operation, with the marks `held` and `review`. */
+export const stateCell = ({ operation: { state, under_review }, schedule: { hold } }: OperatorSummary): Cell => {
+  const marks = [...hold === null ? [] : ["held"], ...under_review ? ["review"] : []]
+  return { text: [state, ...marks].join(" "), style: marks.length > 0 ? "yellow" : conditionStyles[state] }
+}
+
+/** Who acts next, and when if that is later than now. */
+const nextText = ({ at, by }: NextAction, now: DateTime.Utc): string =>
+  at !== null && DateTime.isGreaterThan(at, now) ? `${by} ${relativeTo(now, at)}` : by
+
+const columnsAt = (now: DateTime.Utc): ReadonlyArray<Column<OperatorSummary>> => [
+  { title: "id", cell: ({ operation }) => ({ text: operation.id }) },
+  { title: "type", cell: ({ operation }) => ({ text: operation.type }), least: 4 },
+  { title: "state", cell: stateCell },
+  { title: "provider", cell: ({ provider }) => ({ text: provider }), least: 4 },
+  { title: "age", cell: ({ operation }) => ({ text: spanBetween(operation.updated_at, now) }), align: "right" },
+  { title: "next", cell: ({ next }) => ({ text: nextText(next, now) }), least: 6 }
+]
+
+const wideColumns = (now: DateTime.Utc): ReadonlyArray<Column<OperatorSummary>> => [
+  { title: "owner", cell: ({ resource_owner }) => ({ text: resource_owner }), least: 8 },
+  { title: "client", cell: ({ client_id }) => ({ text: client_id }), least: 8 },
+  { title: "key", cell: ({ idempotency_key }) => ({ text: idempotency_key }), least: 8 },
+  { title: "reference", cell: ({ reference }) => ({ text: reference ?? "-" }), least: 8 },
+  { title: "reads", cell: ({ schedule }) => ({ text: String(schedule.reads) }), align: "right" },
+  {
+    title: "due",
+    cell: ({ schedule }) => ({ text: schedule.due_at === null ? "-" : relativeTo(now, schedule.due_at) })
+  },
+  { title: "action", cell: ({ next }) => ({ text: next.action }), least: 8 }
+]
+
+/** The operations of a page. `now` gives their ages: the time since their last transition. */
+export const renderList = (
+  operations: ReadonlyArray<OperatorSummary>,
+  { now, screen, wide }: { readonly now: DateTime.Utc; readonly screen: Screen; readonly wide: boolean }
+): string => renderTable([...columnsAt(now), ...wide ? wideColumns(now) : []], operations, screen)
 
 /** What standard error says below a page. The last page of a list says nothing. */
 const pageNote = (found: number, nextCall: string | null): ReadonlyArray<string> => {
@@ -22,10 +161,7 @@ export const list = Command.make(
   "list",
   {
     flags: { ...filterFlags, ...pageFlags },
-    wide: Flag.Boolean("wide").pipe(
-      Flag.withDescription("Show owner, client, key, reference, status reads and due time, too"),
-      Flag.withDefault(false)
-    ),
+    wide: toggle("wide", "Show owner, client, key, reference, status reads and due time, too"),
     ...screenFlags
   },
   Effect.fn(function*({ color, flags, json, wide }) {

@@ -9,13 +9,129 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { OperatorDetail, type OperatorSummary } from "../../domain/operators/OperatorView.ts"
+import type { HistoryEntry } from "../../domain/Operation.ts"
+import {
+  type Hold,
+  type OperationSchedule,
+  type OperationStanding,
+  type OperatorActionRecord,
+  OperatorDetail,
+  type OperatorSummary
+} from "../../domain/operators/OperatorView.ts"
+import { formatTimestamp } from "../../domain/Timestamp.ts"
 import { visible } from "../../domain/VisibleText.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
 import { CommandFailed, operatorForm, print } from "../Output.ts"
-import { screenFlags, screenWith } from "../screen/Screen.ts"
-import { renderDetail } from "./renderDetail.ts"
-import { renderList } from "./renderList.ts"
+import { relativeTo, type Screen, screenFlags, screenWith, spanBetween } from "../screen/Screen.ts"
+import { type Fact, heading, indented, renderFacts } from "../screen/Table.ts"
+import { renderList, stateCell } from "./list.ts"
+
+const yesNo = (value: boolean): string => value ? "yes" : "no"
+
+/** An instant, and how far it is from now. */
+const instant = (at: DateTime.Utc, now: DateTime.Utc): string =>
+  `${formatTimestamp(at.epochMilliseconds)} (${relativeTo(now, at)})`
+
+/** A fact that has a value only sometimes. */
+const fact = (label: string, value: string | null): ReadonlyArray<Fact> => value === null ? [] : [{ label, value }]
+
+const instantFact = (label: string, at: DateTime.Utc | null, now: DateTime.Utc): ReadonlyArray<Fact> =>
+  fact(label, at === null ? null : instant(at, now))
+
+const operationFacts = (detail: OperatorDetail, now: DateTime.Utc): ReadonlyArray<Fact> => {
+  const { operation } = detail
+  const state = stateCell(detail)
+  return [
+    { label: "id", value: operation.id },
+    { label: "type", value: operation.type },
+    {
+      label: "state",
+      value: `${state.text}, for ${spanBetween(operation.updated_at, now)}, revision ${operation.revision}`,
+      style: state.style
+    },
+    ...fact("failure", operation.failure === null ? null : `${operation.failure.code}: ${operation.failure.message}`),
+    { label: "accepted", value: instant(operation.created_at, now) },
+    { label: "key", value: detail.idempotency_key },
+    { label: "provider", value: detail.provider },
+    { label: "reference", value: detail.reference ?? "none" },
+    { label: "received", value: detail.acknowledged ? "the provider confirmed it" : "not confirmed by the provider" },
+    { label: "owner", value: detail.resource_owner },
+    { label: "client", value: detail.client_id },
+    { label: "subject", value: detail.subject },
+    { label: "grant", value: detail.grant_id },
+    { label: "connection", value: detail.provider_connection_id },
+    { label: "scopes", value: detail.scopes.join(" ") }
+  ]
+}
+
+const nextFacts = ({ next }: OperatorDetail, now: DateTime.Utc): ReadonlyArray<Fact> => [
+  { label: "by", value: next.by },
+  { label: "action", value: next.action },
+  ...instantFact("at", next.at, now),
+  { label: "reason", value: next.reason }
+]
+
+const scheduleFacts = (schedule: OperationSchedule, now: DateTime.Utc): ReadonlyArray<Fact> => [
+  { label: "due", value: schedule.due_at === null ? "never" : instant(schedule.due_at, now) },
+  { label: "waiting", value: yesNo(schedule.waiting) },
+  ...instantFact("send before", schedule.send_before, now),
+  ...fact("claimed by", schedule.claimed_by),
+  ...fact("returned", schedule.return_reason),
+  { label: "reads", value: String(schedule.reads) },
+  ...instantFact("reviewed", schedule.reviewed_at, now)
+]
+
+const holdFacts = (hold: Hold, now: DateTime.Utc): ReadonlyArray<Fact> => [
+  {
+    label: "cause",
+    value: hold.kind === "failover"
+      ? "the timeline of the database changed"
+      : "an operator, a move of the ledger or a late report"
+  },
+  { label: "examined", value: yesNo(hold.examined) },
+  { label: "release", value: hold.releasable_from === null ? "not possible now" : instant(hold.releasable_from, now) }
+]
+
+const standingFacts = (standing: OperationStanding): ReadonlyArray<Fact> => [
+  { label: "client", value: standing.client_active ? "active" : "inactive" },
+  { label: "connection", value: standing.provider_connected ? "connected" : "disconnected" },
+  { label: "grant", value: standing.grant },
+  { label: "sending", value: standing.may_send ? "a grant allows it" : "no live grant allows it" },
+  { label: "status reads", value: standing.may_read ? "a grant allows them" : "no live grant allows them" }
+]
+
+const historyLines = (history: ReadonlyArray<HistoryEntry>, screen: Screen): ReadonlyArray<string> =>
+  history.flatMap(({ at, evidence, revision, to }, n) => {
+    const before = history[n - 1]
+    const later = before === undefined ? "" : `, ${spanBetween(before.at, at)} later`
+    return [
+      indented(`  ${String(revision).padStart(3)}  `, `${formatTimestamp(at.epochMilliseconds)} ${to}${later}`, screen),
+      ...evidence === null || evidence === undefined
+        ? []
+        : [indented("       evidence ", JSON.stringify(evidence), screen)]
+    ]
+  })
+
+const actionLines = (actions: ReadonlyArray<OperatorActionRecord>, screen: Screen): ReadonlyArray<string> =>
+  actions.flatMap(({ action, at, operator, reason, result, via }) => [
+    indented("  ", `${formatTimestamp(at.epochMilliseconds)} ${action} by ${operator} (${via}): ${result}`, screen),
+    ...reason === null ? [] : [indented("       reason ", reason, screen)]
+  ])
+
+const section = (title: string, lines: ReadonlyArray<string>, screen: Screen): ReadonlyArray<string> =>
+  lines.length === 0 ? [] : [[heading(title, screen), ...lines].join("\n")]
+
+/** Everything that operators see of an operation. Spans are relative to `now`. */
+export const renderDetail = (detail: OperatorDetail, now: DateTime.Utc, screen: Screen): string =>
+  [
+    renderFacts("Operation", operationFacts(detail, now), screen),
+    renderFacts("Next action", nextFacts(detail, now), screen),
+    renderFacts("Schedule", scheduleFacts(detail.schedule, now), screen),
+    ...detail.schedule.hold === null ? [] : [renderFacts("Hold", holdFacts(detail.schedule.hold, now), screen)],
+    renderFacts("Authorization", standingFacts(detail.standing), screen),
+    ...section("History", historyLines(detail.history, screen), screen),
+    ...section("Actions of operators", actionLines(detail.actions, screen), screen)
+  ].join("\n\n")
 
 const encodeDetail = Schema.encodeSync(OperatorDetail)
 

@@ -5,7 +5,7 @@
 import * as Effect from "effect/Effect"
 
 /** What the work is, and how far it goes. The texts are ASCII, so that each character takes one column. */
-export interface ProgressOptions {
+interface ProgressOptions {
   readonly label: string
   /** What is counted, such as `lines`. */
   readonly unit: string
@@ -31,7 +31,7 @@ export interface Progress {
 }
 
 /** Standard error, or a stream like it. */
-export interface ProgressStream {
+interface ProgressStream {
   readonly isTTY?: boolean
   readonly columns?: number
   readonly write: (text: string) => unknown

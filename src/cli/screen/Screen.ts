@@ -1,11 +1,13 @@
 /**
- * What standard output takes: how wide its lines may be, and whether it shows styles.
+ * What standard output takes, and lines of text, spans of time and sections of labelled facts for it.
  */
 import * as Flag from "effect/cli/Flag"
+import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import { styleText } from "node:util"
 import type { OperationState } from "../../domain/Operation.ts"
 import type { Condition } from "../../domain/operators/FiguresForm.ts"
+import { toggle } from "../Flags.ts"
 
 /** A style of `node:util`. Styles only repeat what the text says. */
 export type Style = "bold" | "cyan" | "gray" | "green" | "red" | "yellow"
@@ -52,8 +54,32 @@ export const screenFlags = {
     Flag.withDescription("Colors where the terminal shows them; --no-color or NO_COLOR turns them off"),
     Flag.withDefault(true)
   ),
-  json: Flag.Boolean("json").pipe(
-    Flag.withDescription("Print one JSON document instead of text"),
-    Flag.withDefault(false)
-  )
+  json: toggle("json", "Print one JSON document instead of text")
+}
+
+const units = [["d", 86_400], ["h", 3600], ["m", 60], ["s", 1]] as const
+
+/** A span in its two largest units, such as `2h5m`. Shorter than a second, or negative: `0s`. */
+export const formatSpan = (milliseconds: number): string => {
+  let rest = Math.max(0, Math.floor(milliseconds / 1000))
+  const parts = units.map(([unit, seconds]) => {
+    const count = Math.floor(rest / seconds)
+    rest -= count * seconds
+    return { count, unit }
+  })
+  const first = parts.findIndex(({ count }) => count > 0)
+  if (first === -1) return "0s"
+  return parts.slice(first, first + 2).filter(({ count }) => count > 0).map(({ count, unit }) => `${count}${unit}`)
+    .join("")
+}
+
+/** The time from one instant to another. */
+export const spanBetween = (from: DateTime.Utc, to: DateTime.Utc): string =>
+  formatSpan(to.epochMilliseconds - from.epochMilliseconds)
+
+/** An instant relative to now: `in 12s`, `now` within a second, or `3m ago`. */
+export const relativeTo = (now: DateTime.Utc, at: DateTime.Utc): string => {
+  const ahead = at.epochMilliseconds - now.epochMilliseconds
+  if (Math.abs(ahead) < 1000) return "now"
+  return ahead > 0 ? `in ${formatSpan(ahead)}` : `${formatSpan(-ahead)} ago`
 }

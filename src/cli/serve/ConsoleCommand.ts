@@ -2,10 +2,9 @@
  * `console`: the console of operators, as a preset of `GatewayApp` that serves nothing to clients.
  */
 import * as Command from "effect/cli/Command"
-import * as Flag from "effect/cli/Flag"
-import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import * as PostgresCluster from "../../cluster/PostgresCluster.ts"
 import * as GatewayApp from "../../node/GatewayApp.ts"
 import * as AdminListener from "../../node/http/AdminListener.ts"
@@ -14,24 +13,17 @@ import { Database } from "../../node/postgres/Database.ts"
 import { manifest } from "../../node/process/Invocation.ts"
 import { operatorConsole } from "../../node/process/OperatorConsole.ts"
 import { readConsoleSettings } from "../../operator/console/ConsoleSettings.ts"
-import { Port } from "../Flags.ts"
-import { operatorFlag, operatorName } from "../operations/actingOperator.ts"
+import { listenerPort, operatorFlag, operatorName, textOr } from "../Flags.ts"
 
 const flags = {
-  host: Flag.String("host").pipe(
-    Flag.withDescription(
-      "Address to listen on (ADMIN_HOST) (default: 127.0.0.1). Another one needs CONSOLE_OIDC_ISSUER"
-    ),
-    Flag.withFallbackConfig(Config.String("ADMIN_HOST")),
-    Flag.withDefault("127.0.0.1")
+  host: textOr(
+    "host",
+    "Address to listen on. Another one needs CONSOLE_OIDC_ISSUER",
+    "127.0.0.1",
+    Schema.String,
+    "ADMIN_HOST"
   ),
-  port: Flag.String("port").pipe(
-    Flag.withDescription("Port to listen on (ADMIN_PORT) (default: 3001)"),
-    Flag.withFallbackConfig(Config.String("ADMIN_PORT")),
-    Flag.withDefault("3001"),
-    // Not 0: the console answers only under its own address.
-    Flag.withSchema(Port({ from: 1, variable: "ADMIN_PORT" }))
-  ),
+  port: listenerPort("port", "Port to listen on", "ADMIN_PORT", "3001"),
   ...operatorFlag
 }
 

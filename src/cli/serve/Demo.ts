@@ -4,6 +4,8 @@
 import * as Console from "effect/Console"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Path from "effect/Path"
 import * as Redacted from "effect/Redacted"
 import type * as Schema from "effect/Schema"
 import {
@@ -16,12 +18,18 @@ import {
 } from "../../domain/Grant.ts"
 import { IdempotencyKey } from "../../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../../domain/Operation.ts"
+import { WriteServices } from "../../node/GatewayServices.ts"
+import { Database } from "../../node/postgres/Database.ts"
 import { invocation } from "../../node/process/Invocation.ts"
+import { Sandbox } from "../../sandbox/Sandbox.ts"
 import { Grants, type IssuedGrant } from "../../services/Grants.ts"
 import { OperationLedger } from "../../services/OperationLedger.ts"
+import { Providers } from "../../submission/providers/Providers.ts"
+import * as SandboxProvider from "../../submission/providers/SandboxProvider.ts"
+import { defaultPolicy, SubmissionPolicy } from "../../submission/SubmissionPolicy.ts"
 
 /** The provider of the demo, as its provider connection names it. */
-export const demoBank = ProviderName.make("demo-bank")
+const demoBank = ProviderName.make("demo-bank")
 
 /** One operation of the demo. */
 interface DemoOperation {
@@ -97,7 +105,7 @@ const demoOperations: ReadonlyArray<DemoOperation> = [
   }
 ]
 
-export interface Demo {
+interface Demo {
   readonly grantId: string
   readonly accessToken: Redacted.Redacted<string>
   readonly operations: ReadonlyArray<OperationId>
@@ -138,7 +146,7 @@ const toDemo = ({ access_token, grant }: IssuedGrant, operations: ReadonlyArray<
 }
 
 /** Fills an empty ledger. Returns null and changes nothing if there is an operation already. */
-export const fillWithDemo: Effect.Effect<Demo | null, never, Grants | OperationLedger> = Effect.gen(function*() {
+const fillWithDemo: Effect.Effect<Demo | null, never, Grants | OperationLedger> = Effect.gen(function*() {
   const ledger = yield* OperationLedger
   if (!(yield* ledger.isEmpty)) return null
   const issued = yield* issueGrant
@@ -149,7 +157,7 @@ export const fillWithDemo: Effect.Effect<Demo | null, never, Grants | OperationL
 }).pipe(Effect.orDie)
 
 /** Issues another grant for the demo of an earlier start. Returns null and changes nothing if the ledger lacks it. */
-export const reopenDemo: Effect.Effect<Demo | null, never, Grants | OperationLedger> = Effect.gen(function*() {
+const reopenDemo: Effect.Effect<Demo | null, never, Grants | OperationLedger> = Effect.gen(function*() {
   const ledger = yield* OperationLedger
   const found = yield* Effect.forEach(demoOperations, (_, index) => ledger.bound({ ...owner, key: keyOf(index) }))
   const operations = found.flatMap((operation) => operation === null ? [] : [operation.id])
@@ -164,7 +172,7 @@ const lineOf = ({ completed_at, failure, id, state, type, under_review, updated_
   + ` ${state}${failure === null ? "" : ` (${failure.code})`}${under_review ? ", under review" : ""}`
 
 /** Prints a line for each change of an operation, for one minute. */
-export const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger> =>
+const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger> =>
   Effect.gen(function*() {
     const ledger = yield* OperationLedger
     const shown = new Map<OperationId, string>()
@@ -201,7 +209,7 @@ const toolCall = ({ uncertain }: Demo) =>
   })
 
 /** The greeting of the demo: commands to paste that read with its grant. */
-export const invitation = (address: string, demo: Demo): string => {
+const invitation = (address: string, demo: Demo): string => {
   const curl = `curl -i -H 'Authorization: Bearer ${Redacted.value(demo.accessToken)}'`
   return `
 The gateway listens on ${address}. Its documentation is at ${address}/docs.
@@ -238,10 +246,45 @@ Revoke the grant in another terminal. Then read again: the gateway refuses the t
 }
 
 /** The greeting on a database that holds other operations. */
-export const instructions = (address: string): string => `
+const instructions = (address: string): string => `
 The gateway listens on ${address}. Its documentation is at ${address}/docs.
 
 The database holds operations that are not of the demo, so the demo changes nothing. Issue a grant to read with:
 
   ${invocation} grants issue --owner OWNER --subject SUBJECT --client CLIENT
 `
+
+/** Its record is a file beside the database, so that it lives as long as the ledger. The command `sandbox` writes to another file. */
+const Bank = Layer.unwrap(Effect.gen(function*() {
+  const path = yield* Path.Path
+  const { dataDirectory } = yield* Database
+  return Sandbox.layer({ record: path.join(dataDirectory ?? ".", "demo-bank.jsonl") })
+}))
+
+const Adapters = Layer.unwrap(
+  Effect.map(Sandbox, ({ url }) => Providers.layer({ [demoBank]: SandboxProvider.layer({ baseUrl: url }) }))
+).pipe(Layer.provide(Bank))
+
+/** The default policy, except that the review of an indeterminate operation begins after 15 seconds. */
+const policy = { ...defaultPolicy, reviewAfter: { ...defaultPolicy.reviewAfter, indeterminate: Duration.seconds(15) } }
+
+/**
+ * Fills an empty database, or issues another grant for the demo of an earlier start. Prints how to read it, and the changes of a new
+ * one.
+ */
+const showDemo = Effect.fn(function*(address: string) {
+  const filled = yield* fillWithDemo
+  const demo = filled ?? (yield* reopenDemo)
+  yield* Console.log(demo === null ? instructions(address) : invitation(address, demo))
+  if (filled !== null) yield* Effect.forkScoped(narrate(filled))
+})
+
+/** The demo of a gateway at this address. Its operations are accepted before the workers start, because one of them is cancelled. */
+export const demoParts = (address: string) => ({
+  providers: Layer.provide(
+    Adapters,
+    // Fresh: services of the process may be on other connections.
+    Layer.provide(Layer.effectDiscard(showDemo(address)), Layer.fresh(WriteServices))
+  ),
+  references: Layer.succeed(SubmissionPolicy, policy)
+})

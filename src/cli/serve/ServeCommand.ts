@@ -3,81 +3,91 @@
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
-import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import * as PostgresCluster from "../../cluster/PostgresCluster.ts"
+import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import * as GatewayApp from "../../node/GatewayApp.ts"
 import * as AdminListener from "../../node/http/AdminListener.ts"
+import { layerRateLimit, RateLimit } from "../../node/http/HttpSettings.ts"
 import { addressOf } from "../../node/http/ListenAddress.ts"
 import { defaultMaxConnections } from "../../node/http/NodeListener.ts"
-import { layerRateLimit, RateLimit } from "../../node/http/RateLimitSettings.ts"
 import { Database } from "../../node/postgres/Database.ts"
+import { manifest } from "../../node/process/Invocation.ts"
 import { operatorConsole } from "../../node/process/OperatorConsole.ts"
+import { readConsoleSettings } from "../../operator/console/ConsoleSettings.ts"
 import { McpRoutes } from "../../server/agents/McpRoutes.ts"
 import { normalizeBaseUrl } from "../../server/gate/BaseUrl.ts"
-import { adminFlags, adminOf } from "../AdminFlags.ts"
-import { Port } from "../Flags.ts"
-import { readAuthorizationServers } from "./AuthorizationServers.ts"
-import { consoleFlags, consoleOf } from "./ConsoleFlags.ts"
-import { demoParts } from "./DemoParts.ts"
-import { IssuersVerifier } from "./IssuersVerifier.ts"
+import {
+  adminFlags,
+  adminOf,
+  listenerPort,
+  operatorFlag,
+  operatorName,
+  optionalText,
+  textOr,
+  toggle
+} from "../Flags.ts"
+import { IssuersVerifier, readAuthorizationServers } from "./AuthorizationServers.ts"
+import { demoParts } from "./Demo.ts"
 
 const MaxConnections = Schema.String.check(
   Schema.isPattern(/^[1-9][0-9]{0,6}$/u, { expected: "a number of connections, at least 1 and at most 9999999" })
 ).pipe(Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString))
 
 const flags = {
-  host: Flag.String("host").pipe(
-    Flag.withDescription("Address to listen on (HOST) (default: 127.0.0.1)"),
-    Flag.withFallbackConfig(Config.String("HOST")),
-    Flag.withDefault("127.0.0.1")
+  host: textOr("host", "Address to listen on", "127.0.0.1", Schema.String, "HOST"),
+  port: listenerPort("port", "Port to listen on", "PORT", "3000"),
+  baseUrl: optionalText(
+    "base-url",
+    "URL at which clients reach the gateway; http://HOST:PORT by default",
+    Schema.String,
+    "BASE_URL"
   ),
-  port: Flag.String("port").pipe(
-    Flag.withDescription("Port to listen on (PORT) (default: 3000)"),
-    Flag.withFallbackConfig(Config.String("PORT")),
-    Flag.withDefault("3000"),
-    // Not 0: clients must know the URL of the gateway before it listens.
-    Flag.withSchema(Port({ from: 1, variable: "PORT" }))
+  maxConnections: textOr(
+    "max-connections",
+    "Most open connections; the server closes further ones",
+    String(defaultMaxConnections),
+    MaxConnections,
+    "MAX_CONNECTIONS"
   ),
-  baseUrl: Flag.String("base-url").pipe(
-    Flag.withDescription("URL at which clients reach the gateway (BASE_URL); http://HOST:PORT by default"),
-    Flag.withFallbackConfig(Config.String("BASE_URL")),
-    Flag.optional
-  ),
-  maxConnections: Flag.String("max-connections").pipe(
-    Flag.withDescription(
-      `Most open connections; the server closes further ones (MAX_CONNECTIONS) (default: ${defaultMaxConnections})`
-    ),
-    Flag.withFallbackConfig(Config.String("MAX_CONNECTIONS")),
-    Flag.withDefault(String(defaultMaxConnections)),
-    Flag.withSchema(MaxConnections)
-  ),
-  reusePort: Flag.Boolean("reuse-port").pipe(
-    Flag.withDescription("Let processes of the same user listen on the port at once, on Linux (REUSE_PORT)"),
-    Flag.withFallbackConfig(Config.Boolean("REUSE_PORT")),
-    Flag.withDefault(false)
+  reusePort: toggle(
+    "reuse-port",
+    "Let processes of the same user listen on the port at once, on Linux",
+    "REUSE_PORT"
   ),
   ...adminFlags,
-  ...consoleFlags,
-  rateLimit: Flag.String("rate-limit").pipe(
-    Flag.withDescription("Quota of each client and subject, such as 100/s;burst=200 (RATE_LIMIT); none by default"),
-    Flag.withFallbackConfig(Config.String("RATE_LIMIT")),
-    Flag.withSchema(RateLimit),
-    Flag.optional
+  console: toggle("console", "Serve the console of operators on the admin listener; it needs --admin-port", "CONSOLE"),
+  ...operatorFlag,
+  rateLimit: optionalText(
+    "rate-limit",
+    "Quota of each client and subject, such as 100/s;burst=200; none by default",
+    RateLimit,
+    "RATE_LIMIT"
   ),
   migrate: Flag.Boolean("migrate").pipe(
     Flag.withDescription("Apply missing migrations first; use --no-migrate for a read-only database role"),
     Flag.withDefault(true)
   ),
-  demo: Flag.Boolean("demo").pipe(
-    Flag.withDescription("Fill an empty embedded database with a demo grant and operations"),
-    Flag.withDefault(false)
-  )
+  demo: toggle("demo", "Fill an empty embedded database with a demo grant and operations")
 }
+
+/** The routes of the console on the admin listener. Undefined: there is no console. */
+const consoleOf = Effect.fnUntraced(function*(
+  { console, operator }: Pick<Command.Command.Config.Infer<typeof flags>, "console" | "operator">,
+  admin: ReturnType<typeof adminOf>
+) {
+  if (!console) return undefined
+  if (admin === null) {
+    return yield* new InvalidSetting({ message: "--console needs --admin-port: set it to a free port" })
+  }
+  const { version } = manifest
+  const settings = { host: admin.adminHost, operator: operatorName({ operator }), version }
+  return operatorConsole(yield* readConsoleSettings(settings))
+})
 
 export const serve = Command.make(
   "serve",
@@ -101,7 +111,7 @@ export const serve = Command.make(
       reusePort,
       migrate,
       serves: "reads",
-      admin: AdminListener.layer(console === null ? undefined : operatorConsole(console)),
+      admin: AdminListener.layer(console),
       agents: McpRoutes(),
       database: Layer.succeed(Database, database),
       cluster: PostgresCluster.layer,

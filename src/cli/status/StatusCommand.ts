@@ -2,12 +2,14 @@
  * `status`: shows the state of the ledger on one screen.
  */
 import * as Command from "effect/cli/Command"
-import * as Flag from "effect/cli/Flag"
 import * as Console from "effect/Console"
 import * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
+import * as Terminal from "effect/Terminal"
 import { Figures } from "../../domain/operators/FiguresForm.ts"
 import { Database } from "../../node/postgres/Database.ts"
 import { FiguresPool } from "../../node/postgres/Pools.ts"
@@ -15,11 +17,46 @@ import { failureLine } from "../../node/process/failureLine.ts"
 import { toInvocation } from "../../node/process/Invocation.ts"
 import { makeIsMigrated } from "../../services/Migrations.ts"
 import { LedgerFigures } from "../../services/operators/LedgerFigures.ts"
+import { toggle } from "../Flags.ts"
 import { CommandFailed, print } from "../Output.ts"
-import { redraw } from "../screen/redraw.ts"
 import { screenFlags, screenWith } from "../screen/Screen.ts"
 import { findProblems, type Status } from "./findProblems.ts"
 import { renderStatus } from "./renderStatus.ts"
+
+/** Control sequences of ECMA-48, and private ones of xterm that terminals share. */
+const control = {
+  /** The alternate screen keeps what the terminal showed before. The cursor is hidden. */
+  enter: "\u001B[?1049h\u001B[?25l",
+  leave: "\u001B[?25h\u001B[?1049l",
+  home: "\u001B[H",
+  clearRestOfLine: "\u001B[K",
+  clearBelow: "\u001B[J"
+}
+
+/** The lines that fit the terminal. The last one tells how many more there are. */
+const fitting = (lines: ReadonlyArray<string>, rows: number): ReadonlyArray<string> =>
+  rows < 1 || lines.length <= rows ? lines : [...lines.slice(0, rows - 1), `… ${lines.length - rows + 1} more lines`]
+
+const toFrame = (text: string, rows: number): string => {
+  const lines = fitting(text.split("\n"), rows).map((line) => `${line}${control.clearRestOfLine}`)
+  // Over the frame before: clearing the terminal first would flicker.
+  return control.home + lines.join("\r\n") + control.clearBelow
+}
+
+/** Draws each text of the effect, with a pause between them. The terminal shows its former content again after the interruption. */
+const redraw = <E, R>(text: Effect.Effect<string, E, R>, pause: Duration.Input) =>
+  Effect.gen(function*() {
+    const terminal = yield* Terminal.Terminal
+    const draw = Effect.flatMap(
+      Effect.all([text, terminal.rows]),
+      ([text, rows]) => terminal.display(toFrame(text, rows))
+    )
+    yield* Effect.acquireUseRelease(
+      terminal.display(control.enter),
+      () => Effect.repeat(draw, Schedule.spaced(pause)),
+      () => Effect.ignore(terminal.display(control.leave))
+    )
+  })
 
 const encodeFigures = Schema.encodeSync(Figures)
 
@@ -68,10 +105,7 @@ const watchStatus = Effect.fn(function*<E, R>(readStatus: Effect.Effect<Status, 
 export const status = Command.make(
   "status",
   {
-    watch: Flag.Boolean("watch").pipe(
-      Flag.withDescription("Show the status every 2 s until Ctrl-C"),
-      Flag.withDefault(false)
-    ),
+    watch: toggle("watch", "Show the status every 2 s until Ctrl-C"),
     ...screenFlags
   },
   Effect.fn(function*({ color, json, watch }) {

@@ -15,7 +15,7 @@ import {
 } from "../../domain/operators/FiguresForm.ts"
 import { shellWord } from "../../node/process/Invocation.ts"
 import { defaultPolicy } from "../../submission/SubmissionPolicy.ts"
-import { formatSpan, spanBetween } from "../screen/Spans.ts"
+import { formatSpan, spanBetween } from "../screen/Screen.ts"
 
 /** The state of the database that a command found. */
 export interface Status {

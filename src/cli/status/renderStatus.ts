@@ -15,10 +15,8 @@ import {
 } from "../../domain/operators/FiguresForm.ts"
 import { formatTimestamp } from "../../domain/Timestamp.ts"
 import { toInvocation } from "../../node/process/Invocation.ts"
-import { conditionStyles, type Screen } from "../screen/Screen.ts"
-import { type Fact, heading, indented, renderFacts } from "../screen/Sections.ts"
-import { formatSpan, spanBetween } from "../screen/Spans.ts"
-import { type Column, renderTable } from "../screen/Table.ts"
+import { conditionStyles, formatSpan, type Screen, spanBetween } from "../screen/Screen.ts"
+import { type Column, type Fact, heading, indented, renderFacts, renderTable } from "../screen/Table.ts"
 import { countOf, dueCount, dueNames, findProblems, isSeen, type Problem, type Status } from "./findProblems.ts"
 
 const formatCount = new Intl.NumberFormat("en").format

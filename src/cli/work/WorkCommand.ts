@@ -3,7 +3,6 @@
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
-import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
@@ -20,8 +19,7 @@ import { Database } from "../../node/postgres/Database.ts"
 import { Providers } from "../../submission/providers/Providers.ts"
 import * as SandboxProvider from "../../submission/providers/SandboxProvider.ts"
 import { defaultPolicy, SubmissionPolicy, validatePolicy } from "../../submission/SubmissionPolicy.ts"
-import { adminFlags, adminOf } from "../AdminFlags.ts"
-import { Lifetime } from "../Flags.ts"
+import { adminFlags, adminOf, Lifetime, optionalText } from "../Flags.ts"
 import { CommandFailed } from "../Output.ts"
 import { providerLimitFlag, readProviderLimits, withLimits } from "./ProviderLimitFlags.ts"
 
@@ -36,9 +34,10 @@ const span = (name: string, description: string, fallback: Duration.Duration) =>
   )
 
 const flags = {
-  providers: Flag.String("providers").pipe(
-    Flag.withDescription("Module with the adapters of your providers. Its default export is a Layer of Providers"),
-    Flag.optional
+  providers: optionalText(
+    "providers",
+    "Module with the adapters of your providers. Its default export is a Layer of Providers",
+    Schema.String
   ),
   sandbox: Flag.String("sandbox").pipe(
     Flag.withDescription("Sandbox provider, as NAME=URL; repeat for several"),
@@ -64,13 +63,12 @@ const flags = {
     defaultPolicy.drainTimeout
   ),
   ...adminFlags,
-  workerId: Flag.String("worker-id").pipe(
-    Flag.withDescription(
-      "Id of this worker, the same after a restart (WORKER_ID). Its next start settles the claims of a crash at once. No two "
-        + "running workers may have the same id"
-    ),
-    Flag.withFallbackConfig(Config.String("WORKER_ID")),
-    Flag.optional
+  workerId: optionalText(
+    "worker-id",
+    "Id of this worker, the same after a restart. Its next start settles the claims of a crash at once. No two "
+      + "running workers may have the same id",
+    Schema.String,
+    "WORKER_ID"
   )
 }
 

@@ -171,7 +171,11 @@ describe("The flags of the command line", () => {
 
   it("are all in one of the two lists: public values, or secrets with another way", () => {
     const source = fs.globSync("src/cli/**/*.ts").map((file) => fs.readFileSync(file, "utf8")).join("\n")
-    const names = [...source.matchAll(/(?:Flag\.[A-Z]\w*|\b(?:jsonFlag|positive|span))\(\s*"([a-z-]+)"/g)].map((
+    const names = [
+      ...source.matchAll(
+        /(?:Flag\.[A-Z]\w*|\b(?:jsonFlag|listenerPort|optionalText|positive|span|text|textOr|toggle))\(\s*"([a-z-]+)"/g
+      )
+    ].map((
       [, name]
     ) => name!)
     assert.deepStrictEqual([...new Set(names)].sort(), [...open, ...secrets].sort())

@@ -1,13 +1,33 @@
 /**
- * `roles`: prints the SQL of the database roles. It connects to no database.
+ * `migrate` applies the migrations to a database. `roles` prints the SQL of the database roles, and connects to no database.
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { MigrationPool } from "../../node/postgres/Pools.ts"
 import { connectionLimits } from "../../node/postgres/poolSizes.ts"
+import { applyMigrations } from "../../services/sql/applyMigrations.ts"
 import { createRoles, defaultNaming, grantPrivileges, grantProofs, protectDatabase } from "../../services/sql/roles.ts"
+import { textOr, toggle } from "../Flags.ts"
+import { print } from "../Output.ts"
+import { withProgress } from "../screen/ProgressBar.ts"
+
+export const migrateCommand = Command.make(
+  "migrate",
+  {},
+  Effect.fn(function*() {
+    const applied = yield* withProgress(
+      { label: "Migrating", unit: "migrations", total: null },
+      (progress) =>
+        applyMigrations(({ name, number, total }) =>
+          Effect.sync(() => progress.update(number - 1, { total, step: name }))
+        )
+    )
+    yield* print({ applied })
+  }, Effect.provide(MigrationPool))
+).pipe(Command.withDescription("Apply the missing migrations to the database"))
 
 /** A name that needs no quotes, and that is short enough for PostgreSQL with the name of a role behind it. */
 const Name = Schema.String.check(
@@ -18,11 +38,7 @@ const Processes = Schema.Int.check(
   Schema.isBetween({ minimum: 1, maximum: 1000 }, { expected: "a number of processes, from 1 to 1000" })
 )
 
-const prefix = Flag.String("prefix").pipe(
-  Flag.withDescription("Prefix of the names of the roles"),
-  Flag.withDefault(defaultNaming.prefix),
-  Flag.withSchema(Name)
-)
+const prefix = textOr("prefix", "Prefix of the names of the roles", defaultNaming.prefix, Name)
 
 const printScript = (statements: ReadonlyArray<string>) => Console.log(statements.join("\n"))
 
@@ -30,11 +46,7 @@ const create = Command.make(
   "create",
   {
     prefix,
-    database: Flag.String("database").pipe(
-      Flag.withDescription("Name of the database to create"),
-      Flag.withDefault("gateway"),
-      Flag.withSchema(Name)
-    ),
+    database: textOr("database", "Name of the database to create", "gateway", Name),
     processes: Flag.Int("processes").pipe(
       Flag.withDescription("Processes that connect as reader and provisioner, on all hosts: their CONNECTION LIMIT"),
       Flag.withDefault(1),
@@ -54,10 +66,7 @@ const grant = Command.make(
   "grant",
   {
     prefix,
-    proofs: Flag.Boolean("proofs").pipe(
-      Flag.withDescription("Let the reader role check DPoP proofs"),
-      Flag.withDefault(false)
-    )
+    proofs: toggle("proofs", "Let the reader role check DPoP proofs")
   },
   Effect.fn(function*({ prefix, proofs }) {
     const statements = [...grantPrivileges({ prefix }), ...proofs ? grantProofs({ prefix }) : []]
