@@ -24,7 +24,7 @@ import { say } from "../shared/report.ts"
 import { withoutIndexes } from "./indexes.ts"
 
 /** An operation of the seed, and the grant that may read it. */
-export interface Seeded extends GrantIdentity {
+interface Seeded extends GrantIdentity {
   readonly id: OperationId
   readonly key: IdempotencyKey
 }

@@ -63,5 +63,3 @@ export const makeMeter = Effect.fnUntraced(function*(sql: SqlClient.SqlClient) {
       return { cost, result }
     })
 })
-
-export type Meter = Effect.Success<ReturnType<typeof makeMeter>>

@@ -12,7 +12,7 @@ import type { SnapshotReport } from "./snapshot.ts"
 export const goal = 1.2
 
 /** Medians over the rounds. */
-export interface KindCost extends Cost {
+interface KindCost extends Cost {
   /** CPU time relative to the first ledger or phase: median of the ratios of the rounds. */
   readonly ratio: number
 }
@@ -56,7 +56,7 @@ export const summarize = (
   })
 
 /** The calls whose ratio exceeds the goal. */
-export const exceeding = (ledgers: ReadonlyArray<LedgerCosts>): ReadonlyArray<Kind> =>
+const exceeding = (ledgers: ReadonlyArray<LedgerCosts>): ReadonlyArray<Kind> =>
   kindsIn(ledgers[0]!.costs).filter((kind) => ledgers.some(({ costs }) => costs[kind].ratio > goal))
 
 const count = (value: number) => value < 100 ? value.toFixed(1) : value.toFixed(0)

@@ -7,7 +7,7 @@ import { measureRound, type RoundCosts } from "./calls.ts"
 import { connect, type GrowthLedger, openLedger, provider } from "./ledger.ts"
 import { type LedgerCosts, summarize } from "./report.ts"
 
-export interface SnapshotPlan {
+interface SnapshotPlan {
   readonly size: number
   readonly rounds: number
   readonly operations: number

@@ -14,7 +14,7 @@ export interface Sample {
   readonly heapUsed: number
 }
 
-export interface Growth {
+interface Growth {
   /** MiB from the first fifth of the samples after the warm-up to the last fifth: of the median of resident memory. */
   readonly rss: number
   /** The same, of the least used heap, which is closest to the live data. */

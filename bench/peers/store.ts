@@ -10,7 +10,7 @@ export interface PeerConfig extends DatabaseAddress {
 }
 
 /** A refusal of the request. */
-export interface Refusal {
+interface Refusal {
   readonly status: 401 | 403
   readonly code: string
 }
@@ -37,7 +37,7 @@ export interface OperationRow {
   readonly failure_message: string | null
 }
 
-export interface Page {
+interface Page {
   /** One row more than the page shows, so that the next page is known. */
   readonly limit: number
   readonly after: readonly [createdAt: string, id: string] | null

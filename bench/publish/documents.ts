@@ -11,7 +11,7 @@ import { growthPlot, memoryPlot, ratiosPlot, submissionCpuPlot, submissionPlot }
 import { growthTables, memoryTable, readsTables, submissionTables } from "./tables.ts"
 
 /** The recorded runs. Each is null if there is none. */
-export interface Results {
+interface Results {
   readonly reads: Report | null
   readonly memory: MemoryReport | null
   readonly submission: SubmissionReport | null

@@ -3,13 +3,13 @@
  */
 import { line, path, picture, text, ticks } from "./svg.ts"
 
-export interface Series {
+interface Series {
   readonly label: string
   readonly points: ReadonlyArray<readonly [x: number, y: number]>
   readonly isFirst: boolean
 }
 
-export interface Axes {
+interface Axes {
   readonly x: string
   readonly y: string
 }

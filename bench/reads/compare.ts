@@ -35,7 +35,7 @@ export interface Scenario {
   readonly goals: Goals
 }
 
-export interface Plan {
+interface Plan {
   readonly rounds: number
   readonly connections: number
   readonly warmUpSeconds: number

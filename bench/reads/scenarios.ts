@@ -8,9 +8,9 @@ import { type Contestant, gateway, type GatewayCommand, peerNames } from "./cont
 
 /** For `--scenario`. */
 export const scenarioKeys = ["read", "list", "healthz", "jwt", "growth"] as const
-export type ScenarioKey = typeof scenarioKeys[number]
+type ScenarioKey = typeof scenarioKeys[number]
 
-export interface Setting {
+interface Setting {
   readonly database: DatabaseAddress
   readonly command: GatewayCommand
   readonly peers: ReadonlyArray<Contestant>

@@ -24,7 +24,7 @@ const changedAt = (file: string): number => {
 }
 
 /** `src/main.ts`, which Node runs without a build. */
-export const sourceCommand = path.join(root, "src/main.ts")
+const sourceCommand = path.join(root, "src/main.ts")
 
 /** The options that choose the command and the database of a benchmark. */
 export const commandOptions = {

@@ -15,7 +15,7 @@ export interface Exchange {
   readonly isAborted: boolean
 }
 
-export interface Conversation {
+interface Conversation {
   /** On 127.0.0.1. */
   readonly port: number
   /** The next request; null ends the conversation. */

@@ -7,7 +7,7 @@ import { freePort } from "./freePort.ts"
 import { forget, probeFlags } from "./probing.ts"
 import { type DatabaseAddress, stopProcess } from "./processes.ts"
 
-export interface GatewayOptions {
+interface GatewayOptions {
   readonly database: DatabaseAddress
   /** The file to run: see `command.ts`. */
   readonly command: string
@@ -25,7 +25,7 @@ export interface Gateway {
   readonly port: number
 }
 
-export const databaseUrl = ({ database, port, socketDirectory, username }: DatabaseAddress): string =>
+const databaseUrl = ({ database, port, socketDirectory, username }: DatabaseAddress): string =>
   `postgres://${username}@localhost:${port}/${database}?host=${encodeURIComponent(socketDirectory)}`
 
 const isReady = (port: number) =>

@@ -30,7 +30,7 @@ export const stopProcess = (child: ChildProcess) =>
     child.kill("SIGTERM")
   })
 
-export interface ProcessOptions {
+interface ProcessOptions {
   readonly arguments?: ReadonlyArray<string>
   /** Flags of Node. */
   readonly flags?: ReadonlyArray<string>

@@ -10,7 +10,7 @@ import type { DatabaseAddress } from "../shared/processes.ts"
 import { payloadOf, peerChannel, type PeerName, pgOptions, taskName, urlOf } from "./config.ts"
 import type { Queue } from "./queue.ts"
 
-export interface PeerQueue {
+interface PeerQueue {
   /** Creates the tables, with `age` settled submissions. */
   readonly create: (database: DatabaseAddress, age: number) => Effect.Effect<void, never, SqlClient.SqlClient>
   readonly open: (database: DatabaseAddress) => Effect.Effect<Queue, never, SqlClient.SqlClient | Scope.Scope>

@@ -12,7 +12,7 @@ export interface Rounds<Round> {
   readonly rounds: ReadonlyArray<Round>
 }
 
-export interface SubmissionRounds {
+interface SubmissionRounds {
   /** With a provider that answers at once. */
   readonly throughput: ReadonlyArray<Rounds<Throughput>>
   /** With a distant provider. */

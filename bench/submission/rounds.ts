@@ -24,7 +24,7 @@ export interface Setting {
   readonly profile: boolean
 }
 
-export interface ThroughputPlan {
+interface ThroughputPlan {
   /** Operations for each worker. */
   readonly warmUp: number
   readonly operations: number
@@ -49,7 +49,7 @@ export interface Throughput extends Round {
   readonly wal: number
 }
 
-export interface LatencyPlan {
+interface LatencyPlan {
   readonly perSecond: number
   /** Operations. */
   readonly warmUp: number

@@ -2,7 +2,7 @@ import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
 import * as Stream from "effect/Stream"
-import { SessionConnection } from "../../node/postgres/driver/SessionConnection.ts"
+import { SessionConnection } from "../../node/postgres/driver/DriverClient.ts"
 import { sqlState } from "../../services/StoreUnavailable.ts"
 import { type Confirm, confirmReplication, makeSharedConfirm } from "./confirmReplication.ts"
 

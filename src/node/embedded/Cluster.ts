@@ -3,11 +3,8 @@ import * as Schedule from "effect/Schedule"
 import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { type Binaries, findBinaries } from "./Binaries.ts"
-import { run } from "./Command.ts"
-import { openDataDirectory, readFile } from "./DataDirectory.ts"
-import { attempt, LocalPostgresError } from "./LocalPostgresError.ts"
-import { chooseRunAs, commandOf, giveTo, type RunAs } from "./RunAs.ts"
+import { type Binaries, chooseRunAs, commandOf, findBinaries, giveTo, type RunAs } from "./Installation.ts"
+import { attempt, LocalPostgresError, openDataDirectory, readFile, run } from "./System.ts"
 
 /** Names the socket file; nothing listens on a TCP port. */
 export const port = 5432

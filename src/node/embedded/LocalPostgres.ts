@@ -3,10 +3,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as path from "node:path"
 import { type Cluster, majorOf, openCluster, port, username } from "./Cluster.ts"
-import { ensureDatabase } from "./Connection.ts"
-import { LocalPostgresError, useYourOwn } from "./LocalPostgresError.ts"
-import { tryLock, waitForLock } from "./Lock.ts"
-import { isAnswering, runServer, type ServerOptions } from "./Server.ts"
+import { ensureDatabase, isAnswering, runServer, type ServerOptions } from "./Server.ts"
+import { LocalPostgresError, tryLock, useYourOwn, waitForLock } from "./System.ts"
 
 export { LocalPostgresError }
 

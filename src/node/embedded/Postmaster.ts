@@ -3,10 +3,8 @@ import { execFileSync, spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { type Cluster, type Installation, port } from "./Cluster.ts"
-import { environment } from "./Command.ts"
-import { openFile, readFile } from "./DataDirectory.ts"
-import { attempt, LocalPostgresError } from "./LocalPostgresError.ts"
-import { commandOf } from "./RunAs.ts"
+import { commandOf } from "./Installation.ts"
+import { attempt, environment, LocalPostgresError, openFile, readFile } from "./System.ts"
 
 /** PostgreSQL's main process, started by this process or by a process that has ended. */
 export interface Postmaster {

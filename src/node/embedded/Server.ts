@@ -1,9 +1,47 @@
+/**
+ * Runs the server of a cluster, and asks it.
+ */
+import * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"
-import { type Cluster, prepareCluster } from "./Cluster.ts"
-import { answers } from "./Connection.ts"
-import { readFile } from "./DataDirectory.ts"
-import { attempt, LocalPostgresError } from "./LocalPostgresError.ts"
+import * as Schedule from "effect/Schedule"
+import { type Cluster, port, prepareCluster, username } from "./Cluster.ts"
 import { findOrphan, type Postmaster, readPidFile, send, spawnPostmaster, stop, waitUntilGone } from "./Postmaster.ts"
+import { attempt, LocalPostgresError, readFile } from "./System.ts"
+
+const connect = (socketDirectory: string) =>
+  PgConnection.make({
+    host: socketDirectory,
+    port,
+    username,
+    database: "postgres",
+    applicationName: "financial-agents-gateway embedded",
+    connectTimeout: "2 seconds"
+  })
+
+/** Whether a server answers a query there. False while it starts, recovers or shuts down. */
+export const answers = (socketDirectory: string): Effect.Effect<boolean> =>
+  connect(socketDirectory).pipe(
+    Effect.flatMap((connection) => connection.query("SELECT 1")),
+    Effect.scoped,
+    Effect.as(true),
+    Effect.orElseSucceed(() => false)
+  )
+
+/** Creates the database if it is missing. Several processes may do so at once. */
+export const ensureDatabase = (socketDirectory: string, database: string): Effect.Effect<void, LocalPostgresError> =>
+  Effect.gen(function*() {
+    const connection = yield* connect(socketDirectory)
+    const found = yield* connection.query("SELECT 1 FROM pg_database WHERE datname = $1::name", [database])
+    if (found.rowCount > 0) return
+    yield* connection.query(`CREATE DATABASE "${database.replaceAll(`"`, `""`)}"`, [], false)
+  }).pipe(
+    Effect.scoped,
+    // Another process may create it at the same moment, or hold the template: a retry then finds it.
+    Effect.retry({ times: 50, schedule: Schedule.spaced("100 millis") }),
+    Effect.mapError((cause) =>
+      new LocalPostgresError({ message: `Could not create the database ${database}: ${cause.message}`, cause })
+    )
+  )
 
 /** Options of a server that this process starts. */
 export interface ServerOptions {

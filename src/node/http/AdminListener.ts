@@ -15,10 +15,9 @@ import { loopbackHosts } from "../../http/OutgoingRequest.ts"
 import { AdminHosts } from "../../operator/AdminServer.ts"
 import * as AdminServer from "../../operator/AdminServer.ts"
 import { RequestIds } from "../../services/RequestIds.ts"
-import type { AdminAddress } from "./AdminAddress.ts"
-import { addressOf, explainListenFailure } from "./ListenAddress.ts"
+import { readList } from "./HttpSettings.ts"
+import { addressOf, type AdminAddress, explainListenFailure } from "./ListenAddress.ts"
 import { createListener } from "./NodeListener.ts"
-import { readList } from "./readList.ts"
 
 export type { AdminRoutes } from "../../operator/AdminServer.ts"
 export type { AdminAddress, AdminHosts }

@@ -1,7 +1,10 @@
+/**
+ * Addresses of listeners, and why a process cannot listen there.
+ */
 import { ServeError } from "effect/http/HttpServerError"
 
 /** An address of this machine, and the settings that choose it. */
-export interface ListenAddress {
+interface ListenAddress {
   readonly host: string
   readonly port: number
   /** What comes before HOST and PORT in the names of the settings, such as `ADMIN_`. */
@@ -43,3 +46,13 @@ export const explainListenFailure = ({ cause }: ServeError, address: ListenAddre
       cause
     })
   })
+
+/** Where the admin listener of a process listens. */
+export interface AdminAddress {
+  readonly host: string
+  readonly port: number
+}
+
+/** The URL of the admin listener, for the log. */
+export const adminUrl = (admin: AdminAddress | null): { readonly admin_url?: string } =>
+  admin === null ? {} : { admin_url: addressOf(admin.host, admin.port) }

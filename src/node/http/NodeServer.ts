@@ -12,8 +12,7 @@ import { HttpMetrics } from "../../metrics/HttpMetrics.ts"
 import { Lifecycle } from "../../server/gate/Lifecycle.ts"
 import { logProblem } from "../../server/gate/ProblemResponses.ts"
 import { RequestIds } from "../../services/RequestIds.ts"
-import { type AdminAddress, adminUrl } from "./AdminAddress.ts"
-import { explainListenFailure } from "./ListenAddress.ts"
+import { type AdminAddress, adminUrl, explainListenFailure } from "./ListenAddress.ts"
 import { createListener, logDroppedConnections, NodeListener } from "./NodeListener.ts"
 
 export interface NodeServerOptions {

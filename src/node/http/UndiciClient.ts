@@ -12,8 +12,7 @@ import * as HttpClientError from "effect/http/HttpClientError"
 import type { HttpClientResponse } from "effect/http/HttpClientResponse"
 import { Readable } from "node:stream"
 import { SendDeadline } from "../../submission/http/SendDeadline.ts"
-import { UndiciBody } from "./UndiciBody.ts"
-import { type UndiciHead, UndiciResponse } from "./UndiciResponse.ts"
+import { UndiciBody, type UndiciHead, UndiciResponse } from "./UndiciResponse.ts"
 
 type RequestBody = Exclude<Dispatcher.DispatchOptions["body"], undefined>
 

@@ -1,7 +1,11 @@
 /**
- * A response from undici, for Effect's `HttpClient`.
+ * A response from undici, for Effect's `HttpClient`. Its body holds a bounded number of bytes until the application reads them.
  */
+import type { Dispatcher } from "@effect/platform-node/Undici"
+import * as Arr from "effect/Array"
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Cookies from "effect/http/Cookies"
 import * as Headers from "effect/http/Headers"
 import * as HttpClientError from "effect/http/HttpClientError"
@@ -12,9 +16,131 @@ import * as UrlParams from "effect/http/UrlParams"
 import * as Inspectable from "effect/Inspectable"
 import * as Option from "effect/Option"
 import { pipeArguments } from "effect/Pipeable"
+import type * as Pull from "effect/Pull"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type { UndiciBody } from "./UndiciBody.ts"
+
+type Chunks = Arr.NonEmptyReadonlyArray<Uint8Array>
+
+/** Bytes that a body holds before it stops reading from the connection. The last chunk may exceed them. */
+const maxUnread = 64 * 1024
+
+const concat = (chunks: ReadonlyArray<Uint8Array>, size: number): ArrayBuffer => {
+  const all = new Uint8Array(size)
+  let offset = 0
+  for (const chunk of chunks) {
+    all.set(chunk, offset)
+    offset += chunk.length
+  }
+  return all.buffer
+}
+
+/**
+ * undici adds the chunks, from within its parser. A reader continues in a microtask: its next request could call the parser of
+ * another connection, and undici has only one.
+ *
+ * The body is read whole, any number of times, or once as chunks. Errors are the causes that undici or the abort gave.
+ */
+export class UndiciBody {
+  private readonly controller: Dispatcher.DispatchController
+  private chunks: Array<Uint8Array> = []
+  private unread = 0
+  private read: "whole" | "chunks" | undefined
+  private all: ArrayBuffer | undefined
+  private end: "complete" | Exit.Exit<never, unknown> | undefined
+  private readonly readers = new Set<() => void>()
+
+  constructor(controller: Dispatcher.DispatchController) {
+    this.controller = controller
+  }
+
+  /** Adds a chunk. Without a reader, a full body pauses the connection. */
+  add(chunk: Uint8Array): void {
+    if (this.end !== undefined) return
+    this.chunks.push(chunk)
+    this.unread += chunk.length
+    if (this.readers.size === 0) {
+      if (this.unread >= maxUnread) this.controller.pause()
+    } else if (this.read === "chunks") this.wakeReaders()
+  }
+
+  /** The body is complete. */
+  complete(): void {
+    this.end ??= "complete"
+    this.wakeReaders()
+  }
+
+  /** Drops every chunk that was not read. Later reads fail with the cause. */
+  fail(cause: unknown): void {
+    this.end = Exit.fail(cause)
+    this.chunks = []
+    this.wakeReaders()
+  }
+
+  /** The whole body. It has no limit. */
+  get whole(): Effect.Effect<ArrayBuffer, unknown> {
+    return Effect.suspend(() => {
+      if (!this.startReading("whole")) return alreadyRead
+      return this.end === undefined ? Effect.flatMap(this.change, () => this.takeAll()) : this.takeAll()
+    })
+  }
+
+  /** The body as chunks. Each pull that waits for a chunk resumes the connection. */
+  get pull(): Effect.Effect<Pull.Pull<Chunks, unknown>, unknown> {
+    return Effect.suspend(() =>
+      this.read === undefined && this.startReading("chunks")
+        ? Effect.succeed(Effect.suspend(() => this.takeChunks()))
+        : alreadyRead
+    )
+  }
+
+  /** Ends an incomplete body, because its reader needs no more of it. */
+  get close(): Effect.Effect<void> {
+    return Effect.sync(() => {
+      if (this.end === undefined) this.controller.abort(new Error("the body was not read to its end"))
+    })
+  }
+
+  private startReading(as: "whole" | "chunks"): boolean {
+    this.read ??= as
+    return this.read === as
+  }
+
+  private takeAll(): Effect.Effect<ArrayBuffer, unknown> {
+    if (Exit.isExit(this.end)) return this.end
+    this.all ??= concat(this.chunks, this.unread)
+    this.chunks = []
+    return Effect.succeed(this.all)
+  }
+
+  private takeChunks(): Pull.Pull<Chunks, unknown> {
+    const { chunks, end } = this
+    if (Arr.isReadonlyArrayNonEmpty(chunks)) {
+      this.chunks = []
+      this.unread = 0
+      return Effect.succeed(chunks)
+    }
+    if (end === undefined) return Effect.flatMap(this.change, () => this.takeChunks())
+    return end === "complete" ? Cause.done() : end
+  }
+
+  /** Waits for the end of the body, and as a reader of chunks for a chunk. */
+  private get change(): Effect.Effect<void> {
+    return Effect.callback<void>((resume) => {
+      const wake = () => resume(Effect.void)
+      this.readers.add(wake)
+      this.controller.resume()
+      return Effect.sync(() => this.readers.delete(wake))
+    })
+  }
+
+  private wakeReaders(): void {
+    for (const wake of this.readers) queueMicrotask(wake)
+    this.readers.clear()
+  }
+}
+
+const alreadyRead = Effect.suspend(() => Effect.fail(new TypeError("the body was already read")))
 
 /** The head of a response. undici gives names in lower case, and a repeated header as an array. */
 export interface UndiciHead {

@@ -17,7 +17,7 @@ const variables = {
   writer: "WRITER_DATABASE_URL"
 } as const
 
-export type DatabaseRole = keyof typeof variables
+type DatabaseRole = keyof typeof variables
 
 /** URLs of the same database, one for each role. */
 export type DatabaseUrls = { readonly [Role in DatabaseRole]?: Redacted.Redacted<string> }

@@ -10,9 +10,9 @@ import type { SqlError } from "effect/sql/SqlError"
 import { ListClient } from "../../services/sql/reads/ListClient.ts"
 import { Database } from "./Database.ts"
 import * as DriverClient from "./driver/DriverClient.ts"
+import { ReadServers } from "./driver/DriverClient.ts"
 import { epochTimestamps } from "./driver/epochTimestamps.ts"
 import { poolSizes } from "./poolSizes.ts"
-import { ReadServers } from "./ReadServers.ts"
 
 const applicationName = "financial-agents-gateway"
 

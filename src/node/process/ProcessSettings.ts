@@ -9,8 +9,7 @@ import type * as Redacted from "effect/Redacted"
 import * as SchemaIssue from "effect/SchemaIssue"
 import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { normalizeBaseUrl } from "../../server/gate/BaseUrl.ts"
-import type { AdminAddress } from "../http/AdminAddress.ts"
-import { addressOf } from "../http/ListenAddress.ts"
+import { addressOf, type AdminAddress } from "../http/ListenAddress.ts"
 import { defaultMaxConnections } from "../http/NodeListener.ts"
 
 /** A value, or where to read it: `Config.Port("PORT").pipe(Config.withDefault(3002))`. */

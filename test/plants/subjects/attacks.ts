@@ -325,14 +325,14 @@ export const attacks: ReadonlyArray<Plant> = [
   },
   {
     rule: "root uses only a data directory that no other user can exchange",
-    file: "src/node/embedded/DataDirectory.ts",
+    file: "src/node/embedded/System.ts",
     from: "if (isRoot()) refuseExchangeable(existing)",
     to: "if (isRoot() && existing === \"/\") refuseExchangeable(existing)",
     tests: [system("embedded/ReplaceableDirectories", "it belongs to that user")]
   },
   {
     rule: "no start follows a link in the data directory",
-    file: "src/node/embedded/DataDirectory.ts",
+    file: "src/node/embedded/System.ts",
     from: "flags | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK",
     to: "flags | fs.constants.O_NONBLOCK",
     tests: [system("embedded/SymbolicLinks", "is refused with a link or a pipe in place of a file")]

@@ -7,7 +7,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Fiber, Schema } from "effect"
 import * as net from "node:net"
 import { Database } from "../../../src/node/postgres/Database.ts"
-import { forgetAnswered } from "../../../src/node/postgres/driver/forgetAnswered.ts"
+import { forgetAnswered } from "../../../src/node/postgres/driver/sharedSessions.ts"
 import { gatewayDatabase } from "../../fixtures/postgres/GatewayDatabase.ts"
 import { serverAddress, TestDatabase } from "../../fixtures/postgres/TestDatabase.ts"
 

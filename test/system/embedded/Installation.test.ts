@@ -7,7 +7,7 @@ import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { linkLibraries } from "../../../src/node/embedded/Binaries.ts"
+import { linkLibraries } from "../../../src/node/embedded/Installation.ts"
 import { assertAnswers, spawnSupervisor, start, temporaryDirectory, timeout } from "./Supervised.ts"
 
 const isRoot = process.geteuid?.() === 0

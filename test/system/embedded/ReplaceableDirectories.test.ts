@@ -91,7 +91,7 @@ const namespaced = (dataDirectory: string) => {
   const [program = "", ...args] = inNamespace
   const script = `
     import { Effect } from "effect"
-    import { openDataDirectory } from "${new URL("../../../src/node/embedded/DataDirectory.ts", import.meta.url).href}"
+    import { openDataDirectory } from "${new URL("../../../src/node/embedded/System.ts", import.meta.url).href}"
     console.log(process.geteuid(), await Effect.runPromise(openDataDirectory(${JSON.stringify(dataDirectory)})))
   `
   return spawnSync(program, [...args, process.execPath, "--input-type=module", "-e", script], {

@@ -12,7 +12,7 @@ import * as net from "node:net"
 import * as path from "node:path"
 import * as readline from "node:readline"
 import { fileURLToPath } from "node:url"
-import { tryLock, waitForLock } from "../../../src/node/embedded/Lock.ts"
+import { tryLock, waitForLock } from "../../../src/node/embedded/System.ts"
 import { assertAnswers, start, temporaryDirectory, timeout, until } from "./Supervised.ts"
 
 const isRoot = process.geteuid?.() === 0

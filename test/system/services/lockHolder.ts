@@ -3,7 +3,7 @@
  * closes its scopes, or after the input "exit" does not.
  */
 import { Effect } from "effect"
-import { tryLock, waitForLock } from "../../../src/node/embedded/Lock.ts"
+import { tryLock, waitForLock } from "../../../src/node/embedded/System.ts"
 
 const directory = process.argv[2] ?? ""
 

@@ -1,7 +1,7 @@
 /** The setting `MCP_ALLOWED_ORIGINS` takes origins alone, so that a wrong one stops the start. */
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Exit } from "effect"
-import { layerAllowedOrigins } from "../../../src/node/http/AllowedOriginsSetting.ts"
+import { layerAllowedOrigins } from "../../../src/node/http/HttpSettings.ts"
 import { AllowedOrigins } from "../../../src/server/agents/AllowedOrigins.ts"
 
 const originsOf = (text: string | undefined) =>

@@ -6,13 +6,60 @@ import * as PgClient from "@effect/sql-pg/PgClient"
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import type * as Layer from "effect/Layer"
+import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { Borrower, Connection } from "effect/sql/SqlConnection"
 import { ConnectionError, SqlError, UnknownError } from "effect/sql/SqlError"
 import * as Statement from "effect/sql/Statement"
+import * as Stream from "effect/Stream"
+import type { Database } from "../Database.ts"
 import { openPool, statementTimeout } from "./openPool.ts"
-import { SessionConnection } from "./SessionConnection.ts"
+
+/**
+ * Which servers may run the reads of a pool of this name and these settings: a layer of its `Lender`. Default: the server of the pool alone.
+ */
+export const ReadServers = Context.Reference<
+  (name: string, settings: PgClient.PgPoolConfig) => Layer.Layer<never, SqlError, Database>
+>("financial-agents-gateway/node/postgres/driver/ReadServers", { defaultValue: () => () => Layer.empty })
+
+type Transform = Parameters<Connection["execute"]>[2]
+
+const rowsOf = (result: Effect.Effect<PgConnection.Result, SqlError>, transform: Transform) =>
+  Effect.map(result, ({ rows }) => transform === undefined ? rows : transform(rows))
+
+/** A session of a pool as Effect's clients see it. */
+export class SessionConnection implements Connection {
+  readonly session: PgConnection.PgConnection
+
+  constructor(session: PgConnection.PgConnection) {
+    this.session = session
+  }
+
+  execute(text: string, parameters: ReadonlyArray<unknown>, transform: Transform) {
+    return rowsOf(this.session.query(text, parameters), transform)
+  }
+
+  executeUnprepared(text: string, parameters: ReadonlyArray<unknown>, transform: Transform) {
+    return rowsOf(this.session.query(text, parameters, false), transform)
+  }
+
+  executeRaw(text: string, parameters: ReadonlyArray<unknown>) {
+    return this.session.query(text, parameters)
+  }
+
+  executeValues(text: string, parameters: ReadonlyArray<unknown>) {
+    return this.session.queryValues(text, parameters)
+  }
+
+  executeValuesUnprepared(text: string, parameters: ReadonlyArray<unknown>) {
+    return this.session.queryValues(text, parameters, false)
+  }
+
+  executeStream(text: string, parameters: ReadonlyArray<unknown>, transform: Transform) {
+    const rows = this.session.stream(text, parameters)
+    return transform === undefined ? rows : Stream.map(rows, (row) => transform([row])[0]!)
+  }
+}
 
 /**
  * What runs after each statement of a session, before its result is told. `isShared`: statements of others run on the session at the same time.

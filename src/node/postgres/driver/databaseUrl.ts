@@ -7,7 +7,7 @@ import * as Data from "effect/Data"
 /** The URL cannot be used. The message repeats nothing of it but names of libpq, because the rest may be a password. */
 export class InvalidDatabaseUrl extends Data.TaggedError("InvalidDatabaseUrl")<{ readonly message: string }> {}
 
-export interface DatabaseServers {
+interface DatabaseServers {
   /** A URL for each host, in order. The driver takes one host. */
   readonly urls: readonly [string, ...ReadonlyArray<string>]
   /** Whether a server in recovery is refused (`target_session_attrs`). */

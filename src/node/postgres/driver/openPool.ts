@@ -5,12 +5,10 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import { PoolMetrics } from "../../../metrics/PoolMetrics.ts"
-import { makeCloseSilent } from "./closeSilent.ts"
 import { countPool } from "./countPool.ts"
 import { readDatabaseUrl, type ServerRole } from "./databaseUrl.ts"
-import { forgetAnswered } from "./forgetAnswered.ts"
 import { openPrimaryPool } from "./primaryPool.ts"
-import { rememberPrepared } from "./rememberPrepared.ts"
+import { forgetAnswered, makeCloseSilent, rememberPrepared } from "./sharedSessions.ts"
 
 /** The servers of a URL. An invalid URL fails here, so the process ends when it opens its pools. */
 const readServers = (url: Redacted.Redacted, role: ServerRole) =>

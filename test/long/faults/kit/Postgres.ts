@@ -2,9 +2,8 @@
 import { NodeCrypto, NodeServices } from "@effect/platform-node"
 import { Effect, Layer } from "effect"
 import { openCluster, port, prepareCluster, username } from "../../../../src/node/embedded/Cluster.ts"
-import { ensureDatabase } from "../../../../src/node/embedded/Connection.ts"
 import { type Postmaster, spawnPostmaster, stop, waitUntilGone } from "../../../../src/node/embedded/Postmaster.ts"
-import { isAnswering } from "../../../../src/node/embedded/Server.ts"
+import { ensureDatabase, isAnswering } from "../../../../src/node/embedded/Server.ts"
 import type { Target } from "../../../fixtures/processes/Proxy.ts"
 
 /** Not the platform of the test fixtures, which needs a test runner. */

@@ -1,5 +1,5 @@
 /**
- * The quotas of a process, and the trusted proxies that forward the addresses of clients.
+ * Settings of the HTTP server that are read from the environment: quotas, trusted proxies, and the origins that may call `/mcp`.
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
@@ -7,9 +7,23 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
+import { InvalidSetting } from "../../domain/InvalidSetting.ts"
+import { AllowedOrigins } from "../../server/agents/AllowedOrigins.ts"
 import { layerRateLimits, type Quota } from "../../server/gate/RateLimits.ts"
 import { trustedProxies } from "../../server/gate/TrustedProxies.ts"
-import { readList } from "./readList.ts"
+
+/** The entries of a variable, separated by commas; none if it is not set. Fails with one sentence if one of them is invalid. */
+export const readList = Effect.fnUntraced(function*(
+  name: string,
+  isValid: (entry: string) => boolean,
+  rule: string
+): Effect.fn.Return<ReadonlyArray<string>, InvalidSetting | Config.ConfigError> {
+  const text = yield* Config.String(name).pipe(Config.withDefault(""))
+  if (text.trim() === "") return []
+  const entries = text.split(",").map((entry) => entry.trim())
+  if (entries.every(isValid)) return entries
+  return yield* new InvalidSetting({ message: `${name} must be ${rule}` })
+})
 
 /** Length of each window, in seconds. */
 const windows = { s: 1, m: 60, h: 3600, d: 86_400 } as const
@@ -71,4 +85,15 @@ export const layerRateLimit = (quota: Option.Option<Quota>) =>
 /** The quotas of `RATE_LIMIT`. Without it, there are none. */
 export const layerRateLimitOfEnvironment = Layer.unwrap(
   Effect.map(Config.option(Config.schema(RateLimit, "RATE_LIMIT")), layerRateLimit)
+)
+
+const isOrigin = (text: string): boolean => {
+  const url = URL.parse(text)
+  return url !== null && /^https?:$/.test(url.protocol) && url.origin === text
+}
+
+/** The origins of `MCP_ALLOWED_ORIGINS`, separated by commas. Fails with one sentence if one of them is no origin. */
+export const layerAllowedOrigins = Layer.effect(
+  AllowedOrigins,
+  readList("MCP_ALLOWED_ORIGINS", isOrigin, "origins, separated by commas, such as https://agents.example")
 )
