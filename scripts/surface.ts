@@ -61,9 +61,13 @@ export const exportsOf = (manifest: Pick<Manifest, "exports">): Exports =>
     })
   )
 
-/** Exported names of a module, types marked as such. A class is listed as a value. */
+/**
+ * Exported names of a module, types marked as such. A class, and a type with a value of its name, is listed as a value. What a docstring
+ * marks as `@internal` is not public: the published declarations lack it.
+ */
 export const namesIn = (source: string): ReadonlyArray<string> => {
   const names = parse(source, { sourceType: "module", plugins: ["typescript"] }).program.body.flatMap((statement) => {
+    if (statement.leadingComments?.at(-1)?.value.includes("@internal") === true) return []
     if (statement.type === "ExportAllDeclaration" || statement.type === "ExportDefaultDeclaration") {
       throw new Error(`a public module exports by name only, not by ${statement.type}`)
     }
@@ -91,7 +95,8 @@ export const namesIn = (source: string): ReadonlyArray<string> => {
         throw new Error(`a public module exports no ${declaration.type}`)
     }
   })
-  return [...new Set(names)].sort()
+  const all = new Set(names)
+  return [...all].filter((name) => !all.has(name.replace("type ", "")) || !name.startsWith("type ")).sort()
 }
 
 /** The public modules with their exported names, as `surface.txt` holds them. */

@@ -26,6 +26,8 @@ const plain = /^[^",;\\]+$/
  * Reads the key of the header; null if the header is invalid. The draft (draft-ietf-httpapi-idempotency-key-header,
  * §2.1) requires a string of structured fields, `"8e03978e"`. Most clients send it without quotes, as for Stripe. Both
  * forms mean the same key.
+ *
+ * @internal
  */
 export const parseIdempotencyKey = (header: string): IdempotencyKey | null => {
   const text = header.trim()
@@ -58,7 +60,7 @@ export const mutationHeaders = {
   })
 }
 
-/** The name of the header that marks the answer to a repetition, in lower case. Its only value is `true`, as for Stripe. */
+/** The name of the header that marks the answer to a repetition, in lower case. Its only value is `true`, as for Stripe. @internal */
 export const idempotentReplayedHeader = "idempotent-replayed"
 
 /**

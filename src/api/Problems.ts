@@ -60,7 +60,7 @@ const retryAfter = {
   })
 }
 
-/** The headers of a response under quotas (draft-ietf-httpapi-ratelimit-headers). */
+/** The headers of a response under quotas (draft-ietf-httpapi-ratelimit-headers). @internal */
 export const quotaHeaders = {
   RateLimit: text(
     "What is left of the quota, and the seconds until it is whole again (draft-ietf-httpapi-ratelimit-headers)."
@@ -260,10 +260,10 @@ export const makeProblem = <Code extends ProblemCode>(
   })
 }
 
-/** The members of the body, without those of an `Error`. */
+/** The members of the body, without those of an `Error`. @internal */
 export const encodeProblem: (problem: Problem) => typeof ProblemDetails.Encoded = Schema.encodeSync(ProblemDetails)
 
-/** The media type of every error body (RFC 9457 §3). */
+/** The media type of every error body (RFC 9457 §3). @internal */
 export const problemMediaType = "application/problem+json"
 
 /** What the schema of a declared response says of its problems. */
@@ -298,7 +298,7 @@ export const problems = <const Code extends ProblemCode>(
     ).annotate({ httpApiStatus: Class.status, [annotation]: declared })
   })
 
-/** The problems of a read or an acceptance whose grant may not do it. */
+/** The problems of a read or an acceptance whose grant may not do it. @internal */
 export const refusedGrants = [
   "grant_revoked",
   "client_inactive",
@@ -306,7 +306,7 @@ export const refusedGrants = [
   "provider_disconnected"
 ] as const
 
-/** The codes that an endpoint and its middleware declare. */
+/** The codes that an endpoint and its middleware declare. @internal */
 export const codesOf = ({ error, middlewares }: HttpApiEndpoint.Top): ReadonlySet<ProblemCode> =>
   new Set(
     [...error, ...[...middlewares].flatMap((middleware) => [...(middleware as unknown as AnyService).error])]

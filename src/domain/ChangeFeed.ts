@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import type { ClientId, PairwiseSubject, ResourceOwner } from "./Grant.ts"
 import type { Operation, OperationState, OperationType } from "./Operation.ts"
 
-/** Most characters of a change token. It must fit into the target of a request. */
+/** Most characters of a change token. It must fit into the target of a request. @internal */
 export const maxChangeToken = 4096
 
 /** A position in the feed, as opaque text. It belongs to one history of the ledger, to its reader and to its filters. */
@@ -28,7 +28,7 @@ export interface ChangeQuery {
   readonly after: ChangeToken | null
 }
 
-/** Whether a page may look at more changes than it returns. */
+/** Whether a page may look at more changes than it returns. @internal */
 export const isFiltered = ({ states, type }: ChangeQuery): boolean => states.length > 0 || type !== null
 
 /**

@@ -84,21 +84,23 @@ export type Scope = typeof Scope.Type
 /**
  * Most scopes of one grant, and most characters of them with a blank between each two. The limits exist because tokens add
  * scopes to their grant, and each operation keeps a copy. They are several times what authorization servers grant.
+ *
+ * @internal
  */
 export const scopeLimits = { count: 100, characters: 4096 } as const
 
-/** Whether a grant may have these scopes. The schema of the database checks the same. */
+/** Whether a grant may have these scopes. The schema of the database checks the same. @internal */
 export const areScopesBounded = (scopes: ReadonlyArray<Scope>): boolean =>
   scopes.length <= scopeLimits.count && scopes.join(" ").length <= scopeLimits.characters
 
-/** `scopeLimits` in words. */
+/** `scopeLimits` in words. @internal */
 export const scopeBounds =
   `a grant has at most ${scopeLimits.count} scopes, of ${scopeLimits.characters} characters in all`
 
 /** The scope that reads of operations require (specification, "Authentication"). */
 export const operationsRead = Scope.make("operations:read")
 
-/** Whether this is a valid lifetime of a grant: at most a hundred years, because dates are limited. */
+/** Whether this is a valid lifetime of a grant: at most a hundred years, because dates are limited. @internal */
 export const isGrantLifetime = (lifetime: Duration.Duration): boolean =>
   Duration.isLessThanOrEqualTo(lifetime, Duration.days(36_525))
 
@@ -106,6 +108,8 @@ export const isGrantLifetime = (lifetime: Duration.Duration): boolean =>
  * A revocation of a subject or client leaves grants issued `revocationMargin` or more later unaffected. The margin exists
  * because authorization servers give times in whole seconds. It does not include the difference of the clocks:
  * `GrantProvisioning` subtracts that from the `iat` of tokens.
+ *
+ * @internal
  */
 export const revocationMargin = Duration.seconds(2)
 
@@ -233,6 +237,8 @@ export type GrantRefusal = GrantUnknown | GrantRevoked | ClientInactive | Insuff
 /**
  * Why a grant may not be used, or null if it may (specification, "Authentication" 4). The order of the checks is grant, client,
  * scope, provider connection. Without a scope, none is required.
+ *
+ * @internal
  */
 export const refusal = (standing: GrantStanding, scope: Scope | null): GrantRefusal | null => {
   if (standing.revoked) return new GrantRevoked({ reason: "revoked" })
@@ -243,7 +249,7 @@ export const refusal = (standing: GrantStanding, scope: Scope | null): GrantRefu
   return null
 }
 
-/** The standing of a grant for one of its credentials, which may have fewer scopes. */
+/** The standing of a grant for one of its credentials, which may have fewer scopes. @internal */
 export const standingFor = (
   { limited_to }: GrantIdentity,
   standing: GrantStanding,
@@ -253,7 +259,7 @@ export const standingFor = (
     ? standing
     : { ...standing, scope_granted: false }
 
-/** The standing of a grant at an instant, for stores of whole grants. A grant expires at `expires_at`. */
+/** The standing of a grant at an instant, for stores of whole grants. A grant expires at `expires_at`. @internal */
 export const standingAt = (grant: Grant, scope: Scope | null, now: DateTime.Utc): GrantStanding => ({
   revoked: grant.revoked_at !== null,
   expired: grant.expires_at.epochMilliseconds <= now.epochMilliseconds,

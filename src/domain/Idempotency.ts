@@ -51,7 +51,7 @@ const validate = Schema.decodeUnknownEffect(
   Schema.toType(Schema.Struct(Struct.omit(FinancialRequest.fields, ["payload"])))
 )
 
-/** Fails unless type and key are well-formed. `canonicalPayload` checks the payload. */
+/** Fails unless type and key are well-formed. `canonicalPayload` checks the payload. @internal */
 export const validateRequest = (request: FinancialRequest): Effect.Effect<void, InvalidFinancialRequest> =>
   Effect.asVoid(Effect.mapError(validate(request), ({ message }) => new InvalidFinancialRequest({ message })))
 
@@ -72,6 +72,8 @@ const encoder = new TextEncoder()
 /**
  * The canonical JSON (RFC 8785) of a value as UTF-8 bytes. Equal JSON values give equal bytes: the order of members and the
  * spelling of numbers do not matter.
+ *
+ * @internal
  */
 export const canonicalJson = (value: Schema.Json): Effect.Effect<Uint8Array, InvalidFinancialRequest> =>
   Effect.try({
@@ -82,7 +84,7 @@ export const canonicalJson = (value: Schema.Json): Effect.Effect<Uint8Array, Inv
 /** Longest payload, in bytes of its canonical JSON: 256 KiB. A worker claims many at once. */
 const maxPayloadBytes = 262_144
 
-/** Most levels of arrays and objects in a payload. Adapters and PostgreSQL process JSON by recursion. */
+/** Most levels of arrays and objects in a payload. Adapters and PostgreSQL process JSON by recursion. @internal */
 export const maxPayloadLevels = 64
 
 /** The message for a member that is nested too deep. */
@@ -91,6 +93,8 @@ const expectedLevels = `Expected at most ${maxPayloadLevels} levels of arrays an
 /**
  * The path (names and indices) of the first member that is nested deeper than `maxPayloadLevels`. Null if there is none. It does
  * not recurse, so no value is too deep for it.
+ *
+ * @internal
  */
 export const findTooDeep = (value: unknown): ReadonlyArray<string> | null => {
   // The containers around the current value, with their members and the index of the current one.
@@ -108,7 +112,7 @@ export const findTooDeep = (value: unknown): ReadonlyArray<string> | null => {
   }
 }
 
-/** The canonical JSON of a payload. Fails if it is nested too deep or too long. */
+/** The canonical JSON of a payload. Fails if it is nested too deep or too long. @internal */
 export const canonicalPayload = (payload: Schema.Json): Effect.Effect<Uint8Array, InvalidFinancialRequest> =>
   Effect.suspend(() => {
     const path = findTooDeep(payload)
@@ -123,7 +127,7 @@ export const canonicalPayload = (payload: Schema.Json): Effect.Effect<Uint8Array
     )
   })
 
-/** SHA-256 over the canonical JSON of the kind of work and the payload: what the key is bound to. */
+/** SHA-256 over the canonical JSON of the kind of work and the payload: what the key is bound to. @internal */
 export const requestDigest = (
   { payload, type }: Pick<FinancialRequest, "type" | "payload">
 ): Effect.Effect<Uint8Array, InvalidFinancialRequest, Digest.Digest> =>
@@ -132,6 +136,8 @@ export const requestDigest = (
 /**
  * The digest of a request whose payload is canonical JSON already, as stored: that of `{"payload":…,"type":…}`. It concatenates
  * bytes, because to parse and canonicalize 256 KiB again would block a worker for milliseconds.
+ *
+ * @internal
  */
 export const canonicalDigest = (
   type: OperationType,

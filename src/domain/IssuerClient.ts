@@ -13,7 +13,7 @@ export type IssuerClientId = typeof IssuerClientId.Type
 
 const isClientId = Schema.is(ClientId)
 
-/** Whether client ids can begin with this text: nothing, or a text that could be a client id itself. */
+/** Whether client ids can begin with this text: nothing, or a text that could be a client id itself. @internal */
 export const isClientPrefix = (prefix: string): boolean => prefix === "" || isClientId(prefix)
 
 /**

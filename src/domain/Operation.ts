@@ -27,7 +27,7 @@ export const OperationId = Schema.String.check(
   examples: ["019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f" as never]
 })
 export type OperationId = typeof OperationId.Type
-/** Whether a value is an `OperationId`. */
+/** Whether a value is an `OperationId`. @internal */
 export const isOperationId = Schema.is(OperationId)
 
 /** What kind of work an operation stands for, such as `payment` or `payment.refund`. */
@@ -37,7 +37,7 @@ export const OperationType = Schema.String.check(
 ).annotate({ description: "Kind of work the operation stands for, such as `payment`." })
 export type OperationType = typeof OperationType.Type
 
-/** The seven states (specification, "States and transitions"), in the order in which an operation may visit them. */
+/** The seven states (specification, "States and transitions"), in the order in which an operation may visit them. @internal */
 export const operationStates = [
   "accepted",
   "submitting",
@@ -61,6 +61,8 @@ export type OperationState = typeof OperationState.Type
  * The transition table of the specification: every transition that is allowed, and no other.
  *
  * Tests compare the trigger in `migrations/` and the documentation with this table.
+ *
+ * @internal
  */
 export const transitions: Readonly<Record<OperationState, ReadonlyArray<OperationState>>> = {
   accepted: ["submitting", "failed", "cancelled"],
@@ -72,7 +74,7 @@ export const transitions: Readonly<Record<OperationState, ReadonlyArray<Operatio
   cancelled: []
 }
 
-/** Tells whether the specification permits an operation to move from one state to another. */
+/** Tells whether the specification permits an operation to move from one state to another. @internal */
 export const canTransition = (from: OperationState, to: OperationState): boolean => transitions[from].includes(to)
 
 /** A terminal state has no way out: no mutation can still be sent. */
@@ -81,16 +83,20 @@ export const isTerminal = (state: OperationState): boolean => transitions[state]
 /**
  * An upstream write may have landed, and nothing proves whether it did: the work must not be submitted again. In `submitting` a
  * worker may have sent it before it stopped. In `submitted` the provider has confirmed the receipt; only the result is open.
+ *
+ * @internal
  */
 export const submissionUncertain = (state: OperationState): boolean =>
   state === "submitting" || state === "indeterminate"
 
-/** A transition out of `indeterminate` requires evidence, which is recorded. */
+/** A transition out of `indeterminate` requires evidence, which is recorded. @internal */
 export const requiresEvidence = (from: OperationState): boolean => from === "indeterminate"
 
 /**
  * Evidence is a JSON object with at least one member. That of a person (`by` is `operator`) states what the person asked the
  * provider, and the answer.
+ *
+ * @internal
  */
 export const isEvidence = (evidence: Schema.Json): boolean =>
   typeof evidence === "object" && evidence !== null && Object.keys(evidence).length > 0
@@ -110,7 +116,7 @@ export const OperationFailure = Schema.Struct({
   ).annotate({ description: "Human-readable explanation of the failure." })
 }).annotate({ identifier: "OperationFailure" })
 export type OperationFailure = typeof OperationFailure.Type
-/** Whether a value is an `OperationFailure`, which may become public. */
+/** Whether a value is an `OperationFailure`, which may become public. @internal */
 export const isOperationFailure = Schema.is(OperationFailure)
 
 /**
@@ -170,6 +176,8 @@ export type HistoryEntry = typeof HistoryEntry.Type
 /**
  * Seconds that a reader should wait before it reads again (RFC 9110 §10.2.3). Null for a final state. They grow with the age of
  * the state, from 1 second to 5 minutes: a new submission usually settles within seconds, and an old one within hours.
+ *
+ * @internal
  */
 export const pollAfterSeconds = (
   operation: Pick<Operation, "terminal" | "updated_at">,

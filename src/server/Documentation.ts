@@ -90,7 +90,7 @@ const StaticRoute = (path: HttpRouter.PathInput, content: Effect.Effect<StaticCo
       HttpRouter.add("GET", path, ({ headers }) => Effect.map(answer, (of) => of(headers))))
   )
 
-/** The paths of `DocumentationRoutes`. */
+/** The paths of `DocumentationRoutes`. @internal */
 export const documentationPaths: ReadonlyArray<ServedPath> = [
   { path: "/openapi.json", methods: ["GET"] },
   { path: "/docs", methods: ["GET"] }
@@ -110,6 +110,8 @@ const isOwn = (group: HttpApiGroup.Top): boolean => {
 /**
  * One API for the documentation of an application: its groups, and those of the gateway. Title, version and the other
  * annotations are those of the first API; a transformation of it runs last. Throws if two groups have the same name.
+ *
+ * @internal
  */
 export const documentedApi = (apis: ReadonlyArray<HttpApi.Constraint>): HttpApi.Top => {
   const [first] = apis as ReadonlyArray<HttpApi.Top>

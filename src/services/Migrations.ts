@@ -25,6 +25,8 @@ export const migrate: Effect.Effect<
 /**
  * Makes the check that the database has every migration of this version of the gateway. The check only asks the database, for
  * readiness probes.
+ *
+ * @internal
  */
 export const makeIsMigrated: Effect.Effect<
   Effect.Effect<boolean, SqlError>,

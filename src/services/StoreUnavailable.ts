@@ -19,7 +19,7 @@ const transient = new Set([
   "SerializationError"
 ])
 
-/** The SQLSTATE of the server; empty if the failure did not come from it. */
+/** The SQLSTATE of the server; empty if the failure did not come from it. @internal */
 export const sqlState = (error: SqlError): string => {
   const cause = error.reason.cause
   return typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string"
@@ -66,7 +66,7 @@ export const orUnavailable = <A, E, R>(
     return isUnavailable(error) ? Effect.fail(new StoreUnavailable({ cause: error })) : Effect.die(error)
   })
 
-/** The message of the database, or of the connection to it. Null for every other failure. */
+/** The message of the database, or of the connection to it. Null for every other failure. @internal */
 export const storeFailure = (error: unknown): string | null =>
   error instanceof StoreUnavailable || isSqlError(error) ? rootCause(error).message : null
 

@@ -112,6 +112,8 @@ const isWorkerId = (id: string) => id.length <= longestWorkerId && /^[\x20-\x7e]
 /**
  * Returns the reason why a policy is invalid, or null. A claim must not become stale while its holder may still send,
  * and each provider needs some of its own. `providers` is their number.
+ *
+ * @internal
  */
 export const validatePolicy = (policy: SubmissionPolicyShape, providers: number): string | null => {
   const spans = Object.values(policy).flatMap((value) => Duration.isDuration(value) ? [value] : [])

@@ -22,6 +22,8 @@ export { UnsafeDatabase }
 /**
  * The same without the reconciler, for a process that builds it apart: its routes give it hints, and do not wait for the start of
  * the workers. Provide the same `CircuitBreaker` to both.
+ *
+ * @internal
  */
 export const layerWithoutReconciler: Layer.Layer<
   never,

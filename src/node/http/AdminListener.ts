@@ -70,6 +70,8 @@ const warnOfOtherHosts = (host: string) =>
 /**
  * Listens until the scope closes, then waits one second for open connections. Fails with the address and the setting if it
  * cannot listen, and if a name in `ADMIN_ALLOWED_HOSTS` is none. Warns if other machines may reach the host.
+ *
+ * @internal
  */
 export const layerListening = (
   { host, port }: AdminAddress

@@ -57,10 +57,12 @@ const limits = {
 /**
  * The default of `maxConnections`. An idle connection takes 17 KiB. Common systems allow a process many times more open
  * files.
+ *
+ * @internal
  */
 export const defaultMaxConnections = 10_000
 
-/** Logs that the server closed connections without a response, because too many were open. */
+/** Logs that the server closed connections without a response, because too many were open. @internal */
 export const logDroppedConnections = (count: number, maxConnections: number): Effect.Effect<void> =>
   Effect.annotateLogs(
     Effect.logWarning("Connections closed: too many are open. Raise MAX_CONNECTIONS, or limit them before the gateway"),

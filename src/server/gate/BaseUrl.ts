@@ -8,7 +8,7 @@ export class BaseUrl extends Context.Service<BaseUrl, string>()("financial-agent
   static readonly layer = (url: string): Layer.Layer<BaseUrl> => Layer.sync(BaseUrl, () => normalizeBaseUrl(url))
 }
 
-/** Removes trailing slashes. Throws unless the text is an absolute http or https URL without query, fragment and user. */
+/** Removes trailing slashes. Throws unless the text is an absolute http or https URL without query, fragment and user. @internal */
 export const normalizeBaseUrl = (text: string): string => {
   const url = parseBaseUrl(text)
   if (url !== null) return url

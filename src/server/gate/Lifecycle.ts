@@ -65,7 +65,7 @@ class DeadlinePassed extends Context.Service<DeadlinePassed, true>()(
 
 const deadlinePassed = Context.make(DeadlinePassed, true)
 
-/** Whether the deadline of the request interrupted it. */
+/** Whether the deadline of the request interrupted it. @internal */
 export const isOverdue = (cause: Cause.Cause<unknown>): boolean =>
   Cause.hasInterruptsOnly(cause) && cause.reasons.some((reason) => reason.annotations.has(DeadlinePassed.key))
 

@@ -74,7 +74,7 @@ export class Problems extends Context.Service<Problems, {
   )
 }
 
-/** Whether an error is a problem, which clients may see as it is. */
+/** Whether an error is a problem, which clients may see as it is. @internal */
 export const isProblem = (error: unknown): error is Problem => classes.some((Class) => error instanceof Class)
 
 const classes = [...new Set(Object.values(problemClasses))]
@@ -92,6 +92,8 @@ const headersOf = (problem: Problem): Readonly<Record<string, string>> => {
 
 /**
  * Returns the response that carries a problem, and logs a line with its request id. Caches must not store problems.
+ *
+ * @internal
  */
 export const problemResponse = (
   problem: Problem,
@@ -109,6 +111,8 @@ export const problemResponse = (
 /**
  * Logs a problem: errors of the client as information, errors of the gateway as warnings. Causes have lines of their
  * own.
+ *
+ * @internal
  */
 export const logProblem = ({ code, instance, request_id, status }: Problem): Effect.Effect<void> =>
   Effect.annotateLogs(status < 500 ? Effect.logInfo("Request refused") : Effect.logWarning("Request failed"), {
@@ -118,5 +122,5 @@ export const logProblem = ({ code, instance, request_id, status }: Problem): Eff
     request_id
   })
 
-/** The body as JSON. */
+/** The body as JSON. @internal */
 export const problemJson = (problem: Problem): string => JSON.stringify(encodeProblem(problem))

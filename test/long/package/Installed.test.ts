@@ -9,14 +9,18 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll } from "vitest"
-import { surfaceFile } from "../../../scripts/surface.ts"
+import { namesIn, surfaceFile } from "../../../scripts/surface.ts"
 import { codeBlocks } from "../../fixtures/Markdown.ts"
 import { startProgram } from "../../fixtures/package/InstalledProgram.ts"
 import { installIn, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/package/Release.ts"
 import { freePort } from "../../fixtures/processes/CommandLine.ts"
 
 interface PublicModule {
+  /** In `exports` of package.json. */
+  readonly key: string
   readonly name: string
+  /** As `namesIn` gives them. */
+  readonly names: ReadonlyArray<string>
   readonly values: ReadonlyArray<string>
 }
 
@@ -25,7 +29,7 @@ const publicModules = (): ReadonlyArray<PublicModule> =>
   fs.readFileSync(surfaceFile, "utf8").split(/^(?=\.)/m).flatMap((lines) => {
     const [key = "", ...names] = lines.trim().split("\n").map((line) => line.trim())
     const values = names.filter((name) => !name.startsWith("type "))
-    return names.length === 0 ? [] : [{ name: key.replace(".", manifest.name), values }]
+    return names.length === 0 ? [] : [{ key, name: key.replace(".", manifest.name), names, values }]
   })
 
 /** A module whose declarations need the type of each exported value. Types in internal modules cannot be named there. */
@@ -90,7 +94,11 @@ describe("The package, installed in an empty project", () => {
     const { imported, refused } = JSON.parse(
       execFileSync(process.execPath, ["--input-type=module", "--eval", script], { cwd: project, encoding: "utf8" })
     ) as { readonly imported: Readonly<Record<string, ReadonlyArray<string>>>; readonly refused: unknown }
-    for (const { name, values } of modules) assert.sameMembers([...imported[name]!], [...values], name)
+    for (const { key, name, names, values } of modules) {
+      assert.includeMembers([...imported[name]!], [...values], name)
+      const declarations = manifest.exports[key]!.types
+      assert.sameMembers([...namesIn(fs.readFileSync(path.join(home, declarations), "utf8"))], [...names], name)
+    }
     assert.strictEqual(refused, "ERR_PACKAGE_PATH_NOT_EXPORTED")
   })
 

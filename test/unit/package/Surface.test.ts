@@ -68,8 +68,10 @@ describe("The public surface", () => {
         export class I<A> { static readonly j = 1 }
         export interface K { readonly l: string }
         export function m() {}
-        const n = 1`),
-      ["B", "H", "I", "f", "g", "m", "type C", "type E", "type H", "type K"]
+        /** N. @internal */
+        export const n = 1
+        const o = 1`),
+      ["B", "H", "I", "f", "g", "m", "type C", "type E", "type K"]
     )
     assert.throws(() => namesIn("export * from \"./b.ts\""), /by name only/)
   })
