@@ -34,7 +34,6 @@ import { layerAllowedOrigins, layerRateLimitOfEnvironment } from "./http/HttpSet
 import { type AdminAddress, adminUrl } from "./http/ListenAddress.ts"
 import * as NodeServer from "./http/NodeServer.ts"
 import * as ProviderHttpClient from "./http/ProviderHttpClient.ts"
-import * as ReadLane from "./http/ReadLane.ts"
 import { Database } from "./postgres/Database.ts"
 import { databaseAs, type DatabaseUrls, readRoleUrl } from "./postgres/DatabaseRoles.ts"
 import { MigrationPool, ProvisioningPool } from "./postgres/Pools.ts"
@@ -56,11 +55,6 @@ export interface GatewayAppOptions extends ProcessSettings, GatewayParts {
    * the first one, and other methods on their paths are 405.
    */
   readonly api?: HttpApi.Constraint | ReadonlyArray<HttpApi.Constraint>
-  /**
-   * Whether ordinary reads take the lane in front of the router (`ReadLane`). They then pass no middleware that `routes` adds to
-   * the router. Default: only without `routes`.
-   */
-  readonly readLane?: boolean
   /**
    * What the process serves: `reads` alone, which need no writer, also mutation endpoints, or `nothing`, if it has only workers and
    * the admin listener. Default: `mutations`.
@@ -210,10 +204,9 @@ const serverOf = (
     apisOf(options),
     agents as Layer.Layer<never, unknown, HttpRouter.HttpRouter> | undefined
   )
-  const Lane = options.readLane ?? options.routes === undefined ? ReadLane.layer : Layer.empty
   const Mutations = accepts(options) ? MutationEndpoints.layer : Layer.empty
   return Layer.merge(NodeServer.layerListening(settings, admin), started).pipe(
-    Layer.provide([Served, Lane, Workers]),
+    Layer.provide([Served, Workers]),
     Layer.provide(Reconciling),
     // The services are built before the listener: a shared port gets connections from the start.
     Layer.provide([Mutations, Problems.layer, listener]),

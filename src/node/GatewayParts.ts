@@ -38,7 +38,7 @@ type Part<A> = Layer.Layer<A, unknown, unknown>
 export interface GatewayParts {
   /**
    * The routes of the application, such as `HttpApiBuilder.layer(api)` with its handlers. Default: none. Middleware of the router
-   * (`HttpRouter.middleware` with `global`) sees the gateway's own requests too, unless `readLane` is set.
+   * (`HttpRouter.middleware` with `global`) sees the gateway's own requests too.
    */
   readonly routes?: Part<never>
   /** The endpoint for language-model agents: `McpRoutes(tools)`, with MCP tools of the application. Default: no `/mcp`. */

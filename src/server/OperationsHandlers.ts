@@ -2,9 +2,9 @@
  * Handlers of the operations endpoints: list, changes, and read by id.
  */
 import * as Effect from "effect/Effect"
-import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import { Api } from "../api/Api.ts"
 import { CurrentGrant } from "../api/Middleware.ts"
+import * as CompiledGroup from "../dispatch/CompiledGroup.ts"
 import { makeOperationReads } from "./reads/OperationReads.ts"
 import { listResponse } from "./reads/OperationResponses.ts"
 import { makeWaitingReads } from "./waits/WaitingReads.ts"
@@ -13,7 +13,7 @@ import { makeWaitingReads } from "./waits/WaitingReads.ts"
 const admitted = { uninterruptible: true }
 
 /** Handlers of `OperationsApi`, on the provided `OperationStore`. */
-export const OperationsLayer = HttpApiBuilder.group(
+export const OperationsLayer = CompiledGroup.group(
   Api,
   "operations",
   Effect.fn(function*(handlers) {

@@ -2,11 +2,11 @@
  * Handlers of the system endpoints: health, readiness, problem descriptions and resource metadata.
  */
 import * as Effect from "effect/Effect"
-import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import { Api } from "../api/Api.ts"
 import { type ProblemCode, problemKinds } from "../api/ProblemKinds.ts"
 import type { ProblemDescription, ProtectedResourceMetadata } from "../api/SystemApi.ts"
+import * as CompiledGroup from "../dispatch/CompiledGroup.ts"
 import { operationsRead } from "../domain/Grant.ts"
 import { mcpResource } from "../domain/McpResource.ts"
 import { Readiness } from "../services/Readiness.ts"
@@ -40,7 +40,7 @@ const resourceMetadata = (
 const isForBrowser = ({ headers }: HttpServerRequest): boolean => preferredForm(headers) === "page"
 
 /** Handlers of `SystemApi`. */
-export const SystemLayer = HttpApiBuilder.group(
+export const SystemLayer = CompiledGroup.group(
   Api,
   "system",
   Effect.fn(function*(handlers) {

@@ -247,6 +247,18 @@ describe("The rooms of the source", () => {
     }
   })
 
+  it("dispatch imports only effect, its HTTP modules and itself: it serves any HttpApi", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "dispatch",
+        (module) =>
+          room(module) === "dispatch" || module === "domain/Timestamp.ts" || isPure(module)
+          || /^effect\/http(?:-api)?\//.test(module)
+      ),
+      []
+    )
+  })
+
   it("metrics imports effect and domain: every room on the server may count", () => {
     assert.deepStrictEqual(
       violations(

@@ -13,6 +13,7 @@ import { makeProblem, problemJson } from "../../server/gate/ProblemResponses.ts"
 import { headersOfEveryResponse, pathOf } from "../../server/gate/RequestContext.ts"
 import type { RequestIds } from "../../services/RequestIds.ts"
 import { closeOldest, Connection, reportDrops, watchConnections } from "./ConnectionLimits.ts"
+import type { PlainHandler } from "./PlainServer.ts"
 
 /** Options of the listener. */
 export interface ListenerOptions {
@@ -112,17 +113,14 @@ const reasons: Partial<Record<number, string>> = {
   431: "Request Header Fields Too Large"
 }
 
-/** Answers a request and returns true, or leaves it untouched and returns false. */
-export type Lane = (request: IncomingMessage, response: ServerResponse) => boolean
-
 /** Milliseconds after the end of listening for which a connection may stay without a byte. */
 const unusedConnectionTime = 1000
 
-/** The HTTP server, with a lane for requests that need no router. */
+/** The HTTP server, with a handler for plain requests. */
 class Listener extends Server {
   /** Sees each request before the listeners of the event `request`. Null: they get every request. */
-  lane: Lane | null = null
-  /** Sees each request before the lane, and before the other listeners. */
+  plain: PlainHandler | null = null
+  /** Sees each request before all others. */
   onRequest: (request: IncomingMessage, response: ServerResponse) => void = () => {}
   /** Runs when the server has stopped to listen. */
   onClose: () => void = () => {}
@@ -155,13 +153,13 @@ class Listener extends Server {
         return this.early.push(() => request.socket.destroyed || this.emit(event, ...args)) > 0
       }
       this.onRequest(request, response)
-      if (event === "request" && this.lane?.(request, response) === true) return true
+      if (event === "request" && this.plain?.(request, response) === true) return true
     }
     return super.emit(event, ...args)
   }
 }
 
-/** The server that `createListener` made, for layers that set its lane. */
+/** The server that `createListener` made. */
 export class NodeListener extends Context.Service<NodeListener, Listener>()(
   "financial-agents-gateway/node/http/NodeListener"
 ) {}

@@ -14,6 +14,7 @@ import { logProblem } from "../../server/gate/ProblemResponses.ts"
 import { RequestIds } from "../../services/RequestIds.ts"
 import { type AdminAddress, adminUrl, explainListenFailure } from "./ListenAddress.ts"
 import { createListener, logDroppedConnections, NodeListener } from "./NodeListener.ts"
+import { withPlainRequests } from "./PlainServer.ts"
 
 export interface NodeServerOptions {
   readonly host: string
@@ -28,6 +29,19 @@ export interface NodeServerOptions {
 
 /** Seconds for which the end of the server waits for open connections, after the drain. */
 const closeTimeout = 10
+
+/** The server on a listener, whose plain requests take the shorter way. */
+export const layerOn = (
+  listener: NodeListener["Service"],
+  options: NodeHttpServer.Options
+): Layer.Layer<HttpServer, ServeError> =>
+  Layer.effect(
+    HttpServer,
+    Effect.map(NodeHttpServer.make(() => listener, options), (server) =>
+      withPlainRequests(server, (handler) => {
+        listener.plain = handler
+      }))
+  )
 
 /**
  * Listens until the scope closes, then waits up to 10 seconds for open connections. Logs problems that it answers
@@ -47,8 +61,8 @@ export const layer = (
       metrics,
       onDropped: (count) => run(logDroppedConnections(count, maxConnections))
     })
-    const Listening = NodeHttpServer.layerServer(
-      () => listener,
+    const Listening = layerOn(
+      listener,
       { host, port, reusePort, gracefulShutdownTimeout: `${closeTimeout} seconds` }
     ).pipe(
       Layer.catch((error) =>

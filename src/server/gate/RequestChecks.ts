@@ -1,5 +1,5 @@
 /**
- * Checks of the headers of a request, as functions of the headers alone. The gate and the lane of reads share them.
+ * Checks of the headers of a request, as functions of the headers alone.
  */
 import Negotiator from "negotiator"
 

@@ -4,7 +4,8 @@ import { long, type Plant, postgres, unit } from "../Plant.ts"
 const statements = "src/services/sql/reads/readStatements.ts"
 const standing = "src/services/sql/grantStanding.ts"
 const onPrimary = "src/services/sql/reads/onPrimary.ts"
-const lane = "src/node/http/ReadLane.ts"
+const plain = "src/node/http/PlainServer.ts"
+const decoder = "src/dispatch/RecordDecoder.ts"
 const gate = "src/server/gate/Gate.ts"
 const responses = "src/server/reads/OperationResponses.ts"
 
@@ -80,53 +81,60 @@ export const reads: ReadonlyArray<Plant> = [
     tests: [long("cluster/StandbyReads", "fails on a primary, and that of the primary on a standby")]
   },
   {
-    rule: "the lane leaves requests with a DPoP proof to the router",
-    file: lane,
-    from: "\"upgrade\", \"dpop\", \"prefer\"]",
-    to: "\"upgrade\", \"prefer\"]",
-    tests: [unit("node/ReadLaneRules"), unit("node/ReadLane")]
+    rule: "a request with a body takes Effect's adapter",
+    file: plain,
+    from: "[\"content-length\", \"transfer-encoding\", ",
+    to: "[",
+    tests: [unit("node/PlainServer")]
   },
   {
-    rule: "the lane leaves requests that wait to the router",
-    file: lane,
-    from: "\"upgrade\", \"dpop\", \"prefer\"]",
-    to: "\"upgrade\", \"dpop\"]",
-    tests: [unit("node/ReadLaneRules"), unit("node/ReadLane")]
+    rule: "the response to HEAD has no body",
+    file: plain,
+    from: " || response.req.method === \"HEAD\") {",
+    to: ") {",
+    tests: [unit("node/PlainServer")]
   },
   {
-    rule: "the lane leaves requests without one Host to the router",
-    file: lane,
-    from: "&& !lacksHost(headers) && asksForJson",
-    to: "&& asksForJson",
-    tests: [unit("node/ReadLaneRules"), unit("node/ReadLane")]
+    rule: "a text beyond ASCII is written as UTF-8",
+    file: plain,
+    from: "text.length === contentLength ? \"latin1\" : \"utf8\"",
+    to: "\"latin1\"",
+    tests: [unit("node/PlainServer")]
   },
   {
-    rule: "the lane leaves requests that exclude JSON to the router",
-    file: lane,
-    from: "&& asksForJson(headers)",
+    rule: "a client that leaves ends its plain request",
+    file: plain,
+    from: "if (!response.writableEnded) fiber.interruptUnsafe(undefined, ClientAbort.annotation)",
     to: "",
-    tests: [unit("server/gate/Negotiation")]
+    tests: [unit("node/PlainRequests")]
   },
   {
-    rule: "the lane leaves tokens of other schemes to the router",
-    file: lane,
-    from: "if (authorization?.scheme !== \"Bearer\") return false",
-    to: "if (authorization === null) return false",
-    tests: [unit("node/ReadLaneRules"), unit("node/ReadLane")]
+    rule: "a compiled route refuses what the schema of a parameter refuses",
+    file: decoder,
+    from: "isOne(value) && filters.every(",
+    to: "isOne(value) || filters.every(",
+    tests: [unit("dispatch/CompiledGroup")]
   },
   {
-    rule: "the lane is off in a process with quotas",
-    file: lane,
-    from: "const isOff = (yield* RateLimits) !== null || (yield* AcceptedCredentials)",
-    to: "const isOff = (yield* AcceptedCredentials)",
-    tests: [unit("node/ReadLaneRules"), unit("node/ReadLane"), unit("node/GatewayAppParts")]
+    rule: "a compiled route refuses undeclared parameters where the contract does",
+    file: decoder,
+    from: "onExcessProperty === \"error\" && Object.keys(record).length > found",
+    to: "false",
+    tests: [unit("dispatch/CompiledGroup")]
   },
   {
-    rule: "the lane counts a read for its client",
-    file: lane,
-    from: "(grant) => forClient(grant.client_id, run(grant)))",
-    to: "(grant) => forClient(\"\", run(grant)))",
-    tests: [unit("node/ReadLaneRules"), unit("node/ReadLane")]
+    rule: "an absent parameter with a default gets its default on a compiled route",
+    file: decoder,
+    from: "        if (!staysAbsent) return undecided\n",
+    to: "",
+    tests: [unit("dispatch/CompiledGroup")]
+  },
+  {
+    rule: "a compiled route has the services of its group",
+    file: "src/dispatch/CompiledEndpoint.ts",
+    from: "      provided = Context.addUnsafe(provided, key, service as never)\n",
+    to: "",
+    tests: [unit("dispatch/CompiledGroup")]
   },
   {
     rule: "a token in the query is always refused",

@@ -67,7 +67,7 @@ const succeeds = Effect.fnUntraced(function*(holder: Authorized) {
   assert.strictEqual(answer.status, 200, answer.text)
 })
 
-/** Refused by the lane in front of the router, and by the router: on a list, an operation and the change feed. */
+/** Refused on a list, an operation and the change feed. */
 const failsElsewhere = Effect.fnUntraced(function*(holder: Authorized) {
   const { send } = yield* Gateway
   const targets = [

@@ -34,7 +34,7 @@ const durations = "gateway_http_request_duration_seconds_count"
 const gatewayWith = (options: GatewayOptions, services: Parameters<typeof fixedGateway>[0] = {}) =>
   counted(fixedGateway(services, options) as Layer.Layer<Gateway>, Layer.merge(HttpMetrics.layer, FeedMetrics.layer))
 
-const ways = ["fast", "router"] as const
+const ways = ["plain", "adapter"] as const
 
 describe("The metrics of requests", () => {
   it.live.each(ways)("count each answer once, by route, method, status and code: %s", (way) => {

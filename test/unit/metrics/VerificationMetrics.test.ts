@@ -19,7 +19,7 @@ const outcomes: ReadonlyArray<readonly [string, string, ReturnType<GrantVerifier
 ]
 
 describe("The metrics of verifications", () => {
-  for (const way of ["fast", "router"] as const) {
+  for (const way of ["plain", "adapter"] as const) {
     it.live.each(outcomes)(`count %s as %s, on the way: ${way}`, ([, outcome, verified]) => {
       const gateway = fixedGateway({ verify: () => verified }, { way }) as Layer.Layer<Gateway>
       const { layer, read } = counted(gateway, VerificationMetrics.layer)

@@ -16,8 +16,8 @@ const open = (port: number) =>
 const waiting = (seconds: number) => readOf(`/v1/operations/${fixedId}`, `Prefer: wait=${seconds}\r\n`)
 
 const names = [
-  "on the fast way",
-  "on the router",
+  "on the way of plain requests",
+  "on the adapter",
   "on the routes of the gateway in another application"
 ] as const satisfies ReadonlyArray<keyof typeof ways>
 

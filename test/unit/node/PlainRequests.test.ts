@@ -1,75 +1,46 @@
 /**
- * The lane of ordinary reads has no rules of its own: it is off where a request needs more, hands over while the gateway
- * drains, and shares its limits with the router.
+ * Plain requests have no rules of their own: they share the limits of all others, and end as all others do.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { Lifecycle, type LifecycleOptions } from "../../../src/server/gate/Lifecycle.ts"
-import { OperationStore } from "../../../src/services/OperationStore.ts"
-import { Readiness } from "../../../src/services/Readiness.ts"
-import { AcceptedCredentials } from "../../../src/services/verification/AcceptedCredentials.ts"
-import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { assertFreeSlots, recordLane } from "../../fixtures/http/BothWays.ts"
+import { assertFreeSlots, recordPlain } from "../../fixtures/http/BothWays.ts"
 import { heldStore, makeHeld, readOf, reads } from "../../fixtures/http/HeldRequests.ts"
-import {
-  emptyFeed,
-  fixedGateway,
-  fixedId,
-  fixedIdentity,
-  fixedToken,
-  storeOf,
-  withServices
-} from "../../fixtures/http/HttpFixed.ts"
-import { Gateway, gatewayOn, type GatewayOptions } from "../../fixtures/http/HttpGateway.ts"
+import { fixedGateway, fixedId, fixedIdentity, fixedToken, withServices } from "../../fixtures/http/HttpFixed.ts"
+import { Gateway, type GatewayOptions } from "../../fixtures/http/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/http/HttpProblem.ts"
 
 const read = `/v1/operations/${fixedId}`
 
-describe("The lane of ordinary reads", () => {
+describe("The way of plain requests", () => {
   it.live("closes with the gateway", () =>
     Effect.gen(function*() {
       const scope = yield* Scope.make()
       const context = yield* Layer.buildWithScope(fixedGateway({}), scope)
       const { listener } = Context.get(context, Gateway)
-      assert.isNotNull(listener.lane)
+      assert.isNotNull(listener.plain)
       yield* Scope.close(scope, Exit.void)
-      assert.isNull(listener.lane)
+      assert.isNull(listener.plain)
     }))
 
-  const off: Readonly<Record<string, GatewayOptions>> = {
+  const all: Readonly<Record<string, GatewayOptions>> = {
     "with quotas": { rateLimits: { quota: { requests: 10, window: 1, burst: 10 } } },
     "while spans are created": { spans: true }
   }
-  it.live.each(Object.keys(off))(
-    "is off: %s",
+  it.live.each(Object.keys(all))(
+    "has no exception: %s",
     (name) =>
       withServices({}, ({ listener, send }) =>
         Effect.gen(function*() {
-          assert.isNull(listener.lane)
+          const taken = recordPlain(listener)
           assert.strictEqual((yield* send(read, { token: fixedToken })).status, 200)
-        }), off[name])
+          assert.deepStrictEqual(taken, [true])
+        }), all[name])
   )
-
-  it.live("is off: with client certificates", () =>
-    Effect.gen(function*() {
-      const { listener } = yield* Gateway
-      assert.isNull(listener.lane)
-    }).pipe(Effect.provide(gatewayOn(Layer.mergeAll(
-      Layer.succeed(OperationStore, storeOf(heldStore(makeHeld()))),
-      emptyFeed,
-      GrantVerifier.layerFixed(new Map()),
-      Readiness.layerAlways,
-      Layer.succeed(AcceptedCredentials, {
-        authorizationServers: [],
-        dpopAlgorithms: null,
-        senderConstrained: "optional",
-        certificates: { header: "x-client-certificate", proxies: ["127.0.0.1"] }
-      })
-    )))))
 })
 
-/** Requests that the router must answer: the lane leaves them untouched. */
-const routed = (target: string) => readOf(target, "Content-Length: 0\r\n")
+/** A read that is not plain. */
+const adapted = (target: string) => readOf(target, "Content-Length: 0\r\n")
 
 /** Sends the bytes on a new connection. */
 const ask = (bytes: string) =>
@@ -79,12 +50,12 @@ const ask = (bytes: string) =>
     return wire
   })
 
-describe("While the gateway drains, the lane", () => {
-  it.live("hands every request over, and each answer closes its connection", () => {
+describe("While the gateway drains", () => {
+  it.live("each answer closes its connection", () => {
     const held = makeHeld()
     return withServices(heldStore(held), ({ listener, wire }) =>
       Effect.gen(function*() {
-        const taken = recordLane(listener)
+        const taken = recordPlain(listener)
         const lifecycle = yield* Lifecycle
         const kept = yield* Effect.all(Array.from({ length: 3 }, () => wire))
         for (const one of kept) {
@@ -102,7 +73,7 @@ describe("While the gateway drains, the lane", () => {
           assert.strictEqual(answer.headers["connection"], "close", target)
           assert.strictEqual(yield* Effect.promise(() => kept[index]!.closed), "")
         }
-        assert.deepStrictEqual(taken.slice(4), [false, false, false])
+        assert.deepStrictEqual(taken.slice(4), [true, true, true])
         held.release()
         const answer = (yield* Effect.promise(() => running.next()))!
         assert.deepStrictEqual([answer.status, answer.headers["connection"]], [200, "close"])
@@ -112,7 +83,7 @@ describe("While the gateway drains, the lane", () => {
   })
 })
 
-describe("The lane and the router", () => {
+describe("Plain requests and all others", () => {
   const limits: Readonly<Record<string, readonly [Partial<LifecycleOptions>, detail: RegExp]>> = {
     "of all requests": [{ maxInFlight: 4 }, /^Too many requests are running/],
     "of one client": [{ maxInFlightPerClient: 4 }, /^The client has too many running requests/]
@@ -122,8 +93,8 @@ describe("The lane and the router", () => {
     const [lifecycle, detail] = limits[name]!
     return withServices(heldStore(held), ({ listener }) =>
       Effect.gen(function*() {
-        const taken = recordLane(listener)
-        const requests = reads.flatMap((target) => [readOf(target), routed(target)])
+        const taken = recordPlain(listener)
+        const requests = reads.flatMap((target) => [readOf(target), adapted(target)])
         const running = yield* Effect.forEach(requests, ask)
         yield* held.entered(4)
         for (const request of requests) {
@@ -139,12 +110,12 @@ describe("The lane and the router", () => {
   })
 })
 
-describe("A client that leaves before the answer of the lane", () => {
+describe("A client that leaves before the answer", () => {
   it.live("ends its read, also one behind an answer, and no log line tells of it", () => {
     const held = makeHeld()
     return withServices(heldStore(held), ({ listener }, { lines }) =>
       Effect.gen(function*() {
-        const taken = recordLane(listener)
+        const taken = recordPlain(listener)
         const wire = yield* ask(readOf("/healthz") + readOf(read))
         assert.strictEqual((yield* Effect.promise(() => wire.next()))!.status, 200)
         yield* held.entered(1)
@@ -162,13 +133,13 @@ describe("A read whose store answers at once", () => {
     withServices({}, ({ listener, send }) =>
       Effect.gen(function*() {
         const ended: Array<boolean> = []
-        const { lane } = listener
-        listener.lane = (request, response) => {
-          const isTaken = lane!(request, response)
+        const { plain } = listener
+        listener.plain = (request, response) => {
+          const isTaken = plain!(request, response)
           if (isTaken) ended.push(response.writableEnded)
           return isTaken
         }
-        // Called after the listener of the router.
+        // Called after the listener of the adapter.
         listener.on("request", (_, response) => ended.push(response.writableEnded))
         for (const headers of [{}, { "content-length": "0" }]) {
           for (const target of reads) {
@@ -181,9 +152,9 @@ describe("A read whose store answers at once", () => {
 
 describe("Bytes that are no request", () => {
   const before: Readonly<Record<string, string>> = {
-    "on the lane": readOf(read),
-    "on the router": routed(read),
-    "on the router, with an expectation": readOf(read, "Expect: 100-continue\r\n")
+    "that is plain": readOf(read),
+    "with a body": adapted(read),
+    "with an expectation": readOf(read, "Expect: 100-continue\r\n")
   }
   it.live.each(Object.keys(before))("get no answer before that of the read before them: %s", (name) => {
     const held = makeHeld()

@@ -1,5 +1,5 @@
 /**
- * The lane of ordinary reads cannot be told from the router: random requests, sent as bytes to two gateways on the same
+ * The way of plain requests cannot be told from Effect's adapter: random requests, sent as bytes to two gateways on the same
  * services, get the same answers and log lines.
  */
 import { assert, describe, it } from "@effect/vitest"
@@ -148,8 +148,8 @@ const Services = Layer.mergeAll(
 
 const scene = { tokens, ids: [...operations.keys(), idOf(9), "019aa4f0-5c00-7b1e-9d2f-3a4b5c6d7e8f"] }
 
-describe("The lane of ordinary reads", () => {
-  it.live("answers and logs as the router does, and frees every slot", () =>
+describe("The way of plain requests", () => {
+  it.live("answers and logs as the adapter does, and frees every slot", () =>
     Effect.gen(function*() {
       const ways = yield* openBothWays(Services)
       const statuses = new Set<number>()

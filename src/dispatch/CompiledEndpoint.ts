@@ -1,0 +1,200 @@
+/**
+ * The route of one endpoint.
+ */
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as HttpApi from "effect/http-api/HttpApi"
+import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import { HttpApiSchemaError } from "effect/http-api/HttpApiError"
+import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
+import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
+import * as HttpRouter from "effect/http/HttpRouter"
+import * as HttpServerRequest from "effect/http/HttpServerRequest"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import {
+  getErrorSchemas,
+  getSlotParseOptions,
+  type Handler,
+  type HandlerInput,
+  handlerToRoute,
+  isStreamSchema,
+  isUpgrade,
+  type SlotParseOptions
+} from "./internals.ts"
+import { makeReadRecord, undecided } from "./RecordDecoder.ts"
+import { makeWriteSuccess } from "./SuccessWriter.ts"
+
+type Responding = Effect.Effect<HttpServerResponse.HttpServerResponse, unknown>
+
+type Api = Pick<HttpApi.Top, "annotations">
+
+/** Whether Effect's own route serves the endpoint. */
+const isLeft = ({ endpoint, isRaw }: Handler): boolean =>
+  isRaw || endpoint.payload.size > 0
+  || [...endpoint.success].some((schema) =>
+    isUpgrade(schema) || isStreamSchema("schema" in schema ? schema.schema : schema)
+  )
+  || [...endpoint.middlewares].some((key) => HttpApiMiddleware.isSecurity(key as HttpApiMiddleware.AnyService))
+
+/** A part of the request that the endpoint declares. */
+interface Part {
+  readonly name: "params" | "headers" | "query"
+  readonly from: (context: Context.Context<never>) => Readonly<Record<string, unknown>>
+  readonly read: ReturnType<typeof makeReadRecord>
+  readonly interpret: (input: unknown) => Effect.Effect<unknown, HttpApiSchemaError>
+}
+
+const sources: Record<Part["name"], Part["from"]> = {
+  params: (context) => Context.getUnsafe(context, HttpRouter.RouteContext).params,
+  headers: (context) => Context.getUnsafe(context, HttpServerRequest.HttpServerRequest).headers,
+  query: (context) => Context.getUnsafe(context, HttpServerRequest.ParsedSearchParams)
+}
+
+const partsOf = (endpoint: HttpApiEndpoint.Top, options: SlotParseOptions): ReadonlyArray<Part> => {
+  const partOf = (
+    name: Part["name"],
+    kind: "Params" | "Headers" | "Query",
+    schema: Schema.Top | undefined
+  ): ReadonlyArray<Part> => {
+    if (schema === undefined) return []
+    const decode = Schema.decodeUnknownEffect(schema as Schema.Codec<unknown>, options[name])
+    return [{
+      name,
+      from: sources[name],
+      read: makeReadRecord(schema.ast, options[name]),
+      interpret: (input) => HttpApiSchemaError.wrap(kind, decode(input))
+    }]
+  }
+  const { headers, params, query } = endpoint
+  return [
+    ...partOf("params", "Params", params),
+    ...partOf("headers", "Headers", headers),
+    ...partOf("query", "Query", query === undefined ? undefined : Schema.toCodecArrayFromSingle(query))
+  ]
+}
+
+/** Reads the parts into the input. False if one of them is undecided. */
+const readParts = (parts: ReadonlyArray<Part>, context: Context.Context<never>, input: HandlerInput): boolean => {
+  for (let index = 0; index < parts.length; index++) {
+    const { from, name, read } = parts[index]!
+    const value = read(from(context))
+    if (value === undecided) return false
+    input[name] = value
+  }
+  return true
+}
+
+const interpretParts = (parts: ReadonlyArray<Part>, context: Context.Context<never>, input: HandlerInput) =>
+  Effect.forEach(parts, ({ from, interpret, name }) =>
+    Effect.map(interpret(from(context)), (value) => {
+      input[name] = value
+    }), { discard: true })
+
+/** What Effect's encoder encodes: the outcome of a handler. */
+const Outcome = Context.Reference<Effect.Effect<unknown, unknown>>("financial-agents-gateway/dispatch/Outcome", {
+  defaultValue: () => Effect.die(new Error("there is no outcome"))
+})
+
+/** Effect's encoder of the endpoint, for values and errors alike: its route without parts and middleware. */
+const makeEncode = (api: Api, group: HttpApiGroup.Top, handler: Handler) => {
+  const endpoint = Object.assign(Object.create(Object.getPrototypeOf(handler.endpoint) as object), handler.endpoint, {
+    params: undefined,
+    headers: undefined,
+    query: undefined,
+    middlewares: new Set(),
+    error: new Set(getErrorSchemas(handler.endpoint))
+  }) as HttpApiEndpoint.Top
+  const route = handlerToRoute(
+    api,
+    group,
+    { ...handler, endpoint, handler: () => Effect.flatten(Outcome) },
+    Context.empty()
+  )
+  return (outcome: Effect.Effect<unknown, unknown>): Responding =>
+    Effect.provideService(route.handler, Outcome, outcome)
+}
+
+/** Effect's route ends with a defect if the value does not fit. Middleware sees the error. */
+const failOfSchema = (cause: Cause.Cause<unknown>): Effect.Effect<never, unknown> => {
+  const error = Cause.squash(cause)
+  return HttpApiSchemaError.is(error) ? Effect.fail(error) : Effect.failCause(cause)
+}
+
+/**
+ * The context of a server, which each of its requests starts with. An adapter that provides it spares each request the merge with the
+ * services of a group. Null: unknown.
+ */
+export const ServerContext = Context.Reference<Context.Context<never> | null>(
+  "financial-agents-gateway/dispatch/ServerContext",
+  { defaultValue: () => null }
+)
+
+/** Adds the services of a group to the context of a request: all of them, or those that its server does not have. */
+const makeProvide = (services: Context.Context<never>) => {
+  let known: Context.Context<never> | null = null
+  let missing: ReadonlyArray<readonly [key: string, service: unknown]> = []
+  return (context: Context.Context<never>): Context.Context<never> => {
+    const server = Context.get(context, ServerContext)
+    if (server === null) return Context.merge(context, services)
+    if (server !== known) {
+      known = server
+      missing = [...services.mapUnsafe].filter(([key, service]) => server.mapUnsafe.get(key) !== service)
+    }
+    let provided = context
+    for (let index = 0; index < missing.length; index++) {
+      const [key, service] = missing[index]!
+      provided = Context.addUnsafe(provided, key, service as never)
+    }
+    return provided
+  }
+}
+
+/** Compiles the route of an endpoint with its services. Null: Effect's own route serves it. */
+export const compileEndpoint = (
+  api: Api,
+  group: HttpApiGroup.Top,
+  runtime: Handler,
+  services: Context.Context<never>
+): Responding | null => {
+  if (isLeft(runtime)) return null
+  const { endpoint, handler } = runtime
+  const annotations = Context.merge(Context.merge(api.annotations, group.annotations), endpoint.annotations)
+  const options = getSlotParseOptions(annotations)
+  const parts = partsOf(endpoint, options)
+  const encode = makeEncode(api, group, runtime)
+  const writeSuccess = makeWriteSuccess(endpoint, options.headers)
+
+  const respond = (value: unknown): Responding => {
+    if (HttpServerResponse.isHttpServerResponse(value)) return Effect.succeed(value)
+    const written = writeSuccess(value)
+    return written === null ? Effect.catchCause(encode(Effect.succeed(value)), failOfSchema) : Effect.succeed(written)
+  }
+
+  const handled: Responding = Effect.withFiber((fiber) => {
+    const { context } = fiber
+    const request = Context.getUnsafe(
+      context as Context.Context<HttpServerRequest.HttpServerRequest>,
+      HttpServerRequest.HttpServerRequest
+    )
+    const input: HandlerInput = { request, endpoint, group }
+    return readParts(parts, context, input)
+      ? Effect.flatMapEager(handler(input), respond)
+      : Effect.flatMap(interpretParts(parts, context, input), () => Effect.flatMap(handler(input), respond))
+  })
+
+  let guarded = handled
+  for (const key of endpoint.middlewares) {
+    const apply = Context.getUnsafe(services, key as never) as (handled: Responding, of: unknown) => Responding
+    guarded = apply(guarded, { group, endpoint })
+  }
+  const answered = Effect.catch(Effect.withErrorReporting(guarded), (error) => encode(Effect.fail(error)))
+  const provide = makeProvide(Context.omit(Scope.Scope)(services))
+  return Effect.withFiber((fiber) => {
+    // The request restores the context of its fiber.
+    fiber.setContext(provide(fiber.context))
+    return answered
+  })
+}

@@ -1,0 +1,70 @@
+/**
+ * From records of text to checked values, compiled from a schema: parameters of a path, headers, and a query.
+ */
+import * as SchemaAST from "effect/SchemaAST"
+
+/** The answer to a record that the schema may refuse, or that has members which this module does not compile. */
+export const undecided: unique symbol = Symbol()
+
+/** Decodes a record, or is undecided. */
+export type ReadRecord = (record: Readonly<Record<string, unknown>>) => Record<string, unknown> | typeof undecided
+
+/** Whether a value is one of a part without members, whose decoded form is the value itself. Null: this module does not compile it. */
+const compileLeaf = (ast: SchemaAST.AST): ((value: unknown) => boolean) | null => {
+  if (ast.encoding !== undefined) return null
+  const isOne = SchemaAST.isString(ast)
+    ? (value: unknown) => typeof value === "string"
+    : SchemaAST.isNumber(ast)
+    ? (value: unknown) => typeof value === "number"
+    : SchemaAST.isLiteral(ast)
+    ? (value: unknown) => value === ast.literal
+    : null
+  const filters: Array<SchemaAST.Filter<unknown>> = []
+  for (const check of ast.checks ?? []) {
+    if (check._tag !== "Filter") return null
+    filters.push(check)
+  }
+  return isOne === null
+    ? null
+    : (value) => isOne(value) && filters.every((filter) => filter.run(value, ast, {}) === undefined)
+}
+
+/** Whether a record without the member decodes to one without it: the member is optional, and has no default. */
+const staysAbsent = (ast: SchemaAST.AST): boolean =>
+  SchemaAST.isOptional(ast)
+  && (ast.encoding ?? []).every(({ to, transformation }) =>
+    SchemaAST.isOptional(to) && transformation._tag === "Transformation"
+    && ["Passthrough", "Transform", "TransformEffect"].includes(transformation.decode._tag)
+  )
+
+/**
+ * Compiles the decoding of a record whose members have no transformation. A member that has one, such as a number of a query, is
+ * decided by the interpreter, if the record has it: most requests leave out most parameters. Always undecided for other schemas.
+ */
+export const makeReadRecord = (ast: SchemaAST.AST, options: SchemaAST.ParseOptions = {}): ReadRecord => {
+  const { onExcessProperty = "ignore", disableChecks = false } = options
+  const isPlain = SchemaAST.isObjects(ast) && ast.indexSignatures.length === 0 && ast.encoding === undefined
+    && ast.checks === undefined && ast.encodingChecks === undefined
+  if (!isPlain || disableChecks) return () => undecided
+  const members = ast.propertySignatures.map(({ name, type }) => ({
+    name: String(name),
+    isLeaf: typeof name === "string" && name !== "__proto__" ? compileLeaf(type) : null,
+    staysAbsent: staysAbsent(type)
+  }))
+  return (record) => {
+    const read: Record<string, unknown> = {}
+    let found = 0
+    for (let index = 0; index < members.length; index++) {
+      const { isLeaf, name, staysAbsent } = members[index]!
+      if (!(name in record)) {
+        if (!staysAbsent) return undecided
+        continue
+      }
+      const value = record[name]
+      if (isLeaf === null || !isLeaf(value)) return undecided
+      read[name] = value
+      found++
+    }
+    return onExcessProperty === "error" && Object.keys(record).length > found ? undecided : read
+  }
+}

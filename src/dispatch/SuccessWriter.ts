@@ -1,0 +1,80 @@
+/**
+ * From the values of an endpoint to responses, compiled from its success schemas.
+ */
+import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import type * as Schema from "effect/Schema"
+import * as SchemaAST from "effect/SchemaAST"
+import {
+  getResponseEncodingSchema,
+  getStatusSuccessSchema,
+  getSuccessSchemas,
+  getWithHeadersAnnotation,
+  isWithHeadersValue
+} from "./internals.ts"
+import { makeJsonEncoder } from "./JsonEncoder.ts"
+import { makeReadRecord, undecided } from "./RecordDecoder.ts"
+
+/** The response to a value. Null: the schemas may refuse it, or another one of them applies. */
+export type WriteSuccess = (value: unknown) => HttpServerResponse.HttpServerResponse | null
+
+/** Whether the schema refuses each value of this kind, so that the next one applies. */
+const refusesKind = ({ _tag, encoding }: SchemaAST.AST, value: unknown): boolean =>
+  encoding === undefined && _tag === "Objects" && (typeof value !== "object" || value === null)
+
+const writeBody = (schema: Schema.Top, body: Schema.Top): WriteSuccess => {
+  const status = getStatusSuccessSchema(schema)
+  const { _tag, contentType } = getResponseEncodingSchema(schema)
+  if (HttpApiSchema.isNoContent(body.ast) && body.ast._tag === "Undefined") {
+    return (value) => value === undefined ? HttpServerResponse.empty({ status }) : null
+  }
+  if (_tag !== "Json" || HttpApiSchema.isNoContent(body.ast)) return () => null
+  const { write } = makeJsonEncoder(body as Schema.Codec<unknown>)
+  return (value) => {
+    const text = write(value)
+    return text === null ? null : HttpServerResponse.text(text, { status, contentType })
+  }
+}
+
+interface Member {
+  readonly refuses: (value: unknown) => boolean
+  readonly write: WriteSuccess
+  readonly headers: ReturnType<typeof makeReadRecord> | null
+}
+
+/** A schema of the response. */
+const compileMember = (schema: Schema.Top, options: SchemaAST.ParseOptions | undefined): Member => {
+  const hasHeaders = HttpApiSchema.isWithHeaders(schema)
+  const body = hasHeaders ? schema.schema : schema
+  return {
+    refuses: (value) => refusesKind(body.ast, value),
+    write: getWithHeadersAnnotation(schema.ast) === undefined ? writeBody(schema, body) : () => null,
+    headers: hasHeaders ? makeReadRecord(SchemaAST.flip(schema.headers.ast), options) : null
+  }
+}
+
+/** The first schema decides. */
+const firstOf = (members: ReadonlyArray<Member>, value: unknown): Member | undefined =>
+  members.find(({ refuses }) => !refuses(value))
+
+/** Compiles the success schemas of an endpoint. `options` apply to the headers of its responses. */
+export const makeWriteSuccess = (
+  endpoint: HttpApiEndpoint.Top,
+  options: SchemaAST.ParseOptions | undefined
+): WriteSuccess => {
+  const members = getSuccessSchemas(endpoint).map((schema) => compileMember(schema, options))
+  const plain = members.filter(({ headers }) => headers === null)
+  const withHeaders = members.filter(({ headers }) => headers !== null)
+  return (value) => {
+    if (withHeaders.length === 0 || !isWithHeadersValue(value)) {
+      return members.length === plain.length ? firstOf(plain, value)?.write(value) ?? null : null
+    }
+    const member = firstOf(withHeaders, value.body)
+    const response = member?.write(value.body) ?? null
+    if (response === null) return null
+    // The cast: headers are a record, or their schema refuses them.
+    const headers = member!.headers!(value.headers as Record<string, unknown>)
+    return headers === undecided ? null : HttpServerResponse.setHeaders(response, headers as Record<string, string>)
+  }
+}

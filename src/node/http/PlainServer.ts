@@ -1,0 +1,155 @@
+/**
+ * Serves requests without a body, which are most requests of an API that is read. It takes them before Effect's own adapter for Node,
+ * and leaves every other request to that.
+ *
+ * A request costs a third of what it costs there: its headers are not copied, and head and body of its response leave in one write.
+ * Everything else is that of Effect: the fiber, its scope, the span, and handlers before the response (`HttpEffect.toHandled`).
+ */
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Cookies from "effect/http/Cookies"
+import * as HttpEffect from "effect/http/HttpEffect"
+import { type HttpServer, make } from "effect/http/HttpServer"
+import { ClientAbort } from "effect/http/HttpServerError"
+import { HttpServerRequest } from "effect/http/HttpServerRequest"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import type * as Scope from "effect/Scope"
+import type { IncomingMessage, ServerResponse } from "node:http"
+import { ServerContext } from "../../dispatch/CompiledEndpoint.ts"
+import { PlainRequest } from "./PlainRequest.ts"
+
+/** Answers a request and returns true, or leaves it untouched and returns false. */
+export type PlainHandler = (request: IncomingMessage, response: ServerResponse) => boolean
+
+/** Headers with which a request needs Effect's adapter. */
+const unusual = ["content-length", "transfer-encoding", "expect", "upgrade", "set-cookie"]
+
+const isPlain = ({ headers, httpVersion, method, url }: IncomingMessage): boolean =>
+  (method === "GET" || method === "HEAD") && httpVersion === "1.1" && url![0] === "/"
+  && unusual.every((name) => headers[name] === undefined)
+
+/** Larger bodies wait until the client has read them. */
+const maxWritten = 1_048_576
+
+/** Writes a response whose body is in memory. False for every other response, of which nothing is written. */
+const write = (
+  response: ServerResponse,
+  { body, cookies, headers, status, statusText }: HttpServerResponse.HttpServerResponse
+): boolean => {
+  if (status < 200 || status > 599 || status === 204 || status === 205 || !Cookies.isEmpty(cookies)) return false
+  if (body._tag !== "Empty" && (body._tag !== "Uint8Array" || body.contentLength > maxWritten)) return false
+  // Effect's adapter refuses a wrong length by `strictContentLength`, with which Node gathers the parts of a response.
+  if (body._tag === "Uint8Array" && headers["content-length"] !== String(body.contentLength)) return false
+  // Node throws if a header is invalid. Then nothing has left, and Effect's adapter finds the same fault.
+  try {
+    response.writeHead(status, statusText, headers)
+  } catch {
+    return false
+  }
+  if (body._tag === "Empty" || status === 304 || response.req.method === "HEAD") {
+    response.end()
+    return true
+  }
+  const { contentLength, text } = body
+  // Text of ASCII alone is the same in both encodings, and Node writes this one faster.
+  if (text === undefined) response.end(body.body)
+  else response.end(text, text.length === contentLength ? "latin1" : "utf8")
+  return true
+}
+
+/** The fibers of running requests: a linked list, because a long-lived `Set` with an entry for each request keeps garbage alive. */
+class Running {
+  fiber: Fiber.Fiber<unknown> | null = null
+  previous: Running = this
+  next: Running = this
+
+  add(fiber: Fiber.Fiber<unknown>): void {
+    const entry = new Running()
+    entry.fiber = fiber
+    entry.previous = this
+    entry.next = this.next
+    this.next.previous = entry
+    this.next = entry
+    fiber.addObserver(() => entry.#remove())
+  }
+
+  #remove(): void {
+    this.previous.next = this.next
+    this.next.previous = this.previous
+    this.previous = this.next = this
+    this.fiber = null
+  }
+
+  get fibers(): ReadonlyArray<Fiber.Fiber<unknown>> {
+    const fibers: Array<Fiber.Fiber<unknown>> = []
+    for (let entry = this.next; entry !== this; entry = entry.next) fibers.push(entry.fiber!)
+    return fibers
+  }
+}
+
+/** Additions to the context of a request that are kept as such, before it is copied as a whole. */
+const maxDepth = 32
+
+type App = Effect.Effect<HttpServerResponse.HttpServerResponse, unknown, HttpServerRequest | Scope.Scope>
+
+const empty = HttpServerResponse.empty()
+
+const makePlainHandler = Effect.fnUntraced(function*(app: App) {
+  const scope = yield* Effect.scope
+  const context = yield* Effect.context<never>()
+  const services = Context.add(Context.makeUnsafe<never>(context.mapUnsafe, { maxDepth }), ServerContext, context)
+  const running = new Running()
+
+  /** The response that Effect's adapter writes next: a stream, one with cookies, or one that Node refuses. */
+  let next = empty
+  const writeNext = yield* NodeHttpServer.makeHandler(Effect.sync(() => next), { scope })
+  const handOver = ({ response, source }: PlainRequest, handedOver: HttpServerResponse.HttpServerResponse) =>
+    Effect.callback<void>((resume) => {
+      response.once("close", () => resume(Effect.void))
+      next = handedOver
+      // Its fiber takes the response at once.
+      writeNext(source, response)
+      next = empty
+    })
+
+  const handled = HttpEffect.toHandled(app, (request, response) => {
+    const plain = request as PlainRequest
+    const { response: node } = plain
+    return node.writableEnded || node.destroyed || write(node, response) ? Effect.void : handOver(plain, response)
+  })
+
+  yield* Effect.addFinalizer(() => Fiber.interruptAll(running.fibers))
+
+  const handle: PlainHandler = (request, response) => {
+    if (!isPlain(request)) return false
+    const fiber = Effect.runForkWith(Context.add(services, HttpServerRequest, new PlainRequest(request, response)))(
+      handled
+    )
+    if (fiber.pollUnsafe() !== undefined) return true
+    running.add(fiber)
+    response.on("close", () => {
+      if (!response.writableEnded) fiber.interruptUnsafe(undefined, ClientAbort.annotation)
+    })
+    return true
+  }
+  return handle
+})
+
+/** The server, with its plain requests. `set` gets their handler once there is an application, and null when that closes. */
+export const withPlainRequests = (
+  { address, serve }: HttpServer["Service"],
+  set: (handler: PlainHandler | null) => void
+): HttpServer["Service"] =>
+  make({
+    address,
+    serve: Effect.fnUntraced(function*(app, middleware) {
+      // A middleware of the server belongs to Effect's adapter, and sees every request.
+      if (middleware !== undefined) return yield* serve(app, middleware)
+      const handler = yield* makePlainHandler(app)
+      yield* Effect.addFinalizer(() => Effect.sync(() => set(null)))
+      yield* serve(app)
+      set(handler)
+    })
+  })

@@ -1,0 +1,235 @@
+/** A compiled group answers as Effect's own does: the same requests pass both, to an HttpApi that has every form. */
+import { assert, describe, it } from "@effect/vitest"
+import { Context, DateTime, Effect, Layer, Redacted, Schema, Stream } from "effect"
+import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
+import {
+  HttpApi,
+  HttpApiBuilder,
+  HttpApiEndpoint,
+  HttpApiGroup,
+  HttpApiMiddleware,
+  HttpApiSchema,
+  HttpApiSecurity
+} from "effect/http-api"
+import type { unhandled } from "effect/Types"
+import { ServerContext } from "../../../src/dispatch/CompiledEndpoint.ts"
+import * as CompiledGroup from "../../../src/dispatch/CompiledGroup.ts"
+
+class Missing extends Schema.TaggedError<Missing>()("Missing", { id: Schema.String }, { httpApiStatus: 404 }) {}
+
+class Refused extends Schema.TaggedError<Refused>()("Refused", {}, { httpApiStatus: 401 }) {}
+
+class Undeclared extends Schema.TaggedError<Undeclared>()("Undeclared", {}) {}
+
+class Point extends Schema.Class<Point>("Point")({ x: Schema.Finite }) {}
+
+class Caller extends Context.Service<Caller, string>()("test/dispatch/Caller") {}
+
+/** A service that handlers ask for while they run. */
+class Depot extends Context.Service<Depot, { readonly name: string }>()("test/dispatch/Depot") {}
+
+class Named
+  extends HttpApiMiddleware.Service<Named, { provides: Caller }>()("test/dispatch/Named", { error: Refused })
+{}
+
+class Secured extends HttpApiMiddleware.Service<Secured, { provides: Caller }>()("test/dispatch/Secured", {
+  error: Refused,
+  security: { bearer: HttpApiSecurity.bearer }
+}) {}
+
+const Item = Schema.Struct({
+  id: Schema.String.check(Schema.isMaxLength(8)),
+  count: Schema.Int,
+  at: Schema.DateTimeUtcFromString,
+  note: Schema.NullOr(Schema.String),
+  tag: Schema.optionalKey(Schema.Literals(["a", "b"]))
+})
+
+const Unchanged = Schema.Undefined.pipe(
+  HttpApiSchema.asNoContent({ decode: () => undefined }),
+  HttpApiSchema.status(304)
+)
+
+const tagged = { etag: Schema.String.check(Schema.isMinLength(2)), "retry-after": Schema.optionalKey(Schema.String) }
+
+const strictly = { onExcessProperty: "error" as const }
+
+const Items = HttpApiGroup.make("items").add(
+  HttpApiEndpoint.get("one", "/items/:id", {
+    params: { id: Schema.String.check(Schema.isPattern(/^[a-z]+$/)) },
+    headers: {
+      "if-none-match": Schema.optionalKey(Schema.String),
+      "x-mode": Schema.optionalKey(Schema.Literals(["p", "q"]))
+    },
+    success: [HttpApiSchema.WithHeaders(Item, tagged), HttpApiSchema.WithHeaders(Unchanged, tagged)],
+    error: Missing
+  }),
+  HttpApiEndpoint.get("find", "/items", {
+    query: {
+      state: Schema.optionalKey(Schema.Array(Schema.Literals(["open", "done"]))),
+      page: Schema.optionalKey(Schema.FiniteFromString),
+      size: Schema.FiniteFromString.pipe(Schema.withDecodingDefaultKey(Effect.succeed("7"))),
+      text: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(3)))
+    },
+    success: Schema.Struct({ query: Schema.Json })
+  }),
+  HttpApiEndpoint.get("strict", "/strict", { query: { a: Schema.optionalKey(Schema.String) }, success: Schema.Json })
+    .annotate(HttpApi.ParseOptions, strictly),
+  HttpApiEndpoint.get("nothing", "/nothing"),
+  HttpApiEndpoint.get("accepted", "/accepted", { success: Schema.String.pipe(HttpApiSchema.status(202)) }),
+  HttpApiEndpoint.get("text", "/text", { success: Schema.String.pipe(HttpApiSchema.asText()) }),
+  HttpApiEndpoint.get("bytes", "/bytes", { success: Schema.Uint8Array.pipe(HttpApiSchema.asUint8Array()) }),
+  HttpApiEndpoint.get("point", "/point", { success: [Point, Schema.Struct({ y: Schema.String })] }),
+  HttpApiEndpoint.get("whole", "/whole", { success: Item }),
+  HttpApiEndpoint.get("raw", "/raw", { success: Schema.String }),
+  HttpApiEndpoint.get("stream", "/stream", { success: HttpApiSchema.StreamUint8Array() }),
+  HttpApiEndpoint.get("fails", "/fails/:how", { params: { how: Schema.String }, success: Item, error: Missing }),
+  HttpApiEndpoint.post("add", "/items", { payload: Schema.Struct({ a: Schema.String }), success: Schema.String })
+).middleware(Named)
+
+const Secrets = HttpApiGroup.make("secrets").add(
+  HttpApiEndpoint.get("secret", "/secret", { success: Schema.String })
+).middleware(Secured)
+
+const Api = HttpApi.make("sample").add(Items).add(Secrets)
+
+const item = { id: "a", count: 1, at: DateTime.makeUnsafe(0), note: "\"ü\u0001\ud800", tag: "a" as const }
+
+/** Values that their endpoints declare, and values that they do not. */
+const outcomes: Readonly<Record<string, Effect.Effect<typeof item, Missing>>> = {
+  item: Effect.succeed(item),
+  missing: Effect.fail(new Missing({ id: "a" })),
+  undeclared: Effect.fail(new Undeclared({}) as never),
+  respondable: Effect.fail(HttpServerResponse.text("as it is", { status: 418 }) as never),
+  defect: Effect.die(new Error("defect")),
+  invalid: Effect.succeed({ ...item, count: 0.5 }),
+  long: Effect.succeed({ ...item, id: "123456789" }),
+  nothing: Effect.succeed(undefined as never),
+  excess: Effect.succeed({ ...item, more: 1 })
+}
+
+const layersOf = (group: typeof HttpApiBuilder.group) =>
+  HttpApiBuilder.layer(Api).pipe(
+    Layer.provide([
+      group(Api, "items", (handlers) =>
+        handlers.handleAll({
+          one: ({ headers, params }) =>
+            params.id === "gone"
+              ? Effect.fail(new Missing({ id: params.id }))
+              : Effect.map(Caller, (caller) => {
+                const headersOf = {
+                  etag: params.id === "bad" ? "" : caller,
+                  ...headers["x-mode"] ? { "retry-after": "1" } : {}
+                }
+                return headers["if-none-match"] === undefined
+                  ? HttpApiSchema.withHeaders({ body: item, headers: headersOf })
+                  : HttpApiSchema.withHeaders({ body: undefined, headers: headersOf })
+              }),
+          find: ({ query }) => Effect.succeed({ query }),
+          strict: ({ query }) => Effect.succeed(query),
+          nothing: () => Effect.void,
+          accepted: () => Effect.map(Depot, ({ name }) => name),
+          text: () => Effect.succeed("plain ü"),
+          bytes: () => Effect.succeed(new Uint8Array([1, 2])),
+          point: ({ request }) => Effect.succeed(request.url.includes("y") ? { y: "1" } : new Point({ x: 1 })),
+          whole: () => Effect.succeed(item),
+          raw: () => Effect.succeed(HttpServerResponse.text("raw", { status: 203, headers: { "x-own": "1" } })),
+          stream: () => Effect.succeed(Stream.make(new Uint8Array([65]))),
+          fails: ({ params }) => outcomes[params.how] ?? Effect.succeed(item),
+          add: ({ payload }) => Effect.succeed(payload.a)
+        })),
+      group(Api, "secrets", (handlers) => handlers.handle("secret", () => Caller))
+    ]),
+    Layer.provide([
+      Layer.succeed(Depot, { name: "depot" }),
+      Layer.succeed(Named, (handled) =>
+        Effect.flatMap(
+          HttpServerRequest.HttpServerRequest,
+          ({ headers }): Effect.Effect<HttpServerResponse.HttpServerResponse, Refused | unhandled> =>
+            headers["x-caller"] === "nobody"
+              ? Effect.fail(new Refused({}))
+              : Effect.map(
+                Effect.provideService(handled, Caller, "caller"),
+                HttpServerResponse.setHeader("x-named", "1")
+              )
+        )),
+      Layer.succeed(Secured, {
+        bearer: (handled, { credential }) =>
+          Redacted.value(credential) === "good"
+            ? Effect.provideService(handled, Caller, "secured")
+            : Effect.fail(new Refused({}))
+      })
+    ])
+  )
+
+/** `known`: whether the server tells its context. */
+const handlerOf = (group: typeof HttpApiBuilder.group, known: boolean) => {
+  const { handler } = HttpRouter.toWebHandler(layersOf(group).pipe(Layer.provide(HttpServer.layerServices)), {
+    disableLogger: true
+  })
+  const context = known ? Context.make(ServerContext, Context.empty()) : Context.empty()
+  return (request: Request) => handler(request, context as never)
+}
+
+type Sent = readonly [target: string, headers?: Readonly<Record<string, string>>, method?: string, body?: string]
+
+const requests: ReadonlyArray<Sent> = [
+  ["/items/abc"],
+  ["/items/abc", { "if-none-match": "x" }],
+  ["/items/abc", { "x-mode": "p" }],
+  ["/items/abc", { "x-mode": "other" }],
+  ["/items/ABC"],
+  ["/items/%20"],
+  ["/items/gone"],
+  ["/items/bad"],
+  ["/items/bad", { "if-none-match": "x" }],
+  ["/items/abc", { "x-caller": "nobody" }],
+  ["/items"],
+  ["/items?state=open"],
+  ["/items?state=open&state=done&page=2&size=3"],
+  ["/items?state=closed"],
+  ["/items?page=x"],
+  ["/items?text=abc&other=1"],
+  ["/items?text=abcd"],
+  ["/items?text=a&text=b"],
+  ["/items?__proto__=1&constructor=2"],
+  ["/strict"],
+  ["/strict?a=1"],
+  ["/strict?a=1&b=2"],
+  ["/nothing"],
+  ["/accepted"],
+  ["/text"],
+  ["/bytes"],
+  ["/point"],
+  ["/point?y"],
+  ["/whole"],
+  ["/whole", {}, "HEAD"],
+  ["/whole", {}, "DELETE"],
+  ["/raw"],
+  ["/stream"],
+  ...Object.keys(outcomes).map((how): Sent => [`/fails/${how}`]),
+  ["/items", { "content-type": "application/json" }, "POST", "{\"a\":\"1\"}"],
+  ["/items", { "content-type": "application/json" }, "POST", "{}"],
+  ["/secret"],
+  ["/secret", { authorization: "Bearer good" }],
+  ["/unknown"]
+]
+
+const answer = async (handle: ReturnType<typeof handlerOf>, [target, headers = {}, method = "GET", body]: Sent) => {
+  const response = await handle(new Request(`http://sample.test${target}`, { method, headers, body: body ?? null }))
+  return { status: response.status, headers: [...response.headers], text: await response.text() }
+}
+
+describe("A compiled group answers as Effect's does", () => {
+  const effect = handlerOf(HttpApiBuilder.group, false)
+  for (const known of [false, true]) {
+    const compiled = handlerOf(CompiledGroup.group, known)
+    for (const sent of requests) {
+      it.effect(`on a server ${known ? "with" : "without"} its context: ${JSON.stringify(sent)}`, () =>
+        Effect.promise(async () => {
+          const expected = await answer(effect, sent)
+          assert.deepStrictEqual(await answer(compiled, sent), expected)
+        }))
+    }
+  }
+})
