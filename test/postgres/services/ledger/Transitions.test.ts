@@ -17,6 +17,7 @@ import {
   nextMillisecond,
   operationIn,
   outcome,
+  pathTo,
   unknownId
 } from "../../../fixtures/ledger/Ledger.ts"
 import { operatorEvidence } from "../../../fixtures/OperatorEvidence.ts"
@@ -268,6 +269,25 @@ conformance("the transition of an operation", (it) => {
         const failed = yield* ledger.transition(operation.id, 1, { state: "failed", failure }, null)
         assert.deepStrictEqual(failed.failure, failure)
         assert.deepStrictEqual((yield* ledger.show(operation.id)).failure, failure)
+      }
+    }))
+})
+
+conformance("a read of an operation", (it) => {
+  it.effect("changes nothing, in any state and however often it is repeated", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const store = yield* OperationStore
+      const { identity } = yield* issue()
+      for (const state of specifiedStates) {
+        const operation = yield* operationIn(identity, state)
+        const history = yield* ledger.history(operation.id)
+        assert.lengthOf(history, pathTo[state].length + 1)
+        for (let n = 0; n < 5; n++) {
+          assert.deepStrictEqual(yield* store.find(identity, operation.id), operation)
+        }
+        assert.deepStrictEqual(yield* ledger.show(operation.id), operation)
+        assert.deepStrictEqual(yield* ledger.history(operation.id), history)
       }
     }))
 })
