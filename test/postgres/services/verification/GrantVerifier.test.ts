@@ -123,7 +123,7 @@ layer(PostgresLedger, { excludeTestServices: true })("the verifier's cache (in P
         assert.strictEqual(error._tag, "StoreUnavailable")
         assert.notInclude(inspect(error, { depth: Infinity }), Redacted.value(access_token).slice(6))
         assert.deepStrictEqual({ ...(yield* verify(access_token)) }, identity)
-      }).pipe(Effect.provide(anotherProcess({ startupParameters: { statement_timeout: "20ms" } })))
+      }).pipe(Effect.provide(anotherProcess({ startupParameters: { lock_timeout: "20ms" } })))
     }))
 
   it.effect("serves the other requests when the first request is interrupted", () =>
