@@ -9,9 +9,26 @@ export const undecided: unique symbol = Symbol()
 /** Decodes a record, or is undecided. */
 export type ReadRecord = (record: Readonly<Record<string, unknown>>) => Record<string, unknown> | typeof undecided
 
-/** Whether a value is one of a part without members, whose decoded form is the value itself. Null: this module does not compile it. */
-const compileLeaf = (ast: SchemaAST.AST): ((value: unknown) => boolean) | null => {
-  if (ast.encoding !== undefined) return null
+/** The decoded form of a value, or `undecided`. */
+type Read = (value: unknown) => unknown
+
+/** What precedes the checks of a part: its transformations, from the outside in. Null: this module does not compile one of them. */
+const compileSource = ({ encoding }: SchemaAST.AST): Read | null => {
+  if (encoding === undefined) return (value) => value
+  const [{ to, transformation }, ...others] = encoding
+  const read = compileLeaf(to)
+  if (others.length > 0 || read === null || transformation._tag === "Middleware") return null
+  const getter = transformation.decode
+  if (getter._tag === "Passthrough") return read
+  if (getter._tag !== "Transform") return null
+  return (value) => {
+    const source = read(value)
+    return source === undecided ? undecided : getter.transform(source)
+  }
+}
+
+/** Reads a part without members. Null: this module does not compile it. */
+const compileLeaf = (ast: SchemaAST.AST): Read | null => {
   const isOne = SchemaAST.isString(ast)
     ? (value: unknown) => typeof value === "string"
     : SchemaAST.isNumber(ast)
@@ -24,9 +41,12 @@ const compileLeaf = (ast: SchemaAST.AST): ((value: unknown) => boolean) | null =
     if (check._tag !== "Filter") return null
     filters.push(check)
   }
-  return isOne === null
-    ? null
-    : (value) => isOne(value) && filters.every((filter) => filter.run(value, ast, {}) === undefined)
+  const source = compileSource(ast)
+  if (isOne === null || source === null) return null
+  return (value) => {
+    const read = source(value)
+    return isOne(read) && filters.every((filter) => filter.run(read, ast, {}) === undefined) ? read : undecided
+  }
 }
 
 /** Whether a record without the member decodes to one without it: the member is optional, and has no default. */
@@ -38,8 +58,8 @@ const staysAbsent = (ast: SchemaAST.AST): boolean =>
   )
 
 /**
- * Compiles the decoding of a record whose members have no transformation. A member that has one, such as a number of a query, is
- * decided by the interpreter, if the record has it: most requests leave out most parameters. Always undecided for other schemas.
+ * Compiles the decoding of a record of texts, numbers and literals. A member of another form, such as an array, is decided by the
+ * interpreter, if the record has it: most requests leave out most parameters. Always undecided for other schemas.
  */
 export const makeReadRecord = (ast: SchemaAST.AST, options: SchemaAST.ParseOptions = {}): ReadRecord => {
   const { onExcessProperty = "ignore", disableChecks = false } = options
@@ -48,20 +68,20 @@ export const makeReadRecord = (ast: SchemaAST.AST, options: SchemaAST.ParseOptio
   if (!isPlain || disableChecks) return () => undecided
   const members = ast.propertySignatures.map(({ name, type }) => ({
     name: String(name),
-    isLeaf: typeof name === "string" && name !== "__proto__" ? compileLeaf(type) : null,
+    readLeaf: typeof name === "string" && name !== "__proto__" ? compileLeaf(type) : null,
     staysAbsent: staysAbsent(type)
   }))
   return (record) => {
     const read: Record<string, unknown> = {}
     let found = 0
     for (let index = 0; index < members.length; index++) {
-      const { isLeaf, name, staysAbsent } = members[index]!
+      const { name, readLeaf, staysAbsent } = members[index]!
       if (!(name in record)) {
         if (!staysAbsent) return undecided
         continue
       }
-      const value = record[name]
-      if (isLeaf === null || !isLeaf(value)) return undecided
+      const value = readLeaf === null ? undecided : readLeaf(record[name])
+      if (value === undecided) return undecided
       read[name] = value
       found++
     }

@@ -111,8 +111,8 @@ export const reads: ReadonlyArray<Plant> = [
   {
     rule: "a compiled route refuses what the schema of a parameter refuses",
     file: decoder,
-    from: "isOne(value) && filters.every(",
-    to: "isOne(value) || filters.every(",
+    from: "isOne(read) && filters.every(",
+    to: "isOne(read) || filters.every(",
     tests: [unit("dispatch/CompiledGroup")]
   },
   {

@@ -50,7 +50,7 @@ const Unchanged = Schema.Undefined.pipe(
   HttpApiSchema.status(304)
 )
 
-const tagged = { etag: Schema.String.check(Schema.isMinLength(2)), "retry-after": Schema.optionalKey(Schema.String) }
+const tagged = { etag: Schema.String.check(Schema.isMinLength(2)), "retry-after": Schema.optionalKey(Schema.Int) }
 
 const strictly = { onExcessProperty: "error" as const }
 
@@ -119,7 +119,7 @@ const layersOf = (group: typeof HttpApiBuilder.group) =>
               : Effect.map(Caller, (caller) => {
                 const headersOf = {
                   etag: params.id === "bad" ? "" : caller,
-                  ...headers["x-mode"] ? { "retry-after": "1" } : {}
+                  ...headers["x-mode"] ? { "retry-after": 1 } : {}
                 }
                 return headers["if-none-match"] === undefined
                   ? HttpApiSchema.withHeaders({ body: item, headers: headersOf })
