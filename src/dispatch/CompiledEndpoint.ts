@@ -165,7 +165,8 @@ export const compileEndpoint = (
   const options = getSlotParseOptions(annotations)
   const parts = partsOf(endpoint, options)
   const encode = makeEncode(api, group, runtime)
-  const writeSuccess = makeWriteSuccess(endpoint, options.headers)
+  // Compiled encoders have the options of the interpreter that nothing sets.
+  const writeSuccess = options.success === undefined ? makeWriteSuccess(endpoint, options.headers) : () => null
 
   const respond = (value: unknown): Responding => {
     if (HttpServerResponse.isHttpServerResponse(value)) return Effect.succeed(value)

@@ -117,7 +117,7 @@ const compileUnion = ({ options: { mode } = {}, types }: SchemaAST.Union): Write
 }
 
 /** The text of a timestamp has nothing to escape. To look for that would first copy its parts into one piece. */
-const isTimestamp = ({ encoding }: SchemaAST.AST): boolean => encoding?.at(-1)?.transformation.decode === timestampText
+const isTimestamp = ({ encoding }: SchemaAST.AST): boolean => encoding?.[0].transformation.decode === timestampText
 
 /** The text of a part, before its checks. */
 const compileUnchecked = (ast: SchemaAST.AST): Write => {

@@ -13,7 +13,6 @@ import { makeProblem, problemJson } from "../../server/gate/ProblemResponses.ts"
 import { headersOfEveryResponse, pathOf } from "../../server/gate/RequestContext.ts"
 import type { RequestIds } from "../../services/RequestIds.ts"
 import { closeOldest, Connection, reportDrops, watchConnections } from "./ConnectionLimits.ts"
-import type { PlainHandler } from "./PlainServer.ts"
 
 /** Options of the listener. */
 export interface ListenerOptions {
@@ -112,6 +111,9 @@ const reasons: Partial<Record<number, string>> = {
   408: "Request Timeout",
   431: "Request Header Fields Too Large"
 }
+
+/** Answers a request and returns true, or leaves it untouched and returns false. */
+export type PlainHandler = (request: IncomingMessage, response: ServerResponse) => boolean
 
 /** Milliseconds after the end of listening for which a connection may stay without a byte. */
 const unusedConnectionTime = 1000

@@ -11,17 +11,16 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Cookies from "effect/http/Cookies"
 import * as HttpEffect from "effect/http/HttpEffect"
+import * as HttpMiddleware from "effect/http/HttpMiddleware"
 import { type HttpServer, make } from "effect/http/HttpServer"
 import { ClientAbort } from "effect/http/HttpServerError"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
-import * as HttpServerResponse from "effect/http/HttpServerResponse"
-import type * as Scope from "effect/Scope"
+import type * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Scope from "effect/Scope"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { ServerContext } from "../../dispatch/CompiledEndpoint.ts"
+import type { PlainHandler } from "./NodeListener.ts"
 import { PlainRequest } from "./PlainRequest.ts"
-
-/** Answers a request and returns true, or leaves it untouched and returns false. */
-export type PlainHandler = (request: IncomingMessage, response: ServerResponse) => boolean
 
 /** Headers with which a request needs Effect's adapter. */
 const unusual = ["content-length", "transfer-encoding", "expect", "upgrade", "set-cookie"]
@@ -94,33 +93,33 @@ const maxDepth = 32
 
 type App = Effect.Effect<HttpServerResponse.HttpServerResponse, unknown, HttpServerRequest | Scope.Scope>
 
-const empty = HttpServerResponse.empty()
-
 const makePlainHandler = Effect.fnUntraced(function*(app: App) {
   const scope = yield* Effect.scope
   const context = yield* Effect.context<never>()
   const services = Context.add(Context.makeUnsafe<never>(context.mapUnsafe, { maxDepth }), ServerContext, context)
   const running = new Running()
 
-  /** The response that Effect's adapter writes next: a stream, one with cookies, or one that Node refuses. */
-  let next = empty
-  const writeNext = yield* NodeHttpServer.makeHandler(Effect.sync(() => next), { scope })
+  yield* Effect.addFinalizer(() => Fiber.interruptAll(running.fibers))
+  // It ends before the finalizer above, and after the grace of the server's own close.
+  const writing = Scope.forkUnsafe(scope, "parallel")
+
+  /** Has Effect's adapter write a response: a stream, one with cookies, or one that Node refuses. The request has its span already. */
   const handOver = ({ response, source }: PlainRequest, handedOver: HttpServerResponse.HttpServerResponse) =>
-    Effect.callback<void>((resume) => {
-      response.once("close", () => resume(Effect.void))
-      next = handedOver
-      // Its fiber takes the response at once.
-      writeNext(source, response)
-      next = empty
-    })
+    NodeHttpServer.makeHandler(Effect.succeed(handedOver), { scope: writing }).pipe(
+      Effect.provideService(HttpMiddleware.TracerDisabledWhen, () => true),
+      Effect.flatMap((writeLater) =>
+        Effect.callback<void>((resume) => {
+          response.once("close", () => resume(Effect.void))
+          writeLater(source, response)
+        })
+      )
+    )
 
   const handled = HttpEffect.toHandled(app, (request, response) => {
     const plain = request as PlainRequest
     const { response: node } = plain
     return node.writableEnded || node.destroyed || write(node, response) ? Effect.void : handOver(plain, response)
   })
-
-  yield* Effect.addFinalizer(() => Fiber.interruptAll(running.fibers))
 
   const handle: PlainHandler = (request, response) => {
     if (!isPlain(request)) return false

@@ -7,8 +7,10 @@ import { CurrentGrant } from "../../api/Middleware.ts"
 import type { Problem } from "../../api/Problems.ts"
 import type { Operation, OperationId } from "../../domain/Operation.ts"
 import { AgentReads, differs, ReadRefused } from "../../mcp/AgentReads.ts"
+import { Problems } from "../gate/ProblemResponses.ts"
+import { withhold } from "../gate/Refusals.ts"
 import { makeChangeReads } from "../reads/ChangeReads.ts"
-import { makeOperationReads } from "../reads/OperationReads.ts"
+import { checkContract, makeOperationReads } from "../reads/OperationReads.ts"
 import { topicOfOperation } from "../waits/Waiters.ts"
 import { makeWaits } from "../waits/Waits.ts"
 
@@ -36,6 +38,16 @@ export const makeGrantReads = Effect.gen(function*() {
   const operations = yield* makeOperationReads
   const feed = yield* makeChangeReads
   const waits = yield* makeWaits
+  const problems = yield* Problems
+
+  const checked = <A extends { readonly operations: ReadonlyArray<Operation> }, E>(
+    read: Effect.Effect<A, E>
+  ): Effect.Effect<A, E | Problem> =>
+    Effect.tap(
+      read,
+      ({ operations }) =>
+        Effect.catch(Effect.forEach(operations, checkContract, { discard: true }), (error) => withhold(problems, error))
+    )
 
   return Effect.contextWith((context: Context.Context<CurrentGrant>): Effect.Effect<RequestReads> => {
     const grant = Context.get(context, CurrentGrant)
@@ -73,10 +85,10 @@ export const makeGrantReads = Effect.gen(function*() {
     }
 
     const reads = AgentReads.of({
-      list: (query) => ofRequest(operations.list(grant, query)),
+      list: (query) => ofRequest(checked(operations.list(grant, query))),
       get: (id) => ofRequest(get(id)),
       next: (known, seconds) => ofRequest(next(known, seconds)),
-      changes: (query) => ofRequest(feed.read(grant, query))
+      changes: (query) => ofRequest(checked(feed.read(grant, query)))
     })
     return Effect.succeed({ reads, note, denial: () => denial })
   })

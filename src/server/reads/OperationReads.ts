@@ -6,8 +6,9 @@
 import * as Effect from "effect/Effect"
 import { type ListQuery, maxPageSize, type OperationList } from "../../api/OperationsApi.ts"
 import type { Forbidden, InternalError, NotFound, ServiceUnavailable, Unauthorized } from "../../api/Problems.ts"
+import { makeJsonEncoder } from "../../dispatch/JsonEncoder.ts"
 import type { GrantIdentity, GrantRefusal } from "../../domain/Grant.ts"
-import type { MalformedOperation, OperationId, OperationNotFound } from "../../domain/Operation.ts"
+import { MalformedOperation, Operation, type OperationId, type OperationNotFound } from "../../domain/Operation.ts"
 import { isFiltered, type OperationQuery } from "../../domain/OperationQuery.ts"
 import { OperationStore } from "../../services/OperationStore.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
@@ -26,6 +27,18 @@ const toQuery = (query: ListQuery): OperationQuery => ({
   page_size: query.page_size ?? maxPageSize,
   after: null
 })
+
+const { encode } = makeJsonEncoder(Operation)
+
+/**
+ * Fails for an operation that breaks the contract. A list over HTTP is checked where its body is encoded. Every other read is checked
+ * here, because its answer may leave out what is wrong: 304 has no body, and tools quote texts and select members.
+ */
+export const checkContract = (operation: Operation): Effect.Effect<Operation, MalformedOperation> =>
+  Effect.mapBoth(encode(operation), {
+    onFailure: () => MalformedOperation.of(operation.id),
+    onSuccess: () => operation
+  })
 
 /** Makes the reads. They fail with problems of the current request. */
 export const makeOperationReads = Effect.gen(function*() {
@@ -65,5 +78,9 @@ export const makeOperationReads = Effect.gen(function*() {
     } satisfies OperationList
   })
 
-  return { find: (grant: GrantIdentity, id: OperationId) => Effect.catch(store.find(grant, id), refuseFind), list }
+  return {
+    find: (grant: GrantIdentity, id: OperationId) =>
+      Effect.catch(Effect.flatMap(store.find(grant, id), checkContract), refuseFind),
+    list
+  }
 })

@@ -185,5 +185,19 @@ export const reads: ReadonlyArray<Plant> = [
     from: "target.search(/[?#]/)",
     to: "target.search(/[?#;]/)",
     tests: [unit("server/pages/FrontPage")]
+  },
+  {
+    rule: "an operation that breaks the contract is never answered, also not with 304",
+    file: "src/server/reads/OperationReads.ts",
+    from: "Effect.catch(Effect.flatMap(store.find(grant, id), checkContract), refuseFind)",
+    to: "Effect.catch(store.find(grant, id), refuseFind)",
+    tests: [postgres("server/BrokenRows", "is withheld by id")]
+  },
+  {
+    rule: "an agent never gets an operation that breaks the contract in a list",
+    file: "src/server/agents/GrantReads.ts",
+    from: "ofRequest(checked(operations.list(grant, query)))",
+    to: "ofRequest(operations.list(grant, query))",
+    tests: [unit("server/agents/GrantReads", "breaks the contract")]
   }
 ]

@@ -49,15 +49,20 @@ layer(postgresGateway(), { excludeTestServices: true })("A stored operation that
         const { id } = yield* acceptIn(holder, "failed")
         const { id: sound } = yield* accept(holder)
         yield* change(id, assignments)
-        for (const target of [`/v1/operations/${id}`, "/v1/operations"]) {
-          const { headers, text } = yield* send(target, { token: holder.token }).pipe(
+        const byId = `/v1/operations/${id}`
+        for (
+          const [target, ifNoneMatch] of [[byId], [byId, "*"], ["/v1/operations"]] as ReadonlyArray<[string, string?]>
+        ) {
+          const sent = ifNoneMatch === undefined ? {} : { headers: { "if-none-match": ifNoneMatch } }
+          const { headers, text } = yield* send(target, { token: holder.token, ...sent }).pipe(
             Effect.tap((answer) => Effect.sync(() => assertProblemOf(answer, "response_contract_failed", name)))
           )
           const causes = causesOf(headers["x-request-id"]!)
           assert.deepStrictEqual(causes.map(({ level, message }) => [level, message]), [
             ["ERROR", "Response withheld: it breaks the contract"]
           ])
-          assert.match(causes[0]!.text, new RegExp(`operation ${id} breaks the contract|Expected `))
+          const named = `operation ${id} breaks the contract`
+          assert.match(causes[0]!.text, new RegExp(target === byId ? named : `${named}|Expected `))
           if (secret !== undefined) assert.notInclude(text + causes[0]!.text, secret)
         }
         assert.strictEqual((yield* send(`/v1/operations/${sound}`, { token: holder.token })).status, 200)

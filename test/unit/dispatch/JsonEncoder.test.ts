@@ -152,10 +152,10 @@ const { schemas } = fc.letrec<{ schemas: Case }>((tie) => ({
 
 const cases = schemas.chain(({ schema, values }) => fc.tuple(fc.constant(schema), mostly(values)))
 
-/** What the schema encodes, as JSON. Null: it refuses the value. Undefined: the value has no JSON. */
+/** What the schema encodes, as JSON. Null: it refuses the value, or JSON cannot hold it. Undefined: the value has no JSON. */
 const bySchema = (schema: Case["schema"], value: unknown): string | null | undefined => {
-  const exit = Schema.encodeUnknownExit(schema)(value)
-  return Exit.isSuccess(exit) ? JSON.stringify(exit.value) : null
+  const exit = Effect.runSyncExit(Effect.map(Schema.encodeUnknownEffect(schema)(value), (it) => JSON.stringify(it)))
+  return Exit.isSuccess(exit) ? exit.value : null
 }
 
 const byEncoder = (schema: Case["schema"], value: unknown): string | null => {

@@ -5,11 +5,13 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { CurrentGrant } from "../../../../src/api/Middleware.ts"
+import { RequestId } from "../../../../src/domain/RequestId.ts"
 import { makeGrantReads } from "../../../../src/server/agents/GrantReads.ts"
 import { CurrentSlot } from "../../../../src/server/gate/Admission.ts"
 import { BaseUrl } from "../../../../src/server/gate/BaseUrl.ts"
 import { Lifecycle } from "../../../../src/server/gate/Lifecycle.ts"
 import { Problems } from "../../../../src/server/gate/ProblemResponses.ts"
+import { CurrentRequest } from "../../../../src/server/gate/RequestContext.ts"
 import { ChangeWatcher } from "../../../../src/server/waits/ChangeWatcher.ts"
 import { topicOfOperation, type Waiter } from "../../../../src/server/waits/Waiters.ts"
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
@@ -76,4 +78,31 @@ describe("The wait of an agent for the next form of an operation", () => {
       waiter!.wake()
       assert.deepStrictEqual(yield* Fiber.join(fiber), scene.current)
     }))
+})
+
+describe("A read of an agent", () => {
+  const broken = operationWith({ revision: 0 })
+  const store = storeOf({
+    find: () => Effect.succeed(broken),
+    list: () => Effect.succeed({ operations: [operationWith(), broken], next: null })
+  })
+  const services = Layer.mergeAll(
+    Layer.succeed(OperationStore, store),
+    Lifecycle.layer(),
+    Problems.layer.pipe(Layer.provide(BaseUrl.layer(baseUrl))),
+    emptyFeed,
+    Platform
+  )
+
+  it.effect("fails for an operation that breaks the contract, by its id and in a list", () =>
+    Effect.gen(function*() {
+      const { reads } = yield* Effect.flatten(makeGrantReads)
+      for (const read of [Effect.asVoid(reads.get(broken.id)), Effect.asVoid(reads.list({}))]) {
+        assert.strictEqual((yield* Effect.flip(read)).code, "response_contract_failed")
+      }
+    }).pipe(
+      Effect.provideService(CurrentGrant, fixedIdentity),
+      Effect.provideService(CurrentRequest, { id: RequestId.make("agent-read-1"), path: "/mcp", scheme: "Bearer" }),
+      Effect.provide(Layer.provideMerge(ChangeWatcher.layer, services))
+    ))
 })
