@@ -44,6 +44,9 @@ interface DemoOperation {
   readonly isSlow?: true
 }
 
+/** What clients read of failures that the sandbox does not know by itself. */
+const failures = { market_closed: { message: "The market closed before the order was filled." } }
+
 const demoOperations: ReadonlyArray<DemoOperation> = [
   {
     type: "payment",
@@ -100,7 +103,7 @@ const demoOperations: ReadonlyArray<DemoOperation> = [
       outcome: "failed",
       settle_after_ms: 9000,
       code: "market_closed",
-      message: "The market closed before the order was filled."
+      message: failures.market_closed.message
     }
   }
 ]
@@ -262,7 +265,7 @@ const Bank = Layer.unwrap(Effect.gen(function*() {
 }))
 
 const Adapters = Layer.unwrap(
-  Effect.map(Sandbox, ({ url }) => Providers.layer({ [demoBank]: SandboxProvider.layer({ baseUrl: url }) }))
+  Effect.map(Sandbox, ({ url }) => Providers.layer({ [demoBank]: SandboxProvider.layer({ baseUrl: url, failures }) }))
 ).pipe(Layer.provide(Bank))
 
 /** The default policy, except that the review of an indeterminate operation begins after 15 seconds. */
