@@ -29,22 +29,22 @@ const refusals = ({ output }: Running) => output.stderr.split("\"Request refused
 /** A process of `slowPayments` prints a line for each request that waits. */
 const waits = ({ printed }: PaymentsProcess) => printed().split("a request waits").length - 1
 
+/** A read on a new connection. A dying process resets those that it has not accepted, until the kernel has ended its socket. */
+const readAlone = (url: string) => Effect.retry(getAlone(url), { while: ({ code }) => code === "ECONNRESET" })
+
 /** Reads on new connections until each of the processes has answered once more. */
 const untilAllAnswer = Effect.fnUntraced(function*(url: string, processes: ReadonlyArray<Running>) {
   const before = processes.map(refusals)
-  while (processes.some((process, at) => refusals(process) === before[at])) yield* getAlone(`${url}/nowhere`)
+  while (processes.some((process, at) => refusals(process) === before[at])) yield* readAlone(`${url}/nowhere`)
 })
 
 /**
- * A read without a token, which is 401 without the database, by the rules of HTTP: a client may repeat an idempotent request once if its connection breaks (RFC 9110 §9.2.2) or
- * its answer is 503. It does not repeat one whose connection is refused: no process listens then.
+ * A read without a token, which is 401 without the database. A client may repeat an idempotent request if its connection breaks
+ * (RFC 9110 §9.2.2), or once if its answer is 503. It does not repeat one whose connection is refused: no process listens then.
  */
 const read = (url: string) => {
-  const once = getAlone(`${url}/v1/operations`)
-  return once.pipe(
-    Effect.catchIf(({ code }) => code === "ECONNRESET", () => once),
-    Effect.flatMap((status) => status === 503 ? once : Effect.succeed(status))
-  )
+  const once = readAlone(`${url}/v1/operations`)
+  return Effect.flatMap(once, (status) => status === 503 ? once : Effect.succeed(status))
 }
 
 /** Eight clients read until the body ends, and before and after it. Returns the statuses of all their reads. */
