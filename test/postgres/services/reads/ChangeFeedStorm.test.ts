@@ -12,7 +12,7 @@ import { issue, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { anotherPool, anotherProcess } from "../../../fixtures/postgres/Pools.ts"
 
 const writers = 8
-const changes = rounds(1000, 100_000)
+const changes = rounds(2500, 100_000)
 const kills = 100
 
 /** A random UUIDv7. */
