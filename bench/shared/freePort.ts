@@ -9,7 +9,8 @@ import * as net from "node:net"
  */
 export const freePort: Effect.Effect<number> = Effect.promise(async () => {
   for (;;) {
-    const port = 10_000 + Math.floor(Math.random() * 22_000)
+    // Above 10,080, the last port of the range that `fetch` refuses.
+    const port = 10_081 + Math.floor(Math.random() * 21_900)
     const server = net.createServer().listen(port, "127.0.0.1")
     const isFree = await once(server, "listening").then(() => true, () => false)
     if (!isFree) continue

@@ -102,10 +102,13 @@ describe("The container", () => {
           ])
         )
         const health = () =>
-          new Promise<number>((resolve) => {
-            execFile(process.execPath, inImage(image.healthcheck), { env }, (error) => resolve(error === null ? 0 : 1))
+          new Promise<"healthy" | Error>((resolve) => {
+            execFile(process.execPath, inImage(image.healthcheck), { env }, (error) => resolve(error ?? "healthy"))
           })
-        assert.strictEqual(yield* Effect.promise(health), 0)
+        // A container is unhealthy after three checks in a row that failed.
+        let checked = yield* Effect.promise(health)
+        for (let retry = 1; retry < 3 && checked !== "healthy"; retry++) checked = yield* Effect.promise(health)
+        assert.strictEqual(checked, "healthy", output)
         const base = `http://127.0.0.1:${port}`
         for (const place of ["/readyz", "/openapi.json", "/problems"]) {
           assert.strictEqual((yield* Effect.promise(() => fetch(base + place))).status, 200, place)
@@ -113,8 +116,8 @@ describe("The container", () => {
         const page = yield* Effect.promise(() => fetch(`${base}/docs`).then((response) => response.text()))
         assert.include(page, "@scalar/api-reference")
         program.kill("SIGTERM")
-        assert.deepStrictEqual((yield* Effect.promise(() => exited))[0], 0)
-        assert.strictEqual(yield* Effect.promise(health), 1, "a stopped gateway is not healthy")
+        assert.deepStrictEqual((yield* Effect.promise(() => exited))[0], 0, output)
+        assert.instanceOf(yield* Effect.promise(health), Error, "a stopped gateway is not healthy")
         assert.deepStrictEqual(fs.readdirSync(image.root, { recursive: true }), filesBefore, "--read-only is possible")
       }),
     timeout
