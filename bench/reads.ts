@@ -11,7 +11,7 @@ import { Effect } from "effect"
 import * as path from "node:path"
 import { buildGoPeer, goInstallation, hasGo } from "./peers/goPeer.ts"
 import { compare, type Comparison } from "./reads/compare.ts"
-import { peersOn } from "./reads/contestants.ts"
+import { gateway, peersOn } from "./reads/contestants.ts"
 import { startIssuer } from "./reads/issuer.ts"
 import { errorsOf, missedGoals, type Report, toTable } from "./reads/report.ts"
 import { scenarioKeys, scenariosFor } from "./reads/scenarios.ts"
@@ -19,7 +19,7 @@ import { commandOf, commandOptions, shippedCommand } from "./shared/command.ts"
 import { benchDatabase, databaseAddress, ownerOf, postmasterPid, prepareReaders } from "./shared/database.ts"
 import { startProcess } from "./shared/processes.ts"
 import { machine, print, say } from "./shared/report.ts"
-import { choices, fail, flag, number, readOptions, whole } from "./shared/usage.ts"
+import { choices, existingFile, fail, flag, number, readOptions, whole } from "./shared/usage.ts"
 
 const values = readOptions(import.meta.url, {
   scenario: choices("Measures only this scenario", scenarioKeys),
@@ -34,13 +34,14 @@ const values = readOptions(import.meta.url, {
   "warm-up": number("Seconds before the rounds, 3 or with --quick 1", { from: 0.05, to: 3600, default: null }),
   quick: flag("Fewer and shorter rounds, for rough figures"),
   go: flag("Measures the Go peer, too; needs golang-go and golang-github-jackc-pgx-v4-dev of Debian"),
+  before: existingFile("Measures the command of an earlier build, too, as a peer in the same rounds"),
   check: flag("Exits with 1 when a goal fails"),
   json: flag("Prints the report as JSON"),
   profile: flag("Writes CPU profiles of the gateway to the working directory, too"),
   ...commandOptions
 })
 
-const { connections, go, operations, quick } = values
+const { before, connections, go, operations, quick } = values
 const rounds = values.rounds ?? (quick ? 3 : 5)
 const warmUpSeconds = values["warm-up"] ?? (quick ? 1 : 3)
 const keep = values.keep === null ? null : path.resolve(values.keep)
@@ -59,7 +60,10 @@ const benchmark = Effect.gen(function*() {
   const scenarios = scenariosFor(values.scenario, {
     database: address,
     command: { command, flags: values.profile ? ["--cpu-prof"] : [] },
-    peers: peersOn(address, goBinary),
+    peers: [
+      ...before === null ? [] : [gateway(address, { command: path.resolve(before), flags: [] }, "gateway before")],
+      ...peersOn(address, goBinary)
+    ],
     large: large!,
     small: small!,
     issuer: yield* startIssuer(ownerOf(operations)),
