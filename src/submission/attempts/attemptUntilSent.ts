@@ -32,6 +32,8 @@ class Blocked extends Data.TaggedError("Blocked")<{ readonly reason: string; rea
 /** A failure of this worker, which returns the claim. */
 const local = (reason: string) => new NotSent({ reason, isLocal: true })
 
+const stoppedInTurn = Effect.fail(local("the worker was stopped while the request waited for its turn"))
+
 /**
  * Tries until an attempt sends something, fails locally or can never succeed, or until nothing may be sent any more. It fails
  * with the `NotSent` of the last attempt. The failure is local if there was no attempt, or if the database did not answer. It
@@ -49,7 +51,7 @@ export const attemptUntilSent = Effect.fnUntraced(function*(
   let failure: NotSent | null = null
   let pause = Duration.toMillis(policy.retryDelay)
   for (let isFirst = true;; isFirst = false) {
-    const result = yield* Effect.result(tryOnce(services, timed, payload, progress, isFirst))
+    const result = yield* Effect.result(inTurn(services, timed, tryOnce(services, timed, payload, progress, isFirst)))
     if (result._tag === "Success") return result.success
     const error = result.failure
     if (error._tag === "Blocked") {
@@ -66,6 +68,28 @@ export const attemptUntilSent = Effect.fnUntraced(function*(
 
 /** A provider that asks for a later request (`Retry-After`) does not end the operation: the claim is returned. */
 const endOf = (failure: NotSent): NotSent => failure.retryAfter === undefined ? failure : local(failure.reason)
+
+/** Runs an attempt as soon as the provider has room for it. Returns the claim if answers to others have paused the provider. */
+const inTurn = <A, E>(
+  services: WorkerServices,
+  timed: TimedClaim,
+  attempt: Effect.Effect<A, E>
+): Effect.Effect<A, E | NotSent> =>
+  Effect.suspend(() => {
+    const { drain, pauses } = services
+    const turn = pauses.takeTurn(timed.provider, timed.probeOf)
+    switch (turn._tag) {
+      case "Begin":
+        return Effect.ensuring(attempt, turn.end)
+      case "Paused":
+        return Effect.fail(local(turn.reason))
+      case "Wait":
+        return Effect.andThen(
+          Effect.raceFirst(turn.until, drain.begun),
+          Effect.suspend(() => drain.hasBegun() ? stoppedInTurn : inTurn(services, timed, attempt))
+        )
+    }
+  })
 
 const tryOnce = Effect.fnUntraced(function*(
   services: WorkerServices,
@@ -154,7 +178,7 @@ const awaitPermit = Effect.fnUntraced(function*(services: WorkerServices, timed:
         requestPermits.rest(provider, "submissions", Math.min(wait, longestPause)),
         drain.begun
       )
-      if (drain.hasBegun()) return yield* local("the worker was stopped while the request waited for its turn")
+      if (drain.hasBegun()) return yield* stoppedInTurn
     }
     if (allowedAt === null || !(yield* isFresh(policy, allowedAt, requestPermits.horizon(provider)))) {
       allowedAt = yield* askAuthorization(services, timed)

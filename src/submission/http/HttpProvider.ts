@@ -130,6 +130,9 @@ const decodeAnswer = <A, E extends NotSent | Uncertain = never>(
     )
 }
 
+/** Statuses of a gateway or proxy that could not reach its server (RFC 9110 §15.6): network failures. */
+const gatewayStatuses: ReadonlySet<number | null> = new Set([502, 503, 504])
+
 /** The request has left, so a decoder's `NotSent` is a refusal. */
 const asRefusal = <E extends NotSent | Uncertain | NoAnswer>(failure: E): E | NotSent =>
   failure._tag === "NotSent" ? new NotSent({ ...failure, isRefused: true }) : failure
@@ -179,22 +182,23 @@ const submit = (adapter: Adapter) =>
     },
     Effect.catchTags({
       NotPrepared: ({ reason }) => Effect.fail(new NotSent({ reason, isLocal: true })),
-      NoAnswer: ({ failure, reason, retryAfter }) => {
+      NoAnswer: ({ failure, reason, retryAfter, status }) => {
         switch (failure) {
           case "not_sent":
             return Effect.fail(new NotSent({ reason }))
           case "misconfigured":
             return Effect.fail(new NotSent({ reason, isLocal: true }))
-          default:
-            return Effect.fail(new Uncertain({ reason, ...withRetryAfter(retryAfter) }))
+          default: {
+            const isUndeclared = failure === "answer" && !gatewayStatuses.has(status)
+            return Effect.fail(
+              new Uncertain({ reason, ...isUndeclared ? { isUndeclared } : {}, ...withRetryAfter(retryAfter) })
+            )
+          }
         }
       }
     }),
     inSpan("HttpProvider.submit")
   )
-
-/** Statuses of a gateway or proxy that could not reach its server (RFC 9110 §15.6). */
-const gatewayStatuses: ReadonlySet<number | null> = new Set([502, 503, 504])
 
 const notProven = ({ failure, reason, retryAfter, status }: NoAnswer): StatusAnswer => {
   if (status === 404) return StatusAnswer.NotProven({ reason: "not_found", detail: reason, names: namesNothing })

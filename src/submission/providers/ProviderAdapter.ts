@@ -91,11 +91,17 @@ export class NotSent extends Schema.TaggedError<NotSent>()("NotSent", {
 }
 
 /**
- * The request may have reached the provider, and the answer is not known. `retryAfter`: for how long the provider, or a gateway
- * in its place, asks to send nothing.
+ * The request may have reached the provider, and the outcome is not known.
+ *
+ * - `isUndeclared`: the provider answered, and the adapter does not declare the answer. After five in a row the worker claims nothing for
+ *   the provider, and tries one operation at a time: likely the adapter or its settings have a mistake.
+ * - `retryAfter`: for how long the provider, or a gateway in its place, asks to send nothing.
+ *
+ * `reason` is logged, and must contain no credential, no part of the payload and no text of the provider.
  */
 export class Uncertain extends Schema.TaggedError<Uncertain>()("Uncertain", {
   reason: Schema.String,
+  isUndeclared: Schema.optionalKey(Schema.Boolean),
   retryAfter: Schema.optionalKey(Schema.Duration)
 }) {
   override get message() {

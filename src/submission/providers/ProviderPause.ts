@@ -1,20 +1,38 @@
 /**
- * Stops the claims for a provider after a local failure, such as wrong credentials, which every operation would meet. The
- * worker then claims one operation at a time as a probe, until an attempt shows that the failure has passed.
+ * Stops the claims for a provider after a local failure, such as wrong credentials, and after answers in a row that the adapter does not
+ * declare, such as those of a wrong address: every operation would meet them. The worker then claims one operation at a time as a
+ * probe, until an attempt shows that the cause has passed. Status reads neither begin nor end a pause.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Latch from "effect/Latch"
 import * as Option from "effect/Option"
 import type { ProviderName } from "../../domain/Grant.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
 import type { NotSent, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
 
+type PauseCause = "local_failure" | "undeclared_answers"
+
+/**
+ * Answers in a row that the adapter does not declare, after which the provider is paused. As many attempts may be under way while no answer
+ * shows that the adapter understands the provider, so that a wrong address costs no more operations.
+ */
+const mostUndeclared = 5
+
 /** Milliseconds. */
 const shortest = 1000
-const longest = 10_000
+/** Milliseconds. A probe that meets an undeclared answer makes an operation `indeterminate`; one that fails locally costs nothing. */
+const longest: Readonly<Record<PauseCause, number>> = { local_failure: 10_000, undeclared_answers: 300_000 }
+
+interface Failure {
+  readonly cause: PauseCause
+  /** For the log and for operators. */
+  readonly reason: string
+}
 
 export interface ProviderPause {
+  failure: Failure
   since: ClockReading
   /** Milliseconds. */
   length: number
@@ -28,82 +46,151 @@ interface Admission {
   readonly probeOf: ProviderPause | null
 }
 
+/** Whether an attempt may begin. It tells its `end`, or waits `until` another one has ended. */
+type Turn =
+  | { readonly _tag: "Begin"; readonly end: Effect.Effect<void> }
+  | { readonly _tag: "Wait"; readonly until: Effect.Effect<void> }
+  | { readonly _tag: "Paused"; readonly reason: string }
+
+type Attempt = Exit.Exit<SubmissionAnswer, NotSent | Uncertain>
+
+/** What the worker knows of a provider. */
+interface ProviderState {
+  pause: ProviderPause | null
+  /** Undeclared answers since the last declared one. Null: there was no declared one yet, nor an undeclared one. */
+  undeclared: number | null
+  underWay: number
+  /** Released when an attempt ends. */
+  readonly ended: Latch.Latch
+}
+
 /** The pauses of a worker, in its memory. */
 export interface ProviderPauses {
   /** Admits a claim of up to `limit` operations: all of them, one as a probe, or none. */
   readonly admit: (provider: ProviderName, limit: number) => Effect.Effect<Admission>
   /** Ends a probe, so that another one may begin: it has ended, or nothing was claimed. */
   readonly release: (probeOf: ProviderPause | null) => Effect.Effect<void>
+  /** Takes the turn of an attempt of an operation that was claimed as this probe, or as none. */
+  readonly takeTurn: (provider: ProviderName, probeOf: ProviderPause | null) => Turn
   /** Takes note of a local failure of an operation that was claimed as this probe, or as none. */
   readonly fail: (provider: ProviderName, probeOf: ProviderPause | null, reason: string) => Effect.Effect<void>
   /** Takes note of an attempt of an operation that was claimed as this probe, or as none. */
-  readonly observe: (
-    provider: ProviderName,
-    probeOf: ProviderPause | null,
-    attempt: Exit.Exit<SubmissionAnswer, NotSent | Uncertain>
-  ) => Effect.Effect<void>
+  readonly observe: (provider: ProviderName, probeOf: ProviderPause | null, attempt: Attempt) => Effect.Effect<void>
 }
 
-const logPause = (provider: ProviderName, reason: string) =>
-  Effect.annotateLogs(
-    Effect.logWarning(
-      "Paused a provider after a local failure: its operations wait. Repair the reason, such as credentials, the "
-        + "adapter or the clock; the worker tries one operation at a time, and resumes by itself"
-    ),
-    { provider, reason }
-  )
+const check = "check the address and the path of the provider, and what the adapter declares"
 
-const logResumption = (provider: ProviderName) =>
-  Effect.annotateLogs(
-    Effect.logInfo("Resumed a provider: an attempt passed the local failure, or failed for another reason"),
-    { provider }
-  )
-
-/** The `NotSent` of an attempt; null after any other end. */
-const notSentOf = (attempt: Exit.Exit<SubmissionAnswer, NotSent | Uncertain>): NotSent | null => {
-  if (Exit.isSuccess(attempt)) return null
-  const error = Option.getOrNull(Cause.findErrorOption(attempt.cause))
-  return error?._tag === "NotSent" ? error : null
+const pauseMessages: Readonly<Record<PauseCause, string>> = {
+  local_failure:
+    "Paused a provider after a local failure: its operations wait. Repair the reason, such as credentials, the "
+    + "adapter or the clock; the worker tries one operation at a time, and resumes by itself",
+  undeclared_answers:
+    "Paused a provider after answers in a row that the adapter does not declare: its operations wait. Likely the adapter "
+    + `or its settings have a mistake: ${check}. The worker tries one operation at a time, less and less often`
 }
+
+const logWarning = (message: string, provider: ProviderName, reason: string) =>
+  Effect.annotateLogs(Effect.logWarning(message), { provider, reason })
 
 export const makeProviderPauses = (): ProviderPauses => {
-  const pauses = new Map<ProviderName, ProviderPause>()
+  const states = new Map<ProviderName, ProviderState>()
+  const stateOf = (provider: ProviderName): ProviderState => {
+    const known = states.get(provider)
+    if (known !== undefined) return known
+    const state = { pause: null, undeclared: null, underWay: 0, ended: Latch.makeUnsafe(false) }
+    states.set(provider, state)
+    return state
+  }
 
-  const fail = Effect.fnUntraced(function*(provider: ProviderName, probeOf: ProviderPause | null, reason: string) {
-    const pause = pauses.get(provider)
+  const fail = Effect.fnUntraced(function*(provider: ProviderName, probeOf: ProviderPause | null, failure: Failure) {
+    const state = stateOf(provider)
     const since = yield* readClocks
-    if (pause === undefined) {
-      pauses.set(provider, { since, length: shortest, isProbing: false })
-      return yield* logPause(provider, reason)
-    }
+    const { pause } = state
     // An operation that was claimed before the pause tells nothing new of the failure.
-    if (pause !== probeOf) return
-    pause.since = since
-    pause.length = Math.min(2 * pause.length, longest)
+    if (pause !== null && pause !== probeOf) return
+    const length = pause === null ? shortest : Math.min(2 * pause.length, longest[failure.cause])
+    const before = pause?.failure.cause
+    if (pause === null) state.pause = { failure, since, length, isProbing: false }
+    else Object.assign(pause, { failure, since, length })
+    if (before !== failure.cause) yield* logWarning(pauseMessages[failure.cause], provider, failure.reason)
   })
 
   const pass = (provider: ProviderName) =>
-    Effect.suspend(() => pauses.delete(provider) ? logResumption(provider) : Effect.void)
+    Effect.suspend(() => {
+      const state = stateOf(provider)
+      if (state.pause === null) return Effect.void
+      state.pause = null
+      return Effect.annotateLogs(
+        Effect.logInfo("Resumed a provider: an attempt has shown that the cause of its pause has passed"),
+        { provider }
+      )
+    })
+
+  const countUndeclared = Effect.fnUntraced(function*(
+    provider: ProviderName,
+    probeOf: ProviderPause | null,
+    reason: string
+  ) {
+    const state = stateOf(provider)
+    state.undeclared = (state.undeclared ?? 0) + 1
+    if (state.undeclared === 1) {
+      const message = `A provider gave an answer that the adapter does not declare. If it is not an exception, ${check}`
+      yield* logWarning(message, provider, reason)
+    }
+    if (state.undeclared >= mostUndeclared) {
+      return yield* fail(provider, probeOf, { cause: "undeclared_answers", reason })
+    }
+    if (state.pause?.failure.cause === "local_failure") yield* pass(provider)
+  })
 
   return {
     admit: Effect.fnUntraced(function*(provider, limit) {
-      const pause = pauses.get(provider)
-      if (pause === undefined || limit <= 0) return { limit, probeOf: null }
+      const { pause } = stateOf(provider)
+      if (pause === null || limit <= 0) return { limit, probeOf: null }
       if (pause.isProbing || (yield* elapsed(pause.since)) < pause.length) return { limit: 0, probeOf: null }
       pause.isProbing = true
       return { limit: 1, probeOf: pause }
     }),
-    fail,
     release: (probeOf) =>
       Effect.sync(() => {
         if (probeOf !== null) probeOf.isProbing = false
       }),
+    takeTurn: (provider, probeOf) => {
+      const state = stateOf(provider)
+      const { ended, pause, undeclared } = state
+      if (pause?.failure.cause === "undeclared_answers" && pause !== probeOf) {
+        return {
+          _tag: "Paused",
+          reason: `the adapter does not declare the answers of the provider: ${pause.failure.reason}`
+        }
+      }
+      if (undeclared !== 0 && state.underWay >= mostUndeclared) return { _tag: "Wait", until: ended.await }
+      state.underWay++
+      const end = Effect.suspend(() => {
+        state.underWay--
+        return ended.release
+      })
+      return { _tag: "Begin", end }
+    },
+    fail: (provider, probeOf, reason) => fail(provider, probeOf, { cause: "local_failure", reason }),
     observe: (provider, probeOf, attempt) => {
       if (Exit.isFailure(attempt) && Cause.hasInterruptsOnly(attempt.cause)) return Effect.void
-      const notSent = notSentOf(attempt)
-      // An operation that can never be sent tells nothing of the others.
-      if (notSent?.isPermanent === true) return Effect.void
-      return notSent?.isLocal === true ? fail(provider, probeOf, notSent.reason) : pass(provider)
+      const error = Exit.isSuccess(attempt) ? null : Option.getOrNull(Cause.findErrorOption(attempt.cause))
+      if (error?._tag === "NotSent") {
+        // An operation that can never be sent tells nothing of the others.
+        if (error.isPermanent === true) return Effect.void
+        if (error.isLocal === true) return fail(provider, probeOf, { cause: "local_failure", reason: error.reason })
+      }
+      if (error?._tag === "Uncertain" && error.isUndeclared === true) {
+        return countUndeclared(provider, probeOf, error.reason)
+      }
+      const isDeclared = Exit.isSuccess(attempt) || error?._tag === "NotSent" && error.isRefused === true
+      const state = stateOf(provider)
+      if (isDeclared) state.undeclared = 0
+      // Without an answer, nothing shows that the adapter understands the provider.
+      return state.pause?.failure.cause === "undeclared_answers" && !isDeclared
+        ? fail(provider, probeOf, state.pause.failure)
+        : pass(provider)
     }
   }
 }

@@ -61,8 +61,8 @@ export const limits: ReadonlyArray<Plant> = [
   {
     rule: "a local failure never counts for the circuit of a provider",
     file: circuit,
-    from: "    && (error.isLocal === true || error.isPermanent === true || error.retryAfter !== undefined)",
-    to: "    && (error.isPermanent === true || error.retryAfter !== undefined)",
+    from: "    ? error.isLocal === true || error.isPermanent",
+    to: "    ? error.isPermanent",
     tests: [unit("submission/providers/Circuit")]
   },
   {
@@ -71,6 +71,20 @@ export const limits: ReadonlyArray<Plant> = [
     from: "      pause.isProbing = true\n",
     to: "",
     tests: [unit("submission/attempts/LocalFailures", "is probed by no second operation")]
+  },
+  {
+    rule: "answers in a row that the adapter does not declare pause the provider",
+    file: "src/submission/providers/ProviderPause.ts",
+    from: "    if (state.undeclared >= mostUndeclared) {",
+    to: "    if (state.undeclared >= 100 * mostUndeclared) {",
+    tests: [unit("submission/attempts/UndeclaredAnswers", "pause the provider after five in a row")]
+  },
+  {
+    rule: "undeclared answers reach five operations of a backlog at most",
+    file: "src/submission/providers/ProviderPause.ts",
+    from: "if (undeclared !== 0 && state.underWay",
+    to: "if (undeclared === -1 && state.underWay",
+    tests: [unit("submission/attempts/UndeclaredAnswers", "reach five operations of a backlog")]
   },
   {
     rule: "no client takes all slots of the gateway",

@@ -12,6 +12,7 @@ import { until } from "../../../fixtures/sandbox/SandboxHarness.ts"
 import {
   answering,
   type Behaviour,
+  failureOf,
   inMillis,
   operationOf,
   optionsFor,
@@ -66,6 +67,27 @@ describe("Decoders", () => {
         assert.deepInclude(status, { _tag: "NotProven", reason: "unclear" })
         assert.notInclude(JSON.stringify(status), "secret")
       }).pipe(Effect.provide(layer)))
+  }
+})
+
+describe("An answer to a submission that is not declared", () => {
+  const cases: ReadonlyArray<readonly [string, string, boolean]> = [
+    ["404 with JSON", response(404, "{}"), true],
+    ["404 with a page", response(404, "<html>secret</html>", { "Content-Type": "text/html" }), true],
+    ["200 with another body", response(200, `{"secret":1}`), true],
+    ["a redirect", response(302, "{}", { Location: "/secret" }), true],
+    ["502 of a gateway", response(502, "{}"), false],
+    ["503 of a gateway", response(503, "{}"), false]
+  ]
+  for (const [what, answer, isUndeclared] of cases) {
+    it.live(`is uncertain after ${what}, ${isUndeclared ? "and" : "but not"} marked as undeclared`, () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer(answering(answer))
+        const failure = yield* failureOf(optionsFor(server.url))
+        assert.strictEqual(failure._tag, "Uncertain")
+        assert.strictEqual("isUndeclared" in failure, isUndeclared)
+        assert.notInclude(failure.reason, "secret")
+      }).pipe(Effect.provide(ProviderHttpClient.layer())))
   }
 })
 

@@ -42,9 +42,12 @@ describe("While two providers take 18 seconds for each operation and have long q
   it.effect("a payment to a third provider starts with the next poll", () =>
     Effect.gen(function*() {
       const { fill, grants, slowBindings, world } = yield* makeSlowWorld()
+      // Their first answers are fast: until then, a provider has few attempts under way.
+      for (const grant of grants) yield* world.acceptMany(1, grant)
+      yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("1 second")
       for (const grant of grants) slowBindings.add(grant.provider_connection_id)
       yield* fill
-      yield* world.start(SubmissionWorker.layer)
       yield* TestClock.adjust("5 seconds")
       for (let n = 0; n < 8; n++) {
         const accepted = yield* Clock.currentTimeMillis
@@ -54,7 +57,7 @@ describe("While two providers take 18 seconds for each operation and have long q
         assert.isAtMost(waited, Duration.toMillis(world.policy.pollInterval), `payment ${n}`)
         assert.strictEqual(yield* world.stateOf(id), "submitted")
       }
-      const slowOnes = world.attempts.filter(({ at }) => at < 10_000)
+      const slowOnes = world.attempts.slice(grants.length).filter(({ at }) => at < 10_000)
       assert.strictEqual(slowOnes.length, 64 - 10 + 1, "they have every other place")
     }))
 

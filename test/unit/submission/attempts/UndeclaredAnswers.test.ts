@@ -1,0 +1,142 @@
+/**
+ * Answers that the adapter does not declare, such as those of a wrong path: each makes its operation `indeterminate`, so the worker pauses
+ * the provider after five in a row. The tests run a worker over the ledger in memory, on the test's clock.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Duration, Effect } from "effect"
+import { TestClock } from "effect/testing"
+import { SubmissionWorker } from "../../../../src/submission/attempts/SubmissionWorker.ts"
+import { NotSent, type SubmissionAnswer, Uncertain } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { acknowledged, bank, makeWorld, notFound, until, type World } from "../../../fixtures/submission/World.ts"
+
+const undeclared = Effect.fail(new Uncertain({ reason: "status 404, which is not declared", isUndeclared: true }))
+const wrongKey = Effect.fail(new NotSent({ reason: "status 401", isRefused: true, isLocal: true }))
+const accepts: Effect.Effect<SubmissionAnswer> = Effect.succeed(acknowledged)
+
+/** A bank whose answer the test changes. */
+const makeBank = (policy: Partial<World["policy"]> = {}) =>
+  Effect.gen(function*() {
+    const bank: { answer: Effect.Effect<SubmissionAnswer, NotSent | Uncertain> } = { answer: undeclared }
+    const world = yield* makeWorld({
+      policy,
+      submit: () => Effect.suspend(() => bank.answer),
+      read: () => Effect.succeed(notFound)
+    })
+    return { bank, world }
+  })
+
+const logged = (world: World, start: string) =>
+  world.logs.filter(({ message }) => String(message).startsWith(start)).map(({ annotations, level }) => ({
+    level,
+    ...annotations
+  }))
+
+const countOf = (world: World, state: string) =>
+  [...world.memory.operations.values()].filter(({ operation }) => operation.state === state).length
+
+describe("Answers that the adapter does not declare", () => {
+  it.effect("pause the provider after five in a row, whatever its status reads say in between", () =>
+    Effect.gen(function*() {
+      const { world } = yield* makeBank()
+      for (let n = 0; n < 30; n++) {
+        yield* world.acceptOne
+        yield* world.work
+        yield* world.reconcile
+      }
+      assert.deepStrictEqual([countOf(world, "indeterminate"), countOf(world, "accepted")], [5, 25])
+      const line = { level: "WARN", provider: bank, reason: "status 404, which is not declared" }
+      assert.deepStrictEqual(logged(world, "A provider gave an answer"), [line])
+      assert.deepStrictEqual(logged(world, "Paused a provider after answers"), [line])
+    }))
+
+  it.effect("reach five operations of a backlog, and none of the claims that were returned before", () =>
+    Effect.gen(function*() {
+      const { bank, world } = yield* makeBank()
+      bank.answer = wrongKey
+      const ids = yield* world.acceptMany(30)
+      yield* world.work
+      yield* TestClock.adjust("1 minute")
+      bank.answer = undeclared
+      // A new worker knows no pause.
+      const stop = yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("900 millis")
+      yield* stop
+      assert.deepStrictEqual([countOf(world, "indeterminate"), countOf(world, "submitting")], [5, 25])
+      bank.answer = accepts
+      yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("10 minutes")
+      assert.strictEqual(countOf(world, "submitted"), 25)
+      for (const id of ids.filter((id) => world.recordOf(id).operation.state === "submitted")) {
+        assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", "submitted"])
+        assert.lengthOf(world.attempts.filter((attempt) => attempt.id === id), 2, "one with the wrong key, one send")
+      }
+    }))
+
+  it.effect("are probed by one operation at a time, less and less often, until the first declared one", () =>
+    Effect.gen(function*() {
+      const { bank, world } = yield* makeBank({ pollInterval: Duration.millis(500) })
+      yield* world.acceptMany(100)
+      yield* world.start(SubmissionWorker.layer)
+      // The first poll ends before the clock moves.
+      yield* until(() => logged(world, "Paused a provider").length > 0)
+      yield* Effect.repeat(Effect.yieldNow, { times: 1000 })
+      yield* TestClock.adjust("14 minutes")
+      const times = world.attempts.map(({ at }) => at)
+      const pauses = times.slice(5).map((at, n) => (at - times[n + 4]!) / 1000)
+      const expected = [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
+      assert.lengthOf(pauses, expected.length)
+      for (const [n, pause] of pauses.entries()) assert.approximately(pause, expected[n]!, 0.6, `pause ${n + 1}`)
+      bank.answer = accepts
+      yield* TestClock.adjust("6 minutes")
+      assert.deepStrictEqual([countOf(world, "indeterminate"), countOf(world, "submitted")], [15, 85])
+      assert.lengthOf(logged(world, "Resumed a provider"), 1)
+    }))
+
+  it.effect("count from the last declared one, also from a refusal", () =>
+    Effect.gen(function*() {
+      const { bank, world } = yield* makeBank()
+      for (let n = 0; n < 20; n++) {
+        bank.answer = n % 5 === 4
+          ? n % 2 === 0
+            ? accepts
+            : Effect.fail(new NotSent({ reason: "429", isRefused: true }))
+          : undeclared
+        yield* world.acceptOne
+        const working = yield* Effect.forkChild(world.work)
+        yield* TestClock.adjust("1 minute")
+        assert.isNotNull(working.pollUnsafe())
+      }
+      assert.isEmpty(logged(world, "Paused a provider"))
+    }))
+
+  it.effect("are neither counted nor taken for repaired after an attempt without an answer", () =>
+    Effect.gen(function*() {
+      const { bank, world } = yield* makeBank()
+      const work = Effect.andThen(world.acceptOne, world.work)
+      yield* Effect.repeat(work, { times: 4 })
+      bank.answer = Effect.fail(new Uncertain({ reason: "the connection was reset" }))
+      yield* TestClock.adjust("1 second")
+      yield* work
+      assert.lengthOf(world.attempts, 6, "the probe")
+      assert.isEmpty(logged(world, "Resumed a provider"))
+      yield* TestClock.adjust("1 second")
+      yield* work
+      assert.lengthOf(world.attempts, 6, "the pause has doubled")
+    }))
+
+  it.effect("cannot surprise many operations at once: five are under way until one answer is declared", () =>
+    Effect.gen(function*() {
+      const { bank, world } = yield* makeBank()
+      const answered = yield* Deferred.make<void>()
+      bank.answer = Effect.andThen(Deferred.await(answered), accepts)
+      yield* world.acceptMany(20)
+      const working = yield* Effect.forkChild(world.work)
+      yield* until(() => world.attempts.length === 5)
+      yield* TestClock.adjust("1 second")
+      assert.lengthOf(world.attempts, 5)
+      bank.answer = Effect.never
+      yield* Deferred.succeed(answered, undefined)
+      yield* until(() => world.attempts.length === 20)
+      assert.isUndefined(working.pollUnsafe())
+    }))
+})
