@@ -28,6 +28,9 @@ export const Payment = Schema.Struct({
 })
 export type Payment = typeof Payment.Type
 
+/** What operators decide about: amount, currency and payee. */
+export const paymentTerms = ({ amount, creditor, currency }: Payment) => ({ amount, currency, payee: creditor.iban })
+
 /** `POST /v1/payments`. */
 export class PaymentsApi extends HttpApi.make("payments").add(
   HttpApiGroup.make("payments").add(mutationEndpoint("pay", "/v1/payments", {

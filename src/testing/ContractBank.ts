@@ -18,6 +18,18 @@ export interface ReceivedRequest {
   readonly body: string
 }
 
+/** A request that the bank must get. */
+export interface WireRequest {
+  /** Default: `POST`. */
+  readonly method?: string
+  /** With the query. */
+  readonly path: string
+  /** The headers that matter, by name in lower case. The adapter may send others. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Every byte. */
+  readonly body: string
+}
+
 /** The operation that an answer is about. An answer names it as the provider does: by the id, the reference, or both. */
 export interface AnswerSubject {
   /** Id of the operation, which the adapter sent as idempotency key. */

@@ -13,7 +13,8 @@ import {
   contractBank,
   type OtherRequests,
   type ReceivedRequest,
-  textOf
+  textOf,
+  type WireRequest
 } from "./ContractBank.ts"
 import { check, type ContractViolation, keepsSecrets, namesAreOf, type Rule } from "./contractRules.ts"
 import { type Call, observe, operationIds, type Subject } from "./ContractScene.ts"
@@ -70,6 +71,19 @@ export interface StatusAnswers {
   readonly notFound?: Answering
 }
 
+/** The operation that the kit submits. */
+export interface Submitted {
+  /** The id of the operation: its idempotency key. */
+  readonly id: string
+  readonly sendBefore: Date
+}
+
+/** A payload, and the request that the bank must get for it. */
+export interface ExpectedRequest {
+  readonly payload: Schema.Json
+  readonly request: (operation: Submitted) => WireRequest
+}
+
 export interface Kit {
   readonly subject: Subject
   readonly submission: SubmissionAnswers & { readonly accepted: Answering; readonly unauthorized: Answering }
@@ -81,7 +95,9 @@ export interface Kit {
   readonly statusMethods: ReadonlyArray<string>
   readonly otherRequests: OtherRequests
   readonly secrets: ReadonlyArray<string>
-  readonly invalidPayload: Schema.Json | undefined
+  /** One at least. */
+  readonly expects: ReadonlyArray<ExpectedRequest>
+  readonly invalidPayloads: ReadonlyArray<Schema.Json>
 }
 
 /** The operation that an answer is about: the submitted one, or another one. */

@@ -13,11 +13,21 @@ import * as Duration from "effect/Duration"
 import type * as HttpClient from "effect/http/HttpClient"
 import type * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
+import { isTerms, termsMembers, type TermsOf } from "../domain/Terms.ts"
 import * as ProviderHttpClient from "../node/http/ProviderHttpClient.ts"
 import type { ProviderAdapter } from "../submission/providers/ProviderAdapter.ts"
-import type { Answering, AnswerSubject, BankAnswer, ReceivedRequest } from "./ContractBank.ts"
-import type { ContractCase, Kit, References, StatusAnswers, SubmissionAnswers } from "./ContractCase.ts"
+import type { Answering, AnswerSubject, BankAnswer, ReceivedRequest, WireRequest } from "./ContractBank.ts"
+import type {
+  ContractCase,
+  ExpectedRequest,
+  Kit,
+  References,
+  StatusAnswers,
+  SubmissionAnswers,
+  Submitted
+} from "./ContractCase.ts"
 import { ContractViolation } from "./contractRules.ts"
+import { operationIds } from "./ContractScene.ts"
 import { statusCases } from "./statusCases.ts"
 import { payloadCases, submissionCases } from "./submissionCases.ts"
 
@@ -27,10 +37,13 @@ export {
   type BankAnswer,
   type ContractCase,
   ContractViolation,
+  type ExpectedRequest,
   type ReceivedRequest,
   type References,
   type StatusAnswers,
-  type SubmissionAnswers
+  type SubmissionAnswers,
+  type Submitted,
+  type WireRequest
 }
 
 /** The adapter under test, and what its bank answers. */
@@ -45,10 +58,18 @@ export interface ProviderContractOptions {
     readonly resource_owner?: string
     readonly provider_connection_id?: string
   }
-  /** A payload that the adapter can send. If its schema refuses it, one case fails with the reason, and no submission runs. */
-  readonly payload: Schema.Json
-  /** A payload that the adapter cannot send: its declared schema (`payloads`) must refuse it. Default: no such case. */
-  readonly invalidPayload?: Schema.Json
+  /**
+   * Payloads that the adapter can send, each with the request that the bank must get, byte for byte. Write the requests by hand, from
+   * the documentation of the bank. The other cases submit the first payload.
+   *
+   * For each member of `terms` two payloads differ in it alone, and so do their requests. If the bank takes one value only, such as one
+   * currency, the second payload stands in `invalidPayloads`.
+   */
+  readonly expects: ReadonlyArray<ExpectedRequest>
+  /** The `terms` of the type of operation. Null: the type declares none. */
+  readonly terms: TermsOf<never> | null
+  /** Payloads that the adapter cannot send: its declared schema (`payloads`) must refuse each of them. Default: none. */
+  readonly invalidPayloads?: ReadonlyArray<Schema.Json>
   readonly answers: {
     readonly submission: SubmissionAnswers
     /** Absent if the bank has no status reads: then the adapter must return `NotProven`. */
@@ -80,8 +101,42 @@ const unauthorized: Answering = () => ({ status: 401, body: {} })
 const keyHint =
   ". The kit looked in the header Idempotency-Key; if the bank takes the key elsewhere, set idempotencyKey"
 
+/** Throws unless each member of the terms reaches the bank: see `expects` and `invalidPayloads`. */
+const checkTerms = ({ expects, invalidPayloads = [], terms }: ProviderContractOptions) => {
+  if (terms === null) return
+  const sent = expects.map(({ payload, request }) => ({
+    terms: terms(payload as never),
+    request: JSON.stringify(request({ id: operationIds.own, sendBefore: new Date(0) }))
+  }))
+  const invalid = sent.find((one) => !isTerms(one.terms))
+  if (invalid !== undefined) {
+    throw new TypeError(`a payload of expects has invalid terms: ${JSON.stringify(invalid.terms)}`)
+  }
+  const others = [...sent, ...invalidPayloads.map((payload) => ({ terms: terms(payload as never), request: null }))]
+  for (const member of termsMembers) {
+    const pairs = sent.flatMap((one) =>
+      others.filter((other) =>
+        termsMembers.every((name) => (one.terms[name] === other.terms[name]) === (name !== member))
+      ).map((other) => one.request !== other.request)
+    )
+    if (pairs.length === 0) {
+      throw new TypeError(
+        `declare two payloads in expects whose terms differ in the ${member} alone. If the bank takes one ${member} only, declare the `
+          + "other payload in invalidPayloads"
+      )
+    }
+    if (pairs.includes(false)) {
+      throw new TypeError(
+        `expects has the same request for two payloads that differ in the ${member}: it must reach the bank`
+      )
+    }
+  }
+}
+
 const kitOf = (options: ProviderContractOptions): Kit => {
-  const { answers: { status, submission }, idempotencyKey } = options
+  const { answers: { status, submission }, expects: [first], idempotencyKey } = options
+  if (first === undefined) throw new TypeError("declare in expects a payload, and the request that the bank must get")
+  checkTerms(options)
   const accepted = submission.succeeded ?? submission.acknowledged
   if (accepted === undefined) {
     throw new TypeError("declare answers.submission.acknowledged or answers.submission.succeeded")
@@ -91,7 +146,7 @@ const kitOf = (options: ProviderContractOptions): Kit => {
       adapter: options.adapter,
       client: options.client ?? ProviderHttpClient.layer(),
       operation: options.operation,
-      payload: options.payload,
+      payload: first.payload,
       patience: Duration.toMillis(options.patience ?? "4 seconds")
     },
     submission: { ...submission, accepted, unauthorized: submission.unauthorized ?? unauthorized },
@@ -102,13 +157,15 @@ const kitOf = (options: ProviderContractOptions): Kit => {
     statusMethods: options.statusMethods ?? ["GET"],
     otherRequests: options.otherRequests ?? (() => undefined),
     secrets: options.secrets ?? [],
-    invalidPayload: options.invalidPayload
+    expects: options.expects,
+    invalidPayloads: options.invalidPayloads ?? []
   }
 }
 
 /**
  * The cases for an adapter, for your test runner. A case fails with `ContractViolation`, and dies if the layer of the adapter
- * fails. Throws a `TypeError` if the options declare no answer that accepts a submission.
+ * fails. Throws a `TypeError` if the options declare no answer that accepts a submission, no expected request, or no payloads that
+ * show each member of the terms.
  */
 export const cases = (options: ProviderContractOptions): ReadonlyArray<ContractCase> => {
   const kit = kitOf(options)

@@ -4,7 +4,7 @@
  */
 import * as Data from "effect/Data"
 import { isGatewayFailureCode } from "../domain/GatewayFailures.ts"
-import type { AnswerSubject, ReceivedRequest } from "./ContractBank.ts"
+import type { AnswerSubject, ReceivedRequest, WireRequest } from "./ContractBank.ts"
 import type { Observation, Said } from "./ContractScene.ts"
 
 /** An adapter broke a rule of the contract. The message says which, what the adapter said, and what the bank saw. */
@@ -81,6 +81,25 @@ export const keysAre = (
     : `The idempotency key must be the operation's id: expected ${ids.join(", ")}, and the bank saw ${
       keys.join(", ")
     }${hint}`
+}
+
+/** The bank gets exactly this request. `expected` is called after the submission. */
+export const sendsExactly = (expected: () => WireRequest): Rule => ({ seen }) => {
+  const { body, headers = {}, method = "POST", path } = expected()
+  const [request] = seen.requests
+  if (request === undefined) return "The bank must get a request here"
+  const parts = [
+    ["method", method, request.method],
+    ["path", path, request.path],
+    ...Object.entries(headers).map(([name, value]) => [`header ${name}`, value, request.headers[name] ?? "none"]),
+    ["body", body, request.body]
+  ] as const
+  const wrong = parts.filter(([, wanted, got]) => wanted !== got)
+  return wrong.length === 0
+    ? null
+    : `The bank must get exactly the expected request: ${
+      wrong.map(([name, wanted, got]) => `the ${name} must be ${wanted}, and the bank got ${got}`).join("; ")
+    }`
 }
 
 /** The names are those of the answer. The adapter must report each name that the text of the answer contains. */

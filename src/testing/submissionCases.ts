@@ -28,6 +28,7 @@ import {
   operatorCanRepair,
   type Rule,
   says,
+  sendsExactly,
   sendsNothing
 } from "./contractRules.ts"
 import { declaredPayloads, operationIds, submitting, whyRefused } from "./ContractScene.ts"
@@ -53,42 +54,65 @@ const payloadCase = (
 
 /** All cases for `payloads`. */
 export const payloadCases = (kit: Kit): ReadonlyArray<ContractCase> => {
-  const { invalidPayload, subject: { operation: { type }, payload } } = kit
-  const accepts = payloadCase(
-    kit,
-    "the adapter can send the payload of the kit",
-    (payloads) =>
-      Effect.map(whyRefused(payloads, type, payload), (reason) =>
-        reason === null
-          ? null
-          : `The schema of the adapter must accept \`payload\`. No case of submit runs until it does. ${reason}`)
-  )
-  if (invalidPayload === undefined) return [accepts]
-  const refuses = payloadCase(
-    kit,
-    "the declared schema refuses the invalid payload",
-    (payloads) =>
-      payloads === undefined
-        ? Effect.succeed(`The adapter must declare a payload for the type ${type}`)
-        : Effect.map(
-          whyRefused(payloads, type, invalidPayload),
-          (reason) => reason === null ? "The schema must refuse the invalid payload" : null
-        )
-  )
-  return [accepts, refuses]
+  const { expects, invalidPayloads, subject: { operation: { type } } } = kit
+  const numbered = (n: number) => n === 0 ? "" : `, number ${n + 1}`
+  return [
+    ...expects.map(({ payload }, n) =>
+      payloadCase(
+        kit,
+        `the adapter can send the payload of the kit${numbered(n)}`,
+        (payloads) =>
+          Effect.map(whyRefused(payloads, type, payload), (reason) =>
+            reason === null
+              ? null
+              : `The schema of the adapter must accept each payload of \`expects\`. No case submits it until then. ${reason}`)
+      )
+    ),
+    ...invalidPayloads.map((payload, n) =>
+      payloadCase(
+        kit,
+        `the declared schema refuses the invalid payload${numbered(n)}`,
+        (payloads) =>
+          payloads === undefined
+            ? Effect.succeed(`The adapter must declare a payload for the type ${type}`)
+            : Effect.map(
+              whyRefused(payloads, type, payload),
+              (reason) => reason === null ? "The schema must refuse the invalid payload" : null
+            )
+      )
+    )
+  ]
 }
+
+/** The bank gets each payload exactly as it documents: an amount in cents is no amount in euros. */
+const wireCases = (kit: Kit): ReadonlyArray<ContractCase> =>
+  kit.expects.map(({ payload, request }, n) => {
+    const subject = { ...kit.subject, payload }
+    const sendBefore = new Date(0)
+    return submission(
+      { ...kit, subject },
+      `the bank gets exactly the expected request, of payload ${n + 1}`,
+      answering(kit, "own", kit.submission.accepted),
+      [sendsExactly(() => request({ id: operationIds.own, sendBefore }))],
+      (adapter, now) => {
+        sendBefore.setTime(now.epochMilliseconds + 3_600_000)
+        return submitting(subject)(adapter, now)
+      }
+    )
+  })
 
 const keyRule = ({ keyHint, keyOf }: Kit, ...ids: ReadonlyArray<string>): ReadonlyArray<Rule> =>
   keyOf === null ? [] : [keysAre(keyOf, ids, keyHint)]
 
 /** A submission, which may send one request. */
-const submission = (kit: Kit, name: string, behaviour: Behaviour, rules: ReadonlyArray<Rule>): ContractCase =>
-  caseOf(kit, {
-    name: `submit: ${name}`,
-    behaviour,
-    call: submitting(kit.subject),
-    rules: [atMostOnce, ...rules, notSentIsTrue]
-  })
+const submission = (
+  kit: Kit,
+  name: string,
+  behaviour: Behaviour,
+  rules: ReadonlyArray<Rule>,
+  call = submitting(kit.subject)
+): ContractCase =>
+  caseOf(kit, { name: `submit: ${name}`, behaviour, call, rules: [atMostOnce, ...rules, notSentIsTrue] })
 
 /** The answers that the bank documents, about the operation and about another one. */
 const documentedCases = (kit: Kit): ReadonlyArray<ContractCase> => {
@@ -211,6 +235,7 @@ const keyCases = (kit: Kit): ReadonlyArray<ContractCase> => {
 
 /** All cases for `submit`. */
 export const submissionCases = (kit: Kit): ReadonlyArray<ContractCase> => [
+  ...wireCases(kit),
   ...documentedCases(kit),
   ...unreachableCases(kit),
   ...hostileCases(kit),

@@ -12,3 +12,6 @@ export const Transfer = Schema.Struct({
   iban: text(/^[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}$/u, "an IBAN without spaces")
 })
 export type Transfer = typeof Transfer.Type
+
+/** What operators decide about: amount, currency and payee. Clients never see them beside the operation. */
+export const transferTerms = ({ amount, currency, iban }: Transfer) => ({ amount, currency, payee: iban })

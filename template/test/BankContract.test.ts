@@ -6,14 +6,46 @@ import { describe, it } from "@effect/vitest"
 import * as Redacted from "effect/Redacted"
 import * as ProviderContract from "financial-agents-gateway/testing/ProviderContract"
 import * as Bank from "../src/Bank.ts"
+import { transferTerms } from "../src/Transfer.ts"
 
 const booked = ({ id, reference }: ProviderContract.AnswerSubject) => ({ id: reference, key: id, status: "booked" })
+
+/** The request of a transfer, as the bank documents it. */
+const transferred = (body: string) => ({ id, sendBefore }: ProviderContract.Submitted) => ({
+  path: "/transfers",
+  headers: {
+    authorization: "Bearer key",
+    "content-type": "application/json",
+    "idempotency-key": id,
+    "send-before": sendBefore.toISOString()
+  },
+  body
+})
 
 const cases = ProviderContract.cases({
   adapter: (baseUrl) => Bank.layer(baseUrl, Redacted.make("key")),
   operation: { type: "transfer" },
-  payload: { amount: "12.50", currency: "EUR", iban: "DE89370400440532013000" },
-  invalidPayload: { amount: "12,50", currency: "EUR", iban: "DE89370400440532013000" },
+  terms: transferTerms,
+  // Each payload differs from the first in one member of the terms.
+  expects: [
+    {
+      payload: { amount: "12.50", currency: "EUR", iban: "DE89370400440532013000" },
+      request: transferred("{\"amount\":\"12.50\",\"currency\":\"EUR\",\"iban\":\"DE89370400440532013000\"}")
+    },
+    {
+      payload: { amount: "1250.00", currency: "EUR", iban: "DE89370400440532013000" },
+      request: transferred("{\"amount\":\"1250.00\",\"currency\":\"EUR\",\"iban\":\"DE89370400440532013000\"}")
+    },
+    {
+      payload: { amount: "12.50", currency: "GBP", iban: "DE89370400440532013000" },
+      request: transferred("{\"amount\":\"12.50\",\"currency\":\"GBP\",\"iban\":\"DE89370400440532013000\"}")
+    },
+    {
+      payload: { amount: "12.50", currency: "EUR", iban: "FR1420041010050500013M02606" },
+      request: transferred("{\"amount\":\"12.50\",\"currency\":\"EUR\",\"iban\":\"FR1420041010050500013M02606\"}")
+    }
+  ],
+  invalidPayloads: [{ amount: "12,50", currency: "EUR", iban: "DE89370400440532013000" }],
   answers: {
     submission: {
       succeeded: (subject) => ({ status: 201, body: booked(subject) }),

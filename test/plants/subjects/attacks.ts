@@ -252,6 +252,20 @@ export const attacks: ReadonlyArray<Plant> = [
     tests: [unit("testing/ContractMistakes")]
   },
   {
+    rule: "the conformance kit finds a request that the bank does not document",
+    file: "src/testing/contractRules.ts",
+    from: "wanted !== got",
+    to: "wanted === undefined && got === undefined",
+    tests: [unit("testing/ContractMistakes")]
+  },
+  {
+    rule: "a member of the terms that does not change the request fails the conformance kit",
+    file: "src/testing/ProviderContract.ts",
+    from: "if (pairs.length === 0) {",
+    to: "if (pairs.length > 99) {",
+    tests: [unit("testing/ContractMistakes")]
+  },
+  {
     rule: "a body of /mcp that is no JSON is refused with a problem",
     file: "src/server/agents/McpEndpoint.ts",
     from:

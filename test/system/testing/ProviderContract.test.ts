@@ -4,11 +4,12 @@
  */
 import { describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
+import { paymentTerms } from "../../../examples/payments/Api.ts"
 import * as Bank from "../../../examples/payments/Bank.ts"
 import * as SandboxProvider from "../../../src/submission/providers/SandboxProvider.ts"
 import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
 import { clients } from "../../fixtures/submission/HttpProviderServer.ts"
-import { sandboxContract } from "../../fixtures/testing/sandboxContract.ts"
+import { sandboxContract, sandboxRequest } from "../../fixtures/testing/sandboxContract.ts"
 
 describe.each(clients)("Over %s, the adapter for the sandbox follows the contract:", (client, layer) => {
   const cases = ProviderContract.cases({
@@ -24,15 +25,20 @@ describe.each(clients)("Over %s, the adapter for the sandbox follows the contrac
   for (const { name, run } of cases) if (client !== "fetch" || !name.includes("421")) it.effect(name, () => run)
 })
 
+const creditor = { name: "Landlord of May", iban: "DE89370400440532013000" }
+const payment = { amount: "750.00", currency: "EUR", creditor }
+
 describe("The adapter of the payments example follows the contract:", () => {
   const cases = ProviderContract.cases({
     ...sandboxContract,
     adapter: (baseUrl) => Bank.layer(baseUrl, Redacted.make("token-of-the-example")),
-    payload: {
-      amount: "750.00",
-      currency: "EUR",
-      creditor: { name: "Landlord of May", iban: "DE89370400440532013000" }
-    }
+    terms: paymentTerms,
+    expects: [payment, { ...payment, amount: "75000.00" }, {
+      ...payment,
+      creditor: { ...creditor, iban: "FR1420041010050500013M02606" }
+    }]
+      .map(sandboxRequest),
+    invalidPayloads: [{ ...payment, currency: "USD" }]
   })
   for (const { name, run } of cases) it.effect(name, () => run)
 })

@@ -18,7 +18,7 @@ import {
 } from "../../../src/submission/providers/ProviderAdapter.ts"
 import * as SandboxProvider from "../../../src/submission/providers/SandboxProvider.ts"
 import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
-import { sandboxContract } from "../../fixtures/testing/sandboxContract.ts"
+import { sandboxContract, sandboxRequest } from "../../fixtures/testing/sandboxContract.ts"
 
 type Adapter = ProviderAdapter["Service"]
 type Mistake = (adapter: Adapter, client: HttpClient.HttpClient, baseUrl: string) => Partial<Adapter>
@@ -124,6 +124,14 @@ const careless = (status: number): Mistake => (_, client, baseUrl) => ({
 })
 
 const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegExp, mistake: Mistake]> = [
+  [
+    "sends an amount in cents as one in euros",
+    "submit: the bank gets exactly the expected request, of payload 1",
+    /body must be .*"amount":"12.00".* got .*"amount":"1200"/,
+    ({ submit }) => ({
+      submit: (operation, payload) => submit(operation, { ...payload as Schema.JsonObject, amount: "1200" })
+    })
+  ],
   [
     "sends again after a failure",
     "submit: a bank that closes the connection after it took the request leaves the outcome uncertain",
@@ -390,7 +398,7 @@ describe("The conformance kit checks that the declared payloads", () => {
     ProviderContract.cases({
       ...sandboxContract,
       adapter: withMistake(() => payloads),
-      invalidPayload: { amount: 12, creditor: "Landlord of May" }
+      invalidPayloads: [{ amount: 12, creditor: "Landlord of May" }]
     })
 
   it.effect("accept the payload and refuse the invalid one", () =>
@@ -406,7 +414,7 @@ describe("The conformance kit checks that the declared payloads", () => {
       "accept the payload",
       accepts,
       { payloads: { payment: Schema.Struct({ ...Payment.fields, iban: Schema.String }) } },
-      /must accept `payload`.* iban: /
+      /must accept each payload.* iban: /
     ],
     [
       "refuse the invalid payload",
@@ -437,6 +445,32 @@ describe("The conformance kit checks that the declared payloads", () => {
 })
 
 describe("The conformance kit", () => {
+  const withExpected = (options: Partial<ProviderContract.ProviderContractOptions>) => () =>
+    ProviderContract.cases({ ...sandboxContract, ...options, adapter: withMistake(() => ({})) })
+
+  it("requires the requests that the bank must get", () => {
+    assert.throws(withExpected({ expects: [] }), /declare in expects a payload/)
+  })
+
+  it("requires that each member of the terms changes the request, or that the schema refuses the change", () => {
+    const terms = { amount: "12.50", currency: "EUR", payee: "Landlord" }
+    const changes = [{ ...terms, amount: "13.00" }, { ...terms, currency: "USD" }, { ...terms, payee: "Baker" }]
+    const declared = (payloads: ReadonlyArray<typeof terms>, invalid: ReadonlyArray<typeof terms> = []) =>
+      withExpected({
+        terms: (payload: typeof terms) => payload,
+        expects: payloads.map(sandboxRequest),
+        invalidPayloads: invalid
+      })
+    assert.doesNotThrow(declared([terms, ...changes]))
+    assert.doesNotThrow(declared([terms, changes[0]!, changes[2]!], [changes[1]!]))
+    for (const [n, member] of ["amount", "currency", "payee"].entries()) {
+      assert.throws(declared([terms, ...changes.toSpliced(n, 1)]), new RegExp(`differ in the ${member} alone`))
+    }
+    assert.throws(declared([{ ...terms, amount: "12.505" }]), /invalid terms/)
+    const same = [terms, ...changes].map((payload) => ({ ...sandboxRequest(terms), payload }))
+    assert.throws(withExpected({ terms: (payload: typeof terms) => payload, expects: same }), /must reach the bank/)
+  })
+
   it("requires an answer that accepts a submission", () => {
     assert.throws(
       () =>

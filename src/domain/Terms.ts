@@ -1,0 +1,42 @@
+/**
+ * The terms of an operation: the amount, the currency and the payee, for the people who decide about it. A type of operation declares how
+ * its payload tells them. Clients never see them.
+ */
+import * as Schema from "effect/Schema"
+
+/** Currencies whose amounts have other than two digits after the point (ISO 4217, minor units). */
+const minorUnits = new Map(
+  Object.entries({
+    0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
+    3: "BHD IQD JOD KWD LYD OMR TND",
+    4: "CLF UYW"
+  }).flatMap(([digits, codes]) => codes.split(" ").map((code) => [code, Number(digits)] as const))
+)
+
+const hasDigitsOf = ({ amount, currency }: { readonly amount: string; readonly currency: string }): boolean =>
+  (amount.split(".")[1] ?? "").length <= (minorUnits.get(currency) ?? 2)
+
+const text = (pattern: RegExp, expected: string) => Schema.String.check(Schema.isPattern(pattern, { expected }))
+
+/** What an operation moves, and to whom. */
+export const Terms = Schema.Struct({
+  /** Decimal text, with at most the digits of the currency after the point (ISO 4217). */
+  amount: text(/^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,4})?$/u, "an amount such as \"12.50\""),
+  currency: text(/^[A-Z]{3}$/u, "a currency code of ISO 4217, such as EUR"),
+  /** Who gets the money, as operators and the provider name them: an IBAN, an account, a name. */
+  payee: text(/^.{1,255}$/su, "a payee of 1 to 255 characters"),
+  /** False: the end of the operation erases the terms, together with the payload. Default: the ledger keeps them for ever. */
+  kept: Schema.optionalKey(Schema.Boolean)
+}).check(
+  Schema.makeFilter(hasDigitsOf, { expected: "an amount with no more digits after the point than its currency has" })
+)
+export type Terms = typeof Terms.Type
+
+/** Finds the terms in a payload, as its schema decodes it. The same payload gives the same terms at any time. */
+export type TermsOf<Payload> = (payload: Payload) => Terms
+
+/** @internal */
+export const isTerms: (value: unknown) => value is Terms = Schema.is(Terms)
+
+/** The members that people decide about. @internal */
+export const termsMembers = ["amount", "currency", "payee"] as const
