@@ -8,7 +8,7 @@ import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
 import { Operation } from "../domain/Operation.ts"
-import { exampleOperation } from "./OperationsApi.ts"
+import { acceptedExample } from "./OperationsApi.ts"
 import { problems, refusedGrants } from "./Problems.ts"
 
 /** The name of the header, in lower case, as headers are looked up. */
@@ -69,7 +69,7 @@ export const idempotentReplayedHeader = "idempotent-replayed"
  */
 export const AcceptedOperation = HttpApiSchema.WithHeaders(
   Operation.annotateKey({
-    examples: [{ ...exampleOperation, state: "accepted", submission_uncertain: false, revision: 1 }]
+    examples: [acceptedExample]
   }).pipe(HttpApiSchema.status(202)),
   {
     location: Schema.String.annotate({ description: "Where to read the operation." }),

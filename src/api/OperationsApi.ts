@@ -12,7 +12,7 @@ import * as SchemaTransformation from "effect/SchemaTransformation"
 import { ChangeToken } from "../domain/ChangeFeed.ts"
 import { strict } from "../domain/firstIssues.ts"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
-import { Operation, OperationId, OperationState, OperationType } from "../domain/Operation.ts"
+import { acceptedOperation, Operation, OperationId, OperationState, OperationType } from "../domain/Operation.ts"
 import { isInstant } from "../domain/Timestamp.ts"
 import { Gate } from "./Middleware.ts"
 import { problems, refusedGrants } from "./Problems.ts"
@@ -87,19 +87,18 @@ export type ListQuery = typeof ListQuery.Type
 
 const exampleTime = DateTime.makeUnsafe("2026-01-31T12:00:00.000Z")
 
-/** The operation in the examples of the OpenAPI document. */
+/** The operation in the examples of the OpenAPI document when it was accepted, and later. */
+export const acceptedExample = acceptedOperation(
+  OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"),
+  "payment",
+  exampleTime
+)
 export const exampleOperation: Operation = {
-  id: OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"),
-  type: "payment",
+  ...acceptedExample,
   state: "indeterminate",
-  terminal: false,
   submission_uncertain: true,
-  under_review: false,
   revision: 3,
-  created_at: exampleTime,
-  updated_at: DateTime.add(exampleTime, { milliseconds: 2417 }),
-  completed_at: null,
-  failure: null
+  updated_at: DateTime.add(exampleTime, { milliseconds: 2417 })
 }
 
 /** One page of operations, newest first. */

@@ -158,6 +158,21 @@ export const Operation = Schema.Struct({
 })
 export type Operation = typeof Operation.Type
 
+/** The operation of a request that is accepted now. @internal */
+export const acceptedOperation = (id: OperationId, type: OperationType, at: DateTime.Utc): Operation => ({
+  id,
+  type,
+  state: "accepted",
+  terminal: false,
+  submission_uncertain: false,
+  under_review: false,
+  revision: 1,
+  created_at: at,
+  updated_at: at,
+  completed_at: null,
+  failure: null
+})
+
 /** The target of a transition. Only `failed` has a reason. */
 export type Outcome =
   | { readonly state: "failed"; readonly failure: OperationFailure }

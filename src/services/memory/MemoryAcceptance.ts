@@ -7,7 +7,7 @@ import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import type { Grant, GrantIdentity, Scope } from "../../domain/Grant.ts"
 import { BindingConflict, type FinancialRequest, type InvalidFinancialRequest } from "../../domain/Idempotency.ts"
-import type { Operation, OperationId } from "../../domain/Operation.ts"
+import { acceptedOperation, type Operation } from "../../domain/Operation.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
 import {
   type Acceptance,
@@ -39,7 +39,7 @@ export const makeAcceptances = Effect.gen(function*() {
     }
     const unsendable = refusals.get(grant.provider)
     if (unsendable !== undefined) return unsendable
-    const operation = newOperation(id, request, at)
+    const operation = acceptedOperation(id, request.type, at)
     memory.operations.set(id, newRecord(operation, grant, request, digest, payload, memory.cluster.timeline))
     return Effect.succeed({ operation, created: true })
   }
@@ -85,20 +85,6 @@ export const makeAcceptances = Effect.gen(function*() {
   )
 
   return { accept, acceptAll }
-})
-
-const newOperation = (id: OperationId, { type }: FinancialRequest, at: DateTime.Utc): Operation => ({
-  id,
-  type,
-  state: "accepted",
-  terminal: false,
-  submission_uncertain: false,
-  under_review: false,
-  revision: 1,
-  created_at: at,
-  updated_at: at,
-  completed_at: null,
-  failure: null
 })
 
 const newRecord = (
