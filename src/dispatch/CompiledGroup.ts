@@ -23,8 +23,10 @@ export const group: typeof HttpApiBuilder.group = (api, identifier, build) =>
   Layer.effectContext(
     Effect.contextWith((services: Context.Context<never>) =>
       Effect.map(
+        // What the layer requires is in `services`: the layer below has the type of Effect's, which requires the same.
         Layer.build(HttpApiBuilder.group(api, identifier, build) as unknown as Layer.Layer<never>),
         (built) => {
+          // `HttpApiBuilder.group` has taken the same identifier. Its types are too deep to follow here.
           const group = api.groups[identifier] as unknown as HttpApiGroup.Top
           const [[key, service] = []] = built.mapUnsafe
           if (key === undefined || !isGroup(service)) return built
@@ -39,4 +41,5 @@ export const group: typeof HttpApiBuilder.group = (api, identifier, build) =>
         }
       )
     )
+    // It provides and requires what the layer of Effect does, as `typeof HttpApiBuilder.group` says.
   ) as never

@@ -10,10 +10,10 @@ import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import { timestampText } from "../domain/Timestamp.ts"
 
-/** The JSON of a value, "" for `undefined`, and null for a value that the schema may refuse. */
+/** The JSON of a value, "" for `undefined`, and null for a value that the schema refuses. It throws if it cannot decide. */
 type Write = (value: unknown) => string | null
 
-/** Turns a value into what the next part of the schema encodes. Answers `refused` for one that the schema may refuse. */
+/** Turns a value into what the next part of the schema encodes. Answers `refused` for one that the schema refuses. */
 type Convert = (value: unknown) => unknown
 
 const refused: unique symbol = Symbol()
@@ -150,7 +150,10 @@ const compileUnchecked = (ast: SchemaAST.AST): Write => {
       const run = ast.run([])
       return (value) => {
         const result = run(value, ast, options)
-        return Exit.isExit(result) && result._tag === "Success" && result.value === value ? "" : null
+        // The end of the whole `write`: another member of a union must not take such a value.
+        if (!Exit.isExit(result)) return notCompiled("a declaration that waits")
+        if (result._tag === "Failure") return null
+        return result.value === value ? "" : notCompiled("a declaration that converts")
       }
     }
     default:

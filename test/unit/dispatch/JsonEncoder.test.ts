@@ -178,6 +178,19 @@ describe("The compiled encoder", () => {
     )
     for (const count of Object.values(outcomes)) assert.isAbove(count, 20)
   })
+
+  it.effect("leaves a value to the schema that a member of a union cannot decide at once", () =>
+    Effect.gen(function*() {
+      const Later = Schema.declareConstructor<string>()([], () => (value) => Effect.as(Effect.yieldNow, String(value)))
+      const Marked = Later.pipe(Schema.encodeTo(Schema.String, {
+        decode: SchemaGetter.transform((text: string) => text),
+        encode: SchemaGetter.transform((text: string) => `later ${text}`)
+      }))
+      const { encode, write } = makeJsonEncoder(Schema.Union([Marked, Schema.String]))
+      assert.isNull(write("a"))
+      assert.strictEqual(yield* encode("a"), "\"later a\"")
+    }))
+
   it("compiles the successes of the operations endpoints", () => {
     const page = { operations: [exampleOperation], next_page_token: null }
     assert.isNotNull(makeJsonEncoder(OperationList).write(page))
