@@ -6,7 +6,7 @@ import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as OpenApi from "effect/http-api/OpenApi"
 import type { PathInput } from "effect/http/HttpRouter"
 import type * as Schema from "effect/Schema"
-import { strict } from "../domain/firstIssues.ts"
+import { strict } from "../domain/InvalidMember.ts"
 import { Gate } from "./Middleware.ts"
 import { acceptanceErrors, AcceptedOperation, mutationHeaders, MutationRequest } from "./MutationRequest.ts"
 
@@ -89,6 +89,7 @@ export const mutationEndpoint = <
     // A request passes the gate first.
     .middleware(MutationRequest)
     .middleware(Gate)
+    .annotate(HttpApi.ParamsParseOptions, strict)
     .annotate(HttpApi.PayloadParseOptions, strict)
     .annotate(HttpApi.QueryParseOptions, strict)
     .annotateMerge(OpenApi.annotations({ identifier: name, summary, description }))

@@ -10,7 +10,7 @@ import * as Schema from "effect/Schema"
 import * as Struct from "effect/Struct"
 import type { ClientId, PairwiseSubject } from "./Grant.ts"
 import { OperationType } from "./Operation.ts"
-import { InvalidMember } from "./PayloadSchemas.ts"
+import { InvalidMember } from "./InvalidMember.ts"
 
 /** The key that a client chooses for one financial request and repeats with each retry of it. */
 export const IdempotencyKey = Schema.String.check(

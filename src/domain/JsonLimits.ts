@@ -2,7 +2,7 @@
  * Limits of JSON from outside. The check reads the text, before any parser or schema: their work on a value is many times as much.
  */
 import { maxPayloadLevels } from "./Idempotency.ts"
-import type { InvalidMember } from "./PayloadSchemas.ts"
+import type { InvalidMember } from "./InvalidMember.ts"
 
 /** Most of each in a text of JSON. */
 export interface JsonLimits {

@@ -5,7 +5,7 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
-import { decodeStrictly, maxIssues } from "./firstIssues.ts"
+import { type InvalidMember, invalidMembers, strict } from "./InvalidMember.ts"
 
 /**
  * Schemas of payloads by type of operation, such as `{ payment: Payment }`. Each decodes the JSON of an accepted request,
@@ -15,33 +15,16 @@ import { decodeStrictly, maxIssues } from "./firstIssues.ts"
  */
 export type PayloadSchemas = Readonly<Record<string, Schema.ConstraintDecoder<unknown>>>
 
-/** A member of a payload that does not fit. */
-export const InvalidMember = Schema.Struct({
-  /** Names and indices below the payload. Empty: the payload as a whole. */
-  path: Schema.Array(Schema.String),
-  /** What was expected. It never quotes the value. */
-  message: Schema.String
-})
-export type InvalidMember = typeof InvalidMember.Type
-
 /** The message for a member that the schema does not declare. The client chose its name. */
 export const undeclaredMember = "Expected only members that the provider takes"
 
 /** Omits the message of a transformation, such as `JSON.parse`, because it may quote the value. */
-const format = SchemaIssue.makeFormatterStandardSchemaV1({
-  leafHook: (issue) => {
-    if (issue._tag === "UnexpectedKey") return undeclaredMember
-    if (issue._tag !== "InvalidValue") return SchemaIssue.defaultLeafHook(issue)
-    const expected = issue.annotations?.["expected"]
-    return typeof expected === "string" ? `Expected ${expected}` : "Expected a valid value"
-  }
-})
-
-const invalidMembers = ({ issue }: Schema.SchemaError): ReadonlyArray<InvalidMember> =>
-  format(issue).issues.slice(0, maxIssues).map(({ message, path = [] }) => ({
-    path: path.map((segment) => String(typeof segment === "object" ? segment.key : segment)),
-    message
-  }))
+const messageOf: SchemaIssue.LeafHook = (issue) => {
+  if (issue._tag === "UnexpectedKey") return undeclaredMember
+  if (issue._tag !== "InvalidValue") return SchemaIssue.defaultLeafHook(issue)
+  const expected = issue.annotations?.["expected"]
+  return typeof expected === "string" ? `Expected ${expected}` : "Expected a valid value"
+}
 
 /** Decodes a payload of one type. Fails with the members that do not fit: at least one, and 32 at most. */
 export type DecodePayload = (payload: unknown) => Effect.Effect<unknown, ReadonlyArray<InvalidMember>>
@@ -53,7 +36,8 @@ export type DecodePayload = (payload: unknown) => Effect.Effect<unknown, Readonl
 export const payloadDecoders = (schemas: PayloadSchemas): ReadonlyMap<string, DecodePayload> =>
   new Map(
     Object.entries(schemas).map(([type, schema]) => {
-      const decode = decodeStrictly(schema)
-      return [type, (payload) => Effect.mapError(Effect.suspend(() => decode(payload)), invalidMembers)]
+      const decode = Schema.decodeUnknownExit(schema, strict)
+      return [type, (payload) =>
+        Effect.mapError(Effect.suspend(() => decode(payload)), (error) => invalidMembers(error, messageOf))]
     })
   )

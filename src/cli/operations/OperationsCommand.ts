@@ -7,7 +7,7 @@ import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { decodeStrictly } from "../../domain/firstIssues.ts"
+import { strict } from "../../domain/InvalidMember.ts"
 import { OperationFailure, OperationId, operationStates, type Outcome } from "../../domain/Operation.ts"
 import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
 import { HeldOperations, nextStepOf } from "../../domain/operators/HeldOperations.ts"
@@ -103,7 +103,7 @@ const release = oneOrAll(
 )
 
 /** Its error names each member that does not fit, below the name of the flag. */
-const decodeFlag = decodeStrictly(Schema.Struct({ "--evidence": OperatorEvidence }))
+const decodeFlag = Schema.decodeUnknownExit(Schema.Struct({ "--evidence": OperatorEvidence }), strict)
 
 const toOutcome = (
   state: Outcome["state"],

@@ -19,9 +19,9 @@ import * as Schema from "effect/Schema"
 import { CurrentGrant } from "../../api/Middleware.ts"
 import { CurrentKey } from "../../api/MutationRequest.ts"
 import type { Problem } from "../../api/Problems.ts"
-import { decodeStrictly } from "../../domain/firstIssues.ts"
 import { type GrantIdentity, GrantUnknown, refusal, standingAt, standingFor } from "../../domain/Grant.ts"
 import { canonicalPayload, type IdempotencyKey } from "../../domain/Idempotency.ts"
+import { invalidMembers, strict } from "../../domain/InvalidMember.ts"
 import { confirm, type Question } from "../../mcp/HumanConfirmation.ts"
 import { KeyArgument } from "../../mcp/KeyArgument.ts"
 import {
@@ -59,8 +59,12 @@ class Refused extends Schema.TaggedError<Refused>()("MutationRefused", { text: S
 
 const refuse = (advice: string, problem: Schema.Json) => new Refused({ text: quotedJson({ advice, problem }) })
 
-const invalid = (detail: string) =>
-  refuse(adviceOnRefusedMutation("invalid_request"), { code: "invalid_request", detail })
+const invalid = (error: Schema.SchemaError) =>
+  refuse(adviceOnRefusedMutation("invalid_request"), {
+    code: "invalid_request",
+    detail: "The arguments do not fit the tool.",
+    fields: invalidMembers(error).map(({ message, path }) => ({ path: path.join("."), message }))
+  })
 
 const unconfirmed = (code: Unconfirmed) =>
   refuse(adviceOnUnconfirmed(code), { code, detail: meaningOfUnconfirmed(code) })
@@ -116,8 +120,9 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
     )
   })
   // The compiler cannot see the key beside fields that it does not know.
-  const decode = decodeStrictly(
-    parameters as unknown as Schema.Codec<{ readonly idempotency_key: IdempotencyKey }>
+  const decode = Schema.decodeUnknownExit(
+    parameters as unknown as Schema.Codec<{ readonly idempotency_key: IdempotencyKey }>,
+    strict
   )
 
   /** No person is asked about a request that the grant does not permit. The acceptance checks the grant again. */
@@ -132,10 +137,7 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
   }, Effect.catch(mutations.refuse))
 
   const request = Effect.fnUntraced(function*(args: unknown) {
-    const { idempotency_key: key, ...decoded } = yield* Effect.mapError(
-      decode(args),
-      ({ message }) => invalid(message)
-    )
+    const { idempotency_key: key, ...decoded } = yield* Effect.mapError(decode(args), invalid)
     const payload = decoded as Schema.Struct.Type<Fields>
     const work: Work = { type, scope, payload: payload as Schema.Json }
     const grant = yield* CurrentGrant

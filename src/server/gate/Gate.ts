@@ -31,7 +31,7 @@ import { CurrentSlot, makeAdmit } from "./Admission.ts"
 import { makeAuthorize } from "./Authorization.ts"
 import type { BaseUrl } from "./BaseUrl.ts"
 import { answerEndpointFailure, respond } from "./FailureResponses.ts"
-import { bringsSurplus, findInvalidFields, refuseFields } from "./InvalidFields.ts"
+import { bringsSurplus, findInvalidFields, type Options, refuseFields } from "./InvalidFields.ts"
 import type { Lifecycle } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery } from "./Refusals.ts"
@@ -43,10 +43,6 @@ type FromRouter = HttpServerRequest | ParsedSearchParams | RouteContext
 
 type Responding<E, R> = Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
 
-interface Options {
-  readonly endpoint: HttpApiEndpoint.Top
-}
-
 const declaresBody = ({ payload }: HttpApiEndpoint.Top): boolean => payload.size > 0
 
 const make = Effect.gen(function*() {
@@ -57,8 +53,9 @@ const make = Effect.gen(function*() {
   const withContext = withRequestContext(yield* RequestIds)
 
   /** Steps 1 to 3. */
-  const guard = <E, R>(httpEffect: Responding<E, R>, { endpoint }: Options): Responding<never, R | FromRouter> => {
-    const answered = Effect.catchCause(httpEffect, (cause) => answerEndpointFailure(problems, cause, endpoint))
+  const guard = <E, R>(httpEffect: Responding<E, R>, options: Options): Responding<never, R | FromRouter> => {
+    const { endpoint } = options
+    const answered = Effect.catchCause(httpEffect, (cause) => answerEndpointFailure(problems, cause, options))
     const hasPages = Context.get(endpoint.annotations, HasPages)
     const isAcceptable = !codesOf(endpoint).has("not_acceptable")
       ? () => true
@@ -79,10 +76,11 @@ const make = Effect.gen(function*() {
   /** Step 6. An endpoint that declares a body checks it itself. */
   const refuseSurplus = <E, R>(
     httpEffect: Responding<E, R>,
-    { endpoint }: Options
+    options: Options
   ): Responding<E | UnprocessableContent, R | FromRouter> => {
+    const { endpoint } = options
     if (declaresBody(endpoint)) return httpEffect
-    const refused = Effect.flatMap(findInvalidFields(endpoint), (fields) => refuseFields(problems, fields))
+    const refused = Effect.flatMap(findInvalidFields(options), (fields) => refuseFields(problems, fields))
     return Effect.contextWith((
       context: Context.Context<FromRouter>
     ): Responding<E | UnprocessableContent, R | FromRouter> =>

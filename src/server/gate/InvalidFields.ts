@@ -6,16 +6,22 @@ import * as Effect from "effect/Effect"
 import * as HttpApi from "effect/http-api/HttpApi"
 import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import type { HttpApiSchemaError } from "effect/http-api/HttpApiError"
+import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import { RouteContext } from "effect/http/HttpRouter"
 import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
-import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaIssue from "effect/SchemaIssue"
 import type { ProblemField, UnprocessableContent } from "../../api/Problems.ts"
-import { firstIssues, maxIssues, strict } from "../../domain/firstIssues.ts"
+import { invalidMembers, maxNamed } from "../../domain/InvalidMember.ts"
 import type { Problems } from "./ProblemResponses.ts"
 import { hasBody } from "./RequestChecks.ts"
+
+/** The endpoint of a request, as middleware gets it. */
+export interface Options {
+  readonly endpoint: HttpApiEndpoint.Top
+  readonly group: HttpApiGroup.Top
+}
 
 /** Whether a request has a body, or query parameters on an endpoint without any. */
 export const bringsSurplus = (
@@ -25,27 +31,19 @@ export const bringsSurplus = (
 ): boolean => hasBody(request.headers) || (endpoint.query === undefined && Object.keys(query).length > 0)
 
 const surplus = "Expected only parameters of this endpoint"
-const surplusMember = "Expected only members that this endpoint takes"
 
-// Messages name what was expected and never the value: it may be a secret in the wrong place.
-const format = SchemaIssue.makeFormatterStandardSchemaV1({
-  leafHook: (issue) => issue._tag === "UnexpectedKey" ? surplus : SchemaIssue.defaultLeafHook(issue)
-})
+/** The first names of the paths of `fields`. */
+type Part = "path" | "header" | "query" | "body"
 
-/** A member of a path. The client chose it, so a long one is cut. */
-const nameOf = (segment: PropertyKey | { readonly key: PropertyKey }): string =>
-  String(typeof segment === "object" ? segment.key : segment).slice(0, 64)
+/** The part that an endpoint could not decode. Failures of responses never come here. */
+const partOf = ({ kind }: HttpApiSchemaError): Part =>
+  kind === "Params" ? "path" : kind === "Query" ? "query" : kind === "Payload" ? "body" : "header"
 
-const fieldsOf = (slot: string, issue: SchemaIssue.Issue): ReadonlyArray<ProblemField> =>
-  format(issue).issues.slice(0, maxIssues).map(({ message, path = [] }) => ({
-    path: [slot, ...path.map(nameOf)].join("."),
-    message: slot === "body" && message === surplus ? surplusMember : message
-  }))
-
-const check = (slot: string, schema: Schema.Top | undefined, input: unknown): ReadonlyArray<ProblemField> => {
-  if (schema === undefined) return []
-  const result = Schema.decodeUnknownResult(schema as Schema.Codec<unknown, unknown>, strict)(input)
-  return Result.isSuccess(result) ? [] : fieldsOf(slot, firstIssues(schema, input, result.failure.issue))
+const fieldsOf = (part: Part, error: Schema.SchemaError): ReadonlyArray<ProblemField> => {
+  const undeclared = part === "body" ? "Expected only members that this endpoint takes" : surplus
+  return invalidMembers(error, (issue) =>
+    issue._tag === "UnexpectedKey" ? undeclared : SchemaIssue.defaultLeafHook(issue)
+  ).map(({ message, path }) => ({ path: [part, ...path].join("."), message }))
 }
 
 /** Whether an endpoint takes several values of a parameter. */
@@ -55,54 +53,16 @@ const takesSeveral = ({ query }: HttpApiEndpoint.Top, name: string): boolean => 
     && encoded.propertySignatures.some((member) => member.name === name && SchemaAST.isArrays(member.type))
 }
 
-/** Whether a parameter was repeated that may not be. */
-const isRepeated = (
-  endpoint: HttpApiEndpoint.Top,
-  query: Readonly<Record<string, unknown>>,
-  { message, path }: ProblemField
-): boolean => {
-  const name = path.slice("query.".length)
-  return message !== surplus && Array.isArray(query[name]) && !takesSeveral(endpoint, name)
-}
-
-/** The failures of a body of JSON. A schema that takes undeclared members has one failure. */
-const undecodedBody = (
-  endpoint: HttpApiEndpoint.Top,
-  { issue }: Schema.SchemaError,
-  request: HttpServerRequest
-): Effect.Effect<ReadonlyArray<ProblemField>> => {
-  const options = Context.getOrUndefined(endpoint.annotations, HttpApi.PayloadParseOptions)
-  const [payload] = endpoint.payload.values()
-  const [schema] = payload?.schemas ?? []
-  if (options?.onExcessProperty !== "error" || schema === undefined || payload!.schemas.length > 1) {
-    return Effect.succeed(fieldsOf("body", issue))
+/** Names a parameter that was repeated and may not be. */
+const nameRepeated =
+  (endpoint: HttpApiEndpoint.Top, query: Readonly<Record<string, unknown>>) => (field: ProblemField): ProblemField => {
+    const name = field.path.startsWith("query.") ? field.path.slice("query.".length) : ""
+    return field.message !== surplus && Array.isArray(query[name]) && !takesSeveral(endpoint, name)
+      ? { ...field, message: "Expected the parameter once" }
+      : field
   }
-  return Effect.match(
-    Effect.flatMap(Effect.orDie(request.text), (text) => Effect.try(() => JSON.parse(text) as unknown)),
-    {
-      onFailure: () => fieldsOf("body", issue),
-      onSuccess: (value) => fieldsOf("body", firstIssues(schema, value, issue))
-    }
-  )
-}
 
-/** The failures of headers, and of the body of an endpoint that has one. */
-const undecoded = (
-  endpoint: HttpApiEndpoint.Top,
-  failure: HttpApiSchemaError | undefined,
-  request: HttpServerRequest
-): Effect.Effect<ReadonlyArray<ProblemField>> => {
-  switch (failure?.kind) {
-    case "Headers":
-      return Effect.succeed(fieldsOf("header", failure.cause.issue))
-    case "Payload":
-      return undecodedBody(endpoint, failure.cause, request)
-    default:
-      return Effect.succeed([])
-  }
-}
-
-/** Fails with the failures of a request. An answer of `maxIssues` failures says that there may be more. */
+/** Fails with the failures of a request. An answer of `maxNamed` says that there may be more. */
 export const refuseFields = (
   problems: Problems["Service"],
   fields: ReadonlyArray<ProblemField>,
@@ -112,33 +72,45 @@ export const refuseFields = (
     fields,
     ...detail !== undefined
       ? { detail }
-      : fields.length === maxIssues
-      ? { detail: `\`fields\` names the first ${maxIssues} failures. There may be more.` }
+      : fields.length === maxNamed
+      ? { detail: `\`fields\` names the first ${maxNamed} failures. There may be more.` }
       : {}
   })
 
 /**
- * Returns the failures of the current request: path, query, headers and body; 32 at most. Pass the error that failed
- * the request as `failure`, if there is one: failures of headers and body come from it.
+ * The failures of the current request, `maxNamed` at most. An endpoint decodes path, headers, query and body, and stops at the first
+ * part that does not fit: `failure` has its failures. The parts that it did not decode are decoded here, except a body.
  */
 export const findInvalidFields = (
-  endpoint: HttpApiEndpoint.Top,
+  { endpoint, group }: Options,
   failure?: HttpApiSchemaError
 ): Effect.Effect<ReadonlyArray<ProblemField>, never, HttpServerRequest | ParsedSearchParams | RouteContext> =>
-  Effect.contextWith((context: Context.Context<HttpServerRequest | ParsedSearchParams | RouteContext>) => {
-    const query = Context.get(context, ParsedSearchParams)
-    const request = Context.get(context, HttpServerRequest)
-    return Effect.map(undecoded(endpoint, failure, request), (others) =>
-      [
-        ...check("path", endpoint.params, Context.get(context, RouteContext).params),
-        ...endpoint.query === undefined
-          ? Object.keys(query).map((name) => ({ path: `query.${name}`, message: surplus }))
-          : check("query", Schema.toCodecArrayFromSingle(endpoint.query), query).map((field) =>
-            isRepeated(endpoint, query, field) ? { ...field, message: "Expected the parameter once" } : field
-          ),
-        ...others,
-        ...endpoint.payload.size === 0 && hasBody(request.headers)
-          ? [{ path: "body", message: "Expected no body" }]
-          : []
-      ].slice(0, maxIssues))
+  Effect.gen(function*() {
+    const { headers } = yield* HttpServerRequest
+    const { params } = yield* RouteContext
+    const query = yield* ParsedSearchParams
+    const annotations = Context.merge(group.annotations, endpoint.annotations)
+    const known = failure === undefined ? [] : fieldsOf(partOf(failure), failure.cause)
+    const decoded = failure === undefined ? -1 : ["path", "header", "query", "body"].indexOf(partOf(failure))
+    const parts = [
+      ["path", endpoint.params, params, HttpApi.ParamsParseOptions],
+      ["header", endpoint.headers, headers, HttpApi.HeadersParseOptions],
+      ["query", endpoint.query && Schema.toCodecArrayFromSingle(endpoint.query), query, HttpApi.QueryParseOptions]
+    ] as const
+    const others = yield* Effect.forEach(parts.slice(decoded + 1), ([part, schema, input, slot]) =>
+      schema === undefined ? Effect.succeed([]) : Effect.match(
+        Schema.decodeUnknownEffect(schema as Schema.Codec<unknown>, {
+          ...Context.getOrUndefined(annotations, slot as typeof HttpApi.QueryParseOptions),
+          errors: "all"
+        })(input),
+        { onFailure: (error) => fieldsOf(part, error), onSuccess: () => [] }
+      ))
+    return [
+      ...known,
+      ...others.flat(),
+      ...endpoint.query === undefined
+        ? Object.keys(query).map((name) => ({ path: `query.${name}`, message: surplus }))
+        : [],
+      ...endpoint.payload.size === 0 && hasBody(headers) ? [{ path: "body", message: "Expected no body" }] : []
+    ].slice(0, maxNamed).map(nameRepeated(endpoint, query))
   })

@@ -7,7 +7,6 @@
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import { withHeaders } from "effect/http-api/HttpApiSchema"
 import type { RouteContext } from "effect/http/HttpRouter"
 import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
@@ -32,14 +31,14 @@ import type {
 import type { GrantIdentity, GrantRefusal, Scope } from "../../domain/Grant.ts"
 import type { BindingConflict, IdempotencyKey, InvalidFinancialRequest } from "../../domain/Idempotency.ts"
 import { type OperationType, pollAfterSeconds } from "../../domain/Operation.ts"
-import type { InvalidMember } from "../../domain/PayloadSchemas.ts"
+import type { InvalidMember } from "../../domain/InvalidMember.ts"
 import { type Accepted, OperationLedger } from "../../services/OperationLedger.ts"
 import type { RequestIds } from "../../services/RequestIds.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import type { GrantVerifier } from "../../services/verification/GrantVerifier.ts"
 import { BaseUrl } from "../gate/BaseUrl.ts"
 import { GateLayer } from "../gate/Gate.ts"
-import { findInvalidFields, refuseFields } from "../gate/InvalidFields.ts"
+import { findInvalidFields, type Options, refuseFields } from "../gate/InvalidFields.ts"
 import { isJson } from "../gate/JsonRequest.ts"
 import type { Lifecycle } from "../gate/Lifecycle.ts"
 import { Problems } from "../gate/ProblemResponses.ts"
@@ -67,7 +66,7 @@ export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems>
         : Effect.succeed(key)
     }
 
-    const examine = Effect.fnUntraced(function*(endpoint: HttpApiEndpoint.Top) {
+    const examine = Effect.fnUntraced(function*(options: Options) {
       const context = yield* Effect.context<HttpServerRequest | ParsedSearchParams | RouteContext>()
       const request = Context.get(context, HttpServerRequest)
       const key = yield* findKey(request)
@@ -77,14 +76,14 @@ export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems>
         })
       }
       const hasQuery = Object.keys(Context.get(context, ParsedSearchParams)).length > 0
-      if (endpoint.query === undefined && hasQuery) {
-        return yield* refuseFields(problems, yield* findInvalidFields(endpoint))
+      if (options.endpoint.query === undefined && hasQuery) {
+        return yield* refuseFields(problems, yield* findInvalidFields(options))
       }
       return key
     })
 
-    return MutationRequest.of((httpEffect, { endpoint }) =>
-      Effect.flatMap(examine(endpoint), (key) => Effect.provideService(httpEffect, CurrentKey, key))
+    return MutationRequest.of((httpEffect, options) =>
+      Effect.flatMap(examine(options), (key) => Effect.provideService(httpEffect, CurrentKey, key))
     )
   })
 )

@@ -156,8 +156,8 @@ export const attacks: ReadonlyArray<Plant> = [
   {
     rule: "an answer that names only some failures always says so",
     file: "src/server/gate/InvalidFields.ts",
-    from: ": fields.length === maxIssues\n",
-    to: ": fields.length > maxIssues\n",
+    from: ": fields.length === maxNamed\n",
+    to: ": fields.length > maxNamed\n",
     tests: [unit("server/gate/InvalidRequests", "gets at most 32 failures")]
   },
   {
@@ -182,10 +182,10 @@ export const attacks: ReadonlyArray<Plant> = [
     tests: [unit("submission/reads/ReconcilerRules")]
   },
   {
-    rule: "validation stops after 32 issues",
-    file: "src/domain/firstIssues.ts",
-    from: "index < items.length && found.length < maxIssues",
-    to: "index < items.length",
+    rule: "an answer names 32 failures of a value at most",
+    file: "src/domain/InvalidMember.ts",
+    from: "    .slice(0, maxNamed)\n",
+    to: "",
     tests: [unit("server/gate/WideJson")]
   },
   {
