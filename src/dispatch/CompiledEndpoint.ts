@@ -22,6 +22,7 @@ import {
   handlerToRoute,
   isStreamSchema,
   isUpgrade,
+  isWithHeadersValue,
   type SlotParseOptions
 } from "./internals.ts"
 import { makeReadRecord, undecided } from "./RecordDecoder.ts"
@@ -117,10 +118,17 @@ const makeEncode = (api: Api, group: HttpApiGroup.Top, handler: Handler) => {
     Effect.provideService(route.handler, Outcome, outcome)
 }
 
-/** Effect's route ends with a defect if the value does not fit. Middleware sees the error. */
-const failOfSchema = (cause: Cause.Cause<unknown>): Effect.Effect<never, unknown> => {
+/** The error of a value that does not fit. */
+export interface UnfitValue extends HttpApiSchemaError {
+  readonly value?: unknown
+}
+
+/** Effect's route ends with a defect if the value does not fit. Middleware sees the error, and the value. */
+const failOfSchema = (cause: Cause.Cause<unknown>, value: unknown): Effect.Effect<never, unknown> => {
   const error = Cause.squash(cause)
-  return HttpApiSchemaError.is(error) ? Effect.fail(error) : Effect.failCause(cause)
+  return HttpApiSchemaError.is(error)
+    ? Effect.fail(Object.assign(error, { value: isWithHeadersValue(value) ? value.body : value }) satisfies UnfitValue)
+    : Effect.failCause(cause)
 }
 
 /**
@@ -171,7 +179,9 @@ export const compileEndpoint = (
   const respond = (value: unknown): Responding => {
     if (HttpServerResponse.isHttpServerResponse(value)) return Effect.succeed(value)
     const written = writeSuccess(value)
-    return written === null ? Effect.catchCause(encode(Effect.succeed(value)), failOfSchema) : Effect.succeed(written)
+    return written === null
+      ? Effect.catchCause(encode(Effect.succeed(value)), (cause) => failOfSchema(cause, value))
+      : Effect.succeed(written)
   }
 
   const handled: Responding = Effect.withFiber((fiber) => {

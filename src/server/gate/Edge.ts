@@ -19,7 +19,7 @@ import { countRequest } from "./countRequest.ts"
 import { answerFailure } from "./FailureResponses.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { problemResponse, Problems } from "./ProblemResponses.ts"
-import { refuseTokenInQuery } from "./Refusals.ts"
+import { refuseTokenInQuery, withhold } from "./Refusals.ts"
 import { maxBody } from "./RequestBody.ts"
 import { lacksHost, preferredForm, type RequestHeaders } from "./RequestChecks.ts"
 import { hasEmptyParameter, pathOf, variesByAccept, withRequestContext } from "./RequestContext.ts"
@@ -73,6 +73,18 @@ const isDecodable = (target: string): boolean => {
     return false
   }
 }
+
+/** What HTTP can send as the value of a header (RFC 9110 §5.5). */
+const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/
+
+/** Withholds a response with a header that no server can send: its value may have ended the line. */
+const makeRefuseUnsendable =
+  (problems: Problems["Service"]) => (response: HttpServerResponse.HttpServerResponse): Handled => {
+    const broken = Object.entries(response.headers).find(([, value]) => !headerValue.test(value))
+    return broken === undefined
+      ? Effect.succeed(response)
+      : answer(withhold(problems, new Error(`the header ${broken[0]} has a character that no header may have`)))
+  }
 
 /** A path of the server, in the router's syntax, and the methods of its endpoints. */
 export interface ServedPath {
@@ -210,6 +222,7 @@ export const edge = (
       const problems = yield* Problems
       const withContext = withRequestContext(yield* RequestIds)
       const intercept = makeIntercept(problems)
+      const refuseUnsendable = makeRefuseUnsendable(problems)
       const served = front === undefined ? paths : [...paths, { path: "/" as const, methods: ["GET"] }]
       const fallback = makeFallback(problems, makeUnrouted(problems, makeFindAllow(served), front))
       const metrics = yield* HttpMetrics
@@ -225,7 +238,11 @@ export const edge = (
             Effect.flatMap(
               HttpServerRequest,
               (request): Handled => {
-                const handled = intercept(request) ?? Effect.catchCause(httpEffect, (cause) => fallback(cause, request))
+                const handled = intercept(request)
+                  ?? Effect.catchCause(
+                    Effect.flatMap(httpEffect, refuseUnsendable),
+                    (cause) => fallback(cause, request)
+                  )
                 return count === null ? handled : count(request, handled)
               }
             )

@@ -3,14 +3,16 @@
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
-import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import { HttpApiSchemaError } from "effect/http-api/HttpApiError"
 import type { RouteContext } from "effect/http/HttpRouter"
 import { ClientAbort } from "effect/http/HttpServerError"
 import { HttpServerRequest, type ParsedSearchParams } from "effect/http/HttpServerRequest"
 import type * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type { Problem } from "../../api/Problems.ts"
-import { findInvalidFields, refuseFields } from "./InvalidFields.ts"
+import type { UnfitValue } from "../../dispatch/CompiledEndpoint.ts"
+import { invalidMembers } from "../../domain/InvalidMember.ts"
+import { isOperationId, type OperationId } from "../../domain/Operation.ts"
+import { findInvalidFields, type Options, refuseFields } from "./InvalidFields.ts"
 import { hasBrokenJson } from "./JsonRequest.ts"
 import { isOverdue } from "./Lifecycle.ts"
 import { isProblem, problemResponse, type Problems } from "./ProblemResponses.ts"
@@ -44,15 +46,30 @@ export const answerFailure = (problems: Problems["Service"], cause: Cause.Cause<
   )
 }
 
+/** The id of the operation in a response that does not fit. Its place in the response would say less. */
+const idOf = ({ cause, value }: UnfitValue): OperationId | null => {
+  const [{ path } = { path: [] }] = invalidMembers(cause)
+  let part = value
+  let id: OperationId | null = null
+  for (const name of [...path, ""]) {
+    const members = part as Readonly<Record<string, unknown>> | null | undefined
+    if (isOperationId(members?.["id"])) id = members["id"]
+    part = members?.[name]
+  }
+  return id
+}
+
 /** Names what does not fit the contract: parts of the request, or the response, which is withheld. */
 const refuseMismatch = (
   problems: Problems["Service"],
   error: HttpApiSchemaError,
-  endpoint: HttpApiEndpoint.Top
+  options: Options
 ): Effect.Effect<never, Problem, HttpServerRequest | ParsedSearchParams | RouteContext> => {
-  if (error.kind === "Body" || error.kind === "ResponseHeaders") return withhold(problems, error.cause)
+  if (error.kind === "Body" || error.kind === "ResponseHeaders") {
+    return Effect.annotateLogs(withhold(problems, error.cause), { operation: idOf(error) })
+  }
   return Effect.gen(function*() {
-    const fields = yield* findInvalidFields(endpoint, error)
+    const fields = yield* findInvalidFields(options, error)
     const isBroken = error.kind === "Payload" && (yield* hasBrokenJson(yield* HttpServerRequest))
     return yield* refuseFields(problems, fields, isBroken ? "The body is not valid JSON." : undefined)
   })
@@ -62,10 +79,10 @@ const refuseMismatch = (
 export const answerEndpointFailure = (
   problems: Problems["Service"],
   cause: Cause.Cause<unknown>,
-  endpoint: HttpApiEndpoint.Top
+  options: Options
 ): Responding<HttpServerRequest | ParsedSearchParams | RouteContext> => {
   const error = Cause.squash(cause)
   return HttpApiSchemaError.is(error)
-    ? respond(refuseMismatch(problems, error, endpoint))
+    ? respond(refuseMismatch(problems, error, options))
     : answerFailure(problems, cause)
 }

@@ -61,6 +61,8 @@ export const headersOfEveryResponse = {
   "x-content-type-options": "nosniff"
 }
 
+const everyHeader = Object.entries(headersOfEveryResponse)
+
 /** Tells caches that the form of the response depends on the request's `Accept` (RFC 9110 §12.5.5). */
 export const variesByAccept = (
   response: HttpServerResponse.HttpServerResponse
@@ -96,10 +98,9 @@ export const withRequestContext = (ids: RequestIds["Service"]) =>
     return Effect.map(
       Effect.updateContext(handled, (context: Context.Context<R>) => withRequest(context, info)),
       (response) => {
-        // Few responses set headers of these names. The others need no second merge.
-        const headers: Record<string, string> = "cache-control" in response.headers
-          ? { ...headersOfEveryResponse, ...response.headers, "x-request-id": id }
-          : { ...headersOfEveryResponse, "x-request-id": id }
+        const headers: Record<string, string> = {}
+        for (const [name, value] of everyHeader) if (!(name in response.headers)) headers[name] = value
+        headers["x-request-id"] = id
         if (info.rateLimit !== undefined) {
           headers["ratelimit"] = info.rateLimit.RateLimit
           headers["ratelimit-policy"] = info.rateLimit.RateLimitPolicy

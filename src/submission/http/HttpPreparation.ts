@@ -7,12 +7,8 @@ import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
-import {
-  type InvalidMember,
-  payloadDecoders,
-  type PayloadSchemas,
-  undeclaredMember
-} from "../../domain/PayloadSchemas.ts"
+import type { InvalidMember } from "../../domain/InvalidMember.ts"
+import { payloadDecoders, type PayloadSchemas, undeclaredMember } from "../../domain/PayloadSchemas.ts"
 import type { ProviderOperation } from "../../domain/Submission.ts"
 import { withinTime } from "../../http/exchangeLimits.ts"
 import { readMember } from "../../http/RequestFailure.ts"

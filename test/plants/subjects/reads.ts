@@ -199,5 +199,26 @@ export const reads: ReadonlyArray<Plant> = [
     from: "ofRequest(checked(operations.list(grant, query)))",
     to: "ofRequest(operations.list(grant, query))",
     tests: [unit("server/agents/GrantReads", "breaks the contract")]
+  },
+  {
+    rule: "an operation that breaks the contract in a list is logged by its id",
+    file: "src/server/gate/FailureResponses.ts",
+    from: "{ operation: idOf(error) }",
+    to: "{ operation: idOf.name }",
+    tests: [postgres("server/BrokenRows", "is withheld by id")]
+  },
+  {
+    rule: "a response with a header that may end its line never leaves",
+    file: "src/server/gate/Edge.ts",
+    from: "Effect.flatMap(httpEffect, refuseUnsendable)",
+    to: "httpEffect",
+    tests: [unit("server/Mounting", "headers that cannot be sent")]
+  },
+  {
+    rule: "what a member of a union cannot decide is decided by the schema",
+    file: "src/dispatch/JsonEncoder.ts",
+    from: "if (!Exit.isExit(result)) return notCompiled(\"a declaration that waits\")",
+    to: "if (!Exit.isExit(result)) return null",
+    tests: [unit("dispatch/JsonEncoder", "leaves a value to the schema")]
   }
 ]

@@ -61,8 +61,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A stored operation that
           assert.deepStrictEqual(causes.map(({ level, message }) => [level, message]), [
             ["ERROR", "Response withheld: it breaks the contract"]
           ])
-          const named = `operation ${id} breaks the contract`
-          assert.match(causes[0]!.text, new RegExp(target === byId ? named : `${named}|Expected `))
+          assert.include(causes[0]!.text, id)
           if (secret !== undefined) assert.notInclude(text + causes[0]!.text, secret)
         }
         assert.strictEqual((yield* send(`/v1/operations/${sound}`, { token: holder.token })).status, 200)

@@ -89,11 +89,12 @@ describe("The routes in another application", () => {
 })
 
 describe("The edge around the routes of another application", () => {
-  it.live("makes complete problems for defects and for unknown paths", () => {
+  it.live("makes complete problems for defects, headers that cannot be sent, and unknown paths", () => {
     const observer = Observer.make()
     const Broken = Layer.mergeAll(
       HttpRouter.add("GET", "/broken", Effect.die(new Error("postgres://gateway:hunter2@10.0.0.7"))),
-      edge([{ path: "/broken", methods: ["GET"] }])
+      HttpRouter.add("GET", "/split", HttpServerResponse.text("split", { headers: { "x-own": "a\r\nx-more: b" } })),
+      edge(["/broken" as const, "/split" as const].map((path) => ({ path, methods: ["GET"] })))
     ).pipe(
       Layer.provide(Problems.layer),
       Layer.provide([BaseUrl.layer(baseUrl), Lifecycle.layer()]),
@@ -113,6 +114,8 @@ describe("The edge around the routes of another application", () => {
           const [cause, ...more] = observer.causesOf("broken-request")
           assert.deepStrictEqual([cause!.level, more], ["ERROR", []])
           assert.include(cause!.text, "hunter2")
+          assertProblemOf(yield* get("/split", { "x-request-id": "split-request" }), "response_contract_failed")
+          assert.include(observer.causesOf("split-request")[0]!.text, "the header x-own has a character")
           assertProblemOf(yield* get("/elsewhere"), "route_not_found")
         }),
       ({ dispose }) => Effect.promise(() => dispose())
