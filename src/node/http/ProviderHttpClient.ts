@@ -1,16 +1,16 @@
 /**
- * The HTTP client for submissions to providers: undici without middleware. It asks the `SendDeadline` before the first byte
- * leaves.
+ * The HTTP client for submissions to providers: Effect's client on undici, which asks the `SendDeadline` before the first byte leaves.
  */
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
-import type { Agent } from "@effect/platform-node/Undici"
+import type { Agent, Dispatcher } from "@effect/platform-node/Undici"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import { constants } from "node:crypto"
-import { makeUndiciClient } from "./UndiciClient.ts"
+import { SendDeadline } from "../../submission/http/SendDeadline.ts"
 
 /** Settings of the connections to providers. */
 export interface ProviderHttpClientOptions {
@@ -54,9 +54,30 @@ const makeAgent = (options: ProviderHttpClientOptions) => {
 }
 
 /**
+ * Asks the deadline of the fiber that sends. undici writes the head in the turn of the event loop in which it calls `onRequestStart`, and
+ * calls it again if it writes the request again.
+ */
+const askDeadline: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) => {
+  const deadline = Fiber.getCurrent()?.getRef(SendDeadline) ?? null
+  if (deadline === null) return dispatch(options, handler)
+  const start = handler.onRequestStart?.bind(handler)
+  handler.onRequestStart = (controller, context) => {
+    start?.(controller, context)
+    // The request may have been interrupted while it waited for a connection.
+    if (!controller.aborted && !deadline.pass()) controller.abort(new Error("the send deadline has passed"))
+  }
+  deadline.watch()
+  return dispatch(options, handler)
+}
+
+/** A client that sends each request once, by the dispatcher. Its failures keep the cause that undici gave. @internal */
+export const makeClient = (dispatcher: Dispatcher): Effect.Effect<HttpClient.HttpClient> =>
+  Effect.provideService(NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher, dispatcher.compose(askDeadline))
+
+/**
  * An HTTP client for `HttpProvider` on Node. It connects within a deadline, sends each request once, never pipelines,
  * follows no redirect, and uses HTTP/1.1 only. It writes the first byte of a submission only before the send deadline. A
  * request that waits for a connection, or connects, when the deadline passes is proven not to have been sent.
  */
 export const layer = (options: ProviderHttpClientOptions = {}): Layer.Layer<HttpClient.HttpClient> =>
-  Layer.effect(HttpClient.HttpClient, Effect.map(makeAgent(options), makeUndiciClient))
+  Layer.effect(HttpClient.HttpClient, Effect.flatMap(makeAgent(options), makeClient))
