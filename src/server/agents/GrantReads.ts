@@ -9,7 +9,6 @@ import type { Operation, OperationId } from "../../domain/Operation.ts"
 import { AgentReads, differs, ReadRefused } from "../../mcp/AgentReads.ts"
 import { Problems } from "../gate/ProblemResponses.ts"
 import { withhold } from "../gate/Refusals.ts"
-import { makeChangeReads } from "../reads/ChangeReads.ts"
 import { checkContract, makeOperationReads } from "../reads/OperationReads.ts"
 import { topicOfOperation } from "../waits/Waiters.ts"
 import { makeWaits } from "../waits/Waits.ts"
@@ -36,7 +35,6 @@ interface RequestReads {
 /** Makes the reads of the current request. They use its grant, its slot and its id, also in other fibers. */
 export const makeGrantReads = Effect.gen(function*() {
   const operations = yield* makeOperationReads
-  const feed = yield* makeChangeReads
   const waits = yield* makeWaits
   const problems = yield* Problems
 
@@ -88,7 +86,7 @@ export const makeGrantReads = Effect.gen(function*() {
       list: (query) => ofRequest(checked(operations.list(grant, query))),
       get: (id) => ofRequest(get(id)),
       next: (known, seconds) => ofRequest(next(known, seconds)),
-      changes: (query) => ofRequest(checked(feed.read(grant, query)))
+      changes: (query) => ofRequest(checked(operations.changes(grant, query)))
     })
     return Effect.succeed({ reads, note, denial: () => denial })
   })

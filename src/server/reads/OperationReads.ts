@@ -1,15 +1,31 @@
 /**
  * The room `reads`: reads that answer at once, and their responses. Read this file first.
  *
- * The reads of operations, from a grant and checked parameters to values of the contract.
+ * The reads of operations and of their changes, from a grant and checked parameters to values of the contract.
  */
 import * as Effect from "effect/Effect"
-import { type ListQuery, maxPageSize, type OperationList } from "../../api/OperationsApi.ts"
-import type { Forbidden, InternalError, NotFound, ServiceUnavailable, Unauthorized } from "../../api/Problems.ts"
+import {
+  type ChangesQuery,
+  type ListQuery,
+  maxPageSize,
+  type OperationChanges,
+  type OperationList
+} from "../../api/OperationsApi.ts"
+import type {
+  Forbidden,
+  Gone,
+  InternalError,
+  NotFound,
+  ServiceUnavailable,
+  Unauthorized,
+  UnprocessableContent
+} from "../../api/Problems.ts"
 import { makeJsonEncoder } from "../../dispatch/JsonEncoder.ts"
+import type { ChangeQuery, RunSlowRead } from "../../domain/ChangeFeed.ts"
 import type { GrantIdentity, GrantRefusal } from "../../domain/Grant.ts"
 import { MalformedOperation, Operation, type OperationId, type OperationNotFound } from "../../domain/Operation.ts"
 import { isFiltered, type OperationQuery } from "../../domain/OperationQuery.ts"
+import { type ChangeTokenError, OperationFeed } from "../../services/OperationFeed.ts"
 import { OperationStore } from "../../services/OperationStore.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { TokenCipher } from "../../services/TokenCipher.ts"
@@ -17,6 +33,9 @@ import { Lifecycle } from "../gate/Lifecycle.ts"
 import { Problems } from "../gate/ProblemResponses.ts"
 import { refuseForNow, refuseRead } from "../gate/Refusals.ts"
 import { openPageToken, sealPageToken } from "./PageToken.ts"
+
+/** The problems of every read. */
+type ReadProblem = Unauthorized | Forbidden | InternalError | ServiceUnavailable
 
 const toQuery = (query: ListQuery): OperationQuery => ({
   states: [...new Set(query.state ?? [])],
@@ -26,6 +45,13 @@ const toQuery = (query: ListQuery): OperationQuery => ({
   key: query.idempotency_key ?? null,
   page_size: query.page_size ?? maxPageSize,
   after: null
+})
+
+const toChangeQuery = (query: ChangesQuery): ChangeQuery => ({
+  states: [...new Set(query.state ?? [])],
+  type: query.type ?? null,
+  page_size: query.page_size ?? maxPageSize,
+  after: query.after ?? null
 })
 
 const { encode } = makeJsonEncoder(Operation)
@@ -44,13 +70,32 @@ export const checkContract = (operation: Operation): Effect.Effect<Operation, Ma
 export const makeOperationReads = Effect.gen(function*() {
   const lifecycle = yield* Lifecycle
   const store = yield* OperationStore
+  const feed = yield* OperationFeed
   const problems = yield* Problems
   const cipher = yield* TokenCipher
 
   const refuseFind = (
     error: GrantRefusal | OperationNotFound | MalformedOperation | StoreUnavailable
-  ): Effect.Effect<never, NotFound | Unauthorized | Forbidden | InternalError | ServiceUnavailable> =>
+  ): Effect.Effect<never, NotFound | ReadProblem> =>
     error._tag === "OperationNotFound" ? problems.fail("operation_not_found") : refuseRead(problems, error)
+
+  const refuseChanges = (
+    error: GrantRefusal | ChangeTokenError | MalformedOperation | StoreUnavailable
+  ): Effect.Effect<never, Gone | UnprocessableContent | ReadProblem> => {
+    switch (error._tag) {
+      case "ChangeTokenExpired":
+        return problems.fail("change_token_expired")
+      case "InvalidChangeToken":
+        return problems.fail("invalid_request", {
+          fields: [{
+            path: "query.after",
+            message: "Expected a change token of this client, subject, owner and these filters"
+          }]
+        })
+      default:
+        return refuseRead(problems, error)
+    }
+  }
 
   const refuse = (error: StoreUnavailable) => refuseForNow(problems, error)
 
@@ -81,6 +126,17 @@ export const makeOperationReads = Effect.gen(function*() {
   return {
     find: (grant: GrantIdentity, id: OperationId) =>
       Effect.catch(Effect.flatMap(store.find(grant, id), checkContract), refuseFind),
-    list
+    list,
+    /** A page of the change feed. Slow pages wait for a permit of their client, unless `runSlow` says otherwise. */
+    changes: (
+      grant: GrantIdentity,
+      query: ChangesQuery,
+      runSlow: RunSlowRead = (read) => lifecycle.admitList(grant.client_id, read)
+    ) =>
+      Effect.map(
+        Effect.catch(feed.since(grant, toChangeQuery(query), runSlow), refuseChanges),
+        ({ has_more, next, operations }) =>
+          ({ operations, next_change_token: next, has_more }) satisfies OperationChanges
+      )
   }
 })

@@ -10,7 +10,6 @@ import type { ChangesQuery } from "../../api/OperationsApi.ts"
 import type { RunSlowRead } from "../../domain/ChangeFeed.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import type { Operation, OperationId } from "../../domain/Operation.ts"
-import { makeChangeReads } from "../reads/ChangeReads.ts"
 import { makeOperationReads } from "../reads/OperationReads.ts"
 import { changesResponse, isHeld, readResponse } from "../reads/OperationResponses.ts"
 import { readWait } from "./Preferences.ts"
@@ -32,7 +31,6 @@ interface ReadHeaders {
 /** Makes the reads. Without a wait they answer at once. They fail with problems of the current request. */
 export const makeWaitingReads = Effect.gen(function*() {
   const operations = yield* makeOperationReads
-  const feed = yield* makeChangeReads
   const waits = yield* makeWaits
 
   return {
@@ -61,7 +59,7 @@ export const makeWaitingReads = Effect.gen(function*() {
       let after = query.after
       const read = (runSlow?: RunSlowRead) =>
         Effect.map(
-          Effect.suspend(() => feed.read(grant, after === undefined ? query : { ...query, after }, runSlow)),
+          Effect.suspend(() => operations.changes(grant, after === undefined ? query : { ...query, after }, runSlow)),
           (page) => {
             // Nothing of an empty page is lost, so the next read need not look at it again.
             if (page.operations.length === 0) after = page.next_change_token

@@ -28,7 +28,7 @@ export const attacks: ReadonlyArray<Plant> = [
   },
   {
     rule: "a client runs only a few slow pages of changes at once",
-    file: "src/server/reads/ChangeReads.ts",
+    file: "src/server/reads/OperationReads.ts",
     from: "runSlow: RunSlowRead = (read) => lifecycle.admitList(grant.client_id, read)",
     to: "runSlow: RunSlowRead = (read) => lifecycle === null ? lifecycle : read",
     tests: [postgres("server/ForgedChangeTokens")]
