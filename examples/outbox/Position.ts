@@ -13,7 +13,7 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { ChangeToken } from "financial-agents-gateway/domain/ChangeFeed"
+import type { ChangeToken } from "financial-agents-gateway/services/OperationFeed"
 import { orUnavailable, type StoreUnavailable } from "financial-agents-gateway/services/StoreUnavailable"
 import { randomUUID } from "node:crypto"
 

@@ -5,8 +5,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
-import type { ChangeToken } from "financial-agents-gateway/domain/ChangeFeed"
-import { OperationFeed } from "financial-agents-gateway/services/OperationFeed"
+import { type ChangeToken, OperationFeed } from "financial-agents-gateway/services/OperationFeed"
 import { Delivery } from "./Delivery.ts"
 import { type HeldPosition, Position } from "./Position.ts"
 import { webhookOf } from "./Webhook.ts"

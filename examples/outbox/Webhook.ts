@@ -5,9 +5,9 @@ import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import type { LedgerChange } from "financial-agents-gateway/domain/ChangeFeed"
 import { ClientId, PairwiseSubject } from "financial-agents-gateway/domain/Grant"
 import { Operation } from "financial-agents-gateway/domain/Operation"
+import type { LedgerChange } from "financial-agents-gateway/services/OperationFeed"
 import { createHmac } from "node:crypto"
 
 /**

@@ -9,8 +9,8 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as Struct from "effect/Struct"
 import type { ClientId, PairwiseSubject } from "./Grant.ts"
-import { OperationType } from "./Operation.ts"
 import { InvalidMember } from "./InvalidMember.ts"
+import { OperationType } from "./Operation.ts"
 
 /** The key that a client chooses for one financial request and repeats with each retry of it. */
 export const IdempotencyKey = Schema.String.check(

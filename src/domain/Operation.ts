@@ -8,13 +8,13 @@ import * as Schema from "effect/Schema"
 import { isOperatorEvidence } from "./OperatorEvidence.ts"
 import { Timestamp } from "./Timestamp.ts"
 
-/** The form of an `OperationId`. */
+/** The form of an `OperationId`. @internal */
 export const idPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/u
 
 /** Most UTF-16 units of a type and of a failure code. */
 const maxNameLength = 64
 
-/** Most UTF-16 units of a failure message. */
+/** Most UTF-16 units of a failure message. @internal */
 export const maxMessageLength = 1024
 
 /** A UUIDv7 (RFC 9562 §5.7) in its canonical lower-case form. */

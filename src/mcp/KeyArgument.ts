@@ -3,7 +3,7 @@
  */
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
-import { parseIdempotencyKey } from "../api/MutationRequest.ts"
+import { parseIdempotencyKey } from "../api/MutationEndpoint.ts"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
 
 const withoutQuotes = (key: IdempotencyKey): IdempotencyKey =>

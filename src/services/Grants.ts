@@ -16,7 +16,8 @@ import type {
   GrantNotFound,
   ProviderConnectionId,
   ProviderConnectionNotFound,
-  ScopesExceeded
+  ScopesExceeded,
+  UnmatchedRevocation
 } from "../domain/Grant.ts"
 import type {
   ClientGrants,
@@ -26,7 +27,6 @@ import type {
   GrantRequest,
   IssuedGrant
 } from "../domain/GrantRequest.ts"
-import type { UnmatchedRevocation } from "../domain/IssuerClient.ts"
 import { makeMemory } from "./memory/MemoryGrants.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeSql } from "./sql/grants/SqlGrants.ts"

@@ -14,6 +14,7 @@ import type {
   ChangeToken,
   ChangeTokenExpired,
   InvalidChangeToken,
+  LedgerChange,
   LedgerChanges,
   RunSlowRead
 } from "../domain/ChangeFeed.ts"
@@ -24,6 +25,8 @@ import { makeMemory } from "./memory/MemoryOperationFeed.ts"
 import { makeSql } from "./sql/reads/SqlOperationFeed.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 import { TokenCipher } from "./TokenCipher.ts"
+
+export type { ChangeToken, LedgerChange, LedgerChanges }
 
 /** Why a token cannot be used. */
 export type ChangeTokenError = ChangeTokenExpired | InvalidChangeToken

@@ -398,7 +398,7 @@ describe("The rooms of the source", () => {
     )
   })
 
-  it.each(["Client", "ApiClient", "MutationEndpoint"])(
+  it.each(["Client", "MutationEndpoint"])(
     "api/%s, bundled for the browser, holds no Node, SQL or server module",
     async (name) => {
       const { metafile } = await build({

@@ -41,8 +41,9 @@ const partOf = ({ kind }: HttpApiSchemaError): Part =>
 
 const fieldsOf = (part: Part, error: Schema.SchemaError): ReadonlyArray<ProblemField> => {
   const undeclared = part === "body" ? "Expected only members that this endpoint takes" : surplus
-  return invalidMembers(error, (issue) =>
-    issue._tag === "UnexpectedKey" ? undeclared : SchemaIssue.defaultLeafHook(issue)
+  return invalidMembers(
+    error,
+    (issue) => issue._tag === "UnexpectedKey" ? undeclared : SchemaIssue.defaultLeafHook(issue)
   ).map(({ message, path }) => ({ path: [part, ...path].join("."), message }))
 }
 
@@ -97,14 +98,17 @@ export const findInvalidFields = (
       ["header", endpoint.headers, headers, HttpApi.HeadersParseOptions],
       ["query", endpoint.query && Schema.toCodecArrayFromSingle(endpoint.query), query, HttpApi.QueryParseOptions]
     ] as const
-    const others = yield* Effect.forEach(parts.slice(decoded + 1), ([part, schema, input, slot]) =>
-      schema === undefined ? Effect.succeed([]) : Effect.match(
-        Schema.decodeUnknownEffect(schema as Schema.Codec<unknown>, {
-          ...Context.getOrUndefined(annotations, slot as typeof HttpApi.QueryParseOptions),
-          errors: "all"
-        })(input),
-        { onFailure: (error) => fieldsOf(part, error), onSuccess: () => [] }
-      ))
+    const others = yield* Effect.forEach(
+      parts.slice(decoded + 1),
+      ([part, schema, input, slot]) =>
+        schema === undefined ? Effect.succeed([]) : Effect.match(
+          Schema.decodeUnknownEffect(schema as Schema.Codec<unknown>, {
+            ...Context.getOrUndefined(annotations, slot as typeof HttpApi.QueryParseOptions),
+            errors: "all"
+          })(input),
+          { onFailure: (error) => fieldsOf(part, error), onSuccess: () => [] }
+        )
+    )
     return [
       ...known,
       ...others.flat(),

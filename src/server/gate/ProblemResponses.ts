@@ -19,11 +19,8 @@ import type { Scope } from "../../domain/Grant.ts"
 import { AcceptedCredentials } from "../../services/verification/AcceptedCredentials.ts"
 import { BaseUrl } from "./BaseUrl.ts"
 import { makeChallenge } from "./Challenges.ts"
-import { CurrentRequest, type RequestInfo } from "./RequestContext.ts"
+import { CurrentRequest } from "./RequestContext.ts"
 import { maskTokens } from "./TokenMask.ts"
-
-export { makeProblem }
-export type { RequestInfo }
 
 /** The details of one occurrence of a problem. */
 export interface ProblemOptions extends ProblemOccurrence {

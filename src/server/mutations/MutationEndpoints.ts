@@ -20,7 +20,7 @@ import {
   idempotentReplayedHeader,
   MutationRequest,
   parseIdempotencyKey
-} from "../../api/MutationRequest.ts"
+} from "../../api/MutationEndpoint.ts"
 import type {
   Forbidden,
   IdempotencyKeyReused,
@@ -30,8 +30,8 @@ import type {
 } from "../../api/Problems.ts"
 import type { GrantIdentity, GrantRefusal, Scope } from "../../domain/Grant.ts"
 import type { BindingConflict, IdempotencyKey, InvalidFinancialRequest } from "../../domain/Idempotency.ts"
-import { type OperationType, pollAfterSeconds } from "../../domain/Operation.ts"
 import type { InvalidMember } from "../../domain/InvalidMember.ts"
+import { type OperationType, pollAfterSeconds } from "../../domain/Operation.ts"
 import { type Accepted, OperationLedger } from "../../services/OperationLedger.ts"
 import type { RequestIds } from "../../services/RequestIds.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"

@@ -2,8 +2,9 @@
  * An example of each problem: the path of the request, and a curl line that causes the problem where that harms nothing.
  */
 import { type ProblemCode, type ProblemKind, problemKinds } from "../../api/ProblemKinds.ts"
+import { makeProblem } from "../../api/Problems.ts"
 import type { RequestId } from "../../domain/RequestId.ts"
-import { makeProblem, problemJson } from "../gate/ProblemResponses.ts"
+import { problemJson } from "../gate/ProblemResponses.ts"
 
 const readPath = "/v1/operations"
 

@@ -16,7 +16,8 @@ import {
   type ProviderConnectionId,
   ProviderConnectionNotFound,
   revocationMargin,
-  ScopesExceeded
+  ScopesExceeded,
+  UnmatchedRevocation
 } from "../../domain/Grant.ts"
 import type {
   ClientGrants,
@@ -25,7 +26,6 @@ import type {
   GrantRegistration,
   GrantRequest
 } from "../../domain/GrantRequest.ts"
-import { UnmatchedRevocation } from "../../domain/IssuerClient.ts"
 import { fitsScopes, isSameGrant, mergeRegistration, newGrant, newProviderConnectionId } from "../rules/grantRules.ts"
 import { type MemoryGrant, MemoryLedger, type MemoryRevocation } from "./MemoryLedger.ts"
 

@@ -8,8 +8,16 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
 import { type Credential, InvalidCredential, InvalidDpopProof } from "../../domain/Credential.ts"
-import { externalGrantId, ExternalId, type GrantIdentity, Issuer, PairwiseSubject } from "../../domain/Grant.ts"
-import { gatewayClientId, isClientPrefix, IssuerClientId } from "../../domain/IssuerClient.ts"
+import {
+  externalGrantId,
+  ExternalId,
+  gatewayClientId,
+  type GrantIdentity,
+  isClientPrefix,
+  Issuer,
+  IssuerClientId,
+  PairwiseSubject
+} from "../../domain/Grant.ts"
 import { AuthorizationMisconfigured, type ClientAuthentication } from "../../oauth/ClientAuthentication.ts"
 import { makeConfirm } from "../../oauth/Confirmation.ts"
 import { makeDpopNonces } from "../../oauth/DpopNonces.ts"

@@ -5,9 +5,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { type ProblemCode, type ProblemKind, problemKinds } from "../../../src/api/ProblemKinds.ts"
-import { type Problem, problemClasses, problems } from "../../../src/api/Problems.ts"
+import { makeProblem, type Problem, problemClasses, problems } from "../../../src/api/Problems.ts"
 import { isRequestId, type RequestId } from "../../../src/domain/RequestId.ts"
-import { makeProblem, problemJson } from "../../../src/server/gate/ProblemResponses.ts"
+import { problemJson } from "../../../src/server/gate/ProblemResponses.ts"
 import {
   assertProblem,
   baseUrl,

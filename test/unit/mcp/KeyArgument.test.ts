@@ -4,7 +4,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import * as fc from "fast-check"
-import { parseIdempotencyKey } from "../../../src/api/MutationRequest.ts"
+import { parseIdempotencyKey } from "../../../src/api/MutationEndpoint.ts"
 import { KeyArgument } from "../../../src/mcp/KeyArgument.ts"
 
 const read = Schema.decodeUnknownSync(KeyArgument)

@@ -9,7 +9,7 @@ import { FetchHttpClient, HttpClient, HttpClientRequest, HttpRouter, HttpServer,
 import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { createServer } from "node:http"
 import { Api } from "../../../src/api/Api.ts"
-import { makeClient } from "../../../src/api/ApiClient.ts"
+import { makeClient } from "../../../src/api/Client.ts"
 import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
 import { operationsRead, Scope } from "../../../src/domain/Grant.ts"
 import { documentedApi } from "../../../src/server/Documentation.ts"

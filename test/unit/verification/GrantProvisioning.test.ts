@@ -10,14 +10,15 @@ import {
   ClientId,
   externalGrantId,
   ExternalId,
+  gatewayClientId,
   Issuer,
+  IssuerClientId,
   operationsRead,
   PairwiseSubject,
   ProviderName,
   ResourceOwner,
   type Scope
 } from "../../../src/domain/Grant.ts"
-import { gatewayClientId, IssuerClientId } from "../../../src/domain/IssuerClient.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"

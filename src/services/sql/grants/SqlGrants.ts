@@ -22,7 +22,8 @@ import {
   type PairwiseSubject,
   type ProviderConnectionId,
   ProviderConnectionNotFound,
-  ScopesExceeded
+  ScopesExceeded,
+  UnmatchedRevocation
 } from "../../../domain/Grant.ts"
 import type {
   ClientGrants,
@@ -31,7 +32,6 @@ import type {
   GrantRegistration,
   GrantRequest
 } from "../../../domain/GrantRequest.ts"
-import { UnmatchedRevocation } from "../../../domain/IssuerClient.ts"
 import { GrantsBlocked, suspiciousAge } from "../../../domain/operators/GrantsBlocked.ts"
 import {
   fitsScopes,

@@ -4,8 +4,14 @@
  */
 import { assert } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
-import { ClientId, type Grant, type Issuer, revocationMargin } from "../../../../src/domain/Grant.ts"
-import { gatewayClientId, IssuerClientId } from "../../../../src/domain/IssuerClient.ts"
+import {
+  ClientId,
+  gatewayClientId,
+  type Grant,
+  type Issuer,
+  IssuerClientId,
+  revocationMargin
+} from "../../../../src/domain/Grant.ts"
 import { type GrantRegistration, Grants } from "../../../../src/services/Grants.ts"
 import {
   identify,

@@ -2,8 +2,7 @@
  * One function makes client ids of the gateway from those of an authorization server, and the types keep the two apart.
  */
 import { assert, describe, it } from "@effect/vitest"
-import type { ClientId } from "../../../src/domain/Grant.ts"
-import { gatewayClientId, isClientPrefix, IssuerClientId } from "../../../src/domain/IssuerClient.ts"
+import { type ClientId, gatewayClientId, isClientPrefix, IssuerClientId } from "../../../src/domain/Grant.ts"
 
 const of = (text: string) => IssuerClientId.make(text)
 
