@@ -7,6 +7,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
 import * as Schema from "effect/Schema"
+import { InvalidCredential } from "./Credential.ts"
 
 const identifier = (description: string) =>
   Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,255}$/u, { expected: "1 to 255 visible ASCII characters" }))
@@ -73,6 +74,24 @@ export const externalGrantId = (
       bytes[8] = bytes[8]! & 0x3f | 0x80
       return GrantId.make(Hex.encode(bytes).replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-"))
     }
+  )
+
+const decodeNames = Schema.decodeUnknownEffect(
+  Schema.Struct({ issuer: Issuer, client_id: ClientId, subject: PairwiseSubject, grant: ExternalId })
+)
+
+/**
+ * The identity of the grant that claims name, as `Grants.register` registers it. The claims are those of a verified token, as they
+ * are: a missing or malformed one is `InvalidCredential`, so the request is refused with 401.
+ */
+export const externalIdentity = (
+  claims: Readonly<Record<"issuer" | "client_id" | "subject" | "grant", unknown>>
+): Effect.Effect<GrantIdentity, InvalidCredential, Digest.Digest> =>
+  decodeNames(claims).pipe(
+    Effect.mapError(() => new InvalidCredential()),
+    Effect.flatMap(({ client_id, grant, issuer, subject }) =>
+      Effect.map(externalGrantId(issuer, client_id, grant), (grant_id) => ({ grant_id, client_id, subject }))
+    )
   )
 
 /** A scope token (RFC 6749 §3.3). */

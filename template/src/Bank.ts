@@ -72,7 +72,9 @@ export const layer = (baseUrl: string, apiKey: Redacted.Redacted<string>) =>
             reason: "not_found",
             detail: "the bank does not know the transfer",
             names: { reference: null, operation_id: key }
-          }))
+          })),
+        // It proves nothing of the transfer, and the log names the wrong key.
+        401: HttpProvider.wrongCredentials
       })
     }
   })

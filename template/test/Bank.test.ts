@@ -57,6 +57,8 @@ describe("The adapter of the bank", () => {
       const failure = yield* Effect.flip(adapter.submit(operation, transfer))
       assert.deepInclude(failure, { _tag: "NotSent", isRefused: true, isLocal: true })
       assert.strictEqual(yield* bookings(bank), 0)
+      const status = yield* adapter.readStatus(operation, null)
+      assert.deepInclude(status, { _tag: "NotProven", detail: "the provider refused the credentials: status 401" })
     }))
 
   it.live("reports a lost answer as uncertain, and a status read proves the booking", () =>

@@ -119,13 +119,16 @@ const countVerifications = (counts: VerificationMetrics, verify: Verify): Verify
       }
     })
 
+/** An application may replace the verifier, so the log names it. */
+const nameDefect = (cause: unknown) => Effect.die(new Error("GrantVerifier.verify failed with a defect", { cause }))
+
 /** Makes the verification of credentials, which fails with problems. */
 export const makeVerify = Effect.gen(function*() {
   const { verify } = yield* GrantVerifier
   const counted = countVerifications(yield* VerificationMetrics, verify)
   const problems = yield* Problems
   return (credential: Credential): Effect.Effect<GrantIdentity, Unauthorized | ServiceUnavailable> =>
-    Effect.catchTags(counted(credential), {
+    Effect.catchTags(Effect.catchDefect(Effect.suspend(() => counted(credential)), nameDefect), {
       InvalidCredential: () => problems.fail("invalid_token"),
       InvalidDpopProof: ({ reason }) => problems.fail("invalid_dpop_proof", { detail: `The DPoP proof ${reason}.` }),
       NonceRequired: ({ nonce }) => problems.fail("use_dpop_nonce", { nonce }),

@@ -9,14 +9,11 @@ import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
 import { type Credential, InvalidCredential, InvalidDpopProof } from "../../domain/Credential.ts"
 import {
-  externalGrantId,
-  ExternalId,
+  externalIdentity,
   gatewayClientId,
   type GrantIdentity,
   isClientPrefix,
-  Issuer,
-  IssuerClientId,
-  PairwiseSubject
+  IssuerClientId
 } from "../../domain/Grant.ts"
 import { AuthorizationMisconfigured, type ClientAuthentication } from "../../oauth/ClientAuthentication.ts"
 import { makeConfirm } from "../../oauth/Confirmation.ts"
@@ -219,15 +216,14 @@ const makeIdentities = Effect.gen(function*() {
   const known = new WeakMap<VerifiedToken, GrantIdentity>()
 
   const derive = Effect.fnUntraced(function*(verified: VerifiedToken, clientPrefix: string) {
+    const { grant, issuer, scopes, subject } = verified
     const client_id = gatewayClientId(clientPrefix, IssuerClientId.make(verified.client_id))
-    if (client_id === null) return yield* new InvalidCredential()
-    const subject = PairwiseSubject.make(verified.subject)
-    const grant_id = yield* Effect.provideService(
-      externalGrantId(Issuer.make(verified.issuer), client_id, ExternalId.make(verified.grant)),
+    const named = yield* Effect.provideService(
+      externalIdentity({ issuer, client_id, subject, grant }),
       Digest.Digest,
       digests
     )
-    const identity: GrantIdentity = { grant_id, client_id, subject, limited_to: verified.scopes }
+    const identity: GrantIdentity = { ...named, limited_to: scopes }
     known.set(verified, identity)
     return identity
   })

@@ -13,6 +13,13 @@ const replay = "src/services/verification/ProofReplay.ts"
 
 export const tokens: ReadonlyArray<Plant> = [
   {
+    rule: "a malformed claim refuses the credential, and is no defect",
+    file: "src/domain/Grant.ts",
+    from: "Effect.mapError(() => new InvalidCredential()),",
+    to: "Effect.orDie,",
+    tests: [unit("domain/ExternalGrant")]
+  },
+  {
     rule: "a token is only good for an audience of the gateway",
     file: claims,
     from: ".some((accepted) => named.includes(accepted))",

@@ -4,15 +4,23 @@
  */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Duration, Effect, Layer, Redacted } from "effect"
+import { ConfigProvider, Context, Duration, Effect, Layer, Redacted, Schema } from "effect"
+import type { Digest } from "effect/crypto"
 import { HttpServer } from "effect/http"
+import { exportSPKI, generateKeyPair, type JWTPayload, SignJWT } from "jose"
 import * as fs from "node:fs"
 import { createServer } from "node:http"
 import * as path from "node:path"
 import { afterAll } from "vitest"
-import { operationsRead, ProviderName, Scope } from "../../../src/domain/Grant.ts"
+import { bearer, InvalidCredential } from "../../../src/domain/Credential.ts"
+import { type GrantIdentity, operationsRead, ProviderName, Scope } from "../../../src/domain/Grant.ts"
 import { Grants } from "../../../src/services/Grants.ts"
+import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
+import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
+import { ProviderReference, SubmissionAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { bytesOf, contractBank } from "../../../src/testing/ContractBank.ts"
+import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
 import { issue } from "../../fixtures/ledger/Ledger.ts"
 import { codeBlocks } from "../../fixtures/Markdown.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
@@ -101,4 +109,86 @@ describe("docs/composition.md, ByHand.ts:", () => {
       assert.deepStrictEqual(bank.seen().requests.map(({ headers }) => headers["idempotency-key"]), [id])
       assert.strictEqual((yield* ask("/v1/payments", { method: "POST", body: JSON.stringify(payment) })).id, id)
     }))
+})
+
+describe("docs/providers.md, ListBank.ts:", async () => {
+  const { status } = await import(/* @vite-ignore */ path.join(folder, "ListBank.ts")) as {
+    readonly status: HttpProvider.HttpProviderOptions["status"]
+  }
+  const Accepted = Schema.Struct({ id: ProviderReference, reference: Schema.String })
+  const cases = ProviderContract.cases({
+    adapter: (baseUrl) =>
+      HttpProvider.layer({
+        baseUrl,
+        credentials: () => Effect.succeed({ authorization: Redacted.make("Bearer key") }),
+        submit: {
+          request: (_, body) => ({ path: "/payments", body }),
+          decode: HttpProvider.byStatus({
+            202: HttpProvider.onBody(Accepted, ({ id, reference }, answer) =>
+              SubmissionAnswer.Acknowledged({
+                names: { reference: id, operation_id: reference },
+                evidence: HttpProvider.evidenceOf(answer)
+              }))
+          })
+        },
+        status
+      }),
+    operation: { type: "payment" },
+    payload: {},
+    answers: {
+      submission: { acknowledged: ({ id, reference }) => ({ status: 202, body: { id: reference, reference: id } }) },
+      status: {
+        succeeded: ({ id, reference }) => ({
+          status: 200,
+          body: { items: [{ id: reference, reference: id, status: "booked" }] }
+        }),
+        notFound: () => ({ status: 200, body: { items: [] } })
+      }
+    }
+  })
+  for (const { name, run } of cases) it.effect(name, () => run)
+})
+
+/** What the tests call of `TeamTokens.ts`. */
+interface TeamTokens {
+  readonly TeamVerifier: Layer.Layer<GrantVerifier, unknown, Digest.Digest>
+  readonly registerConsent: (consent: unknown) => Effect.Effect<GrantIdentity, unknown, Grants>
+}
+
+describe("docs/verifiers.md, TeamTokens.ts:", () => {
+  const claims = { client_id: "agent", sub: "alice-as-seen-by-the-agent", consent: "consent-1" }
+
+  it.effect("verifies a token to the grant of its consent, and refuses malformed claims without a defect", () =>
+    Effect.gen(function*() {
+      const { TeamVerifier, registerConsent } = (yield* Effect.promise(() =>
+        import(/* @vite-ignore */ path.join(folder, "TeamTokens.ts"))
+      )) as TeamTokens
+      const { privateKey, publicKey } = yield* Effect.promise(() => generateKeyPair("ES256", { extractable: true }))
+      const TEAM_PUBLIC_KEY = yield* Effect.promise(() => exportSPKI(publicKey))
+      const verifier = yield* Layer.build(TeamVerifier).pipe(
+        Effect.map((context) => Context.get(context, GrantVerifier)),
+        Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env: { TEAM_PUBLIC_KEY } })))
+      )
+      const verify = (payload: JWTPayload, audience = "https://pay.example") =>
+        Effect.promise(() =>
+          new SignJWT(payload).setProtectedHeader({ alg: "ES256" }).setIssuer("https://app.example")
+            .setAudience(audience).setExpirationTime("1 minute").sign(privateKey)
+        ).pipe(Effect.flatMap((token) => verifier.verify(bearer(Redacted.make(token)))))
+      const consent = {
+        grant: claims.consent,
+        client_id: claims.client_id,
+        subject: claims.sub,
+        resource_owner: "alice",
+        provider: "first-bank",
+        granted_at: "2026-01-01T00:00:00Z",
+        expires_at: "2030-01-01T00:00:00Z"
+      }
+      const { client_id, grant_id, subject } = yield* registerConsent(consent)
+      assert.deepStrictEqual(yield* verify(claims), { client_id, grant_id, subject })
+      for (const payload of [{ ...claims, consent: "" }, { ...claims, sub: "x".repeat(256) }, {}]) {
+        assert.instanceOf(yield* Effect.flip(verify(payload)), InvalidCredential)
+      }
+      assert.instanceOf(yield* Effect.flip(verify(claims, "https://elsewhere.example")), InvalidCredential)
+      assert.isTrue(Schema.isSchemaError(yield* Effect.flip(registerConsent({ ...consent, grant: "" }))))
+    }).pipe(Effect.provide([Layer.provide(Grants.layerMemory, [MemoryLedger.layer, Platform]), Platform])))
 })

@@ -5,7 +5,16 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { createHash } from "node:crypto"
-import { ClientId, externalGrantId, ExternalId, GrantId, Issuer } from "../../../src/domain/Grant.ts"
+import { InvalidCredential } from "../../../src/domain/Credential.ts"
+import {
+  ClientId,
+  externalGrantId,
+  ExternalId,
+  externalIdentity,
+  GrantId,
+  Issuer,
+  PairwiseSubject
+} from "../../../src/domain/Grant.ts"
 import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
 const idOf = (issuer: string, client: string, grant: string) =>
@@ -45,4 +54,20 @@ it.layer(Platform)("the id of a grant from an authorization server", (it) => {
         }
       })
   )
+
+  it.effect("is found from claims of any form: a malformed claim refuses the credential, and is no defect", () =>
+    Effect.gen(function*() {
+      const claims = { issuer: "https://as.example", client_id: "client", subject: "alice", grant: "grant" }
+      assert.deepStrictEqual(yield* externalIdentity(claims), {
+        grant_id: yield* idOf("https://as.example", "client", "grant"),
+        client_id: ClientId.make("client"),
+        subject: PairwiseSubject.make("alice")
+      })
+      for (const name of Object.keys(claims)) {
+        for (const value of [undefined, null, "", 7, ["a"], "\u00e9", "two words", "x".repeat(256)]) {
+          const refused = yield* Effect.flip(externalIdentity({ ...claims, [name]: value }))
+          assert.instanceOf(refused, InvalidCredential, `${name}: ${String(value)}`)
+        }
+      }
+    }))
 })

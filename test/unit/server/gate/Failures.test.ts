@@ -54,6 +54,7 @@ describe("A defect", () => {
             const lines = causesOf(id)
             assert.deepStrictEqual(lines.map(({ level }) => level), ["ERROR"])
             assert.include(lines[0]!.text, "hunter2")
+            assert.strictEqual(lines[0]!.text.includes("GrantVerifier.verify"), "verify" in defects[name]!)
           }
         }))
   )
