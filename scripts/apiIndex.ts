@@ -2,7 +2,7 @@
  * The index of the public API: a row for each module, with the first sentence of its docstring and its exports.
  */
 import { parse } from "@babel/parser"
-import type { Comment, Statement } from "@babel/types"
+import type { Comment, Node, Statement, TSTypeElement, VariableDeclarator } from "@babel/types"
 import * as fs from "node:fs"
 import * as path from "node:path"
 
@@ -13,6 +13,8 @@ interface Module {
   readonly sentence: string
   /** First sentences of the exports, by name. Empty if an export has no docstring. */
   readonly exports: ReadonlyMap<string, string>
+  /** Their signatures and members, by name. Empty if the name says all. */
+  readonly shapes: ReadonlyMap<string, string>
 }
 
 /** The first sentence of a docstring, on one line. It ends with a full stop, or with the docstring. */
@@ -73,6 +75,97 @@ const originOf = (file: string, local: string): readonly [file: string, name: st
   return null
 }
 
+/** Longest shape, in characters: of a longer one only the names of its members remain. */
+const maxShape = 600
+
+/** The source of a node on one line, without comments. */
+const textOf = (file: string, { end, start }: Node): string =>
+  fs.readFileSync(file, "utf8").slice(start!, end!).replaceAll(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*$/gm, "").replaceAll(
+    "readonly ",
+    ""
+  )
+    .replaceAll(/\s+/g, " ").replaceAll(/(^|[{(<,]) ?\| /g, "$1 ").trim()
+
+const memberName = (file: string, member: TSTypeElement): string =>
+  "key" in member ? textOf(file, member.key) + (member.optional === true ? "?" : "") : "…"
+
+/** Members as they stand, or their names alone if that is too long. */
+const membersOf = (file: string, members: ReadonlyArray<TSTypeElement>): string => {
+  const whole = `{ ${members.map((member) => textOf(file, member).replace(/[;,]$/, "")).join("; ")} }`
+  return whole.length <= maxShape ? whole : `{ ${members.map((member) => memberName(file, member)).join(", ")} }`
+}
+
+const orNothing = (text: string): string => text.length <= maxShape ? text : ""
+
+/** The shape of an exported constant: its declared type, or its parameters and result. */
+const shapeOfConstant = (file: string, { id, init }: VariableDeclarator): string => {
+  if (id.type === "Identifier" && id.typeAnnotation?.type === "TSTypeAnnotation") {
+    return orNothing(textOf(file, id.typeAnnotation.typeAnnotation))
+  }
+  // `Effect.fn(function*(…) { … })` has the parameters of its generator.
+  const called = init?.type === "CallExpression" ? init.arguments[0] : init
+  if (called?.type !== "ArrowFunctionExpression" && called?.type !== "FunctionExpression") return ""
+  const parameters = called.params.map((one) => textOf(file, one).replace(/ ?= (?:\{\}|[\w."]+)$/, ""))
+  const result = called.returnType?.type === "TSTypeAnnotation" ? textOf(file, called.returnType.typeAnnotation) : "…"
+  const whole = `(${parameters.join(", ")}) => ${result}`
+  return whole.length <= maxShape ? whole : orNothing(`(${parameters.join(", ")}) => …`)
+}
+
+/** The shape of an exported class: the members of a service with its layers, or the fields of an error. */
+const shapeOfClass = (file: string, statement: Statement & { readonly type: "ClassDeclaration" }): string => {
+  const call = statement.superClass
+  const inner = call?.type === "CallExpression" && call.callee.type === "CallExpression" ? call.callee : undefined
+  const shape = inner?.typeParameters?.type === "TSTypeParameterInstantiation"
+    ? inner.typeParameters.params[1]
+    : undefined
+  const fields = call?.type === "CallExpression" ? call.arguments[1] : undefined
+  const statics = statement.body.body.flatMap((member) =>
+    member.type === "ClassProperty" && member.static && member.key.type === "Identifier" ? [member.key.name] : []
+  )
+  const members = shape?.type === "TSTypeLiteral" ?
+    membersOf(file, shape.members) :
+    shape !== undefined
+    ? orNothing(textOf(file, shape))
+    : fields?.type === "ObjectExpression" && fields.properties.length > 0
+    ? orNothing(textOf(file, fields))
+    : ""
+  return [members, statics.length === 0 ? "" : `static ${statics.join(", ")}`].filter((part) => part !== "").join("; ")
+}
+
+const shapeIn = (file: string, name: string, statement: Statement): string => {
+  const declaration = statement.type === "ExportNamedDeclaration" ? statement.declaration : statement
+  switch (declaration?.type) {
+    case "TSInterfaceDeclaration":
+      return [
+        ...(declaration.extends ?? []).map((one) => textOf(file, one)),
+        ...declaration.body.body.length === 0 ? [] : [membersOf(file, declaration.body.body)]
+      ].join(" & ")
+    case "TSTypeAliasDeclaration":
+      return declaration.typeAnnotation.type === "TSTypeLiteral"
+        ? membersOf(file, declaration.typeAnnotation.members)
+        : orNothing(textOf(file, declaration.typeAnnotation))
+    case "ClassDeclaration":
+      return shapeOfClass(file, declaration)
+    case "VariableDeclaration":
+      return declaration.declarations.filter(({ id }) => id.type === "Identifier" && id.name === name)
+        .map((one) => shapeOfConstant(file, one)).join("")
+    default:
+      return ""
+  }
+}
+
+/** The shape of a name, where it is declared. A schema and the type of its name need none: `Schema.Type` is no shape. */
+const shapeOf = (file: string, name: string): string => {
+  const statements = statementsOf(file).filter((statement) => declaredIn(statement).includes(name))
+  if (statements.length > 0) {
+    return statements.map((statement) => shapeIn(file, name, statement)).find((shape) =>
+      shape !== "" && !shape.startsWith("typeof ")
+    ) ?? ""
+  }
+  const origin = originOf(file, name)
+  return origin === null ? "" : shapeOf(...origin)
+}
+
 /** The first sentence about a name. A class or type and a value of one name share the first docstring that there is. */
 const sentenceOf = (file: string, name: string): string => {
   const statements = statementsOf(file).filter((statement) => declaredIn(statement).includes(name))
@@ -98,21 +191,26 @@ const moduleSentence = (file: string): string => {
 /** A module with the sentences of these exports. A module of one class needs no docstring beside that of the class. */
 export const describeModule = (file: string, names: ReadonlyArray<string>): Module => {
   const exports = new Map([...new Set(names)].sort().map((name) => [name, sentenceOf(file, name)]))
-  return { sentence: moduleSentence(file) || ([...exports.values()][0] ?? ""), exports }
+  const shapes = new Map([...exports.keys()].map((name) => [name, shapeOf(file, name)]))
+  return { sentence: moduleSentence(file) || ([...exports.values()][0] ?? ""), exports, shapes }
 }
+
+const cellOf = (name: string, shape: string): string =>
+  shape === "" ? `\`${name}\`` : `\`${name}\` \`${shape.replaceAll("`", "'").replaceAll("|", "\\|")}\``
 
 /** The page: a row for each module, by the name under which users import it. */
 export const apiIndex = (packageName: string, modules: ReadonlyMap<string, Module>): string =>
   [
     "# API",
     "",
-    "These are the public modules with their exports. `npm run surface` generates this page. The docstring of each",
-    "export, which editors show, has its meaning, units, errors, and the source of a rule.",
+    "These are the public modules with their exports, each with its signature or members. A long one has the names",
+    "of its members alone. The docstring, which editors show, has meaning, units and errors. `npm run surface`",
+    "generates this page.",
     "",
     `| \`${packageName}/…\` | Contents | Exports |`,
     "|---|---|---|",
-    ...[...modules].map(([key, { exports, sentence }]) =>
-      `| \`${key.slice(2)}\` | ${sentence} | ${[...exports.keys()].map((name) => `\`${name}\``).join(", ")} |`
+    ...[...modules].map(([key, { sentence, shapes }]) =>
+      `| \`${key.slice(2)}\` | ${sentence} | ${[...shapes].map(([name, shape]) => cellOf(name, shape)).join("<br>")} |`
     ),
     ""
   ].join("\n")

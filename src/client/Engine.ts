@@ -95,13 +95,15 @@ interface Step<State, Item> {
 export interface Following {
   /** Seconds that a read may wait for a change; the client polls if it is 0. */
   readonly wait: number
+  /** For each read: see `Limits`. */
+  readonly within?: number | undefined
   readonly signal?: AbortSignal | undefined
   readonly platform?: Platform
 }
 
 /** Reads again and again, and yields what is new. */
 const readAgain = <State, Item>(
-  { platform = ownPlatform, signal: outer, wait }: Following,
+  { platform = ownPlatform, signal: outer, wait, within: end = Infinity }: Following,
   first: State,
   waitAfter: (state: State) => number,
   read: (state: State, ...attempt: Parameters<Attempt<unknown>>) => Promise<Step<State, Item>>
@@ -113,7 +115,7 @@ const readAgain = <State, Item>(
       const begun = platform.now()
       const step = await repeat(
         (prefer, inner) => read(state, prefer, inner),
-        { wait: waitAfter(state) },
+        { wait: waitAfter(state), within: end },
         signal,
         platform
       )

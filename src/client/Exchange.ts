@@ -17,10 +17,12 @@ export interface Gateway {
 /** Values that are undefined or null are left out; each value of an array is sent. */
 export type Query = Readonly<Record<string, string | number | ReadonlyArray<string> | null | undefined>>
 
-export interface ReadRequest {
+export interface ClientRequest {
   readonly path: string
   readonly query?: Query
   readonly headers?: Readonly<Record<string, string>>
+  /** JSON of a `POST`, whose answer is 202. Undefined: a `GET`. */
+  readonly body?: string
   readonly check: Check
 }
 
@@ -31,7 +33,7 @@ interface Answer {
   readonly body: unknown
 }
 
-const targetOf = ({ path, query = {} }: ReadRequest): string => {
+const targetOf = ({ path, query = {} }: ClientRequest): string => {
   const parameters = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) {
     for (const one of [value ?? []].flat()) parameters.append(name, String(one))
@@ -56,21 +58,25 @@ const jsonOf = (text: string): unknown => {
   }
 }
 
-const refusal = (path: string, { body, headers, status }: Answer): Error => {
+const refusal = (name: string, { body, headers, status }: Answer): Error => {
   const retryAfter = retryAfterSeconds(headers.get("retry-after"))
   if (isProblem(body)) return new ProblemError(body, retryAfter)
   return isProxyFailure(status)
-    ? new ConnectionError(`GET ${path}: status ${status} of a proxy before the gateway`, retryAfter)
-    : new ContractError(`GET ${path}: status ${status} without a problem of the gateway. Check the base URL`, status)
+    ? new ConnectionError(`${name}: status ${status} of a proxy before the gateway`, retryAfter)
+    : new ContractError(`${name}: status ${status} without a problem of the gateway. Check the base URL`, status)
 }
 
 /** Sends a request once. It throws `ProblemError`, `ConnectionError`, `ContractError`, or the reason of the signal. */
-export const exchange = async (gateway: Gateway, request: ReadRequest, signal: AbortSignal): Promise<Answer> => {
-  const { path } = request
+export const exchange = async (gateway: Gateway, request: ClientRequest, signal: AbortSignal): Promise<Answer> => {
+  const { body: sent, headers: own, path } = request
+  const name = `${sent === undefined ? "GET" : "POST"} ${path}`
+  const content = sent === undefined ? {} : { "content-type": "application/json" }
   const token = checkAccessToken(await unlessAborted(signal, async () => await gateway.accessToken()))
   const receive = async (): Promise<Omit<Answer, "body"> & { readonly text: string }> => {
     const response = await gateway.fetch(`${gateway.baseUrl}${targetOf(request)}`, {
-      headers: { ...request.headers, accept: "application/json", authorization: `Bearer ${token}` },
+      // A redirect could send the work elsewhere.
+      ...sent === undefined ? {} : { method: "POST", body: sent, redirect: "error" },
+      headers: { ...own, ...content, accept: "application/json", authorization: `Bearer ${token}` },
       credentials: "omit",
       signal
     })
@@ -78,17 +84,18 @@ export const exchange = async (gateway: Gateway, request: ReadRequest, signal: A
   }
   const { headers, status, text } = await unlessAborted(signal, receive).catch((error: unknown) => {
     signal.throwIfAborted()
-    throw new ConnectionError(`GET ${path}: no complete answer: ${textOf(error, token)}`)
+    const { origin } = new URL(gateway.baseUrl)
+    throw new ConnectionError(`${name}: no complete answer from ${origin}: ${textOf(error, token)}`)
   })
   if (status === 304) return { status, headers, body: undefined }
   const body = jsonOf(text)
-  if (status !== 200) throw refusal(path, { status, headers, body })
+  if (status !== (sent === undefined ? 200 : 202)) throw refusal(name, { status, headers, body })
   const wrong = request.check(body)
   if (wrong === null) return { status, headers, body }
   throw new ContractError(
     body === undefined
-      ? `GET ${path}: the answer is not JSON. Check the base URL`
-      : `GET ${path}: the answer breaks the contract at ${wrong}`,
+      ? `${name}: the answer is not JSON. Check the base URL`
+      : `${name}: the answer breaks the contract at ${wrong}`,
     status
   )
 }

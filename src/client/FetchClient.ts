@@ -1,15 +1,16 @@
 /**
  * A client of the gateway on `fetch`, for programs without Effect, in browsers and in Node: promises and async iterables.
  *
- * `get`, `list` and `listAll` send each request once. The other calls repeat their reads, and never a mutation:
+ * `get`, `list` and `listAll` send each request once. The other calls repeat their reads, and `submit` its request under the same key:
  *
- * - After a retryable problem, a lost connection or a read without an answer, the read is repeated. The pause is never shorter than
+ * - After a retryable problem, a lost connection or a request without an answer, the request is repeated. The pause is never shorter than
  *   `Retry-After`. It has a random part, up to 1 second at first, which doubles up to 30 seconds while reads fail.
  * - Any other problem ends the call with that problem. After `grant_revoked`, `client_inactive` or `provider_disconnected`,
  *   further reads fail, too. After `change_token_expired`, start the feed anew.
  * - Reads ask the gateway to wait for a change (`Prefer: wait=50`). If it does not wait, the client polls as `Retry-After` says,
  *   and the change feed every 5 seconds.
- * - No call sets itself an end: give it an `AbortSignal`, such as `AbortSignal.timeout(60_000)`.
+ * - A call repeats a failing request for `within` seconds. An end of the whole call is an `AbortSignal`, such as
+ *   `AbortSignal.timeout(60_000)`.
  *
  * A waiting read holds a connection, and browsers open six to a host over HTTP/1.1. Follow many operations by `changes`.
  */
@@ -19,8 +20,8 @@ import { checkChanges, checkList, checkOperation } from "./Answers.ts"
 import type { Operation, OperationChanges, OperationList } from "./Answers.ts"
 import { ContractError } from "./ClientErrors.ts"
 import { follow, followChanges, type Known, type OperationAnswer, type Prefer, repeat } from "./Engine.ts"
-import { exchange, type Gateway, type Query, type ReadRequest } from "./Exchange.ts"
-import { checkBaseUrl, checkWait, defaultWait, retryAfterSeconds } from "./ReadRules.ts"
+import { type ClientRequest, exchange, type Gateway, type Query } from "./Exchange.ts"
+import { checkBaseUrl, checkWait, defaultWait, retryAfterSeconds, submitWithin } from "./ReadRules.ts"
 
 export { ConnectionError, ContractError, ProblemError } from "./ClientErrors.ts"
 export type { Operation, OperationChanges, OperationList }
@@ -38,6 +39,22 @@ export interface ClientOptions {
    * the client and the gateway cut an idle connection. With 0 the client polls.
    */
   readonly wait?: number
+  /**
+   * Seconds after which a request that keeps failing is not repeated any more: the call ends with its last error. Choose some to notice a
+   * wrong address. Default: 60 for the request of `submit`, and no limit for reads.
+   */
+  readonly within?: number
+}
+
+/** Work of a mutation endpoint. */
+export interface Submission {
+  /**
+   * The idempotency key: it names this work for ever. Store it before the call, and repeat the same work with the same key alone, also in a
+   * later process.
+   */
+  readonly key: string
+  /** The body of the request, as JSON. */
+  readonly payload: unknown
 }
 
 /** What every call takes. */
@@ -72,6 +89,15 @@ export interface Client {
    * with another one.
    */
   readonly findByKey: (key: string, options?: CallOptions) => Promise<Operation | null>
+  /**
+   * Requests work at a mutation endpoint, such as `/v1/transfers`. The operation as it was accepted, and then each change of it, until it
+   * is final. After a `ConnectionError` or a retryable problem at the first step it is unknown whether the request was recorded.
+   */
+  readonly submit: (
+    path: string,
+    submission: Submission,
+    options?: CallOptions
+  ) => AsyncIterableIterator<Operation, void, undefined>
   /** The operation as it is, and then each change of it, until it is final. */
   readonly follow: (id: string, options?: CallOptions) => AsyncIterableIterator<Operation, void, undefined>
   /** The operation when it is final. An indeterminate operation may stay so for long: set a limit of your own. */
@@ -104,7 +130,23 @@ const pathOf = (id: string): string => {
   return `/v1/operations/${id}`
 }
 
-const listRequest = (query: Query): ReadRequest => ({ path: "/v1/operations", query, check: checkList })
+const submitRequest = (path: string, { key, payload }: Submission): ClientRequest => {
+  // Another path would send the access token and the work elsewhere.
+  if (!/^\/(?!\/)[^?#\s\\]*$/.test(path)) throw new TypeError("path must be that of an endpoint, such as /v1/transfers")
+  if (typeof key !== "string" || !/^[\x21-\x7e]{1,255}$/.test(key)) {
+    throw new TypeError("key must have 1 to 255 visible ASCII characters")
+  }
+  const body = JSON.stringify(payload) as string | undefined
+  if (body === undefined) throw new TypeError("payload must be JSON")
+  return {
+    path,
+    headers: { "idempotency-key": `"${key.replace(/["\\]/g, "\\$&")}"` },
+    body,
+    check: checkOperation
+  }
+}
+
+const listRequest = (query: Query): ClientRequest => ({ path: "/v1/operations", query, check: checkList })
 
 /** Reads an operation that may be known already. */
 const readOperation = async (
@@ -145,7 +187,9 @@ const readChanges = async (gateway: Gateway, query: Query, prefer: Prefer, signa
 export const createClient = (options: ClientOptions): Client => {
   const gateway = gatewayOf(options)
   const wait = checkWait(options.wait ?? defaultWait)
-  const once = async (request: ReadRequest, { signal = new AbortController().signal }: CallOptions = {}) =>
+  const { within } = options
+  const limits = within === undefined ? {} : { within }
+  const once = async (request: ClientRequest, { signal = new AbortController().signal }: CallOptions = {}) =>
     (await exchange(gateway, request, signal)).body
   const client: Client = {
     // `exchange` checks the body, here and in the other calls.
@@ -163,11 +207,25 @@ export const createClient = (options: ClientOptions): Client => {
       // Without a key the gateway would list all operations.
       if (typeof key !== "string" || key === "") throw new TypeError("key must be an idempotency key")
       const request = listRequest({ idempotency_key: key })
-      const { body } = await repeat((_, inner) => exchange(gateway, request, inner), {}, signal)
+      const { body } = await repeat((_, inner) => exchange(gateway, request, inner), limits, signal)
       return (body as OperationList).operations[0] ?? null
     },
+    submit: (path, submission, { signal: outer } = {}) => {
+      const request = submitRequest(path, submission)
+      return abortable(outer, async function*(signal) {
+        const send = (_: Prefer, inner: AbortSignal) => exchange(gateway, request, inner)
+        const accepted = (await repeat(send, { within: submitWithin, ...limits }, signal)).body as Operation
+        yield accepted
+        if (accepted.terminal) return
+        let { revision, under_review } = accepted
+        for await (const operation of client.follow(accepted.id, { signal })) {
+          if (operation.revision !== revision || operation.under_review !== under_review) yield operation
+          ;({ revision, under_review } = operation)
+        }
+      })
+    },
     follow: (id, { signal } = {}) =>
-      follow({ wait, signal }, (known, prefer, inner) => readOperation(gateway, id, known, prefer, inner)),
+      follow({ wait, within, signal }, (known, prefer, inner) => readOperation(gateway, id, known, prefer, inner)),
     settled: async (id, call) => {
       let last: Operation | null = null
       for await (const operation of client.follow(id, call)) last = operation
@@ -176,7 +234,7 @@ export const createClient = (options: ClientOptions): Client => {
     },
     changes: (token = null, filters = {}, { signal } = {}) =>
       followChanges(
-        { wait, signal },
+        { wait, within, signal },
         token,
         (after, prefer, inner) => readChanges(gateway, { ...filters, after }, prefer, inner)
       )

@@ -12,6 +12,9 @@ const maxWait = 60
 /** A read without an answer is given up when the wait and this time have passed, so that a dead connection does not hold the client. */
 export const answerTime = 30
 
+/** The time in which the last attempt of a submission begins. */
+export const submitWithin = 60
+
 /** The pause between reads of an operation if the gateway names none. */
 export const pollOperationAfter = 1
 

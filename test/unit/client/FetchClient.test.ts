@@ -15,8 +15,10 @@ import {
 
 import {
   baseUrl,
+  cut,
   id,
   json,
+  lost,
   operation,
   page,
   problem,
@@ -52,6 +54,7 @@ const calls: ReadonlyArray<readonly [string, (client: Client, signal: AbortSigna
   ["listAll", (client, signal) => client.listAll({}, { signal }).next()],
   ["findByKey", (client, signal) => client.findByKey("key", { signal })],
   ["follow", (client, signal) => client.follow(id, { signal }).next()],
+  ["submit", (client, signal) => client.submit("/v1/payments", { key: "key", payload: {} }, { signal }).next()],
   ["settled", (client, signal) => client.settled(id, { signal })],
   ["changes", (client, signal) => client.changes(null, {}, { signal }).next()]
 ]
@@ -73,6 +76,58 @@ describe("The client on fetch", () => {
       `/v1/operations?${filters}&page_token=n%26xt`
     ])
   })
+
+  it("repeats a submission with the same key and body after lost answers, and follows its operation to the end", async () => {
+    await using scene = scriptedScene()
+    const { fetch, received } = scripted(scene, [
+      lost,
+      problem("service_unavailable"),
+      cut(202),
+      json(accepted, {}, 202),
+      read(accepted),
+      read(operation("submitting", 2)),
+      read(operation("succeeded", 3))
+    ])
+    const states: Array<string> = []
+    const follow = async () => {
+      const submission = { key: "a \"key\"".replace(" ", "-"), payload: { amount: "1.00" } }
+      for await (const { state } of scene.makeClient(fetch).submit("/v1/payments", submission)) states.push(state)
+    }
+    await scene.until(follow())
+    assert.deepStrictEqual(states, ["accepted", "submitting", "succeeded"])
+    const posts = received.filter(({ method }) => method === "POST")
+    assert.lengthOf(posts, 4)
+    for (const { body, key, redirect, target } of posts) {
+      assert.deepStrictEqual(
+        [target, key, body, redirect],
+        ["/v1/payments", "\"a-\\\"key\\\"\"", "{\"amount\":\"1.00\"}", "error"]
+      )
+    }
+  })
+
+  it("sends no submission with a malformed key, path or payload", async () => {
+    const { client, received } = clientOf(json(accepted, {}, 202))
+    for (const key of ["", "two words", "é", "x".repeat(256)]) {
+      assert.throws(() => client.submit("/v1/payments", { key, payload: {} }), /key must have/)
+    }
+    for (const path of ["v1", "//elsewhere.test/", "/a?b", "/a#b", "/\\elsewhere.test"]) {
+      assert.throws(() => client.submit(path, { key: "key", payload: {} }), /path must be/)
+    }
+    assert.throws(() => client.submit("/v1", { key: "key", payload: undefined }), /payload must be JSON/)
+    assert.lengthOf(received, 0)
+  })
+
+  it.each(calls.filter(([name]) => !["get", "list", "listAll"].includes(name)))(
+    "%s fails within the time that is set for failing requests, and names the address",
+    async (_, call) => {
+      await using scene = scriptedScene()
+      const { fetch } = scripted(scene, [lost])
+      const client = scene.makeClient(fetch, { within: 10 })
+      const error = await scene.until(failureOf(() => call(client, new AbortController().signal)))
+      assert.match(error.message, /no complete answer from https:\/\/gateway\.test: fetch failed: read ECONNRESET$/)
+      assert.closeTo(scene.now(), 10, 0.5)
+    }
+  )
 
   it("keeps the path of the base URL, and gives members of later gateways", async () => {
     const { client, received } = clientOf(json({ ...accepted, later: 1 }), { baseUrl: `${baseUrl}/bank/` })
