@@ -2,7 +2,7 @@
  * The served application. A request passes these parts from the outside in; the response passes them in reverse:
  *
  *     layerServer              one HTTP server: drains on shutdown, masks tokens in trace spans
- *       edge                   request id, length limits, OPTIONS, problems for paths without an endpoint, the page at /
+ *       edge                   request id, length limits, OPTIONS, problems for paths without an endpoint, the text or page at /
  *       DocumentationRoutes    /openapi.json and /docs
  *       McpRoutes              /mcp for language-model agents, behind the same gate, if the application adds it
  *       GatewayRoutes          the endpoints of the contract
@@ -17,6 +17,7 @@ import type * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as HttpRouter from "effect/http/HttpRouter"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import { Api } from "../api/Api.ts"
 import { McpApi } from "../api/McpApi.ts"
@@ -28,7 +29,7 @@ import { Lifecycle } from "./gate/Lifecycle.ts"
 import { Problems } from "./gate/ProblemResponses.ts"
 import { MaskedTracer } from "./MaskedTracer.ts"
 import { OperationsLayer } from "./OperationsHandlers.ts"
-import { frontPage } from "./pages/FrontPage.ts"
+import { frontPage, frontText } from "./pages/FrontPage.ts"
 import { gatewayName, makeRespondWithPage } from "./pages/Page.ts"
 import { SystemLayer } from "./SystemHandlers.ts"
 import { ChangeWatcher } from "./waits/ChangeWatcher.ts"
@@ -59,10 +60,11 @@ const edgeWithFront = (apis: ReadonlyArray<HttpApi.Constraint>, hasAgents: boole
     Effect.gen(function*() {
       const title = Context.getOrElse(documentedApi(apis).annotations, OpenApi.Title, () => gatewayName)
       const respondWithPage = yield* makeRespondWithPage
-      return edge(
-        [...pathsOf([Api, ...hasAgents ? [McpApi] : [], ...apis]), ...documentationPaths],
-        respondWithPage(frontPage(yield* BaseUrl, title, hasAgents))
-      )
+      const baseUrl = yield* BaseUrl
+      return edge([...pathsOf([Api, ...hasAgents ? [McpApi] : [], ...apis]), ...documentationPaths], {
+        page: respondWithPage(frontPage(baseUrl, title, hasAgents)),
+        text: HttpServerResponse.text(frontText(baseUrl, title), { headers: { "cache-control": "no-store" } })
+      })
     })
   ).pipe(Layer.provide(Problems.layer))
 
@@ -71,7 +73,7 @@ const edgeWithFront = (apis: ReadonlyArray<HttpApi.Constraint>, hasAgents: boole
  * application provides. Every response has a request id, and every error is a complete problem. When its scope closes, it
  * first refuses new requests and lets running requests finish. Then it closes the server.
  *
- * `apis` are the contracts of the routes. Paths outside of them are 404, except those that a route serves. Browsers get a page at
+ * `apis` are the contracts of the routes. Paths outside of them are 404, except those that a route serves. People get a page or a text at
  * `/`, unless a route matches it. `agents` is the endpoint for agents: `McpRoutes`. Default: none.
  */
 export const layerServer = <E, R, EA = never, RA = never>(

@@ -21,7 +21,7 @@ import { Lifecycle } from "./Lifecycle.ts"
 import { problemResponse, Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery, withhold } from "./Refusals.ts"
 import { maxBody } from "./RequestBody.ts"
-import { lacksHost, preferredForm, type RequestHeaders } from "./RequestChecks.ts"
+import { frontForm, lacksHost, type RequestHeaders } from "./RequestChecks.ts"
 import { hasEmptyParameter, pathOf, variesByAccept, withRequestContext } from "./RequestContext.ts"
 
 type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
@@ -160,18 +160,17 @@ const makeIntercept = (problems: Problems["Service"]) => (request: HttpServerReq
   return undefined
 }
 
-/**
- * Answers browsers that read `/` with the front page. Programs get the problem of a path without an endpoint.
- */
-const answerFront = (
-  problems: Problems["Service"],
-  page: HttpServerResponse.HttpServerResponse,
-  headers: RequestHeaders
-) =>
-  Effect.map(
-    preferredForm(headers) === "page" ? Effect.succeed(page) : answer(problems.fail("route_not_found")),
+/** What people read at `/`, by form. */
+type Front = Readonly<Record<"page" | "text", HttpServerResponse.HttpServerResponse>>
+
+/** Answers people who read `/`. Programs that prefer JSON get the problem of a path without an endpoint. */
+const answerFront = (problems: Problems["Service"], front: Front, headers: RequestHeaders) => {
+  const form = frontForm(headers)
+  return Effect.map(
+    form === null ? answer(problems.fail("route_not_found")) : Effect.succeed(front[form]),
     variesByAccept
   )
+}
 
 const readsFront = ({ method, url }: HttpServerRequest): boolean =>
   (method === "GET" || method === "HEAD") && pathOf(url) === "/"
@@ -180,7 +179,7 @@ const readsFront = ({ method, url }: HttpServerRequest): boolean =>
 const makeUnrouted = (
   problems: Problems["Service"],
   findAllow: FindAllow,
-  front: HttpServerResponse.HttpServerResponse | undefined
+  front: Front | undefined
 ) =>
 (request: HttpServerRequest): Handled => {
   if (front !== undefined && readsFront(request)) return answerFront(problems, front, request.headers)
@@ -210,11 +209,11 @@ const makeFallback = (problems: Problems["Service"], unrouted: ReturnType<typeof
 /**
  * Adds request context, limits, `OPTIONS`, and complete problems for requests without an endpoint. `paths` are the
  * paths of all endpoints: other methods on them are 405, other paths are 404. `pathsOf` finds the paths of an API.
- * `front` is the page for browsers at `/`. It is no route, so every route of an application that matches `/` comes before it.
+ * `front` is for people at `/`. It is no route, so every route of an application that matches `/` comes before it.
  */
 export const edge = (
   paths: ReadonlyArray<ServedPath>,
-  front?: HttpServerResponse.HttpServerResponse
+  front?: Front
 ): Layer.Layer<never, never, HttpRouter.HttpRouter | Lifecycle | Problems | RequestIds> =>
   HttpRouter.middleware(
     Effect.gen(function*() {

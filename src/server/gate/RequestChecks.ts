@@ -46,6 +46,15 @@ export const preferredForm = (headers: RequestHeaders): "json" | "page" | null =
   return type === undefined ? null : type.startsWith("text/html") ? "page" : "json"
 }
 
+/** The forms of `/`. Text comes first: it is for clients that take every form, such as curl. */
+const offeredAtFront = ["text/plain", "text/plain;charset=utf-8", "text/html", "text/html;charset=utf-8", ...offered]
+
+/** The form of `/` that the request prefers: a page for browsers, or text. Null if it prefers JSON, or takes neither. */
+export const frontForm = ({ accept = "*/*" }: RequestHeaders): "page" | "text" | null => {
+  const type = preferred(accept, offeredAtFront) ?? ""
+  return type.startsWith("text/html") ? "page" : type.startsWith("text/plain") ? "text" : null
+}
+
 const codings = ["br", "gzip", "identity"] as const
 
 /** A content coding of static content. */

@@ -34,6 +34,17 @@ TOKEN=… # your access token
 curl -H "Authorization: Bearer $TOKEN" ${baseUrl}/v1/operations
 curl -H "Authorization: Bearer $TOKEN" ${baseUrl}/v1/operations/changes`
 
+/** The same in short, as text for people without a browser. */
+export const frontText = (baseUrl: string, title: string): string =>
+  `${title}: durable operations of financial agents, submitted at most once.
+
+curl ${baseUrl}/readyz
+curl -H "Authorization: Bearer $TOKEN" ${baseUrl}/v1/operations   # TOKEN: your access token
+curl ${baseUrl}/problems   # error codes, with what to do about each
+
+In a browser: ${baseUrl}/docs
+`
+
 /** The page at `/`, for a gateway at this base URL. `title` is that of the API reference. `hasAgents`: it has the endpoint for agents. */
 export const frontPage = (baseUrl: string, title: string, hasAgents: boolean): PageContent => ({
   title: gatewayName,
@@ -53,7 +64,8 @@ ${
       place("/openapi.json", "OpenAPI document, for tools and generated clients"),
       place("/problems", "Error codes, with what to do about each"),
       ...hasAgents ? [endpointForAgents] : [],
-      place("/healthz", "Whether the gateway can serve requests")
+      place("/healthz", "Whether the process answers: for supervisors"),
+      place("/readyz", "Whether it can serve requests now: for load balancers")
     ])
   }</ul>
 <h2>States of an operation</h2>

@@ -22,7 +22,7 @@ const paths = [
   "/problems/unknown",
   "/openapi.json",
   "/docs",
-  // A page for browsers; to programs it is an unknown path (`FrontPage.test.ts`).
+  // For people; to programs that prefer JSON it is an unknown path (`FrontPage.test.ts`).
   "/"
 ]
 

@@ -1,5 +1,5 @@
 /**
- * The page at `/` is for browsers alone, and an application may have `/` for itself. The tests request it over a socket.
+ * The page at `/` is for people alone, and an application may have `/` for itself. The tests request it over a socket.
  */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it, layer } from "@effect/vitest"
@@ -19,14 +19,19 @@ import { InMemoryLedger } from "../../../fixtures/ledger/Ledger.ts"
 const accept = "text/html,application/xhtml+xml,*/*;q=0.8"
 
 layer(memoryGateway(), { excludeTestServices: true })("The front page", (it) => {
-  it.effect("is for browsers; programs get a problem, because the gateway has no endpoint there", () =>
+  it.effect("is for browsers, and text for other people; programs that prefer JSON get a problem", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       for (const target of ["/", "/?utm_source=x"]) {
         const page = yield* send(target, { headers: { accept } })
         assert.deepStrictEqual([page.status, page.headers["content-type"]], [200, pageType])
-        for (const headers of [{}, { accept: "*/*" }, { accept: "application/json" }, { accept: "image/png" }]) {
-          const answer = yield* send(target, { headers })
+        for (const headers of [{}, { accept: "*/*" }, { accept: "text/plain" }]) {
+          const { headers: { vary, "content-type": type }, status, text } = yield* send(target, { headers })
+          assert.deepStrictEqual([status, type, vary], [200, "text/plain", "accept"])
+          assert.lengthOf(text.match(/^curl /gm)!, 3)
+        }
+        for (const form of ["application/json", "application/json, text/plain, */*", "image/png"]) {
+          const answer = yield* send(target, { headers: { accept: form } })
           assertProblemOf(answer, "route_not_found")
           assert.strictEqual(answer.headers["vary"], "accept")
         }
@@ -40,7 +45,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The front page", (it) => 
       const head = yield* send("/", { method: "HEAD", headers: { accept } })
       assert.deepStrictEqual([head.status, head.text], [200, ""])
       assert.strictEqual(head.headers["content-length"], page.headers["content-length"])
-      assert.strictEqual((yield* send("/", { method: "HEAD" })).status, 404)
+      assert.strictEqual((yield* send("/", { method: "HEAD", headers: { accept: "application/json" } })).status, 404)
       assert.strictEqual((yield* send("/", { method: "OPTIONS" })).headers["allow"], "GET, HEAD, OPTIONS")
       assertProblemOf(yield* send("/", { method: "POST", headers: { accept } }), "method_not_allowed")
     }))
@@ -59,7 +64,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The front page", (it) => 
       const { send } = yield* Gateway
       const { text } = yield* send("/", { headers: { accept } })
       const targets = new Set([...text.matchAll(/ href="([a-z.]+)"/g)].map(([, target]) => target!))
-      assert.includeMembers([...targets], ["docs", "openapi.json", "problems", "healthz"])
+      assert.includeMembers([...targets], ["docs", "openapi.json", "problems", "healthz", "readyz"])
       for (const target of targets) assert.strictEqual((yield* send(`/${target}`)).status, 200, target)
       assert.include(text, `curl ${baseUrl}/healthz`)
     }))
