@@ -18,11 +18,19 @@ export interface Grid {
 
 const minute = 60_000
 
-/** The intervals of the last hours, up to the one that `at` is in: minutes up to 3 hours, otherwise hours. */
-export const gridOf = (at: number, hours: number): Grid => {
+/** Fewest intervals of a grid: the range of a young ledger grows from here. */
+const fewest = 20
+
+/**
+ * The intervals of the last hours, up to the one that `at` is in: minutes up to 3 hours, otherwise hours. They begin one before the
+ * earliest point of the flow, so that a young ledger has no empty plot.
+ */
+export const gridOf = (at: number, hours: number, flow: ReadonlyArray<Pick<Point, "at">>): Grid => {
   const interval = hours <= 3 ? minute : 60 * minute
-  const count = (hours * 60 * minute) / interval
   const last = Math.floor(at / interval) * interval
+  const earliest = flow.reduce((time, { at }) => Math.min(time, Date.parse(at)), Infinity)
+  const needed = earliest === Infinity ? 0 : Math.ceil((last - earliest) / interval) + 2
+  const count = Math.min((hours * 60 * minute) / interval, Math.max(fewest, needed))
   return { interval, times: Array.from({ length: count }, (_, index) => last - (count - 1 - index) * interval) }
 }
 

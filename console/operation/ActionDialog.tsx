@@ -86,7 +86,7 @@ export const ActionDialog = ({ action, close, detail }: {
         <h2 id={`${id}-title`}>{action.title}</h2>
         <Subject detail={detail} />
         <p id={`${id}-meaning`}>{action.meaning}</p>
-        <ul class={action.severe ? "consequences severe" : "consequences"}>
+        <ul class={action.final ? "consequences severe" : "consequences"}>
           {action.consequences(detail).map((text) => <li key={text}>{text}</li>)}
         </ul>
         <div class="field">
@@ -109,7 +109,7 @@ export const ActionDialog = ({ action, close, detail }: {
           </button>
           <button
             type="submit"
-            class={action.severe ? "danger" : "primary"}
+            class={action.final ? "danger" : "primary"}
             disabled={sending || outcome?.kind === "unknown"}
           >
             {sending ? "Asking the ledger…" : action.confirm}

@@ -15,6 +15,8 @@ export interface ActionText {
   readonly consequences: (detail: Detail) => ReadonlyArray<string>
   /** Whether it can cause a loss, so that a reason is required. */
   readonly severe: boolean
+  /** Whether that cannot be undone: the dialog is red. */
+  readonly final: boolean
   /** Said to screen readers once it is done. */
   readonly done: string
   readonly possible: (detail: Detail) => boolean
@@ -33,6 +35,7 @@ const review: ActionText = {
     "Clients of the gateway see that the operation is under review."
   ],
   severe: false,
+  final: false,
   done: "The operation is under review.",
   possible: ({ operation }) => !operation.terminal && !operation.under_review
 }
@@ -48,6 +51,7 @@ const endReview: ActionText = {
     "The gateway begins the next review after the full review age."
   ],
   severe: false,
+  final: false,
   done: "The review has ended.",
   possible: ({ operation }) => !operation.terminal && operation.under_review
 }
@@ -64,6 +68,7 @@ const hold: ActionText = {
     "A held operation cannot be cancelled before it is released, and cannot be released before a status read has examined it."
   ],
   severe: true,
+  final: false,
   done: "The operation is held.",
   possible: ({ operation, schedule }) => operation.state === "accepted" && schedule.hold === null
 }
@@ -85,6 +90,7 @@ const release: ActionText = {
   meaning: "Workers may claim the operation again, and send it to its provider.",
   consequences: releaseConsequences,
   severe: true,
+  final: true,
   done: "The operation is released.",
   possible: ({ schedule }) => schedule.hold !== null
 }
@@ -101,6 +107,7 @@ const cancel: ActionText = {
     "If a worker claims the operation first, it is sent, and the ledger refuses the cancellation."
   ],
   severe: true,
+  final: true,
   done: "The operation is cancelled.",
   possible: ({ operation, schedule }) => operation.state === "accepted" && schedule.hold === null
 }

@@ -8,7 +8,7 @@ import { type Hours, perInterval } from "./ranges.ts"
 
 /** Operations by state over time, and throughput, of all providers. */
 export const FlowPanels = ({ figures: { at, flow }, hours }: { readonly figures: Overview; readonly hours: Hours }) => {
-  const grid = gridOf(Date.parse(at), Number(hours))
+  const grid = gridOf(Date.parse(at), Number(hours), flow)
   return (
     <div class="halves">
       <Panel title="Unsettled operations" aside={<span class="secondary">by state, UTC</span>}>

@@ -10,7 +10,7 @@ export const ProviderPanels = ({ figures: { at, flow, operations }, hours }: {
   readonly figures: Overview
   readonly hours: Hours
 }) => {
-  const grid = gridOf(Date.parse(at), Number(hours))
+  const grid = gridOf(Date.parse(at), Number(hours), flow)
   const providers = [...new Set([...flow, ...operations].map(({ provider }) => provider))].sort()
   return (
     <div class="halves">

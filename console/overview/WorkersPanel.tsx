@@ -23,7 +23,9 @@ const ClockBadge = ({ skew }: { readonly skew: number }) =>
 const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean }) => (
   <tr class={gone ? "gone" : undefined}>
     <th scope="row">
-      <span class="worker-name">{worker.worker_id ?? worker.process_id}</span>
+      <span class="worker-name" title={worker.worker_id ?? worker.process_id}>
+        {worker.worker_id ?? worker.process_id}
+      </span>
       <span class="secondary">version {worker.version}</span>
     </th>
     <td>

@@ -5,8 +5,8 @@ import { formatName } from "../data/format.ts"
 
 type Flow = Overview["flow"]
 
-/** Unsettled states, from the bottom of the stack. Most operations that need people are at its top. */
-const unsettled = ["submitted", "submitting", "accepted", "indeterminate"]
+/** Unsettled states in the order of the lifecycle, from the bottom of the stack. Those that need people are at its top. */
+const unsettled = ["accepted", "submitting", "submitted", "indeterminate"]
 
 /** Operations that are not settled, by state. */
 export const unsettledSeries = (flow: Flow, grid: Grid): ReadonlyArray<Series> =>

@@ -1,7 +1,7 @@
 import { useEffect } from "preact/hooks"
-import type { Summary } from "../../src/operator/console/ConsoleApi.ts"
+import type { OperatorPage, Summary } from "../../src/operator/console/ConsoleApi.ts"
 import { formatOperations } from "../data/format.ts"
-import { useResource } from "../data/resource.ts"
+import { type Resource, useResource } from "../data/resource.ts"
 import { navigate, to } from "../data/route.ts"
 import { Empty } from "../parts/Empty.tsx"
 import { Loaded } from "../parts/Loaded.tsx"
@@ -12,6 +12,57 @@ interface Found {
   readonly operations: ReadonlyArray<Summary>
 }
 
+/** An id of a client or an owner (`domain/Grant`). */
+const isParty = /^[\x21-\x7e]{1,255}$/
+
+/** The operations of a client or an owner, if there are some: the first page, and a link to the others. */
+const Party = ({ member, name, page: { next, operations }, text }: {
+  readonly member: "client_id" | "resource_owner"
+  readonly name: string
+  readonly page: OperatorPage
+  readonly text: string
+}) =>
+  operations.length === 0 ? null : (
+    <section>
+      <p class="secondary">
+        {name}: {next === null ? formatOperations(operations.length) : "the latest operations"}.{" "}
+        <a href={to(["queues", "all"], { [member]: text })}>Show them in the queues</a>
+      </p>
+      <OperationsTable caption={name} operations={operations} />
+    </section>
+  )
+
+const useParty = (member: string, text: string): Resource<OperatorPage> => {
+  const path = `/operations?${new URLSearchParams({ [member]: text })}`
+  return useResource<OperatorPage>(path, { gap: 2000 })
+}
+
+const Parties = ({ alone, text }: { readonly alone: boolean; readonly text: string }) => {
+  const client = useParty("client_id", text)
+  const owner = useParty("resource_owner", text)
+  return (
+    <Loaded resource={client}>
+      {(ofClient) => (
+        <Loaded resource={owner}>
+          {(ofOwner) =>
+            alone && ofClient.operations.length + ofOwner.operations.length === 0 ? <NothingFound /> : (
+              <>
+                <Party member="client_id" name="Of the client" page={ofClient} text={text} />
+                <Party member="resource_owner" name="Of the owner" page={ofOwner} text={text} />
+              </>
+            )}
+        </Loaded>
+      )}
+    </Loaded>
+  )
+}
+
+const NothingFound = () => (
+  <Empty title="Nothing found" kind="missing">
+    No operation has exactly this id, idempotency key, provider reference, client or owner. Parts of them do not match.
+  </Empty>
+)
+
 const Results = ({ text }: { readonly text: string }) => {
   const found = useResource<Found>(`/find?${new URLSearchParams({ text })}`, { gap: 2000 })
   const only = found.stale || found.data?.operations.length !== 1 ? undefined : found.data.operations[0]
@@ -20,24 +71,24 @@ const Results = ({ text }: { readonly text: string }) => {
   }, [only])
   return (
     <Loaded resource={found}>
-      {({ operations }) =>
-        operations.length === 0
-          ? (
-            <Empty title="Nothing found" kind="missing">
-              No operation has exactly this id, idempotency key or provider reference. Parts of them do not match.
-            </Empty>
-          )
-          : (
+      {({ operations }) => (
+        <>
+          {operations.length > 0 && (
             <>
               <p class="secondary">{formatOperations(operations.length)}, the newest first.</p>
               <OperationsTable caption="Search results" operations={operations} />
             </>
           )}
+          {isParty.test(text) ?
+            <Parties alone={operations.length === 0} text={text} /> :
+            operations.length === 0 && <NothingFound />}
+        </>
+      )}
     </Loaded>
   )
 }
 
-/** Operations by id, idempotency key or provider reference. A single match is shown at once. */
+/** Operations by id, idempotency key, provider reference, client or owner. A single match is shown at once. */
 export const SearchPage = ({ text }: { readonly text: string }) => {
   usePageTitle("Search")
   return (
@@ -52,7 +103,8 @@ export const SearchPage = ({ text }: { readonly text: string }) => {
       {text === ""
         ? (
           <p>
-            Enter an operation id, an idempotency key or a provider reference in the field above. The match is exact.
+            Enter an operation id, an idempotency key, a provider reference, a client or an owner in the field above.
+            The match is exact.
           </p>
         )
         : <Results key={text} text={text} />}

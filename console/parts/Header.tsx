@@ -23,8 +23,8 @@ const SearchForm = () => {
       <input
         type="search"
         name="text"
-        aria-label="Search by operation id, idempotency key or provider reference"
-        placeholder="Id, key or reference"
+        aria-label="Search by operation id, idempotency key, provider reference, client or owner"
+        placeholder="Id, key, reference, client or owner"
         autocomplete="off"
         spellcheck={false}
         value={text}

@@ -29,7 +29,7 @@ describe("The scales of a plot", () => {
   })
 
   it("put every value within the plot, and find the interval at a pixel", () => {
-    const grid = gridOf(Date.parse("2026-11-22T12:00:20.000Z"), 3)
+    const grid = gridOf(Date.parse("2026-11-22T12:00:20.000Z"), 3, [{ at: "2026-01-01T00:00:00.000Z" }])
     fc.assert(fc.property(fc.nat(100_000), fc.integer({ min: 200, max: 1200 }), fc.nat(179), (max, width, index) => {
       const { indexAt, rows, x, y } = scalesOf(grid, max, width, 190)
       assert.isTrue(y(max) >= 7.99 && y(0) <= 168.01)

@@ -8,7 +8,8 @@ type Point = Overview["flow"][number]
 
 const minute = 60_000
 const at = Date.parse("2026-11-22T12:00:20.000Z")
-const grid = gridOf(at, 1)
+const old = [{ at: "2026-01-01T00:00:00.000Z" }]
+const grid = gridOf(at, 1, old)
 
 /** A point some minutes before the last interval. */
 const point = (minutesAgo: number, provider: string, entered: number, standing: number): Point => ({
@@ -22,12 +23,18 @@ describe("The series of a plot", () => {
   it.each([["1", 60, minute], ["3", 180, minute], ["24", 24, 60 * minute], ["168", 168, 60 * minute]] as const)(
     "have one value for each interval of the last %s hours, up to the current one",
     (hours, count, interval) => {
-      const { interval: found, times } = gridOf(at, Number(hours))
+      const { interval: found, times } = gridOf(at, Number(hours), old)
       assert.lengthOf(times, count)
       assert.strictEqual(found, interval)
       assert.strictEqual(times.at(-1), Math.floor(at / interval) * interval)
     }
   )
+
+  it("begin one interval before the earliest point of a young ledger, and have 20 intervals at least", () => {
+    const minutesAgo = (minutes: number) => [{ at: new Date(at - minutes * minute).toISOString() }]
+    assert.deepStrictEqual([0, 5, 40, 500].map((ago) => gridOf(at, 3, minutesAgo(ago)).times.length), [20, 20, 42, 180])
+    assert.lengthOf(gridOf(at, 3, []).times, 20)
+  })
 
   it("keep the number of a provider until its next point, and add the providers", () => {
     const flow = [point(59, "bank", 0, 5), point(59, "card", 0, 1), point(30, "bank", 0, 8), point(10, "card", 0, 0)]
@@ -57,8 +64,8 @@ describe("The series of a plot", () => {
   })
 
   it.each([1, 3, 24, 168])("have a table of 7 to 18 rows for %s hours, with the current interval", (hours) => {
-    const rows = sampled(gridOf(at, hours))
+    const rows = sampled(gridOf(at, hours, old))
     assert.isTrue(rows.length >= 7 && rows.length <= 18, String(rows.length))
-    assert.strictEqual(rows.at(-1), gridOf(at, hours).times.length - 1)
+    assert.strictEqual(rows.at(-1), gridOf(at, hours, old).times.length - 1)
   })
 })
