@@ -47,7 +47,8 @@ try {
   // The SBOM names the package after its directory.
   const copy = path.join(temporary, name)
   for (const file of ["package.json", "package-lock.json", "README.md", "LICENSE", ...files]) {
-    fs.cpSync(path.join(root, file), path.join(copy, file), { recursive: true })
+    // What is left out begins with "!".
+    if (!file.startsWith("!")) fs.cpSync(path.join(root, file), path.join(copy, file), { recursive: true })
   }
   setModes(copy)
   for (const file of fs.globSync(path.join(copy, "dist/**/*.d.ts"))) {

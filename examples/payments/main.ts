@@ -63,13 +63,13 @@ const Banks = Layer.unwrap(Effect.gen(function*() {
 const invitation = (url: string, token: string) => `
 The payments endpoint is at ${url}. Pay, then repeat the request with the same key: you get the same operation.
 
-  curl -i ${url}/v1/payments -H 'Authorization: Bearer ${token}' \\
+  curl ${url}/v1/payments -H 'Authorization: Bearer ${token}' \\
     -H 'Idempotency-Key: "rent-of-may"' -H 'Content-Type: application/json' \\
     -d '{"amount":"750.00","currency":"EUR","creditor":{"name":"Landlord","iban":"DE89370400440532013000"}}'
 
 Read its outcome:
 
-  curl -i ${url}/v1/operations -H 'Authorization: Bearer ${token}'
+  curl ${url}/v1/operations -H 'Authorization: Bearer ${token}'
 
 The documentation of both is at ${url}/docs.
 

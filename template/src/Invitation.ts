@@ -33,19 +33,15 @@ export const issueGrant = Effect.flatMap(Grants, (grants) =>
   }))
 
 const text = (url: string, token: string) => `
-The application listens on ${url}. Its documentation is at ${url}/docs.
+Application: ${url}   Documentation: ${url}/docs
 
-Access token: ${token}
+Paste into a second terminal. The same key names one transfer, however often you repeat the request:
 
-Transfer. Then repeat the request with the same key: you get the same operation.
+  export TOKEN=${token}
 
-  curl -i ${url}/v1/transfers -H 'Authorization: Bearer ${token}' \\
-    -H 'Idempotency-Key: rent-of-may' -H 'Content-Type: application/json' \\
-    -d '{"amount":"750.00","currency":"EUR","iban":"DE89370400440532013000"}'
-
-Read what became of it:
-
-  curl -i ${url}/v1/operations -H 'Authorization: Bearer ${token}'
+  curl ${url}/v1/transfers -H "Authorization: Bearer $TOKEN" -H 'Idempotency-Key: rent-of-may' \\
+    -H 'Content-Type: application/json' -d '{"amount":"750.00","currency":"EUR","iban":"DE89370400440532013000"}'
+  curl ${url}/v1/operations -H "Authorization: Bearer $TOKEN"
 
 Make the bank lose its answers, transfer with another key, and read again:
 

@@ -70,10 +70,8 @@ const Instant = Schema.String.check(
   Schema.makeFilter(isInstant, { expected: "an RFC 3339 date-time such as 2026-01-31T12:00:00Z" })
 ).pipe(Schema.decodeTo(Schema.DateTimeUtcFromString))
 
-/** A grant as the commands print it. The member for the provider connection keeps its published name. */
-const encodeGrant = Schema.encodeSync(
-  Grant.pipe(Schema.encodeKeys({ provider_connection_id: "provider_binding_id" }))
-)
+/** A grant as the commands print it. */
+const encodeGrant = Schema.encodeSync(Grant)
 
 const named = {
   issuer: text("issuer", "Authorization server, by its issuer identifier", Issuer),
@@ -121,7 +119,7 @@ const issue = Command.make(
     yield* print({
       grant_id: grant.grant_id,
       client_id: grant.client_id,
-      provider_binding_id: grant.provider_connection_id,
+      provider_connection_id: grant.provider_connection_id,
       // The only time that the token is shown: it cannot be read back.
       access_token: Redacted.value(access_token),
       expires_at: DateTime.formatIso(grant.expires_at)
@@ -257,11 +255,11 @@ const setClient = (name: "activate" | "deactivate", active: boolean) =>
 const setProvider = (name: "connect" | "disconnect", connected: boolean) =>
   Command.make(
     name,
-    { id: id(ProviderConnectionId, "Provider connection (provider_binding_id in the output of grants show)") },
+    { id: id(ProviderConnectionId, "Provider connection (provider_connection_id in the output of grants show)") },
     Effect.fn(function*({ id }) {
       const grants = yield* Grants
       yield* grants.setProviderConnected(id, connected)
-      yield* print({ provider_binding_id: id, connected })
+      yield* print({ provider_connection_id: id, connected })
     })
   ).pipe(
     Command.withDescription(

@@ -40,8 +40,8 @@ interface DemoOperation {
   readonly isCancelled?: true
   /** The sandbox loses the submission without a trace: the operation stays indeterminate for ever. */
   readonly isLost?: true
-  /** The provider takes seconds to settle it. */
-  readonly isSlow?: true
+  /** The provider never decides it. */
+  readonly isPending?: true
 }
 
 /** What clients read of failures that the sandbox does not know by itself. */
@@ -70,8 +70,7 @@ const demoOperations: ReadonlyArray<DemoOperation> = [
   {
     type: "payment",
     payload: { amount: "42.00", currency: "EUR", to: "Library" },
-    sandbox: { outcome: "succeeded", faults: { slow: { ms: 8000 } } },
-    isSlow: true
+    sandbox: { outcome: "succeeded", faults: { slow: { ms: 8000 } } }
   },
   {
     type: "payment.refund",
@@ -82,7 +81,8 @@ const demoOperations: ReadonlyArray<DemoOperation> = [
   {
     type: "transfer",
     payload: { amount: "400.00", currency: "EUR", to: "Savings" },
-    sandbox: { outcome: "pending" }
+    sandbox: { outcome: "pending" },
+    isPending: true
   },
   {
     type: "transfer",
@@ -114,8 +114,8 @@ interface Demo {
   readonly operations: ReadonlyArray<OperationId>
   /** The operation whose outcome stays unknown. */
   readonly uncertain: OperationId
-  /** An operation that takes seconds to settle. */
-  readonly slow: OperationId
+  /** An operation that waits for the decision of its provider. */
+  readonly pending: OperationId
 }
 
 const owner = {
@@ -144,8 +144,8 @@ const accept = Effect.fn(function*(grant: GrantIdentity, index: number, demo: De
 
 const toDemo = ({ access_token, grant }: IssuedGrant, operations: ReadonlyArray<OperationId>): Demo => {
   const uncertain = operations[demoOperations.findIndex(({ isLost }) => isLost)]!
-  const slow = operations[demoOperations.findIndex(({ isSlow }) => isSlow)]!
-  return { grantId: grant.grant_id, accessToken: access_token, operations, uncertain, slow }
+  const pending = operations[demoOperations.findIndex(({ isPending }) => isPending)]!
+  return { grantId: grant.grant_id, accessToken: access_token, operations, uncertain, pending }
 }
 
 /** Fills an empty ledger. Returns null and changes nothing if there is an operation already. */
@@ -187,7 +187,7 @@ const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger> =>
         return Console.log(line)
       }), { discard: true })
     yield* Console.log(
-      "Workers submit the operations to a sandbox provider. Each line is a change that curl shows, too:\n"
+      "Workers submit nine operations to a sandbox provider. Each line is a change:\n"
     )
     yield* look.pipe(
       // The next round repeats a failed one.
@@ -197,60 +197,32 @@ const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger> =>
       Effect.timeoutOption(narration)
     )
     yield* Console.log(
-      "\nTwo transfers are not settled. One is submitted. The other is indeterminate and under review: it may or may not\n"
-        + "have happened. While a grant is live, workers read their status again and again, at growing intervals."
+      "\nTwo transfers are open: one is submitted, the other may or may not have happened. Workers go on reading their status."
     )
   })
 
-/** A message that calls a tool of the gateway (MCP). */
-const toolCall = ({ uncertain }: Demo) =>
-  JSON.stringify({
-    jsonrpc: "2.0",
-    id: 1,
-    method: "tools/call",
-    params: { name: "get_operation", arguments: { id: uncertain } }
-  })
-
-/** The greeting of the demo: commands to paste that read with its grant. */
-const invitation = (address: string, demo: Demo): string => {
-  const curl = `curl -i -H 'Authorization: Bearer ${Redacted.value(demo.accessToken)}'`
+/** The greeting of the demo: links, and commands to paste that read with its grant. */
+const invitation = (address: string, { accessToken, grantId, pending, uncertain }: Demo): string => {
+  const curl = "curl -H \"Authorization: Bearer $TOKEN\""
   return `
-The gateway listens on ${address}. Its documentation is at ${address}/docs.
+Gateway: ${address}   Documentation: ${address}/docs   Agents (MCP): ${address}/mcp
 
-Access token of the demo grant: ${Redacted.value(demo.accessToken)}
+Paste into a second terminal:
 
-Read its operations, and then the one whose outcome stays unknown:
+  export GATEWAY=${address} TOKEN=${Redacted.value(accessToken)}
 
-  ${curl} ${address}/v1/operations
-  ${curl} ${address}/v1/operations/${demo.uncertain}
-
-Wait until a payment is settled, for up to 30 seconds:
-
-  ${curl} -H 'Prefer: wait=30' ${address}/v1/operations/${demo.slow}
-
-Read the change feed. Then wait for the next change, for up to 30 seconds, from the token of the feed:
-
-  ${curl} ${address}/v1/operations/changes
-  AFTER=$(${curl} -s ${address}/v1/operations/changes | grep -o '"next_change_token":"[^"]*"' | cut -d '"' -f 4)
-  ${curl} -H 'Prefer: wait=30' "${address}/v1/operations/changes?after=$AFTER"
-
-Language-model agents read by MCP, at ${address}/mcp. Give their hosts the token by the environment (docs/agents.md):
-
-  export GATEWAY_TOKEN=${Redacted.value(demo.accessToken)}
-
-Call one of the tools without a model. The answer says what an agent may do about the unknown outcome:
-
-  ${curl} -H 'Content-Type: application/json' -d '${toolCall(demo)}' ${address}/mcp
-
-Revoke the grant in another terminal. Then read again: the gateway refuses the token.
-
-  ${invocation} grants revoke ${demo.grantId}
+  ${curl} $GATEWAY/v1/operations
+  ${curl} $GATEWAY/v1/operations/${uncertain} # its outcome stays unknown
+  ${curl} -H 'Prefer: wait=30' $GATEWAY/v1/operations/${pending} # waits until this, in a third terminal:
+  ${invocation} operations advance ${pending} --to succeeded
+  ${curl} $GATEWAY/v1/operations/changes # the change feed
+  ${invocation} grants revoke ${grantId} # then read again: refused
 `
 }
 
 /** The greeting on a database that holds other operations. */
 const instructions = (address: string): string => `
-The gateway listens on ${address}. Its documentation is at ${address}/docs.
+Gateway: ${address}   Documentation: ${address}/docs
 
 The database holds operations that are not of the demo, so the demo changes nothing. Issue a grant to read with:
 

@@ -30,14 +30,14 @@ const relayed = (database: string) =>
   })
 
 describe("The base of the container", () => {
-  it("is the same image in each stage: the Node of the lock file, by its digest", () => {
+  it("is the same image in each stage and in the template: the Node of the lock file, by its digest", () => {
     const { devDependencies } = JSON.parse(fs.readFileSync("package.json", "utf8")) as {
       readonly devDependencies: Readonly<Record<string, string>>
     }
-    const bases = [...fs.readFileSync("deploy/Containerfile", "utf8").matchAll(/^FROM (\S+)/gm)].map(([, base]) =>
-      base!
+    const bases = ["deploy/Containerfile", "template/Containerfile"].flatMap((file) =>
+      [...fs.readFileSync(file, "utf8").matchAll(/^FROM (\S+)/gm)].map(([, base]) => base!)
     )
-    assert.lengthOf(bases, 2)
+    assert.lengthOf(bases, 3)
     assert.strictEqual(new Set(bases).size, 1)
     assert.match(bases[0]!, /^node:[\d.]+-bookworm-slim@sha256:[0-9a-f]{64}$/)
     assert.include(bases[0]!, `node:${devDependencies["node"]}-`)

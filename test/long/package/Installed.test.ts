@@ -128,8 +128,7 @@ describe("The package, installed in an empty project", () => {
       const program = await startProgram(
         project,
         ["npx", manifest.name, "serve", "--demo", "--port", String(port)],
-        (output) =>
-          output.includes("Listening") ? /^Access token of the demo grant: (\S+)$/m.exec(output)?.[1] : undefined
+        (output) => output.includes("Listening") ? / TOKEN=(\S+)$/m.exec(output)?.[1] : undefined
       )
       onTestFinished(program.kill)
       assert.isAbove(program.tree.length, 2, "npx, the server and its PostgreSQL")

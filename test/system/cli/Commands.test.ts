@@ -14,7 +14,7 @@ import { result, run, urlOf } from "../../fixtures/processes/CommandLine.ts"
 type Env = Readonly<Record<string, string>>
 type Operation = { readonly id: string; readonly state: string; readonly revision: number }
 type Issued = Readonly<
-  Record<"grant_id" | "client_id" | "provider_binding_id" | "access_token" | "expires_at", string>
+  Record<"grant_id" | "client_id" | "provider_connection_id" | "access_token" | "expires_at", string>
 >
 
 const onDatabase = <A, E, R>(body: (env: Env) => Effect.Effect<A, E, R>, options?: { readonly empty: boolean }) =>
@@ -66,7 +66,7 @@ describe("The command line", () => {
         assert.sameMembers(Object.keys(issued), [
           "grant_id",
           "client_id",
-          "provider_binding_id",
+          "provider_connection_id",
           "access_token",
           "expires_at"
         ])
@@ -155,15 +155,15 @@ describe("The command line", () => {
   it.live("deactivates and activates clients, disconnects and connects providers", () =>
     onDatabase((env) =>
       Effect.gen(function*() {
-        const { grant_id, provider_binding_id } = yield* issue(env)
+        const { grant_id, provider_connection_id } = yield* issue(env)
         for (const [command, active] of [["deactivate", false], ["activate", true]] as const) {
           assert.deepStrictEqual(yield* result(["clients", command, "client"], env), { client_id: "client", active })
           assert.deepInclude(yield* result(["grants", "show", grant_id], env), { client_active: active })
         }
         for (const [command, connected] of [["disconnect", false], ["connect", true]] as const) {
           assert.deepStrictEqual(
-            yield* result(["providers", command, provider_binding_id], env),
-            { provider_binding_id, connected }
+            yield* result(["providers", command, provider_connection_id], env),
+            { provider_connection_id, connected }
           )
           assert.deepInclude(yield* result(["grants", "show", grant_id], env), { provider_connected: connected })
         }

@@ -3,9 +3,11 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
+import { cloneTo, tarball } from "../../fixtures/package/Release.ts"
 import { run } from "../../fixtures/processes/CommandLine.ts"
 
 const temporaryDirectory = Effect.acquireRelease(
@@ -16,27 +18,39 @@ const temporaryDirectory = Effect.acquireRelease(
 const readManifest = (file: string) =>
   JSON.parse(fs.readFileSync(file, "utf8")) as {
     readonly name: string
-    readonly version: string
     readonly dependencies: Readonly<Record<string, string>>
     readonly devDependencies: Readonly<Record<string, string>>
   }
 
+/** A clone with a tarball, as `npm pack` leaves it, and the folder that `init` makes there. */
+const initInClone = (temporary: string) => {
+  const clone = cloneTo(path.join(temporary, "clone"))
+  fs.writeFileSync(path.join(clone, tarball), "packed")
+  const stdout = execFileSync(process.execPath, ["src/main.ts", "init", "../My Payments"], {
+    cwd: clone,
+    encoding: "utf8"
+  })
+  return { stdout, project: path.join(temporary, "My Payments") }
+}
+
 describe("init", () => {
-  it.live("copies the template, with the versions of this package and the name of the folder", () =>
+  it.live("copies the template and the tarball, with the versions of this package and the name of the folder", () =>
     Effect.gen(function*() {
-      const project = path.join(yield* temporaryDirectory, "My Payments")
-      const { code, stdout } = yield* run(["init", project], {})
-      assert.strictEqual(code, 0)
-      // A clone packs itself: its version may be in no registry. The tests of the template install that tarball.
-      const tarball = path.resolve(`financial-agents-gateway-${readManifest("package.json").version}.tgz`)
-      assert.include(stdout, `  npm pack && cd '${project}' && npm install ${tarball}\n  npm start\n`)
-      const template = fs.globSync("**/*", { cwd: "template" }).map((file) => file.replace(/^gitignore$/, ".gitignore"))
-      assert.sameMembers(fs.readdirSync(project, { recursive: true, encoding: "utf8" }), [...template, "package.json"])
+      const { project, stdout } = initInClone(yield* temporaryDirectory)
+      assert.include(stdout, "  cd '../My Payments' && npm install\n  npm start\n")
+      const template = fs.readdirSync("template", { recursive: true, encoding: "utf8" }).map((file) =>
+        file.replace(/^gitignore$/, ".gitignore")
+      )
+      assert.sameMembers(fs.readdirSync(project, { recursive: true, encoding: "utf8" }), [
+        ...template,
+        "package.json",
+        tarball
+      ])
       assert.include(fs.readFileSync(path.join(project, ".gitignore"), "utf8"), "node_modules/")
       const own = readManifest("package.json")
       const made = readManifest(path.join(project, "package.json"))
       assert.strictEqual(made.name, "my-payments")
-      const versions = { ...own.devDependencies, ...own.dependencies, [own.name]: own.version }
+      const versions = { ...own.devDependencies, ...own.dependencies, [own.name]: `file:${tarball}` }
       for (const [name, version] of Object.entries({ ...made.dependencies, ...made.devDependencies })) {
         assert.strictEqual(version, versions[name], name)
       }

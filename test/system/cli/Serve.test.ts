@@ -22,11 +22,11 @@ const get = (url: string, token?: string) =>
     return { status: response.status, body: await response.json() as Readonly<Record<string, unknown>> }
   })
 
-/** Sends the request of a printed curl line. */
-const asFetch = (line: string) => {
-  const match = /^ {2}curl -i -H 'Authorization: Bearer (\S+)' (\S+)$/.exec(line)
-  assert.isNotNull(match, line)
-  return get(match![2]!, match![1]!)
+/** Sends the request of a printed curl line, with the settings that the demo prints above it. */
+const asFetch = (greeting: string, line: string) => {
+  const [, gateway, token] = /^ {2}export GATEWAY=(\S+) TOKEN=(\S+)$/m.exec(greeting)!
+  const [, target] = /^ {2}curl -H "Authorization: Bearer \$TOKEN" \$GATEWAY(\S+)/.exec(line)!
+  return get(gateway! + target!, token!)
 }
 
 describe.concurrent("serve", () => {
@@ -39,7 +39,7 @@ describe.concurrent("serve", () => {
       type Operations = {
         readonly operations: ReadonlyArray<{ readonly state: string; readonly under_review: boolean }>
       }
-      const listed = asFetch(list).pipe(
+      const listed = asFetch(first.output.stdout, list).pipe(
         Effect.tap(({ status }) => Effect.sync(() => assert.strictEqual(status, 200))),
         // The cast: other tests check the contract of a list. This test needs only its members.
         Effect.map(({ body }) => (body as unknown as Operations).operations)
@@ -67,15 +67,15 @@ describe.concurrent("serve", () => {
           "succeeded"
         ]
       )
-      const uncertain = yield* asFetch(read)
+      const uncertain = yield* asFetch(first.output.stdout, read)
       assert.deepInclude(uncertain.body, { state: "indeterminate", submission_uncertain: true, under_review: true })
       for (const state of ["submitting", "submitted", "succeeded", "failed (insufficient_funds)", "cancelled"]) {
         assert.match(first.output.stdout, new RegExp(`\\s${RegExp.escape(state)}\\n`), "the terminal shows it as well")
       }
 
-      const revoke = lines.find((line) => line.includes("grants revoke"))!.trim().split(" ").slice(-3)
+      const revoke = /grants revoke \S+/.exec(first.output.stdout)![0].split(" ")
       yield* result(revoke, env)
-      const refused = yield* asFetch(read)
+      const refused = yield* asFetch(first.output.stdout, read)
       assert.strictEqual(refused.status, 401)
       assert.deepInclude(refused.body, { code: "grant_revoked", retryable: false })
 
@@ -85,8 +85,12 @@ describe.concurrent("serve", () => {
 
       const second = yield* serve(["--demo"], env)
       const [, readAgain] = second.output.stdout.split("\n").filter((line) => line.startsWith("  curl"))
-      assert.notInclude(readAgain, token, "another token")
-      assert.strictEqual((yield* asFetch(readAgain!)).body["id"], uncertain.body["id"], "of the same operation")
+      assert.notInclude(second.output.stdout, token, "another token")
+      assert.strictEqual(
+        (yield* asFetch(second.output.stdout, readAgain!)).body["id"],
+        uncertain.body["id"],
+        "of the same operation"
+      )
       assert.strictEqual(yield* second.stop("SIGINT"), 0)
       const pid = path.join(env.DATA_DIR, "pgdata", "postmaster.pid")
       assert.isFalse(fs.existsSync(pid), "PostgreSQL is stopped with the gateway")

@@ -47,7 +47,7 @@ export const startPayments = Effect.fnUntraced(function*(
       const token = await new Promise<string>((resolve, reject) => {
         child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
           stdout += chunk
-          const match = /curl -i \S+\/v1\/operations -H 'Authorization: Bearer (\S+)'\n/.exec(stdout)
+          const match = /curl \S+\/v1\/operations -H 'Authorization: Bearer (\S+)'\n/.exec(stdout)
           if (match !== null) resolve(match[1]!)
         })
         child.once("close", () => reject(new Error(`the example ended: ${stdout}${stderr}`)))
