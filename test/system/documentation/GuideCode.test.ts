@@ -134,7 +134,15 @@ describe("docs/providers.md, ListBank.ts:", async () => {
         status
       }),
     operation: { type: "payment" },
-    payload: {},
+    terms: null,
+    expects: [{
+      payload: {},
+      request: ({ id }) => ({
+        path: "/payments",
+        headers: { authorization: "Bearer key", "content-type": "application/json", "idempotency-key": id },
+        body: "{}"
+      })
+    }],
     answers: {
       submission: { acknowledged: ({ id, reference }) => ({ status: 202, body: { id: reference, reference: id } }) },
       status: {
