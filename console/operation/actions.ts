@@ -65,7 +65,7 @@ const hold: ActionText = {
   consequences: () => [
     "The payment or transfer is late. Its client sees an accepted operation, and no reason.",
     "A claim under way is not stopped. If a worker claims the operation first, it is sent, and the ledger refuses the hold.",
-    "It can be released or cancelled at any time after that."
+    "A held operation cannot be cancelled before it is released, and cannot be released before a status read has examined it."
   ],
   severe: true,
   final: false,
@@ -74,13 +74,11 @@ const hold: ActionText = {
 }
 
 const releaseConsequences = ({ provider, schedule }: Detail): ReadonlyArray<string> => [
-  ...schedule.unsent ? ["No worker had claimed the operation when it was held, so it was never sent."] : [
-    schedule.hold?.kind === "failover"
-      ? `The database failed over, and may have lost the record that this operation was sent. If it was, a release can make ${provider} `
-        + "pay a second time."
-      : `If the operation was sent before it was held, a release can make ${provider} pay a second time.`,
-    `Ask ${provider} first whether it received an operation with this id. Release only if it did not.`
-  ],
+  schedule.hold?.kind === "failover"
+    ? `The database failed over, and may have lost the record that this operation was sent. If it was, a release can make ${provider} `
+      + "pay a second time."
+    : `If the operation was sent before it was held, a release can make ${provider} pay a second time.`,
+  `Ask ${provider} first whether it received an operation with this id. Release only if it did not.`,
   "After the release a worker may send it within a second. It can be cancelled only until then."
 ]
 
@@ -102,20 +100,16 @@ const cancel: ActionText = {
   label: "Cancel operation",
   title: "Cancel this operation?",
   confirm: "Cancel for ever",
-  meaning: "The operation ends, and is never sent. This cannot be undone.",
-  consequences: ({ operation, schedule }) => [
-    operation.state === "accepted"
-      ? "The payment or transfer does not happen. Its client sees that the operation was cancelled."
-      : "The payment or transfer does not happen. Its client sees a failed operation with the code cancelled_unsent.",
+  meaning: "The operation becomes cancelled, and is never sent. This cannot be undone.",
+  consequences: () => [
+    "The payment or transfer does not happen. Its client sees that the operation was cancelled.",
     "To pay after all, the client has to make a new request with another idempotency key.",
-    ...schedule.hold === null
-      ? ["If a worker claims the operation first, it is sent, and the ledger refuses the cancellation."]
-      : []
+    "If a worker claims the operation first, it is sent, and the ledger refuses the cancellation."
   ],
   severe: true,
   final: true,
   done: "The operation is cancelled.",
-  possible: ({ schedule }) => schedule.unsent
+  possible: ({ operation, schedule }) => operation.state === "accepted" && schedule.hold === null
 }
 
 /** The actions, in the order of their buttons. */

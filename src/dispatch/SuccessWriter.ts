@@ -19,27 +19,34 @@ import { makeReadRecord, undecided } from "./RecordDecoder.ts"
 /** The response to a value. Null: the schemas may refuse it, or another one of them applies. */
 export type WriteSuccess = (value: unknown) => HttpServerResponse.HttpServerResponse | null
 
+type WriteBody = (
+  value: unknown,
+  headers: Readonly<Record<string, string>> | undefined
+) => HttpServerResponse.HttpServerResponse | null
+
 /** Whether the schema refuses each value of this kind, so that the next one applies. */
 const refusesKind = ({ _tag, encoding }: SchemaAST.AST, value: unknown): boolean =>
   encoding === undefined && _tag === "Objects" && (typeof value !== "object" || value === null)
 
-const writeBody = (schema: Schema.Top, body: Schema.Top): WriteSuccess => {
+const writeBody = (schema: Schema.Top, body: Schema.Top): WriteBody => {
   const status = getStatusSuccessSchema(schema)
   const { _tag, contentType } = getResponseEncodingSchema(schema)
   if (HttpApiSchema.isNoContent(body.ast) && body.ast._tag === "Undefined") {
-    return (value) => value === undefined ? HttpServerResponse.empty({ status }) : null
+    return (value, headers) => value === undefined ? HttpServerResponse.empty({ status, headers }) : null
   }
   if (_tag !== "Json" || HttpApiSchema.isNoContent(body.ast)) return () => null
   const { write } = makeJsonEncoder(body as Schema.Codec<unknown>)
-  return (value) => {
+  return (value, headers) => {
+    // Those of an endpoint take the place of those that come from the body.
+    if (headers !== undefined && ("content-type" in headers || "content-length" in headers)) return null
     const text = write(value)
-    return text === null ? null : HttpServerResponse.text(text, { status, contentType })
+    return text === null ? null : HttpServerResponse.text(text, { status, contentType, headers })
   }
 }
 
 interface Member {
   readonly refuses: (value: unknown) => boolean
-  readonly write: WriteSuccess
+  readonly write: WriteBody
   readonly headers: ReturnType<typeof makeReadRecord> | null
 }
 
@@ -68,13 +75,13 @@ export const makeWriteSuccess = (
   const withHeaders = members.filter(({ headers }) => headers !== null)
   return (value) => {
     if (withHeaders.length === 0 || !isWithHeadersValue(value)) {
-      return members.length === plain.length ? firstOf(plain, value)?.write(value) ?? null : null
+      return members.length === plain.length ? firstOf(plain, value)?.write(value, undefined) ?? null : null
     }
     const member = firstOf(withHeaders, value.body)
-    const response = member?.write(value.body) ?? null
-    if (response === null) return null
     // The cast: headers are a record, or their schema refuses them.
-    const headers = member!.headers!(value.headers as Record<string, unknown>)
-    return headers === undecided ? null : HttpServerResponse.setHeaders(response, headers as Record<string, string>)
+    const headers = member?.headers!(value.headers as Record<string, unknown>)
+    return member === undefined || headers === undecided
+      ? null
+      : member.write(value.body, headers as Record<string, string>)
   }
 }

@@ -3,6 +3,7 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Headers from "effect/http/Headers"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as References from "effect/References"
@@ -61,8 +62,6 @@ export const headersOfEveryResponse = {
   "x-content-type-options": "nosniff"
 }
 
-const everyHeader = Object.entries(headersOfEveryResponse)
-
 /** Tells caches that the form of the response depends on the request's `Accept` (RFC 9110 §12.5.5). */
 export const variesByAccept = (
   response: HttpServerResponse.HttpServerResponse
@@ -77,6 +76,18 @@ export const withRequest = <R>(context: Context.Context<R>, info: RequestInfo): 
       request_id: info.id
     })
   )
+
+/**
+ * The response with these headers alone, whose names are in lower case. `setHeaders` copies headers three times, which is a sixth of
+ * the work of a small response.
+ */
+const withOwnHeaders = (
+  response: HttpServerResponse.HttpServerResponse,
+  headers: Record<string, string>
+): HttpServerResponse.HttpServerResponse =>
+  Object.assign(Object.create(Object.getPrototypeOf(response) as object), response, {
+    headers: Headers.fromRecordUnsafe(headers)
+  }) as HttpServerResponse.HttpServerResponse
 
 const isDpop = (authorization: string | undefined) => authorization !== undefined && /^dpop /i.test(authorization)
 
@@ -98,14 +109,12 @@ export const withRequestContext = (ids: RequestIds["Service"]) =>
     return Effect.map(
       Effect.updateContext(handled, (context: Context.Context<R>) => withRequest(context, info)),
       (response) => {
-        const headers: Record<string, string> = {}
-        for (const [name, value] of everyHeader) if (!(name in response.headers)) headers[name] = value
-        headers["x-request-id"] = id
+        const headers: Record<string, string> = { ...headersOfEveryResponse, ...response.headers, "x-request-id": id }
         if (info.rateLimit !== undefined) {
           headers["ratelimit"] = info.rateLimit.RateLimit
           headers["ratelimit-policy"] = info.rateLimit.RateLimitPolicy
         }
-        return HttpServerResponse.setHeaders(response, headers)
+        return withOwnHeaders(response, headers)
       }
     )
   })

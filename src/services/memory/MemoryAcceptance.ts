@@ -106,7 +106,6 @@ const newRecord = (
   waiting: false,
   timeline,
   hold_placed: false,
-  unsent_in: null,
   examined_timeline: null,
   send_before: null,
   claimed_by: null,

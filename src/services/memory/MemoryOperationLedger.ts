@@ -12,17 +12,14 @@ import {
   OperationNotFound,
   type Outcome
 } from "../../domain/Operation.ts"
-import {
-  cancellationOf,
-  cancellationResult,
-  claimedError,
-  findTransitionError,
-  heldError
-} from "../rules/ledgerRules.ts"
+import { cancellationResult, claimedError, findTransitionError, heldError } from "../rules/ledgerRules.ts"
 import { findBound, findRecord } from "./lookups.ts"
 import { makeAcceptances } from "./MemoryAcceptance.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
-import { isPresentLedger, isReturnedClaim, isUnsent, moveRecord } from "./recordRules.ts"
+import { isFree, isHeldClaim, moveRecord } from "./recordRules.ts"
+
+const isSendable = ({ send_before }: MemoryRecord, at: DateTime.Utc): boolean =>
+  send_before !== null && DateTime.isGreaterThan(send_before, at)
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger
@@ -34,6 +31,7 @@ export const makeMemory = Effect.gen(function*() {
       const found = memory.operations.get(id)
       return found === undefined ? Effect.fail(new OperationNotFound({ id })) : decide(found)
     })
+  const isFreeNow = (record: MemoryRecord) => isFree(record, memory.cluster.timeline)
 
   const { accept, acceptAll } = yield* makeAcceptances
 
@@ -42,18 +40,11 @@ export const makeMemory = Effect.gen(function*() {
     const { operation } = found
     const refused = findTransitionError(operation, revision, to, evidence)
     if (refused !== null) return refused
-    if (operation.state === "accepted") {
-      return to.state === "submitting" || isUnsent(found, memory) ? null : heldError(operation, to)
+    if (to.state !== "submitting" && operation.state === "accepted" && !isFreeNow(found)) {
+      return heldError(operation, to)
     }
-    if (operation.state !== "submitting" || to.state !== "failed") return null
-    return (isReturnedClaim(found) ? isUnsent(found, memory) : isUnsendable(found, at))
-      ? null
-      : claimedError(operation, to)
+    return to.state === "failed" && isHeldClaim(found) && isSendable(found, at) ? claimedError(operation, to) : null
   }
-
-  /** The holder of the claim can send the operation no more, and no return and take-over are lost. A claim by hand has no holder. */
-  const isUnsendable = ({ send_before, timeline }: MemoryRecord, at: DateTime.Utc): boolean =>
-    send_before === null || DateTime.isLessThanOrEqualTo(send_before, at) && isPresentLedger(memory, timeline)
 
   const moved = (found: MemoryRecord, to: Outcome, evidence: Schema.Json, at: DateTime.Utc): Operation => {
     const record = moveRecord(found, to, evidence, at, null)
@@ -74,8 +65,8 @@ export const makeMemory = Effect.gen(function*() {
   const cancel = Effect.fn("OperationLedger.cancel")(function*(id: OperationId, evidence: Schema.Json) {
     const at = yield* DateTime.now
     return yield* withRecord(id, (found) =>
-      isUnsent(found, memory)
-        ? Effect.succeed(moved(found, cancellationOf(found.operation), evidence, at))
+      isFreeNow(found)
+        ? Effect.succeed(moved(found, { state: "cancelled" }, evidence, at))
         : cancellationResult(found.operation))
   })
 
