@@ -81,6 +81,26 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
       expectClean()
     }))
 
+  effect.each([1280, 1440])(
+    "has no table that scrolls sideways at %i pixels, also with ids in place of names",
+    (width) =>
+      Effect.gen(function*() {
+        const { page } = yield* (yield* Operator).open("", { width })
+        const wide = yield* Effect.promise(async () => {
+          await page.locator(".worker-name").first().waitFor()
+          return await page.evaluate(() => {
+            for (const name of document.querySelectorAll(".worker-name")) {
+              name.textContent = "01a208b9-b94d-76af-85e8-a9941514847f"
+            }
+            return [...document.querySelectorAll(".scroll")].filter(({ clientWidth, scrollWidth }) =>
+              scrollWidth > clientWidth
+            ).map(({ ariaLabel }) => ariaLabel)
+          })
+        })
+        assert.deepStrictEqual(wide, [])
+      })
+  )
+
   effect("has room for text of twice the size", () =>
     Effect.gen(function*() {
       const { page } = yield* (yield* Operator).open(`/operations/${idOf(1)}`, { width: 640 })

@@ -146,7 +146,8 @@ describe("The package, installed in an empty project", () => {
 
   it("creates a project by npx, and runs an example that was copied into the project", async ({ onTestFinished }) => {
     runIn(project, [`npx ${manifest.name} init made`])
-    assert.include(fs.readdirSync(path.join(project, "made")), "package.json")
+    assert.includeMembers(fs.readdirSync(path.join(project, "made")), ["package.json", "Containerfile", tarball])
+    assert.include(fs.readFileSync(path.join(project, "made/package.json"), "utf8"), `"file:${tarball}"`)
     fs.cpSync(path.join(home, "examples"), path.join(project, "examples"), { recursive: true })
     const port = String(await Effect.runPromise(freePort))
     const example = await startProgram(

@@ -4,6 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
@@ -12,18 +13,19 @@ import { startProgram } from "../../fixtures/package/InstalledProgram.ts"
 import { installIn, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/package/Release.ts"
 import { freePort } from "../../fixtures/processes/CommandLine.ts"
 
-/** The project, made by the installed program, as `npx` with the tarball makes it. */
+/** The project, made by the program of the tarball. The program needs no packages; `Installed.test.ts` runs it by `npx`. */
 const makeProject = (temporary: string) => {
   const packed = path.join(packIn(temporary), tarball)
-  // npm needs the peers from its cache, in the versions of this clone.
-  const installer = path.join(temporary, "installer")
-  fs.mkdirSync(installer)
-  const versions = Object.keys(manifest.peerDependencies).map((name) => [name, manifest.devDependencies[name]])
-  const dependencies = { ...Object.fromEntries(versions), [manifest.name]: `file:${packed}` }
-  fs.writeFileSync(path.join(installer, "package.json"), JSON.stringify({ name: "installer", dependencies }))
-  installIn(installer)
+  const packages = path.join(temporary, "installer", "node_modules")
+  fs.mkdirSync(packages, { recursive: true })
+  execFileSync("tar", ["-xzf", packed, "-C", packages])
+  fs.renameSync(path.join(packages, "package"), path.join(packages, manifest.name))
+  const installed = {
+    [`node_modules/${manifest.name}`]: { resolved: `file:${path.relative(path.dirname(packages), packed)}` }
+  }
+  fs.writeFileSync(path.join(packages, ".package-lock.json"), JSON.stringify({ packages: installed }))
+  runIn(packages, [`node ${manifest.name}/dist/main.js init ../../transfers`])
   const project = path.join(temporary, "transfers")
-  runIn(installer, [`npx ${manifest.name} init ${project}`])
   installIn(project)
   return project
 }
