@@ -14,14 +14,15 @@ const urlOf = (repository: string | undefined, version: string): string | null =
 export const resolveLinks = (
   root: string,
   file: string,
-  { repository, version }: { readonly repository?: { readonly url: string }; readonly version: string }
+  { repository, version }: { readonly repository?: { readonly url: string }; readonly version: string },
+  isPacked: (file: string) => boolean = () => true
 ): string => {
   const url = urlOf(repository?.url, version)
   return fs.readFileSync(path.join(root, file), "utf8").replaceAll(
     /\[([^\]]*)\]\((?!https?:|#)([^)#]+)(#[^)]+)?\)/g,
     (link, text: string, target: string, anchor = "") => {
       const linked = path.join(path.dirname(file), target)
-      if (fs.existsSync(path.join(root, linked))) return link
+      if (isPacked(linked) && fs.existsSync(path.join(root, linked))) return link
       return url === null ? text : `[${text}](${url}/${linked}${anchor})`
     }
   )

@@ -6,12 +6,18 @@ import { isUnsent } from "./isUnsent.ts"
 
 type Hold = NonNullable<Detail["schedule"]["hold"]>
 
-const HoldText = ({ hold, acknowledged }: { readonly hold: Hold; readonly acknowledged: boolean }) => (
+const HoldText = ({ hold, acknowledged, unsent }: {
+  readonly hold: Hold
+  readonly acknowledged: boolean
+  readonly unsent: boolean
+}) => (
   <>
     {hold.kind === "failover" ? "After a failover of the database" : "Placed"}
     <span class="secondary">
       {acknowledged
         ? "Cannot be released: the provider confirmed that it received the operation."
+        : unsent
+        ? "Can be released or cancelled now: it was never sent."
         : hold.releasable_from === null
         ? "Cannot be released before a status read has examined it."
         : Date.parse(hold.releasable_from) <= Date.now()
@@ -32,7 +38,12 @@ export const SchedulePanel = ({ detail: { acknowledged, operation, schedule } }:
   <Panel title="Schedule">
     <Facts
       facts={[
-        ["Hold", schedule.hold === null ? null : <HoldText hold={schedule.hold} acknowledged={acknowledged} />],
+        [
+          "Hold",
+          schedule.hold === null
+            ? null
+            : <HoldText hold={schedule.hold} acknowledged={acknowledged} unsent={schedule.unsent} />
+        ],
         ["Next action due", schedule.due_at === null ? "None" : <Time at={schedule.due_at} />],
         ["Waiting", schedule.waiting ? "Yes" : null],
         ["Claimed by", schedule.claimed_by],

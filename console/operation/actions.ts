@@ -65,7 +65,7 @@ const hold: ActionText = {
   consequences: () => [
     "The payment or transfer is late. Its client sees an accepted operation, and no reason.",
     "A claim under way is not stopped. If a worker claims the operation first, it is sent, and the ledger refuses the hold.",
-    "A held operation cannot be cancelled before it is released, and cannot be released before a status read has examined it."
+    "It can be released or cancelled at any time after that."
   ],
   severe: true,
   final: false,
@@ -74,11 +74,13 @@ const hold: ActionText = {
 }
 
 const releaseConsequences = ({ provider, schedule }: Detail): ReadonlyArray<string> => [
-  schedule.hold?.kind === "failover"
-    ? `The database failed over, and may have lost the record that this operation was sent. If it was, a release can make ${provider} `
-      + "pay a second time."
-    : `If the operation was sent before it was held, a release can make ${provider} pay a second time.`,
-  `Ask ${provider} first whether it received an operation with this id. Release only if it did not.`,
+  ...schedule.unsent ? ["No worker had claimed the operation when it was held, so it was never sent."] : [
+    schedule.hold?.kind === "failover"
+      ? `The database failed over, and may have lost the record that this operation was sent. If it was, a release can make ${provider} `
+        + "pay a second time."
+      : `If the operation was sent before it was held, a release can make ${provider} pay a second time.`,
+    `Ask ${provider} first whether it received an operation with this id. Release only if it did not.`
+  ],
   "After the release a worker may send it within a second. It can be cancelled only until then."
 ]
 
@@ -100,16 +102,20 @@ const cancel: ActionText = {
   label: "Cancel operation",
   title: "Cancel this operation?",
   confirm: "Cancel for ever",
-  meaning: "The operation becomes cancelled, and is never sent. This cannot be undone.",
-  consequences: () => [
-    "The payment or transfer does not happen. Its client sees that the operation was cancelled.",
+  meaning: "The operation ends, and is never sent. This cannot be undone.",
+  consequences: ({ operation, schedule }) => [
+    operation.state === "accepted"
+      ? "The payment or transfer does not happen. Its client sees that the operation was cancelled."
+      : "The payment or transfer does not happen. Its client sees a failed operation with the code cancelled_unsent.",
     "To pay after all, the client has to make a new request with another idempotency key.",
-    "If a worker claims the operation first, it is sent, and the ledger refuses the cancellation."
+    ...schedule.hold === null
+      ? ["If a worker claims the operation first, it is sent, and the ledger refuses the cancellation."]
+      : []
   ],
   severe: true,
   final: true,
   done: "The operation is cancelled.",
-  possible: ({ operation, schedule }) => operation.state === "accepted" && schedule.hold === null
+  possible: ({ schedule }) => schedule.unsent
 }
 
 /** The actions, in the order of their buttons. */

@@ -7,6 +7,7 @@ import { isOperationFailure, type OperationFailure } from "./Operation.ts"
 /** The messages, by code. */
 const messages = {
   authorization_revoked: "The authorization ended before the provider took the operation; it will not be sent.",
+  cancelled_unsent: "The operation was cancelled before it was sent.",
   payload_altered: "The stored request is not the one that was accepted, and was not sent.",
   payload_unreadable: "The request could not be read, and was not sent.",
   provider_never_received: "The provider never received the operation, and would not accept it any more.",

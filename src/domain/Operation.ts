@@ -240,7 +240,7 @@ export class StaleOperation extends Schema.TaggedError<StaleOperation>()("StaleO
 
 /**
  * The transition table does not permit the transition, or the evidence to leave `indeterminate` is missing. Or the failure is
- * malformed, or the operation is held, or a worker may be sending it. `only_accepted`: a hold of an operation that is not
+ * malformed, or the operation is held and may have been sent, or a worker may be sending it. `only_accepted`: a hold of an operation that is not
  * accepted. `only_held`: a release of an operation that is not accepted, so that it is not held either.
  */
 export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("IllegalTransition", {
@@ -264,7 +264,7 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
       case "evidence_required":
         return `operation ${this.id} leaves ${this.from} only with recorded evidence: give it as a JSON object, with question, asked, asked_at, reference and answer or document_sha256 if it comes from an operator`
       case "held":
-        return `operation ${this.id} is held: it may have been sent before, so release it first`
+        return `operation ${this.id} is held, and nothing proves that it was never sent: ask its provider, and release it only if it was not`
       case "claimed":
         return `operation ${this.id} cannot fail yet: a worker may be sending it, so try again once it left ${this.from}, or its claim was returned`
       case "only_accepted":

@@ -201,7 +201,7 @@ export class StillHeld extends Schema.TaggedError<StillHeld>()("StillHeld", {
         return `operation ${this.id} is held, and no worker has examined it since: run a worker for its provider, which `
           + "sets until when it could still be sent"
       case "sendable":
-        return `operation ${this.id} is held, and the worker that claimed it before may send it until ${
+        return `operation ${this.id} is held. If a worker claimed it before, that worker may send it until ${
           this.until === null ? "then" : DateTime.formatIso(this.until)
         }: ask the provider after that, and then release it`
       case "acknowledged":

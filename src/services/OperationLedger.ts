@@ -89,9 +89,12 @@ export class OperationLedger extends Context.Service<OperationLedger, {
     evidence: Schema.Json
   ) => Effect.Effect<Operation, OperationNotFound | StaleOperation | IllegalTransition | StoreUnavailable>
   /**
-   * Cancels an operation that no worker has claimed. Fails with `IllegalTransition` once it is `submitting`, because a
-   * worker may send it, or take over its returned claim. Fails with it for a held operation, too, which may have been sent
-   * before. A cancelled operation stays cancelled.
+   * Cancels an operation that was provably never sent, and that no worker may send: an `accepted` one that is not held, or that was
+   * held by `Holds.hold` before any claim, and one whose claim was returned. Every other one fails with `IllegalTransition`. So does
+   * one whose claim or take-over a failover may have lost.
+   *
+   * An `accepted` operation becomes `cancelled`. One whose claim was returned becomes `failed` with the code `cancelled_unsent`,
+   * because no transition leads from `submitting` to `cancelled`. A repetition changes nothing.
    */
   readonly cancel: (
     id: OperationId,

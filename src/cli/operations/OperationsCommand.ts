@@ -43,7 +43,7 @@ const cancel = Command.make(
   "cancel",
   { id: id(OperationId, "Operation"), ...actingFlags },
   ({ id, ...acting }) => perform("cancel", id, actingOperator(acting))
-).pipe(Command.withDescription("Cancel an operation that no worker has claimed"))
+).pipe(Command.withDescription("Cancel an operation that was provably never sent, also while it is held"))
 
 const review = Command.make(
   "review",

@@ -77,11 +77,12 @@ const scheduleFacts = (schedule: OperationSchedule, now: DateTime.Utc): Readonly
   ...instantFact("send before", schedule.send_before, now),
   ...fact("claimed by", schedule.claimed_by),
   ...fact("returned", schedule.return_reason),
+  ...fact("cancel", schedule.unsent ? "possible now: it was never sent" : null),
   { label: "reads", value: String(schedule.reads) },
   ...instantFact("reviewed", schedule.reviewed_at, now)
 ]
 
-const holdFacts = (hold: Hold, now: DateTime.Utc): ReadonlyArray<Fact> => [
+const holdFacts = (hold: Hold, unsent: boolean, now: DateTime.Utc): ReadonlyArray<Fact> => [
   {
     label: "cause",
     value: hold.kind === "failover"
@@ -89,7 +90,14 @@ const holdFacts = (hold: Hold, now: DateTime.Utc): ReadonlyArray<Fact> => [
       : "an operator, a move of the ledger or a late report"
   },
   { label: "examined", value: yesNo(hold.examined) },
-  { label: "release", value: hold.releasable_from === null ? "not possible now" : instant(hold.releasable_from, now) }
+  {
+    label: "release",
+    value: unsent
+      ? "possible now: it was never sent"
+      : hold.releasable_from === null
+      ? "not possible now"
+      : instant(hold.releasable_from, now)
+  }
 ]
 
 const standingFacts = (standing: OperationStanding): ReadonlyArray<Fact> => [
@@ -127,7 +135,9 @@ export const renderDetail = (detail: OperatorDetail, now: DateTime.Utc, screen: 
     renderFacts("Operation", operationFacts(detail, now), screen),
     renderFacts("Next action", nextFacts(detail, now), screen),
     renderFacts("Schedule", scheduleFacts(detail.schedule, now), screen),
-    ...detail.schedule.hold === null ? [] : [renderFacts("Hold", holdFacts(detail.schedule.hold, now), screen)],
+    ...detail.schedule.hold === null
+      ? []
+      : [renderFacts("Hold", holdFacts(detail.schedule.hold, detail.schedule.unsent, now), screen)],
     renderFacts("Authorization", standingFacts(detail.standing), screen),
     ...section("History", historyLines(detail.history, screen), screen),
     ...section("Actions of operators", actionLines(detail.actions, screen), screen)

@@ -14,7 +14,7 @@ export const HeldGroup = Schema.Struct({
   provider: Schema.String,
   reason: HoldReason,
   count: Schema.Number,
-  /** Those that a reconciler has examined on the present timeline. */
+  /** Those that a reconciler has examined on the present timeline, or that were held before any claim. */
   examined: Schema.Number,
   /** When the last of the examined ones can be released one by one. */
   releasable_from: Schema.NullOr(Schema.DateTimeUtcFromString)

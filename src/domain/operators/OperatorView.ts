@@ -50,9 +50,9 @@ export type NextAction = typeof NextAction.Type
 export const Hold = Schema.Struct({
   /** `placed`: by an operator, a move of the ledger or a late report. `failover`: the timeline of the database changed. */
   kind: Schema.Literals(["placed", "failover"]),
-  /** Whether the reconciler examined it on this timeline. Before that it cannot be released. */
+  /** Whether the reconciler examined it on this timeline. Before that it can be released only if it is `unsent`. */
   examined: Schema.Boolean,
-  /** When it can be released at the earliest. Null: not examined yet, or its provider confirmed that it received it. */
+  /** When it can be released at the earliest if it is not `unsent`. Null: not examined yet, or its provider confirmed that it received it. */
   releasable_from: Schema.NullOr(Timestamp)
 })
 export type Hold = typeof Hold.Type
@@ -67,7 +67,9 @@ export const OperationSchedule = Schema.Struct({
   /** Status reads so far. */
   reads: Schema.Int,
   reviewed_at: Schema.NullOr(Timestamp),
-  hold: Schema.NullOr(Hold)
+  hold: Schema.NullOr(Hold),
+  /** It was provably never sent, and no worker may send it without another claim. So a cancellation is accepted. */
+  unsent: Schema.Boolean
 })
 export type OperationSchedule = typeof OperationSchedule.Type
 

@@ -87,6 +87,10 @@ const causes = {
 const actionOnHeld = ({ acknowledged, schedule, standing }: Situation, hold: Hold, now: DateTime.Utc): NextAction => {
   const at = unlessPast(schedule.due_at, now)
   const cause = causes[hold.kind]
+  if (schedule.unsent) {
+    const reason = `${cause} No worker had claimed it, so it was never sent.`
+    return { by: "operator", action: "An operator may release or cancel it.", at: null, reason }
+  }
   const received = `${cause} Its provider received it, so it is never released.`
   if (!hold.examined) {
     const reason = acknowledged ? received : `${cause} It cannot be released before the examination.`
@@ -100,7 +104,7 @@ const actionOnHeld = ({ acknowledged, schedule, standing }: Situation, hold: Hol
   const from = unlessPast(hold.releasable_from, now)
   const when = from === null
     ? "Release it only if its provider never received it."
-    : "Until then an earlier claim holder may send it."
+    : "Until then an earlier claim holder may send it, if there is one."
   return { by: "operator", action: "An operator may release it.", at: from, reason: `${cause} ${when} ${reads}` }
 }
 

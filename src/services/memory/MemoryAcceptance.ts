@@ -106,6 +106,7 @@ const newRecord = (
   waiting: false,
   timeline,
   hold_placed: false,
+  unsent_in: null,
   examined_timeline: null,
   send_before: null,
   claimed_by: null,

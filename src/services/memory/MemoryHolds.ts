@@ -17,7 +17,16 @@ import {
 } from "../rules/ledgerRules.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import { isForeign, type MemoryQueueTable } from "./MemoryQueueTable.ts"
-import { isExamined, isFree, isHeld, isHeldClaim, isReturnedClaim, moveRecord } from "./recordRules.ts"
+import {
+  isExamined,
+  isFree,
+  isHeld,
+  isHeldClaim,
+  isPresentLedger,
+  isReturnedClaim,
+  isUnsent,
+  moveRecord
+} from "./recordRules.ts"
 
 export const makeHolds = (table: MemoryQueueTable) => {
   const { find, memory, millis, now, records, update } = table
@@ -28,6 +37,7 @@ export const makeHolds = (table: MemoryQueueTable) => {
       operation: { ...record.operation, under_review: false },
       timeline: memory.cluster.timeline,
       hold_placed: false,
+      unsent_in: null,
       examined_timeline: null,
       due_at: millis(),
       waiting: false,
@@ -37,12 +47,17 @@ export const makeHolds = (table: MemoryQueueTable) => {
     }).operation
 
   const placed = (record: MemoryRecord): Operation =>
-    update({ ...record, hold_placed: true, examined_timeline: null, due_at: millis() }).operation
+    update({ ...record, hold_placed: true, unsent_in: null, examined_timeline: null, due_at: millis() }).operation
+
+  const placedUnsent = (record: MemoryRecord): Operation => {
+    const unsent_in = isUnsent(record, memory) ? memory.cluster.holds : null
+    return update({ ...record, hold_placed: true, unsent_in, due_at: millis() }).operation
+  }
 
   const hold = (id: OperationId) =>
     Effect.flatMap(find(id), (record) =>
       isFree(record, memory.cluster.timeline)
-        ? Effect.sync(() => placed(record))
+        ? Effect.sync(() => placedUnsent(record))
         : holdResult(record.operation))
 
   const mayRelease = (record: MemoryRecord) =>
@@ -52,7 +67,7 @@ export const makeHolds = (table: MemoryQueueTable) => {
   const release = (id: OperationId) =>
     Effect.flatMap(find(id), (record) => {
       const { timeline } = memory.cluster
-      return mayRelease(record)
+      return mayRelease(record) || record.hold_placed && isUnsent(record, memory)
         ? Effect.sync(() => released(record))
         : releaseResult(record.operation, {
           ...record,
@@ -69,10 +84,10 @@ export const makeHolds = (table: MemoryQueueTable) => {
         : Effect.fail(new StaleOperation({ id, expected: 1, actual }))
     })
 
-  const isCompared = () => !memory.home.has("epoch") || memory.home.get("life") === memory.cluster.life
-
   const releaseAll = Effect.sync(() =>
-    records().filter((record) => isCompared() && isHeld(record, memory.cluster.timeline) && !record.acknowledged)
+    records().filter((record) =>
+      isPresentLedger(memory) && isHeld(record, memory.cluster.timeline) && !record.acknowledged
+    )
       .map(released).length
   )
 

@@ -48,6 +48,8 @@ export interface MemoryRecord {
   readonly timeline: number
   /** An operator or a late report of a worker holds the operation, on any timeline. */
   readonly hold_placed: boolean
+  /** The value of `cluster.holds` in which an operator held the operation before any claim; null if nothing proves that. */
+  readonly unsent_in: number | null
   /** The timeline on which the reconciler examined the held operation; null when it did not. */
   readonly examined_timeline: number | null
   readonly send_before: DateTime.Utc | null

@@ -12,14 +12,17 @@ import {
   OperationNotFound,
   type Outcome
 } from "../../domain/Operation.ts"
-import { cancellationResult, claimedError, findTransitionError, heldError } from "../rules/ledgerRules.ts"
+import {
+  cancellationOf,
+  cancellationResult,
+  claimedError,
+  findTransitionError,
+  heldError
+} from "../rules/ledgerRules.ts"
 import { findBound, findRecord } from "./lookups.ts"
 import { makeAcceptances } from "./MemoryAcceptance.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
-import { isFree, isHeldClaim, moveRecord } from "./recordRules.ts"
-
-const isSendable = ({ send_before }: MemoryRecord, at: DateTime.Utc): boolean =>
-  send_before !== null && DateTime.isGreaterThan(send_before, at)
+import { isPresentLedger, isReturnedClaim, isUnsent, moveRecord } from "./recordRules.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger
@@ -31,7 +34,6 @@ export const makeMemory = Effect.gen(function*() {
       const found = memory.operations.get(id)
       return found === undefined ? Effect.fail(new OperationNotFound({ id })) : decide(found)
     })
-  const isFreeNow = (record: MemoryRecord) => isFree(record, memory.cluster.timeline)
 
   const { accept, acceptAll } = yield* makeAcceptances
 
@@ -40,11 +42,18 @@ export const makeMemory = Effect.gen(function*() {
     const { operation } = found
     const refused = findTransitionError(operation, revision, to, evidence)
     if (refused !== null) return refused
-    if (to.state !== "submitting" && operation.state === "accepted" && !isFreeNow(found)) {
-      return heldError(operation, to)
+    if (operation.state === "accepted") {
+      return to.state === "submitting" || isUnsent(found, memory) ? null : heldError(operation, to)
     }
-    return to.state === "failed" && isHeldClaim(found) && isSendable(found, at) ? claimedError(operation, to) : null
+    if (operation.state !== "submitting" || to.state !== "failed") return null
+    return (isReturnedClaim(found) ? isUnsent(found, memory) : isUnsendable(found, at))
+      ? null
+      : claimedError(operation, to)
   }
+
+  /** The holder of the claim can send the operation no more, and no return and take-over are lost. A claim by hand has no holder. */
+  const isUnsendable = ({ send_before, timeline }: MemoryRecord, at: DateTime.Utc): boolean =>
+    send_before === null || DateTime.isLessThanOrEqualTo(send_before, at) && isPresentLedger(memory, timeline)
 
   const moved = (found: MemoryRecord, to: Outcome, evidence: Schema.Json, at: DateTime.Utc): Operation => {
     const record = moveRecord(found, to, evidence, at, null)
@@ -65,8 +74,8 @@ export const makeMemory = Effect.gen(function*() {
   const cancel = Effect.fn("OperationLedger.cancel")(function*(id: OperationId, evidence: Schema.Json) {
     const at = yield* DateTime.now
     return yield* withRecord(id, (found) =>
-      isFreeNow(found)
-        ? Effect.succeed(moved(found, { state: "cancelled" }, evidence, at))
+      isUnsent(found, memory)
+        ? Effect.succeed(moved(found, cancellationOf(found.operation), evidence, at))
         : cancellationResult(found.operation))
   })
 

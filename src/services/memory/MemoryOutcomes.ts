@@ -8,16 +8,22 @@ import type { OutcomeRecord, ProviderReference, Recording } from "../../domain/S
 import { firstOfEach } from "../queue/Outcomes.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import { isForeign, isOtherReference, type MemoryQueueTable, withReview } from "./MemoryQueueTable.ts"
-import { isReturnedClaim, moveRecord, withReference } from "./recordRules.ts"
+import { isReturnedClaim, isUnsent, moveRecord, withReference } from "./recordRules.ts"
 
 export const makeOutcomes = (table: MemoryQueueTable) => {
   const { after, findAt, nextRead, now, update } = table
 
-  const next = (record: MemoryRecord, outcome: Outcome, recording: Recording): MemoryRecord =>
-    withReference(
+  const next = (record: MemoryRecord, outcome: Outcome, recording: Recording): MemoryRecord => {
+    const ends = outcome.state === "failed" || outcome.state === "cancelled"
+    // As the trigger `operations_unsent`.
+    if (ends && record.operation.state === "accepted" && !isUnsent(record, table.memory)) {
+      throw new Error(`operation ${record.operation.id} may have been sent`)
+    }
+    return withReference(
       moveRecord(record, outcome, recording.evidence, now(), nextRead(record, recording.due_in)),
       recording.reference
     )
+  }
 
   const moved = (record: MemoryRecord, outcome: Outcome, recording: Recording): Operation =>
     update(next(record, outcome, recording)).operation
@@ -64,7 +70,7 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
       if (["submitted", "indeterminate"].includes(found.operation.state)) {
         update(withReview(known, isOtherReference(found, reference)))
       } else if (found.operation.state === "accepted") {
-        update(withReview({ ...known, hold_placed: true, examined_timeline: null }, true))
+        update(withReview({ ...known, hold_placed: true, examined_timeline: null, unsent_in: null }, true))
       }
     })
 

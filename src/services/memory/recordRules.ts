@@ -13,7 +13,7 @@ import {
   submissionUncertain
 } from "../../domain/Operation.ts"
 import type { ProviderReference } from "../../domain/Submission.ts"
-import type { MemoryRecord } from "./MemoryLedger.ts"
+import type { MemoryLedger, MemoryRecord } from "./MemoryLedger.ts"
 
 /** How long the rescuer waits for the report of a claim that was made by hand, in milliseconds. */
 const claimedByHand = 5 * 60_000
@@ -39,6 +39,19 @@ export const isHeldClaim = ({ operation, return_reason }: MemoryRecord): boolean
 /** A worker has returned the claim, and no other one has taken it over. */
 export const isReturnedClaim = ({ operation, return_reason }: MemoryRecord): boolean =>
   operation.state === "submitting" && return_reason !== null
+
+type Place = Pick<MemoryLedger["Service"], "cluster" | "home">
+
+/** Whether this ledger gives claims of the timeline. */
+export const isPresentLedger = ({ cluster, home }: Place, timeline = cluster.timeline): boolean =>
+  timeline === cluster.timeline && (!home.has("epoch") || home.get("life") === cluster.life)
+
+/** Whether the operation was provably never sent, and no worker may send it: `migrations/0020_unsent_operations.sql`. */
+export const isUnsent = (record: MemoryRecord, place: Place): boolean => {
+  if (record.acknowledged || !isPresentLedger(place, record.timeline)) return false
+  return isReturnedClaim(record) || isFree(record, place.cluster.timeline)
+    || isAccepted(record) && record.unsent_in === place.cluster.holds
+}
 
 /** The provider named the operation. A reference that is known stays. */
 export const withReference = (record: MemoryRecord, reference: ProviderReference | null): MemoryRecord => ({
@@ -86,6 +99,7 @@ export const moveRecord = (
     payload: terminal ? null : record.payload,
     due_at: terminal ? null : due_at ?? at.epochMilliseconds + (to.state === "submitting" ? claimedByHand : 0),
     hold_placed: false,
+    unsent_in: null,
     examined_timeline: null,
     return_reason: null,
     reading_since: null,

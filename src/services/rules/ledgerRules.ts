@@ -6,6 +6,7 @@ import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
+import { gatewayFailure } from "../../domain/GatewayFailures.ts"
 import {
   canTransition,
   IllegalTransition,
@@ -36,6 +37,13 @@ export const findTransitionError = (
   return null
 }
 
+/** What clients read of an operation whose returned claim was cancelled: the specification has no way from `submitting` to `cancelled`. */
+export const cancelledUnsent = gatewayFailure("cancelled_unsent")
+
+/** The transition of a cancellation. */
+export const cancellationOf = ({ state }: Operation): Outcome =>
+  state === "accepted" ? { state: "cancelled" } : { state: "failed", failure: cancelledUnsent }
+
 /** The operation is held and may have been sent, so it cannot end without passing through `submitting`. */
 export const heldError = ({ id, state: from }: Operation, to: Outcome) =>
   new IllegalTransition({ id, from, to: to.state, reason: "held" })
@@ -44,10 +52,10 @@ export const heldError = ({ id, state: from }: Operation, to: Outcome) =>
 export const claimedError = ({ id, state: from }: Operation, to: Outcome) =>
   new IllegalTransition({ id, from, to: to.state, reason: "claimed" })
 
-/** The result of a cancellation that found the operation held, or no longer `accepted`. */
+/** The result of a cancellation that changed nothing: the operation is cancelled already, or nothing proves that it was never sent. */
 export const cancellationResult = (operation: Operation): Effect.Effect<Operation, IllegalTransition> => {
   const { id, state: from } = operation
-  if (from === "cancelled") return Effect.succeed(operation)
+  if (from === "cancelled" || operation.failure?.code === cancelledUnsent.code) return Effect.succeed(operation)
   return Effect.fail(
     from === "accepted"
       ? heldError(operation, { state: "cancelled" })

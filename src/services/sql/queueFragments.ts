@@ -25,6 +25,12 @@ export const isExamined = "o.examined_timeline = ledger_timeline()"
 /** Places a hold. The examination before it does not count any more. */
 export const placeHold = "hold_placed = true, examined_timeline = NULL"
 
+/**
+ * The operation is accepted, or its claim was returned. It was provably never sent, and no worker can send it without a later claim:
+ * `migrations/0020_unsent_operations.sql`. PostgreSQL asks again after it waited for the lock of the row.
+ */
+export const isUnsent = "is_unsent(o)"
+
 /** A live grant of the same owner, subject, client and provider connection. To send, it has all scopes of the operation. */
 export const hasLiveGrant = (purpose: "send" | "read") =>
   `EXISTS (

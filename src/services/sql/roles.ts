@@ -78,7 +78,8 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         INSERT: "all",
         UPDATE: columns(`
           state revision under_review failure_code failure_message evidence due_at waiting timeline hold_placed
-          examined_timeline send_before claimed_by return_reason reference reads reviewed_at reading_since hinted_at
+          examined_timeline unsent_in send_before claimed_by return_reason reference reads reviewed_at reading_since
+          hinted_at
         `)
       },
       operation_history: { SELECT: "all" },

@@ -7,6 +7,7 @@ const fragments = "src/services/sql/queueFragments.ts"
 const statusReads = "src/services/sql/queue/SqlStatusReads.ts"
 const switchover = "src/cluster/Switchover.ts"
 const guard = "src/cluster/historyGuard.ts"
+const unsent = "migrations/0020_unsent_operations.sql"
 
 export const holds: ReadonlyArray<Plant> = [
   {
@@ -47,9 +48,51 @@ export const holds: ReadonlyArray<Plant> = [
   {
     rule: "a held operation is released only once its earlier claim holder can send it no more",
     file: holdsFile,
-    from: "${isExamined} AND o.send_before <= now()\n",
-    to: "${isExamined}\n",
+    from: "(${isExamined} AND o.send_before <= now()\n",
+    to: "(${isExamined}\n",
     tests: [postgres("services/queue/HeldRelease")]
+  },
+  {
+    rule: "a held operation is cancelled only if it was held before any claim, in the present history of the ledger",
+    file: unsent,
+    from: "EXISTS (SELECT FROM ledger_home h WHERE h.history = o.unsent_in)",
+    to: "o.unsent_in IS NOT NULL",
+    tests: [postgres("services/ledger/CancelAndReview")]
+  },
+  {
+    rule: "nothing is cancelled in a ledger that may lack claims",
+    file: unsent,
+    from: "SELECT NOT o.acknowledged AND is_present_ledger(o.timeline) AND CASE",
+    to: "SELECT NOT o.acknowledged AND CASE",
+    tests: [postgres("services/ledger/CancelAndReview")]
+  },
+  {
+    rule: "the database cancels only what was provably never sent",
+    file: unsent,
+    from: "AND (OLD.state = 'accepted' OR OLD.return_reason IS NOT NULL) AND NOT is_unsent(OLD)\n  THEN",
+    to: "AND false\n  THEN",
+    tests: [postgres("services/ledger/CancelAndReview"), postgres("services/schema/ForbiddenStatements")]
+  },
+  {
+    rule: "no statement claims of a held operation that it was never sent",
+    file: unsent,
+    from: "    AND (OLD.hold_placed OR NOT is_unsent(OLD))\n  THEN",
+    to: "    AND false\n  THEN",
+    tests: [postgres("services/schema/ForbiddenStatements")]
+  },
+  {
+    rule: "a late report of a worker ends the proof of a hold",
+    file: "src/services/sql/queue/SqlOutcomes.ts",
+    from: ", unsent_in = NULL",
+    to: "",
+    tests: [postgres("services/ledger/CancelAndReview")]
+  },
+  {
+    rule: "a claim of an earlier timeline does not fail: a return and a take-over may be lost",
+    file: "src/services/sql/ledger/SqlOperationLedger.ts",
+    from: "THEN o.send_before IS NULL OR o.send_before <= now() AND is_present_ledger(o.timeline)",
+    to: "THEN o.send_before IS NULL OR o.send_before <= now()",
+    tests: [postgres("services/ledger/CancelAndReview")]
   },
   {
     rule: "an acknowledged operation is never released",

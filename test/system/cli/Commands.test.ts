@@ -346,7 +346,8 @@ describe("The command line", () => {
             "0016_token_keys",
             "0017_clock_skew",
             "0018_confirmation_message",
-            "0019_operator_evidence"
+            "0019_operator_evidence",
+            "0020_unsent_operations"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

@@ -356,10 +356,10 @@ describe("An action of an operator", () => {
       const act = (args: ReadonlyArray<string>, more: Env = {}) => run(["operations", ...args], { ...env, ...more })
       yield* act(["review", id, "--operator", "anna", "--reason", "looks odd"], { OPERATOR: "ben" })
       yield* act(["review", id, "--clear"], { OPERATOR: "ben" })
-      yield* act(["hold", id])
+      yield* act(["hold", "--all"])
       const { code, stderr } = yield* act(["cancel", id, "--operator", "anna"])
       assert.strictEqual(code, 1)
-      assert.include(stderr, "is held: it may have been sent before")
+      assert.include(stderr, "is held, and nothing proves that it was never sent")
       assert.strictEqual((yield* act(["release", "--all", "--operator", "anna"])).stdout, "{\"released\":1}\n")
       yield* act(["cancel", id, "--operator", "anna", "--reason", "a typing error"])
       const rows = yield* sql`SELECT operator, via, action, reason, result, affected FROM operator_actions ORDER BY at`
@@ -376,13 +376,13 @@ describe("An action of an operator", () => {
       assert.deepStrictEqual(rows, [
         row("anna", "review", { reason: "looks odd" }),
         row("ben", "end_review"),
-        row(user, "hold"),
+        row(user, "hold_all", { affected: 1 }),
         row("anna", "cancel", { result: stderr.replace(/^error: (.*)\n$/, "$1") }),
         row("anna", "release_all", { affected: 1 }),
         row("anna", "cancel", { reason: "a typing error" })
       ])
       const { actions, history } = decodeDetail(yield* result(["operations", "show", id, "--json"], env))
-      assert.deepStrictEqual(actions.map(({ action }) => action), ["review", "end_review", "hold", "cancel", "cancel"])
+      assert.deepStrictEqual(actions.map(({ action }) => action), ["review", "end_review", "cancel", "cancel"])
       assert.deepStrictEqual(history.at(-1)!.evidence, { by: "operator", operator: "anna", reason: "a typing error" })
       const { stdout } = yield* run(["operations", "show", id], env)
       assert.match(stdout, /review by anna \(command\): done\n +reason looks odd\n/)

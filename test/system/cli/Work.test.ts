@@ -179,7 +179,7 @@ describe("operations", () => {
       const { id } = yield* accept("k", {})
       yield* result(["operations", "hold", "--all"], env)
       for (
-        const [command, refusal] of [["cancel", /is held: it may have been sent/], [
+        const [command, refusal] of [["cancel", /is held, and nothing proves that it was never sent/], [
           "release",
           /no worker has examined/
         ]] as const

@@ -213,11 +213,11 @@ describe("The generated roles", () => {
         )
         const operator = { name: "ada", via: "command", reason: null } as const
         yield* actions.perform("hold", operation.id, operator, operation.revision)
+        assert.strictEqual(yield* actions.holdAll(operator), 1)
         assert.strictEqual(
           (yield* Effect.flip(actions.perform("cancel", operation.id, operator)))._tag,
           "IllegalTransition"
         )
-        assert.strictEqual(yield* actions.holdAll(operator), 1)
         assert.strictEqual(yield* actions.releaseAll(operator), 1)
         const { operations } = yield* search.list({ order: "newest", limit: 10 })
         assert.deepStrictEqual(yield* search.find("k"), operations)

@@ -22,7 +22,8 @@ const schedule: OperationSchedule = {
   return_reason: null,
   reads: 0,
   reviewed_at: null,
-  hold: null
+  hold: null,
+  unsent: false
 }
 const standing: OperationStanding = {
   client_active: true,
@@ -108,13 +109,23 @@ const expectations: ReadonlyArray<readonly [string, Situation, ReturnType<typeof
     }
   ],
   [
+    "an operation that was held before any claim",
+    held({ examined: false, releasable_from: null }, {}, { unsent: true }),
+    {
+      by: "operator",
+      action: "An operator may release or cancel it.",
+      at: null,
+      reason: "A hold was placed. No worker had claimed it, so it was never sent."
+    }
+  ],
+  [
     "an examined operation that may still be sent",
     held({ releasable_from: future }, { under_review: true }, { due_at: later }),
     {
       by: "operator",
       action: "An operator may release it.",
       at: future,
-      reason: "A hold was placed. Until then an earlier claim holder may send it. Status reads go on."
+      reason: "A hold was placed. Until then an earlier claim holder may send it, if there is one. Status reads go on."
     }
   ],
   [

@@ -15,11 +15,17 @@ import {
   type Outcome,
   StaleOperation
 } from "../../../domain/Operation.ts"
-import { cancellationResult, claimedError, findTransitionError, heldError } from "../../rules/ledgerRules.ts"
+import {
+  cancellationResult,
+  cancelledUnsent,
+  claimedError,
+  findTransitionError,
+  heldError
+} from "../../rules/ledgerRules.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
 import { findOperation } from "../findOperation.ts"
 import { fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
-import { isFree } from "../queueFragments.ts"
+import { isUnsent } from "../queueFragments.ts"
 import { makeAcceptances } from "./SqlAcceptances.ts"
 
 export const makeSql = Effect.gen(function*() {
@@ -53,7 +59,9 @@ export const makeSql = Effect.gen(function*() {
 
   const cancel = Effect.fn("OperationLedger.cancel")(function*(id: OperationId, evidence: Schema.Json) {
     const text = evidence === null ? null : JSON.stringify(evidence)
-    const [row] = yield* orUnavailable(sql.unsafe<OperationRow>(cancelStatement, [id, text]))
+    const [row] = yield* orUnavailable(
+      sql.unsafe<OperationRow>(cancelStatement, [id, text, cancelledUnsent.code, cancelledUnsent.message])
+    )
     return row === undefined ? yield* cancellationResult(yield* show(id)) : fromRow(row)
   })
 
@@ -94,21 +102,27 @@ const boundStatement = `
   SELECT ${publicColumns} FROM operations o WHERE o.client_id = $1 AND o.subject = $2 AND o.idempotency_key = $3`
 
 /**
- * A held operation may have been sent, so it ends only by way of `submitting`. No `due_at` is given: the trigger sets the time
- * of the next component. A claimed operation does not fail while its holder may send the first byte: returns and take-overs keep
- * the revision, so the caller may have seen a returned claim that a worker has taken over since.
+ * A held operation that may have been sent ends only by way of `submitting`. No `due_at` is given: the trigger sets the time of the next
+ * component. A claimed operation does not fail while its holder may send the first byte: returns and take-overs keep the revision, so
+ * the caller may have seen a returned claim that a worker has taken over since. A claim of an earlier timeline may lack its return and
+ * its take-over. A claim by hand has no `send_before`, and no holder.
  */
 const transitionStatement = `
   UPDATE operations o
   SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6, due_at = NULL
-  WHERE o.id = $1 AND o.revision = $2 AND (o.state <> 'accepted' OR $3 = 'submitting' OR ${isFree})
-    AND NOT (o.state = 'submitting' AND $3 = 'failed' AND o.return_reason IS NULL AND coalesce(o.send_before > now(), false))
+  WHERE o.id = $1 AND o.revision = $2 AND CASE
+    WHEN o.state = 'accepted' AND $3 <> 'submitting' OR o.return_reason IS NOT NULL AND $3 = 'failed' THEN ${isUnsent}
+    WHEN o.state = 'submitting' AND $3 = 'failed'
+      THEN o.send_before IS NULL OR o.send_before <= now() AND is_present_ledger(o.timeline)
+    ELSE true END
   RETURNING ${publicColumns}`
 
-/** It waits for a claim of the same row, and then updates nothing. */
+/** It waits for a claim or a take-over of the same row, and then updates nothing. No transition leads from `submitting` to `cancelled`. */
 const cancelStatement = `
-  UPDATE operations o SET state = 'cancelled', revision = revision + 1, evidence = $2
-  WHERE o.id = $1 AND o.state = 'accepted' AND ${isFree}
+  UPDATE operations o SET revision = revision + 1, evidence = $2,
+    state = CASE WHEN o.state = 'accepted' THEN 'cancelled' ELSE 'failed' END,
+    failure_code = CASE WHEN o.state <> 'accepted' THEN $3 END, failure_message = CASE WHEN o.state <> 'accepted' THEN $4 END
+  WHERE o.id = $1 AND ${isUnsent}
   RETURNING ${publicColumns}`
 
 const reviewStatement = `

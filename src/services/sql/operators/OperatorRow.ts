@@ -16,7 +16,7 @@ import { nextAction } from "../../../domain/operators/nextAction.ts"
 import type { Hold, OperationStanding, OperatorSummary } from "../../../domain/operators/OperatorView.ts"
 import type { ProviderReference } from "../../../domain/Submission.ts"
 import { fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../OperationRow.ts"
-import { hasLiveGrant, isExamined, isFree } from "../queueFragments.ts"
+import { hasLiveGrant, isExamined, isFree, isUnsent } from "../queueFragments.ts"
 
 /** The columns of `operatorColumns`. */
 export interface OperatorRow extends OperationRow {
@@ -40,6 +40,7 @@ export interface OperatorRow extends OperationRow {
   readonly hold_placed: boolean
   readonly is_free: boolean
   readonly is_examined: boolean
+  readonly is_unsent: boolean
   readonly is_of_other_timeline: boolean
   readonly client_active: boolean
   readonly provider_connected: boolean
@@ -73,6 +74,7 @@ const plainColumns = [
 /** The columns of `OperatorRow`, of the row `o`. */
 export const operatorColumns = `${publicColumns}, ${plainColumns.map((name) => `o.${name}`).join(", ")},
     ${isFree} AS is_free, coalesce(${isExamined}, false) AS is_examined,
+    CASE WHEN o.state IN ('accepted', 'submitting') THEN ${isUnsent} ELSE false END AS is_unsent,
     o.timeline <> ledger_timeline() AS is_of_other_timeline,
     (SELECT c.active FROM clients c WHERE c.id = o.client_id) AS client_active,
     (SELECT p.connected FROM provider_connections p WHERE p.id = o.provider_connection_id) AS provider_connected,
@@ -111,7 +113,8 @@ export const toSummary = (row: OperatorRow): OperatorSummary => {
     return_reason: row.return_reason,
     reads: row.reads,
     reviewed_at: instantOrNull(row.reviewed_at),
-    hold: holdOf(row)
+    hold: holdOf(row),
+    unsent: row.is_unsent
   }
   const { acknowledged, is_of_other_timeline } = row
   const { state, under_review } = operation

@@ -143,7 +143,8 @@ export const heldStatement = `
     SELECT o.provider,
       CASE WHEN o.acknowledged THEN 'acknowledged' WHEN o.hold_placed THEN 'hold_placed' ELSE 'timeline' END AS reason,
       count(*)::float8 AS count,
-      (count(*) FILTER (WHERE o.examined_timeline = ledger_timeline()))::float8 AS examined,
+      (count(*) FILTER (WHERE o.examined_timeline = ledger_timeline()
+        OR o.unsent_in = (SELECT history FROM ledger_home) AND o.timeline = ledger_timeline()))::float8 AS examined,
       max(o.send_before) FILTER (WHERE o.examined_timeline = ledger_timeline()) AS releasable_from
     FROM operations o WHERE ${isHeld} GROUP BY 1, 2
   )

@@ -15,7 +15,7 @@ import { UnsafeDatabase } from "../../../domain/Submission.ts"
 import { holdResult, releaseResult, rollbackEvidence } from "../../rules/ledgerRules.ts"
 import { orUnavailable, type StoreUnavailable } from "../../StoreUnavailable.ts"
 import { fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
-import { claimableTimeline, endClaims, isExamined, isFree, placeHold } from "../queueFragments.ts"
+import { claimableTimeline, endClaims, isExamined, isFree, isUnsent, placeHold } from "../queueFragments.ts"
 import { failStale } from "./SqlOutcomes.ts"
 import { toDate } from "./SubmissionRow.ts"
 
@@ -120,9 +120,10 @@ export const holdAllStatement = `
   )
   UPDATE operations SET ${placeHold}, due_at = now() WHERE state = 'accepted' RETURNING 1`
 
-/** It waits for a claim of the same row, and then updates nothing. */
+/** It waits for a claim of the same row, and then updates nothing. The hold keeps the proof that no worker had claimed the operation. */
 const placeHoldStatement = `
-  UPDATE operations o SET ${placeHold}, due_at = now()
+  UPDATE operations o SET hold_placed = true, due_at = now(),
+    unsent_in = CASE WHEN ${isUnsent} THEN (SELECT history FROM ledger_home) END
   WHERE o.id = $1 AND o.state = 'accepted' AND ${isFree}
   RETURNING ${publicColumns}`
 
@@ -138,13 +139,15 @@ const releaseAllStatement = `
   RETURNING 1`
 
 /**
- * Releases an operation that the reconciler examined on this timeline, once the earlier claim holder can send it no more.
- * `$2` is the `send_before` that a status read found: if it differs, the operation was released and held again since.
+ * Releases an operation that the reconciler examined on this timeline, once the earlier claim holder can send it no more. An operator
+ * also releases one that was provably never sent. `$2` is the `send_before` that a status read found: if it differs, the operation was
+ * released and held again since.
  */
 const releaseStatement = `
   UPDATE operations o SET ${released}
-  WHERE o.id = $1 AND o.state = 'accepted' AND ${isExamined} AND o.send_before <= now()
+  WHERE o.id = $1 AND o.state = 'accepted' AND (${isExamined} AND o.send_before <= now()
     AND NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)
+    OR $2 IS NULL AND o.hold_placed AND ${isUnsent})
   RETURNING ${publicColumns}`
 
 const holdStatement = `

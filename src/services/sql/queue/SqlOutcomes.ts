@@ -106,5 +106,5 @@ const reportStatement = `
   UPDATE operations o
   SET due_at = now(), reference = coalesce(o.reference, $2),
     under_review = o.under_review OR o.state = 'accepted' OR coalesce(o.reference <> $2, false),
-    hold_placed = (o.state = 'accepted'), examined_timeline = NULL
+    hold_placed = (o.state = 'accepted'), examined_timeline = NULL, unsent_in = NULL
   WHERE o.id = $1 AND o.state IN ('accepted', 'submitted', 'indeterminate')`

@@ -2,15 +2,42 @@
  * An operator can cancel only an operation that was never sent, and a review changes no state. The tests run against
  * PostgreSQL and the memory store.
  */
-import { assert } from "@effect/vitest"
-import { Effect, Schema } from "effect"
-import { Operation } from "../../../../src/domain/Operation.ts"
+import { assert, layer } from "@effect/vitest"
+import { Duration, Effect, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { gatewayFailure } from "../../../../src/domain/GatewayFailures.ts"
+import type { ProviderName } from "../../../../src/domain/Grant.ts"
+import { Operation, type OperationId } from "../../../../src/domain/Operation.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
-import { accept, conformance, fieldsOf, unknownId } from "../../../fixtures/ledger/Ledger.ts"
-import { claimIds, claimTerms, inspect, issueAtNewProvider, pass, queued } from "../../../fixtures/ledger/Queue.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
+import {
+  accept,
+  conformance,
+  fieldsOf,
+  nextMillisecond,
+  outcome,
+  PostgresLedger,
+  unknownId
+} from "../../../fixtures/ledger/Ledger.ts"
+import {
+  claimedOperation,
+  claimIds,
+  claimTerms,
+  failOver,
+  inspect,
+  issueAtNewProvider,
+  pass,
+  queued,
+  returnTerms,
+  takeIds,
+  takeOverIds,
+  takeOverSoon
+} from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
+import { anotherQueue } from "../../../fixtures/postgres/Pools.ts"
+import { attempt } from "../../../fixtures/postgres/RawSql.ts"
 import { specifiedStates } from "../../../fixtures/Specification.ts"
 
 const unsettled = ["accepted", "submitting", "submitted", "indeterminate"] as const
@@ -58,6 +85,109 @@ conformance("a cancellation", (it) => {
       }))
   }
 
+  for (
+    const [before, prepare] of Object.entries({
+      "before any claim": Effect.succeed,
+      "after its release": (id: OperationId) =>
+        Effect.gen(function*() {
+          const queue = yield* Queue
+          yield* failOver
+          yield* queue.releaseAll
+          yield* queue.hold(id)
+          yield* queue.release(id)
+        })
+    })
+  ) {
+    it.effect(`of an operation that an operator held ${before} is recorded, and no worker sends it`, () =>
+      Effect.gen(function*() {
+        const ledger = yield* OperationLedger
+        const queue = yield* Queue
+        const { grant: { provider }, identity } = yield* issueAtNewProvider()
+        const { operation: { id } } = yield* accept(identity)
+        yield* prepare(id)
+        yield* queue.hold(id)
+        assert.deepInclude(yield* ledger.cancel(id, { by: "operator" }), { state: "cancelled", revision: 2 })
+        assert.isFalse((yield* inspect(id)).is_held)
+        assert.deepStrictEqual(yield* claimIds(provider), [])
+        assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [])
+      }))
+  }
+
+  for (
+    const [reason, lose] of Object.entries({
+      "all operations were held, too, as after a restore": () => Effect.flatMap(Queue, ({ holdAll }) => holdAll),
+      "a failover followed": () => failOver,
+      "a worker reported that it may have sent it": (id: OperationId) =>
+        Effect.flatMap(Queue, ({ report }) => report(id, null))
+    })
+  ) {
+    it.effect(`of a held operation is refused if ${reason}`, () =>
+      Effect.gen(function*() {
+        const ledger = yield* OperationLedger
+        const queue = yield* Queue
+        const { identity } = yield* issueAtNewProvider()
+        const { operation: { id } } = yield* accept(identity)
+        yield* queue.hold(id)
+        yield* lose(id)
+        const before = yield* ledger.show(id)
+        for (
+          const end of [
+            ledger.cancel(id, null),
+            ledger.transition(id, 1, { state: "cancelled" }, null),
+            ledger.transition(id, 1, outcome("failed"), null)
+          ]
+        ) {
+          assert.deepInclude(fieldsOf(yield* Effect.flip(end)), { _tag: "IllegalTransition", reason: "held" })
+        }
+        assert.deepStrictEqual(yield* ledger.show(id), before)
+        assert.strictEqual((yield* Effect.flip(queue.release(id)))._tag, "StillHeld")
+      }))
+  }
+
+  it.effect("of an operation whose claim was returned ends it as failed, once, and no worker takes it over", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* Queue
+      const { claim, id, provider } = yield* claimedOperation()
+      yield* queue.returnClaim(claim, { ...returnTerms, delay: Duration.zero })
+      const failed = yield* ledger.cancel(id, { by: "operator" })
+      assert.deepInclude(failed, { state: "failed", revision: 3, failure: gatewayFailure("cancelled_unsent") })
+      assert.deepStrictEqual((yield* ledger.history(id))[2]!.evidence, { by: "operator" })
+      assert.deepStrictEqual(yield* ledger.cancel(id, { by: "a repetition" }), failed)
+      yield* pass("1 hour")
+      assert.deepStrictEqual(yield* takeOverIds(provider), [])
+      assert.isFalse(yield* queue.mayStillSend(claim))
+    }))
+
+  it.effect("of an operation whose returned claim was taken over, or may have been before a failover, is refused", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* Queue
+      for (
+        const lose of [(provider: ProviderName) => Effect.asVoid(takeOverSoon(provider)), () => failOver]
+      ) {
+        const { claim, id, provider } = yield* claimedOperation()
+        yield* queue.returnClaim(claim, { ...returnTerms, delay: Duration.zero })
+        yield* lose(provider)
+        const before = yield* ledger.show(id)
+        const cancellation = fieldsOf(yield* Effect.flip(ledger.cancel(id, null)))
+        assert.deepInclude(cancellation, { _tag: "IllegalTransition", from: "submitting", reason: "not_permitted" })
+        const failure = fieldsOf(yield* Effect.flip(ledger.transition(id, 2, outcome("failed"), null)))
+        assert.deepInclude(failure, { _tag: "IllegalTransition", reason: "claimed" })
+        assert.deepStrictEqual(yield* ledger.show(id), before)
+      }
+    }))
+
+  it.effect("of a claim of an earlier timeline is no failure either, at any age: a return and a take-over may be lost", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { id } = yield* claimedOperation()
+      yield* failOver
+      yield* pass("1 day")
+      const failure = fieldsOf(yield* Effect.flip(ledger.transition(id, 2, outcome("failed"), null)))
+      assert.deepInclude(failure, { _tag: "IllegalTransition", reason: "claimed" })
+    }))
+
   it.effect("ends a review, and needs no grant in good standing", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
@@ -78,6 +208,72 @@ conformance("a cancellation", (it) => {
       }
     }))
 })
+
+layer(PostgresLedger, { excludeTestServices: true })("a cancellation in PostgreSQL", (it) => {
+  for (
+    const [reason, lose, restore] of [
+      [
+        "an earlier version held all operations",
+        "UPDATE ledger_home SET history = gen_random_uuid()",
+        "SELECT 1"
+      ],
+      [
+        "the ledger moved, and no worker has started there",
+        "UPDATE ledger_home SET system_identifier = system_identifier + 1",
+        "UPDATE ledger_home SET system_identifier = system_identifier - 1"
+      ],
+      [
+        "the ledger was not compared with its witness since the server started",
+        "UPDATE ledger_home SET epoch = gen_random_uuid(), epoch_life = 'another'",
+        "UPDATE ledger_home SET epoch = NULL, epoch_life = NULL"
+      ]
+    ] as const
+  ) {
+    it.effect(`is refused if ${reason}`, () =>
+      Effect.gen(function*() {
+        const ledger = yield* OperationLedger
+        const queue = yield* Queue
+        const sql = yield* SqlClient.SqlClient
+        const { identity } = yield* issueAtNewProvider()
+        const { operation: { id: free } } = yield* accept(identity)
+        const { operation: { id: held } } = yield* accept(identity)
+        const { claim, id: returned } = yield* claimedOperation()
+        yield* queue.hold(held)
+        yield* queue.returnClaim(claim, returnTerms)
+        yield* sql.unsafe(lose)
+        const ids = restore === "SELECT 1" ? [held] : [free, held, returned]
+        for (const id of ids) {
+          assert.strictEqual((yield* Effect.flip(ledger.cancel(id, null)))._tag, "IllegalTransition", id)
+          const move = `UPDATE operations SET state = CASE state WHEN 'accepted' THEN 'cancelled' ELSE 'failed' END,
+            failure_code = CASE state WHEN 'submitting' THEN 'x' END, failure_message = CASE state WHEN 'submitting' THEN 'x' END,
+            revision = revision + 1 WHERE id = $1`
+          assert.strictEqual(yield* attempt("origin", move, [id]), "23001", "the trigger has the same rule")
+        }
+        yield* sql.unsafe(restore)
+      }))
+  }
+
+  it.effect(`of a returned claim races with take-overs: exactly one wins, ${races} times`, () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* Queue
+      const other = yield* anotherQueue()
+      const wins = { cancel: 0, take_over: 0 }
+      for (let round = 0; round < races; round++) {
+        const { claim, id, provider } = yield* claimedOperation()
+        yield* queue.returnClaim(claim, { ...returnTerms, delay: Duration.zero })
+        yield* nextMillisecond
+        const cancel = Effect.map(Effect.result(ledger.cancel(id, null)), ({ _tag }) => _tag === "Success")
+        const takeOver = Effect.map(Effect.provideContext(takeOverIds(provider), other), (ids) => ids.includes(id))
+        const [cancelled, taken] = yield* Effect.all([cancel, takeOver], { concurrency: "unbounded" })
+        assert.notStrictEqual(cancelled, taken, `round ${round}`)
+        wins[cancelled ? "cancel" : "take_over"]++
+      }
+      assert.isAbove(wins.cancel + wins.take_over, 0)
+    }))
+})
+
+const races = rounds(40, 1000)
 
 conformance("a review", (it) => {
   for (const state of unsettled) {

@@ -26,7 +26,7 @@ layer(OperationSearch.layer.pipe(Layer.provideMerge(PostgresLedger)), { excludeT
         const found = yield* held
         assert.strictEqual(found.held, 3)
         assert.deepStrictEqual(found.groups, [
-          { provider, reason: "hold_placed", count: 1, examined: 0, releasable_from: null },
+          { provider, reason: "hold_placed", count: 1, examined: 1, releasable_from: null },
           { provider, reason: "timeline", count: 2, examined: 0, releasable_from: null }
         ])
         assert.isFalse(found.has_witness)

@@ -188,16 +188,16 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
       yield* actions.perform("review", other.id, ada)
       yield* actions.perform("review", id, ada)
       yield* actions.perform("end_review", id, { ...ada, via: "command", reason: null })
-      yield* actions.perform("hold", id, ada)
-      const refused = yield* Effect.flip(actions.perform("release", id, ada))
+      yield* actions.perform("cancel", id, ada)
+      const refused = yield* Effect.flip(actions.perform("hold", id, ada))
       const seen = yield* detail(id)
       assert.deepStrictEqual(
         seen.actions.map(({ action, operator, reason, result, via }) => [action, operator, via, reason, result]),
         [
           ["review", "ada", "console", "looks odd", "done"],
           ["end_review", "ada", "command", null, "done"],
-          ["hold", "ada", "console", "looks odd", "done"],
-          ["release", "ada", "console", "looks odd", refused.message]
+          ["cancel", "ada", "console", "looks odd", "done"],
+          ["hold", "ada", "console", "looks odd", refused.message]
         ]
       )
       encode(seen)

@@ -70,6 +70,7 @@ const perform = (list: ReadonlyArray<Command>) =>
     for (const [n, command] of list.entries()) {
       const after = `${n}: ${JSON.stringify(command)}`
       const expected = yield* answer(memory, world, command)
+      if (command.kind === "cancel") assert.notStrictEqual(expected, "dies", `no worker may have sent it: ${after}`)
       assert.deepStrictEqual(yield* answer(postgres, world, command), expected, after)
       const separate = Backstage.use((backstage) => backstage.separate)
       yield* inMemory(separate)

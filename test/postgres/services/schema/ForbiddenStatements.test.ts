@@ -98,6 +98,10 @@ const forbidden: Readonly<Record<string, string>> = {
   "change its subject along with a transition":
     "UPDATE operations SET state = 'submitting', revision = 2, subject = 'other' WHERE id = :accepted",
 
+  "cancel a held operation that may have been sent":
+    "DO $$BEGIN UPDATE operations SET hold_placed = true WHERE id = :accepted; UPDATE operations SET state = 'cancelled', revision = 2 WHERE id = :accepted; END$$",
+  "claim that a held operation was never sent":
+    "DO $$BEGIN UPDATE operations SET hold_placed = true WHERE id = :accepted; UPDATE operations SET unsent_in = history FROM ledger_home WHERE id = :accepted; END$$",
   "move without raising the revision": "UPDATE operations SET state = 'submitting' WHERE id = :accepted",
   "skip a revision": "UPDATE operations SET state = 'submitting', revision = revision + 2 WHERE id = :accepted",
   "lower the revision": "UPDATE operations SET state = 'submitted', revision = revision - 1 WHERE id = :submitting",

@@ -29,7 +29,8 @@ const all = [
   "0016_token_keys",
   "0017_clock_skew",
   "0018_confirmation_message",
-  "0019_operator_evidence"
+  "0019_operator_evidence",
+  "0020_unsent_operations"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>
