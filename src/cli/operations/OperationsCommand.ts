@@ -1,32 +1,20 @@
 /**
- * `operations`: acts on operations of the ledger. `accept`, `list` and `show` have files of their own.
+ * `operations`: acts on operations of the ledger. `accept`, `advance`, `list` and `show` have files of their own.
  */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
-import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { strict } from "../../domain/InvalidMember.ts"
-import { OperationFailure, OperationId, operationStates, type Outcome } from "../../domain/Operation.ts"
-import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
+import { OperationId } from "../../domain/Operation.ts"
 import { HeldOperations, nextStepOf } from "../../domain/operators/HeldOperations.ts"
 import type { ActingOperator } from "../../domain/operators/OperatorView.ts"
-import { OperationLedger } from "../../services/OperationLedger.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
 import { OperatorActions } from "../../services/operators/OperatorActions.ts"
-import {
-  actingFlags,
-  actingOperator,
-  id,
-  jsonFlag,
-  operatorFlag,
-  operatorName,
-  optionalText,
-  toggle
-} from "../Flags.ts"
+import { actingFlags, actingOperator, id, toggle } from "../Flags.ts"
 import { CommandFailed, print, publicForm } from "../Output.ts"
 import { accept } from "./accept.ts"
+import { advance } from "./advance.ts"
 import { list } from "./list.ts"
 import { show } from "./show.ts"
 
@@ -101,63 +89,6 @@ const release = oneOrAll(
   ),
   Command.withShortDescription("Let workers submit an operation that is held")
 )
-
-/** Its error names each member that does not fit, below the name of the flag. */
-const decodeFlag = Schema.decodeUnknownExit(Schema.Struct({ "--evidence": OperatorEvidence }), strict)
-
-const toOutcome = (
-  state: Outcome["state"],
-  code: Option.Option<string>,
-  message: Option.Option<string>
-): Effect.Effect<Outcome, CommandFailed> => {
-  const isFailure = Option.isSome(code) || Option.isSome(message)
-  if (state !== "failed") {
-    return isFailure
-      ? Effect.fail(new CommandFailed({ message: "--failure-code and --failure-message need --to failed" }))
-      : Effect.succeed({ state })
-  }
-  if (Option.isNone(code) || Option.isNone(message)) {
-    return Effect.fail(new CommandFailed({ message: "--to failed requires --failure-code and --failure-message" }))
-  }
-  return Effect.succeed({ state, failure: { code: code.value, message: message.value } })
-}
-
-const advance = Command.make(
-  "advance",
-  {
-    id: id(OperationId, "Operation"),
-    to: Flag.Literals("to", operationStates).pipe(Flag.withDescription("State to move to")),
-    evidence: jsonFlag("evidence").pipe(
-      Flag.withDescription(
-        "The provider's answer, as JSON with question, asked, asked_at, reference, and answer or document_sha256; - for "
-          + "standard input; required to leave indeterminate"
-      ),
-      Flag.withDefault(null)
-    ),
-    failureCode: optionalText(
-      "failure-code",
-      "Stable code of the failure, with --to failed",
-      OperationFailure.fields.code
-    ),
-    failureMessage: optionalText(
-      "failure-message",
-      "Explanation of the failure, with --to failed",
-      OperationFailure.fields.message
-    ),
-    ...operatorFlag
-  },
-  Effect.fn(function*({ evidence, failureCode, failureMessage, id, operator, to }) {
-    const ledger = yield* OperationLedger
-    const recorded = evidence === null ? null : {
-      by: "operator",
-      operator: operatorName({ operator }),
-      ...(yield* decodeFlag({ "--evidence": evidence }))["--evidence"]
-    }
-    const outcome = yield* toOutcome(to, failureCode, failureMessage)
-    const { revision } = yield* ledger.show(id)
-    yield* print(publicForm(yield* ledger.transition(id, revision, outcome, recorded)))
-  })
-).pipe(Command.withDescription("Record a transition of an operation, with its evidence"))
 
 const encode = Schema.encodeSync(HeldOperations)
 

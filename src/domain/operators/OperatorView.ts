@@ -21,8 +21,10 @@ import {
   Operation,
   type OperationNotFound,
   type OperationState,
+  type Outcome,
   type StaleOperation
 } from "../Operation.ts"
+import type { OperatorEvidence } from "../OperatorEvidence.ts"
 import { ProviderReference, type StillHeld } from "../Submission.ts"
 import { Timestamp } from "../Timestamp.ts"
 
@@ -180,6 +182,22 @@ export interface ActingOperator {
   /** Up to 1,024 characters. Null or empty: none given. */
   readonly reason: string | null
 }
+
+/** An operator who must give a reason. */
+export interface AccountableOperator extends ActingOperator {
+  /** 1 to 1,024 characters. */
+  readonly reason: string
+}
+
+/** What an operator knows of an operation from another source. */
+export interface Advance {
+  readonly to: Outcome
+  /** The answer of the provider. Null: none, which suffices where no provider could have the operation. */
+  readonly evidence: OperatorEvidence | null
+}
+
+/** Why the ledger refused to record an advance. */
+export type AdvanceRefusal = OperationNotFound | StaleOperation | IllegalTransition
 
 /** Why the ledger refused an action. */
 export type ActionRefusal = OperationNotFound | AlreadySettled | IllegalTransition | StillHeld | StaleOperation

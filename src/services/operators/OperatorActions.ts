@@ -12,8 +12,11 @@ import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
 import { type Operation, type OperationId, OperationNotFound, StaleOperation } from "../../domain/Operation.ts"
 import type {
+  AccountableOperator,
   ActingOperator,
   ActionRefusal,
+  Advance,
+  AdvanceRefusal,
   OperatorAction,
   OperatorActionRecord
 } from "../../domain/operators/OperatorView.ts"
@@ -38,6 +41,16 @@ export class OperatorActions extends Context.Service<OperatorActions, {
     operator: ActingOperator,
     revision?: number
   ) => Effect.Effect<Operation, ActionRefusal | StoreUnavailable>
+  /**
+   * Records what the operator knows of an operation from another source. The history gets the name and the reason of the operator, with
+   * the evidence. To leave `indeterminate` requires evidence. `revision` and `StoreUnavailable` as in `perform`.
+   */
+  readonly advance: (
+    advance: Advance,
+    id: OperationId,
+    operator: AccountableOperator,
+    revision?: number
+  ) => Effect.Effect<Operation, AdvanceRefusal | StoreUnavailable>
   /** Holds all accepted operations (`Holds.holdAll`), and returns how many. `StoreUnavailable` as in `perform`. */
   readonly holdAll: (operator: ActingOperator) => Effect.Effect<number, StoreUnavailable>
   /** Releases all held operations (`Holds.releaseAll`), and returns how many. `StoreUnavailable` as in `perform`. */
@@ -55,7 +68,7 @@ export class OperatorActions extends Context.Service<OperatorActions, {
 
 /** An action as it is recorded. */
 interface Entry {
-  readonly action: OperatorAction | "hold_all" | "release_all"
+  readonly action: OperatorAction | "advance" | "hold_all" | "release_all"
   readonly operation_id: OperationId | null
   readonly affected: number | null
   readonly result: string
@@ -128,20 +141,46 @@ const make = Effect.gen(function*() {
     }
   }
 
+  /** The change and its record in one transaction, or the record of the refusal. */
+  const recorded = <E extends ActionRefusal>(
+    action: OperatorAction | "advance",
+    id: OperationId,
+    operator: ActingOperator,
+    change: Effect.Effect<Operation, E | StoreUnavailable>
+  ): Effect.Effect<Operation, E | StoreUnavailable> => {
+    const entry = (result: string): Entry => ({ action, operation_id: id, affected: null, result })
+    const performed = orUnavailable(sql.withTransaction(Effect.tap(change, () => record(operator, entry("done")))))
+    // A caller that leaves after the rollback cannot prevent the record.
+    return Effect.uninterruptibleMask((restore) =>
+      Effect.tapError(
+        restore(performed),
+        (error) => error instanceof StoreUnavailable ? Effect.void : record(operator, entry(error.message))
+      )
+    )
+  }
+
   const perform = Effect.fn("OperatorActions.perform")(
-    (action: OperatorAction, id: OperationId, operator: ActingOperator, revision?: number) => {
-      const performed = orUnavailable(sql.withTransaction(Effect.gen(function*() {
-        if (revision !== undefined) yield* checkRevision(id, revision)
-        const operation = yield* act(action, id, operator)
-        yield* record(operator, { action, operation_id: id, affected: null, result: "done" })
-        return operation
-      })))
-      // A caller that leaves after the rollback cannot prevent the record.
-      return Effect.uninterruptibleMask((restore) =>
-        Effect.tapError(restore(performed), (error) =>
-          error instanceof StoreUnavailable
-            ? Effect.void
-            : record(operator, { action, operation_id: id, affected: null, result: error.message }))
+    (action: OperatorAction, id: OperationId, operator: ActingOperator, revision?: number) =>
+      recorded<ActionRefusal>(
+        action,
+        id,
+        operator,
+        Effect.andThen(revision === undefined ? Effect.void : checkRevision(id, revision), act(action, id, operator))
+      )
+  )
+
+  const advance = Effect.fn("OperatorActions.advance")(
+    ({ evidence, to }: Advance, id: OperationId, operator: AccountableOperator, revision?: number) => {
+      const { name, reason } = operator
+      const stated = { by: "operator", operator: name, reason, ...evidence }
+      const seen = revision === undefined
+        ? Effect.map(ledger.show(id), (operation) => operation.revision)
+        : Effect.succeed(revision)
+      return recorded(
+        "advance",
+        id,
+        operator,
+        Effect.flatMap(seen, (revision) => ledger.transition(id, revision, to, stated))
       )
     }
   )
@@ -155,6 +194,7 @@ const make = Effect.gen(function*() {
 
   return OperatorActions.of({
     perform,
+    advance,
     holdAll: onAll("hold_all", holds.holdAll),
     releaseAll: onAll("release_all", holds.releaseAll)
   })

@@ -12,6 +12,20 @@ const roles = "src/services/sql/roles.ts"
 
 export const operators: ReadonlyArray<Plant> = [
   {
+    rule: "the record of an outcome needs a reason",
+    file: "migrations/0021_operator_advances.sql",
+    from: "CHECK (action <> 'advance' OR reason IS NOT NULL)",
+    to: "CHECK (action <> '' OR reason IS NOT NULL)",
+    tests: [postgres("services/operators/OperatorActions")]
+  },
+  {
+    rule: "an outcome that an operator records has the name and the reason of the operator in its evidence",
+    file: "src/services/operators/OperatorActions.ts",
+    from: "const stated = { by: \"operator\", operator: name, reason, ...evidence }",
+    to: "const stated = { ...evidence, by: name, reason }",
+    tests: [postgres("services/operators/OperatorActions")]
+  },
+  {
     rule: "a request that changes something always has an anti-forgery token",
     file: guard,
     from: "if (!changesNothing(method) && !isSameSecret(",
@@ -153,8 +167,8 @@ export const operators: ReadonlyArray<Plant> = [
   {
     rule: "a refused action is always recorded",
     file: actions,
-    from: "            : record(operator, { action, operation_id: id, affected: null, result: error.message }))",
-    to: "            : Effect.void)",
+    from: "error instanceof StoreUnavailable ? Effect.void : record(operator, entry(error.message))",
+    to: "error instanceof StoreUnavailable ? Effect.void : Effect.void",
     tests: [postgres("services/operators/OperatorActions")]
   },
   {

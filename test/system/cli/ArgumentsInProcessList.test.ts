@@ -83,7 +83,7 @@ describe("A payload", () => {
           "--payload shows its value in the process list: use --payload - and standard input instead"
         ])
         const { operation: { id } } = yield* result<Accepted>([...accept, "--payload", payload], env)
-        const advance = ["operations", "advance", id, "--to"]
+        const advance = ["operations", "advance", id, "--reason", "a test", "--to"]
         const evidence = JSON.stringify({ ...operatorEvidence, answer: secret })
         assert.deepStrictEqual(yield* warnings([...advance, "submitting", "--evidence", evidence], env), [
           "--evidence shows its value in the process list: use --evidence - and standard input instead"

@@ -181,13 +181,15 @@ describe("The command line", () => {
         const { id } = first.operation
         assert.deepStrictEqual(yield* result(accept("{\"b\":2.0,\"a\":1}"), env), { ...first, created: false })
         assert.include(yield* refused(accept("-"), env, "{\"a\":2}"), "used before with another request")
-        yield* result(["operations", "advance", id, "--to", "submitting"], env)
-        yield* result(["operations", "advance", id, "--to", "indeterminate"], env)
-        assert.include(yield* refused(["operations", "advance", id, "--to", "cancelled"], env), "cannot move")
-        assert.include(yield* refused(["operations", "advance", id, "--to", "succeeded"], env), "recorded evidence")
-        assert.include(yield* refused(["operations", "advance", id, "--to", "failed"], env), "--failure-code")
+        assert.include(yield* refused(["operations", "advance", id, "--to", "submitting"], env), "--reason")
+        const to = (state: string) => ["operations", "advance", id, "--reason", "ticket 4711", "--to", state]
+        yield* result([...to("submitting"), "--operator", "bob"], env)
+        yield* result([...to("indeterminate"), "--operator", "bob"], env)
+        assert.include(yield* refused(to("cancelled"), env), "cannot move")
+        assert.include(yield* refused(to("succeeded"), env), "recorded evidence")
+        assert.include(yield* refused(to("failed"), env), "--failure-code")
         const failure = ["--failure-code", "declined", "--failure-message", "The bank said no."]
-        const advance = ["operations", "advance", id, "--to", "failed", ...failure, "--evidence", "-"]
+        const advance = [...to("failed"), ...failure, "--evidence", "-"]
         const wrong = { ...operatorEvidence, question: " ", asked: undefined, asked_at: "today", by: "status_read" }
         assert.strictEqual(
           yield* refused(advance, env, JSON.stringify(wrong)),
@@ -202,7 +204,10 @@ describe("The command line", () => {
         const failed = yield* run([...advance, "--operator", "alice"], env, JSON.stringify(operatorEvidence))
           .pipe(Effect.map(({ stdout }) => JSON.parse(stdout) as Operation))
         assert.deepInclude(failed, { state: "failed", revision: 4 })
-        const shown = yield* result<{ operation: unknown; history: ReadonlyArray<Record<string, unknown>> }>(
+        const by = (operator: string) => ({ by: "operator", operator, reason: "ticket 4711" })
+        const shown = yield* result<
+          Record<"history" | "actions", ReadonlyArray<Record<string, unknown>>> & { operation: unknown }
+        >(
           ["operations", "show", id, "--json"],
           env
         )
@@ -211,16 +216,24 @@ describe("The command line", () => {
           shown.history.map(({ evidence, from, revision, to }) => ({ revision, from, to, evidence })),
           [
             { revision: 1, from: null, to: "accepted", evidence: null },
-            { revision: 2, from: "accepted", to: "submitting", evidence: null },
-            { revision: 3, from: "submitting", to: "indeterminate", evidence: null },
+            { revision: 2, from: "accepted", to: "submitting", evidence: by("bob") },
+            { revision: 3, from: "submitting", to: "indeterminate", evidence: by("bob") },
             {
               revision: 4,
               from: "indeterminate",
               to: "failed",
-              evidence: { by: "operator", operator: "alice", ...operatorEvidence }
+              evidence: { ...by("alice"), ...operatorEvidence }
             }
           ]
         )
+        assert.deepStrictEqual(shown.actions.map(({ result }) => result), [
+          "done",
+          "done",
+          `operation ${id} cannot move from indeterminate to cancelled`,
+          shown.actions[3]!.result,
+          "done"
+        ])
+        assert.deepInclude(shown.actions[4], { action: "advance", operator: "alice", reason: "ticket 4711" })
       })
     ))
 
@@ -347,7 +360,8 @@ describe("The command line", () => {
             "0017_clock_skew",
             "0018_confirmation_message",
             "0019_operator_evidence",
-            "0020_unsent_operations"
+            "0020_unsent_operations",
+            "0021_operator_advances"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

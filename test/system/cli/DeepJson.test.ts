@@ -36,7 +36,8 @@ describe("The command line", () => {
       assert.strictEqual(code, 1)
       const answers = stdout.trimEnd().split("\n").map((text) => JSON.parse(text) as Answer)
       assert.deepStrictEqual(answers.map(({ created }) => created), [true, undefined, true])
-      const advancing = ["operations", "advance", answers[0]!.operation!.id, "--to", "failed", "--evidence", "-"]
+      const failing = ["--to", "failed", "--reason", "a test", "--evidence", "-"]
+      const advancing = ["operations", "advance", answers[0]!.operation!.id, ...failing]
       assert.deepStrictEqual(yield* run(advancing, env, arrays(50_000)), {
         code: 1,
         stdout: "",

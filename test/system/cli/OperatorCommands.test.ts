@@ -264,7 +264,7 @@ describe("status", () => {
     Effect.gen(function*() {
       const { accept, env, sql } = yield* scene
       const id = yield* accept
-      yield* result(["operations", "advance", yield* accept, "--to", "cancelled"], env)
+      yield* result(["operations", "cancel", yield* accept], env)
       yield* result(["operations", "hold", id], env)
       const idle = yield* result<StatusJson>(["status", "--json"], env)
       assert.deepInclude(idle, { migrated: true, embedded: false })

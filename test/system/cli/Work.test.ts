@@ -167,7 +167,7 @@ describe("operations", () => {
         "a second cancel changes nothing"
       )
       const { id: claimed } = yield* accept("claimed", {})
-      yield* result(["operations", "advance", claimed, "--to", "submitting"], env)
+      yield* result(["operations", "advance", claimed, "--to", "submitting", "--reason", "a test"], env)
       const { code, stderr } = yield* run(["operations", "cancel", claimed], env)
       assert.strictEqual(code, 1)
       assert.match(stderr, /cannot move from submitting to cancelled/)

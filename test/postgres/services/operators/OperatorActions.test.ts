@@ -7,20 +7,21 @@ import { Cause, Effect, Exit, Fiber, Layer, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import { OperationId } from "../../../../src/domain/Operation.ts"
-import type { ActingOperator } from "../../../../src/domain/operators/OperatorView.ts"
+import type { AccountableOperator } from "../../../../src/domain/operators/OperatorView.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperatorActions } from "../../../../src/services/operators/OperatorActions.ts"
 import { StoreUnavailable } from "../../../../src/services/StoreUnavailable.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
-import { accept, fieldsOf, type Ledger, operationIn, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { accept, fieldsOf, type Ledger, operationIn, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { claimIds, inspect, issueAtNewProvider, waitOut } from "../../../fixtures/ledger/Queue.ts"
+import { operatorEvidence } from "../../../fixtures/OperatorEvidence.ts"
 import { anotherPool, isSuperuser, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 import { attempt, modes } from "../../../fixtures/postgres/RawSql.ts"
 import { specifiedStates } from "../../../fixtures/Specification.ts"
 
 const Actions = OperatorActions.layer.pipe(Layer.provideMerge(PostgresLedger))
 
-const operator: ActingOperator = { name: "ada@example.org", via: "console", reason: "asked by the bank" }
+const operator: AccountableOperator = { name: "ada@example.org", via: "console", reason: "asked by the bank" }
 
 const actions = ["review", "end_review", "hold", "release", "cancel"] as const
 
@@ -74,6 +75,31 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
         operator: operator.name,
         reason: operator.reason
       })
+    }))
+
+  it.effect("that records an outcome needs evidence, and stands in the record and in the history with its reason", () =>
+    Effect.gen(function*() {
+      const service = yield* OperatorActions
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issueAtNewProvider()
+      for (const to of [outcome("succeeded"), outcome("failed")]) {
+        const { id } = yield* operationIn(identity, "indeterminate")
+        const without = yield* Effect.flip(service.advance({ to, evidence: null }, id, operator))
+        const stale = yield* Effect.flip(service.advance({ to, evidence: operatorEvidence }, id, operator, 2))
+        const settled = yield* service.advance({ to, evidence: operatorEvidence }, id, operator, 3)
+        assert.deepInclude(settled, { state: to.state, revision: 4 })
+        const { name, reason } = operator
+        assert.deepStrictEqual((yield* ledger.history(id)).at(-1)!.evidence, {
+          by: "operator",
+          operator: name,
+          reason,
+          ...operatorEvidence
+        })
+        assert.deepStrictEqual(
+          (yield* recorded(id)).map((row) => [row.action, row.operator, row.reason, row.result]),
+          [without.message, stale.message, "done"].map((result) => ["advance", name, reason, result])
+        )
+      }
     }))
 
   it.effect("on all operations is recorded with their number", () =>
@@ -267,7 +293,8 @@ layer(Actions, { excludeTestServices: true })("the record of actions", (it) => {
           `'ada', 'console', 'hold_all', NULL, NULL, NULL, 'done'`,
           `'ada', 'console', 'hold_all', NULL, -1, NULL, 'done'`,
           `'ada', 'console', 'hold', ${id}, NULL, repeat('a', 1025), 'done'`,
-          `'ada', 'console', 'hold', ${id}, NULL, NULL, ''`
+          `'ada', 'console', 'hold', ${id}, NULL, NULL, ''`,
+          `'ada', 'console', 'advance', ${id}, NULL, NULL, 'done'`
         ]
       ) assert.strictEqual(yield* insert(wrong), "23514", wrong)
     }))

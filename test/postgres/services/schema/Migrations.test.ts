@@ -30,7 +30,8 @@ const all = [
   "0017_clock_skew",
   "0018_confirmation_message",
   "0019_operator_evidence",
-  "0020_unsent_operations"
+  "0020_unsent_operations",
+  "0021_operator_advances"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>
