@@ -2,6 +2,7 @@ import * as os from "node:os"
 import { fileURLToPath } from "node:url"
 import { defaultServerConditions } from "vite"
 import { defineConfig } from "vitest/config"
+import { isThorough } from "./test/fixtures/Effort.ts"
 import { temporaryDirectory } from "./test/fixtures/postgres/storage.ts"
 
 // Tests start hundreds of processes. With a cache of compiled code each of them starts in half of the time.
@@ -10,7 +11,7 @@ process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache
 process.env["TMPDIR"] = temporaryDirectory()
 
 /** What all projects share. The timeouts only end what hangs: no test measures time. */
-const shared = {
+const common = {
   testTimeout: 180_000,
   hookTimeout: 180_000,
   isolate: false,
@@ -18,38 +19,42 @@ const shared = {
   maxWorkers: Math.ceil(os.availableParallelism() * 1.5)
 }
 
-const postgres = "test/fixtures/postgres/PostgresServer.ts"
+const shared = "test/fixtures/MadeOnce.ts"
+const postgres = [shared, "test/fixtures/postgres/PostgresServer.ts"]
 
 /** For tests that start processes. */
-const globalSetup = [postgres, "test/fixtures/processes/CommandBundle.ts"]
+const globalSetup = [...postgres, "test/fixtures/processes/CommandBundle.ts"]
 // The examples import the package by its name; this finds the source.
 const ssr = { resolve: { conditions: [...defaultServerConditions, "gateway-source"] } }
 
 export default defineConfig({
   test: {
     projects: [
-      { test: { ...shared, name: "unit", include: ["test/unit/**/*.test.ts"] } },
-      { test: { ...shared, name: "postgres", include: ["test/postgres/**/*.test.ts"], globalSetup: [postgres] } },
+      { test: { ...common, name: "unit", include: ["test/unit/**/*.test.ts"] } },
+      { test: { ...common, name: "postgres", include: ["test/postgres/**/*.test.ts"], globalSetup: postgres } },
       {
         ssr,
-        test: { ...shared, name: "system", include: ["test/system/**/*.test.ts"], globalSetup }
+        test: { ...common, name: "system", include: ["test/system/**/*.test.ts"], globalSetup }
       },
       {
         ssr,
         test: {
-          ...shared,
+          ...common,
           name: "long",
           include: ["test/long/**/*.test.ts"],
           globalSetup: ["test/fixtures/package/DebianPackages.ts", ...globalSetup]
         }
       },
-      // The tests of the database again, on the oldest PostgreSQL that Debian has.
+      // Every statement again, on the oldest PostgreSQL that Debian has. Driver and server are the same, and so is how statements meet.
       {
         test: {
-          ...shared,
+          ...common,
           name: "oldest-postgres",
-          include: ["test/postgres/**/*.test.ts"],
-          globalSetup: ["test/fixtures/postgres/OldestPostgresServer.ts"]
+          include: isThorough ? ["test/postgres/**/*.test.ts"] : ["test/postgres/{cluster,services}/**/*.test.ts"],
+          exclude: isThorough
+            ? []
+            : ["**/*{Ceiling,Cost,LongQueues,Model,Plans,Races,SearchPages,Snapshot,Storm}.test.ts"],
+          globalSetup: [shared, "test/fixtures/postgres/OldestPostgresServer.ts"]
         }
       }
     ],

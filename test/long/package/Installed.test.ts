@@ -10,9 +10,10 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { namesIn, surfaceFile } from "../../../scripts/surface.ts"
+import { fetchServed } from "../../fixtures/http/fetchServed.ts"
 import { codeBlocks } from "../../fixtures/Markdown.ts"
 import { startProgram } from "../../fixtures/package/InstalledProgram.ts"
-import { installIn, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/package/Release.ts"
+import { installIn, manifest, packedRelease, runIn, tarball, timeout } from "../../fixtures/package/Release.ts"
 import { freePort } from "../../fixtures/processes/CommandLine.ts"
 
 interface PublicModule {
@@ -61,9 +62,9 @@ describe("The package, installed in an empty project", () => {
   let project = ""
   let home = ""
 
-  beforeAll(() => {
+  beforeAll(async () => {
     temporary = fs.mkdtempSync(path.join(os.tmpdir(), "installed-"))
-    const release = packIn(temporary)
+    const release = await packedRelease()
     project = path.join(temporary, "project")
     home = path.join(project, "node_modules", manifest.name)
     fs.mkdirSync(project)
@@ -132,7 +133,7 @@ describe("The package, installed in an empty project", () => {
       )
       onTestFinished(program.kill)
       assert.isAbove(program.tree.length, 2, "npx, the server and its PostgreSQL")
-      const get = (place: string) => fetch(url + place, { headers: { authorization: `Bearer ${program.found}` } })
+      const get = (place: string) => fetchServed(url + place, { headers: { authorization: `Bearer ${program.found}` } })
       assert.strictEqual((await get("/readyz")).status, 200)
       const { operations } = await (await get("/v1/operations")).json() as {
         readonly operations: ReadonlyArray<{ readonly id: string }>

@@ -10,7 +10,15 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { deadLinks } from "../../fixtures/Markdown.ts"
-import { cloneTo, manifest, packIn, runIn, scriptsOfBuild, tarball, timeout } from "../../fixtures/package/Release.ts"
+import {
+  cloneTo,
+  manifest,
+  packedRelease,
+  runIn,
+  scriptsOfBuild,
+  tarball,
+  timeout
+} from "../../fixtures/package/Release.ts"
 
 const makeOldAndPrivate = (place: string) => {
   for (const entry of fs.readdirSync(place, { withFileTypes: true })) {
@@ -26,9 +34,9 @@ describe("A release", () => {
   let temporary = ""
   let release = ""
 
-  beforeAll(() => {
+  beforeAll(async () => {
     temporary = fs.mkdtempSync(path.join(os.tmpdir(), "release-"))
-    release = packIn(temporary)
+    release = await packedRelease()
   }, timeout)
 
   afterAll(() => fs.rmSync(temporary, { recursive: true, force: true }))
@@ -79,7 +87,7 @@ describe("A release", () => {
     const packed = JSON.parse(
       execFileSync("tar", ["-xzOf", path.join(release, tarball), "package/package.json"], { encoding: "utf8" })
     ) as { readonly repository: unknown }
-    assert.deepStrictEqual(packed.repository, { type: "git", url: "git+git://git.example/owner/name.git" })
+    assert.deepStrictEqual(packed.repository, { type: "git", url: "git+https://git.example/owner/name.git" })
   })
 
   it("links in its Markdown only to files and headings that it holds, and else to its repository", () => {
@@ -92,9 +100,13 @@ describe("A release", () => {
     assert.deepStrictEqual(files.flatMap((file) => deadLinks(root, file)), [])
     assert.include(
       fs.readFileSync(path.join(root, "docs/fapi.md"), "utf8"),
-      `](git://git.example/owner/name/blob/v${manifest.version}/test/unit/oauth/Issuer.test.ts)`
+      `](https://git.example/owner/name/blob/v${manifest.version}/test/unit/oauth/Issuer.test.ts)`
     )
   })
+
+  it("passes publint and attw, as `npm run package:check` runs them", () => {
+    runIn(".", [`npm run package:check -- ${path.join(release, tarball)}`])
+  }, timeout)
 
   it("comes with an SBOM that lists its dependencies, and marks those of development", () => {
     const { bomFormat, components, metadata } = JSON.parse(

@@ -9,13 +9,14 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll } from "vitest"
+import { fetchServed } from "../../fixtures/http/fetchServed.ts"
 import { startProgram } from "../../fixtures/package/InstalledProgram.ts"
-import { installIn, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/package/Release.ts"
+import { installIn, manifest, packedRelease, runIn, tarball, timeout } from "../../fixtures/package/Release.ts"
 import { freePort } from "../../fixtures/processes/CommandLine.ts"
 
 /** The project, made by the program of the tarball. The program needs no packages; `Installed.test.ts` runs it by `npx`. */
-const makeProject = (temporary: string) => {
-  const packed = path.join(packIn(temporary), tarball)
+const makeProject = async (temporary: string) => {
+  const packed = path.join(await packedRelease(), tarball)
   const packages = path.join(temporary, "installer", "node_modules")
   fs.mkdirSync(packages, { recursive: true })
   execFileSync("tar", ["-xzf", packed, "-C", packages])
@@ -34,9 +35,9 @@ describe("The template", () => {
   let temporary = ""
   let project = ""
 
-  beforeAll(() => {
+  beforeAll(async () => {
     temporary = fs.mkdtempSync(path.join(os.tmpdir(), "template-"))
-    project = makeProject(temporary)
+    project = await makeProject(temporary)
   }, timeout)
 
   afterAll(() => fs.rmSync(temporary, { recursive: true, force: true }))
@@ -44,7 +45,8 @@ describe("The template", () => {
   it("type-checks, and its tests pass", () => {
     runIn(project, ["npm run types"])
     const report = path.join(temporary, "report.json")
-    runIn(project, [`npm test -- --reporter=json --outputFile=${report}`])
+    // A failure of the command shows what the default reporter wrote.
+    runIn(project, [`npm test -- --reporter=default --reporter=json --outputFile.json=${report}`])
     const { numPassedTests, numTotalTests } = JSON.parse(fs.readFileSync(report, "utf8")) as {
       readonly numPassedTests: number
       readonly numTotalTests: number
@@ -99,7 +101,7 @@ describe("The template", () => {
           "idempotency-key": "rent-of-may",
           "content-type": "application/json"
         }
-        const response = await fetch(`http://127.0.0.1:${port}${place}`, { ...init, headers })
+        const response = await fetchServed(`http://127.0.0.1:${port}${place}`, { ...init, headers })
         return {
           status: response.status,
           body: await response.json() as { readonly id: string; readonly state: string }

@@ -10,6 +10,7 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll, inject } from "vitest"
+import { fetchServed } from "../../fixtures/http/fetchServed.ts"
 import { previousCommit, programAt } from "../../fixtures/package/PreviousVersion.ts"
 import { rolesAlone } from "../../fixtures/postgres/Roles.ts"
 import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
@@ -141,7 +142,10 @@ const withoutToken = ({ body, ...answer }: { readonly body: unknown; readonly st
 
 const get = (url: string, token?: string) =>
   Effect.promise(async () => {
-    const response = await fetch(url, token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } })
+    const response = await fetchServed(
+      url,
+      token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } }
+    )
     return { status: response.status, body: await response.json().catch(() => null) as unknown }
   })
 

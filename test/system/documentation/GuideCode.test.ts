@@ -21,6 +21,7 @@ import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
 import { ProviderReference, SubmissionAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { bytesOf, contractBank } from "../../../src/testing/ContractBank.ts"
 import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
+import { fetchServed } from "../../fixtures/http/fetchServed.ts"
 import { issue } from "../../fixtures/ledger/Ledger.ts"
 import { codeBlocks } from "../../fixtures/Markdown.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
@@ -99,7 +100,7 @@ describe("docs/composition.md, ByHand.ts:", () => {
             "content-type": "application/json",
             "idempotency-key": "rent-of-may"
           }
-          const response = await fetch(url + target, { ...init, headers })
+          const response = await fetchServed(url + target, { ...init, headers })
           return await response.json() as { readonly id: string; readonly state: string }
         })
       const payment = { amount: "750.00", currency: "EUR", creditor_iban: "DE89370400440532013000" }

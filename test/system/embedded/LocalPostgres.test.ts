@@ -11,6 +11,7 @@ import {
   assertAnswers,
   isAlive,
   postmastersOf,
+  preparedDirectory,
   processesOf,
   query,
   start,
@@ -110,7 +111,7 @@ it.live(
   "keeps the data between two starts, and leaves no process and no socket",
   () =>
     Effect.gen(function*() {
-      const dataDirectory = yield* temporaryDirectory
+      const dataDirectory = yield* preparedDirectory
       const [server, pids] = yield* Effect.scoped(Effect.gen(function*() {
         const server = yield* start({ dataDirectory })
         yield* query(server, "CREATE TABLE kept AS SELECT 42 AS answer")
@@ -138,7 +139,7 @@ it.live(
 
 it.live("repeats the server's log in its error when the server does not start", () =>
   Effect.gen(function*() {
-    const dataDirectory = yield* temporaryDirectory
+    const dataDirectory = yield* preparedDirectory
     const error = yield* Effect.flip(Effect.scoped(start({ dataDirectory, settings: { work_mem: "a lot" } })))
     assert.include(error.message, `invalid value for parameter "work_mem": "a lot"`)
   }), timeout)

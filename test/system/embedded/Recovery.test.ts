@@ -12,6 +12,7 @@ import {
   isAlive,
   ownedDirectory,
   postmastersOf,
+  preparedDirectory,
   processesOf,
   query,
   spawnSupervisor,
@@ -70,7 +71,7 @@ describe("after a crash", () => {
 
   it.live("an owner logs that its server ended", () =>
     Effect.gen(function*() {
-      const dataDirectory = yield* temporaryDirectory
+      const dataDirectory = yield* preparedDirectory
       const logged: Array<unknown> = []
       const logger = Logger.layer([Logger.make(({ message }) => void logged.push(message))])
       yield* start({ dataDirectory }).pipe(Effect.provide(logger))

@@ -9,8 +9,11 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import * as readline from "node:readline"
-import { fileURLToPath } from "node:url"
+import { inject } from "vitest"
+import { openCluster } from "../../../src/node/embedded/Cluster.ts"
 import { LocalPostgres, type LocalPostgresOptions } from "../../../src/node/embedded/LocalPostgres.ts"
+import { copyLedgerTo } from "../../fixtures/postgres/OwnServer.ts"
+import { programIn } from "../../fixtures/processes/CommandBundle.ts"
 
 /** Time limit of one test, in milliseconds: tests wait for conditions, never for a time. */
 export const timeout = 60_000
@@ -23,6 +26,12 @@ export const temporaryDirectory = Effect.acquireRelease(
       fs.rmSync(directory, { recursive: true, force: true })
       assert.deepStrictEqual(processesOf(directory), [], "processes are still running")
     })
+)
+
+/** A data directory with a database cluster, for tests that need not see how it is made. */
+export const preparedDirectory = Effect.tap(
+  temporaryDirectory,
+  (directory) => Effect.flatMap(openCluster(directory), copyLedgerTo)
 )
 
 interface Process {
@@ -92,7 +101,7 @@ const Line = Schema.fromJsonString(Schema.Struct({
 export const spawnSupervisor = (options: LocalPostgresOptions, environment: Record<string, string> = {}) =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const child = spawn(process.execPath, [fileURLToPath(new URL("./supervisor.ts", import.meta.url))], {
+      const child = spawn(process.execPath, [programIn(inject("programs"), "test/system/embedded/supervisor.ts")], {
         env: { ...process.env, ...environment, OPTIONS: JSON.stringify(options) },
         stdio: ["pipe", "pipe", "inherit"]
       })
@@ -103,9 +112,9 @@ export const spawnSupervisor = (options: LocalPostgresOptions, environment: Reco
     (supervisor) => supervisor.close
   )
 
-/** A new data directory, the supervisor that owns it, its server, and the process id of the server's postmaster. */
+/** A data directory, the supervisor that owns it, its server, and the process id of the server's postmaster. */
 export const ownedDirectory = Effect.fnUntraced(function*(environment?: Record<string, string>) {
-  const dataDirectory = yield* temporaryDirectory
+  const dataDirectory = yield* preparedDirectory
   const owner = yield* spawnSupervisor({ dataDirectory }, environment)
   const server = yield* owner.ready
   const [postmaster] = postmastersOf(dataDirectory)

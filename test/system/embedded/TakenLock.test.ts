@@ -11,9 +11,10 @@ import * as fs from "node:fs"
 import * as net from "node:net"
 import * as path from "node:path"
 import * as readline from "node:readline"
-import { fileURLToPath } from "node:url"
+import { inject } from "vitest"
 import { tryLock, waitForLock } from "../../../src/node/embedded/System.ts"
-import { assertAnswers, start, temporaryDirectory, timeout, until } from "./Supervised.ts"
+import { programIn } from "../../fixtures/processes/CommandBundle.ts"
+import { assertAnswers, preparedDirectory, start, temporaryDirectory, timeout, until } from "./Supervised.ts"
 
 const isRoot = process.geteuid?.() === 0
 const onLinux = process.platform === "linux"
@@ -34,7 +35,7 @@ describe("Another user", () => {
     "does not stop the start by listening on an abstract socket with a predictable name",
     () =>
       Effect.gen(function*() {
-        const dataDirectory = yield* temporaryDirectory
+        const dataDirectory = yield* preparedDirectory
         const hash = createHash("sha256").update(dataDirectory).digest("hex").slice(0, 32)
         yield* listensOn(`\0financial-agents-gateway-${hash}`)
         yield* assertAnswers(yield* start({ dataDirectory }))
@@ -65,7 +66,7 @@ const endings = ["SIGKILL", "close", "exit", "SIGTERM"] as const
 const lockHolder = (directory: string) =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const script = fileURLToPath(new URL("../services/lockHolder.ts", import.meta.url))
+      const script = programIn(inject("programs"), "test/system/services/lockHolder.ts")
       const child = spawn(process.execPath, [script, directory], {
         stdio: ["pipe", "pipe", "inherit"]
       })

@@ -5,6 +5,7 @@ import { Effect } from "effect"
 import { type ChildProcess, execFile, spawn } from "node:child_process"
 import { once } from "node:events"
 import { inject } from "vitest"
+import { fetchServed } from "../../fixtures/http/fetchServed.ts"
 import { programIn } from "../../fixtures/processes/CommandBundle.ts"
 import { environment as basis, freePort } from "../../fixtures/processes/CommandLine.ts"
 
@@ -101,7 +102,7 @@ export interface Answer {
 
 export const ask = (url: string, request: RequestInit = {}): Effect.Effect<Answer, unknown> =>
   Effect.tryPromise(async () => {
-    const response = await fetch(url, request)
+    const response = await fetchServed(url, request)
     return {
       status: response.status,
       location: response.headers.get("location"),
