@@ -38,7 +38,7 @@ const ask = async (page: Page, button: string) => {
   return dialog
 }
 
-layer(OperatorOfScene)("An action", ({ effect }) => {
+layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) => {
   effect(
     "names operation and provider, says what it can cause, and begins at the safe button",
     () =>

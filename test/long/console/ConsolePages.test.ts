@@ -4,6 +4,7 @@
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import type { Tab } from "../../fixtures/console/Browser.ts"
 import { Operator, OperatorOfScene } from "../../fixtures/console/Operator.ts"
 import { idOf } from "../../fixtures/console/SceneOperations.ts"
 
@@ -32,34 +33,43 @@ const screens = [
   { name: "light, phone", scheme: "light", width: 360 }
 ] as const
 
+/** Shows the page on each screen, one after the other. */
+const onEachScreen = async ({ page }: Tab, check: (screen: string) => Promise<void>) => {
+  for (const { name, scheme, width } of screens) {
+    await page.emulateMedia({ colorScheme: scheme })
+    await page.setViewportSize({ width, height: 800 })
+    await check(name)
+  }
+}
+
 layer(OperatorOfScene)("The console", ({ effect }) => {
-  for (const screen of screens) {
-    effect.each(pages)(
-      `shows %s accessibly and cleanly (${screen.name})`,
-      ([, address, complete]) =>
-        Effect.gen(function*() {
-          const tab = yield* (yield* Operator).open(address, screen)
-          yield* Effect.promise(async () => {
-            await tab.page.locator(complete).first().waitFor()
+  effect.each(pages)(
+    "shows %s accessibly and cleanly, in light and dark, also on a phone",
+    ([, address, complete]) =>
+      Effect.gen(function*() {
+        const tab = yield* (yield* Operator).open(address)
+        yield* Effect.promise(async () => {
+          await tab.page.locator(complete).first().waitFor()
+          await onEachScreen(tab, async (screen) => {
             await tab.axe()
             const wide = await tab.page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
-            assert.isAtMost(wide, 0, "the page scrolls sideways")
+            assert.isAtMost(wide, 0, `${screen}: the page scrolls sideways`)
           })
-          tab.expectClean()
         })
-    )
-  }
+        tab.expectClean()
+      })
+  )
 
-  effect.each(screens)("asks for an action accessibly ($name)", (screen) =>
+  effect("asks for an action accessibly", () =>
     Effect.gen(function*() {
-      const tab = yield* (yield* Operator).open(`/operations/${idOf(5)}`, screen)
+      const tab = yield* (yield* Operator).open(`/operations/${idOf(5)}`)
       yield* Effect.promise(async () => {
         await tab.page.getByRole("button", { name: "Release" }).click()
         await tab.page.getByRole("dialog").waitFor()
-        await tab.axe()
+        await onEachScreen(tab, tab.axe)
         await tab.page.getByRole("button", { name: "Release for sending" }).click()
         await tab.page.getByText("Give a reason.").waitFor()
-        await tab.axe()
+        await onEachScreen(tab, tab.axe)
       })
       tab.expectClean()
     }))

@@ -13,6 +13,9 @@ import { firstViolation, sweep } from "../../system/simulation/Sweep.ts"
 
 const seeds = rounds(3000, 10_000)
 
+/** Milliseconds, which only end what hangs: on a busy machine the seeds take ten times as long. */
+const patience = 1_200_000
+
 /** Kinds of events that begin with the same words. */
 const kindsOf = (what: string, ...names: ReadonlyArray<string>) => names.map((name) => `${what}: ${name}`)
 
@@ -75,22 +78,52 @@ describe("the real workers, while every other part fails,", () => {
     assert.deepStrictEqual(missing, [])
     const happened = [...counts.keys()].filter((kind) => kind.includes(" → "))
     assert.sameMembers(happened, ["nothing → accepted", ...allowed])
-  }, 300_000)
+  }, patience)
 })
 
 /** Rare meetings of faults show some mistakes late. */
 const seedsOfPlants = rounds(5000, 10_000)
 
+/** The seeds that found these mistakes last. Once the simulation has changed, the tests look for others. */
+const lateSeeds: Readonly<Record<string, number>> = {
+  "a witness that ignores the epoch": 45,
+  "a worker that takes the epoch from the witness": 134,
+  "a take-over that is not witnessed": 135,
+  "batches that are read before the fence": 767,
+  "a claim under way that outlives the hold": 11,
+  "a retry that does not check for revoked consent": 72,
+  "no compare-and-set": 35,
+  "a lost batch": 13,
+  "a batch that applies partly": 13,
+  "a status read that names another operation counts as evidence": 4057,
+  "an answer to a submission that names another operation counts": 45,
+  "rescue to failed": 220,
+  "an uncertain submission counts as not sent": 113,
+  "a claim is returned after an attempt that may have sent": 73,
+  "an unreadable answer counts as a refusal": 73,
+  "a hold that ends without evidence": 19,
+  "cancellation of a held operation": 940,
+  "an operator releases while another process can still send": 397,
+  "a restored snapshot whose operations are not held": 101,
+  "the wait of a held operation ignores the last failover": 1106,
+  "a late record replaces a newer claim": 161,
+  "a late record shortens a newer claim": 15,
+  "no review of operations that no worker can act on": 56,
+  "a hint taken for proof": 505,
+  "a hint that ends the wait of the rescuer": 2493,
+  "a send deadline by a clock that can be set": 4106
+}
+
 describe("the judge finds a planted mistake:", () => {
   for (const [name, plant] of Object.entries(plants)) {
     it(name, async () => {
-      const found = await Effect.runPromise(firstViolation(seedsOfPlants, () => ({ plant: plant() })))
+      const found = await Effect.runPromise(firstViolation(seedsOfPlants, () => ({ plant: plant() }), lateSeeds[name]))
       assert.isNotNull(found, "no seed finds it")
       const { seed, violation } = found!
       process.stdout.write(`${name}: seed ${seed} breaks "${violation!.rule}"\n`)
       const { circumstances } = plant()
       const control = simulate(seed, circumstances === undefined ? {} : { plant: { circumstances } })
       assert.isNull(control.violation, "the seed breaks a rule also without the mistake")
-    }, 300_000)
+    }, patience)
   }
 })

@@ -48,6 +48,12 @@ const refused = (args: ReadonlyArray<string>, env: Env, stdin = "") =>
     return stderr
   })
 
+/** Names of the commands in a help text, which lists them below `SUBCOMMANDS`. */
+const commandsIn = (help: string): ReadonlyArray<string> => {
+  const [, list = ""] = help.split(/^SUBCOMMANDS$/m)
+  return [...(list.split(/^\S/m)[0] ?? "").matchAll(/^ {2}([a-z]+)\b/gm)].map(([, name]) => name!)
+}
+
 describe("The command line", () => {
   it.live("issues a grant with a token that is shown only once, shows the grant, and revokes it permanently", () =>
     onDatabase((env) =>
@@ -369,11 +375,18 @@ describe("The command line", () => {
 
   it.live("has help for every command, and shell completions", () =>
     Effect.gen(function*() {
-      for (const command of [[], ["grants"], ["operations", "accept"]]) {
-        const { code, stdout } = yield* run([...command, "--help"], {})
-        assert.strictEqual(code, 0)
+      const shown: Array<string> = []
+      const left: Array<ReadonlyArray<string>> = [[]]
+      for (const command of left) {
+        const { code, stderr, stdout } = yield* run([...command, "--help"], {})
+        const name = command.join(" ")
+        assert.deepStrictEqual([code, stderr], [0, ""], name)
         assert.include(stdout, ["financial-agents-gateway", ...command].join(" "))
+        shown.push(name)
+        left.push(...commandsIn(stdout).map((below) => [...command, below]))
       }
+      const known = ["serve", "work", "sandbox", "init", "migrate", "roles create", "grants issue", "operations accept"]
+      assert.includeMembers(shown, known)
       assert.include((yield* run(["serve", "--help"], {})).stdout, "\n  npm run -s gateway -- serve --port 8080\n")
       assert.include(yield* refused(["grants"], {}), "(see npm run -s gateway -- grants --help)")
       assert.include((yield* run(["--completions", "bash"], {})).stdout, "financial-agents-gateway")

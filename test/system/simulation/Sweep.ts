@@ -54,10 +54,14 @@ export const sweep = (
     return { seeds, violations, counts, steps, simulatedSeconds: time / 1000, cpuSeconds: (system + user) / 1e6 }
   })
 
-/** The first of `count` seeds that breaks a rule, or null. */
-export const firstViolation = (seeds: number, options: () => SimulationOptions): Effect.Effect<Result | null> =>
+/** The first of the seeds that breaks a rule, or null. `likely` is tried before them. */
+export const firstViolation = (
+  seeds: number,
+  options: () => SimulationOptions,
+  likely = 1
+): Effect.Effect<Result | null> =>
   Effect.gen(function*() {
-    for (let seed = 1; seed <= seeds; seed++) {
+    for (const seed of [likely, ...Array.from({ length: seeds }, (_, index) => index + 1)]) {
       const result = yield* run(seed, options())
       if (result.violation !== null) return result
     }
