@@ -11,7 +11,7 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { inject } from "vitest"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
-import { result, urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { environment, result, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 const hasScript = spawnSync("script", ["--version"], { encoding: "utf8" }).stdout?.includes("util-linux") === true
 
@@ -19,7 +19,7 @@ const line = (key: string) => `{"type":"payment","key":"${key}","payload":{}}\n`
 
 const terminal = (columns: number, command: string, env: Readonly<Record<string, string>>) => {
   const child = spawn("script", ["-qec", `stty cols ${columns}; exec ${command}`, "/dev/null"], {
-    env: { PATH: process.env["PATH"], TERM: "xterm", ...env }
+    env: environment({ TERM: "xterm", ...env })
   })
   let screen = ""
   child.stdout.setEncoding("utf8").on("data", (text: string) => screen += text)

@@ -8,6 +8,7 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { isTerminal, type OperationState } from "../../../src/domain/Operation.ts"
+import { fetchServed } from "../../fixtures/http/fetchServed.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, result, run, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
@@ -18,7 +19,10 @@ const temporaryDirectory = Effect.acquireRelease(
 
 const get = (url: string, token?: string) =>
   Effect.promise(async () => {
-    const response = await fetch(url, token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } })
+    const response = await fetchServed(
+      url,
+      token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } }
+    )
     return { status: response.status, body: await response.json() as Readonly<Record<string, unknown>> }
   })
 

@@ -62,7 +62,7 @@ describe("The client on fetch", () => {
         assert.isNull(yield* Effect.promise(() => client.findByKey(key)))
         const { operation } = yield* accept(identity, { key })
         assert.strictEqual((yield* Effect.promise(() => client.findByKey(key)))?.id, operation.id)
-        const count = 24
+        const count = 12
         const copying = yield* Effect.forkChild(
           Effect.promise(() =>
             copyLedger(client, (copy) => copy.size === count && [...copy.values()].every(({ terminal }) => terminal))
@@ -73,10 +73,10 @@ describe("The client on fetch", () => {
           accept(identity),
           (accepted) => drive(accepted.operation, ["submitting", "succeeded"])
         )
-        const first = yield* Effect.replicateEffect(settle, 12)
+        const first = yield* Effect.replicateEffect(settle, 6)
         const submitting = yield* drive(operation, ["submitting", "indeterminate"])
         yield* gateway.kill
-        const second = yield* Effect.replicateEffect(settle, 11)
+        const second = yield* Effect.replicateEffect(settle, 5)
         yield* start
         const last = yield* drive(submitting, ["failed"])
         const copy = yield* Fiber.join(copying)

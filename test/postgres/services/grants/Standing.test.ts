@@ -147,7 +147,9 @@ conformance("a revocation", (it) => {
       const { grant } = yield* issue()
       const { grant: short, identity } = yield* issueAgain(grant, { expires_in: Duration.seconds(1) })
       const { operation } = yield* accept(identity)
-      assert.deepStrictEqual(yield* read(identity, operation.id), ["ok", "ok"])
+      const early = yield* read(identity, operation.id)
+      // A busy machine may come too late.
+      if (Date.now() < short.expires_at.epochMilliseconds) assert.deepStrictEqual(early, ["ok", "ok"])
       while (Date.now() <= short.expires_at.epochMilliseconds) yield* nextMillisecond
       assert.deepStrictEqual(yield* read(identity, operation.id), ["GrantRevoked", "GrantRevoked"])
     }))

@@ -161,6 +161,7 @@ describe("Credentials and payloads", () => {
       Effect.gen(function*() {
         const observer = yield* Observer
         const errors: Array<unknown> = []
+        const silent = {}
         const behaviours = [
           answering(response(200, `{"canary-answer":1}`)),
           answering(response(500, `"canary-answer"`, { "X-Canary": "canary-answer" })),
@@ -168,13 +169,14 @@ describe("Credentials and payloads", () => {
           answering("canary-answer"),
           answering(response(200, "canary-answer")),
           { onRequest: (socket: net.Socket) => socket.resetAndDestroy() },
-          {}
+          silent
         ]
         for (const behaviour of behaviours) {
           const server = yield* rawServer(behaviour)
           const base = optionsFor(server.url)
           const options = optionsFor(server.url, {
-            deadlines: { headers: 100, body: 100 },
+            // Only the provider that is silent needs a short one. The request must leave, also on a busy machine.
+            deadlines: { headers: behaviour === silent ? 300 : 10_000 },
             credentials: () => Effect.succeed({ "X-Token": Redacted.make("canary-token") }),
             submit: { ...base.submit, request: (_, payload) => ({ path: "/m?q=canary-query", body: payload }) },
             status: { ...base.status, request: () => ({ path: "/m?q=canary-query" }) }
