@@ -214,7 +214,7 @@ Paste into a second terminal:
   ${curl} $GATEWAY/v1/operations
   ${curl} $GATEWAY/v1/operations/${uncertain} # its outcome stays unknown
   ${curl} -H 'Prefer: wait=30' $GATEWAY/v1/operations/${pending} # waits until this, in a third terminal:
-  ${invocation} operations advance ${pending} --to succeeded
+  ${invocation} operations advance ${pending} --to succeeded --reason demo
   ${curl} $GATEWAY/v1/operations/changes # the change feed
   ${invocation} grants revoke ${grantId} # then read again: refused
 `
