@@ -1,5 +1,11 @@
 /** The session of this browser. */
-import type { ActionRequest, ConsoleSession, csrfHeader, Detail } from "../../src/operator/console/ConsoleApi.ts"
+import type {
+  ActionRequest,
+  AdvanceRequest,
+  ConsoleSession,
+  csrfHeader,
+  Detail
+} from "../../src/operator/console/ConsoleApi.ts"
 import { connection } from "./connection.ts"
 import { request, Unreachable } from "./request.ts"
 import { createStore } from "./store.ts"
@@ -25,13 +31,18 @@ const signed = (): Readonly<Record<string, string>> => {
   return { [csrf]: now.csrf_token }
 }
 
-/** Asks the ledger for an action. Returns the operation after it. */
-export const act = async (id: string, action: ActionRequest): Promise<Detail> =>
-  request<Detail>(`/operations/${encodeURIComponent(id)}/actions`, {
+const post = (id: string, path: string, body: object): Promise<Detail> =>
+  request<Detail>(`/operations/${encodeURIComponent(id)}/${path}`, {
     method: "POST",
     headers: { ...signed(), "content-type": "application/json" },
-    body: JSON.stringify(action)
+    body: JSON.stringify(body)
   })
+
+/** Asks the ledger for an action. Returns the operation after it. */
+export const act = async (id: string, action: ActionRequest): Promise<Detail> => post(id, "actions", action)
+
+/** Asks the ledger to record an outcome. Returns the operation after it. */
+export const advance = async (id: string, advance: AdvanceRequest): Promise<Detail> => post(id, "advance", advance)
 
 /** Ends the session, and loads the page again: the server then shows how to sign in. */
 export const signOut = async (): Promise<void> => {

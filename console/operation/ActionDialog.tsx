@@ -1,53 +1,58 @@
-import { useEffect, useId, useRef, useState } from "preact/hooks"
+import type { ComponentChildren } from "preact"
+import { useEffect, useId, useRef } from "preact/hooks"
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
-import { Refused } from "../data/request.ts"
 import { act } from "../data/session.ts"
-import { ActionOutcome, type Outcome } from "./ActionOutcome.tsx"
+import { ActionOutcome } from "./ActionOutcome.tsx"
 import type { ActionText } from "./actions.ts"
+import { useConfirmation } from "./useConfirmation.ts"
 
-const maxReason = 1024
+export const maxReason = 1024
 
-const outcomeOf = (error: unknown): Outcome => {
-  if (!(error instanceof Refused)) return { kind: "unknown" }
-  if (error.code === "done_but_unread") return { kind: "done" }
-  if (error.code === "unknown_result") return { kind: "unknown" }
-  return { kind: "refused", message: error.message }
-}
-
-/** Sends the confirmed action once. `outcome` is undefined until there is one. */
-const usePerformed = ({ name, severe }: ActionText, detail: Detail, close: (done: boolean) => void) => {
-  const [outcome, setOutcome] = useState<Outcome | undefined>()
-  const [sending, setSending] = useState(false)
-  const perform = async (reason: string) => {
-    if (severe && reason === "") return setOutcome({ kind: "incomplete" })
-    setSending(true)
-    setOutcome(undefined)
-    try {
-      const { id, revision } = detail.operation
-      await act(id, { action: name, revision, reason: reason === "" ? null : reason })
-      close(true)
-    } catch (error) {
-      const known = outcomeOf(error)
-      if (known.kind === "done") return close(true)
-      setOutcome(known)
-      setSending(false)
-    }
-  }
-  return { outcome, perform, sending }
-}
-
-const Subject = ({ detail: { client_id, operation, provider, resource_owner } }: { readonly detail: Detail }) => (
+/** The operation that a dialog is about, with its terms as operators compare them. */
+export const Subject = ({ detail }: { readonly detail: Detail }) => (
   <dl class="dialog-subject">
     <dt>Operation</dt>
     <dd>
-      <code>{operation.id}</code>
+      <code>{detail.operation.id}</code>
     </dd>
     <dt>Provider</dt>
-    <dd>{provider}</dd>
+    <dd>{detail.provider}</dd>
     <dt>Type</dt>
-    <dd>{operation.type} of {resource_owner}, by {client_id}</dd>
+    <dd>{detail.operation.type} of {detail.resource_owner}, by {detail.client_id}</dd>
+    <dt>Grant</dt>
+    <dd>
+      <code>{detail.grant_id}</code>
+    </dd>
   </dl>
 )
+
+/** The reason of an action, which is recorded. */
+export const Reason = ({ field, id, invalid, required }: {
+  readonly field: { current: HTMLTextAreaElement | null }
+  readonly id: string
+  readonly invalid: boolean
+  readonly required: boolean
+}) => (
+  <div class="field">
+    <label for={`${id}-reason`}>Reason{required ? "" : " (optional)"}</label>
+    <textarea
+      id={`${id}-reason`}
+      ref={field}
+      rows={2}
+      maxLength={maxReason}
+      required={required}
+      aria-describedby={`${id}-hint`}
+      aria-invalid={invalid}
+    />
+    <p id={`${id}-hint`} class="secondary">Recorded with your name. Write no secrets and no personal data.</p>
+  </div>
+)
+
+/** A list of what an action can cause. */
+export const Consequences = ({ severe, texts }: {
+  readonly severe: boolean
+  readonly texts: ReadonlyArray<ComponentChildren>
+}) => <ul class={severe ? "consequences severe" : "consequences"}>{texts.map((text, n) => <li key={n}>{text}</li>)}</ul>
 
 /** Asks for the confirmation of an action: what it means, what it can cause, and why the operator does it. */
 export const ActionDialog = ({ action, close, detail }: {
@@ -55,30 +60,18 @@ export const ActionDialog = ({ action, close, detail }: {
   readonly detail: Detail
   readonly close: (done: boolean) => void
 }) => {
-  const dialog = useRef<HTMLDialogElement>(null)
-  const safe = useRef<HTMLButtonElement>(null)
   const reason = useRef<HTMLTextAreaElement>(null)
   const id = useId()
-  // An open dialog makes the page inert, so it closes before the focus returns to the page.
-  const leave = (done: boolean) => {
-    dialog.current?.close()
-    close(done)
-  }
-  const { outcome, perform, sending } = usePerformed(action, detail, leave)
-  useEffect(() => {
-    dialog.current?.showModal()
-    safe.current?.focus()
-  }, [])
+  const { cancelled, dialog, incomplete, leave, outcome, perform, safe, sending } = useConfirmation(close)
   useEffect(() => {
     if (outcome?.kind === "incomplete") reason.current?.focus()
   }, [outcome])
   const confirm = (event: Event) => {
     event.preventDefault()
-    void perform(reason.current!.value.trim())
-  }
-  const cancelled = (event: Event) => {
-    event.preventDefault()
-    if (!sending) leave(false)
+    const given = reason.current!.value.trim()
+    if (action.severe && given === "") return incomplete()
+    const { revision } = detail.operation
+    void perform(() => act(detail.operation.id, { action: action.name, revision, reason: given === "" ? null : given }))
   }
   return (
     <dialog ref={dialog} aria-labelledby={`${id}-title`} aria-describedby={`${id}-meaning`} onCancel={cancelled}>
@@ -86,22 +79,8 @@ export const ActionDialog = ({ action, close, detail }: {
         <h2 id={`${id}-title`}>{action.title}</h2>
         <Subject detail={detail} />
         <p id={`${id}-meaning`}>{action.meaning}</p>
-        <ul class={action.final ? "consequences severe" : "consequences"}>
-          {action.consequences(detail).map((text) => <li key={text}>{text}</li>)}
-        </ul>
-        <div class="field">
-          <label for={`${id}-reason`}>Reason{action.severe ? "" : " (optional)"}</label>
-          <textarea
-            id={`${id}-reason`}
-            ref={reason}
-            rows={2}
-            maxLength={maxReason}
-            required={action.severe}
-            aria-describedby={`${id}-hint`}
-            aria-invalid={outcome?.kind === "incomplete"}
-          />
-          <p id={`${id}-hint`} class="secondary">Recorded with your name. Write no secrets and no personal data.</p>
-        </div>
+        <Consequences severe={action.final} texts={action.consequences(detail)} />
+        <Reason field={reason} id={id} invalid={outcome?.kind === "incomplete"} required={action.severe} />
         <ActionOutcome outcome={outcome} />
         <div class="dialog-buttons">
           <button type="button" ref={safe} disabled={sending} onClick={() => leave(false)}>

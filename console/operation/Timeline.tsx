@@ -3,20 +3,9 @@ import { formatDuration, formatInstant } from "../data/format.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { StateBadge } from "../parts/StateBadge.tsx"
 import { Time } from "../parts/Time.tsx"
+import { Evidence, hasEvidence } from "./Evidence.tsx"
 
 type Entry = Detail["history"][number]
-
-const isEmpty = (evidence: unknown): boolean =>
-  evidence === null || evidence === undefined || (typeof evidence === "object" && Object.keys(evidence).length === 0)
-
-const Evidence = ({ entry: { evidence, revision } }: { readonly entry: Entry }) =>
-  isEmpty(evidence) ?
-    null :
-    (
-      <pre class="evidence" tabIndex={0} role="region" aria-label={`Evidence of revision ${revision}`}>
-      {JSON.stringify(evidence, null, 2)}
-      </pre>
-    )
 
 const timeOf = ({ at }: Entry, before: Entry | undefined): string =>
   before === undefined
@@ -36,7 +25,7 @@ export const Timeline = ({ history }: { readonly history: ReadonlyArray<Entry> }
             </span>
           </div>
           <p class="secondary instant">{timeOf(entry, history[at - 1])} · revision {entry.revision}</p>
-          <Evidence entry={entry} />
+          {hasEvidence(entry) && <Evidence entry={entry} />}
         </li>
       ))}
     </ol>

@@ -7,7 +7,8 @@ import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
 import { ClientId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
-import { OperationId, OperationState } from "../../domain/Operation.ts"
+import { OperationFailure, OperationId, OperationState } from "../../domain/Operation.ts"
+import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
 import { Figures } from "../../domain/operators/FiguresForm.ts"
 import { OperatorDetail, OperatorSummary, QueueName } from "../../domain/operators/OperatorView.ts"
 import { Timestamp } from "../../domain/Timestamp.ts"
@@ -53,6 +54,19 @@ export const ActionRequest = Schema.Struct({
   reason: Schema.NullOr(Schema.String.check(Schema.isMaxLength(1024)))
 })
 export type ActionRequest = typeof ActionRequest.Encoded
+
+/** What an operator records of an operation that its provider may have: the outcome, and the answer of the provider. */
+export const AdvanceRequest = Schema.Struct({
+  outcome: Schema.Union([
+    Schema.Struct({ state: Schema.Literal("succeeded") }),
+    Schema.Struct({ state: Schema.Literal("failed"), failure: OperationFailure })
+  ]),
+  evidence: OperatorEvidence,
+  /** As in `ActionRequest`. */
+  revision: Schema.Int,
+  reason: Schema.String.check(Schema.isPattern(/\S/u), Schema.isMaxLength(1024))
+})
+export type AdvanceRequest = typeof AdvanceRequest.Encoded
 
 /**
  * Header of the reads that the page makes by itself, such as after an event: any value. They do not prolong the session, which ends an
@@ -125,6 +139,12 @@ export class ConsoleGroup extends HttpApiGroup.make("console").add(
   HttpApiEndpoint.post("act", "/operations/:id/actions", {
     params: { id: OperationId },
     payload: ActionRequest,
+    success: OperatorDetail,
+    error: [...errors, NotFound, Conflict]
+  }),
+  HttpApiEndpoint.post("advance", "/operations/:id/advance", {
+    params: { id: OperationId },
+    payload: AdvanceRequest,
     success: OperatorDetail,
     error: [...errors, NotFound, Conflict]
   })

@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type { OperationId, OperationState } from "../../domain/Operation.ts"
-import type { ActionRefusal, OperationListQuery } from "../../domain/operators/OperatorView.ts"
+import type { ActingOperator, ActionRefusal, OperationListQuery } from "../../domain/operators/OperatorView.ts"
 import { withinTime } from "../../http/exchangeLimits.ts"
 import { LedgerFigures } from "../../services/operators/LedgerFigures.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
@@ -14,7 +14,7 @@ import { OperatorActions } from "../../services/operators/OperatorActions.ts"
 import { storeFailure, StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { ConsoleAddress, removeCookie } from "./access/ConsoleAddress.ts"
 import { Sessions } from "./access/Sessions.ts"
-import { type ActionRequest, ConsoleApi } from "./ConsoleApi.ts"
+import { ConsoleApi } from "./ConsoleApi.ts"
 import { CurrentSession } from "./ConsoleGuard.ts"
 import { unknownPage } from "./refusals.ts"
 
@@ -119,10 +119,15 @@ export const ConsoleHandlers = (version: string) =>
         )
       /** The operator acts on the operation as they saw it, and gets the operation after it. */
       const act = Effect.fnUntraced(
-        function*(id: OperationId, { action, reason, revision }: typeof ActionRequest.Type) {
+        function*<Reason extends string | null>(
+          id: OperationId,
+          reason: Reason,
+          perform: (
+            operator: ActingOperator & { readonly reason: Reason }
+          ) => Effect.Effect<unknown, ActionRefusal | StoreUnavailable>
+        ) {
           const { operator } = yield* CurrentSession
-          const performed = inTime(actions.perform(action, id, { name: operator, via: "console", reason }, revision))
-          yield* Effect.catch(performed, refuseAction)
+          yield* Effect.catch(inTime(perform({ name: operator, via: "console", reason })), refuseAction)
           return yield* Effect.catch(detail(id), () =>
             refuse(
               "done_but_unread",
@@ -149,7 +154,10 @@ export const ConsoleHandlers = (version: string) =>
         list: ({ query }) => list(query),
         find: ({ query }) => Effect.map(readLedger(search.find(query.text)), (operations) => ({ operations })),
         detail: ({ params }) => detail(params.id),
-        act: ({ params, payload }) => act(params.id, payload)
+        act: ({ params: { id }, payload: { action, reason, revision } }) =>
+          act(id, reason, (operator) => actions.perform(action, id, operator, revision)),
+        advance: ({ params: { id }, payload: { evidence, outcome, reason, revision } }) =>
+          act(id, reason, (operator) => actions.advance({ to: outcome, evidence }, id, operator, revision))
       })
     })
   )

@@ -6,6 +6,8 @@ import { ConsoleScene } from "../../fixtures/console/ConsoleScene.ts"
 import { Operator, OperatorOfScene } from "../../fixtures/console/Operator.ts"
 import { detailOf, idOf } from "../../fixtures/console/SceneOperations.ts"
 
+const sha256OfTest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
 /** A new accepted operation, so that no test depends on another one. */
 const addOperation = Effect.fnUntraced(function*(number: number, held = false) {
   const { details } = yield* ConsoleScene
@@ -136,6 +138,60 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
           await page.getByText("Refused", { exact: true }).waitFor()
         })
         expectClean([/status of 409/])
+      })
+  )
+
+  effect(
+    "that records an outcome takes the answer of the provider, and repeats all of it before the second confirmation",
+    () =>
+      Effect.gen(function*() {
+        const { details } = yield* ConsoleScene
+        const { expectClean, page } = yield* (yield* Operator).open(`/operations/${idOf(3)}`)
+        yield* Effect.promise(async () => {
+          const dialog = await ask(page, "Record outcome")
+          await dialog.getByText("the connection was closed").waitFor()
+          await dialog.getByLabel("Outcome").selectOption("failed")
+          await dialog.getByRole("button", { name: "Check and confirm" }).click()
+          assert.isTrue(await dialog.getByLabel("Failure code").evaluate((field) => field === document.activeElement))
+          const texts = {
+            "Failure code": "never_received",
+            "Failure message": "The bank has no such payment.",
+            "What did you ask?": "Did you receive it?",
+            "Whom did you ask?": "Payments office",
+            "When did you ask?": "2026-05-02T09:30",
+            "Reference": "Case 4711",
+            "Reason": "ticket 12"
+          }
+          for (const [label, text] of Object.entries(texts)) await dialog.getByLabel(label).first().fill(text)
+          await dialog.getByLabel("Take it from a document").setInputFiles({
+            name: "letter.txt",
+            mimeType: "text/plain",
+            buffer: Buffer.from("test")
+          })
+          await dialog.getByRole("button", { name: "Check and confirm" }).click()
+          await dialog.getByText("Record it as failed for ever?").waitFor()
+          const shown = await dialog.innerText()
+          for (const part of [idOf(3), "first-bank", "hafen-logistik", "never_received", "Case 4711", sha256OfTest]) {
+            assert.include(shown, part)
+          }
+          assert.strictEqual(details.get(idOf(3))!.operation.state, "indeterminate")
+          await dialog.getByRole("button", { name: "Record as failed" }).click()
+          await dialog.waitFor({ state: "detached" })
+          await page.locator(".operation-head .badge", { hasText: "Failed" }).waitFor()
+        })
+        const { actions, history, operation } = details.get(idOf(3))!
+        assert.deepStrictEqual(operation.failure, {
+          code: "never_received",
+          message: "The bank has no such payment."
+        })
+        assert.deepInclude(history.at(-1)!.evidence, { document_sha256: sha256OfTest, reference: "Case 4711" })
+        assert.deepInclude(actions.at(-1), {
+          action: "advance",
+          operator: "olivia",
+          reason: "ticket 12",
+          result: "done"
+        })
+        expectClean()
       })
   )
 

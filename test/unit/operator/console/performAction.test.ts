@@ -7,6 +7,7 @@ import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleS
 import { detailOf, FakeLedger, unavailable } from "../../../fixtures/console/FakeLedger.ts"
 import { signIn, Visitor } from "../../../fixtures/console/Visitor.ts"
 import { Observer } from "../../../fixtures/http/HttpObserver.ts"
+import { operatorEvidence } from "../../../fixtures/OperatorEvidence.ts"
 
 const Served = Layer.provideMerge(consoleServer(FakeLedger.services), FakeLedger.layer)
 
@@ -114,6 +115,47 @@ describe("an action of the console", () => {
       const actions = ["review", "end_review", "hold", "release", "cancel"] as const
       for (const action of actions) yield* visitor.post(path, { action, revision: 3, reason: null })
       assert.deepStrictEqual(performed.map(({ action }) => action), [...actions])
+    }))
+})
+
+describe("the record of an outcome", () => {
+  const advancePath = path.replace("actions", "advance")
+  const outcome = { state: "failed", failure: { code: "never_received", message: "The bank has no such payment." } }
+  const record = { outcome, evidence: operatorEvidence, revision: 3, reason: "case 4711" }
+
+  test("reaches the ledger with its evidence, the name of the operator and the reason", () =>
+    Effect.gen(function*() {
+      const { performed } = yield* FakeLedger
+      const answer = yield* (yield* operator).post(advancePath, record)
+      assert.strictEqual(answer.status, 200, answer.text)
+      assert.deepStrictEqual(performed, [{
+        action: { to: outcome, evidence: operatorEvidence } as never,
+        id,
+        operator: { name: "olivia", via: "console", reason: "case 4711" }
+      }])
+    }))
+
+  test("is refused without a reason, without complete evidence, or as another state", () =>
+    Effect.gen(function*() {
+      const { performed } = yield* FakeLedger
+      const visitor = yield* operator
+      const { answer: _, ...incomplete } = operatorEvidence
+      for (
+        const wrong of [
+          { reason: " " },
+          { reason: null },
+          { evidence: incomplete },
+          { outcome: { state: "submitted" } },
+          { outcome: { state: "failed" } }
+        ]
+      ) {
+        assert.strictEqual(
+          (yield* visitor.post(advancePath, { ...record, ...wrong })).status,
+          400,
+          JSON.stringify(wrong)
+        )
+      }
+      assert.deepStrictEqual(performed, [])
     }))
 })
 

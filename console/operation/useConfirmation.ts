@@ -1,0 +1,49 @@
+import { useEffect, useRef, useState } from "preact/hooks"
+import { Refused } from "../data/request.ts"
+import type { Outcome } from "./ActionOutcome.tsx"
+
+const outcomeOf = (error: unknown): Outcome => {
+  if (!(error instanceof Refused)) return { kind: "unknown" }
+  if (error.code === "done_but_unread") return { kind: "done" }
+  if (error.code === "unknown_result") return { kind: "unknown" }
+  return { kind: "refused", message: error.message }
+}
+
+/**
+ * A modal dialog that asks for a confirmation, and sends the confirmed action once. `outcome` is undefined until there is one. The first
+ * focus is on `safe`.
+ */
+export const useConfirmation = (close: (done: boolean) => void) => {
+  const dialog = useRef<HTMLDialogElement>(null)
+  const safe = useRef<HTMLButtonElement>(null)
+  const [outcome, setOutcome] = useState<Outcome | undefined>()
+  const [sending, setSending] = useState(false)
+  // An open dialog makes the page inert, so it closes before the focus returns to the page.
+  const leave = (done: boolean) => {
+    dialog.current?.close()
+    close(done)
+  }
+  const perform = async (send: () => Promise<unknown>) => {
+    setSending(true)
+    setOutcome(undefined)
+    try {
+      await send()
+      leave(true)
+    } catch (error) {
+      const known = outcomeOf(error)
+      if (known.kind === "done") return leave(true)
+      setOutcome(known)
+      setSending(false)
+    }
+  }
+  useEffect(() => {
+    dialog.current?.showModal()
+    safe.current?.focus()
+  }, [])
+  const cancelled = (event: Event) => {
+    event.preventDefault()
+    if (!sending) leave(false)
+  }
+  const incomplete = () => setOutcome({ kind: "incomplete" })
+  return { cancelled, dialog, incomplete, leave, outcome, perform, safe, sending }
+}
