@@ -76,4 +76,16 @@ describe("POST /v1/transfers", () => {
       const problem = yield* Effect.flip(transfer("rent", { ...payload, amount: "12.51" }))
       assert.deepInclude(problem, { _tag: "IdempotencyKeyReused", status: 422 })
     }))
+
+  it.live("refuses an amount with more digits than its currency has", () =>
+    Effect.gen(function*() {
+      const transfer = yield* scene
+      for (const [amount, currency] of [["1500", "JPY"], ["1.500", "KWD"]] as const) {
+        assert.strictEqual((yield* transfer(currency, { ...payload, amount, currency })).body.state, "accepted")
+      }
+      for (const [amount, currency] of [["1500.50", "JPY"], ["1.500", "EUR"]] as const) {
+        const problem = yield* Effect.flip(transfer(`more-${currency}`, { ...payload, amount, currency }))
+        assert.deepInclude(problem, { _tag: "SchemaError" })
+      }
+    }))
 })
