@@ -2,8 +2,8 @@ import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
 import { formatDuration } from "../data/format.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Age, Time } from "../parts/Time.tsx"
-import { CircuitBadge } from "./CircuitBadge.tsx"
 import { isGone } from "./NoWorker.tsx"
+import { PauseBadge } from "./PauseBadge.tsx"
 
 type Worker = Overview["workers"][number]
 
@@ -30,8 +30,8 @@ const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean
     </th>
     <td>
       <span class="badges">
-        {Object.entries(worker.circuits).map(([provider, circuit]) => (
-          <CircuitBadge key={provider} provider={provider} circuit={circuit} />
+        {Object.entries(worker.pauses).map(([provider, reason]) => (
+          <PauseBadge key={provider} provider={provider} reason={reason} />
         ))}
         <ClockBadge skew={worker.clock_skew_ms ?? 0} />
       </span>
@@ -45,7 +45,7 @@ const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean
   </tr>
 )
 
-/** The processes with workers, the circuits of their providers, and wrong clocks. */
+/** The processes with workers, the pauses of their providers, and wrong clocks. */
 export const WorkersPanel = ({ at, workers }: { readonly workers: ReadonlyArray<Worker>; readonly at: string }) => {
   const seen = workers.filter((worker) => !isGone(worker, at)).length
   return (
@@ -56,7 +56,7 @@ export const WorkersPanel = ({ at, workers }: { readonly workers: ReadonlyArray<
             <thead>
               <tr>
                 <th scope="col">Worker</th>
-                <th scope="col">Circuits and clock</th>
+                <th scope="col">Providers and clock</th>
                 <th scope="col" class="number">Up for</th>
                 <th scope="col" class="number">Seen</th>
               </tr>

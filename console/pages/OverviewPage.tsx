@@ -9,6 +9,7 @@ import { ProviderPanels } from "../overview/ProviderPanels.tsx"
 import { RangePicker } from "../overview/RangePicker.tsx"
 import { type Hours, ranges } from "../overview/ranges.ts"
 import { Tiles } from "../overview/Tiles.tsx"
+import { Waits } from "../overview/Waits.tsx"
 import { WorkersPanel } from "../overview/WorkersPanel.tsx"
 import { Loaded } from "../parts/Loaded.tsx"
 import { usePageTitle } from "./usePageTitle.ts"
@@ -31,6 +32,7 @@ const Contents = ({ figures, hours }: { readonly figures: Overview; readonly hou
     : (
       <>
         <NoWorker figures={figures} />
+        <Waits figures={figures} />
         <Tiles figures={figures} />
         <FlowPanels figures={figures} hours={hours} />
         <ConditionsPanel figures={figures} />

@@ -42,7 +42,7 @@ export const queues: ReadonlyArray<Queue> = [
     name: "waiting",
     title: "Waiting",
     meaning:
-      "A worker found these operations due and not ready, or returned its claim without sending. It tries again by itself.",
+      "A worker found these operations due and not ready, returned its claim without sending, or may not read their status. It tries again by itself.",
     empty: "No operation waits for a grant, a client, a provider connection, a payload key or its provider."
   },
   {

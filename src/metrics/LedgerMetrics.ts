@@ -18,6 +18,11 @@ import { type Family, type Labels, makeSeries, type Series } from "./Series.ts"
 const families = {
   operations: { name: "gateway_operations", help: "Operations of the ledger, by provider and state." },
   held: { name: "gateway_operations_held", help: "Held operations, by provider." },
+  unread: {
+    name: "gateway_operations_unread",
+    help:
+      "Operations whose status is not read, because no live grant, no active client or no connected provider allows it, by provider. 1000 stands for 1000 or more."
+  },
   underReview: { name: "gateway_operations_under_review", help: "Operations under review, by provider." },
   oldest: {
     name: "gateway_oldest_operation_age_seconds",
@@ -63,7 +68,7 @@ const countsOf = (family: Family, providers: Iterable<ProviderName>, counts: Led
 
 /** The values of a read. */
 const readingsOf = (figures: LedgerFiguresNow): ReadonlyArray<Reading> => {
-  const { at, due, held, oldest, operations, under_review, workers } = figures
+  const { at, due, held, oldest, operations, under_review, unread, workers } = figures
   const providers = new Set(operations.map(({ provider }) => provider))
   const seen = workers.filter(({ seen_at }) => secondsSince(at, seen_at) <= Duration.toSeconds(workerSeenWithin))
   return [
@@ -73,6 +78,7 @@ const readingsOf = (figures: LedgerFiguresNow): ReadonlyArray<Reading> => {
       value: count
     })),
     ...countsOf(families.held, providers, held),
+    ...countsOf(families.unread, providers, unread),
     ...countsOf(families.underReview, providers, under_review),
     ...oldest.map(({ condition, provider, since }) => ({
       family: families.oldest,

@@ -52,10 +52,10 @@ const families = {
     help:
       "By how much the clock of this process is ahead of the clock of the database; below 0: behind. 0: no difference is proven."
   },
-  open: { name: "gateway_circuit_open", help: "1 while the circuit of the provider is open in this process, else 0." },
-  halfOpen: {
-    name: "gateway_circuit_half_open",
-    help: "1 while the circuit of the provider is half open in this process, else 0."
+  paused: {
+    name: "gateway_provider_paused",
+    help:
+      "1 while this process sends nothing to the provider but a probe at times, else 0; by provider and cause. Circuit: the provider does not answer, and no status is read."
   }
 }
 
@@ -72,9 +72,14 @@ const countEach = <Outcome extends string>(outcomes: ReadonlyArray<Outcome>, cou
   // The cast: the entries have all keys.
   Object.fromEntries(outcomes.map((outcome) => [outcome, count(outcome)])) as Record<Outcome, Count>
 
+const pauseCauses = ["local_failure", "undeclared_answers", "circuit"] as const
+/** Why a worker claims nothing for a provider. `circuit`: the provider does not answer. */
+export type PauseCause = typeof pauseCauses[number]
+
 /** The counts of one provider. */
 export class ProviderCounts {
-  circuit: "Closed" | "Open" | "HalfOpen" = "Closed"
+  pause: Exclude<PauseCause, "circuit"> | null = null
+  isCircuitClosed = true
   readonly claims: Count
   readonly returned: Count
   readonly sends: Readonly<Record<SendOutcome, Count>>
@@ -93,8 +98,10 @@ export class ProviderCounts {
     this.reads = countEach(readOutcomes, (outcome) => counter(families.reads, { provider, outcome }))
     this.waits = counter(families.waits, { provider })
     this.pauses = counter(families.pauses, { provider })
-    gauge(families.open, () => this.circuit === "Open" ? 1 : 0, { provider })
-    gauge(families.halfOpen, () => this.circuit === "HalfOpen" ? 1 : 0, { provider })
+    for (const cause of pauseCauses) {
+      const isPaused = () => cause === "circuit" ? !this.isCircuitClosed : this.pause === cause
+      gauge(families.paused, () => isPaused() ? 1 : 0, { provider, cause })
+    }
   }
 }
 

@@ -11,7 +11,7 @@ import type { ClaimRecorder } from "./attempts/ClaimRecorder.ts"
 import type { ClockCheck } from "./attempts/ClockCheck.ts"
 import { makeOutcomeRecorder } from "./attempts/OutcomeRecorder.ts"
 import { type ClockReading, elapsed, readClocks } from "./elapsed.ts"
-import type { ProviderPauses } from "./providers/ProviderPause.ts"
+import type { ProviderPauses } from "./providers/ProviderPauses.ts"
 import { Providers } from "./providers/Providers.ts"
 import { RequestPermits } from "./providers/RequestPermits.ts"
 import { SubmissionPolicy, validatePolicy } from "./SubmissionPolicy.ts"
@@ -44,7 +44,7 @@ export type SubmissionServices = Effect.Success<typeof submissionServices>
 export interface WorkerServices extends SubmissionServices {
   readonly clockCheck: ClockCheck["Service"]
   readonly drain: Drain
-  readonly pauses: ProviderPauses
+  readonly pauses: ProviderPauses["Service"]
   readonly recorder: ClaimRecorder
 }
 

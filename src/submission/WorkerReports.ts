@@ -1,6 +1,6 @@
 /**
- * Reports this process, its circuits and its clock to operators: at once, every ten seconds, and when a circuit changes. No work
- * depends on a report, and none waits for it.
+ * Reports this process, the pauses of its providers and its clock to operators: at once, every ten seconds, and when a pause begins or ends.
+ * No work depends on a report, and none waits for it.
  */
 import type * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
@@ -11,11 +11,11 @@ import * as Layer from "effect/Layer"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../domain/Grant.ts"
-import type { CircuitState } from "../domain/operators/FiguresForm.ts"
 import type { Claims } from "../services/queue/Claims.ts"
 import { Maintenance } from "../services/queue/Maintenance.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { ClockCheck } from "./attempts/ClockCheck.ts"
+import { ProviderPauses } from "./providers/ProviderPauses.ts"
 import { Providers } from "./providers/Providers.ts"
 import { withinStore } from "./storeStatements.ts"
 import { logFailure } from "./submissionLog.ts"
@@ -27,18 +27,20 @@ const interval = Duration.seconds(10)
 /** How long a stop waits until the report is removed. */
 const farewell = Duration.seconds(1)
 
-const circuitStates = { Closed: "closed", HalfOpen: "half_open", Open: "open" } as const satisfies Record<
-  CircuitBreaker.State["_tag"],
-  CircuitState
->
+const openCircuit = "it did not answer several times in a row, so its circuit is open"
 
-/** The circuits whose state can be read. The store of a breaker may be gone. */
-const readCircuits = Effect.fnUntraced(
-  function*(breaker: CircuitBreaker.CircuitBreaker, providers: Iterable<ProviderName>) {
-    const entries: Array<readonly [ProviderName, CircuitState]> = []
+/** Why each provider is paused; null if it is not. The store of a breaker may be gone. */
+const readPauses = Effect.fnUntraced(
+  function*(
+    breaker: CircuitBreaker.CircuitBreaker,
+    pauses: ProviderPauses["Service"],
+    providers: Iterable<ProviderName>
+  ) {
+    const entries: Array<readonly [ProviderName, string | null]> = []
     for (const provider of providers) {
       const state = yield* Effect.option(breaker.state(provider))
-      if (state._tag === "Some") entries.push([provider, circuitStates[state.value._tag]])
+      const isOpen = state._tag === "Some" && state.value._tag !== "Closed"
+      entries.push([provider, pauses.reasonOf(provider) ?? (isOpen ? openCircuit : null)])
     }
     return Object.fromEntries(entries)
   }
@@ -69,16 +71,17 @@ export const layer: Layer.Layer<
   const { workerId: worker_id } = yield* SubmissionPolicy
   const providers = yield* Providers
   const breaker = yield* CircuitBreaker.CircuitBreaker
+  const providerPauses = yield* ProviderPauses
   const process_id = crypto.randomUUID()
   const logOnce = loggingOnce()
   const changed = yield* Latch.make()
 
   const report = logOnce(withinStore(Effect.gen(function*() {
-    // Closed before the circuits are read: a change after that is reported next.
+    // Closed before the pauses are read: a change after that is reported next.
     yield* changed.close
-    const circuits = yield* readCircuits(breaker, providers.keys())
+    const pauses = yield* readPauses(breaker, providerPauses, providers.keys())
     const clock_skew_ms = yield* measure
-    yield* reportWorker({ process_id, worker_id, circuits, clock_skew_ms })
+    yield* reportWorker({ process_id, worker_id, pauses, clock_skew_ms })
   })))
   let underWay: Fiber.Fiber<void> | null = null
   const detached = Effect.gen(function*() {
@@ -94,7 +97,8 @@ export const layer: Layer.Layer<
       yield* Effect.interruptible(Effect.raceFirst(Fiber.await(fiber), Effect.sleep(farewell)))
     })
   )
-  yield* Effect.forkScoped(Stream.runForEach(breaker.transitions, () => changed.open))
+  const changes = Stream.merge(breaker.transitions, providerPauses.changes)
+  yield* Effect.forkScoped(Stream.runForEach(changes, () => changed.open))
   const pause = Effect.raceFirst(Effect.sleep(interval), changed.await)
   yield* Effect.forkScoped(Effect.withTracerEnabled(Effect.forever(Effect.andThen(detached, pause)), false))
-})).pipe(Layer.provide(ClockCheck.layer))
+})).pipe(Layer.provide([ClockCheck.layer, ProviderPauses.layer]))

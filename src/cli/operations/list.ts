@@ -30,7 +30,10 @@ const filterFlags = {
   olderThan: optionalText("older-than", "In its state for longer than this, such as 15m or 2h", Lifetime),
   held: toggle("held", "Held operations"),
   underReview: toggle("under-review", "Operations under review"),
-  waiting: toggle("waiting", "Operations that a worker found due but not ready, and returned claims"),
+  waiting: toggle(
+    "waiting",
+    "Operations found due but not ready, returned claims, and operations whose status reads have stopped"
+  ),
   owner: optionalText("owner", "Resource owner", ResourceOwner),
   client: optionalText("client", "Client", ClientId),
   key: optionalText("key", "Idempotency key", IdempotencyKey),

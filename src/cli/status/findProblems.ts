@@ -35,7 +35,7 @@ export interface Problem {
  * The longest time in a condition that is no problem: the ages at which workers put operations under review, and that of the alert
  * SubmittingTooOld.
  */
-const longest: Readonly<Record<Exclude<Condition, "under_review" | "held">, Duration.Duration>> = {
+const longest: Readonly<Record<Exclude<Condition, "under_review" | "held" | "unread">, Duration.Duration>> = {
   ...defaultPolicy.reviewAfter,
   submitting: Duration.minutes(3)
 }
@@ -61,13 +61,22 @@ export const countOf = (
   const of = (counts: LedgerFiguresNow["held"]) => counts.find((count) => count.provider === provider)?.count ?? 0
   if (condition === "held") return of(figures.held)
   if (condition === "under_review") return of(figures.under_review)
+  if (condition === "unread") return of(figures.unread)
   const inState = of(figures.operations.filter(({ state }) => state === condition))
   return condition === "accepted" ? inState - of(figures.held) : inState
 }
 
 const conditionProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> =>
   figures.oldest.flatMap(({ condition, provider, since }): ReadonlyArray<Problem> => {
-    const count = counted(countOf(figures, provider, condition), "operation is", "operations are")
+    const number = countOf(figures, provider, condition)
+    const count = counted(number, "operation is", "operations are")
+    if (condition === "unread") {
+      const status = number === 1 ? "the status of 1 operation is" : `the status of ${dueCount(number)} operations is`
+      return [{
+        message: `${provider}: ${status} not read, because no live grant, client or provider connection allows it`,
+        command: listCall(provider, "--waiting --state submitted --state indeterminate")
+      }]
+    }
     const forPeople = condition === "held" || condition === "under_review"
     if (forPeople) {
       const name = condition.replace("_", " ")
@@ -105,14 +114,24 @@ const lagProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> =>
       command: listCall(provider, dueNames[work].filter)
     }))
 
+/** Operations that wait to be sent. A worker that is not paused may be sending some of them. */
+export const unsentOf = (figures: LedgerFiguresNow, provider: ProviderName): number =>
+  countOf(figures, provider, "accepted") + countOf(figures, provider, "submitting")
+
+/** The providers for which a worker is paused, with the reasons. */
+export const pausesOf = ({ pauses }: SeenWorker): ReadonlyArray<readonly [ProviderName, string]> =>
+  Object.entries(pauses).flatMap(([provider, reason]) => reason === null ? [] : [[provider as ProviderName, reason]])
+
 const workerProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> => {
   const seen = figures.workers.filter((worker) => isSeen(worker, figures))
   const unsettled = figures.operations.filter(({ state }) => !isTerminal(state))
   const waiting = unsettled.reduce((sum, { count }) => sum + count, 0)
-  const circuits = seen.flatMap(({ circuits, process_id, worker_id }) =>
-    Object.entries(circuits).filter(([, circuit]) => circuit !== "closed").map(([provider, circuit]): Problem => ({
-      message: `${provider}: the circuit of worker ${worker_id ?? process_id} is ${circuit.replace("_", " ")}`,
-      command: null
+  const pauses = seen.flatMap((worker) =>
+    pausesOf(worker).map(([provider, reason]): Problem => ({
+      message: `${provider}: worker ${worker.worker_id ?? worker.process_id} is paused, and ${
+        counted(unsentOf(figures, provider), "operation waits", "operations wait")
+      }: ${reason}`,
+      command: listCall(provider, "--state accepted --state submitting")
     }))
   )
   const clocks = seen.flatMap(({ clock_skew_ms, process_id, worker_id }): ReadonlyArray<Problem> =>
@@ -123,7 +142,7 @@ const workerProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> => {
       command: null
     }]
   )
-  if (seen.length > 0 || waiting === 0) return [...clocks, ...circuits]
+  if (seen.length > 0 || waiting === 0) return [...clocks, ...pauses]
   return [{
     message: `no worker has reported for ${formatSpan(Duration.toMillis(workerSeenWithin))}, and ${
       counted(waiting, "operation is", "operations are")

@@ -17,7 +17,16 @@ import { formatTimestamp } from "../../domain/Timestamp.ts"
 import { toInvocation } from "../../node/process/Invocation.ts"
 import { conditionStyles, formatSpan, type Screen, spanBetween } from "../screen/Screen.ts"
 import { type Column, type Fact, heading, indented, renderFacts, renderTable } from "../screen/Table.ts"
-import { countOf, dueCount, dueNames, findProblems, isSeen, type Problem, type Status } from "./findProblems.ts"
+import {
+  countOf,
+  dueCount,
+  dueNames,
+  findProblems,
+  isSeen,
+  pausesOf,
+  type Problem,
+  type Status
+} from "./findProblems.ts"
 
 const formatCount = new Intl.NumberFormat("en").format
 
@@ -61,13 +70,6 @@ const dueColumns = ({ at }: LedgerFiguresNow): ReadonlyArray<Column<LedgerFigure
   { title: "late by", cell: ({ since }) => ({ text: spanBetween(since, at) }), align: "right" }
 ]
 
-/** The circuits of a worker that are not closed. */
-const openCircuits = ({ circuits }: SeenWorker): string =>
-  Object.entries(circuits)
-    .filter(([, circuit]) => circuit !== "closed")
-    .map(([provider, circuit]) => `${provider} ${circuit.replace("_", " ")}`)
-    .join(", ")
-
 const workerColumns = (figures: LedgerFiguresNow): ReadonlyArray<Column<SeenWorker>> => [
   {
     title: "worker",
@@ -96,11 +98,12 @@ const workerColumns = (figures: LedgerFiguresNow): ReadonlyArray<Column<SeenWork
     })
   },
   {
-    title: "circuits",
-    cell: (worker) => {
-      const open = openCircuits(worker)
-      return { text: open === "" ? "closed" : open, style: open === "" ? undefined : "red" }
-    },
+    title: "sends to",
+    cell: (worker) => ({
+      text: Object.entries(worker.pauses)
+        .map(([provider, reason]) => reason === null ? provider : `${provider} (paused: ${reason})`).join(", "),
+      style: pausesOf(worker).length > 0 ? "red" : undefined
+    }),
     least: 8
   }
 ]

@@ -11,14 +11,22 @@ import { Timestamp } from "../Timestamp.ts"
 /** A process with workers that reported nothing for longer has stopped, or cannot reach the database. */
 export const workerSeenWithin = Duration.seconds(30)
 
-/** The largest `count` of due work. It stands for this many operations or more. */
+/** The largest `count` of due work, and of unread operations. It stands for this many operations or more. */
 export const maxDueCount = 1000
 
 /**
- * Conditions that an operation should leave soon. A held operation is in `held` and not in `accepted`. One under review is also in
- * the condition of its state.
+ * Conditions that an operation should leave soon. A held operation is in `held` and not in `accepted`. One under review, or whose status is
+ * not read, is also in the condition of its state. `unread`: nothing allows its status reads, such as after a revocation.
  */
-export const conditions = ["accepted", "submitting", "submitted", "indeterminate", "held", "under_review"] as const
+export const conditions = [
+  "accepted",
+  "submitting",
+  "submitted",
+  "indeterminate",
+  "unread",
+  "held",
+  "under_review"
+] as const
 export type Condition = typeof conditions[number]
 
 /**
@@ -27,10 +35,6 @@ export type Condition = typeof conditions[number]
  */
 export const dueWork = ["claim", "take_over", "rescue", "read_status", "examine"] as const
 export type DueWork = typeof dueWork[number]
-
-const CircuitState = Schema.Literals(["closed", "half_open", "open"])
-/** The circuit of a provider in the process of a worker. */
-export type CircuitState = typeof CircuitState.Type
 
 /** A process with workers, as it last reported itself. */
 const SeenWorker = Schema.Struct({
@@ -41,8 +45,8 @@ const SeenWorker = Schema.Struct({
   version: Schema.String,
   started_at: Timestamp,
   seen_at: Timestamp,
-  /** The circuit of each of its providers. */
-  circuits: Schema.Record(ProviderName, CircuitState),
+  /** Why the process sends nothing to each of its providers. Null: it sends. An earlier version tells of none. */
+  pauses: Schema.Record(ProviderName, Schema.NullOr(Schema.String)),
   /**
    * By how many milliseconds its clock was proven to be ahead of the clock of the database; negative: behind. 0: they may be equal. Null:
    * it has not compared them, or has an earlier version.
@@ -56,13 +60,15 @@ export type WorkerReport = Omit<SeenWorker, "version" | "started_at" | "seen_at"
 
 const Count = Schema.Struct({ provider: ProviderName, count: Schema.Int })
 
-/** Everything but `oldest` and `due` counts every operation of the ledger, as of one snapshot. */
+/** Everything but `oldest`, `due` and `unread` counts every operation of the ledger, as of one snapshot. */
 export const Figures = Schema.Struct({
   at: Timestamp,
   /** Providers with operations in a state. Counts of 0 are left out. */
   operations: Schema.Array(Schema.Struct({ provider: ProviderName, state: OperationState, count: Schema.Int })),
   /** Per provider. Each is part of a count in `operations`. */
   held: Schema.Array(Count),
+  /** At most `maxDueCount` are counted. */
+  unread: Schema.Array(Count),
   under_review: Schema.Array(Count),
   /**
    * Since when the oldest operation of the provider has been in its state. When a hold or a review began is not stored. Providers

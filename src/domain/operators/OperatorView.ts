@@ -32,8 +32,8 @@ import { Timestamp } from "../Timestamp.ts"
 export const queueNames = ["indeterminate", "under_review", "held", "waiting"] as const
 
 /**
- * One of the queues. `waiting`: accepted operations that a worker found due but not ready, and claims that a worker returned
- * without sending.
+ * One of the queues. `waiting`: accepted operations that a worker found due but not ready, claims that a worker returned without
+ * sending, and operations whose status reads nothing allows.
  */
 export const QueueName = Schema.Literals(queueNames)
 export type QueueName = typeof QueueName.Type

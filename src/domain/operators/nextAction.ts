@@ -16,6 +16,8 @@ export interface Situation {
   readonly is_of_other_timeline: boolean
   readonly schedule: OperationSchedule
   readonly standing: OperationStanding
+  /** Why every worker that runs has paused the provider. Null: one of them sends to it, or none runs. */
+  readonly pause: string | null
 }
 
 /** The next action at an instant of the clock of the database. */
@@ -66,17 +68,23 @@ const noGrant = {
   revoked: "It has no live grant: the one that accepted it was revoked."
 } as const
 
-const actionOnFree = ({ schedule, standing }: Situation, now: DateTime.Utc): NextAction => {
+/** Why the operation is not sent: nothing allows it, or its provider is paused. Null: neither. */
+const obstaclesToSend = ({ pause, standing }: Situation): string | null =>
+  obstacles(standing, "send") ?? (pause === null ? null : `Its provider is paused: ${pause}.`)
+
+const actionOnFree = (situation: Situation, now: DateTime.Utc): NextAction => {
+  const { pause, schedule, standing } = situation
   const at = unlessPast(schedule.due_at, now)
-  const obstacle = obstacles(standing, "send")
+  const obstacle = obstaclesToSend(situation)
   if (schedule.waiting) {
     const reason = obstacle
       ?? "A worker found it not ready. Its consent allows it now. If it goes on waiting, the workers lack its payload key."
     return { by: "worker", action: "A worker tries it again.", at, reason }
   }
-  return obstacle === null
-    ? { by: "worker", action: "A worker submits it.", at, reason: "It is ready." }
-    : { by: "worker", action: "A worker tries it, and puts it off.", at, reason: obstacle }
+  if (obstacle === null) return { by: "worker", action: "A worker submits it.", at, reason: "It is ready." }
+  const isPaused = pause !== null && obstacles(standing, "send") === null
+  const action = isPaused ? "A worker submits it after the pause." : "A worker tries it, and puts it off."
+  return { by: "worker", action, at, reason: obstacle }
 }
 
 const causes = {
@@ -125,16 +133,13 @@ const actionOnClaim = ({ due_at, send_before }: OperationSchedule, now: DateTime
     : { ...rescue, reason: "The worker may send it no more, and has recorded no outcome." }
 }
 
-const actionOnReturned = (
-  { is_of_other_timeline, schedule, standing }: Situation,
-  why: string,
-  now: DateTime.Utc
-): NextAction => {
+const actionOnReturned = (situation: Situation, why: string, now: DateTime.Utc): NextAction => {
+  const { is_of_other_timeline, schedule } = situation
   if (is_of_other_timeline) {
     const reason = "The database failed over, and may have lost a later claim."
     return { by: "rescuer", action: "The rescuer moves it to indeterminate.", at: null, reason }
   }
-  const reason = withObstacle(`The last worker sent nothing (${why}).`, obstacles(standing, "send"))
+  const reason = withObstacle(`The last worker sent nothing (${why}).`, obstaclesToSend(situation))
   return { by: "worker", action: "A worker takes it over.", at: unlessPast(schedule.due_at, now), reason }
 }
 

@@ -37,6 +37,7 @@ export const makeStatusReads = (table: MemoryQueueTable) => {
     const taken = update({
       ...reviewed,
       due_at: active ? after(terms.lease) : table.idleUntil(record, terms.idle),
+      waiting: isBeingRead(record) ? !active : record.waiting,
       reads: record.reads + (active ? 1 : 0),
       reading_since: active ? millis() : null
     })

@@ -85,6 +85,7 @@ export const moveRecord = (
   const terminal = isTerminal(to.state)
   return {
     ...record,
+    waiting: false,
     operation: {
       ...operation,
       state: to.state,

@@ -92,7 +92,7 @@ const make = Effect.gen(function*() {
       found.push(...page.map(toSummary))
       const { frontier } = answer[0]!
       after = matches.length > left ? page.at(-1)!.sort : frontier
-      if (after === null || matches.length > left) break
+      if (after === null || found.length === limit) break
     }
     return { operations: found, next: after === null ? null : encodePosition(name, after) } satisfies OperatorPage
   })

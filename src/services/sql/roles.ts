@@ -112,8 +112,9 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       operation_counts: { SELECT: "all" },
       worker_reports: {
         SELECT: "all",
-        INSERT: ["process_id", "worker_id", "version", "circuits", "clock_skew_ms"],
-        UPDATE: ["seen_at", "circuits", "clock_skew_ms"],
+        // The previous version writes circuits.
+        INSERT: ["process_id", "worker_id", "version", "circuits", "clock_skew_ms", "pauses"],
+        UPDATE: ["seen_at", "circuits", "clock_skew_ms", "pauses"],
         DELETE: true
       },
       provider_limits: {

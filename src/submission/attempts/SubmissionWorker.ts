@@ -28,7 +28,7 @@ import { AcceptanceSignal } from "../../services/WorkSignals.ts"
 import { type ProviderTask, runOnce, runPollers } from "../Poller.ts"
 import { makeFailureCheck } from "../providers/AnswerRecord.ts"
 import { watchCircuits } from "../providers/Circuit.ts"
-import { makeProviderPauses } from "../providers/ProviderPause.ts"
+import { ProviderPauses } from "../providers/ProviderPauses.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { RequestPermits } from "../providers/RequestPermits.ts"
 import { withinStore } from "../storeStatements.ts"
@@ -49,7 +49,7 @@ export class SubmissionWorker extends Context.Service<SubmissionWorker, {
   static readonly layerManual = Layer.effect(
     SubmissionWorker,
     Effect.suspend(() => Effect.map(make, ({ task }) => SubmissionWorker.of({ runOnce: runOnce(task) })))
-  ).pipe(Layer.provide([RequestPermits.layer, ClockCheck.layer]))
+  ).pipe(Layer.provide([RequestPermits.layer, ClockCheck.layer, ProviderPauses.layer]))
 
   /**
    * Works until its scope closes. Then it claims nothing more, and returns the claims that wait between two attempts. Attempts
@@ -60,7 +60,9 @@ export class SubmissionWorker extends Context.Service<SubmissionWorker, {
     never,
     UnsafeDatabase | StoreUnavailable | InvalidSetting,
     SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
-  > = Layer.effectDiscard(Effect.suspend(() => work)).pipe(Layer.provide([RequestPermits.layer, ClockCheck.layer]))
+  > = Layer.effectDiscard(Effect.suspend(() => work)).pipe(
+    Layer.provide([RequestPermits.layer, ClockCheck.layer, ProviderPauses.layer])
+  )
 }
 
 const make = Effect.gen(function*() {
@@ -69,7 +71,7 @@ const make = Effect.gen(function*() {
     ...shared,
     clockCheck: yield* ClockCheck,
     drain: makeDrain(),
-    pauses: makeProviderPauses(),
+    pauses: yield* ProviderPauses,
     recorder: yield* (yield* ClaimRecorders)(shared.claims)
   }
   const checkFailure = makeFailureCheck("submission")

@@ -4,7 +4,7 @@ import type { ProviderName } from "../../domain/Grant.ts"
 import type { Claim, ClaimTerms } from "../../domain/Submission.ts"
 import { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
-import type { ProviderPause } from "../providers/ProviderPause.ts"
+import type { ProviderPause } from "../providers/ProviderPauses.ts"
 import { logFailure } from "../submissionLog.ts"
 import type { WorkerServices } from "../SubmissionServices.ts"
 

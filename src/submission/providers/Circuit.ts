@@ -29,7 +29,7 @@ export const watchCircuits = (
 ): Effect.Effect<void> =>
   Stream.runForEach(breaker.transitions, (change) => {
     // The cast: the keys of these circuits are providers.
-    if (metrics !== null) metrics.of(change.key as ProviderName).circuit = change.to
+    if (metrics !== null) metrics.of(change.key as ProviderName).isCircuitClosed = change.to === "Closed"
     return Effect.annotateLogs(
       Effect.logWarning(
         change.to === "Open"
@@ -49,7 +49,7 @@ export const watchCircuits = (
 
 /**
  * Any answer is a success of the provider, also `Rejected`. A failure on this side counts neither way: a local one, an operation that can
- * never be sent, or an answer that the adapter does not declare, which `ProviderPause` counts. A refusal with `Retry-After` counts neither
+ * never be sent, or an answer that the adapter does not declare, which `ProviderPauses` counts. A refusal with `Retry-After` counts neither
  * way, too: the provider works, and its pause already stops the requests.
  */
 export const classifyAttempt = (exit: Exit.Exit<SubmissionAnswer, NotSent | Uncertain>): CircuitBreaker.Outcome => {

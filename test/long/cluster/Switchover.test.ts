@@ -52,7 +52,7 @@ const recorded = SqlClient.SqlClient.use((sql) =>
 const report = (worker_id: string, process_id = crypto.randomUUID()) =>
   Effect.flatMap(
     Queue,
-    ({ reportWorker }) => reportWorker({ process_id, worker_id, circuits: {}, clock_skew_ms: null })
+    ({ reportWorker }) => reportWorker({ process_id, worker_id, pauses: {}, clock_skew_ms: null })
   )
 
 /** A ledger with a grant. */

@@ -91,7 +91,7 @@ describe("switchover", () => {
     Effect.gen(function*() {
       const { ids, primary, provider } = yield* scene
       yield* Effect.flatMap(Queue, ({ reportWorker }) =>
-        reportWorker({ process_id: crypto.randomUUID(), worker_id: "db1", circuits: {}, clock_skew_ms: null })).pipe(
+        reportWorker({ process_id: crypto.randomUUID(), worker_id: "db1", pauses: {}, clock_skew_ms: null })).pipe(
           Effect.provide(servicesOn(primary))
         )
       const { code, stderr } = yield* run(["switchover", "--drain-timeout", "1s"], { DATABASE_URL: urlOf(primary) })

@@ -67,24 +67,31 @@ export const limits: ReadonlyArray<Plant> = [
   },
   {
     rule: "after a local failure at most one operation probes a provider",
-    file: "src/submission/providers/ProviderPause.ts",
+    file: "src/submission/providers/ProviderPauses.ts",
     from: "      pause.isProbing = true\n",
     to: "",
     tests: [unit("submission/attempts/LocalFailures", "is probed by no second operation")]
   },
   {
     rule: "answers in a row that the adapter does not declare pause the provider",
-    file: "src/submission/providers/ProviderPause.ts",
+    file: "src/submission/providers/ProviderPauses.ts",
     from: "    if (state.undeclared >= mostUndeclared) {",
     to: "    if (state.undeclared >= 100 * mostUndeclared) {",
     tests: [unit("submission/attempts/UndeclaredAnswers", "pause the provider after five in a row")]
   },
   {
     rule: "undeclared answers reach five operations of a backlog at most",
-    file: "src/submission/providers/ProviderPause.ts",
+    file: "src/submission/providers/ProviderPauses.ts",
     from: "if (undeclared !== 0 && state.underWay",
     to: "if (undeclared === -1 && state.underWay",
     tests: [unit("submission/attempts/UndeclaredAnswers", "reach five operations of a backlog")]
+  },
+  {
+    rule: "a worker tells operators why a provider is paused",
+    file: "src/submission/WorkerReports.ts",
+    from: "pauses.reasonOf(provider) ?? (isOpen",
+    to: "(isOpen",
+    tests: [unit("submission/WorkerReports", "A process reports why a provider is paused")]
   },
   {
     rule: "no client takes all slots of the gateway",

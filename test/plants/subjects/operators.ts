@@ -26,6 +26,27 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [postgres("services/operators/OperatorActions")]
   },
   {
+    rule: "an operation whose status nothing allows to read is found",
+    file: "src/services/sql/queue/SqlStatusReads.ts",
+    from: " waiting = NOT due.active,",
+    to: "",
+    tests: [postgres("services/operators/OperationSearch", "is listed and counted as unread because")]
+  },
+  {
+    rule: "a list ends with a full page, also if it may look at further operations",
+    file: "src/services/operators/OperationSearch.ts",
+    from: "found.length === limit) break",
+    to: "matches.length > left) break",
+    tests: [postgres("services/operators/OperationSearchCost", "is bounded, by the index of its filter")]
+  },
+  {
+    rule: "an operation that was claimed waits no more",
+    file: "migrations/0022_pauses.sql",
+    from: "  NEW.waiting := false;\n",
+    to: "",
+    tests: [postgres("services/operators/OperationSearch", "says that it waits because")]
+  },
+  {
     rule: "a request that changes something always has an anti-forgery token",
     file: guard,
     from: "if (!changesNothing(method) && !isSameSecret(",

@@ -179,7 +179,7 @@ export const outcomes: ReadonlyArray<Plant> = [
     rule: "a status is read only while a grant allows it",
     file: statusReads,
     from:
-      "SET due_at = now() + CASE WHEN due.active THEN ${millis(\"$2\")} ELSE ${idle(\"$3\")} END,\n      reads = ${countRead}, reading_since = ${readingSince},\n      ${reviewAfter",
+      "SET due_at = now() + CASE WHEN due.active THEN ${millis(\"$2\")} ELSE ${idle(\"$3\")} END, waiting = NOT due.active,\n      reads = ${countRead}, reading_since = ${readingSince},\n      ${reviewAfter",
     to:
       "SET due_at = now() + ${millis(\"$2\")},\n      reads = ${countRead}, reading_since = ${readingSince},\n      ${reviewAfter",
     tests: [postgres("services/queue/StatusReads")]

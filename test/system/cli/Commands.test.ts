@@ -367,7 +367,8 @@ describe("The command line", () => {
             "0018_confirmation_message",
             "0019_operator_evidence",
             "0020_unsent_operations",
-            "0021_operator_advances"
+            "0021_operator_advances",
+            "0022_pauses"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

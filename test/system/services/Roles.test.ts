@@ -233,7 +233,7 @@ describe("Figures about the ledger", () => {
       const report = {
         process_id: randomUUID(),
         worker_id: "first",
-        circuits: { bank: "open" },
+        pauses: { bank: "status 401" },
         clock_skew_ms: -2500
       } as const
       yield* Effect.gen(function*() {

@@ -38,7 +38,8 @@ const situation: Situation = {
   acknowledged: false,
   is_of_other_timeline: false,
   schedule,
-  standing
+  standing,
+  pause: null
 }
 
 const scheduled = (over: Partial<OperationSchedule>, rest: Partial<Situation> = {}): Situation => ({
@@ -55,6 +56,36 @@ const revoked: OperationStanding = { ...standing, grant: "revoked", may_send: fa
 /** The situations that operators meet, with the expected action. */
 const expectations: ReadonlyArray<readonly [string, Situation, ReturnType<typeof nextAction>]> = [
   ["a ready operation", situation, { by: "worker", action: "A worker submits it.", at: null, reason: "It is ready." }],
+  [
+    "a ready operation of a paused provider",
+    { ...situation, pause: "status 401" },
+    {
+      by: "worker",
+      action: "A worker submits it after the pause.",
+      at: null,
+      reason: "Its provider is paused: status 401."
+    }
+  ],
+  [
+    "a returned claim of a paused provider",
+    scheduled({ return_reason: "status 401", due_at: future }, { state: "submitting", pause: "status 401" }),
+    {
+      by: "worker",
+      action: "A worker takes it over.",
+      at: future,
+      reason: "The last worker sent nothing (status 401). Its provider is paused: status 401."
+    }
+  ],
+  [
+    "an operation whose grant was revoked, of a paused provider",
+    { ...situation, standing: revoked, pause: "status 401" },
+    {
+      by: "worker",
+      action: "A worker tries it, and puts it off.",
+      at: null,
+      reason: "It has no live grant: the one that accepted it was revoked."
+    }
+  ],
   [
     "an operation that waits, with the consent back",
     scheduled({ waiting: true, due_at: future }),
@@ -266,7 +297,7 @@ const situations = function*(): Generator<Situation> {
         for (const is_of_other_timeline of state === "submitting" ? both : [false]) {
           for (const due_at of isTerminal(state) ? [null] : [past, now, future]) {
             for (const send_before of [null, past, now, future]) {
-              for (const waiting of state === "accepted" ? both : [false]) {
+              for (const waiting of isTerminal(state) || state === "submitting" ? [false] : both) {
                 for (const hold of state === "accepted" ? holds : [null]) {
                   for (
                     const return_reason of state === "submitting" && send_before !== null
@@ -274,13 +305,16 @@ const situations = function*(): Generator<Situation> {
                       : [null]
                   ) {
                     for (const consent of standings) {
-                      yield {
-                        state,
-                        under_review,
-                        acknowledged,
-                        is_of_other_timeline,
-                        standing: consent,
-                        schedule: { ...schedule, due_at, send_before, waiting, hold, return_reason }
+                      for (const pause of state === "accepted" || state === "submitting" ? [null, "no key"] : [null]) {
+                        yield {
+                          state,
+                          under_review,
+                          acknowledged,
+                          is_of_other_timeline,
+                          standing: consent,
+                          schedule: { ...schedule, due_at, send_before, waiting, hold, return_reason },
+                          pause
+                        }
                       }
                     }
                   }

@@ -18,7 +18,7 @@ const worker = (seconds: number) => ({
   version: "1",
   started_at: ago(100),
   seen_at: ago(seconds),
-  circuits: {},
+  pauses: {},
   clock_skew_ms: 0
 })
 
@@ -27,6 +27,7 @@ const figures = (provider: string): LedgerFiguresNow => ({
   operations: [{ provider: bank(provider), state: "accepted", count: 7 }],
   held: [{ provider: bank(provider), count: 2 }],
   under_review: [],
+  unread: [],
   oldest: [{ provider: bank(provider), condition: "accepted", since: ago(90) }],
   due: [{ provider: bank(provider), work: "claim", count: 5, since: ago(12.5) }],
   workers: [worker(29), worker(31)]

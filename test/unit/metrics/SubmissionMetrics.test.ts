@@ -86,17 +86,25 @@ describe("The metrics of submissions", () => {
       assert.strictEqual((yield* read).total("gateway_rescues_total"), 3)
     })))
 
-  it.effect("show an open circuit", () =>
-    counting(Effect.gen(function*() {
-      const circuits = Effect.map(read, ({ total }) => [
-        total("gateway_circuit_open", { provider: "bank" }),
-        total("gateway_circuit_half_open", { provider: "bank" })
-      ])
-      const world = yield* makeWorld({ submit: () => uncertain, circuit: layerCircuitBreaker })
-      yield* world.start(SubmissionWorker.layer)
-      assert.deepStrictEqual(yield* circuits, [0, 0])
-      yield* world.acceptMany(5)
-      yield* TestClock.adjust("5 seconds")
-      assert.deepStrictEqual(yield* circuits, [1, 0])
-    })))
+  const causes = ["circuit", "local_failure", "undeclared_answers"] as const
+  const failures = {
+    circuit: uncertain,
+    local_failure: Effect.fail(new NotSent({ reason: "401", isLocal: true })),
+    undeclared_answers: Effect.fail(new Uncertain({ reason: "404", isUndeclared: true }))
+  }
+  for (const cause of causes) {
+    it.effect(`show that a provider is paused, with the cause ${cause}`, () =>
+      counting(Effect.gen(function*() {
+        const paused = Effect.map(
+          read,
+          ({ total }) => causes.filter((cause) => total("gateway_provider_paused", { provider: "bank", cause }) === 1)
+        )
+        const world = yield* makeWorld({ submit: () => failures[cause], circuit: layerCircuitBreaker })
+        yield* world.start(SubmissionWorker.layer)
+        assert.deepStrictEqual(yield* paused, [])
+        yield* world.acceptMany(5)
+        yield* TestClock.adjust("500 millis")
+        assert.deepStrictEqual(yield* paused, [cause])
+      })))
+  }
 })

@@ -1,5 +1,5 @@
 /**
- * What runs beside worker and reconciler: reports of the process and its circuits, marks of the changes, folds of the counts. No failure of one
+ * What runs beside worker and reconciler: reports of the process and its pauses, marks of the changes, folds of the counts. No failure of one
  * disturbs the process, and none delays its stop.
  */
 import { assert, it } from "@effect/vitest"
@@ -14,12 +14,13 @@ import { SubmissionQueue } from "../../../src/services/queue/SubmissionQueue.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import * as MaintenanceLoops from "../../../src/submission/MaintenanceLoops.ts"
 import { layerCircuitBreaker } from "../../../src/submission/providers/Circuit.ts"
+import { ProviderPauses } from "../../../src/submission/providers/ProviderPauses.ts"
 import { Providers } from "../../../src/submission/providers/Providers.ts"
 import { defaultPolicy, SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import * as WorkerReports from "../../../src/submission/WorkerReports.ts"
 import { type Queue, queueWith } from "../../fixtures/ledger/QueueServices.ts"
 import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
-import { until } from "../../fixtures/submission/World.ts"
+import { acknowledged, until } from "../../fixtures/submission/World.ts"
 
 const bank = ProviderName.make("bank")
 
@@ -38,12 +39,13 @@ const start = Effect.fnUntraced(function*(reporting: Reporting) {
       // No report calls the adapter.
       Layer.provide(Layer.succeed(Providers, new Map([[bank, null as never]]))),
       Layer.provide(Layer.succeed(SubmissionPolicy, { ...defaultPolicy, workerId: "first" })),
-      Layer.provideMerge(layerCircuitBreaker)
+      Layer.provideMerge([layerCircuitBreaker, ProviderPauses.layer])
     ),
     scope
   )
   const breaker = Context.get(context, CircuitBreaker.CircuitBreaker)
-  return { breaker, stop: Scope.close(scope, Exit.void) }
+  const pauses = Context.get(context, ProviderPauses)
+  return { breaker, pauses, stop: Scope.close(scope, Exit.void) }
 })
 
 /** Reports that are kept, as the table does. */
@@ -73,7 +75,7 @@ it.effect("A process reports itself at once and every ten seconds, and removes i
       assert.deepStrictEqual(report, {
         process_id,
         worker_id: "first",
-        circuits: { [bank]: "closed" },
+        pauses: { [bank]: null },
         clock_skew_ms: 0
       })
     }
@@ -83,17 +85,25 @@ it.effect("A process reports itself at once and every ten seconds, and removes i
     assert.lengthOf(table.reports, 3)
   }))
 
-it.effect("A process reports its circuits when one of them changes", () =>
+it.effect("A process reports why a provider is paused as soon as that changes: a circuit or a local failure", () =>
   Effect.gen(function*() {
     const table = kept()
-    const { breaker, stop } = yield* start(table)
+    const { breaker, pauses, stop } = yield* start(table)
     yield* TestClock.adjust(1)
     yield* openCircuit(breaker)
     yield* until(() => table.reports.length === 2)
-    assert.deepStrictEqual(table.reports.map(({ circuits }) => circuits[bank]), ["closed", "open"])
+    yield* pauses.fail(bank, null, "status 401")
+    yield* until(() => table.reports.length === 3)
+    assert.deepStrictEqual(table.reports.map(({ pauses }) => pauses[bank]), [
+      null,
+      "it did not answer several times in a row, so its circuit is open",
+      "status 401"
+    ])
     yield* TestClock.adjust("9 seconds")
     yield* breaker.execute(Effect.void, { key: bank })
-    yield* until(() => table.reports.at(-1)!.circuits[bank] === "closed")
+    const { probeOf } = yield* pauses.admit(bank, 1)
+    yield* pauses.observe(bank, probeOf, Exit.succeed(acknowledged))
+    yield* until(() => table.reports.at(-1)!.pauses[bank] === null)
     yield* stop
   }))
 

@@ -2,6 +2,7 @@
  * An operation as operators see it: the columns, and the record of a row. Neither payload nor digest is among them.
  */
 import type * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
 import type {
   ClientId,
   GrantId,
@@ -12,6 +13,7 @@ import type {
   Scope
 } from "../../../domain/Grant.ts"
 import type { IdempotencyKey } from "../../../domain/Idempotency.ts"
+import { workerSeenWithin } from "../../../domain/operators/FiguresForm.ts"
 import { nextAction } from "../../../domain/operators/nextAction.ts"
 import type { Hold, OperationStanding, OperatorSummary } from "../../../domain/operators/OperatorView.ts"
 import type { ProviderReference } from "../../../domain/Submission.ts"
@@ -47,8 +49,11 @@ export interface OperatorRow extends OperationRow {
   readonly grant_state: OperationStanding["grant"]
   readonly may_send: boolean
   readonly may_read: boolean
+  readonly pause: string | null
   readonly read_at: Instant
 }
+
+const seenInterval = `interval '${Duration.toSeconds(workerSeenWithin)} seconds'`
 
 const plainColumns = [
   "client_id",
@@ -82,7 +87,11 @@ export const operatorColumns = `${publicColumns}, ${plainColumns.map((name) => `
       SELECT CASE WHEN g.revoked_at IS NOT NULL THEN 'revoked' WHEN g.expires_at <= now() THEN 'expired' ELSE 'live' END
       FROM grants g WHERE g.id = o.grant_id AND g.client_id = o.client_id
     ) AS grant_state,
-    ${hasLiveGrant("send")} AS may_send, ${hasLiveGrant("read")} AS may_read, now() AS read_at`
+    ${hasLiveGrant("send")} AS may_send, ${hasLiveGrant("read")} AS may_read,
+    (
+      SELECT CASE WHEN bool_and(w.pauses ->> o.provider IS NOT NULL) THEN min(w.pauses ->> o.provider) END
+      FROM worker_reports w WHERE w.pauses ? o.provider AND w.seen_at >= now() - ${seenInterval}
+    ) AS pause, now() AS read_at`
 
 const instantOrNull = (instant: Instant | null): DateTime.Utc | null => instant === null ? null : instantOf(instant)
 
@@ -116,9 +125,10 @@ export const toSummary = (row: OperatorRow): OperatorSummary => {
     hold: holdOf(row),
     unsent: row.is_unsent
   }
-  const { acknowledged, is_of_other_timeline } = row
+  const { acknowledged, is_of_other_timeline, pause } = row
   const { state, under_review } = operation
-  const situation = { state, under_review, acknowledged, is_of_other_timeline, schedule, standing: toStanding(row) }
+  const standing = toStanding(row)
+  const situation = { state, under_review, acknowledged, is_of_other_timeline, schedule, standing, pause }
   return {
     operation,
     client_id: row.client_id,

@@ -37,7 +37,15 @@ const places = `
     ) m GROUP BY 1, 2, 3, 4, here.timeline HAVING sum(count) <> 0
   )`
 
-/** The oldest operation of each place, from the indexes `operations_unsettled` and `operations_under_review`. */
+/** The unread operations of a provider, from the index `operations_unread`. */
+const unread = (provider: string, limit: number) => `
+      SELECT o.updated_at FROM operations o
+      WHERE o.waiting AND o.state IN ('submitted', 'indeterminate') AND o.provider = ${provider}
+      ORDER BY o.updated_at LIMIT ${limit}`
+
+const readProviders = "(SELECT DISTINCT provider FROM places WHERE state IN ('submitted', 'indeterminate'))"
+
+/** The oldest operation of each place, from the indexes `operations_unsettled`, `operations_unread` and `operations_under_review`. */
 const oldest = `
   oldest AS (
     SELECT p.provider, CASE WHEN p.held THEN 'held' ELSE p.state END AS condition, min(o.updated_at) AS since
@@ -46,6 +54,9 @@ const oldest = `
       WHERE o.completed_at IS NULL AND o.state = p.state AND o.provider = p.provider AND ${placeTimeline} = p.timeline
       ORDER BY o.updated_at LIMIT 1
     ) o GROUP BY 1, 2
+    UNION ALL
+    SELECT p.provider, 'unread', o.updated_at FROM ${readProviders} p CROSS JOIN LATERAL (${unread("p.provider", 1)}
+    ) o
     UNION ALL
     SELECT p.provider, 'under_review', o.updated_at
     FROM (SELECT DISTINCT provider FROM places WHERE review) p CROSS JOIN LATERAL (
@@ -140,6 +151,15 @@ export const nowStatement = `
   )
 } AS operations,
     ${count("held")} AS held,
+    ${
+  listed(
+    { provider: "provider", count: "count" },
+    `(
+      SELECT p.provider, count(*) AS count FROM ${readProviders} p
+      CROSS JOIN LATERAL (${unread("p.provider", maxDueCount)}) o GROUP BY 1 ORDER BY 1
+    ) c`
+  )
+} AS unread,
     ${count("review")} AS under_review,
     ${
   listed({ provider: "provider", condition: "condition", since: epoch("since") }, "(TABLE oldest ORDER BY 1, 2) o")
@@ -158,7 +178,7 @@ export const nowStatement = `
       version: "version",
       started_at: epoch("started_at"),
       seen_at: epoch("seen_at"),
-      circuits: "circuits",
+      pauses: "pauses",
       clock_skew_ms: "clock_skew_ms"
     },
     "(SELECT * FROM worker_reports WHERE seen_at > now() - interval '1 day' ORDER BY seen_at DESC, process_id) w"
@@ -183,15 +203,15 @@ export const flowStatement = `
   ) c ON true
   ORDER BY at NULLS FIRST, provider`
 
-/** `$1` to `$5`: process, worker id, version, circuits and skew of the clock. Forgets processes that reported nothing for a day. */
+/** `$1` to `$5`: process, worker id, version, pauses and skew of the clock. Forgets processes that reported nothing for a day. */
 export const reportWorkerStatement = `
   WITH forgotten AS (
     DELETE FROM worker_reports WHERE seen_at < now() - interval '1 day' AND process_id <> $1::uuid
   )
-  INSERT INTO worker_reports (process_id, worker_id, version, circuits, clock_skew_ms)
+  INSERT INTO worker_reports (process_id, worker_id, version, pauses, clock_skew_ms)
   VALUES ($1::uuid, $2, $3, $4::jsonb, $5::float8)
   ON CONFLICT (process_id) DO UPDATE
-  SET seen_at = clock_timestamp(), circuits = excluded.circuits, clock_skew_ms = excluded.clock_skew_ms`
+  SET seen_at = clock_timestamp(), pauses = excluded.pauses, clock_skew_ms = excluded.clock_skew_ms`
 
 /** Removes the report of a process that ends. */
 export const forgetWorkerStatement = "DELETE FROM worker_reports WHERE process_id = $1::uuid"

@@ -65,7 +65,8 @@ const section = "(CASE WHEN o.state <> 'accepted' OR o.hold_placed THEN 0 ELSE o
 export const isHeld = `o.state = 'accepted' AND ${section} < (SELECT ledger_timeline())`
 
 /** The condition of `operations_waiting`. It must stand here as it stands there. */
-const mayWait = "(o.state = 'accepted' AND o.waiting OR o.state = 'submitting' AND o.return_reason IS NOT NULL)"
+const mayWait =
+  "(o.state IN ('accepted', 'submitted', 'indeterminate') AND o.waiting OR o.state = 'submitting' AND o.return_reason IS NOT NULL)"
 
 /** An operation in the queue `waiting`. A held operation waits for something else. */
 export const isWaiting = `${mayWait} AND NOT (${isHeld})`

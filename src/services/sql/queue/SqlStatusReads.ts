@@ -152,7 +152,7 @@ const takeReadsStatement = (limit: number) => `
     FOR UPDATE OF o SKIP LOCKED
   ), taken AS (
     UPDATE operations o
-    SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END,
+    SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END, waiting = NOT due.active,
       reads = ${countRead}, reading_since = ${readingSince},
       ${reviewAfter(`CASE o.state WHEN 'submitted' THEN ${millis("$4")} ELSE ${millis("$5")} END`)}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id

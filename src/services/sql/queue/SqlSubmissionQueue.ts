@@ -43,9 +43,9 @@ export const makeSql = Effect.gen(function*() {
   ).pipe(Effect.map(([row]) => row!.required), Effect.withSpan("Claims.requiresRecords"))
 
   const reportWorker = Effect.fn("Maintenance.reportWorker")(
-    ({ circuits, clock_skew_ms, process_id, worker_id }: WorkerReport) =>
+    ({ clock_skew_ms, pauses, process_id, worker_id }: WorkerReport) =>
       Effect.asVoid(orUnavailable(
-        sql.unsafe(reportWorkerStatement, [process_id, worker_id, version, JSON.stringify(circuits), clock_skew_ms])
+        sql.unsafe(reportWorkerStatement, [process_id, worker_id, version, JSON.stringify(pauses), clock_skew_ms])
       ))
   )
 

@@ -169,10 +169,11 @@ layer(Figures, { excludeTestServices: true })("counts of moves", (it) => {
       yield* fillQueue(grant, { count: 5, behind: 1 })
       yield* fillQueue(grant, { count: 5, behind: 1, state: "submitting", returned: true, due_in: 3600 })
       yield* sql`DROP TABLE operation_counts, operation_count_folds, worker_reports`.unprepared
-      yield* sql`DROP FUNCTION operations_counted, fold_operation_counts, recount_operations CASCADE`.unprepared
-      yield* sql`DROP INDEX operations_unsettled, operations_under_review`.unprepared
+      yield* sql`DROP FUNCTION operations_counted, fold_operation_counts, recount_operations, operations_wait_ends CASCADE`
+        .unprepared
+      yield* sql`DROP INDEX operations_unsettled, operations_under_review, operations_unread`.unprepared
       // Later migrations stay.
-      for (const name of ["0011_operation_counts", "0017_clock_skew"]) {
+      for (const name of ["0011_operation_counts", "0017_clock_skew", "0022_pauses"]) {
         const file = fs.readFileSync(`migrations/${name}.sql`, "utf8")
         yield* sql.unsafe(`DO $migration$ BEGIN EXECUTE $file$${file}$file$; END $migration$`).unprepared
       }

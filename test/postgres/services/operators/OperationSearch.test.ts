@@ -9,6 +9,7 @@ import { OperationId } from "../../../../src/domain/Operation.ts"
 import { OperatorDetail, OperatorSummary } from "../../../../src/domain/operators/OperatorView.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
 import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
 import { OperatorActions } from "../../../../src/services/operators/OperatorActions.ts"
 import { accept, newKey, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
@@ -32,7 +33,9 @@ import {
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { specifiedStates } from "../../../fixtures/Specification.ts"
 
-const Search = Layer.merge(OperationSearch.layer, OperatorActions.layer).pipe(Layer.provideMerge(PostgresLedger))
+const Search = Layer.mergeAll(OperationSearch.layer, OperatorActions.layer, LedgerFigures.layer).pipe(
+  Layer.provideMerge(PostgresLedger)
+)
 
 const detail = (id: OperationId) => OperationSearch.use((search) => search.detail(id))
 
@@ -147,8 +150,58 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
         const back = yield* detail(id)
         assert.include(back.next.reason, "Its consent allows it now.")
         assert.isTrue(back.standing.may_send && back.standing.may_read)
+        yield* pass(claimTerms.idle)
+        assert.deepStrictEqual(yield* claimIds(grant.provider), [id])
+        assert.isFalse((yield* detail(id)).schedule.waiting)
       }))
   }
+
+  for (const { lose, name, restore } of standingLosses) {
+    it.effect(`is listed and counted as unread because ${name}, until its status is read again`, () =>
+      Effect.gen(function*() {
+        const issued = yield* issueAtNewProvider()
+        const { provider } = issued.grant
+        const { id } = yield* queued(issued, "indeterminate")
+        yield* pass("1 hour")
+        const search = yield* OperationSearch
+        const states = ["submitted", "indeterminate"] as const
+        const seen = Effect.gen(function*() {
+          const query = { queue: "waiting", states, provider, order: "oldest", limit: 10 } as const
+          const { operations } = yield* search.list(query)
+          const { oldest, unread } = yield* LedgerFigures.use(({ now }) => now)
+          const count = unread.find((row) => row.provider === provider)?.count ?? 0
+          const isOld = oldest.some((row) => row.provider === provider && row.condition === "unread")
+          assert.strictEqual(isOld, count > 0)
+          return { count, listed: operations.map(({ operation }) => operation.id) }
+        })
+        assert.deepStrictEqual(yield* seen, { count: 0, listed: [] })
+        yield* lose(issued.grant)
+        assert.deepStrictEqual(yield* takeIds("takeReads", provider), [])
+        assert.deepStrictEqual(yield* seen, { count: 1, listed: [id] })
+        const { next, schedule } = yield* detail(id)
+        assert.isTrue(schedule.waiting)
+        assert.match(next.reason, /inactive|disconnected|no live grant/)
+        yield* restore(issued.grant)
+        yield* pass(readTerms.idle)
+        assert.deepStrictEqual(yield* takeIds("takeReads", provider), [id])
+        assert.deepStrictEqual(yield* seen, { count: 0, listed: [] })
+      }))
+  }
+
+  it.effect("says that its provider is paused while every worker that runs has paused it", () =>
+    Effect.gen(function*() {
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      const { operation: { id } } = yield* accept(identity)
+      const report = (pause: string | null) =>
+        Effect.flatMap(Queue, (queue) => {
+          const process_id = crypto.randomUUID()
+          return queue.reportWorker({ process_id, worker_id: null, pauses: { [provider]: pause }, clock_skew_ms: null })
+        })
+      yield* report("status 401")
+      assert.include((yield* detail(id)).next.reason, "Its provider is paused: status 401.")
+      yield* report(null)
+      assert.strictEqual((yield* detail(id)).next.reason, "It is ready.")
+    }))
 
   it.effect("needs all scopes of its grant to be sent, and any live grant to be read", () =>
     Effect.gen(function*() {

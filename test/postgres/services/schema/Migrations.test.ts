@@ -31,7 +31,8 @@ const all = [
   "0018_confirmation_message",
   "0019_operator_evidence",
   "0020_unsent_operations",
-  "0021_operator_advances"
+  "0021_operator_advances",
+  "0022_pauses"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>

@@ -17,7 +17,7 @@ const worker: SeenWorker = {
   version: "1.0.0",
   started_at: before(hour),
   seen_at: before(second),
-  circuits: { [provider]: "closed" },
+  pauses: { [provider]: null },
   clock_skew_ms: 0
 }
 
@@ -25,6 +25,7 @@ const healthy: LedgerFiguresNow = {
   at: now,
   operations: [{ provider, state: "accepted", count: 3 }, { provider, state: "succeeded", count: 100 }],
   held: [],
+  unread: [],
   under_review: [],
   oldest: [{ provider, condition: "accepted", since: before(second) }],
   due: [{ provider, work: "claim", count: 3, since: before(second) }],
@@ -101,6 +102,18 @@ describe("status", () => {
     )
   })
 
+  it("names operations whose status is not read, at any age", () => {
+    assert.deepStrictEqual(
+      problems({
+        unread: [{ provider, count: 11 }],
+        oldest: [{ provider, condition: "unread", since: before(second) }]
+      }),
+      [
+        `bank: the status of 11 operations is not read, because no live grant, client or provider connection allows it: ${listCall} --waiting --state submitted --state indeterminate --provider bank --order oldest`
+      ]
+    )
+  })
+
   it("names due work that is late", () => {
     assert.deepStrictEqual(
       problems({ due: [{ provider, work: "read_status", count: 1000, since: before(2 * minute) }] }),
@@ -110,10 +123,14 @@ describe("status", () => {
     )
   })
 
-  it("names circuits that are not closed, of workers that run", () => {
-    const open = { ...worker, circuits: { [provider]: "open" as const } }
-    assert.deepStrictEqual(problems({ workers: [open] }), ["bank: the circuit of worker worker-1 is open"])
-    assert.deepStrictEqual(problems({ workers: [worker, { ...open, seen_at: before(31 * second) }] }), [])
+  it("names providers that are paused, of workers that run, with the reason and the number of unsent operations", () => {
+    const paused = { ...worker, pauses: { [provider]: "the provider refused the credentials: status 401" } }
+    const states = ["accepted", "submitting", "submitted"] as const
+    const waiting = { operations: states.map((state, n) => ({ provider, state, count: 4 + n })), oldest: [] }
+    assert.deepStrictEqual(problems({ ...waiting, workers: [worker, paused], held: [{ provider, count: 2 }] }), [
+      `bank: worker worker-1 is paused, and 7 operations wait: the provider refused the credentials: status 401: ${listCall} --state accepted --state submitting --provider bank --order oldest`
+    ])
+    assert.deepStrictEqual(problems({ workers: [worker, { ...paused, seen_at: before(31 * second) }] }), [])
   })
 
   it("names clocks that differ by more than two seconds, of workers that run, and tells which of them send nothing", () => {

@@ -4,15 +4,18 @@
  * probe, until an attempt shows that the cause has passed. Status reads neither begin nor end a pause.
  */
 import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Latch from "effect/Latch"
+import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as PubSub from "effect/PubSub"
+import * as Stream from "effect/Stream"
 import type { ProviderName } from "../../domain/Grant.ts"
+import { type PauseCause, SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
 import type { NotSent, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
-
-type PauseCause = "local_failure" | "undeclared_answers"
 
 /**
  * Answers in a row that the adapter does not declare, after which the provider is paused. As many attempts may be under way while no answer
@@ -23,10 +26,10 @@ const mostUndeclared = 5
 /** Milliseconds. */
 const shortest = 1000
 /** Milliseconds. A probe that meets an undeclared answer makes an operation `indeterminate`; one that fails locally costs nothing. */
-const longest: Readonly<Record<PauseCause, number>> = { local_failure: 10_000, undeclared_answers: 300_000 }
+const longest: Readonly<Record<Failure["cause"], number>> = { local_failure: 10_000, undeclared_answers: 300_000 }
 
 interface Failure {
-  readonly cause: PauseCause
+  readonly cause: Exclude<PauseCause, "circuit">
   /** For the log and for operators. */
   readonly reason: string
 }
@@ -65,7 +68,7 @@ interface ProviderState {
 }
 
 /** The pauses of a worker, in its memory. */
-export interface ProviderPauses {
+export class ProviderPauses extends Context.Service<ProviderPauses, {
   /** Admits a claim of up to `limit` operations: all of them, one as a probe, or none. */
   readonly admit: (provider: ProviderName, limit: number) => Effect.Effect<Admission>
   /** Ends a probe, so that another one may begin: it has ended, or nothing was claimed. */
@@ -76,11 +79,17 @@ export interface ProviderPauses {
   readonly fail: (provider: ProviderName, probeOf: ProviderPause | null, reason: string) => Effect.Effect<void>
   /** Takes note of an attempt of an operation that was claimed as this probe, or as none. */
   readonly observe: (provider: ProviderName, probeOf: ProviderPause | null, attempt: Attempt) => Effect.Effect<void>
+  /** Why the provider is paused; null if it is not. */
+  readonly reasonOf: (provider: ProviderName) => string | null
+  /** The providers whose pause begins, ends or has another cause. */
+  readonly changes: Stream.Stream<ProviderName>
+}>()("financial-agents-gateway/submission/providers/ProviderPauses") {
+  static readonly layer: Layer.Layer<ProviderPauses> = Layer.effect(ProviderPauses, Effect.suspend(() => make))
 }
 
 const check = "check the address and the path of the provider, and what the adapter declares"
 
-const pauseMessages: Readonly<Record<PauseCause, string>> = {
+const pauseMessages: Readonly<Record<Failure["cause"], string>> = {
   local_failure:
     "Paused a provider after a local failure: its operations wait. Repair the reason, such as credentials, the "
     + "adapter or the clock; the worker tries one operation at a time, and resumes by itself",
@@ -89,17 +98,27 @@ const pauseMessages: Readonly<Record<PauseCause, string>> = {
     + `or its settings have a mistake: ${check}. The worker tries one operation at a time, less and less often`
 }
 
+const describe = ({ cause, reason }: Failure): string =>
+  cause === "undeclared_answers" ? `the adapter does not declare its answers: ${reason}` : reason
+
 const logWarning = (message: string, provider: ProviderName, reason: string) =>
   Effect.annotateLogs(Effect.logWarning(message), { provider, reason })
 
-export const makeProviderPauses = (): ProviderPauses => {
+const make = Effect.gen(function*() {
+  const metrics = yield* SubmissionMetrics
+  const changed = yield* PubSub.unbounded<ProviderName>()
   const states = new Map<ProviderName, ProviderState>()
   const stateOf = (provider: ProviderName): ProviderState => {
     const known = states.get(provider)
     if (known !== undefined) return known
-    const state = { pause: null, undeclared: null, underWay: 0, ended: Latch.makeUnsafe(false) }
+    const state: ProviderState = { pause: null, undeclared: null, underWay: 0, ended: Latch.makeUnsafe(false) }
     states.set(provider, state)
     return state
+  }
+
+  const announce = (provider: ProviderName, cause: Failure["cause"] | null) => {
+    if (metrics !== null) metrics.of(provider).pause = cause
+    return PubSub.publish(changed, provider)
   }
 
   const fail = Effect.fnUntraced(function*(provider: ProviderName, probeOf: ProviderPause | null, failure: Failure) {
@@ -112,7 +131,9 @@ export const makeProviderPauses = (): ProviderPauses => {
     const before = pause?.failure.cause
     if (pause === null) state.pause = { failure, since, length, isProbing: false }
     else Object.assign(pause, { failure, since, length })
-    if (before !== failure.cause) yield* logWarning(pauseMessages[failure.cause], provider, failure.reason)
+    if (before === failure.cause) return
+    yield* announce(provider, failure.cause)
+    yield* logWarning(pauseMessages[failure.cause], provider, failure.reason)
   })
 
   const pass = (provider: ProviderName) =>
@@ -120,10 +141,8 @@ export const makeProviderPauses = (): ProviderPauses => {
       const state = stateOf(provider)
       if (state.pause === null) return Effect.void
       state.pause = null
-      return Effect.annotateLogs(
-        Effect.logInfo("Resumed a provider: an attempt has shown that the cause of its pause has passed"),
-        { provider }
-      )
+      const message = "Resumed a provider: an attempt has shown that the cause of its pause has passed"
+      return Effect.andThen(announce(provider, null), Effect.annotateLogs(Effect.logInfo(message), { provider }))
     })
 
   const countUndeclared = Effect.fnUntraced(function*(
@@ -143,7 +162,7 @@ export const makeProviderPauses = (): ProviderPauses => {
     if (state.pause?.failure.cause === "local_failure") yield* pass(provider)
   })
 
-  return {
+  return ProviderPauses.of({
     admit: Effect.fnUntraced(function*(provider, limit) {
       const { pause } = stateOf(provider)
       if (pause === null || limit <= 0) return { limit, probeOf: null }
@@ -159,10 +178,7 @@ export const makeProviderPauses = (): ProviderPauses => {
       const state = stateOf(provider)
       const { ended, pause, undeclared } = state
       if (pause?.failure.cause === "undeclared_answers" && pause !== probeOf) {
-        return {
-          _tag: "Paused",
-          reason: `the adapter does not declare the answers of the provider: ${pause.failure.reason}`
-        }
+        return { _tag: "Paused", reason: describe(pause.failure) }
       }
       if (undeclared !== 0 && state.underWay >= mostUndeclared) return { _tag: "Wait", until: ended.await }
       state.underWay++
@@ -191,6 +207,11 @@ export const makeProviderPauses = (): ProviderPauses => {
       return state.pause?.failure.cause === "undeclared_answers" && !isDeclared
         ? fail(provider, probeOf, state.pause.failure)
         : pass(provider)
-    }
-  }
-}
+    },
+    reasonOf: (provider) => {
+      const { pause } = stateOf(provider)
+      return pause === null ? null : describe(pause.failure)
+    },
+    changes: Stream.fromPubSub(changed)
+  })
+})
