@@ -1,17 +1,30 @@
 /**
  * `operations advance`: records what the operator knows of an operation from another source.
  */
+import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
+import * as Console from "effect/Console"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { strict } from "../../domain/InvalidMember.ts"
 import { OperationFailure, OperationId, operationStates, type Outcome } from "../../domain/Operation.ts"
 import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
+import type {
+  AccountableOperator,
+  Advance,
+  OperationFilter,
+  OperatorPage,
+  OperatorSummary
+} from "../../domain/operators/OperatorView.ts"
+import { OperationSearch } from "../../services/operators/OperationSearch.ts"
 import { OperatorActions } from "../../services/operators/OperatorActions.ts"
-import { accountableFlags, accountableOperator, id, jsonFlag, optionalText } from "../Flags.ts"
+import { StoreUnavailable } from "../../services/StoreUnavailable.ts"
+import { accountableFlags, accountableOperator, id, jsonFlag, optionalText, toggle } from "../Flags.ts"
 import { CommandFailed, print, publicForm } from "../Output.ts"
+import { filterFlags, toFilter } from "./list.ts"
 
 /** Its error names each member that does not fit, below the name of the flag. */
 const decodeFlag = Schema.decodeUnknownExit(Schema.Struct({ "--evidence": OperatorEvidence }), strict)
@@ -64,11 +77,80 @@ const toAdvance = Effect.fn(function*(
   }
 })
 
+/** Most operations that one call changes. */
+const most = 1000
+
+/** The operations that match, oldest transition first. Fails if there are too many for one call. */
+const findAll = Effect.fn(function*(filter: OperationFilter) {
+  const search = yield* OperationSearch
+  const found: Array<OperatorSummary> = []
+  let after: string | null = null
+  do {
+    const page: OperatorPage = yield* search.list({
+      ...filter,
+      order: "oldest",
+      limit: most + 1 - found.length,
+      ...after === null ? {} : { after }
+    })
+    found.push(...page.operations)
+    if (found.length > most) {
+      return yield* new CommandFailed({ message: `more than ${most} operations match: add a filter` })
+    }
+    after = page.next
+  } while (after !== null)
+  return found
+})
+
+/** Advances each operation as it was found, and prints what became of it. Without `apply` it prints what it would do. */
+const advanceAll = Effect.fn(function*(
+  filter: OperationFilter,
+  advance: Advance,
+  { apply, operator }: { readonly apply: boolean; readonly operator: AccountableOperator }
+) {
+  const actions = yield* OperatorActions
+  const found = yield* findAll(filter)
+  let refused = 0
+  for (const { operation: { id, revision, state }, provider, resource_owner } of found) {
+    const result = apply ? yield* Effect.result(actions.advance(advance, id, operator, revision)) : null
+    if (result?._tag === "Failure" && result.failure instanceof StoreUnavailable) return yield* result.failure
+    if (result?._tag === "Failure") refused++
+    const outcome = result === null ? "would change" : result._tag === "Success" ? "done" : result.failure.message
+    yield* print({ id, provider, resource_owner, from: state, to: advance.to.state, result: outcome })
+  }
+  yield* Console.error(
+    apply
+      ? `${found.length - refused} of ${found.length} operations changed.`
+      : `${found.length} operations match, and none was changed: add --apply to change them.`
+  )
+  if (refused > 0) yield* new CommandFailed({ message: `the ledger refused ${refused} of ${found.length} operations` })
+})
+
+const isEmpty = (filter: OperationFilter): boolean => Object.keys(filter).length === 0
+
 export const advance = Command.make(
   "advance",
-  { id: id(OperationId, "Operation"), outcome: outcomeFlags, ...accountableFlags },
-  Effect.fn(function*({ id, outcome, ...acting }) {
+  {
+    id: Argument.optional(id(OperationId, "Operation; without it, all that match the filters")),
+    outcome: outcomeFlags,
+    filter: filterFlags,
+    apply: toggle("apply", "With filters: change the operations. Without it, only show which would change"),
+    ...accountableFlags
+  },
+  Effect.fn(function*({ apply, filter: flags, id, outcome, ...acting }) {
     const actions = yield* OperatorActions
-    yield* print(publicForm(yield* actions.advance(yield* toAdvance(outcome), id, accountableOperator(acting))))
+    const operator = accountableOperator(acting)
+    const filter = yield* toFilter(flags, yield* DateTime.now)
+    if (isEmpty(filter) === Option.isNone(id)) {
+      return yield* new CommandFailed({ message: "specify either the id of an operation or filters" })
+    }
+    const advance = yield* toAdvance(outcome)
+    if (Option.isNone(id)) return yield* advanceAll(filter, advance, { apply, operator })
+    yield* print(publicForm(yield* actions.advance(advance, id.value, operator)))
   })
-).pipe(Command.withDescription("Record a transition of an operation, with its reason and its evidence"))
+).pipe(
+  Command.withDescription(
+    "Record a transition of an operation, with its reason and its evidence. With filters in place of an id it records the same of each "
+      + "operation that matches, 1,000 at most; without --apply it changes nothing"
+  ),
+  Command.withShortDescription("Record a transition of an operation, or of all that match filters")
+)

@@ -12,7 +12,12 @@ import * as Schema from "effect/Schema"
 import { ClientId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
 import { IdempotencyKey } from "../../domain/Idempotency.ts"
 import { operationStates } from "../../domain/Operation.ts"
-import type { NextAction, OperationListQuery, OperatorSummary } from "../../domain/operators/OperatorView.ts"
+import type {
+  NextAction,
+  OperationFilter,
+  OperationListQuery,
+  OperatorSummary
+} from "../../domain/operators/OperatorView.ts"
 import { ProviderReference } from "../../domain/Submission.ts"
 import { shellWord, toInvocation } from "../../node/process/Invocation.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
@@ -21,7 +26,8 @@ import { CommandFailed, operatorForm, print } from "../Output.ts"
 import { conditionStyles, relativeTo, type Screen, screenFlags, screenWith, spanBetween } from "../screen/Screen.ts"
 import { type Cell, type Column, renderTable } from "../screen/Table.ts"
 
-const filterFlags = {
+/** The flags that choose operations. */
+export const filterFlags = {
   state: Flag.Literals("state", operationStates).pipe(
     Flag.withDescription("State; repeat for several"),
     Flag.atLeast(0)
@@ -57,8 +63,10 @@ export type ListFlags =
   & Command.Command.Config.Infer<typeof filterFlags>
   & Command.Command.Config.Infer<typeof pageFlags>
 
+type FilterFlags = Command.Command.Config.Infer<typeof filterFlags>
+
 /** The queue that the flags name, if they name one. */
-const queueOf = ({ held, underReview, waiting }: ListFlags) => {
+const queueOf = ({ held, underReview, waiting }: FilterFlags) => {
   const named = [
     ...held ? ["held"] as const : [],
     ...underReview ? ["under_review"] as const : [],
@@ -73,8 +81,8 @@ const queueOf = ({ held, underReview, waiting }: ListFlags) => {
 const member = <Name extends string, A>(name: Name, value: Option.Option<A>): { readonly [_ in Name]?: A } =>
   Option.isSome(value) ? { [name]: value.value } as { readonly [_ in Name]: A } : {}
 
-/** The query of the flags. Fails if they name several queues. */
-export const toQuery = (flags: ListFlags, now: DateTime.Utc): Effect.Effect<OperationListQuery, CommandFailed> =>
+/** The filter of the flags. Fails if they name several queues. */
+export const toFilter = (flags: FilterFlags, now: DateTime.Utc): Effect.Effect<OperationFilter, CommandFailed> =>
   Effect.map(queueOf(flags), (queue) => ({
     ...flags.state.length > 0 ? { states: flags.state } : {},
     ...queue,
@@ -83,7 +91,13 @@ export const toQuery = (flags: ListFlags, now: DateTime.Utc): Effect.Effect<Oper
     ...member("resource_owner", flags.owner),
     ...member("idempotency_key", flags.key),
     ...member("reference", flags.reference),
-    ...member("unchanged_since", Option.map(flags.olderThan, (span) => DateTime.subtractDuration(now, span))),
+    ...member("unchanged_since", Option.map(flags.olderThan, (span) => DateTime.subtractDuration(now, span)))
+  }))
+
+/** The query of the flags. Fails if they name several queues. */
+export const toQuery = (flags: ListFlags, now: DateTime.Utc): Effect.Effect<OperationListQuery, CommandFailed> =>
+  Effect.map(toFilter(flags, now), (filter) => ({
+    ...filter,
     order: flags.order,
     limit: flags.limit,
     ...member("after", flags.after)

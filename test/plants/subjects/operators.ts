@@ -12,6 +12,13 @@ const roles = "src/services/sql/roles.ts"
 
 export const operators: ReadonlyArray<Plant> = [
   {
+    rule: "an advance by filters changes nothing without --apply",
+    file: "src/cli/operations/advance.ts",
+    from: "const result = apply ? yield*",
+    to: "const result = found.length > 0 ? yield*",
+    tests: [system("cli/OperatorCommands", "changes nothing without --apply")]
+  },
+  {
     rule: "the record of an outcome needs a reason",
     file: "migrations/0021_operator_advances.sql",
     from: "CHECK (action <> 'advance' OR reason IS NOT NULL)",

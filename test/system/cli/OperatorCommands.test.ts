@@ -388,6 +388,48 @@ describe("An action of an operator", () => {
       assert.match(stdout, /review by anna \(command\): done\n +reason looks odd\n/)
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
+  it.live("on all that match filters changes nothing without --apply, and then records each one by itself", () =>
+    Effect.gen(function*() {
+      const { accept, env, sql } = yield* scene
+      const ids = [yield* accept, yield* accept, yield* accept]
+      const outcome = ["--to", "cancelled", "--reason", "case 4711", "--operator", "anna"]
+      const advance = (...args: ReadonlyArray<string>) => run(["operations", "advance", ...outcome, ...args], env)
+      const results = (text: string) =>
+        text.trimEnd().split("\n").map((line) => JSON.parse(line) as Record<"id" | "result", string>)
+      const states = Effect.map(
+        sql<{ readonly state: string }>`SELECT state FROM operations`,
+        (rows) => rows.map(({ state }) => state).toSorted()
+      )
+      for (const args of [[], [ids[0]!, "--state", "accepted"]]) {
+        assert.include((yield* advance(...args)).stderr, "either the id of an operation or filters")
+      }
+      const dry = yield* advance("--state", "accepted")
+      assert.strictEqual(dry.code, 0, dry.stderr)
+      assert.deepStrictEqual(
+        results(dry.stdout).map(({ id, result }) => [id, result]),
+        ids.map((id) => [id, "would change"])
+      )
+      assert.include(dry.stderr, "3 operations match, and none was changed: add --apply")
+      assert.deepStrictEqual(yield* states, ["accepted", "accepted", "accepted"])
+      yield* run(["operations", "hold", "--all"], env)
+      yield* sql`UPDATE operations SET hold_placed = false WHERE id <> ${ids[2]!}`
+      const applied = yield* advance("--state", "accepted", "--apply")
+      assert.strictEqual(applied.code, 1)
+      assert.include(applied.stderr, "the ledger refused 1 of 3 operations")
+      assert.deepStrictEqual(results(applied.stdout).map(({ result }) => result === "done"), [true, true, false])
+      assert.deepStrictEqual(yield* states, ["accepted", "cancelled", "cancelled"])
+      const rows = yield* sql`
+        SELECT operation_id, operator, reason, result = 'done' AS done FROM operator_actions
+        WHERE action = 'advance' ORDER BY at`
+      const row = (operation_id: string, done: boolean) => ({
+        operation_id,
+        operator: "anna",
+        reason: "case 4711",
+        done
+      })
+      assert.deepStrictEqual(rows, [row(ids[0]!, true), row(ids[1]!, true), row(ids[2]!, false)])
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+
   it.live("needs a name of 1 to 255 characters", () =>
     Effect.gen(function*() {
       const unknown = "01900000-0000-7000-8000-000000000000"
