@@ -2,6 +2,7 @@
  * The verification of credentials for `serve` with authorization servers.
  */
 import * as Config from "effect/Config"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
 import * as Layer from "effect/Layer"
@@ -9,6 +10,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as SchemaGetter from "effect/SchemaGetter"
 import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { OwnVerifier } from "../../node/GatewayServices.ts"
 import { readTrustedProxies } from "../../node/http/HttpSettings.ts"
@@ -27,45 +29,64 @@ import type {
 import { ProofReplay } from "../../services/verification/ProofReplay.ts"
 import { CommandFailed } from "../Output.ts"
 
-const Seconds = Schema.Number.check(Schema.isBetween({ minimum: 0, maximum: 86_400 }))
+const span = (unit: "seconds" | "days", minimum: number, maximum: number) =>
+  Schema.optionalKey(
+    Schema.Number.check(Schema.isBetween({ minimum, maximum })).pipe(
+      Schema.decodeTo(Schema.Duration, {
+        decode: SchemaGetter.transform((count: number) => Duration.fromInputUnsafe(`${count} ${unit}`)),
+        encode: SchemaGetter.forbidden(() => "settings are only read")
+      })
+    )
+  )
 
+const seconds = span("seconds", 0, 86_400)
+
+const optional = Schema.optionalKey(Schema.String)
+
+/** What every issuer has, under the names of `IssuersOptions`, and the other names that OAUTH_ISSUERS has for it. */
 const trust = {
   issuer: Schema.String,
-  audience: Schema.optionalKey(Schema.String),
-  grant_claim: Schema.optionalKey(Schema.String),
-  clock_tolerance: Schema.optionalKey(Seconds),
-  client_prefix: Schema.optionalKey(Schema.String),
-  first_sight: Schema.optionalKey(Schema.Struct({
-    owner_claim: Schema.optionalKey(Schema.String),
-    provider_claim: Schema.optionalKey(Schema.String),
-    grant_lifetime_days: Schema.optionalKey(Schema.Number.check(Schema.isBetween({ minimum: 1, maximum: 3650 })))
-  }))
+  audience: optional,
+  grantClaim: optional,
+  clockTolerance: seconds,
+  clientPrefix: optional,
+  grantProvisioning: Schema.optionalKey(
+    Schema.Struct({ ownerClaim: optional, providerClaim: optional, grantLifetime: span("days", 1, 3650) }).pipe(
+      Schema.encodeKeys({
+        ownerClaim: "owner_claim",
+        providerClaim: "provider_claim",
+        grantLifetime: "grant_lifetime_days"
+      })
+    )
+  )
 }
+const names = {
+  grantClaim: "grant_claim",
+  clockTolerance: "clock_tolerance",
+  clientPrefix: "client_prefix",
+  grantProvisioning: "first_sight"
+} as const
 
 const JwtSettings = Schema.Struct({
   ...trust,
   tokens: Schema.optionalKey(Schema.Literal("jwt")),
   algorithms: Schema.optionalKey(Schema.Array(Schema.String)),
-  jwks_uri: Schema.optionalKey(Schema.String),
-  signature_cache: Schema.optionalKey(Seconds)
-})
-
-const PrivateKey = Schema.Record(Schema.String, Schema.Unknown)
+  jwksUri: optional,
+  signatureTimeToLive: seconds
+}).pipe(Schema.encodeKeys({ ...names, jwksUri: "jwks_uri", signatureTimeToLive: "signature_cache" }))
 
 const IntrospectionSettings = Schema.Struct({
   ...trust,
   tokens: Schema.Literal("introspection"),
-  endpoint: Schema.optionalKey(Schema.String),
+  endpoint: optional,
   client_id: Schema.String,
-  client_secret: Schema.optionalKey(Schema.String),
-  client_key: Schema.optionalKey(PrivateKey),
-  timeout: Schema.optionalKey(Seconds),
-  answer_cache: Schema.optionalKey(Seconds)
-})
+  client_secret: optional,
+  client_key: Schema.optionalKey(Schema.Record(Schema.String, Schema.Unknown)),
+  timeout: seconds,
+  answerTimeToLive: seconds
+}).pipe(Schema.encodeKeys({ ...names, answerTimeToLive: "answer_cache" }))
 
 const Settings = Schema.Array(Schema.Union([JwtSettings, IntrospectionSettings]))
-type JwtSettings = typeof JwtSettings.Type
-type IntrospectionSettings = typeof IntrospectionSettings.Type
 
 const decodeSettings = Schema.decodeUnknownOption(Schema.fromJsonString(Settings), { onExcessProperty: "error" })
 
@@ -78,51 +99,19 @@ const read = (name: string) =>
     Option.filter((value) => Redacted.value(value).trim() !== "")
   )
 
-const trustOf = ({ audience, client_prefix, clock_tolerance, first_sight, grant_claim, issuer }:
-  | JwtSettings
-  | IntrospectionSettings, baseUrl: string) => ({
-    issuer,
-    audience: audience ?? baseUrl,
-    ...grant_claim === undefined ? {} : { grantClaim: grant_claim },
-    ...clock_tolerance === undefined ? {} : { clockTolerance: `${clock_tolerance} seconds` as const },
-    ...client_prefix === undefined ? {} : { clientPrefix: client_prefix },
-    ...first_sight === undefined ? {} : {
-      grantProvisioning: {
-        ...first_sight.owner_claim === undefined ? {} : { ownerClaim: first_sight.owner_claim },
-        ...first_sight.provider_claim === undefined ? {} : { providerClaim: first_sight.provider_claim },
-        ...first_sight.grant_lifetime_days === undefined
-          ? {}
-          : { grantLifetime: `${first_sight.grant_lifetime_days} days` as const }
-      }
-    }
-  })
-
-const toJwtIssuer = (settings: JwtSettings, baseUrl: string): JwtIssuer => ({
-  ...trustOf(settings, baseUrl),
-  ...settings.algorithms === undefined ? {} : { algorithms: settings.algorithms },
-  ...settings.jwks_uri === undefined ? {} : { jwksUri: settings.jwks_uri },
-  ...settings.signature_cache === undefined ? {} : { signatureTimeToLive: `${settings.signature_cache} seconds` }
-})
-
 const toIntrospectionIssuer = (
-  settings: IntrospectionSettings,
+  { client_id: clientId, client_key, client_secret, ...settings }: typeof IntrospectionSettings.Type,
   baseUrl: string
-): Effect.Effect<IntrospectionIssuer, CommandFailed> => {
-  const { client_id: clientId, client_key, client_secret, issuer } = settings
-  if ((client_key === undefined) === (client_secret === undefined)) {
-    return fail(`OAUTH_ISSUERS: introspection at ${issuer} needs exactly one of client_secret and client_key`)
-  }
-  return Effect.succeed({
-    ...trustOf(settings, baseUrl),
-    tokens: "introspection",
-    client: client_key === undefined
-      ? { method: "client_secret_basic", clientId, secret: Redacted.make(client_secret!) }
-      : { method: "private_key_jwt", clientId, key: Redacted.make(client_key) },
-    ...settings.endpoint === undefined ? {} : { endpoint: settings.endpoint },
-    ...settings.timeout === undefined ? {} : { timeout: `${settings.timeout} seconds` },
-    ...settings.answer_cache === undefined ? {} : { answerTimeToLive: `${settings.answer_cache} seconds` }
-  })
-}
+): Effect.Effect<IntrospectionIssuer, CommandFailed> =>
+  (client_key === undefined) === (client_secret === undefined)
+    ? fail(`OAUTH_ISSUERS: introspection at ${settings.issuer} needs exactly one of client_secret and client_key`)
+    : Effect.succeed({
+      audience: baseUrl,
+      ...settings,
+      client: client_key === undefined
+        ? { method: "client_secret_basic", clientId, secret: Redacted.make(client_secret!) }
+        : { method: "private_key_jwt", clientId, key: Redacted.make(client_key) }
+    })
 
 const readSenderConstraint = Effect.gen(function*() {
   const text = Option.map(yield* read("SENDER_CONSTRAINED"), Redacted.value)
@@ -191,7 +180,7 @@ export const readAuthorizationServers = Effect.fnUntraced(function*(
     (issuer): Effect.Effect<JwtIssuer | IntrospectionIssuer, CommandFailed> =>
       issuer.tokens === "introspection"
         ? toIntrospectionIssuer(issuer, baseUrl)
-        : Effect.succeed(toJwtIssuer(issuer, baseUrl))
+        : Effect.succeed({ audience: baseUrl, ...issuer })
   )
   return { issuers, ...sender }
 })
