@@ -4,7 +4,8 @@ import type {
   AdvanceRequest,
   ConsoleSession,
   csrfHeader,
-  Detail
+  Detail,
+  TermsAnswer
 } from "../../src/operator/console/ConsoleApi.ts"
 import { connection } from "./connection.ts"
 import { request, Unreachable } from "./request.ts"
@@ -31,18 +32,23 @@ const signed = (): Readonly<Record<string, string>> => {
   return { [csrf]: now.csrf_token }
 }
 
-const post = (id: string, path: string, body: object): Promise<Detail> =>
-  request<Detail>(`/operations/${encodeURIComponent(id)}/${path}`, {
+const post = async <A>(path: string, body: object): Promise<A> =>
+  request<A>(path, {
     method: "POST",
     headers: { ...signed(), "content-type": "application/json" },
     body: JSON.stringify(body)
   })
 
 /** Asks the ledger for an action. Returns the operation after it. */
-export const act = async (id: string, action: ActionRequest): Promise<Detail> => post(id, "actions", action)
+export const act = (id: string, action: ActionRequest): Promise<Detail> =>
+  post(`/operations/${encodeURIComponent(id)}/actions`, action)
 
 /** Asks the ledger to record an outcome. Returns the operation after it. */
-export const advance = async (id: string, advance: AdvanceRequest): Promise<Detail> => post(id, "advance", advance)
+export const advance = (id: string, advance: AdvanceRequest): Promise<Detail> =>
+  post(`/operations/${encodeURIComponent(id)}/advance`, advance)
+
+/** The terms of operations, as they are. The server records who sees them. */
+export const showTerms = (operations: ReadonlyArray<string>): Promise<TermsAnswer> => post("/terms", { operations })
 
 /** Ends the session, and loads the page again: the server then shows how to sign in. */
 export const signOut = async (): Promise<void> => {

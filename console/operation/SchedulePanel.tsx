@@ -34,7 +34,9 @@ const HoldText = ({ hold, acknowledged, unsent }: {
 const instant = (at: string | null) => at === null ? null : <Time at={at} />
 
 /** When components act on the operation, and what the last of them did. */
-export const SchedulePanel = ({ detail: { acknowledged, operation, schedule } }: { readonly detail: Detail }) => (
+export const SchedulePanel = (
+  { detail: { acknowledged, last_read, operation, schedule } }: { readonly detail: Detail }
+) => (
   <Panel title="Schedule">
     <Facts
       facts={[
@@ -50,6 +52,17 @@ export const SchedulePanel = ({ detail: { acknowledged, operation, schedule } }:
         ["May be sent until", isUnsent(operation.state) ? instant(schedule.send_before) : null],
         ["Claim returned because", schedule.return_reason],
         ["Status reads", schedule.reads],
+        [
+          "Last answer",
+          last_read === null ? null : (
+            <>
+              Read {last_read.read}: {last_read.answer}
+              <span class="secondary">
+                <Time at={last_read.at} />
+              </span>
+            </>
+          )
+        ],
         ["Last review ended", instant(schedule.reviewed_at)]
       ]}
     />

@@ -15,6 +15,7 @@ import { StandingPanel } from "../operation/StandingPanel.tsx"
 import { Timeline } from "../operation/Timeline.tsx"
 import { Loaded } from "../parts/Loaded.tsx"
 import { OperationBadges } from "../parts/OperationBadges.tsx"
+import { TermsText, useTerms } from "../parts/Terms.tsx"
 import { usePageTitle } from "./usePageTitle.ts"
 
 /** Milliseconds between two reads that changes of the operation cause: it is followed as it moves. */
@@ -39,32 +40,42 @@ const Contents = ({ detail, heading, reload }: {
   readonly detail: Detail
   readonly heading: RefObject<HTMLHeadingElement | null>
   readonly reload: () => void
-}) => (
-  <>
-    <div class="operation-head">
-      <div>
-        <h1 ref={heading} tabIndex={-1}>{detail.operation.type}</h1>
-        <p class="operation-id">
-          <code>{detail.operation.id}</code>
-        </p>
-        <OperationBadges summary={detail} />
+}) => {
+  const { button, termsOf } = useTerms([detail])
+  const terms = termsOf(detail)
+  return (
+    <>
+      <div class="operation-head">
+        <div>
+          <h1 ref={heading} tabIndex={-1}>{detail.operation.type}</h1>
+          <p class="operation-id">
+            <code>{detail.operation.id}</code>
+          </p>
+          {terms !== null && (
+            <p>
+              <TermsText terms={terms} />
+            </p>
+          )}
+          {button}
+          <OperationBadges summary={detail} />
+        </div>
+        <ActionBar detail={detail} heading={heading} reload={reload} />
       </div>
-      <ActionBar detail={detail} heading={heading} reload={reload} />
-    </div>
-    <NextPanel detail={detail} />
-    <div class="columns">
-      <div class="column">
-        <Timeline history={detail.history} />
-        <ActionRecords actions={detail.actions} />
+      <NextPanel detail={detail} />
+      <div class="columns">
+        <div class="column">
+          <Timeline history={detail.history} />
+          <ActionRecords actions={detail.actions} />
+        </div>
+        <div class="column">
+          <FactsPanel detail={detail} />
+          <SchedulePanel detail={detail} />
+          <StandingPanel detail={detail} />
+        </div>
       </div>
-      <div class="column">
-        <FactsPanel detail={detail} />
-        <SchedulePanel detail={detail} />
-        <StandingPanel detail={detail} />
-      </div>
-    </div>
-  </>
-)
+    </>
+  )
+}
 
 const Missing = ({ id }: { readonly id: string }) => (
   <div class="notice">

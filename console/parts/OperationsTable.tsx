@@ -2,15 +2,16 @@ import type { Summary } from "../../src/operator/console/ConsoleApi.ts"
 import { to } from "../data/route.ts"
 import { NextStep } from "./NextStep.tsx"
 import { OperationBadges } from "./OperationBadges.tsx"
+import { TermsText, useTerms } from "./Terms.tsx"
 import { Age } from "./Time.tsx"
 
-const Row = ({ summary }: { readonly summary: Summary }) => {
+const Row = ({ summary, terms }: { readonly summary: Summary; readonly terms: Summary["terms"] }) => {
   const { client_id, operation, provider, resource_owner } = summary
   return (
     <tr role="row">
       <td role="cell" class="cell-operation">
         <a href={to(["operations", operation.id])}>{operation.type}</a>
-        <code class="id">{operation.id}</code>
+        {terms === null ? <code class="id">{operation.id}</code> : <TermsText terms={terms} />}
       </td>
       <td role="cell">
         <OperationBadges summary={summary} />
@@ -33,20 +34,26 @@ const Row = ({ summary }: { readonly summary: Summary }) => {
 export const OperationsTable = ({ caption, operations }: {
   readonly caption: string
   readonly operations: ReadonlyArray<Summary>
-}) => (
-  <table class="operations" role="table">
-    <caption class="visually-hidden">{caption}</caption>
-    <thead role="rowgroup">
-      <tr role="row">
-        <th role="columnheader" scope="col">Operation</th>
-        <th role="columnheader" scope="col">State</th>
-        <th role="columnheader" scope="col">Provider, client and owner</th>
-        <th role="columnheader" scope="col">Reason and next action</th>
-        <th role="columnheader" scope="col" class="number">Age</th>
-      </tr>
-    </thead>
-    <tbody role="rowgroup">
-      {operations.map((summary) => <Row key={summary.operation.id} summary={summary} />)}
-    </tbody>
-  </table>
-)
+}) => {
+  const { button, termsOf } = useTerms(operations)
+  return (
+    <>
+      {button}
+      <table class="operations" role="table">
+        <caption class="visually-hidden">{caption}</caption>
+        <thead role="rowgroup">
+          <tr role="row">
+            <th role="columnheader" scope="col">Operation</th>
+            <th role="columnheader" scope="col">State</th>
+            <th role="columnheader" scope="col">Provider, client and owner</th>
+            <th role="columnheader" scope="col">Reason and next action</th>
+            <th role="columnheader" scope="col" class="number">Age</th>
+          </tr>
+        </thead>
+        <tbody role="rowgroup">
+          {operations.map((summary) => <Row key={summary.operation.id} summary={summary} terms={termsOf(summary)} />)}
+        </tbody>
+      </table>
+    </>
+  )
+}

@@ -35,6 +35,7 @@ export const paymentTerms = ({ amount, creditor, currency }: Payment) => ({ amou
 export class PaymentsApi extends HttpApi.make("payments").add(
   HttpApiGroup.make("payments").add(mutationEndpoint("pay", "/v1/payments", {
     payload: Payment,
+    terms: paymentTerms,
     summary: "Pay",
     description: "Accepts a payment. Requires the scope `payments:write`."
   }))

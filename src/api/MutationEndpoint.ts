@@ -13,6 +13,7 @@ import * as Schema from "effect/Schema"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
 import { strict } from "../domain/InvalidMember.ts"
 import { Operation } from "../domain/Operation.ts"
+import type { TermsOf } from "../domain/Terms.ts"
 import { Gate } from "./Middleware.ts"
 import { acceptedExample } from "./OperationsApi.ts"
 import { problems, refusedGrants } from "./Problems.ts"
@@ -45,6 +46,12 @@ export const parseIdempotencyKey = (header: string): IdempotencyKey | null => {
 export class CurrentKey extends Context.Service<CurrentKey, IdempotencyKey>()(
   "financial-agents-gateway/api/CurrentKey"
 ) {}
+
+/** The `terms` that the endpoint of the current request declares. Null: none. @internal */
+export const EndpointTerms: Context.Reference<TermsOf<never> | null> = Context.Reference(
+  "financial-agents-gateway/api/EndpointTerms",
+  { defaultValue: (): TermsOf<never> | null => null }
+)
 
 /**
  * Checks a financial request before its body is decoded. The request must have an idempotency key, a body of JSON with
@@ -111,6 +118,12 @@ export interface MutationOptions<
   readonly params?: Params
   /** The query parameters. Without them, the endpoint refuses every query. */
   readonly query?: Query
+  /**
+   * Finds amount, currency and payee in the payload, for operators: they decide about operations. The ledger stores them with the
+   * operation, sealed like the payload, and refuses an amount with more digits than its currency has (422). Clients never see them.
+   * It gets the payload that the handler accepts, which is the body unless the handler changes it.
+   */
+  readonly terms?: TermsOf<Payload["Type"]>
   /** Problems of the handler itself. The endpoint declares those of an acceptance already. */
   readonly errors?: ReadonlyArray<Errors>
   /** One line for the documentation. */
@@ -162,7 +175,7 @@ export const mutationEndpoint = <
 >(
   name: Name,
   path: Path,
-  { description, errors = [], params, payload, query, summary }: MutationOptions<Payload, Params, Query, Errors>
+  { description, errors = [], params, payload, query, summary, terms }: MutationOptions<Payload, Params, Query, Errors>
 ): MutationEndpoint<Name, Path, Payload, Params, Query, Errors> => {
   const endpoint = HttpApiEndpoint.post(name, path, {
     ...params === undefined ? {} : { params: params as Schema.Struct.Fields },
@@ -178,6 +191,7 @@ export const mutationEndpoint = <
     .annotate(HttpApi.ParamsParseOptions, strict)
     .annotate(HttpApi.PayloadParseOptions, strict)
     .annotate(HttpApi.QueryParseOptions, strict)
+    .annotate(EndpointTerms, terms ?? null)
     .annotateMerge(OpenApi.annotations({ identifier: name, summary, description }))
   // TypeScript cannot follow the conditional spreads and the generic members; `MutationEndpoint` states their result, and the
   // tests of the typed client hold it.

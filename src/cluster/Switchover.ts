@@ -142,7 +142,7 @@ const make = Effect.gen(function*() {
       if (!is_home) return yield* new SwitchoverUnproven({ reason: "not_at_home" })
       if (workers.length > 0) return yield* new WorkersRunning({ workers })
       const held = yield* holdFree({ timeline, due_at })
-      const id = yield* record(operator, { action: "hold_all", operation_id: null, affected: held, result: "done" })
+      const id = yield* record(operator, { action: "hold_all", affected: held, result: "done" })
       return { timeline, history, record: id, at, due_at, held } satisfies BegunSwitchover
     })))
   )
@@ -175,10 +175,10 @@ const make = Effect.gen(function*() {
       orUnavailable(sql.withTransaction(Effect.gen(function*() {
         const now = yield* readRound(begun)
         const reason = reasonAgainst(begun, last, now)
-        const action = { action: "release_all", operation_id: null } as const
+        const action = "release_all"
         if (reason !== null) {
           const refused = new SwitchoverUnproven({ reason })
-          yield* record(operator, { ...action, affected: null, result: refused.message })
+          yield* record(operator, { action, result: refused.message })
           return refused
         }
         yield* sql.unsafe("SET LOCAL statement_timeout = 0")
@@ -189,7 +189,7 @@ const make = Effect.gen(function*() {
           begun.at,
           wereWorkersStopped
         ])
-        yield* record(operator, { ...action, affected: released, result: "done" })
+        yield* record(operator, { action, affected: released, result: "done" })
         const [left] = yield* sql.unsafe<{ readonly still_held: number }>(stillHeldStatement)
         return { timeline: now.timeline, released, still_held: left!.still_held } satisfies FinishedSwitchover
       }))).pipe(

@@ -11,6 +11,8 @@ import * as Struct from "effect/Struct"
 import type { ClientId, PairwiseSubject } from "./Grant.ts"
 import { InvalidMember } from "./InvalidMember.ts"
 import { OperationType } from "./Operation.ts"
+import { payloadDecoders } from "./PayloadSchemas.ts"
+import { Terms } from "./Terms.ts"
 
 /** The key that a client chooses for one financial request and repeats with each retry of it. */
 export const IdempotencyKey = Schema.String.check(
@@ -22,7 +24,9 @@ export type IdempotencyKey = typeof IdempotencyKey.Type
 export const FinancialRequest = Schema.Struct({
   type: OperationType,
   key: IdempotencyKey,
-  payload: Schema.Json
+  payload: Schema.Json,
+  /** Amount, currency and payee of the payload, for operators. They follow from the payload, so the request binding covers them. */
+  terms: Schema.optionalKey(Terms)
 })
 export type FinancialRequest = typeof FinancialRequest.Type
 
@@ -37,6 +41,7 @@ export interface RequestBinding {
  * The request cannot be accepted:
  *
  * - Its type or key is malformed.
+ * - Its terms are: the amount may have more digits than the currency.
  * - Its payload has no canonical form: RFC 8785 allows no lone surrogates and no numbers beyond IEEE 754.
  * - Its payload is too long, or nested too deep.
  * - The provider of the grant cannot carry it out (`ProviderPayloads`).
@@ -48,12 +53,25 @@ export class InvalidFinancialRequest extends Schema.TaggedError<InvalidFinancial
 }) {}
 
 const validate = Schema.decodeUnknownEffect(
-  Schema.toType(Schema.Struct(Struct.omit(FinancialRequest.fields, ["payload"])))
+  Schema.toType(Schema.Struct(Struct.omit(FinancialRequest.fields, ["payload", "terms"])))
 )
 
 /** Fails unless type and key are well-formed. `canonicalPayload` checks the payload. @internal */
 export const validateRequest = (request: FinancialRequest): Effect.Effect<void, InvalidFinancialRequest> =>
   Effect.asVoid(Effect.mapError(validate(request), ({ message }) => new InvalidFinancialRequest({ message })))
+
+const decodeTerms = payloadDecoders({ terms: Terms }).get("terms")!
+
+/**
+ * Fails unless the terms are valid. The members of the terms have other names than those of the payload, and no message quotes a value.
+ *
+ * @internal
+ */
+export const validateTerms = (terms: Terms): Effect.Effect<unknown, InvalidFinancialRequest> =>
+  Effect.mapError(
+    decodeTerms(terms),
+    (members) => new InvalidFinancialRequest({ message: members.map(({ message }) => message).join("; ") })
+  )
 
 /**
  * The key was used before for another request, or through another provider connection. The earlier operation stays, and this

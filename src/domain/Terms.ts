@@ -40,3 +40,24 @@ export const isTerms: (value: unknown) => value is Terms = Schema.is(Terms)
 
 /** The members that people decide about. @internal */
 export const termsMembers = ["amount", "currency", "payee"] as const
+
+/** The terms as operators see them: masked, or as they are. @internal */
+export const ShownTerms = Schema.Struct({ amount: Schema.String, currency: Schema.String, payee: Schema.String })
+/** @internal */
+export type ShownTerms = typeof ShownTerms.Type
+
+const mask = "••••"
+
+/** What an operator sees of terms whose key this process does not have. @internal */
+export const unreadableTerms: ShownTerms = { amount: mask, currency: mask, payee: mask }
+
+/**
+ * Hides the amount and the payee. The last four characters of a long payee, such as an IBAN, tell the operations of a list apart.
+ *
+ * @internal
+ */
+export const maskTerms = ({ currency, payee }: Terms): ShownTerms => ({
+  amount: mask,
+  currency,
+  payee: payee.length < 12 ? mask : `${mask}${payee.slice(-4)}`
+})

@@ -34,6 +34,9 @@ export interface PayloadKey {
   readonly key: Redacted.Redacted<Uint8Array>
 }
 
+/** What is sealed of an operation: its payload (the default), or its terms. Neither can be read in the place of the other. */
+type SealedPart = "payload" | "terms"
+
 /** Seals payloads for storage, and opens them for workers. */
 export interface PayloadCipherShape {
   /** The names of the keys of this process, as rows hold them. Workers claim no payload of another key. */
@@ -44,8 +47,12 @@ export interface PayloadCipherShape {
    */
   readonly plaintextBefore: number
   /** Encrypts for one operation: the result cannot be read for another. */
-  readonly seal: (id: OperationId, payload: Uint8Array) => Effect.Effect<SealedPayload>
-  readonly open: (operation: AcceptedOperation, sealed: SealedPayload) => Effect.Effect<Uint8Array, PayloadUnreadable>
+  readonly seal: (id: OperationId, payload: Uint8Array, part?: SealedPart) => Effect.Effect<SealedPayload>
+  readonly open: (
+    operation: AcceptedOperation,
+    sealed: SealedPayload,
+    part?: SealedPart
+  ) => Effect.Effect<Uint8Array, PayloadUnreadable>
 }
 
 /** The members of an operation on which its payload depends. They never change. */
@@ -59,6 +66,9 @@ const plain: PayloadCipherShape = {
 }
 
 const encoder = new TextEncoder()
+
+/** The additional data of a ciphertext. */
+const additional = (id: OperationId, part: SealedPart) => encoder.encode(part === "payload" ? id : `${id} ${part}`)
 
 /**
  * Stores payloads in plain text by default. Provide `layerAesGcm` to the ledger that accepts and to the worker that submits.
@@ -82,7 +92,7 @@ export interface AesGcmOptions {
  * Encrypts with AES-256-GCM (NIST SP 800-38D), with a random nonce in front of each payload and the id of the operation as
  * additional data. The first key encrypts, and all of them decrypt. To rotate, put a new key in front, and remove the old one
  * when no row names it any more. Plain text is refused, except as `plaintextUntil` allows. Use a key for at most 2^32
- * payloads.
+ * payloads and terms together.
  *
  * Fails if a key is not 32 bytes long.
  */
@@ -102,15 +112,19 @@ export const layerAesGcm = (
       const key_id = yield* namedInRows(keys[0])
       const { nonceLength } = Aead.aes256Gcm
 
-      const seal = Effect.fnUntraced(function*(id: OperationId, payload: Uint8Array) {
+      const seal = Effect.fnUntraced(function*(id: OperationId, payload: Uint8Array, part: SealedPart = "payload") {
         const nonce = yield* random.randomBytes(nonceLength)
-        const sealed = yield* aead.encrypt(imported.get(key_id)!, payload, { nonce, aad: encoder.encode(id) })
+        const sealed = yield* aead.encrypt(imported.get(key_id)!, payload, { nonce, aad: additional(id, part) })
         return { key_id, payload: Bytes.concat([nonce, sealed]) }
       }, Effect.orDie)
 
       const plaintextBefore = options.plaintextUntil?.epochMilliseconds ?? -Infinity
 
-      const open = Effect.fnUntraced(function*({ created_at, id }: AcceptedOperation, sealed: SealedPayload) {
+      const open = Effect.fnUntraced(function*(
+        { created_at, id }: AcceptedOperation,
+        sealed: SealedPayload,
+        part: SealedPart = "payload"
+      ) {
         if (sealed.key_id === null) {
           return created_at.epochMilliseconds < plaintextBefore ? sealed.payload : yield* new PayloadUnreadable()
         }
@@ -118,7 +132,7 @@ export const layerAesGcm = (
         if (key === undefined) return yield* new PayloadUnreadable()
         return yield* aead.decrypt(key, sealed.payload.subarray(nonceLength), {
           nonce: sealed.payload.subarray(0, nonceLength),
-          aad: encoder.encode(id)
+          aad: additional(id, part)
         })
       }, Effect.catchTag("CryptoError", () => Effect.fail(new PayloadUnreadable())))
 

@@ -12,7 +12,6 @@ import * as Schema from "effect/Schema"
 import type { HistoryEntry } from "../../domain/Operation.ts"
 import {
   type Hold,
-  type OperationSchedule,
   type OperationStanding,
   type OperatorActionRecord,
   OperatorDetail,
@@ -21,6 +20,8 @@ import {
 import { formatTimestamp } from "../../domain/Timestamp.ts"
 import { visible } from "../../domain/VisibleText.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
+import { OperatorActions } from "../../services/operators/OperatorActions.ts"
+import { actingFlags, actingOperator, toggle } from "../Flags.ts"
 import { CommandFailed, operatorForm, print } from "../Output.ts"
 import { relativeTo, type Screen, screenFlags, screenWith, spanBetween } from "../screen/Screen.ts"
 import { type Fact, heading, indented, renderFacts } from "../screen/Table.ts"
@@ -39,7 +40,7 @@ const instantFact = (label: string, at: DateTime.Utc | null, now: DateTime.Utc):
   fact(label, at === null ? null : instant(at, now))
 
 const operationFacts = (detail: OperatorDetail, now: DateTime.Utc): ReadonlyArray<Fact> => {
-  const { operation } = detail
+  const { operation, terms } = detail
   const state = stateCell(detail)
   return [
     { label: "id", value: operation.id },
@@ -50,6 +51,9 @@ const operationFacts = (detail: OperatorDetail, now: DateTime.Utc): ReadonlyArra
       style: state.style
     },
     ...fact("failure", operation.failure === null ? null : `${operation.failure.code}: ${operation.failure.message}`),
+    ...terms === null
+      ? []
+      : [{ label: "amount", value: `${terms.amount} ${terms.currency}` }, { label: "payee", value: terms.payee }],
     { label: "accepted", value: instant(operation.created_at, now) },
     { label: "key", value: detail.idempotency_key },
     { label: "provider", value: detail.provider },
@@ -71,7 +75,7 @@ const nextFacts = ({ next }: OperatorDetail, now: DateTime.Utc): ReadonlyArray<F
   { label: "reason", value: next.reason }
 ]
 
-const scheduleFacts = (schedule: OperationSchedule, now: DateTime.Utc): ReadonlyArray<Fact> => [
+const scheduleFacts = ({ last_read, schedule }: OperatorDetail, now: DateTime.Utc): ReadonlyArray<Fact> => [
   { label: "due", value: schedule.due_at === null ? "never" : instant(schedule.due_at, now) },
   { label: "waiting", value: yesNo(schedule.waiting) },
   ...instantFact("send before", schedule.send_before, now),
@@ -79,6 +83,10 @@ const scheduleFacts = (schedule: OperationSchedule, now: DateTime.Utc): Readonly
   ...fact("returned", schedule.return_reason),
   ...fact("cancel", schedule.unsent ? "possible now: it was never sent" : null),
   { label: "reads", value: String(schedule.reads) },
+  ...fact(
+    "answer",
+    last_read === null ? null : `of read ${last_read.read}, ${relativeTo(now, last_read.at)}: ${last_read.answer}`
+  ),
   ...instantFact("reviewed", schedule.reviewed_at, now)
 ]
 
@@ -134,7 +142,7 @@ export const renderDetail = (detail: OperatorDetail, now: DateTime.Utc, screen: 
   [
     renderFacts("Operation", operationFacts(detail, now), screen),
     renderFacts("Next action", nextFacts(detail, now), screen),
-    renderFacts("Schedule", scheduleFacts(detail.schedule, now), screen),
+    renderFacts("Schedule", scheduleFacts(detail, now), screen),
     ...detail.schedule.hold === null
       ? []
       : [renderFacts("Hold", holdFacts(detail.schedule.hold, detail.schedule.unsent, now), screen)],
@@ -178,9 +186,14 @@ export const show = Command.make(
       Flag.withDescription("What the text is, if it fits several operations"),
       Flag.optional
     ),
+    terms: toggle("terms", "Show amount and payee, which are masked otherwise. It is recorded, so it needs --reason"),
+    ...actingFlags,
     ...screenFlags
   },
-  Effect.fn(function*({ by, color, json, text }) {
+  Effect.fn(function*({ by, color, json, operator, reason, terms, text }) {
+    if (terms && Option.isNone(reason)) {
+      return yield* new CommandFailed({ message: "--terms needs --reason: who sees amount and payee is recorded" })
+    }
     const search = yield* OperationSearch
     const shown = { color, json, now: yield* DateTime.now }
     const found = yield* search.find(text)
@@ -190,7 +203,13 @@ export const show = Command.make(
       const name = Option.getOrElse(by, () => "id, key or reference")
       return yield* new CommandFailed({ message: `there is no operation with the ${name} ${visible(text)}` })
     }
-    if (more.length === 0) return yield* printDetail(yield* search.detail(match.operation.id), shown)
+    if (more.length === 0) {
+      const { id } = match.operation
+      const actions = yield* OperatorActions
+      const plain = terms ? yield* actions.showTerms([id], actingOperator({ operator, reason })) : new Map()
+      const detail = yield* search.detail(id)
+      return yield* printDetail({ ...detail, terms: plain.get(id) ?? detail.terms }, shown)
+    }
     yield* printMatches(matches, shown)
     yield* new CommandFailed({ message: `${matches.length} operations match: name one by its id` })
   })

@@ -18,6 +18,7 @@ import {
 } from "../../domain/Grant.ts"
 import { IdempotencyKey } from "../../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../../domain/Operation.ts"
+import type { Terms } from "../../domain/Terms.ts"
 import { WriteServices } from "../../node/GatewayServices.ts"
 import { Database } from "../../node/postgres/Database.ts"
 import { invocation } from "../../node/process/Invocation.ts"
@@ -135,7 +136,9 @@ const issueGrant = Effect.flatMap(
 const accept = Effect.fn(function*(grant: GrantIdentity, index: number, demo: DemoOperation) {
   const ledger = yield* OperationLedger
   const payload = { ...demo.payload, sandbox: demo.sandbox }
-  const { operation: { id } } = yield* ledger.accept(grant, { type: demo.type, key: keyOf(index), payload })
+  const { amount, currency, of, to = of } = demo.payload
+  const terms = amount === undefined ? {} : { terms: { amount, currency, payee: to } as Terms }
+  const { operation: { id } } = yield* ledger.accept(grant, { type: demo.type, key: keyOf(index), payload, ...terms })
   if (demo.isCancelled === true) {
     yield* ledger.cancel(id, { by: "operator", reason: "the resource owner cancelled it" })
   }

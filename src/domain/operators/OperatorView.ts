@@ -26,6 +26,7 @@ import {
 } from "../Operation.ts"
 import type { OperatorEvidence } from "../OperatorEvidence.ts"
 import { ProviderReference, type StillHeld } from "../Submission.ts"
+import { ShownTerms } from "../Terms.ts"
 import { Timestamp } from "../Timestamp.ts"
 
 /** Lists of operations that need attention. An operation may be in several. */
@@ -96,6 +97,8 @@ export const OperatorSummary = Schema.Struct({
   provider: ProviderName,
   idempotency_key: IdempotencyKey,
   reference: Schema.NullOr(ProviderReference),
+  /** Masked. Null: the type of the operation declares none, or its end has erased them. */
+  terms: Schema.NullOr(ShownTerms),
   schedule: OperationSchedule,
   next: NextAction
 })
@@ -123,6 +126,8 @@ export const OperatorDetail = Schema.Struct({
   scopes: Schema.Array(Scope),
   /** The provider once confirmed that it received the operation. */
   acknowledged: Schema.Boolean,
+  /** The last status read that was answered, and proved nothing new. Answers that prove something are evidence in the history. */
+  last_read: Schema.NullOr(Schema.Struct({ read: Schema.Int, at: Timestamp, answer: Schema.String })),
   standing: OperationStanding,
   /** The latest 200 entries, oldest first. */
   history: Schema.Array(HistoryEntry),

@@ -14,6 +14,7 @@ import { OperationSearch } from "../../services/operators/OperationSearch.ts"
 import { mayActAsOperator, OperatorActions } from "../../services/operators/OperatorActions.ts"
 import { databaseAs } from "../postgres/DatabaseRoles.ts"
 import { FiguresPool, ReaderPool, WriterPool } from "../postgres/Pools.ts"
+import { layerPayloadKeys } from "./PayloadKeys.ts"
 
 const RequiredRole = Layer.effectDiscard(Effect.gen(function*() {
   if (yield* mayActAsOperator) return
@@ -26,7 +27,9 @@ const RequiredRole = Layer.effectDiscard(Effect.gen(function*() {
 
 /** Fresh: a process that also serves the API has these services and pools for another role. */
 const Ledger = Layer.mergeAll(
-  Layer.mergeAll(OperationSearch.layer, OperatorActions.layer, RequiredRole).pipe(Layer.provide(WriterPool)),
+  Layer.mergeAll(OperationSearch.layer, OperatorActions.layer, RequiredRole).pipe(
+    Layer.provide([WriterPool, layerPayloadKeys])
+  ),
   Layer.provide(LedgerFigures.layer, FiguresPool),
   Layer.provide(OperationFeed.layer, ReaderPool)
 ).pipe(Layer.fresh, Layer.provide(databaseAs("writer")))

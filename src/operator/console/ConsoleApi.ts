@@ -11,6 +11,7 @@ import { OperationFailure, OperationId, OperationState } from "../../domain/Oper
 import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
 import { Figures } from "../../domain/operators/FiguresForm.ts"
 import { OperatorDetail, OperatorSummary, QueueName } from "../../domain/operators/OperatorView.ts"
+import { ShownTerms } from "../../domain/Terms.ts"
 import { Timestamp } from "../../domain/Timestamp.ts"
 
 /** Header of the anti-forgery token. Each request that changes something must carry the token of its session. */
@@ -67,6 +68,15 @@ export const AdvanceRequest = Schema.Struct({
   reason: Schema.String.check(Schema.isPattern(/\S/u), Schema.isMaxLength(1024))
 })
 export type AdvanceRequest = typeof AdvanceRequest.Encoded
+
+/** The operations whose terms an operator wants to see: those of a page, at most. */
+export const TermsRequest = Schema.Struct({
+  operations: Schema.Array(OperationId).check(Schema.isMinLength(1), Schema.isMaxLength(50))
+})
+
+/** The terms by the id of the operation. Operations without terms are left out. */
+export const TermsAnswer = Schema.Struct({ terms: Schema.Record(Schema.String, ShownTerms) })
+export type TermsAnswer = typeof TermsAnswer.Encoded
 
 /**
  * Header of the reads that the page makes by itself, such as after an event: any value. They do not prolong the session, which ends an
@@ -147,7 +157,9 @@ export class ConsoleGroup extends HttpApiGroup.make("console").add(
     payload: AdvanceRequest,
     success: OperatorDetail,
     error: [...errors, NotFound, Conflict]
-  })
+  }),
+  /** Unmasked. It is recorded, so it is a POST. */
+  HttpApiEndpoint.post("terms", "/terms", { payload: TermsRequest, success: TermsAnswer, error: errors })
 ) {}
 
 /**

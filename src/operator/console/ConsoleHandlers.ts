@@ -135,6 +135,11 @@ export const ConsoleHandlers = (version: string) =>
             ))
         }
       )
+      const showTerms = Effect.fnUntraced(function*(ids: ReadonlyArray<OperationId>) {
+        const { operator } = yield* CurrentSession
+        const shown = yield* readLedger(actions.showTerms(ids, { name: operator, via: "console", reason: null }))
+        return { terms: Object.fromEntries(shown) }
+      })
       return handlers.handleAll({
         session: () =>
           Effect.map(CurrentSession, ({ csrfToken, expiresAt, operator }) => ({
@@ -157,7 +162,8 @@ export const ConsoleHandlers = (version: string) =>
         act: ({ params: { id }, payload: { action, reason, revision } }) =>
           act(id, reason, (operator) => actions.perform(action, id, operator, revision)),
         advance: ({ params: { id }, payload: { evidence, outcome, reason, revision } }) =>
-          act(id, reason, (operator) => actions.advance({ to: outcome, evidence }, id, operator, revision))
+          act(id, reason, (operator) => actions.advance({ to: outcome, evidence }, id, operator, revision)),
+        terms: ({ payload }) => showTerms(payload.operations)
       })
     })
   )

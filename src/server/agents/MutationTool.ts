@@ -22,6 +22,7 @@ import type { Problem } from "../../api/Problems.ts"
 import { type GrantIdentity, GrantUnknown, refusal, standingAt, standingFor } from "../../domain/Grant.ts"
 import { canonicalPayload, type IdempotencyKey } from "../../domain/Idempotency.ts"
 import { invalidMembers, strict } from "../../domain/InvalidMember.ts"
+import type { TermsOf } from "../../domain/Terms.ts"
 import { confirm, type Question } from "../../mcp/HumanConfirmation.ts"
 import { KeyArgument } from "../../mcp/KeyArgument.ts"
 import {
@@ -41,7 +42,7 @@ import { CurrentDenial } from "./GrantReads.ts"
 export type { Question }
 
 /** A tool that requests one kind of work. */
-export interface MutationToolOptions<Fields extends Schema.Struct.Fields> extends Omit<Work, "payload"> {
+export interface MutationToolOptions<Fields extends Schema.Struct.Fields> extends Omit<Work, "payload" | "terms"> {
   /** The name by which agents call the tool. */
   readonly name: string
   /** What hosts call it. */
@@ -50,6 +51,8 @@ export interface MutationToolOptions<Fields extends Schema.Struct.Fields> extend
   readonly description: string
   /** The members of the payload. They are parameters of the tool, beside `idempotency_key`. */
   readonly payload: Schema.Struct<Fields>
+  /** Finds amount, currency and payee in the payload, as in `mutationEndpoint`. */
+  readonly terms?: TermsOf<Schema.Struct.Type<Fields>>
   /** What a person confirms before the request is accepted. The key is shown as well. */
   readonly question: (payload: Schema.Struct.Type<Fields>) => Question
 }
@@ -103,7 +106,7 @@ const stateOf = Effect.fnUntraced(function*(grant: GrantIdentity, tool: string, 
 })
 
 const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(options: MutationToolOptions<Fields>) {
-  const { name, payload: { fields }, question, scope, type } = options
+  const { name, payload: { fields }, question, scope, terms, type } = options
   const server = yield* McpServer
   const mutations = yield* MutationEndpoints
   const ledger = yield* OperationLedger
@@ -139,7 +142,12 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
   const request = Effect.fnUntraced(function*(args: unknown) {
     const { idempotency_key: key, ...decoded } = yield* Effect.mapError(decode(args), invalid)
     const payload = decoded as Schema.Struct.Type<Fields>
-    const work: Work = { type, scope, payload: payload as Schema.Json }
+    const work: Work = {
+      type,
+      scope,
+      payload: payload as Schema.Json,
+      ...terms === undefined ? {} : { terms: terms(payload) }
+    }
     const grant = yield* CurrentGrant
     const bound = yield* Effect.catch(ledger.bound({ ...grant, key }), mutations.refuse)
     // A known key creates nothing: the acceptance returns its operation, or refuses another payload.

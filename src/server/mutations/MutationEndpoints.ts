@@ -16,6 +16,7 @@ import { CurrentGrant, type Gate } from "../../api/Middleware.ts"
 import {
   type AcceptedOperation,
   CurrentKey,
+  EndpointTerms,
   idempotencyKeyHeader,
   idempotentReplayedHeader,
   MutationRequest,
@@ -32,6 +33,7 @@ import type { GrantIdentity, GrantRefusal, Scope } from "../../domain/Grant.ts"
 import type { BindingConflict, IdempotencyKey, InvalidFinancialRequest } from "../../domain/Idempotency.ts"
 import type { InvalidMember } from "../../domain/InvalidMember.ts"
 import { type OperationType, pollAfterSeconds } from "../../domain/Operation.ts"
+import type { Terms } from "../../domain/Terms.ts"
 import { type Accepted, OperationLedger } from "../../services/OperationLedger.ts"
 import type { RequestIds } from "../../services/RequestIds.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
@@ -83,7 +85,11 @@ export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems>
     })
 
     return MutationRequest.of((httpEffect, options) =>
-      Effect.flatMap(examine(options), (key) => Effect.provideService(httpEffect, CurrentKey, key))
+      Effect.flatMap(examine(options), (key) =>
+        httpEffect.pipe(
+          Effect.provideService(CurrentKey, key),
+          Effect.provideService(EndpointTerms, Context.get(options.endpoint.annotations, EndpointTerms))
+        ))
     )
   })
 )
@@ -94,6 +100,8 @@ export interface Work {
   readonly scope: Scope
   /** The provider's adapter receives it. Repetitions are compared by it. */
   readonly payload: Schema.Json
+  /** The terms of this work. Default: what the endpoint declares. */
+  readonly terms?: Terms
 }
 
 /** Why the ledger did not accept a financial request. */
@@ -167,8 +175,10 @@ const make = Effect.gen(function*() {
   }
 
   const acceptAs = Effect.fn("MutationEndpoints.accept")(
-    function*(grant: GrantIdentity, key: IdempotencyKey, { payload, scope, type }: Work) {
-      const accepted = yield* ledger.accept(grant, { type, key, payload }, scope)
+    function*(grant: GrantIdentity, key: IdempotencyKey, { payload, scope, terms, type }: Work) {
+      const declared = terms ?? (yield* EndpointTerms)?.(payload as never)
+      const request = { type, key, payload, ...declared === undefined ? {} : { terms: declared } }
+      const accepted = yield* ledger.accept(grant, request, scope)
       return answer(accepted, yield* DateTime.now)
     },
     Effect.catch(refuse)

@@ -14,7 +14,8 @@ import {
   type Accepted,
   makePrepareAcceptance,
   type Platform,
-  type PreparedRequest
+  type PreparedRequest,
+  refusalOf
 } from "../rules/prepareAcceptance.ts"
 import { AcceptanceSignal } from "../WorkSignals.ts"
 import { findBound, goodGrant } from "./lookups.ts"
@@ -30,14 +31,14 @@ export const makeAcceptances = Effect.gen(function*() {
 
   /** Records the operation of a request in one synchronous step, unless the key is bound or the provider refuses it. */
   const record = (grant: Grant, prepared: PreparedRequest, at: DateTime.Utc): Recorded => {
-    const { digest, id, payload, refusals, request } = prepared
+    const { digest, id, payload, request } = prepared
     const bound = findBound(memory, { ...grant, key: request.key })
     if (bound !== undefined) {
       return bound.digest === digest && bound.owner.provider_connection_id === grant.provider_connection_id
         ? Effect.succeed({ operation: bound.operation, created: false })
         : Effect.fail(new BindingConflict({ key: request.key }))
     }
-    const unsendable = refusals.get(grant.provider)
+    const unsendable = refusalOf(prepared, grant.provider)
     if (unsendable !== undefined) return unsendable
     const operation = acceptedOperation(id, request.type, at)
     memory.operations.set(id, newRecord(operation, grant, request, digest, payload, memory.cluster.timeline))

@@ -6,8 +6,8 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
-import type { DueRead, HintedOperation, HintEffect, ReadTerms, Recording } from "../../domain/Submission.ts"
-import { mostHinted } from "../queue/StatusReads.ts"
+import type { DueRead, HintedOperation, HintEffect, ReadTerms } from "../../domain/Submission.ts"
+import { mostHinted, type Postponement } from "../queue/StatusReads.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import { isForeign, type MemoryQueueTable, toProviderOperation, withReview } from "./MemoryQueueTable.ts"
 import { isExamined, isHeld, withReference } from "./recordRules.ts"
@@ -85,7 +85,7 @@ export const makeStatusReads = (table: MemoryQueueTable) => {
   const postpone = (
     id: OperationId,
     revision: number,
-    next: Omit<Recording, "evidence"> & { readonly review?: boolean }
+    next: Postponement
   ) =>
     Effect.sync(() => {
       const found = memory.operations.get(id)

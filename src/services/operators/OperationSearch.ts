@@ -1,5 +1,6 @@
 /**
- * Reads of operators: operations of any owner, by what an operator knows of them. No HTTP client of the public API reaches it.
+ * Reads of operators: operations of any owner, by what an operator knows of them, with masked terms. No HTTP client of the public API
+ * reaches it.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -17,6 +18,7 @@ import {
   UnknownPage
 } from "../../domain/operators/OperatorView.ts"
 import { isProviderReference } from "../../domain/Submission.ts"
+import { maskTerms } from "../../domain/Terms.ts"
 import { decodePosition, encodePosition } from "../rules/listPosition.ts"
 import { type Instant, instantOf } from "../sql/OperationRow.ts"
 import { type OperatorRow, toStanding, toSummary } from "../sql/operators/OperatorRow.ts"
@@ -30,6 +32,7 @@ import {
   type Sorted
 } from "../sql/operators/searchStatements.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
+import { makeOpenTerms } from "./openTerms.ts"
 import { actionsOf } from "./OperatorActions.ts"
 
 export class OperationSearch extends Context.Service<OperationSearch, {
@@ -67,6 +70,8 @@ const decodeHeld = Schema.decodeUnknownSync(HeldOperations)
 
 const make = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
+  const openTerms = yield* makeOpenTerms
+  const summaryOf = (row: OperatorRow) => Effect.map(openTerms(row, maskTerms), (terms) => toSummary(row, terms))
 
   const held = Effect.suspend(() => orUnavailable(sql.unsafe(heldStatement))).pipe(
     Effect.map(([row]) => decodeHeld(row)),
@@ -89,7 +94,7 @@ const make = Effect.gen(function*() {
       const answer = yield* orUnavailable(sql.unsafe<ListRow>(text, parameters))
       const matches = answer.filter(isFound)
       const page = matches.slice(0, left)
-      found.push(...page.map(toSummary))
+      found.push(...yield* Effect.forEach(page, summaryOf))
       const { frontier } = answer[0]!
       after = matches.length > left ? page.at(-1)!.sort : frontier
       if (after === null || found.length === limit) break
@@ -98,13 +103,13 @@ const make = Effect.gen(function*() {
   })
 
   const find = Effect.fn("OperationSearch.find")((text: string) =>
-    Effect.map(
+    Effect.flatMap(
       orUnavailable(sql.unsafe<OperatorRow>(findStatement, [
         isOperationId(text) ? text : null,
         isIdempotencyKey(text) ? text : null,
         isProviderReference(text) ? text : null
       ])),
-      (rows) => rows.map(toSummary)
+      (rows) => Effect.forEach(rows, summaryOf)
     )
   )
 
@@ -118,12 +123,13 @@ const make = Effect.gen(function*() {
     const [row] = yield* orUnavailable(sql.unsafe<OperatorRow>(detailStatement, [id]))
     if (row === undefined) return yield* new OperationNotFound({ id })
     return {
-      ...toSummary(row),
+      ...yield* summaryOf(row),
       subject: row.subject,
       grant_id: row.grant_id,
       provider_connection_id: row.provider_connection_id,
       scopes: row.scopes,
       acknowledged: row.acknowledged,
+      last_read: row.last_read === null ? null : { ...row.last_read, at: instantOf(row.last_read.at) },
       standing: toStanding(row),
       history: yield* historyOf(id, row.revision),
       actions: yield* actionsOf(sql, id)

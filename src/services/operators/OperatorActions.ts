@@ -8,6 +8,7 @@ import * as Context from "effect/Context"
 import type * as Digest from "effect/crypto/Digest"
 import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
+import { identity } from "effect/Function"
 import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
 import { type Operation, type OperationId, OperationNotFound, StaleOperation } from "../../domain/Operation.ts"
@@ -20,10 +21,12 @@ import type {
   OperatorAction,
   OperatorActionRecord
 } from "../../domain/operators/OperatorView.ts"
+import type { ShownTerms } from "../../domain/Terms.ts"
 import { makeSql as makeLedger } from "../sql/ledger/SqlOperationLedger.ts"
-import { type Instant, instantOf } from "../sql/OperationRow.ts"
+import { type Instant, instantOf, publicColumns } from "../sql/OperationRow.ts"
 import { makeHolds } from "../sql/queue/SqlHolds.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
+import { makeOpenTerms, type TermsRow } from "./openTerms.ts"
 
 export class OperatorActions extends Context.Service<OperatorActions, {
   /**
@@ -51,6 +54,14 @@ export class OperatorActions extends Context.Service<OperatorActions, {
     operator: AccountableOperator,
     revision?: number
   ) => Effect.Effect<Operation, AdvanceRefusal | StoreUnavailable>
+  /**
+   * The terms of operations, 1,000 at most, unmasked. One record names all of them; operations without terms are in neither. Terms that
+   * the keys of this process do not open are `unreadableTerms`. Nothing is shown that is not recorded.
+   */
+  readonly showTerms: (
+    ids: ReadonlyArray<OperationId>,
+    operator: ActingOperator
+  ) => Effect.Effect<ReadonlyMap<OperationId, ShownTerms>, StoreUnavailable>
   /** Holds all accepted operations (`Holds.holdAll`), and returns how many. `StoreUnavailable` as in `perform`. */
   readonly holdAll: (operator: ActingOperator) => Effect.Effect<number, StoreUnavailable>
   /** Releases all held operations (`Holds.releaseAll`), and returns how many. `StoreUnavailable` as in `perform`. */
@@ -68,9 +79,10 @@ export class OperatorActions extends Context.Service<OperatorActions, {
 
 /** An action as it is recorded. */
 interface Entry {
-  readonly action: OperatorAction | "advance" | "hold_all" | "release_all"
-  readonly operation_id: OperationId | null
-  readonly affected: number | null
+  readonly action: OperatorAction | "advance" | "hold_all" | "release_all" | "show_terms"
+  readonly operation_id?: OperationId
+  readonly operation_ids?: ReadonlyArray<string>
+  readonly affected?: number
   readonly result: string
 }
 
@@ -80,15 +92,16 @@ const storable = (text: string) => text.toWellFormed().replaceAll("\0", "\uFFFD"
 /** Makes the statement that records an action, and yields the id of the record. */
 export const makeRecord =
   (sql: SqlClient.SqlClient) =>
-  ({ name, reason, via }: ActingOperator, { action, affected, operation_id, result }: Entry) =>
+  ({ name, reason, via }: ActingOperator, { action, affected, operation_id, operation_ids, result }: Entry) =>
     Effect.map(
       orUnavailable(
         sql.unsafe<{ readonly id: string }>(recordStatement, [
           storable(name),
           via,
           action,
-          operation_id,
-          affected,
+          operation_id ?? null,
+          operation_ids ?? null,
+          affected ?? null,
           reason === null || reason === "" ? null : storable(reason),
           result.slice(0, 1024)
         ])
@@ -114,6 +127,7 @@ const make = Effect.gen(function*() {
   const ledger = yield* makeLedger
   const holds = yield* makeHolds
   const record = makeRecord(sql)
+  const openTerms = yield* makeOpenTerms
 
   /** Locks the row until the end of the transaction, so that the operation stays at the revision. */
   const checkRevision = Effect.fnUntraced(function*(id: OperationId, expected: number) {
@@ -148,7 +162,7 @@ const make = Effect.gen(function*() {
     operator: ActingOperator,
     change: Effect.Effect<Operation, E | StoreUnavailable>
   ): Effect.Effect<Operation, E | StoreUnavailable> => {
-    const entry = (result: string): Entry => ({ action, operation_id: id, affected: null, result })
+    const entry = (result: string): Entry => ({ action, operation_id: id, result })
     const performed = orUnavailable(sql.withTransaction(Effect.tap(change, () => record(operator, entry("done")))))
     // A caller that leaves after the rollback cannot prevent the record.
     return Effect.uninterruptibleMask((restore) =>
@@ -188,13 +202,26 @@ const make = Effect.gen(function*() {
   const onAll = (action: "hold_all" | "release_all", all: Effect.Effect<number, StoreUnavailable>) =>
     Effect.fn(`OperatorActions.${action}`)((operator: ActingOperator) =>
       orUnavailable(sql.withTransaction(
-        Effect.tap(all, (affected) => record(operator, { action, operation_id: null, affected, result: "done" }))
+        Effect.tap(all, (affected) => record(operator, { action, affected, result: "done" }))
       ))
     )
+
+  const showTerms = Effect.fn("OperatorActions.showTerms")(
+    (ids: ReadonlyArray<OperationId>, operator: ActingOperator) =>
+      orUnavailable(sql.withTransaction(Effect.gen(function*() {
+        const rows = yield* orUnavailable(sql.unsafe<TermsRow>(termsStatement, [ids]))
+        if (rows.length > 0) {
+          yield* record(operator, { action: "show_terms", operation_ids: rows.map(({ id }) => id), result: "done" })
+        }
+        const shown = yield* Effect.forEach(rows, (row) => openTerms(row, identity))
+        return new Map(rows.map(({ id }, n) => [id as OperationId, shown[n]!]))
+      })))
+  )
 
   return OperatorActions.of({
     perform,
     advance,
+    showTerms,
     holdAll: onAll("hold_all", holds.holdAll),
     releaseAll: onAll("release_all", holds.releaseAll)
   })
@@ -202,9 +229,12 @@ const make = Effect.gen(function*() {
 
 /** `id` and `at` have defaults, which no role may replace. */
 const recordStatement = `
-  INSERT INTO operator_actions (operator, via, action, operation_id, affected, reason, result)
-  VALUES ($1, $2, $3, $4, $5, $6, $7)
+  INSERT INTO operator_actions (operator, via, action, operation_id, operation_ids, affected, reason, result)
+  VALUES ($1, $2, $3, $4, $5::uuid[], $6, $7, $8)
   RETURNING id`
+
+const termsStatement = `
+  SELECT ${publicColumns}, o.terms, o.terms_key_id FROM operations o WHERE o.id = ANY ($1::uuid[]) AND o.terms IS NOT NULL`
 
 const lockStatement = "SELECT revision FROM operations WHERE id = $1 FOR NO KEY UPDATE"
 
@@ -224,4 +254,4 @@ export const actionsOf = (sql: SqlClient.SqlClient, id: OperationId) =>
 
 const actionsStatement = `
   SELECT at, operator, via, action, reason, result FROM operator_actions
-  WHERE operation_id = $1 ORDER BY at DESC LIMIT ${mostActions}`
+  WHERE operation_id = $1 OR operation_ids @> ARRAY[$1::uuid] ORDER BY at DESC LIMIT ${mostActions}`

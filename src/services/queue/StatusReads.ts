@@ -12,6 +12,13 @@ import type { StoreUnavailable } from "../StoreUnavailable.ts"
 /** Most operations that one hint by reference looks at: those with the reference that changed last. */
 export const mostHinted = 100
 
+/** What a status read without evidence leaves behind. */
+export interface Postponement extends Omit<Recording, "evidence"> {
+  readonly review?: boolean
+  /** What the provider answered, for operators: 1,024 characters at most. Absent: there was no read. */
+  readonly answer?: string
+}
+
 export class StatusReads extends Context.Service<StatusReads, {
   /**
    * Takes up to `limit` `submitted` and `indeterminate` operations whose status read is due. It postpones operations without
@@ -38,7 +45,7 @@ export class StatusReads extends Context.Service<StatusReads, {
   readonly postpone: (
     id: OperationId,
     revision: number,
-    next: Omit<Recording, "evidence"> & { readonly review?: boolean }
+    next: Postponement
   ) => Effect.Effect<void, StoreUnavailable>
   /**
    * Takes a hint that something happened to an operation of this provider. It moves the next status read to now, or to the end of

@@ -13,10 +13,12 @@ import {
   type FinancialRequest,
   InvalidFinancialRequest,
   requestDigest,
-  validateRequest
+  validateRequest,
+  validateTerms
 } from "../../domain/Idempotency.ts"
 import type { Operation, OperationId, OperationType } from "../../domain/Operation.ts"
 import { type DecodePayload, payloadDecoders, type PayloadSchemas } from "../../domain/PayloadSchemas.ts"
+import type { Terms } from "../../domain/Terms.ts"
 import { PayloadCipher, type SealedPayload } from "../PayloadCipher.ts"
 import { ProviderPayloads } from "../ProviderPayloads.ts"
 
@@ -50,9 +52,22 @@ export interface PreparedRequest {
   readonly id: OperationId
   readonly digest: string
   readonly payload: SealedPayload
-  /** The providers that refuse the request, each with the effect that fails with the reason. */
+  readonly terms: SealedPayload | null
+  /** The providers that refuse the request, each with the effect that fails with the reason. Invalid terms count as `anyProvider`. */
   readonly refusals: ReadonlyMap<ProviderName, Effect.Effect<never, InvalidFinancialRequest>>
 }
+
+const encoder = new TextEncoder()
+
+const encodeTerms = ({ amount, currency, payee }: Terms): Uint8Array =>
+  encoder.encode(JSON.stringify({ amount, currency, payee }))
+
+/** In place of a provider: none takes the request. Names of providers are ASCII. */
+export const anyProvider = "·" as ProviderName
+
+/** Why a new operation of this provider is refused. A request that has its operation already is not asked. */
+export const refusalOf = ({ refusals }: PreparedRequest, provider: ProviderName) =>
+  refusals.get(anyProvider) ?? refusals.get(provider)
 
 /** Makes the function that validates and prepares a request. It reads and writes no store. */
 export const makePrepareAcceptance = Effect.gen(function*() {
@@ -63,8 +78,9 @@ export const makePrepareAcceptance = Effect.gen(function*() {
     const cipher = yield* PayloadCipher
     const id = (yield* random.uuidV7()) as OperationId
     const payload = yield* cipher.seal(id, yield* canonicalPayload(request.payload))
+    const terms = request.terms === undefined ? null : yield* cipher.seal(id, encodeTerms(request.terms), "terms")
     const digest = Hex.encode(yield* requestDigest(request))
-    return { request, id, digest, payload, refusals: yield* findRefusals(request) } satisfies PreparedRequest
+    return { request, id, digest, payload, terms, refusals: yield* findRefusals(request) } satisfies PreparedRequest
   })
 })
 
@@ -116,6 +132,8 @@ const makeFindRefusals = (declared: ReadonlyMap<ProviderName, PayloadSchemas>): 
   const providers = [...declared].map(([name, schemas]) => [name, payloadDecoders(schemas)] as const)
   return Effect.fnUntraced(function*(request) {
     const refusals = new Map<ProviderName, Effect.Effect<never, InvalidFinancialRequest>>()
+    const terms = yield* Effect.exit(request.terms === undefined ? Effect.void : validateTerms(request.terms))
+    if (Exit.isFailure(terms)) refusals.set(anyProvider, Effect.failCause(terms.cause))
     for (const [name, decoders] of providers) {
       const exit = yield* Effect.exit(check(decoders, request))
       if (Exit.isSuccess(exit)) continue

@@ -79,7 +79,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         UPDATE: columns(`
           state revision under_review failure_code failure_message evidence due_at waiting timeline hold_placed
           examined_timeline unsent_in send_before claimed_by return_reason reference reads reviewed_at reading_since
-          hinted_at
+          hinted_at last_read
         `)
       },
       operation_history: { SELECT: "all" },
@@ -87,7 +87,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       // Not id and at: the database chooses both.
       operator_actions: {
         SELECT: "all",
-        INSERT: ["operator", "via", "action", "operation_id", "affected", "reason", "result"]
+        INSERT: ["operator", "via", "action", "operation_id", "operation_ids", "affected", "reason", "result"]
       },
       ledger_home: {
         SELECT: "all",

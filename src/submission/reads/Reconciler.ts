@@ -15,7 +15,7 @@ import type { ProviderName } from "../../domain/Grant.ts"
 import { isOperationId } from "../../domain/Operation.ts"
 import { type DueRead, type HintedOperation, isProviderReference, readDelay } from "../../domain/Submission.ts"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
-import { StatusReads } from "../../services/queue/StatusReads.ts"
+import { type Postponement, StatusReads } from "../../services/queue/StatusReads.ts"
 import type { SubmissionQueue } from "../../services/queue/SubmissionQueue.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { HintSignal } from "../../services/WorkSignals.ts"
@@ -191,7 +191,7 @@ const readAndRecord = (
     // Without an answer there was no read: a hint or the schedule still asks for one.
     const reads = answer === null ? 0 : due.reads
     const due_in = Duration.millis(readDelay(services.policy.readSchedule, reads, yield* Random.next))
-    yield* apply(services, due, decision, due_in)
+    yield* apply(services, due, decision, { due_in, ...answer === null ? {} : { answer: answerText(answer) } })
   }).pipe(
     // Another process was faster, and decided on a newer revision.
     Effect.catchTag("StaleOperation", () => Effect.void),
@@ -199,6 +199,14 @@ const readAndRecord = (
     Effect.annotateLogs({ operation_id: due.operation.id, provider: due.provider }),
     Effect.withSpan("Reconciler.read", { attributes: { operation_id: due.operation.id } })
   )
+
+/** The answer as operators read it. */
+const answerText = (answer: StatusAnswer): string =>
+  answer._tag === "NotProven"
+    ? `${answer.reason}: ${answer.detail}`
+    : answer._tag === "Proven"
+    ? answer.state
+    : "never received"
 
 /** Counts an answer. A read that the circuit does not let through has none. */
 const countRead = ({ metrics }: SubmissionServices, provider: ProviderName, answer: StatusAnswer): void => {
@@ -244,12 +252,12 @@ const awaitPermit = Effect.fnUntraced(function*(
   }
 })
 
-/** Records the decision, or sets the time of the next read, `due_in` from now. */
+/** Records the decision, or notes the answer and sets the time of the next read, `due_in` from now. */
 const apply = Effect.fnUntraced(function*(
   { holds, outcomeRecorder, outcomes, statusReads }: SubmissionServices,
   due: DueRead,
   decision: ReadDecision,
-  due_in: Duration.Duration
+  read: Pick<Postponement, "answer" | "due_in">
 ) {
   const { operation: { id, send_before }, revision } = due
   switch (decision._tag) {
@@ -261,18 +269,18 @@ const apply = Effect.fnUntraced(function*(
         { ...decision.contradiction }
       )
       return yield* withinStore(
-        statusReads.postpone(id, revision, { due_in, reference: null, send_before, review: true })
+        statusReads.postpone(id, revision, { ...read, reference: null, send_before, review: true })
       )
     case "Postpone":
       return yield* withinStore(
-        statusReads.postpone(id, revision, { due_in, reference: decision.reference, send_before })
+        statusReads.postpone(id, revision, { ...read, reference: decision.reference, send_before })
       )
     case "Release":
       return yield* withinStore(holds.releaseUnsent(id, send_before!))
     case "Record": {
       yield* logOutcome(decision.outcome, decision.evidence["reason"], { operation_id: id, provider: due.provider })
       const { evidence, outcome, reference } = decision
-      const recording = { evidence, reference, due_in, send_before }
+      const recording = { evidence, reference, due_in: read.due_in, send_before }
       if (due.state !== "accepted") return yield* outcomeRecorder.record({ id, revision, outcome, recording })
       return yield* Effect.asVoid(withinStore(outcomes.recordHeld(id, revision, outcome, recording)))
     }

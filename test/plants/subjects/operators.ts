@@ -10,6 +10,8 @@ const actions = "src/services/operators/OperatorActions.ts"
 const table = "migrations/0012_operator_actions.sql"
 const roles = "src/services/sql/roles.ts"
 
+const terms = [postgres("services/ledger/Terms")]
+
 export const operators: ReadonlyArray<Plant> = [
   {
     rule: "an advance by filters changes nothing without --apply",
@@ -52,6 +54,48 @@ export const operators: ReadonlyArray<Plant> = [
     from: "  NEW.waiting := false;\n",
     to: "",
     tests: [postgres("services/operators/OperationSearch", "says that it waits because")]
+  },
+  {
+    rule: "an operator sees no terms without a record",
+    file: actions,
+    from: "        if (rows.length > 0) {\n",
+    to: "        if (rows.length > 1000) {\n",
+    tests: terms
+  },
+  {
+    rule: "reads of operators mask the amount",
+    file: "src/domain/Terms.ts",
+    from: "=> ({\n  amount: mask,",
+    to: "=> ({\n  amount: `${mask}${currency}`,",
+    tests: terms
+  },
+  {
+    rule: "a ciphertext of a payload is never read as terms",
+    file: "src/services/PayloadCipher.ts",
+    from: "part === \"payload\" ? id : `${id} ${part}`",
+    to: "part === \"payload\" ? id : id",
+    tests: terms
+  },
+  {
+    rule: "invalid terms never keep a repetition from its operation",
+    file: "src/services/sql/ledger/SqlAcceptances.ts",
+    from: "const unsendable = earlier === undefined ? refusalOf(prepared, provider) : undefined",
+    to: "const unsendable = refusalOf(prepared, provider)",
+    tests: terms
+  },
+  {
+    rule: "terms end with the payload only if the type says so",
+    file: "migrations/0023_operation_terms.sql",
+    from: "OR NEW.erases_terms AND NEW.state IN",
+    to: "OR NEW.state IN",
+    tests: terms
+  },
+  {
+    rule: "an endpoint gives the ledger the terms that it declares",
+    file: "src/server/mutations/MutationEndpoints.ts",
+    from: "terms ?? (yield* EndpointTerms)?.(payload as never)",
+    to: "terms",
+    tests: [system("examples/paymentsEndpoint", "the terms of the payment")]
   },
   {
     rule: "a request that changes something always has an anti-forgery token",
@@ -187,9 +231,8 @@ export const operators: ReadonlyArray<Plant> = [
     rule: "an action happens only together with its record",
     file: actions,
     from:
-      "      orUnavailable(sql.withTransaction(\n        Effect.tap(all, (affected) => record(operator, { action, operation_id: null, affected, result: \"done\" }))\n      ))",
-    to:
-      "      Effect.tap(all, (affected) => record(operator, { action, operation_id: null, affected, result: \"done\" }))",
+      "      orUnavailable(sql.withTransaction(\n        Effect.tap(all, (affected) => record(operator, { action, affected, result: \"done\" }))\n      ))",
+    to: "      Effect.tap(all, (affected) => record(operator, { action, affected, result: \"done\" }))",
     tests: [postgres("services/operators/OperatorActions")]
   },
   {

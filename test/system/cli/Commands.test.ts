@@ -368,7 +368,8 @@ describe("The command line", () => {
             "0019_operator_evidence",
             "0020_unsent_operations",
             "0021_operator_advances",
-            "0022_pauses"
+            "0022_pauses",
+            "0023_operation_terms"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

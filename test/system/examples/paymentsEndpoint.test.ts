@@ -9,6 +9,7 @@ import { HttpRouter } from "effect/http"
 import { Payment, paymentsWrite } from "../../../examples/payments/Api.ts"
 import { PaymentsRoutes } from "../../../examples/payments/Handlers.ts"
 import { operationsRead } from "../../../src/domain/Grant.ts"
+import type { FinancialRequest } from "../../../src/domain/Idempotency.ts"
 import { BaseUrl } from "../../../src/server/gate/BaseUrl.ts"
 import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { Grants } from "../../../src/services/Grants.ts"
@@ -84,6 +85,28 @@ describe("An endpoint that takes payments", () => {
       assert.strictEqual(location, `${baseUrl}/v1/operations/${body.id}`)
       assert.strictEqual(retryAfter, "1")
       assert.deepInclude(body, { type: "payment", state: "accepted", revision: 1 })
+    })
+  )
+
+  test(
+    "gives the ledger the terms of the payment",
+    Effect.gen(function*() {
+      const accepted: Array<FinancialRequest> = []
+      const send = yield* endpoint((context) => {
+        const ledger = Context.get(context, OperationLedger)
+        return Context.add(context, OperationLedger, {
+          ...ledger,
+          accept: (grant, request, scope) => {
+            accepted.push(request)
+            return ledger.accept(grant, request, scope)
+          }
+        })
+      })
+      const { body } = yield* send({ token: tokenOf(yield* issue(mayPay)) })
+      assert.deepStrictEqual(accepted.map(({ terms }) => terms), [
+        { amount: "750.00", currency: "EUR", payee: rent.creditor.iban }
+      ])
+      assert.notInclude(JSON.stringify(body), "750.00")
     })
   )
 

@@ -13,11 +13,13 @@ import { BindingConflict, type FinancialRequest, type IdempotencyKey } from "../
 import type { Operation, OperationId } from "../../../domain/Operation.ts"
 import {
   type Acceptance,
+  anyProvider,
   makePrepareAcceptance,
   maxBatchBytes,
   maxBatchRequests,
   type Platform,
-  type PreparedRequest
+  type PreparedRequest,
+  refusalOf
 } from "../../rules/prepareAcceptance.ts"
 import { orUnavailable, sqlState } from "../../StoreUnavailable.ts"
 import { AcceptanceSignal } from "../../WorkSignals.ts"
@@ -36,6 +38,9 @@ interface Bound {
 }
 
 type BoundRow = OperationRow & { readonly request_id: OperationId; readonly same_request: boolean }
+
+/** The driver encodes no array of nulls. */
+const noTerms = new Uint8Array()
 
 type Batch = ReadonlyArray<PreparedRequest>
 
@@ -79,7 +84,10 @@ export const makeAcceptances = Effect.gen(function*() {
       // The driver encodes no array of nulls.
       batch.map(({ payload }) => payload.key_id ?? ""),
       // No name of a provider has a space.
-      batch.map(({ refusals }) => [...refusals.keys()].join(" "))
+      batch.map(({ refusals }) => [...refusals.keys()].join(" ")),
+      batch.map(({ terms }) => terms?.payload ?? noTerms),
+      batch.map(({ terms }) => terms?.key_id ?? ""),
+      batch.map(({ request }) => request.terms?.kept === false)
     ])
     const rows = yield* orUnavailable(whenUnlocked(sql, statement))
     const [first] = rows
@@ -195,7 +203,7 @@ const resultsOf = (
   /** The request of this batch that created the operation of a key. */
   const creators = new Map<IdempotencyKey, PreparedRequest>()
   return Effect.forEach(batch, (prepared): Effect.Effect<Acceptance> => {
-    const { digest, id, refusals, request: { key } } = prepared
+    const { digest, id, request: { key } } = prepared
     const operation = created.get(id)
     if (operation !== undefined) {
       creators.set(key, prepared)
@@ -206,7 +214,7 @@ const resultsOf = (
       ? bound.get(id)
       : { operation: created.get(creator.id)!, same_request: digest === creator.digest }
     // The key of a request that nothing precedes is free, so only its provider can have refused it.
-    const unsendable = earlier === undefined ? refusals.get(provider) : undefined
+    const unsendable = earlier === undefined ? refusalOf(prepared, provider) : undefined
     if (unsendable !== undefined) return Effect.exit(unsendable)
     return Effect.succeed(
       earlier?.same_request === true
@@ -236,8 +244,9 @@ const standing = `
  *
  * - `$1` id, `$2` client and `$3` subject of the grant.
  * - `$4` the scope that the work needs, and `$5` the scopes to which the credential is limited. Both may be null.
- * - Arrays: `$6` ids, `$7` types, `$8` keys, `$9` digests, `$10` payloads, `$11` ids of their keys (empty: none), and `$12` the providers
- *   that refuse the request, separated by spaces.
+ * - Arrays: `$6` ids, `$7` types, `$8` keys, `$9` digests, `$10` payloads, `$11` ids of their keys (empty: none), `$12` the providers
+ *   that refuse the request, separated by spaces, `$13` terms (empty: none), `$14` ids of their keys, and `$15` whether the end of the
+ *   operation erases them.
  *
  * A key that another transaction has inserted makes the statement wait for the end of that transaction. Every batch inserts its
  * keys in the same order, in the order of their bytes, so that batches never wait for each other in a circle.
@@ -246,15 +255,17 @@ const standing = `
  */
 export const acceptStatement = `
   WITH ${standing}, given AS (
-    SELECT * FROM unnest($6::uuid[], $7::text[], $8::text[], $9::text[], $10::bytea[], $11::text[], $12::text[])
-      WITH ORDINALITY AS r (id, type, key, digest, payload, key_id, refused_by, position)
+    SELECT * FROM unnest($6::uuid[], $7::text[], $8::text[], $9::text[], $10::bytea[], $11::text[], $12::text[],
+        $13::bytea[], $14::text[], $15::boolean[])
+      WITH ORDINALITY AS r (id, type, key, digest, payload, key_id, refused_by, terms, terms_key_id, erases_terms, position)
   ), o AS (
     INSERT INTO operations (client_id, resource_owner, subject, grant_id, provider_connection_id, state, revision, id, type,
-      idempotency_key, request_digest)
+      idempotency_key, request_digest, terms, terms_key_id, erases_terms)
     SELECT DISTINCT ON (r.key COLLATE "C") s.client_id, s.resource_owner, s.subject, s.grant_id, s.provider_connection_id,
-      'accepted', 1, r.id, r.type, r.key, decode(r.digest, 'hex')
+      'accepted', 1, r.id, r.type, r.key, decode(r.digest, 'hex'), nullif(r.terms, ''), nullif(r.terms_key_id, ''),
+      r.erases_terms
     FROM standing s CROSS JOIN given r
-    WHERE s.standing = ${goodStanding} AND s.provider <> ALL (string_to_array(r.refused_by, ' '))
+    WHERE s.standing = ${goodStanding} AND NOT string_to_array(r.refused_by, ' ') && ARRAY[s.provider, '${anyProvider}']
     ORDER BY r.key COLLATE "C", r.position
     ON CONFLICT (client_id, subject, idempotency_key) DO NOTHING
     RETURNING *

@@ -1,5 +1,5 @@
 /**
- * An operation as operators see it: the columns, and the record of a row. Neither payload nor digest is among them.
+ * An operation as operators see it: the columns, and the record of a row. Neither payload nor digest is among them; the terms are sealed.
  */
 import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -17,6 +17,7 @@ import { workerSeenWithin } from "../../../domain/operators/FiguresForm.ts"
 import { nextAction } from "../../../domain/operators/nextAction.ts"
 import type { Hold, OperationStanding, OperatorSummary } from "../../../domain/operators/OperatorView.ts"
 import type { ProviderReference } from "../../../domain/Submission.ts"
+import type { ShownTerms } from "../../../domain/Terms.ts"
 import { fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../OperationRow.ts"
 import { hasLiveGrant, isExamined, isFree, isUnsent } from "../queueFragments.ts"
 
@@ -51,6 +52,9 @@ export interface OperatorRow extends OperationRow {
   readonly may_read: boolean
   readonly pause: string | null
   readonly read_at: Instant
+  readonly terms: Uint8Array | null
+  readonly terms_key_id: string | null
+  readonly last_read: { readonly read: number; readonly at: number; readonly answer: string } | null
 }
 
 const seenInterval = `interval '${Duration.toSeconds(workerSeenWithin)} seconds'`
@@ -73,7 +77,10 @@ const plainColumns = [
   "reads",
   "reviewed_at",
   "acknowledged",
-  "hold_placed"
+  "hold_placed",
+  "terms",
+  "terms_key_id",
+  "last_read"
 ] as const satisfies ReadonlyArray<keyof OperatorRow>
 
 /** The columns of `OperatorRow`, of the row `o`. */
@@ -111,8 +118,10 @@ export const toStanding = (row: OperatorRow): OperationStanding => ({
   may_read: row.may_read
 })
 
-/** Does not validate: the triggers and constraints of the table check the values. */
-export const toSummary = (row: OperatorRow): OperatorSummary => {
+/**
+ * `shown` are the terms for the screen. Does not validate: the triggers and constraints of the table check the values.
+ */
+export const toSummary = (row: OperatorRow, shown: ShownTerms | null): OperatorSummary => {
   const operation = fromRow(row)
   const schedule = {
     due_at: instantOrNull(row.due_at),
@@ -136,6 +145,7 @@ export const toSummary = (row: OperatorRow): OperatorSummary => {
     provider: row.provider,
     idempotency_key: row.idempotency_key,
     reference: row.reference,
+    terms: shown,
     schedule,
     next: nextAction(situation, instantOf(row.read_at))
   }

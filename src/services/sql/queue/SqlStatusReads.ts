@@ -8,15 +8,9 @@ import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { ProviderName } from "../../../domain/Grant.ts"
 import type { OperationId, OperationState } from "../../../domain/Operation.ts"
-import type {
-  DueRead,
-  HintedOperation,
-  HintEffect,
-  ProviderReference,
-  ReadTerms,
-  Recording
-} from "../../../domain/Submission.ts"
-import { mostHinted } from "../../queue/StatusReads.ts"
+import type { DueRead, HintedOperation, HintEffect, ProviderReference, ReadTerms } from "../../../domain/Submission.ts"
+import { returnReason } from "../../queue/Claims.ts"
+import { mostHinted, type Postponement } from "../../queue/StatusReads.ts"
 import { untilServed } from "../../rules/claimRounds.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
 import {
@@ -96,11 +90,12 @@ export const makeStatusReads = Effect.gen(function*() {
     (
       id: OperationId,
       revision: number,
-      { due_in, reference, review = false, send_before }: Omit<Recording, "evidence"> & { readonly review?: boolean }
-    ) =>
-      Effect.asVoid(orUnavailable(
-        sql.unsafe(postponeStatement, [id, revision, Duration.toMillis(due_in), reference, toDate(send_before), review])
-      ))
+      { answer, due_in, reference, review = false, send_before }: Postponement
+    ) => {
+      const text = answer === undefined ? null : returnReason(answer)
+      const parameters = [id, revision, Duration.toMillis(due_in), reference, toDate(send_before), review, text]
+      return Effect.asVoid(orUnavailable(sql.unsafe(postponeStatement, parameters)))
+    }
   )
 
   const hint = Effect.fn("StatusReads.hint")(
@@ -189,6 +184,8 @@ const takeHeldStatement = (limit: number) => `
 const postponeStatement = `
   UPDATE operations o
   SET due_at = ${nextRead(millis("$3"))}, reading_since = NULL, reference = coalesce(o.reference, $4),
+    last_read = CASE WHEN $7::text IS NULL THEN o.last_read
+      ELSE json_build_object('read', o.reads, 'at', (extract(epoch FROM now()) * 1000)::bigint, 'answer', $7) END,
     under_review = o.under_review OR ($6::boolean AND coalesce(o.reviewed_at < o.updated_at, true))
   WHERE o.id = $1 AND o.revision = $2 AND CASE o.state
     WHEN 'accepted' THEN o.send_before = $5::timestamptz AND ${isExamined}

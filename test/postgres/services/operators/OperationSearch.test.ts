@@ -78,6 +78,7 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
           provider: seen.provider,
           idempotency_key: seen.idempotency_key,
           reference: seen.reference,
+          terms: null,
           schedule: seen.schedule,
           next: seen.next
         })

@@ -32,7 +32,8 @@ const all = [
   "0019_operator_evidence",
   "0020_unsent_operations",
   "0021_operator_advances",
-  "0022_pauses"
+  "0022_pauses",
+  "0023_operation_terms"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>

@@ -191,3 +191,22 @@ describe("a read of the console", () => {
       }
     }))
 })
+
+describe("the terms of operations", () => {
+  test("are masked in every read, and shown to a named operator by one request for a page", () =>
+    Effect.gen(function*() {
+      const { shown } = yield* FakeLedger
+      const visitor = yield* operator
+      const list = yield* visitor.send("/console/api/operations")
+      assert.include(list.text, "••••3000")
+      assert.notInclude(list.text, "1.50")
+      const ids = [1, 2].map((number) => detailOf(number).operation.id)
+      const answer = yield* visitor.post("/console/api/terms", { operations: ids })
+      const payee = "DE89370400440532013000"
+      assert.deepStrictEqual(JSON.parse(answer.text), {
+        terms: Object.fromEntries(ids.map((id, n) => [id, { amount: `${n + 1}.50`, currency: "EUR", payee }]))
+      })
+      assert.deepStrictEqual(shown, [{ ids, operator: { name: "olivia", via: "console", reason: null } }])
+      assert.strictEqual((yield* visitor.post("/console/api/terms", { operations: [] })).status, 400)
+    }))
+})
