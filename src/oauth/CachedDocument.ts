@@ -22,7 +22,6 @@ const firstPause = 1_000
 /** How long a request waits for a fetch, from the start of the fetch. Waiting requests count towards the request limit. */
 const maxWait = 1_000
 
-/** Settings of a cached document. */
 interface CachedDocumentSettings<A> {
   readonly issuer: string
   /** Name of the document for logs, in the plural. */

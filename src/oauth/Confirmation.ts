@@ -6,7 +6,6 @@ import { type Credential, InvalidCredential, type InvalidDpopProof, type NonceRe
 import type { DpopProofUse, VerifyDpopProof } from "./DpopProof.ts"
 import type { VerifiedToken } from "./TokenClaims.ts"
 
-/** Settings of the confirmation. */
 interface ConfirmationSettings {
   /** `required`: every token must be sender-constrained. */
   readonly senderConstrained: "required" | "optional"

@@ -236,7 +236,6 @@ export const makeIntrospectionVerifier = Effect.fnUntraced(function*(
   })
 })
 
-/** The introspection endpoint of one issuer. */
 interface IntrospectionEndpoint {
   /** Yields the configured endpoint, or that of metadata which was fetched in the last hour. */
   readonly locate: Effect.Effect<string, ServerFailure>

@@ -34,7 +34,6 @@ export const classifyProbe = (exit: Exit.Exit<unknown, ServerFailure>): CircuitB
   return isOutage(error) ? CircuitBreaker.failure() : CircuitBreaker.success
 }
 
-/** Settings of a limiter. */
 interface LimiterSettings {
   /** Key of the circuit, and name of the limiter in logs. */
   readonly name: string

@@ -15,7 +15,6 @@ import { type KeySet, makeKeySet } from "./KeySet.ts"
 import { longestTimeToLive, makeTokenCache, type VerifyToken } from "./TokenCache.ts"
 import { acceptedAudiences, readClaims } from "./TokenClaims.ts"
 
-/** Settings of the verification of JWT access tokens. */
 interface AccessTokenSettings extends IssuerSettings {
   /**
    * How long a verified signature is cached, at most 60 seconds; zero disables the cache. Every use of a cached token checks
