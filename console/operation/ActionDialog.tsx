@@ -2,29 +2,43 @@ import type { ComponentChildren } from "preact"
 import { useEffect, useId, useRef } from "preact/hooks"
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { act } from "../data/session.ts"
+import { TermsText, useTerms } from "../parts/Terms.tsx"
 import { ActionOutcome } from "./ActionOutcome.tsx"
 import type { ActionText } from "./actions.ts"
 import { useConfirmation } from "./useConfirmation.ts"
 
 export const maxReason = 1024
 
-/** The operation that a dialog is about, with its terms as operators compare them. */
-export const Subject = ({ detail }: { readonly detail: Detail }) => (
-  <dl class="dialog-subject">
-    <dt>Operation</dt>
-    <dd>
-      <code>{detail.operation.id}</code>
-    </dd>
-    <dt>Provider</dt>
-    <dd>{detail.provider}</dd>
-    <dt>Type</dt>
-    <dd>{detail.operation.type} of {detail.resource_owner}, by {detail.client_id}</dd>
-    <dt>Grant</dt>
-    <dd>
-      <code>{detail.grant_id}</code>
-    </dd>
-  </dl>
-)
+/** The operation that a dialog is about, with its terms. */
+export const Subject = ({ detail }: { readonly detail: Detail }) => {
+  const { button, termsOf } = useTerms([detail])
+  const terms = termsOf(detail)
+  return (
+    <dl class="dialog-subject">
+      <dt>Operation</dt>
+      <dd>
+        <code>{detail.operation.id}</code>
+      </dd>
+      {terms !== null && (
+        <>
+          <dt>Terms</dt>
+          <dd>
+            <TermsText terms={terms} />
+            {button}
+          </dd>
+        </>
+      )}
+      <dt>Provider</dt>
+      <dd>{detail.provider}</dd>
+      <dt>Type</dt>
+      <dd>{detail.operation.type} of {detail.resource_owner}, by {detail.client_id}</dd>
+      <dt>Grant</dt>
+      <dd>
+        <code>{detail.grant_id}</code>
+      </dd>
+    </dl>
+  )
+}
 
 /** The reason of an action, which is recorded. */
 export const Reason = ({ field, id, invalid, required }: {

@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import type { Page } from "playwright-core"
 import { ConsoleScene } from "../../fixtures/console/ConsoleScene.ts"
 import { Operator, OperatorOfScene } from "../../fixtures/console/Operator.ts"
-import { detailOf, idOf } from "../../fixtures/console/SceneOperations.ts"
+import { detailOf, idOf, termsOf } from "../../fixtures/console/SceneOperations.ts"
 
 const sha256OfTest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
@@ -170,6 +170,8 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
           })
           await dialog.getByRole("button", { name: "Check and confirm" }).click()
           await dialog.getByText("Record it as failed for ever?").waitFor()
+          await dialog.getByRole("button", { name: "Show amount and payee" }).click()
+          await dialog.getByText(termsOf(3).payee).waitFor()
           const shown = await dialog.innerText()
           for (const part of [idOf(3), "first-bank", "hafen-logistik", "never_received", "Case 4711", sha256OfTest]) {
             assert.include(shown, part)
