@@ -84,7 +84,7 @@ export const limits: ReadonlyArray<Plant> = [
     file: "src/submission/providers/ProviderPauses.ts",
     from: "if (undeclared !== 0 && state.underWay",
     to: "if (undeclared === -1 && state.underWay",
-    tests: [unit("submission/attempts/UndeclaredAnswers", "reach five operations of a backlog")]
+    tests: [unit("submission/attempts/UndeclaredAnswers", "cannot surprise many operations at once")]
   },
   {
     rule: "a worker tells operators why a provider is paused",
