@@ -10,7 +10,7 @@ import type * as Redacted from "effect/Redacted"
 import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { LocalPostgres, type LocalPostgresError } from "../embedded/LocalPostgres.ts"
 
-export { InvalidSetting }
+export { InvalidSetting, type LocalPostgresError }
 
 /** The database settings of the command line and the environment. */
 export interface DatabaseOptions {
