@@ -125,7 +125,7 @@ layer(Operators, { excludeTestServices: true })("stored terms", (it) => {
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const { identity } = yield* issue()
-      const { operation: { id } } = yield* having(keys, accept(identity, { terms }))
+      const { operation: { id } } = yield* having(keys, accept(identity, { terms, payload: { ...terms } }))
       const [row] = yield* sql<
         { readonly terms: Uint8Array; readonly terms_key_id: string; readonly payload: Uint8Array }
       >`
