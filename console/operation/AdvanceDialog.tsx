@@ -25,7 +25,8 @@ const requestOf = (fields: Fields, revision: number): AdvanceRequest => ({
     asked_at: new Date(fields["asked_at"]!).toISOString(),
     reference: fields["reference"]!,
     ...fields["answer"] === "" ? {} : { answer: fields["answer"]! },
-    ...fields["document_sha256"] === "" ? {} : { document_sha256: fields["document_sha256"]! }
+    ...fields["document_sha256"] === "" ? {} : { document_sha256: fields["document_sha256"]! },
+    ...fields["link"] === "" ? {} : { link: fields["link"]! }
   },
   revision,
   reason: fields["reason"]!
@@ -127,6 +128,14 @@ const EvidenceFields = ({ detail, fields }: { readonly detail: Detail; readonly 
       <Field id={`${id}-document`} label="Take it from a document, which is not uploaded">
         <input id={`${id}-document`} type="file" onChange={(event) => void digestOf(event.currentTarget)} />
       </Field>
+      <Text
+        name="link"
+        label="Link to the case or the document (https)"
+        max={2048}
+        pattern="https://\S+"
+        optional
+        fields={fields}
+      />
       <Text name="reason" label="Reason, recorded with your name" rows={2} max={maxReason} fields={fields} />
     </>
   )

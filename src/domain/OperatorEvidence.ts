@@ -29,6 +29,10 @@ export const OperatorEvidence = Schema.Struct({
   /** SHA-256 of the document that has the answer. */
   document_sha256: Schema.optionalKey(
     Schema.String.check(Schema.isPattern(/^[0-9a-f]{64}$/u, { expected: "64 lower-case hexadecimal digits" }))
+  ),
+  /** Where people find the answer: a case or a document. It proves nothing by itself, so the trigger does not ask for it. */
+  link: Schema.optionalKey(
+    Schema.String.check(Schema.isPattern(/^https:\/\/\S{1,2040}$/u, { expected: "a link that begins with https://" }))
   )
 }).check(
   Schema.makeFilter(({ answer, document_sha256 }) => answer !== undefined || document_sha256 !== undefined, {

@@ -160,6 +160,7 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
             "Whom did you ask?": "Payments office",
             "When did you ask?": "2026-05-02T09:30",
             "Reference": "Case 4711",
+            "Link to": "https://cases.bank.example/4711",
             "Reason": "ticket 12"
           }
           for (const [label, text] of Object.entries(texts)) await dialog.getByLabel(label).first().fill(text)
@@ -186,7 +187,11 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
           code: "never_received",
           message: "The bank has no such payment."
         })
-        assert.deepInclude(history.at(-1)!.evidence, { document_sha256: sha256OfTest, reference: "Case 4711" })
+        assert.deepInclude(history.at(-1)!.evidence, {
+          document_sha256: sha256OfTest,
+          link: "https://cases.bank.example/4711",
+          reference: "Case 4711"
+        })
         assert.deepInclude(actions.at(-1), {
           action: "advance",
           operator: "olivia",

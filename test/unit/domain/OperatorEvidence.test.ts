@@ -35,6 +35,14 @@ describe("the evidence of an operator", () => {
     }
   })
 
+  it("may link to the answer, by https alone", () => {
+    assert.isTrue(isProof({ ...operatorEvidence, link: "https://cases.bank.example/4711" }))
+    assert.isFalse(isProof({ ...without("answer"), link: "https://cases.bank.example/4711" }), "a link is no answer")
+    for (const link of ["http://bank.example", "javascript:alert(1)", "https://", "https://a b", null]) {
+      assert.isFalse(isProof({ ...operatorEvidence, link }), String(link))
+    }
+  })
+
   it("names an instant in RFC 3339", () => {
     assert.isTrue(isProof({ ...operatorEvidence, asked_at: "2026-05-02T09:30:00.5+02:00" }))
     for (const asked_at of ["2026-05-02", "yesterday", "2026-02-30T09:30:00Z", "2026-05-02 09:30:00Z", "infinity"]) {
