@@ -2,12 +2,15 @@
 
 ALTER TABLE operations
   -- JSON in UTF-8, sealed as the payload is: see 0005_operation_payloads.sql. Null: the type of the operation declares none.
-  ADD COLUMN terms bytea CHECK (octet_length(terms) <= 2048),
-  ADD COLUMN terms_key_id text CHECK (terms_key_id ~ '^[A-Za-z0-9._~-]{1,80}$'),
+  ADD COLUMN terms bytea,
+  ADD COLUMN terms_key_id text,
   -- The end of the operation erases its terms, as it erases the payload.
   ADD COLUMN erases_terms boolean NOT NULL DEFAULT false,
   -- The number of the last status read that was answered, when, and the answer, if it proved nothing. Evidence is in the history.
-  ADD COLUMN last_read json;
+  ADD COLUMN last_read json,
+  -- Not valid: no row has the columns yet, and a check of all rows would stop the traffic.
+  ADD CONSTRAINT operations_terms_check CHECK (octet_length(terms) <= 2048) NOT VALID,
+  ADD CONSTRAINT operations_terms_key_id_check CHECK (terms_key_id ~ '^[A-Za-z0-9._~-]{1,80}$') NOT VALID;
 
 -- Before operations_transition, which sets the other columns.
 CREATE FUNCTION operations_terms() RETURNS trigger

@@ -35,6 +35,18 @@ export type Terms = typeof Terms.Type
 /** Finds the terms in a payload, as its schema decodes it. The same payload gives the same terms at any time. */
 export type TermsOf<Payload> = (payload: Payload) => Terms
 
+/** Terms that the ledger refuses, unless the request was accepted before. */
+const unfit = {} as Terms
+
+/** The terms of a payload. An error of the function may quote the payload, so it is told to no one. @internal */
+export const termsIn = <Payload>(termsOf: TermsOf<Payload>, payload: Payload): Terms => {
+  try {
+    return termsOf(payload)
+  } catch {
+    return unfit
+  }
+}
+
 /** @internal */
 export const isTerms: (value: unknown) => value is Terms = Schema.is(Terms)
 

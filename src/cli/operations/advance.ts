@@ -51,7 +51,7 @@ const outcomeFlags = {
   evidence: jsonFlag("evidence").pipe(
     Flag.withDescription(
       "The provider's answer, as JSON with question, asked, asked_at, reference, and answer or document_sha256; - for "
-        + "standard input; required to leave indeterminate"
+        + "standard input; required to leave indeterminate, and for the outcome of a submitting operation"
     ),
     Flag.withDefault(null)
   ),

@@ -197,7 +197,7 @@ export interface AccountableOperator extends ActingOperator {
 /** What an operator knows of an operation from another source. */
 export interface Advance {
   readonly to: Outcome
-  /** The answer of the provider. Null: none, which suffices where no provider could have the operation. */
+  /** The answer of the provider. Null: none, which suffices for an operation that is neither `submitting` nor `indeterminate`. */
   readonly evidence: OperatorEvidence | null
 }
 

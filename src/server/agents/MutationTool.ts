@@ -22,7 +22,7 @@ import type { Problem } from "../../api/Problems.ts"
 import { type GrantIdentity, GrantUnknown, refusal, standingAt, standingFor } from "../../domain/Grant.ts"
 import { canonicalPayload, type IdempotencyKey } from "../../domain/Idempotency.ts"
 import { invalidMembers, strict } from "../../domain/InvalidMember.ts"
-import type { TermsOf } from "../../domain/Terms.ts"
+import { termsIn, type TermsOf } from "../../domain/Terms.ts"
 import { confirm, type Question } from "../../mcp/HumanConfirmation.ts"
 import { KeyArgument } from "../../mcp/KeyArgument.ts"
 import {
@@ -146,7 +146,7 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
       type,
       scope,
       payload: payload as Schema.Json,
-      ...terms === undefined ? {} : { terms: terms(payload) }
+      ...terms === undefined ? {} : { terms: termsIn(terms, payload) }
     }
     const grant = yield* CurrentGrant
     const bound = yield* Effect.catch(ledger.bound({ ...grant, key }), mutations.refuse)

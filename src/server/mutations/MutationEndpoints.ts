@@ -33,7 +33,7 @@ import type { GrantIdentity, GrantRefusal, Scope } from "../../domain/Grant.ts"
 import type { BindingConflict, IdempotencyKey, InvalidFinancialRequest } from "../../domain/Idempotency.ts"
 import type { InvalidMember } from "../../domain/InvalidMember.ts"
 import { type OperationType, pollAfterSeconds } from "../../domain/Operation.ts"
-import type { Terms } from "../../domain/Terms.ts"
+import { type Terms, termsIn } from "../../domain/Terms.ts"
 import { type Accepted, OperationLedger } from "../../services/OperationLedger.ts"
 import type { RequestIds } from "../../services/RequestIds.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
@@ -176,7 +176,8 @@ const make = Effect.gen(function*() {
 
   const acceptAs = Effect.fn("MutationEndpoints.accept")(
     function*(grant: GrantIdentity, key: IdempotencyKey, { payload, scope, terms, type }: Work) {
-      const declared = terms ?? (yield* EndpointTerms)?.(payload as never)
+      const termsOf = yield* EndpointTerms
+      const declared = terms ?? (termsOf === null ? undefined : termsIn(termsOf, payload as never))
       const request = { type, key, payload, ...declared === undefined ? {} : { terms: declared } }
       const accepted = yield* ledger.accept(grant, request, scope)
       return answer(accepted, yield* DateTime.now)

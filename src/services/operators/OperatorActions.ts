@@ -11,7 +11,14 @@ import * as Effect from "effect/Effect"
 import { identity } from "effect/Function"
 import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
-import { type Operation, type OperationId, OperationNotFound, StaleOperation } from "../../domain/Operation.ts"
+import {
+  IllegalTransition,
+  type Operation,
+  type OperationId,
+  OperationNotFound,
+  type Outcome,
+  StaleOperation
+} from "../../domain/Operation.ts"
 import type {
   AccountableOperator,
   ActingOperator,
@@ -46,7 +53,7 @@ export class OperatorActions extends Context.Service<OperatorActions, {
   ) => Effect.Effect<Operation, ActionRefusal | StoreUnavailable>
   /**
    * Records what the operator knows of an operation from another source. The history gets the name and the reason of the operator, with
-   * the evidence. To leave `indeterminate` requires evidence. `revision` and `StoreUnavailable` as in `perform`.
+   * the evidence. Evidence is required to leave `indeterminate`, and to record an outcome of a `submitting` operation. `revision` and `StoreUnavailable` as in `perform`.
    */
   readonly advance: (
     advance: Advance,
@@ -121,6 +128,10 @@ export const mayActAsOperator = Effect.gen(function*() {
   return row?.may_act === true
 })
 
+/** A claim by hand may stand for one that a failover lost, whose holder sends. Only an answer of the provider ends it. */
+const lacksEvidence = ({ state }: Operation, to: Outcome, evidence: Advance["evidence"]): boolean =>
+  state === "submitting" && (to.state === "succeeded" || to.state === "failed") && evidence === null
+
 const make = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   // On this client, so that they take part in its transactions.
@@ -187,14 +198,16 @@ const make = Effect.gen(function*() {
     ({ evidence, to }: Advance, id: OperationId, operator: AccountableOperator, revision?: number) => {
       const { name, reason } = operator
       const stated = { by: "operator", operator: name, reason, ...evidence }
-      const seen = revision === undefined
-        ? Effect.map(ledger.show(id), (operation) => operation.revision)
-        : Effect.succeed(revision)
       return recorded(
         "advance",
         id,
         operator,
-        Effect.flatMap(seen, (revision) => ledger.transition(id, revision, to, stated))
+        Effect.flatMap(ledger.show(id), (operation) =>
+          lacksEvidence(operation, to, evidence)
+            ? Effect.fail(
+              new IllegalTransition({ id, from: operation.state, to: to.state, reason: "evidence_required" })
+            )
+            : ledger.transition(id, revision ?? operation.revision, to, stated))
       )
     }
   )

@@ -8,7 +8,7 @@ import { Effect, Layer, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { InvalidFinancialRequest } from "../../../../src/domain/Idempotency.ts"
 import type { ActingOperator } from "../../../../src/domain/operators/OperatorView.ts"
-import type { Terms } from "../../../../src/domain/Terms.ts"
+import { type Terms, termsIn } from "../../../../src/domain/Terms.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
 import { OperatorActions } from "../../../../src/services/operators/OperatorActions.ts"
@@ -50,6 +50,14 @@ conformance("an acceptance with terms", (it) => {
           if (value !== "") assert.notInclude(result.failure.message, String(value))
         }
       }
+    }))
+
+  it.effect("is refused if the function of the terms fails, whose error may quote the payload", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issue()
+      const failing = termsIn(() => Number("750.00").toFixed(-1) as never, null)
+      const refused = yield* Effect.flip(accept(identity, { terms: failing }))
+      assert.instanceOf(refused, InvalidFinancialRequest)
     }))
 
   it.effect("is not part of the request binding: a repetition returns its operation, also after the terms became invalid", () =>

@@ -83,6 +83,9 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
       const ledger = yield* OperationLedger
       const { identity } = yield* issueAtNewProvider()
       for (const to of [outcome("succeeded"), outcome("failed")]) {
+        const sending = yield* operationIn(identity, "submitting")
+        const unproven = yield* Effect.flip(service.advance({ to, evidence: null }, sending.id, operator))
+        assert.deepInclude(unproven, { _tag: "IllegalTransition", reason: "evidence_required" })
         const { id } = yield* operationIn(identity, "indeterminate")
         const without = yield* Effect.flip(service.advance({ to, evidence: null }, id, operator))
         const stale = yield* Effect.flip(service.advance({ to, evidence: operatorEvidence }, id, operator, 2))
