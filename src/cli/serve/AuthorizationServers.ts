@@ -29,7 +29,7 @@ import type {
 import { ProofReplay } from "../../services/verification/ProofReplay.ts"
 import { CommandFailed } from "../Output.ts"
 
-const span = (unit: "seconds" | "days", minimum: number, maximum: number) =>
+const timeIn = (unit: "seconds" | "days", minimum: number, maximum: number) =>
   Schema.optionalKey(
     Schema.Number.check(Schema.isBetween({ minimum, maximum })).pipe(
       Schema.decodeTo(Schema.Duration, {
@@ -39,7 +39,7 @@ const span = (unit: "seconds" | "days", minimum: number, maximum: number) =>
     )
   )
 
-const seconds = span("seconds", 0, 86_400)
+const seconds = timeIn("seconds", 0, 86_400)
 
 const optional = Schema.optionalKey(Schema.String)
 
@@ -51,7 +51,7 @@ const trust = {
   clockTolerance: seconds,
   clientPrefix: optional,
   grantProvisioning: Schema.optionalKey(
-    Schema.Struct({ ownerClaim: optional, providerClaim: optional, grantLifetime: span("days", 1, 3650) }).pipe(
+    Schema.Struct({ ownerClaim: optional, providerClaim: optional, grantLifetime: timeIn("days", 1, 3650) }).pipe(
       Schema.encodeKeys({
         ownerClaim: "owner_claim",
         providerClaim: "provider_claim",

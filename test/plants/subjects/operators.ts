@@ -93,8 +93,8 @@ export const operators: ReadonlyArray<Plant> = [
   {
     rule: "an endpoint gives the ledger the terms that it declares",
     file: "src/server/mutations/MutationEndpoints.ts",
-    from: "terms ?? (yield* EndpointTerms)?.(payload as never)",
-    to: "terms",
+    from: "termsOf === null ? undefined : termsIn(termsOf, payload as never)",
+    to: "undefined",
     tests: [system("examples/paymentsEndpoint", "the terms of the payment")]
   },
   {

@@ -95,7 +95,7 @@ layer(Filled.layer, options)("operations list", (it) => {
         const call = /^Next page: npm run -s gateway -- (.*)\n$/.exec(stderr)?.[1]
         args = call === undefined ? [] : call.split(" ")
       }
-      assert.deepStrictEqual(pages.map(({ length }) => length), [8, 8, 4])
+      assert.deepStrictEqual(pages.map(({ length }) => length), [8, 8, 6])
       assert.sameMembers(pages.flat(), rows.filter((row) => row.provider === provider).map(({ id }) => id))
     }))
 
@@ -302,7 +302,7 @@ describe("status", () => {
       const { stdout } = yield* run(["status"], env)
       assert.match(stdout, /^ {2}workers {3}1 reported within 30s$/m)
       assert.match(stdout, /^demo-bank {2}held +1 +\d+s$/m)
-      assert.match(stdout, /^worker-1 [0-9a-f-]{36} .* closed$/m)
+      assert.match(stdout, /^worker-1 [0-9a-f-]{36} .* other-bank$/m)
       yield* worker.stop("SIGTERM")
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
