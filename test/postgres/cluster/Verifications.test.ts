@@ -18,6 +18,7 @@ import {
   takeOverSoon
 } from "../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../fixtures/ledger/QueueServices.ts"
+import { untilWaiting } from "../../fixtures/postgres/Pools.ts"
 
 const worker = crypto.randomUUID()
 const terms = { ...claimTerms, recorded_by: worker }
@@ -193,9 +194,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
           yield* sql`UPDATE operations SET state = 'submitting', revision = 2, send_before = now() + interval '30 seconds',
           due_at = now() + interval '90 seconds' WHERE id = ${underWay!}`
           yield* begun.open
-          const waiting = sql<{ readonly n: number }>`
-          SELECT count(*)::integer AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`
-          while ((yield* waiting)[0]!.n === 0) yield* Effect.sleep("10 millis")
+          yield* untilWaiting(1)
         }))
         const { verification } = yield* Fiber.join(comparison)
         assert.strictEqual(verification?.result, "missing")
@@ -230,9 +229,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
       yield* sql.withTransaction(Effect.gen(function*() {
         assert.strictEqual((yield* compare([missing(life)])).verification?.result, "missing")
         yield* isHeld.open
-        const waiting = sql<{ readonly n: number }>`
-          SELECT count(*)::integer AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`
-        while (command.pollUnsafe() === undefined && (yield* waiting)[0]!.n === 0) yield* Effect.sleep("10 millis")
+        yield* Effect.raceFirst(untilWaiting(1), Fiber.await(command))
       }))
       assert.strictEqual(yield* Fiber.join(command), 0)
       assert.lengthOf(yield* queue.claim(provider, 9, terms), 0)
