@@ -2,7 +2,6 @@ import * as os from "node:os"
 import { fileURLToPath } from "node:url"
 import { defaultServerConditions } from "vite"
 import { defineConfig } from "vitest/config"
-import { isThorough } from "./test/fixtures/Effort.ts"
 import { temporaryDirectory } from "./test/fixtures/postgres/storage.ts"
 
 // Tests start hundreds of processes. With a cache of compiled code each of them starts in half of the time.
@@ -45,15 +44,12 @@ export default defineConfig({
           globalSetup: ["test/fixtures/package/DebianPackages.ts", ...globalSetup]
         }
       },
-      // Every statement again, on the oldest PostgreSQL that Debian has. Driver and server are the same, and so is how statements meet.
+      // The tests of the database again, on the oldest PostgreSQL that Debian has.
       {
         test: {
           ...common,
           name: "oldest-postgres",
-          include: isThorough ? ["test/postgres/**/*.test.ts"] : ["test/postgres/{cluster,services}/**/*.test.ts"],
-          exclude: isThorough
-            ? []
-            : ["**/*{Ceiling,Cost,LongQueues,Model,Plans,Races,SearchPages,Snapshot,Storm}.test.ts"],
+          include: ["test/postgres/**/*.test.ts"],
           globalSetup: [shared, "test/fixtures/postgres/OldestPostgresServer.ts"]
         }
       }
