@@ -55,7 +55,7 @@ const families = {
   paused: {
     name: "gateway_provider_paused",
     help:
-      "1 while this process sends nothing to the provider but a probe at times, else 0; by provider and cause. Circuit: the provider does not answer, and no status is read."
+      "1 while this process sends nothing to the provider but a probe at times, else 0; by provider and cause. Circuit: the provider does not answer submissions, or status reads."
   }
 }
 

@@ -177,7 +177,7 @@ export const runOnce = <A>({ handle, take }: ProviderTask<A>) =>
 
 /**
  * Starts one poller for each provider, and yields the pollers by provider. They share the capacity of the policy. A poller
- * takes no more items than the circuit of its provider lets through, and than the limit of the provider has permits for.
+ * takes no more items than the circuits of its provider let through, and than the limit of the provider has permits for.
  */
 export const runPollers = Effect.fnUntraced(function*<A>(
   { breaker, policy, providers, requestPermits }: SubmissionServices,
@@ -188,7 +188,7 @@ export const runPollers = Effect.fnUntraced(function*<A>(
   const pollers = yield* Effect.forEach(providers.keys(), (provider) => {
     let reopensIn = Infinity
     const allowance = Effect.fnUntraced(function*(free: number) {
-      const calls = Math.min(free, yield* passable(breaker, provider))
+      const calls = Math.min(free, yield* passable(breaker, provider, kind))
       const open = calls > 0 ? yield* requestPermits.open(provider, kind, calls) : null
       reopensIn = open === null || open.count >= calls ? Infinity : open.again
       return open === null ? 0 : Math.min(calls, open.count)

@@ -15,6 +15,7 @@ import type { Claims } from "../services/queue/Claims.ts"
 import { Maintenance } from "../services/queue/Maintenance.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { ClockCheck } from "./attempts/ClockCheck.ts"
+import { passable } from "./providers/Circuit.ts"
 import { ProviderPauses } from "./providers/ProviderPauses.ts"
 import { Providers } from "./providers/Providers.ts"
 import { withinStore } from "./storeStatements.ts"
@@ -29,7 +30,7 @@ const farewell = Duration.seconds(1)
 
 const openCircuit = "it did not answer several times in a row, so its circuit is open"
 
-/** Why each provider is paused; null if it is not. The store of a breaker may be gone. */
+/** Why each provider is paused; null if it is not. */
 const readPauses = Effect.fnUntraced(
   function*(
     breaker: CircuitBreaker.CircuitBreaker,
@@ -38,8 +39,7 @@ const readPauses = Effect.fnUntraced(
   ) {
     const entries: Array<readonly [ProviderName, string | null]> = []
     for (const provider of providers) {
-      const state = yield* Effect.option(breaker.state(provider))
-      const isOpen = state._tag === "Some" && state.value._tag !== "Closed"
+      const isOpen = (yield* passable(breaker, provider, "submissions")) < Infinity
       entries.push([provider, pauses.reasonOf(provider) ?? (isOpen ? openCircuit : null)])
     }
     return Object.fromEntries(entries)

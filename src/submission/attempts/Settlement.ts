@@ -14,7 +14,13 @@ import {
   type PayloadUnreadable,
   type ProviderReference
 } from "../../domain/Submission.ts"
-import { answered, type Evidence, findContradiction, publicFailure } from "../providers/AnswerRecord.ts"
+import {
+  answered,
+  describeContradiction,
+  type Evidence,
+  findContradiction,
+  publicFailure
+} from "../providers/AnswerRecord.ts"
 import type { NotSent, SubmissionAnswer, Uncertain } from "../providers/ProviderAdapter.ts"
 import { describeDefect } from "../submissionLog.ts"
 
@@ -92,8 +98,7 @@ const fromAnswer = (id: OperationId, answer: SubmissionAnswer, failures: Declare
   // A claimed operation has no reference yet. If another one is stored meanwhile, `Outcomes.record` finds it.
   const contradiction = findContradiction(names, { id, reference: null })
   if (contradiction !== null) {
-    const { expected, member, named } = contradiction
-    return uncertain(`the answer names another operation: its ${member} is ${named}, not ${expected}`, answer.evidence)
+    return uncertain(describeContradiction(contradiction), answer.evidence)
   }
   const evidence = answered("submission", answer.evidence)
   const reference = isProviderReference(names.reference) ? names.reference : null

@@ -10,7 +10,7 @@ import type * as Schema from "effect/Schema"
 import { longestSkew } from "../../domain/ClockSkew.ts"
 import { AuthorizationRevoked } from "../../domain/Submission.ts"
 import { type ClockReading, clockSet, elapsed, readClocks } from "../elapsed.ts"
-import { callAdapter, classifyAttempt } from "../providers/Circuit.ts"
+import { callAdapter, classifyAttempt, throughCircuits } from "../providers/Circuit.ts"
 import { NotSent, SendDeadline, Uncertain } from "../providers/ProviderAdapter.ts"
 import { withinStore } from "../storeStatements.ts"
 import { logFailure, logNotSent } from "../submissionLog.ts"
@@ -113,7 +113,7 @@ const tryOnce = Effect.fnUntraced(function*(
   )
 })
 
-/** One attempt through the circuit of the provider. An open circuit sends nothing. */
+/** One attempt through the circuits of the provider. An open circuit sends nothing. */
 const attempt = (
   { breaker, pauses, policy, providers, requestPermits }: WorkerServices,
   { askedAt, claim, probeOf, provider: name }: TimedClaim,
@@ -135,9 +135,9 @@ const attempt = (
       error._tag === "NotSent" ? logNotSent(error, { operation_id: claim.operation.id, provider: name }) : Effect.void
     ),
     Effect.tapError(({ retryAfter }) => requestPermits.slowDown(name, retryAfter)),
-    Effect.onExit((exit) => pauses.observe(name, probeOf, exit))
+    Effect.onExit((exit) => pauses.observe(name, probeOf, exit, claim.operation.id))
   )
-  return breaker.execute(observed, { key: name, classify: classifyAttempt }).pipe(
+  return throughCircuits(breaker, { provider: name, kind: "submissions", classify: classifyAttempt }, observed).pipe(
     Effect.catchTag(
       "CircuitBreakerError",
       ({ reason }) =>

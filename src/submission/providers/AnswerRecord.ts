@@ -79,6 +79,10 @@ export const findContradiction = (
   return differing("operation_id", operation.id) ?? differing("reference", operation.reference)
 }
 
+/** For the history and for logs. */
+export const describeContradiction = ({ expected, member, named }: Contradiction): string =>
+  `the answer names another operation: its ${member} is ${named}, not ${expected}`
+
 const rejected = gatewayFailure("provider_rejected")
 
 /** The declared failure of a code. The refusal is proven also without one: then the failure is `provider_rejected`. */

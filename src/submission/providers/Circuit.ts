@@ -1,6 +1,6 @@
 /**
- * Calls of a provider: each within a time limit and through the circuit of the provider. Submissions and status reads share the circuit:
- * while no status can be read, nothing is submitted.
+ * Calls of a provider: each within a time limit and through the circuits of the provider. Submissions and status reads count apart, each
+ * in a circuit of its own. While the status reads have no answer, nothing is submitted, too.
  */
 import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
@@ -11,6 +11,7 @@ import * as Option from "effect/Option"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../../domain/Grant.ts"
+import type { RequestKind } from "../../domain/ProviderLimit.ts"
 import { layerCircuit, withinTime } from "../../http/exchangeLimits.ts"
 import type { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { describeDefect } from "../submissionLog.ts"
@@ -22,29 +23,40 @@ import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "./Provi
  */
 export const layerCircuitBreaker: Layer.Layer<CircuitBreaker.CircuitBreaker> = layerCircuit({ failures: 5 })
 
+/** The key of a circuit. No name of a provider has a space. */
+const circuitOf = (provider: ProviderName, kind: RequestKind) => kind === "reads" ? `${provider} reads` : provider
+
 /** Logs and counts each change of a circuit that this process makes, until its scope closes. */
 export const watchCircuits = (
   breaker: CircuitBreaker.CircuitBreaker,
   metrics: SubmissionMetrics | null
 ): Effect.Effect<void> =>
   Stream.runForEach(breaker.transitions, (change) => {
-    // The cast: the keys of these circuits are providers.
-    if (metrics !== null) metrics.of(change.key as ProviderName).isCircuitClosed = change.to === "Closed"
-    return Effect.annotateLogs(
+    // The cast: the keys are those of `circuitOf`.
+    const [provider, requests = "submissions"] = change.key.split(" ") as [ProviderName, RequestKind?]
+    const log = Effect.annotateLogs(
       Effect.logWarning(
         change.to === "Open"
-          ? "The circuit of a provider opened: nothing is sent to it, and no status is read"
+          ? `The circuit of a provider opened: nothing is sent to it${
+            requests === "reads" ? ", and no status is read" : ""
+          }`
           : change.to === "HalfOpen"
           ? "The circuit of a provider is half open: one call probes it"
           : "The circuit of a provider closed"
       ),
       {
-        provider: change.key,
+        provider,
+        requests,
         from: change.from,
         to: change.to,
         ...change.to === "Open" ? { retry_after_ms: Duration.toMillis(change.retryAfter) } : {}
       }
     )
+    if (metrics === null) return log
+    return Effect.flatMap(passable(breaker, provider, "submissions"), (calls) => {
+      metrics.of(provider).isCircuitClosed = calls === Infinity
+      return log
+    })
   })
 
 /**
@@ -72,12 +84,49 @@ export const classifyRead = (exit: Exit.Exit<StatusAnswer>): CircuitBreaker.Outc
   return exit.value.reason === "unreachable" ? CircuitBreaker.failure() : CircuitBreaker.success
 }
 
-/** How many calls the circuit of a provider lets through now: `Infinity`, 1 for a probe, or 0. */
+/**
+ * Runs a request through the circuit of its kind. A submission passes that of the status reads, too, but counts there only as its probe:
+ * otherwise reads that nothing answers would not be noticed between submissions.
+ */
+export const throughCircuits = <A, E>(
+  breaker: CircuitBreaker.CircuitBreaker,
+  { classify, kind, provider }: {
+    readonly provider: ProviderName
+    readonly kind: RequestKind
+    readonly classify: (exit: Exit.Exit<A, E>) => CircuitBreaker.Outcome
+  },
+  call: Effect.Effect<A, E>
+): Effect.Effect<A, E | CircuitBreaker.CircuitBreakerError> =>
+  Effect.suspend(() => {
+    const reads = circuitOf(provider, "reads")
+    if (kind === "reads") return breaker.execute(call, { key: reads, classify })
+    let outcome = CircuitBreaker.ignored
+    const submission = breaker.execute(call, {
+      key: circuitOf(provider, kind),
+      classify: (exit) => {
+        outcome = classify(exit)
+        return outcome
+      }
+    })
+    return breaker.execute(submission, {
+      key: reads,
+      classify: () =>
+        Effect.map(passable(breaker, provider, "reads"), (calls) => calls < Infinity ? outcome : CircuitBreaker.ignored)
+    })
+  })
+
+/** How many requests of a kind the circuits of a provider let through now: `Infinity`, 1 for a probe, or 0. */
 export const passable = (
   breaker: CircuitBreaker.CircuitBreaker,
-  provider: ProviderName
+  provider: ProviderName,
+  kind: RequestKind
 ): Effect.Effect<number> =>
-  breaker.state(provider).pipe(
+  kind === "reads"
+    ? callsOf(breaker, circuitOf(provider, kind))
+    : Effect.zipWith(callsOf(breaker, circuitOf(provider, kind)), passable(breaker, provider, "reads"), Math.min)
+
+const callsOf = (breaker: CircuitBreaker.CircuitBreaker, circuit: string): Effect.Effect<number> =>
+  breaker.state(circuit).pipe(
     Effect.map((state) => {
       switch (state._tag) {
         case "Closed":

@@ -1,6 +1,6 @@
 /**
  * Stops the claims for a provider after a local failure, such as wrong credentials, and after answers in a row that the adapter does not
- * declare, such as those of a wrong address: every operation would meet them. The worker then claims one operation at a time as a
+ * declare, such as those of a wrong address: every operation would meet them. An answer that names another operation counts as undeclared. The worker then claims one operation at a time as a
  * probe, until an attempt shows that the cause has passed. Status reads neither begin nor end a pause.
  */
 import * as Cause from "effect/Cause"
@@ -13,8 +13,10 @@ import * as Option from "effect/Option"
 import * as PubSub from "effect/PubSub"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../../domain/Grant.ts"
+import type { OperationId } from "../../domain/Operation.ts"
 import { type PauseCause, SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
+import { describeContradiction, findContradiction } from "./AnswerRecord.ts"
 import type { NotSent, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
 
 /**
@@ -62,6 +64,8 @@ interface ProviderState {
   pause: ProviderPause | null
   /** Undeclared answers since the last declared one. Null: there was no declared one yet, nor an undeclared one. */
   undeclared: number | null
+  /** What the last undeclared answer was. */
+  undeclaredReason: string
   underWay: number
   /** Released when an attempt ends. */
   readonly ended: Latch.Latch
@@ -77,8 +81,13 @@ export class ProviderPauses extends Context.Service<ProviderPauses, {
   readonly takeTurn: (provider: ProviderName, probeOf: ProviderPause | null) => Turn
   /** Takes note of a local failure of an operation that was claimed as this probe, or as none. */
   readonly fail: (provider: ProviderName, probeOf: ProviderPause | null, reason: string) => Effect.Effect<void>
-  /** Takes note of an attempt of an operation that was claimed as this probe, or as none. */
-  readonly observe: (provider: ProviderName, probeOf: ProviderPause | null, attempt: Attempt) => Effect.Effect<void>
+  /** Takes note of an attempt of the operation `id`, which was claimed as this probe, or as none. */
+  readonly observe: (
+    provider: ProviderName,
+    probeOf: ProviderPause | null,
+    attempt: Attempt,
+    id: OperationId
+  ) => Effect.Effect<void>
   /** Why the provider is paused; null if it is not. */
   readonly reasonOf: (provider: ProviderName) => string | null
   /** The providers whose pause begins, ends or has another cause. */
@@ -111,7 +120,13 @@ const make = Effect.gen(function*() {
   const stateOf = (provider: ProviderName): ProviderState => {
     const known = states.get(provider)
     if (known !== undefined) return known
-    const state: ProviderState = { pause: null, undeclared: null, underWay: 0, ended: Latch.makeUnsafe(false) }
+    const state: ProviderState = {
+      pause: null,
+      undeclared: null,
+      undeclaredReason: "",
+      underWay: 0,
+      ended: Latch.makeUnsafe(false)
+    }
     states.set(provider, state)
     return state
   }
@@ -145,6 +160,14 @@ const make = Effect.gen(function*() {
       return Effect.andThen(announce(provider, null), Effect.annotateLogs(Effect.logInfo(message), { provider }))
     })
 
+  /** After an attempt without a local failure. Too many undeclared answers pause the provider until the first declared one. */
+  const resume = (provider: ProviderName, probeOf: ProviderPause | null) => {
+    const { undeclared, undeclaredReason } = stateOf(provider)
+    return (undeclared ?? 0) < mostUndeclared
+      ? pass(provider)
+      : fail(provider, probeOf, { cause: "undeclared_answers", reason: undeclaredReason })
+  }
+
   const countUndeclared = Effect.fnUntraced(function*(
     provider: ProviderName,
     probeOf: ProviderPause | null,
@@ -152,14 +175,12 @@ const make = Effect.gen(function*() {
   ) {
     const state = stateOf(provider)
     state.undeclared = (state.undeclared ?? 0) + 1
+    state.undeclaredReason = reason
     if (state.undeclared === 1) {
       const message = `A provider gave an answer that the adapter does not declare. If it is not an exception, ${check}`
       yield* logWarning(message, provider, reason)
     }
-    if (state.undeclared >= mostUndeclared) {
-      return yield* fail(provider, probeOf, { cause: "undeclared_answers", reason })
-    }
-    if (state.pause?.failure.cause === "local_failure") yield* pass(provider)
+    yield* resume(provider, probeOf)
   })
 
   return ProviderPauses.of({
@@ -189,7 +210,7 @@ const make = Effect.gen(function*() {
       return { _tag: "Begin", end }
     },
     fail: (provider, probeOf, reason) => fail(provider, probeOf, { cause: "local_failure", reason }),
-    observe: (provider, probeOf, attempt) => {
+    observe: (provider, probeOf, attempt, id) => {
       if (Exit.isFailure(attempt) && Cause.hasInterruptsOnly(attempt.cause)) return Effect.void
       const error = Exit.isSuccess(attempt) ? null : Option.getOrNull(Cause.findErrorOption(attempt.cause))
       if (error?._tag === "NotSent") {
@@ -200,13 +221,13 @@ const make = Effect.gen(function*() {
       if (error?._tag === "Uncertain" && error.isUndeclared === true) {
         return countUndeclared(provider, probeOf, error.reason)
       }
-      const isDeclared = Exit.isSuccess(attempt) || error?._tag === "NotSent" && error.isRefused === true
-      const state = stateOf(provider)
-      if (isDeclared) state.undeclared = 0
+      // An adapter without type checks may answer with anything.
+      const other = Exit.isSuccess(attempt) ? findContradiction(attempt.value?.names, { id, reference: null }) : null
+      if (other !== null) return countUndeclared(provider, probeOf, describeContradiction(other))
       // Without an answer, nothing shows that the adapter understands the provider.
-      return state.pause?.failure.cause === "undeclared_answers" && !isDeclared
-        ? fail(provider, probeOf, state.pause.failure)
-        : pass(provider)
+      const isDeclared = Exit.isSuccess(attempt) || error?._tag === "NotSent" && error.isRefused === true
+      if (isDeclared) stateOf(provider).undeclared = 0
+      return resume(provider, probeOf)
     },
     reasonOf: (provider) => {
       const { pause } = stateOf(provider)

@@ -22,7 +22,7 @@ import { HintSignal } from "../../services/WorkSignals.ts"
 import { elapsed, readClocks } from "../elapsed.ts"
 import { type Poller, type ProviderTask, runOnce, runPollers } from "../Poller.ts"
 import { makeFailureCheck } from "../providers/AnswerRecord.ts"
-import { callAdapter, classifyRead } from "../providers/Circuit.ts"
+import { callAdapter, classifyRead, throughCircuits } from "../providers/Circuit.ts"
 import { ReadBegin, StatusAnswer } from "../providers/ProviderAdapter.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { RequestPermits } from "../providers/RequestPermits.ts"
@@ -232,7 +232,7 @@ const readStatus = Effect.fnUntraced(function*(
     answer,
     (given) => given._tag === "NotProven" ? requestPermits.slowDown(name, given.retryAfter) : Effect.void
   )
-  return yield* breaker.execute(observed, { key: name, classify: classifyRead }).pipe(
+  return yield* throughCircuits(breaker, { provider: name, kind: "reads", classify: classifyRead }, observed).pipe(
     Effect.catchTag("CircuitBreakerError", () => Effect.succeed(null))
   )
 })

@@ -75,9 +75,37 @@ export const limits: ReadonlyArray<Plant> = [
   {
     rule: "answers in a row that the adapter does not declare pause the provider",
     file: "src/submission/providers/ProviderPauses.ts",
-    from: "    if (state.undeclared >= mostUndeclared) {",
-    to: "    if (state.undeclared >= 100 * mostUndeclared) {",
+    from: "    return (undeclared ?? 0) < mostUndeclared",
+    to: "    return (undeclared ?? 0) < 100 * mostUndeclared",
     tests: [unit("submission/attempts/UndeclaredAnswers", "pause the provider after five in a row")]
+  },
+  {
+    rule: "only a declared answer ends the pause after undeclared ones, also after a local failure",
+    file: "src/submission/providers/ProviderPauses.ts",
+    from: "    return (undeclared ?? 0) < mostUndeclared",
+    to: "    return stateOf(provider).pause?.failure.cause === \"local_failure\" || (undeclared ?? 0) < mostUndeclared",
+    tests: [unit("submission/attempts/UndeclaredAnswers", "pause the provider until the first declared one")]
+  },
+  {
+    rule: "an answer that names another operation counts as undeclared",
+    file: "src/submission/providers/ProviderPauses.ts",
+    from: "      if (other !== null) return",
+    to: "      if (other === undefined) return",
+    tests: [unit("submission/attempts/UndeclaredAnswers", "pause the provider until the first declared one")]
+  },
+  {
+    rule: "status reads do not reset the count of submissions without an answer",
+    file: circuit,
+    from: "kind === \"reads\" ? `${provider} reads` : provider",
+    to: "provider",
+    tests: [unit("submission/providers/Circuit", "opens after five submissions without an answer")]
+  },
+  {
+    rule: "submissions do not reset the count of status reads without an answer",
+    file: circuit,
+    from: "calls < Infinity ? outcome : CircuitBreaker.ignored",
+    to: "calls <= Infinity ? outcome : CircuitBreaker.ignored",
+    tests: [unit("submission/providers/Circuit", "opens after five status reads without an answer")]
   },
   {
     rule: "undeclared answers reach five operations of a backlog at most",

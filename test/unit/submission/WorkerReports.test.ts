@@ -18,6 +18,7 @@ import { ProviderPauses } from "../../../src/submission/providers/ProviderPauses
 import { Providers } from "../../../src/submission/providers/Providers.ts"
 import { defaultPolicy, SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import * as WorkerReports from "../../../src/submission/WorkerReports.ts"
+import { unknownId } from "../../fixtures/ledger/Ledger.ts"
 import { type Queue, queueWith } from "../../fixtures/ledger/QueueServices.ts"
 import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { acknowledged, until } from "../../fixtures/submission/World.ts"
@@ -102,7 +103,7 @@ it.effect("A process reports why a provider is paused as soon as that changes: a
     yield* TestClock.adjust("9 seconds")
     yield* breaker.execute(Effect.void, { key: bank })
     const { probeOf } = yield* pauses.admit(bank, 1)
-    yield* pauses.observe(bank, probeOf, Exit.succeed(acknowledged))
+    yield* pauses.observe(bank, probeOf, Exit.succeed(acknowledged), unknownId)
     yield* until(() => table.reports.at(-1)!.pauses[bank] === null)
     yield* stop
   }))

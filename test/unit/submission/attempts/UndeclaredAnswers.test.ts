@@ -3,10 +3,12 @@
  * the provider after five in a row. The tests run a worker over the ledger in memory, on the test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Duration, Effect } from "effect"
+import { Deferred, Duration, Effect, Exit, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { SubmissionWorker } from "../../../../src/submission/attempts/SubmissionWorker.ts"
-import { NotSent, type SubmissionAnswer, Uncertain } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { NotSent, SubmissionAnswer, Uncertain } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { ProviderPauses } from "../../../../src/submission/providers/ProviderPauses.ts"
+import { unknownId } from "../../../fixtures/ledger/Ledger.ts"
 import { acknowledged, bank, makeWorld, notFound, until, type World } from "../../../fixtures/submission/World.ts"
 
 const undeclared = Effect.fail(new Uncertain({ reason: "status 404, which is not declared", isUndeclared: true }))
@@ -123,6 +125,36 @@ describe("Answers that the adapter does not declare", () => {
       yield* work
       assert.lengthOf(world.attempts, 6, "the pause has doubled")
     }))
+
+  const Attempted = Schema.Literals(["declared", "undeclared", "other operation", "no answer", "local failure"])
+  const exits: Readonly<Record<typeof Attempted.Type, Exit.Exit<SubmissionAnswer, NotSent | Uncertain>>> = {
+    declared: Exit.succeed(acknowledged),
+    undeclared: Exit.fail(new Uncertain({ reason: "status 404", isUndeclared: true })),
+    "other operation": Exit.succeed(
+      SubmissionAnswer.Succeeded({ names: { operation_id: "another", reference: null }, evidence: null })
+    ),
+    "no answer": Exit.fail(new Uncertain({ reason: "the connection was reset" })),
+    "local failure": Exit.fail(new NotSent({ reason: "status 401", isRefused: true, isLocal: true }))
+  }
+  it.effect.prop(
+    "pause the provider until the first declared one, whatever the other probes meet",
+    [Schema.Array(Attempted)],
+    ([attempts]) =>
+      Effect.gen(function*() {
+        const pauses = yield* ProviderPauses
+        let undeclared = 0
+        for (const attempt of ["undeclared", "undeclared", "undeclared", ...attempts] as const) {
+          yield* TestClock.adjust("5 minutes")
+          const { limit, probeOf } = yield* pauses.admit(bank, 5)
+          assert.strictEqual(limit, probeOf === null ? 5 : 1)
+          yield* pauses.observe(bank, probeOf, exits[attempt], unknownId)
+          yield* pauses.release(probeOf)
+          if (attempt === "declared") undeclared = 0
+          else if (attempt === "undeclared" || attempt === "other operation") undeclared++
+          assert.strictEqual(pauses.reasonOf(bank) !== null, undeclared >= 5 || attempt === "local failure")
+        }
+      }).pipe(Effect.provide(ProviderPauses.layer))
+  )
 
   it.effect("cannot surprise many operations at once: five are under way until one answer is declared", () =>
     Effect.gen(function*() {

@@ -11,7 +11,8 @@ import {
   classifyAttempt,
   classifyRead,
   layerCircuitBreaker,
-  passable
+  passable,
+  throughCircuits
 } from "../../../../src/submission/providers/Circuit.ts"
 import {
   namesNothing,
@@ -101,13 +102,31 @@ describe("The circuit of a provider", () => {
       )
     }))
 
-  it.effect("is shared with status reads: if reads fail, nothing is sent", () =>
+  it.effect("opens after five submissions without an answer, whatever the status reads in between say", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ submit: () => uncertain, read: () => Effect.succeed(unclear) })
+      for (let n = 0; n < 5; n++) {
+        yield* TestClock.adjust("2 seconds")
+        yield* world.reconcile
+        yield* world.acceptOne
+        yield* world.work
+      }
+      assert.isNotEmpty(world.reads)
+      const late = yield* world.acceptOne
+      yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("900 millis")
+      assert.strictEqual(yield* world.stateOf(late), "accepted")
+    }))
+
+  it.effect("opens after five status reads without an answer, whatever the submissions in between say", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ read: () => Effect.succeed(unreachable) })
-      yield* world.acceptMany(5)
-      yield* world.work
-      yield* TestClock.adjust("2 seconds")
-      yield* world.reconcile
+      for (const count of [4, 1]) {
+        yield* world.acceptMany(count)
+        yield* world.work
+        yield* TestClock.adjust("2 seconds")
+        yield* world.inside(world.reconciler.runOnce(bank, count))
+      }
       assert.lengthOf(world.reads, 5)
       const late = yield* world.acceptOne
       yield* world.start(SubmissionWorker.layer)
@@ -115,12 +134,36 @@ describe("The circuit of a provider", () => {
       assert.strictEqual(yield* world.stateOf(late), "accepted")
     }))
 
+  it.effect("of the status reads lets a submission through as its probe, whose answer closes it", () =>
+    Effect.gen(function*() {
+      const breaker = yield* CircuitBreaker.CircuitBreaker
+      const through = <A, E>(kind: "submissions" | "reads", call: Effect.Effect<A, E>) =>
+        Effect.exit(
+          throughCircuits(breaker, {
+            provider: bank,
+            kind,
+            classify: (exit) => Exit.isSuccess(exit) ? CircuitBreaker.success : CircuitBreaker.failure()
+          }, call)
+        )
+      const open = Effect.repeat(through("reads", uncertain), { times: 4 })
+      const calls = passable(breaker, bank, "submissions")
+      yield* open
+      assert.strictEqual(yield* calls, 0)
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(yield* calls, 1)
+      yield* through("submissions", uncertain)
+      assert.strictEqual(yield* calls, 0)
+      yield* TestClock.adjust("2 seconds")
+      yield* through("submissions", Effect.void)
+      assert.strictEqual(yield* calls, Infinity)
+    }).pipe(Effect.provide(layerCircuitBreaker)))
+
   it.effect("belongs to one provider and does not affect the others", () =>
     Effect.gen(function*() {
       const breaker = yield* CircuitBreaker.CircuitBreaker
       for (let n = 0; n < 5; n++) yield* Effect.ignore(breaker.execute(uncertain, { key: bank }))
-      assert.strictEqual(yield* passable(breaker, bank), 0)
-      assert.strictEqual(yield* passable(breaker, "another-bank" as never), Infinity)
+      assert.strictEqual(yield* passable(breaker, bank, "submissions"), 0)
+      assert.strictEqual(yield* passable(breaker, "another-bank" as never, "submissions"), Infinity)
     }).pipe(Effect.provide(layerCircuitBreaker)))
 
   it.effect("stays open longer after each failed probe, up to half a minute", () =>
@@ -129,11 +172,11 @@ describe("The circuit of a provider", () => {
       const fail = Effect.ignore(breaker.execute(uncertain, { key: bank }))
       for (let n = 0; n < 5; n++) yield* fail
       for (const seconds of [1, 2, 4, 8, 16, 30, 30]) {
-        assert.strictEqual(yield* passable(breaker, bank), 0)
+        assert.strictEqual(yield* passable(breaker, bank, "submissions"), 0)
         yield* TestClock.adjust((seconds - 0.5) * 1000)
-        assert.strictEqual(yield* passable(breaker, bank), 0, `after ${seconds - 0.5} s`)
+        assert.strictEqual(yield* passable(breaker, bank, "submissions"), 0, `after ${seconds - 0.5} s`)
         yield* TestClock.adjust("500 millis")
-        assert.strictEqual(yield* passable(breaker, bank), 1, `after ${seconds} s`)
+        assert.strictEqual(yield* passable(breaker, bank, "submissions"), 1, `after ${seconds} s`)
         yield* fail
       }
     }).pipe(Effect.provide(layerCircuitBreaker)))
@@ -144,10 +187,10 @@ describe("The circuit of a provider", () => {
       for (let n = 0; n < 5; n++) yield* Effect.ignore(breaker.execute(uncertain, { key: bank }))
       yield* TestClock.adjust("1 second")
       const probe = yield* Effect.forkChild(breaker.execute(Effect.never, { key: bank }), { startImmediately: true })
-      assert.strictEqual(yield* passable(breaker, bank), 0)
+      assert.strictEqual(yield* passable(breaker, bank, "submissions"), 0)
       // A probe that never returned proves nothing, so the next may try.
       yield* Fiber.interrupt(probe)
-      assert.strictEqual(yield* passable(breaker, bank), 1)
+      assert.strictEqual(yield* passable(breaker, bank, "submissions"), 1)
     }).pipe(Effect.provide(layerCircuitBreaker)))
 })
 
