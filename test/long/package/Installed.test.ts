@@ -9,7 +9,7 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll } from "vitest"
-import { namesIn, surfaceFile } from "../../../scripts/surface.ts"
+import { namesIn, publicNames } from "../../../scripts/surface.ts"
 import { fetchServed } from "../../fixtures/http/fetchServed.ts"
 import { codeBlocks } from "../../fixtures/Markdown.ts"
 import { startProgram } from "../../fixtures/package/InstalledProgram.ts"
@@ -25,13 +25,14 @@ interface PublicModule {
   readonly values: ReadonlyArray<string>
 }
 
-/** The modules of surface.txt, by the names by which consumers import them, and the values that they export. */
+/** The public modules, by the names by which consumers import them, and the values that they export. */
 const publicModules = (): ReadonlyArray<PublicModule> =>
-  fs.readFileSync(surfaceFile, "utf8").split(/^(?=\.)/m).flatMap((lines) => {
-    const [key = "", ...names] = lines.trim().split("\n").map((line) => line.trim())
-    const values = names.filter((name) => !name.startsWith("type "))
-    return names.length === 0 ? [] : [{ key, name: key.replace(".", manifest.name), names, values }]
-  })
+  [...publicNames(manifest)].map(([key, names]) => ({
+    key,
+    name: key.replace(".", manifest.name),
+    names,
+    values: names.filter((name) => !name.startsWith("type "))
+  }))
 
 /** A module whose declarations need the type of each exported value. Types in internal modules cannot be named there. */
 const inferred = (modules: ReadonlyArray<PublicModule>) =>
@@ -83,7 +84,7 @@ describe("The package, installed in an empty project", () => {
 
   afterAll(() => fs.rmSync(temporary, { recursive: true, force: true }))
 
-  it("exports the modules and values of surface.txt, and no internal module", () => {
+  it("exports the public modules and their values, and no internal module", () => {
     const modules = publicModules()
     const script = `
       const imported = {}

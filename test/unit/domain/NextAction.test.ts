@@ -6,7 +6,12 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime } from "effect"
 import { isTerminal } from "../../../src/domain/Operation.ts"
 import { nextAction, type Situation } from "../../../src/domain/operators/nextAction.ts"
-import type { Hold, OperationSchedule, OperationStanding } from "../../../src/domain/operators/OperatorView.ts"
+import type {
+  Hold,
+  NextAction,
+  OperationSchedule,
+  OperationStanding
+} from "../../../src/domain/operators/OperatorView.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
 const now = DateTime.makeUnsafe("2026-01-01T12:00:00Z")
@@ -53,230 +58,135 @@ const held = (hold: Partial<Hold>, rest: Partial<Situation> = {}, over: Partial<
 
 const revoked: OperationStanding = { ...standing, grant: "revoked", may_send: false, may_read: false }
 
-/** The situations that operators meet, with the expected action. */
-const expectations: ReadonlyArray<readonly [string, Situation, ReturnType<typeof nextAction>]> = [
-  ["a ready operation", situation, { by: "worker", action: "A worker submits it.", at: null, reason: "It is ready." }],
+/** The situations that operators meet: who acts, when, and the reason, of which a part tells them apart. */
+const expectations: ReadonlyArray<readonly [string, Situation, NextAction["by"], DateTime.Utc | null, reason: string]> =
   [
-    "a ready operation of a paused provider",
-    { ...situation, pause: "status 401" },
-    {
-      by: "worker",
-      action: "A worker submits it after the pause.",
-      at: null,
-      reason: "Its provider is paused: status 401."
-    }
-  ],
-  [
-    "a returned claim of a paused provider",
-    scheduled({ return_reason: "status 401", due_at: future }, { state: "submitting", pause: "status 401" }),
-    {
-      by: "worker",
-      action: "A worker takes it over.",
-      at: future,
-      reason: "The last worker sent nothing (status 401). Its provider is paused: status 401."
-    }
-  ],
-  [
-    "an operation whose grant was revoked, of a paused provider",
-    { ...situation, standing: revoked, pause: "status 401" },
-    {
-      by: "worker",
-      action: "A worker tries it, and puts it off.",
-      at: null,
-      reason: "It has no live grant: the one that accepted it was revoked."
-    }
-  ],
-  [
-    "an operation that waits, with the consent back",
-    scheduled({ waiting: true, due_at: future }),
-    {
-      by: "worker",
-      action: "A worker tries it again.",
-      at: future,
-      reason:
-        "A worker found it not ready. Its consent allows it now. If it goes on waiting, the workers lack its payload key."
-    }
-  ],
-  [
-    "an operation that waits for its client and its provider",
-    scheduled({ waiting: true, due_at: future }, {
-      standing: { ...standing, client_active: false, provider_connected: false }
-    }),
-    {
-      by: "worker",
-      action: "A worker tries it again.",
-      at: future,
-      reason: "Its client is inactive. Its provider is disconnected."
-    }
-  ],
-  [
-    "an operation whose grant was revoked, before a worker saw it",
-    { ...situation, standing: revoked },
-    {
-      by: "worker",
-      action: "A worker tries it, and puts it off.",
-      at: null,
-      reason: "It has no live grant: the one that accepted it was revoked."
-    }
-  ],
-  [
-    "an operation whose grant lost a scope",
-    { ...situation, standing: { ...standing, may_send: false } },
-    {
-      by: "worker",
-      action: "A worker tries it, and puts it off.",
-      at: null,
-      reason: "No live grant has all scopes of the grant that accepted it."
-    }
-  ],
-  [
-    "a held operation that is not examined",
-    held({ kind: "failover", examined: false, releasable_from: null }),
-    {
-      by: "reconciler",
-      action: "A reconciler examines it.",
-      at: null,
-      reason: "The database failed over, and may have lost a claim. It cannot be released before the examination."
-    }
-  ],
-  [
-    "an operation that was held before any claim",
-    held({ examined: false, releasable_from: null }, {}, { unsent: true }),
-    {
-      by: "operator",
-      action: "An operator may release or cancel it.",
-      at: null,
-      reason: "A hold was placed. No worker had claimed it, so it was never sent."
-    }
-  ],
-  [
-    "an examined operation that may still be sent",
-    held({ releasable_from: future }, { under_review: true }, { due_at: later }),
-    {
-      by: "operator",
-      action: "An operator may release it.",
-      at: future,
-      reason: "A hold was placed. Until then an earlier claim holder may send it, if there is one. Status reads go on."
-    }
-  ],
-  [
-    "an examined operation that cannot be sent any more",
-    held({}, { under_review: true, standing: revoked }),
-    {
-      by: "operator",
-      action: "An operator may release it.",
-      at: null,
-      reason: "A hold was placed. Release it only if its provider never received it. Status reads wait. "
-        + "It has no live grant: the one that accepted it was revoked."
-    }
-  ],
-  [
-    "a held operation that the provider has",
-    held({ releasable_from: null }, { acknowledged: true }, { due_at: future, reads: 2 }),
-    {
-      by: "reconciler",
-      action: "A reconciler reads its status (read 3).",
-      at: future,
-      reason: "A hold was placed. Its provider received it, so it is never released."
-    }
-  ],
-  [
-    "a held operation that the provider has, before its examination",
-    held({ examined: false, releasable_from: null }, { acknowledged: true }),
-    {
-      by: "reconciler",
-      action: "A reconciler examines it.",
-      at: null,
-      reason: "A hold was placed. Its provider received it, so it is never released."
-    }
-  ],
-  [
-    "a claim that permits sending",
-    scheduled({ send_before: future, due_at: later }, { state: "submitting" }),
-    {
-      by: "worker",
-      action: "A worker sends it, and records the outcome.",
-      at: future,
-      reason: "Its claim permits that until then. Later the rescuer moves it to indeterminate."
-    }
-  ],
-  [
-    "a claim that permits nothing any more",
-    scheduled({ send_before: past, due_at: later }, { state: "submitting" }),
-    {
-      by: "rescuer",
-      action: "The rescuer moves it to indeterminate.",
-      at: later,
-      reason: "The worker may send it no more, and has recorded no outcome."
-    }
-  ],
-  [
-    "a claim by hand",
-    scheduled({ due_at: later }, { state: "submitting" }),
-    {
-      by: "rescuer",
-      action: "The rescuer moves it to indeterminate.",
-      at: later,
-      reason: "It was claimed by hand, and no outcome is recorded yet."
-    }
-  ],
-  [
-    "a returned claim",
-    scheduled({ send_before: past, due_at: future, return_reason: "no key" }, {
-      state: "submitting",
-      standing: revoked
-    }),
-    {
-      by: "worker",
-      action: "A worker takes it over.",
-      at: future,
-      reason: "The last worker sent nothing (no key). It has no live grant: the one that accepted it was revoked."
-    }
-  ],
-  [
-    "a returned claim from before a failover",
-    scheduled({ send_before: past, due_at: future, return_reason: "no key" }, {
-      state: "submitting",
-      is_of_other_timeline: true
-    }),
-    {
-      by: "rescuer",
-      action: "The rescuer moves it to indeterminate.",
-      at: null,
-      reason: "The database failed over, and may have lost a later claim."
-    }
-  ],
-  [
-    "a submitted operation",
-    scheduled({ due_at: future, reads: 4 }, { state: "submitted" }),
-    {
-      by: "reconciler",
-      action: "A reconciler reads its status (read 5).",
-      at: future,
-      reason: "Its provider received it. The outcome is open."
-    }
-  ],
-  [
-    "an indeterminate operation under review, without consent",
-    scheduled({}, {
-      state: "indeterminate",
-      under_review: true,
-      standing: { ...standing, grant: "expired", may_send: false, may_read: false }
-    }),
-    {
-      by: "reconciler",
-      action: "A reconciler tries to read its status.",
-      at: null,
-      reason: "An operator looks into it: it is under review. It may have been sent, so no worker sends it again. "
-        + "It has no live grant: the one that accepted it has expired."
-    }
-  ],
-  [
-    "a settled operation",
-    scheduled({ due_at: null }, { state: "succeeded" }),
-    { by: "none", action: "Nothing is left to do.", at: null, reason: "It is settled." }
+    ["a ready operation", situation, "worker", null, "It is ready."],
+    [
+      "a ready operation of a paused provider",
+      { ...situation, pause: "status 401" },
+      "worker",
+      null,
+      "paused: status 401."
+    ],
+    [
+      "a returned claim of a paused provider",
+      scheduled({ return_reason: "status 401", due_at: future }, { state: "submitting", pause: "status 401" }),
+      "worker",
+      future,
+      "The last worker sent nothing (status 401). Its provider is paused: status 401."
+    ],
+    [
+      "an operation whose grant was revoked, of a paused provider",
+      { ...situation, standing: revoked, pause: "status 401" },
+      "worker",
+      null,
+      "the one that accepted it was revoked."
+    ],
+    [
+      "an operation that waits, with the consent back",
+      scheduled({ waiting: true, due_at: future }),
+      "worker",
+      future,
+      "the workers lack its payload key."
+    ],
+    [
+      "an operation whose grant lost a scope",
+      { ...situation, standing: { ...standing, may_send: false } },
+      "worker",
+      null,
+      "No live grant has all scopes of the grant that accepted it."
+    ],
+    [
+      "a held operation that is not examined",
+      held({ kind: "failover", examined: false, releasable_from: null }),
+      "reconciler",
+      null,
+      "It cannot be released before the examination."
+    ],
+    [
+      "an operation that was held before any claim",
+      held({ examined: false, releasable_from: null }, {}, { unsent: true }),
+      "operator",
+      null,
+      "No worker had claimed it, so it was never sent."
+    ],
+    [
+      "an examined operation that may still be sent",
+      held({ releasable_from: future }, { under_review: true }, { due_at: later }),
+      "operator",
+      future,
+      "Until then an earlier claim holder may send it, if there is one. Status reads go on."
+    ],
+    [
+      "an examined operation that cannot be sent any more",
+      held({}, { under_review: true, standing: revoked }),
+      "operator",
+      null,
+      "Release it only if its provider never received it. Status reads wait. It has no live grant"
+    ],
+    [
+      "a held operation that the provider has",
+      held({ releasable_from: null }, { acknowledged: true }, { due_at: future, reads: 2 }),
+      "reconciler",
+      future,
+      "Its provider received it, so it is never released."
+    ],
+    [
+      "a held operation that the provider has, before its examination",
+      held({ examined: false, releasable_from: null }, { acknowledged: true }),
+      "reconciler",
+      null,
+      "Its provider received it, so it is never released."
+    ],
+    [
+      "a claim that permits sending",
+      scheduled({ send_before: future, due_at: later }, { state: "submitting" }),
+      "worker",
+      future,
+      "Later the rescuer moves it to indeterminate."
+    ],
+    [
+      "a claim that permits nothing any more",
+      scheduled({ send_before: past, due_at: later }, { state: "submitting" }),
+      "rescuer",
+      later,
+      "The worker may send it no more, and has recorded no outcome."
+    ],
+    ["a claim by hand", scheduled({ due_at: later }, { state: "submitting" }), "rescuer", later, "claimed by hand"],
+    [
+      "a returned claim",
+      scheduled({ send_before: past, due_at: future, return_reason: "no key" }, { state: "submitting" }),
+      "worker",
+      future,
+      "The last worker sent nothing (no key)."
+    ],
+    [
+      "a returned claim from before a failover",
+      scheduled({ send_before: past, due_at: future, return_reason: "no key" }, {
+        state: "submitting",
+        is_of_other_timeline: true
+      }),
+      "rescuer",
+      null,
+      "may have lost a later claim."
+    ],
+    [
+      "a submitted operation",
+      scheduled({ due_at: future, reads: 4 }, { state: "submitted" }),
+      "reconciler",
+      future,
+      "Its provider received it. The outcome is open."
+    ],
+    [
+      "an indeterminate operation",
+      scheduled({}, { state: "indeterminate" }),
+      "reconciler",
+      null,
+      "It may have been sent, so no worker sends it again."
+    ],
+    ["a settled operation", scheduled({ due_at: null }, { state: "succeeded" }), "none", null, "It is settled."]
   ]
-]
 
 const both = [true, false]
 
@@ -343,8 +253,12 @@ const standings: ReadonlyArray<OperationStanding> = both.flatMap((client_active)
 )
 
 describe("the next action", () => {
-  it.each(expectations)("of %s is as expected", (_, given, expected) => {
-    assert.deepStrictEqual(nextAction(given, now), expected)
+  it.each(expectations)("of %s is as expected", (_, given, by, at, why) => {
+    const { action, reason, ...who } = nextAction(given, now)
+    assert.deepStrictEqual(who, { by, at })
+    assert.include(reason, why)
+    const [, read] = /\(read (\d+)\)/.exec(action) ?? []
+    if (read !== undefined) assert.strictEqual(Number(read), given.schedule.reads + 1)
   })
 
   it("of any operation is in the future or open, is told in short sentences, and none is left only when it is settled", () => {
