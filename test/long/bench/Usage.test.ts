@@ -54,7 +54,6 @@ describe("The commands of developers", () => {
         assert.match(line!, /: [\d.,]+ to [\d.,]+/, "a number has its range")
         assert.match(line!, /\(default \S+\)$|, \d+ or with --|chosen by|Runs this seed/, "and its default")
       }
-      // `test/unit/bench/Usage.test.ts` has the other wrong calls.
       const refused = await call(file, "--no-such-option")
       assert.deepStrictEqual([refused.code, refused.stdout], [1, ""])
       assert.match(refused.stderr, /^error: [^\n]+ \(see --help\)\n$/)

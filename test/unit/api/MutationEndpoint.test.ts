@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { HttpApi, type HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { HttpApi, HttpApiGroup, OpenApi } from "effect/http-api"
 import { Api } from "../../../src/api/Api.ts"
 import { Gate } from "../../../src/api/Middleware.ts"
 import { mutationEndpoint, MutationRequest } from "../../../src/api/MutationEndpoint.ts"
@@ -48,19 +48,6 @@ describe("A declared mutation endpoint", () => {
       [...Api.groups.operations.endpoints.get.middlewares],
       [Gate]
     )
-  })
-
-  it("keeps its name, path and schemas in its type", () => {
-    const endpoint: HttpApiEndpoint.HttpApiEndpoint<
-      "pay",
-      "POST",
-      "/v1/accounts/:account/payments",
-      Schema.toCodecStringTree<Schema.Struct<{ readonly account: typeof Schema.String }>>,
-      never,
-      Schema.toCodecJson<typeof payload>
-    >["~Payload"] = pay["~Payload"]
-    assert.strictEqual(endpoint, pay["~Payload"])
-    assert.deepStrictEqual([pay.identifier, pay.method, pay.path], ["pay", "POST", "/v1/accounts/:account/payments"])
   })
 
   it("documents every problem that it answers with, and those of its handler", () => {

@@ -28,29 +28,6 @@ describe("The problem catalogue", () => {
     assert.deepStrictEqual<unknown>(actual, table)
   })
 
-  it("calls a problem retryable only if the identical request can succeed later", () => {
-    for (const code of codes) {
-      assert.strictEqual(problemKinds[code].retryable, [408, 429, 503].includes(problemKinds[code].status), code)
-    }
-  })
-
-  it("describes in its own sentences what each code means and what to do", () => {
-    const texts = codes.flatMap((code) => [problemKinds[code].meaning, problemKinds[code].action])
-    for (const text of texts) assert.match(text, /^[A-Z`].*\.$/)
-    assert.strictEqual(new Set(codes.map((code) => problemKinds[code].meaning)).size, codes.length)
-    assert.strictEqual(new Set(codes.map((code) => problemKinds[code].title)).size, codes.length)
-  })
-
-  it("has a message with title, detail, code and request, which no body contains", () => {
-    const id = "request-id-1" as RequestId
-    const problem = makeProblem(baseUrl, { id, path: "/v1/operations" }, "grant_revoked", {
-      detail: "The grant is revoked."
-    })
-    assert.instanceOf(problem, Error)
-    assert.strictEqual(problem.message, "Grant revoked: The grant is revoked. (grant_revoked, request request-id-1)")
-    assert.notProperty(JSON.parse(problemJson(problem)), "message")
-  })
-
   it.each(Object.keys(problemTable) as ReadonlyArray<Code>)("makes a complete problem of %s", (code) => {
     const id = "request-id-1" as RequestId
     assert.isTrue(isRequestId(id))

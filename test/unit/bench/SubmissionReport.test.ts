@@ -1,7 +1,6 @@
 /** The report of the submission benchmark: which rounds a ratio compares, and what is told without the baseline. */
 import { assert, describe, it } from "@effect/vitest"
 import { baseline } from "../../../bench/submission/config.ts"
-import { argumentOf, contestantArguments, measurements } from "../../../bench/submission/contestants.ts"
 import { ratioTo, type Rounds, summarize } from "../../../bench/submission/report.ts"
 import type { Latency, Throughput } from "../../../bench/submission/rounds.ts"
 
@@ -24,15 +23,6 @@ describe("The report of the submission benchmark", () => {
     // The machine became slower from round to round. Ratios of medians would be 0.5.
     const contestants = [of("peer", 80, 30, 20), of(baseline, 100, 60, 10)]
     assert.strictEqual(ratioTo(contestants, [80, 30, 20], (figure) => figure), 0.8)
-  })
-
-  it("has no ratio if the baseline was not measured", () => {
-    const { latency: [row], throughput: [first] } = summarize({
-      throughput: [of("pg-boss", throughput(100, 1000))],
-      distant: [],
-      latency: [of("polling", latency(1))]
-    })
-    assert.deepStrictEqual([first!.ratio, row!.p50Ratio, row!.p99Ratio], [null, null, null])
   })
 
   it("has the median of the rounds, and the longest latency of all", () => {
@@ -70,21 +60,5 @@ describe("The report of the submission benchmark", () => {
       latency: [of("pg-boss", { ...latency(1), errors: ["pg-boss: 2 operations did not succeed"] })]
     })
     assert.deepStrictEqual(report.errors, [...errors, "pg-boss: 2 operations did not succeed"])
-  })
-})
-
-describe("The contestants of the submission benchmark", () => {
-  it("have names of their own in each measurement, with the baseline first", () => {
-    for (const contestants of Object.values(measurements)) {
-      const names = contestants.map(({ name }) => name)
-      assert.strictEqual(names[0], baseline)
-      assert.lengthOf(new Set(names), names.length)
-    }
-  })
-
-  it("have arguments without spaces, one for each name", () => {
-    const all = Object.values(measurements).flat()
-    for (const contestant of all) assert.match(argumentOf(contestant), /^[a-z\d-]+$/)
-    assert.lengthOf(contestantArguments, new Set(all.map(({ name }) => name)).size)
   })
 })

@@ -2,7 +2,7 @@
  * One function makes client ids of the gateway from those of an authorization server, and the types keep the two apart.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { type ClientId, gatewayClientId, isClientPrefix, IssuerClientId } from "../../../src/domain/Grant.ts"
+import { gatewayClientId, isClientPrefix, IssuerClientId } from "../../../src/domain/Grant.ts"
 
 const of = (text: string) => IssuerClientId.make(text)
 
@@ -16,12 +16,6 @@ describe("The client id of the gateway", () => {
     for (const text of ["", "two words", "Bérénice", "x".repeat(256)]) assert.isNull(gatewayClientId("", of(text)))
     assert.isNull(gatewayClientId("first/", of("x".repeat(250))))
     assert.isNotNull(gatewayClientId("first/", of("x".repeat(249))))
-  })
-
-  it("is another type than the client id of the authorization server", () => {
-    // @ts-expect-error An id of the authorization server is no id of the gateway.
-    const wrong: ClientId = of("agent")
-    assert.strictEqual(wrong, "agent")
   })
 })
 

@@ -6,18 +6,12 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Schema } from "effect"
 import {
   ClientId,
-  ClientInactive,
   type Grant,
   GrantId,
-  type GrantRefusal,
-  GrantRevoked,
   type GrantStanding,
-  GrantUnknown,
-  InsufficientScope,
   operationsRead,
   PairwiseSubject,
   ProviderConnectionId,
-  ProviderDisconnected,
   ProviderName,
   refusal,
   ResourceOwner,
@@ -56,26 +50,6 @@ describe("the refusal of a grant", () => {
       assert.deepStrictEqual(actual === null ? null : { ...actual }, expected)
     })
   }
-
-  it("is none only for a good grant with an active client, a granted scope and a connected provider", () => {
-    assert.deepStrictEqual(standings.filter((standing) => refusal(standing, operationsRead) === null), [
-      { revoked: false, expired: false, client_active: true, scope_granted: true, provider_connected: true }
-    ])
-  })
-})
-
-describe("the message of a refusal", () => {
-  const said: ReadonlyArray<readonly [GrantRefusal, string]> = [
-    [new GrantUnknown(), "there is no such grant"],
-    [new GrantRevoked({ reason: "revoked" }), "the grant was revoked"],
-    [new GrantRevoked({ reason: "expired" }), "the grant has expired"],
-    [new ClientInactive(), "the client of the grant is deactivated"],
-    [new InsufficientScope({ required: operationsRead }), "the grant lacks the scope operations:read"],
-    [new ProviderDisconnected(), "the provider connection of the grant is disconnected"]
-  ]
-  it("states the reason", () => {
-    for (const [refusal, message] of said) assert.strictEqual(refusal.message, message)
-  })
 })
 
 const expiry = Date.UTC(2026, 0, 1)
@@ -131,12 +105,6 @@ describe("the standing of a grant", () => {
         scope_granted: false
       })
     }
-  })
-})
-
-describe("the scope that reading operations requires", () => {
-  it("is operations:read", () => {
-    assert.strictEqual(operationsRead, "operations:read")
   })
 })
 

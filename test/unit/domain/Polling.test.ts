@@ -39,10 +39,6 @@ describe("the wait before an operation is read again", () => {
     ])
   })
 
-  it("is 1 second when the clock of the reader is behind", () => {
-    assert.strictEqual(wait(-3_600_000), 1)
-  })
-
   it.effect.prop("is null once the operation is terminal, at any age", [Age], ([age]) =>
     Effect.sync(() => {
       assert.isNull(pollAfterSeconds({ terminal: true, updated_at: at(epoch) }, at(epoch + age)))

@@ -4,14 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Schema } from "effect"
-import { AlreadySettled } from "../../../src/domain/Operation.ts"
-import {
-  isProviderReference,
-  PayloadUnreadable,
-  readDelay,
-  type ReadSchedule,
-  UnsafeDatabase
-} from "../../../src/domain/Submission.ts"
+import { isProviderReference, readDelay, type ReadSchedule } from "../../../src/domain/Submission.ts"
 import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 
 const between = (minimum: number, maximum: number) => Schema.Finite.check(Schema.isBetween({ minimum, maximum }))
@@ -89,24 +82,6 @@ describe("the reference of a provider", () => {
     for (const text of ["a", "ünï 😀", " ", "x".repeat(1024)]) assert.isTrue(isProviderReference(text), text)
     for (const text of ["", "x".repeat(1025), "a\0b", "\ud800", null, 1]) {
       assert.isFalse(isProviderReference(text), String(text))
-    }
-  })
-})
-
-describe("an error of the submission", () => {
-  it("names the problem in its message, without the payload", () => {
-    assert.strictEqual(new PayloadUnreadable().message, "the payload cannot be decrypted with the keys at hand")
-    assert.deepStrictEqual({ ...new PayloadUnreadable() }, { _tag: "PayloadUnreadable" })
-    for (const setting of ["fsync", "synchronous_commit"] as const) {
-      const error = new UnsafeDatabase({ setting })
-      assert.strictEqual(
-        error.message,
-        `the database runs with ${setting} off: after a crash it could forget what was sent`
-      )
-    }
-    const id = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f" as never
-    for (const state of ["succeeded", "failed", "cancelled"] as const) {
-      assert.strictEqual(new AlreadySettled({ id, state }).message, `operation ${id} is ${state}, which is final`)
     }
   })
 })

@@ -131,25 +131,3 @@ describe("The first key set", () => {
       }
     }))
 })
-
-describe("A kid of several keys in one set", () => {
-  it.effect("finds them, and no key of another kid", () =>
-    Effect.gen(function*() {
-      const { search, server } = yield* makeFetched
-      const [one, two, three] = [yield* jwkOf("one"), yield* jwkOf("two"), yield* jwkOf("three")]
-      server.serve("/jwks", { keys: [one, { ...two, kid: "one" }, three] })
-      yield* TestClock.adjust("10 minutes")
-      assert.strictEqual(yield* search("one"), "found")
-      assert.strictEqual(yield* search("three"), "found")
-      assert.strictEqual(yield* search("four"), "InvalidCredential")
-    }))
-
-  it.effect("may be that of the same key twice", () =>
-    Effect.gen(function*() {
-      const one = yield* jwkOf("one")
-      const { alg: _, use: __, ...bare } = one
-      const search = yield* keySetOf(makeFakeServer([one, bare, one]))
-      assert.strictEqual(yield* search("one"), "found")
-      assert.strictEqual(yield* search(undefined), "found")
-    }))
-})

@@ -68,22 +68,6 @@ describe("The control plane", () => {
       assert.deepStrictEqual(yield* faults, { slow: { rate: 0 } })
     }))
 
-  it.effect("accepts only its endpoints and their methods", () =>
-    Effect.gen(function*() {
-      const { controlUrl, url } = yield* start()
-      const statusOf = (path: string, method?: string) =>
-        Effect.map(call(`${url}${path}`, method === undefined ? {} : { method }), ({ json, status }) => {
-          assert.hasAllKeys(json, ["code", "message"])
-          return status
-        })
-      assert.strictEqual(yield* statusOf("/nowhere"), 404)
-      assert.strictEqual(yield* statusOf("/mutations"), 405)
-      assert.strictEqual(yield* statusOf("/mutations/a", "DELETE"), 405)
-      assert.strictEqual(yield* statusOf("/record", "POST"), 405)
-      assert.strictEqual(yield* statusOf("/faults", "POST"), 405)
-      assert.strictEqual((yield* call(`${controlUrl}/`)).status, 404)
-    }))
-
   it("listens only on loopback", () => {
     for (const address of ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1"]) assert.isTrue(isLoopback(address))
     for (const address of ["10.0.0.1", "::", "::ffff:10.0.0.1", "fe80::1", undefined]) {

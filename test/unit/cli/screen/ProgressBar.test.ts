@@ -48,16 +48,6 @@ describe("A line of progress", () => {
       assert.strictEqual(percentOf(line) === 100, done === total)
     }))
   })
-
-  const now = { label: "Accepting", unit: "lines", total: 4000, done: 1000, seconds: 10, step: "the third" }
-
-  it("tells count, rate and remaining time, and drops the least of them where there is no room", () => {
-    const full = "Accepting  [#####---------------]  25 %  1,000 of 4,000 lines  100/s  30 s left  the third"
-    assert.strictEqual(renderProgress(now, 120), full)
-    assert.strictEqual(renderProgress(now, 60), "Accepting  25 %  1,000 of 4,000 lines  30 s left")
-    assert.strictEqual(renderProgress(now, 20), "Accepting  25 %")
-    assert.strictEqual(renderProgress({ ...now, total: null }, 120), "Accepting  1,000 lines  100/s  the third")
-  })
 })
 
 /** A stream that records. */
@@ -104,18 +94,6 @@ describe("Progress", () => {
     progress.end()
     assert.strictEqual(stream.written.at(-1), erase)
     vi.advanceTimersByTime(10_000)
-    assert.lengthOf(stream.written, 12)
-  })
-
-  it("of work that keeps the process busy is drawn by its reports, ten times a second at most", () => {
-    const stream = makeStream(true)
-    const progress = startProgress(work, stream, {})
-    const start = performance.now()
-    vi.spyOn(performance, "now").mockImplementation(() => start + clock)
-    let clock = 0
-    for (; clock <= 2000; clock++) progress.update(clock)
-    progress.end()
-    vi.restoreAllMocks()
     assert.lengthOf(stream.written, 12)
   })
 

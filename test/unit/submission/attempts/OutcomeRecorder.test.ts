@@ -3,7 +3,7 @@
  * statements on the test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Duration, Effect, Exit, Fiber, References, type Schema } from "effect"
+import { Deferred, Duration, Effect, Exit, Fiber, type Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { type Operation, OperationId, StaleOperation } from "../../../../src/domain/Operation.ts"
 import type { OutcomeRecord } from "../../../../src/domain/Submission.ts"
@@ -226,22 +226,6 @@ describe("An outcome", () => {
       const [fourth] = yield* recordAll([4])
       yield* TestClock.adjust("30 millis")
       assert.isTrue(isSuccess(fourth!))
-    }))
-
-  it.effect("has the log annotations of its caller when it is recorded alone, and a batch those of none", () =>
-    Effect.gen(function*() {
-      const seen: Array<unknown> = []
-      const look = Effect.flatMap(
-        References.CurrentLogAnnotations,
-        ({ caller }) => Effect.sync(() => void seen.push(caller))
-      )
-      const { record } = yield* makeBook({
-        together: (records) => Effect.andThen(look, Effect.succeed(records.map((n) => n === 1))),
-        alone: () => look
-      })
-      const annotated = (n: number) => Effect.annotateLogs(record(n), { caller: n })
-      yield* Effect.all([annotated(1), annotated(2), annotated(3)], { concurrency: "unbounded" })
-      assert.deepStrictEqual(seen, [undefined, 2, 3])
     }))
 
   it.effect("of many callers is recorded once each, and none waits for ever", () =>

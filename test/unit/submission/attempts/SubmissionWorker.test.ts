@@ -3,7 +3,7 @@
  * provider on the test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, DateTime, Duration, Effect, Exit, Fiber } from "effect"
+import { Cause, Duration, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { UnsafeDatabase } from "../../../../src/domain/Submission.ts"
 import { SubmissionWorker } from "../../../../src/submission/attempts/SubmissionWorker.ts"
@@ -22,8 +22,7 @@ import {
   neverOpen,
   reference,
   until,
-  workFor,
-  type World
+  workFor
 } from "../../../fixtures/submission/World.ts"
 
 const notSent = Effect.fail(new NotSent({ reason: "connection refused" }))
@@ -45,19 +44,6 @@ describe("An accepted operation", () => {
         assert.strictEqual(yield* world.work, 0)
       }
       assert.lengthOf(world.attempts, 1)
-    }))
-
-  it.effect("gets a send deadline by the clock of the database, counted from the claim", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({
-        policy: { sendWithin: Duration.seconds(20) },
-        queue: (queue) => ({ claim: (...args) => Effect.delay(queue.claim(...args), "3 seconds") })
-      })
-      yield* world.acceptOne
-      yield* workFor(world, "1 minute")
-      const [{ at, send_before }] = world.attempts as [World["attempts"][number]]
-      assert.strictEqual(at, 3000)
-      assert.strictEqual(DateTime.toEpochMillis(send_before!), 23_000)
     }))
 
   it.effect("is submitted also if the adapter gives an empty reference", () =>

@@ -2,17 +2,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
-import * as Headers from "effect/http/Headers"
 import * as HttpClient from "effect/http/HttpClient"
 import type { HttpClientRequest } from "effect/http/HttpClientRequest"
 import * as HttpClientResponse from "effect/http/HttpClientResponse"
 import * as Redacted from "effect/Redacted"
-import * as Schema from "effect/Schema"
 import * as Tracer from "effect/Tracer"
-import { onBody } from "../../../../src/submission/http/HttpDecoding.ts"
 import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
 import { SendDeadline } from "../../../../src/submission/http/SendDeadline.ts"
 import { operationOf, optionsFor, succeeded } from "../../../fixtures/submission/HttpProviderServer.ts"
@@ -89,17 +85,5 @@ describe("An exchange", () => {
         spans.map(({ attributes, name }) => [name, attributes.get("operation.id")]),
         [["HttpProvider.submit", operation.id]]
       )
-    }))
-})
-
-describe("A decoder", () => {
-  it.effect("dies when its meaning throws", () =>
-    Effect.gen(function*() {
-      const thrown = new Error("thrown")
-      const decode = onBody(Schema.Json, () => {
-        throw thrown
-      })
-      const exit = yield* Effect.exit(decode({ status: 200, headers: Headers.empty, body: null }))
-      assert.deepStrictEqual(exit, Exit.die(thrown))
     }))
 })

@@ -19,13 +19,6 @@ const Adapter = Layer.sync(ProviderAdapter, () => {
 })
 
 describe("The providers of a process", () => {
-  it.effect("are found by the name in their provider connections", () =>
-    Effect.gen(function*() {
-      const providers = yield* Providers
-      assert.deepStrictEqual([...providers.keys()], ["north-bank", "south-bank"])
-      assert.isUndefined(providers.get(ProviderName.make("west-bank")))
-    }).pipe(Effect.provide(Providers.layer({ "north-bank": Adapter, "south-bank": Adapter }))))
-
   it.effect("have one adapter each, even if one layer builds all, so that banks share no state", () =>
     Effect.gen(function*() {
       built = 0

@@ -3,11 +3,9 @@
  * try every answer in every state.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Duration, Effect, Random } from "effect"
-import { readDelay } from "../../../../src/domain/Submission.ts"
+import { DateTime, Effect, Random } from "effect"
 import type { StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { decideAfterRead } from "../../../../src/submission/reads/decideAfterRead.ts"
-import { defaultPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
 import { operationOf } from "../../../fixtures/submission/HttpProviderServer.ts"
 import {
   evidence,
@@ -92,20 +90,6 @@ describe("The decision after a status read", () => {
 })
 
 describe("The schedule of status reads", () => {
-  const { readSchedule } = defaultPolicy
-
-  it("varies by at most its jitter in each direction", () => {
-    assert.strictEqual(readDelay(readSchedule, 0, 0.5), 1000)
-    assert.strictEqual(readDelay(readSchedule, 0, 0), 800)
-    assert.strictEqual(readDelay(readSchedule, 0, 1), 1200)
-  })
-
-  it("never exceeds its longest delay, after any number of reads", () => {
-    for (const reads of [18, 100, 10_000, 2 ** 31]) {
-      assert.strictEqual(readDelay(readSchedule, reads, 0.5), Duration.toMillis("1 hour"))
-    }
-  })
-
   it.effect("spreads operations that failed at the same time", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld()
