@@ -119,21 +119,6 @@ describe("A financial request of the client", () => {
       assert.deepStrictEqual(yield* Ref.get(sent), [request, request])
     }))
 
-  it.effect("is repeated after a lost connection, because the key protects from a second operation", () =>
-    Effect.gen(function*() {
-      const { pay, sent } = yield* scripted([lost, accepted])
-      assert.strictEqual((yield* whileTimePasses(submit(pay))).body.id, id)
-      assert.deepStrictEqual(yield* Ref.get(sent), [request, request])
-    }))
-
-  it.effect("is not repeated after a problem that is not retryable", () =>
-    Effect.gen(function*() {
-      const { pay, sent } = yield* scripted([refused("idempotency_key_reused"), accepted])
-      const error = yield* Effect.flip(submit(pay))
-      assert.strictEqual("code" in error && error.code, "idempotency_key_reused")
-      assert.lengthOf(yield* Ref.get(sent), 1)
-    }))
-
   it.effect("fails with the last problem when the time for repetitions is over", () =>
     Effect.gen(function*() {
       const { pay, sent } = yield* scripted([refused("rate_limited", { "retry-after": "10" })])

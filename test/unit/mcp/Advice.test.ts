@@ -93,15 +93,6 @@ describe("the advice on an operation", () => {
     }))
   })
 
-  it("States and transitions 3: only reads settle an operation that is indeterminate", () => {
-    const { advice } = adviceOn(operation("indeterminate", false), at(45_000))
-    assert.strictEqual(
-      advice,
-      "The outcome is not known. The provider may have received the request, and may have carried it out. "
-        + "Do not send the request again and do not use a new key. Only reads settle it. Read again in 5 s."
-    )
-  })
-
   it("What the service does 3: an operation under review may never reach a final state, and the agent asks people", () => {
     for (const state of operationStates.filter((state) => !isTerminal(state))) {
       const plain = adviceOn(operation(state, false), at(0)).advice
@@ -137,14 +128,6 @@ describe("the advice on an operation", () => {
       assert.deepStrictEqual(adviceOn(hostile, at(age)), adviceOn(operation(state, review), at(age)))
       assert.deepStrictEqual(adviceOnWait(hostile, at(age)), adviceOnWait(operation(state, review), at(age)))
     }))
-  })
-
-  it("a wait that ended is no failure, and the advice on the state follows", () => {
-    for (const read of everyState) {
-      const { advice } = adviceOn(read, at(0))
-      const begin = "The wait ended before the state was final. That is no failure of the request. "
-      assert.strictEqual(adviceOnWait(read, at(0)).advice, isTerminal(read.state) ? advice : begin + advice)
-    }
   })
 })
 
@@ -213,10 +196,6 @@ describe("the table of advice", () => {
     const forbidden = spoken.filter((sentence) => /^(?:Do not|Never) /.test(sentence))
     assert.isAbove(forbidden.length, 30)
     assert.sameMembers([...new Set(spoken.filter((sentence) => !forbidden.includes(sentence)))], allowed)
-  })
-
-  it("has no sentence of more than 25 words", () => {
-    for (const sentence of texts.flatMap(sentencesOf)) assert.isAtMost(sentence.split(" ").length, 25, sentence)
   })
 
   it("has no character that a result for a model would escape", () => {

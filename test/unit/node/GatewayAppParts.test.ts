@@ -7,11 +7,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Context, Deferred, Effect, Layer, Logger, Redacted } from "effect"
 import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import { createServer } from "node:http"
-import { expectTypeOf } from "vitest"
 import { InvalidCredential } from "../../../src/domain/Credential.ts"
 import { type GrantIdentity, ProviderName } from "../../../src/domain/Grant.ts"
 import * as GatewayApp from "../../../src/node/GatewayApp.ts"
-import type { Incomplete } from "../../../src/node/GatewayParts.ts"
+import type {} from "../../../src/node/GatewayParts.ts"
 import { Database } from "../../../src/node/postgres/Database.ts"
 import { failureLine } from "../../../src/node/process/failureLine.ts"
 import { Grants } from "../../../src/services/Grants.ts"
@@ -62,8 +61,6 @@ const inMemory = {
   baseUrl: "https://gateway.test",
   migrate: false
 } as const
-
-class Stranger extends Context.Service<Stranger, { readonly name: string }>()("test/Stranger") {}
 
 const environment = (variables: Readonly<Record<string, string>>) =>
   ConfigProvider.layer(ConfigProvider.fromEnv({ env: variables }))
@@ -147,21 +144,6 @@ describe("The parts of GatewayApp", () => {
         )
       })
     assert.lengthOf([open, closed, start, startComplete], 4)
-  })
-
-  it("are named with their missing services in the error of the compiler", () => {
-    type Open = Layer.Layer<GrantVerifier, never, Customers | Stranger>
-    type Named = Incomplete<{
-      readonly routes: typeof CountCustomers
-      readonly started: Layer.Layer<never>
-      readonly verifier: Open
-    }>
-    expectTypeOf<Named>().toEqualTypeOf<{
-      readonly "a part needs a service that the process does not have": {
-        readonly routes: Customers
-        readonly verifier: Customers | Stranger
-      }
-    }>()
   })
 
   it.live("fail to start on an invalid setting, with one sentence", () =>

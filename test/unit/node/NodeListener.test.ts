@@ -3,11 +3,9 @@
  * loopback.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { ServeError } from "effect/http/HttpServerError"
 import { once } from "node:events"
 import type * as net from "node:net"
 import type { RequestId } from "../../../src/domain/RequestId.ts"
-import { explainListenFailure } from "../../../src/node/http/ListenAddress.ts"
 import { createListener } from "../../../src/node/http/NodeListener.ts"
 
 describe("A listener", () => {
@@ -27,28 +25,5 @@ describe("A listener", () => {
     assert.strictEqual(await (await answer).text(), "answered")
     server.closeAllConnections()
     await new Promise((resolve) => server.close(resolve))
-  })
-})
-
-describe("The failure to listen on a shared port", () => {
-  const messageOf = (code: string, reusePort: boolean) =>
-    String(
-      (explainListenFailure(new ServeError({ cause: Object.assign(new Error("listen"), { code }) }), {
-        host: "127.0.0.1",
-        port: 3000,
-        reusePort
-      }).cause as Error).message
-    )
-
-  it("names the setting on a system that cannot share it", () => {
-    assert.strictEqual(
-      messageOf("ENOTSUP", true),
-      "cannot listen on 127.0.0.1:3000: the system does not share a port among processes. Set REUSE_PORT to false"
-    )
-  })
-
-  it("says which processes do not share it", () => {
-    assert.include(messageOf("EADDRINUSE", true), "without REUSE_PORT or as another user")
-    assert.include(messageOf("EADDRINUSE", false), "Set PORT to a free port")
   })
 })

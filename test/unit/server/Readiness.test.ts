@@ -7,7 +7,6 @@ import { Effect } from "effect"
 import { NotReady } from "../../../src/services/Readiness.ts"
 import { withServices } from "../../fixtures/http/HttpFixed.ts"
 import { assertProblemOf } from "../../fixtures/http/HttpProblem.ts"
-import { json } from "../../fixtures/http/HttpWire.ts"
 
 describe("GET /healthz", () => {
   it.live("is 200 with status ok and nothing else, in any state of the database", () =>
@@ -25,13 +24,6 @@ describe("GET /healthz", () => {
 })
 
 describe("GET /readyz", () => {
-  it.live("is 200 with status ok when the gateway can serve", () =>
-    withServices({}, ({ send }) =>
-      Effect.gen(function*() {
-        const answer = yield* send("/readyz")
-        assert.deepStrictEqual([answer.status, json(answer)], [200, { status: "ok" }])
-      })))
-
   it.live.each(["no_answer", "migrations_missing"] as const)(
     "is 503 not_ready otherwise, with the reason only in the log: %s",
     (reason) =>

@@ -2,25 +2,14 @@
  * The ledger in memory keeps its rules however calls interleave. The tests run fibers with the smallest possible steps.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, References } from "effect"
+import { Effect, References } from "effect"
 import { TestClock } from "effect/testing"
 import { checkpointOf } from "../../../src/cluster/witness/Verifications.ts"
 import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { makeMemoryVerifications } from "../../fixtures/cluster/MemoryWitness.ts"
-import {
-  accept,
-  drive,
-  everything,
-  fieldsOf,
-  InMemoryLedger,
-  issue,
-  newKey,
-  operationIn,
-  outcome
-} from "../../fixtures/ledger/Ledger.ts"
+import { accept, drive, InMemoryLedger, issue, newKey, operationIn, outcome } from "../../fixtures/ledger/Ledger.ts"
 import { failOver } from "../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../fixtures/ledger/QueueServices.ts"
 
@@ -94,19 +83,5 @@ describe("The ledger in memory", () => {
       const moved = yield* drive(operation, ["submitting", "succeeded"])
       assert.deepStrictEqual(moved.updated_at, operation.updated_at)
       assert.deepStrictEqual(moved.completed_at, operation.updated_at)
-    }).pipe(Effect.provide(InMemoryLedger)))
-
-  it.effect("lets a grant read until the millisecond before it expires", () =>
-    Effect.gen(function*() {
-      const store = yield* OperationStore
-      const { identity } = yield* issue({ expires_in: Duration.hours(1) })
-      const { operation } = yield* accept(identity)
-      yield* TestClock.setTime(3_599_999)
-      assert.deepStrictEqual(yield* store.find(identity, operation.id), operation)
-      yield* TestClock.setTime(3_600_000)
-      const expired = { _tag: "GrantRevoked", reason: "expired" }
-      assert.deepStrictEqual(fieldsOf(yield* Effect.flip(store.find(identity, operation.id))), expired)
-      assert.deepStrictEqual(fieldsOf(yield* Effect.flip(store.list(identity, everything))), expired)
-      assert.deepStrictEqual(fieldsOf(yield* Effect.flip(accept(identity))), expired)
     }).pipe(Effect.provide(InMemoryLedger)))
 })

@@ -137,30 +137,6 @@ layer(memoryGateway({ way: "both" }), { excludeTestServices: true })(
         }
       }))
 
-    it.effect("gets one failure for a parameter that comes several times", () =>
-      Effect.gen(function*() {
-        const { token } = yield* issue()
-        const values = Object.entries({ type: "payment", page_size: "5", created_after: "2026-01-31T12:00:00Z" })
-        const answers = yield* refuses(
-          "invalid_request",
-          values.map(([name, value]) => [`${list}?${name}=${value}&${name}=${value}`, { token }])
-        )
-        assert.deepStrictEqual(
-          answers.map(({ problem }) => problem.fields),
-          values.map(([name]) => [{ path: `query.${name}`, message: "Expected the parameter once" }])
-        )
-      }))
-
-    it.effect("gets the limit of a parameter that may come several times", () =>
-      Effect.gen(function*() {
-        const { token } = yield* issue()
-        const target = `${list}?${"state=accepted&".repeat(8)}`
-        const [answer] = yield* refuses("invalid_request", [[target, { token }]])
-        assert.deepStrictEqual(answer!.problem.fields, [
-          { path: "query.state", message: "Expected a value with a length of at most 7" }
-        ])
-      }))
-
     it.effect("is 404 if a parameter of its path is empty: that is another path, with every method", () =>
       Effect.gen(function*() {
         const { token } = yield* issue()

@@ -245,16 +245,6 @@ describe("A request that waits", () => {
       yield* Fiber.interrupt(fiber)
     }))
 
-  it.effect("is interrupted after the drain timeout", () =>
-    Effect.gen(function*() {
-      const lifecycle = yield* make({ deadline: 60_000, drainTimeout: 10_000 })
-      const waiting = yield* start(serveWait(lifecycle, { woken: 0 }))
-      const drain = yield* start(lifecycle.drain)
-      yield* TestClock.adjust(10_000)
-      yield* Fiber.await(drain)
-      assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(waiting)))
-    }))
-
   it.effect("of a request whose body arrives have no deadline, and a whole one from then on", () =>
     Effect.gen(function*() {
       const lifecycle = yield* make({ ...limits, deadline: 100 })

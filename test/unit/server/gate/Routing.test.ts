@@ -6,7 +6,6 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { METHODS } from "node:http"
 import { Gateway, memoryGateway, refuses } from "../../../fixtures/http/HttpGateway.ts"
-import { problemTable } from "../../../fixtures/http/HttpProblem.ts"
 import { accept, issue } from "../../../fixtures/http/HttpScene.ts"
 
 const id = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
@@ -126,15 +125,5 @@ layer(memoryGateway({ way: "both" }), { excludeTestServices: true })("A path", (
         assert.strictEqual(answer.status, 200)
         assert.strictEqual(answer.text, "{\"status\":\"ok\"}")
       }
-    }))
-
-  it.effect("of a problem's type leads to its description", () =>
-    Effect.gen(function*() {
-      const { send } = yield* Gateway
-      for (const code of Object.keys(problemTable)) {
-        assert.strictEqual((yield* send(`/problems/${code}`)).status, 200)
-      }
-      const unknown = ["unknown", "", "Not_Ready", "not_ready%20", "__proto__", "constructor", "%00"]
-      yield* refuses("route_not_found", unknown.map((code) => [`/problems/${code}`]))
     }))
 })

@@ -219,14 +219,6 @@ describe("An endpoint", () => {
       assert.lengthOf(unknown.fields!, 32)
     }))
 
-  it.live("names 32 unknown parameters of a query", () =>
-    withServices({}, ({ send }) =>
-      Effect.gen(function*() {
-        const query = Array.from({ length: 2000 }, (_, index) => index.toString(36)).join("&")
-        const answer = yield* send(`/v1/operations?${query}`, { token: fixedToken })
-        assert.lengthOf(assertProblemOf(answer, "invalid_request").fields!, 32)
-      })))
-
   it.live.each([legacy, modern])(
     "for agents refuses a message beyond the limits: %s",
     (version) =>
