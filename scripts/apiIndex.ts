@@ -46,15 +46,20 @@ const declaredIn = (statement: Statement): ReadonlyArray<string> => {
   }
 }
 
-const parsed = new Map<string, ReturnType<typeof parse>["program"]["body"]>()
+const parsed = new Map<string, { readonly text: string; readonly body: ReadonlyArray<Statement> }>()
 
-const statementsOf = (file: string) => {
+/** A source file, which is read and parsed once. */
+const sourceOf = (file: string) => {
   const known = parsed.get(file)
   if (known !== undefined) return known
-  const { body } = parse(fs.readFileSync(file, "utf8"), { sourceType: "module", plugins: ["typescript"] }).program
-  parsed.set(file, body)
-  return body
+  const text = fs.readFileSync(file, "utf8")
+  const { body } = parse(text, { sourceType: "module", plugins: ["typescript"] }).program
+  const source = { text, body }
+  parsed.set(file, source)
+  return source
 }
+
+const statementsOf = (file: string) => sourceOf(file).body
 
 /** Where a module takes a name from that it does not declare: the file, and the name there. */
 const originOf = (file: string, local: string): readonly [file: string, name: string] | null => {
@@ -80,7 +85,7 @@ const maxShape = 600
 
 /** The source of a node on one line, without comments. */
 const textOf = (file: string, { end, start }: Node): string =>
-  fs.readFileSync(file, "utf8").slice(start!, end!).replaceAll(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*$/gm, "").replaceAll(
+  sourceOf(file).text.slice(start!, end!).replaceAll(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*$/gm, "").replaceAll(
     "readonly ",
     ""
   )
@@ -184,7 +189,7 @@ const sentenceOf = (file: string, name: string): string => {
 }
 
 const moduleSentence = (file: string): string => {
-  const [, comment] = /^\/\*\*(.*?)\*\//s.exec(fs.readFileSync(file, "utf8")) ?? []
+  const [, comment] = /^\/\*\*(.*?)\*\//s.exec(sourceOf(file).text) ?? []
   return comment === undefined ? "" : firstSentence(comment)
 }
 

@@ -206,7 +206,7 @@ const situations = function*(): Generator<Situation> {
       for (const acknowledged of state === "accepted" ? both : [false]) {
         for (const is_of_other_timeline of state === "submitting" ? both : [false]) {
           for (const due_at of isTerminal(state) ? [null] : [past, now, future]) {
-            for (const send_before of [null, past, now, future]) {
+            for (const send_before of state === "submitting" ? [null, past, now, future] : [null]) {
               for (const waiting of isTerminal(state) || state === "submitting" ? [false] : both) {
                 for (const hold of state === "accepted" ? holds : [null]) {
                   for (
@@ -285,8 +285,8 @@ describe("the next action", () => {
       const { reason, ...reviewed } = nextAction({ ...given, under_review: true }, now)
       const isNamed = base.by === "operator" ||
         reason === `An operator looks into it: it is under review. ${base.reason}`
-      assert.deepStrictEqual({ ...reviewed, reason: base.reason }, base)
-      if (!isNamed) assert.fail(JSON.stringify(given))
+      const isSame = reviewed.by === base.by && reviewed.action === base.action && reviewed.at === base.at
+      if (!isNamed || !isSame) assert.fail(JSON.stringify(given))
     }
   })
 
@@ -298,9 +298,10 @@ describe("the next action", () => {
       if (given.is_of_other_timeline || !isSending && !isReading) continue
       const { reason } = nextAction(given, now)
       const { client_active, may_read, may_send, provider_connected } = given.standing
-      assert.strictEqual(reason.includes("client is inactive"), !client_active)
-      assert.strictEqual(reason.includes("provider is disconnected"), !provider_connected)
-      assert.strictEqual(/no live grant|No live grant/.test(reason), isSending ? !may_send : !may_read)
+      const isTold = reason.includes("client is inactive") === !client_active
+        && reason.includes("provider is disconnected") === !provider_connected
+        && /no live grant|No live grant/.test(reason) === (isSending ? !may_send : !may_read)
+      if (!isTold) assert.fail(`${JSON.stringify(given)}: ${reason}`)
     }
   })
 })

@@ -20,12 +20,12 @@ describe("the wait before an operation is read again", () => {
     Effect.sync(() => {
       const seconds = wait(age)!
       assert.isTrue(Number.isInteger(seconds) && seconds >= 1 && seconds <= 300, String(seconds))
-    }), { arbitrary: { runs: 500 } })
+    }), { arbitrary: { runs: 100 } })
 
   it.effect.prop("never shrinks while the state grows older", [Age, Age], ([a, b]) =>
     Effect.sync(() => {
       assert.isAtMost(wait(Math.min(a, b))!, wait(Math.max(a, b))!)
-    }), { arbitrary: { runs: 500 } })
+    }), { arbitrary: { runs: 100 } })
 
   it("is 1 second for a fresh state, grows with its age, and ends at 5 minutes", () => {
     assert.deepStrictEqual([0, 10_000, 10_001, 60_000, 3_000_000, 3_000_001, 86_400_000].map(wait), [

@@ -37,7 +37,7 @@ describe("the delay before the next status read", () => {
         assert.isAtMost(delay, Math.round(given.longest * (1 + given.jitter)) + 1)
         assert.isAtLeast(delay, 0)
       }),
-    { arbitrary: { runs: 500 } }
+    { arbitrary: { runs: 100 } }
   )
 
   it.effect.prop(
@@ -48,7 +48,7 @@ describe("the delay before the next status read", () => {
         const delay = (reads: number) => readDelay(scheduleOf(given), reads, random)
         assert.isAtMost(delay(Math.min(a, b)), delay(Math.max(a, b)))
       }),
-    { arbitrary: { runs: 500 } }
+    { arbitrary: { runs: 100 } }
   )
 
   it.effect.prop(
@@ -62,7 +62,7 @@ describe("the delay before the next status read", () => {
         assert.closeTo(longest, middle * (1 + given.jitter), 2)
         assert.isAtMost(delay(Math.min(a, b)), delay(Math.max(a, b)))
       }),
-    { arbitrary: { runs: 500 } }
+    { arbitrary: { runs: 100 } }
   )
 
   it("starts with the first delay, grows by the factor, and stays at the longest delay", () => {

@@ -12,7 +12,7 @@ describe("An instant on the wire", () => {
       fc.property(fc.integer({ min: -8.64e15, max: 8.64e15 }), (millis) => {
         assert.strictEqual(formatTimestamp(millis), new Date(millis).toISOString())
       }),
-      { numRuns: 20_000 }
+      { numRuns: 2000 }
     )
     for (const millis of [0, -1, 1, 86_399_999, 86_400_000, -86_400_000, 8.64e15, -8.64e15, 253_402_300_800_000]) {
       assert.strictEqual(formatTimestamp(millis), new Date(millis).toISOString())
