@@ -165,7 +165,7 @@ export const attacks: ReadonlyArray<Plant> = [
     file: "src/server/gate/InvalidFields.ts",
     from: " && !takesSeveral(endpoint, name)",
     to: "",
-    tests: [unit("server/gate/InvalidRequests", "gets the limit of a parameter")]
+    tests: [unit("server/gate/InvalidRequests", "gets one failure for a parameter")]
   },
   {
     rule: "chunks of a body count with what they take in memory",

@@ -145,12 +145,6 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
     byHand
   ],
   [
-    "follows a redirect with a GET",
-    "submit: a bank that redirects with 303 leaves the outcome uncertain",
-    /At most one request/,
-    byHand
-  ],
-  [
     "reads bodies of any length",
     "submit: a bank that sends a body without end leaves the outcome uncertain",
     /limit the size/,
@@ -173,18 +167,6 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
     "submit: a bank that never answers leaves the outcome uncertain",
     /must say Uncertain/,
     onFailure(/no response within/, (reason) => Effect.fail(new NotSent({ reason })))
-  ],
-  [
-    "takes a reset for a request that was not sent",
-    "submit: a bank that resets the connection after it took the request leaves the outcome uncertain",
-    /must say Uncertain/,
-    onFailure(/request failed/, (reason) => Effect.fail(new NotSent({ reason })))
-  ],
-  [
-    "takes the 502 of a proxy for a refusal",
-    "submit: a bank that answers 502 with the page of a proxy leaves the outcome uncertain",
-    /must say Uncertain/,
-    onFailure(/status 502/, () => Effect.succeed(rejected()))
   ],
   [
     "takes any 422 for a refusal",
@@ -299,12 +281,6 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
     "submit: a bank that answers 500 with the page of a proxy leaves the outcome uncertain",
     /no part of the payload/,
     onFailure(/./, (_, payload) => Effect.fail(new Uncertain({ reason: `cannot pay ${JSON.stringify(payload)}` })))
-  ],
-  [
-    "refuses without a code",
-    "submit: a refusal is Rejected, with a declared code",
-    /declares in `failures`/,
-    onAnswer(() => ({ code: "" }))
   ],
   [
     "passes the code of the bank on, which it does not declare",

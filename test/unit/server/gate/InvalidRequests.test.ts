@@ -137,6 +137,19 @@ layer(memoryGateway({ way: "both" }), { excludeTestServices: true })(
         }
       }))
 
+    it.effect("gets one failure for a parameter that comes several times, its limit if it may", () =>
+      Effect.gen(function*() {
+        const { token } = yield* issue()
+        const answers = yield* refuses("invalid_request", [
+          [`${list}?page_size=5&page_size=5`, { token }],
+          [`${list}?${"state=accepted&".repeat(8)}`, { token }]
+        ])
+        assert.deepStrictEqual(answers.map(({ problem }) => problem.fields), [
+          [{ path: "query.page_size", message: "Expected the parameter once" }],
+          [{ path: "query.state", message: "Expected a value with a length of at most 7" }]
+        ])
+      }))
+
     it.effect("is 404 if a parameter of its path is empty: that is another path, with every method", () =>
       Effect.gen(function*() {
         const { token } = yield* issue()
