@@ -1,5 +1,6 @@
 /**
- * Every command of developers has help, and refuses a wrong call in one line. The tests start each of them as npm does.
+ * Every command of developers has help, and refuses a wrong call in one line. One process calls all of them, so that it loads what they
+ * share once.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { execFile } from "node:child_process"
@@ -21,14 +22,36 @@ interface Ended {
   readonly stderr: string
 }
 
-const call = (file: string, ...args: ReadonlyArray<string>) =>
-  new Promise<Ended>((resolve) =>
-    execFile(
-      process.execPath,
-      [file, ...args],
-      (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr })
-    )
+/** Imports a command for each call, with its arguments, and prints what each wrote until it ended the process. */
+const script = `
+  import { pathToFileURL } from "node:url"
+  const calls = JSON.parse(process.env["CALLS"])
+  const ended = []
+  const write = process.stdout.write.bind(process.stdout)
+  for (const [file, argument] of calls) {
+    const end = { code: null, stdout: "", stderr: "" }
+    process.argv = [process.execPath, file, argument]
+    process.stdout.write = (text) => end.stdout += text
+    process.stderr.write = (text) => end.stderr += text
+    process.exit = (code) => {
+      end.code ??= code
+      throw new Error("ended")
+    }
+    await import(pathToFileURL(file).href + "?" + argument).catch((error) => error.message === "ended" || (end.stderr += error.stack))
+    ended.push(end)
+  }
+  write(JSON.stringify(ended), () => process.reallyExit(0))`
+
+/** What each call of a command with one argument wrote. */
+const ended = new Promise<ReadonlyArray<Ended>>((resolve, reject) => {
+  const calls = commands.flatMap(([, file]) => ["--help", "--no-such-option"].map((argument) => [file, argument]))
+  execFile(
+    process.execPath,
+    ["--input-type=module", "--eval", script],
+    { env: { ...process.env, CALLS: JSON.stringify(calls) } },
+    (error, stdout) => error === null ? resolve(JSON.parse(stdout) as ReadonlyArray<Ended>) : reject(error)
   )
+})
 
 describe("The commands of developers", () => {
   it("are found by this test", () => {
@@ -44,8 +67,9 @@ describe("The commands of developers", () => {
 
   it.each(commands)(
     "npm run %s: --help says what it measures, its options and an example, and a wrong call is refused in one line",
-    async (name, file) => {
-      const { code, stderr, stdout } = await call(file, "--help")
+    async (name) => {
+      const [help, refused] = (await ended).slice(2 * commands.findIndex(([other]) => other === name))
+      const { code, stderr, stdout } = help!
       assert.deepStrictEqual({ code, stderr }, { code: 0, stderr: "" })
       assert.match(stdout, new RegExp(`^\`npm run ${name}\`: `))
       assert.include(stdout, `\n    npm run ${name} -- --`)
@@ -54,9 +78,8 @@ describe("The commands of developers", () => {
         assert.match(line!, /: [\d.,]+ to [\d.,]+/, "a number has its range")
         assert.match(line!, /\(default \S+\)$|, \d+ or with --|chosen by|Runs this seed/, "and its default")
       }
-      const refused = await call(file, "--no-such-option")
-      assert.deepStrictEqual([refused.code, refused.stdout], [1, ""])
-      assert.match(refused.stderr, /^error: [^\n]+ \(see --help\)\n$/)
+      assert.deepStrictEqual([refused!.code, refused!.stdout], [1, ""])
+      assert.match(refused!.stderr, /^error: [^\n]+ \(see --help\)\n$/)
     }
   )
 })

@@ -48,6 +48,8 @@ const refused = (args: ReadonlyArray<string>, env: Env, stdin = "") =>
     return stderr
   })
 
+const arrays = (levels: number): string => "[".repeat(levels) + "]".repeat(levels)
+
 /** Names of the commands in a help text, which lists them below `SUBCOMMANDS`. */
 const commandsIn = (help: string): ReadonlyArray<string> => {
   const [, list = ""] = help.split(/^SUBCOMMANDS$/m)
@@ -252,6 +254,7 @@ describe("The command line", () => {
           "{\"type\":\"payment\",\"key\":\"a\",\"payload\":{\"n\":2}}",
           "nonsense",
           "{\"type\":\"Payment\",\"key\":\"b\",\"payload\":1}",
+          `{"type":"payment","key":"b","payload":${arrays(100_000)}}`,
           "{\"type\":\"payment\",\"key\":\"a\",\"payload\":{\"n\":1}}"
         ].join("\n")
         const file = path.join(fs.mkdtempSync(path.join(os.tmpdir(), "batch-")), "requests.ndjson")
@@ -259,13 +262,30 @@ describe("The command line", () => {
         const args = (from: string) => ["operations", "accept", "--grant", grant_id, "--from", from]
         const fromStdin = yield* run(args("-"), env, lines)
         assert.strictEqual(fromStdin.code, 1)
-        assert.strictEqual(fromStdin.stderr, "error: 3 lines were not accepted\n")
+        assert.strictEqual(fromStdin.stderr, "error: 4 lines were not accepted\n")
         const answers = fromStdin.stdout.trim().split("\n").map((line) =>
-          JSON.parse(line) as { created?: boolean; line?: number; error?: { code: string }; operation?: Operation }
+          JSON.parse(line) as {
+            created?: boolean
+            line?: number
+            error?: { code: string; message: string }
+            operation?: Operation
+          }
         )
-        assert.deepStrictEqual(answers.map(({ created }) => created), [true, undefined, undefined, undefined, false])
-        assert.deepStrictEqual(answers.map(({ line }) => line), [undefined, 2, 3, 4, undefined])
+        assert.deepStrictEqual([answers[0]!.created, answers[5]!.created], [true, false])
+        assert.deepStrictEqual(answers.map(({ line }) => line), [undefined, 2, 3, 4, 5, undefined])
         assert.strictEqual(answers[1]!.error!.code, "binding_conflict")
+        const tooDeep = `the payload is nested more than 64 levels deep; payload${
+          ".0".repeat(64)
+        }: Expected at most 64 levels of arrays and objects`
+        assert.deepStrictEqual(answers[4]!.error, { code: "invalid_financial_request", message: tooDeep })
+        const deep = ["operations", "accept", "--grant", grant_id, "--type", "payment", "--key", "b", "--payload", "-"]
+        assert.strictEqual(yield* refused(deep, env, arrays(50_000)), `error: ${tooDeep}\n`)
+        const { id } = answers[0]!.operation!
+        const evidence = ["operations", "advance", id, "--to", "failed", "--reason", "a test", "--evidence", "-"]
+        assert.strictEqual(
+          yield* refused(evidence, env, arrays(50_000)),
+          "error: invalid value: --evidence: Expected object\n"
+        )
         const fromFile = yield* run(args(file), env)
         assert.strictEqual(JSON.parse(fromFile.stdout.split("\n")[0]!).operation.id, answers[0]!.operation!.id)
         fs.rmSync(path.dirname(file), { recursive: true })

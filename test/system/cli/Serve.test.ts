@@ -100,51 +100,47 @@ describe.concurrent("serve", () => {
       assert.isFalse(fs.existsSync(pid), "PostgreSQL is stopped with the gateway")
     })))
 
-  it.live("adds no demo and no grant to an embedded database with other operations", () =>
-    Effect.scoped(Effect.gen(function*() {
-      const env = { DATA_DIR: yield* temporaryDirectory, PORT: String(yield* freePort) }
-      // The owner of the demo, with an operation that is not of the demo.
-      const owner = ["--owner", "demo-owner", "--subject", "demo-subject", "--client", "demo-agent"]
-      const { grant_id } = yield* result<{ readonly grant_id: string }>(["grants", "issue", ...owner], env)
-      const request = ["--grant", grant_id, "--type", "payment", "--key", "demo-1", "--payload", "{}"]
-      yield* result(["operations", "accept", ...request], env)
-      const server = yield* serve(["--demo"], env)
-      assert.notMatch(server.output.stdout, /curl|fingw_/)
-      assert.include(server.output.stdout, "npm run -s gateway -- grants issue --owner OWNER")
-      assert.strictEqual(yield* server.stop("SIGTERM"), 0)
-    })))
-
-  it.live("migrates the database of DATABASE_URL, and never writes a demo to it", () =>
+  it.live("migrates the database of DATABASE_URL without a demo, keeps its quota, logs no secret, and needs its port alone", () =>
     Effect.scoped(Effect.gen(function*() {
       const database = yield* createDatabase({ empty: true })
-      const env = { DATABASE_URL: urlOf(database), PORT: String(yield* freePort) }
-      const server = yield* serve(["--demo"], env)
+      const env = { DATABASE_URL: urlOf(database), PORT: String(yield* freePort), LOG_LEVEL: "Debug" }
+      const server = yield* serve(["--demo", "--rate-limit", "1/d;burst=5"], env)
       const address = `http://127.0.0.1:${env.PORT}`
       assert.deepStrictEqual(yield* get(`${address}/readyz`), { status: 200, body: { status: "ok" } })
       assert.include(server.output.stderr, "--demo is ignored")
-      const { access_token } = yield* result<{ readonly access_token: string }>(
-        ["grants", "issue", "--owner", "owner-17", "--subject", "subject-17", "--client", "client"],
-        env
-      )
-      const { body, status } = yield* get(`${address}/v1/operations`, access_token)
+      const tokenOf = (client: string) =>
+        Effect.map(
+          result<{ readonly access_token: string }>(
+            ["grants", "issue", "--owner", "owner-17", "--subject", "subject-17", "--client", client],
+            env
+          ),
+          ({ access_token }) => access_token
+        )
+      const token = yield* tokenOf("client")
+      const { body, status } = yield* get(`${address}/v1/operations`, token)
       assert.strictEqual(status, 200)
       assert.deepStrictEqual(body as unknown, { operations: [], next_page_token: null })
-      assert.strictEqual(yield* server.stop("SIGTERM"), 0)
-    })).pipe(Effect.provide(Platform)))
+      yield* get(`${address}/v1/operations?access_token=${token}`, token)
 
-  it.live("logs JSON lines on standard error, with the request id and without secrets, owners and subjects", () =>
-    Effect.scoped(Effect.gen(function*() {
-      const database = yield* createDatabase()
-      const env = { DATABASE_URL: urlOf(database), PORT: String(yield* freePort), LOG_LEVEL: "Debug" }
-      const issue = ["grants", "issue", "--owner", "owner-17", "--subject", "subject-17", "--client", "client"]
-      const { access_token } = yield* result<{ readonly access_token: string }>(issue, env)
-      const server = yield* serve([], env)
-      yield* get(`http://127.0.0.1:${env.PORT}/v1/operations`, access_token)
-      yield* get(`http://127.0.0.1:${env.PORT}/v1/operations?access_token=${access_token}`, access_token)
+      const authorization = `Bearer ${yield* tokenOf("another")}`
+      const read = Effect.promise(async () => {
+        const { headers, status } = await fetch(`${address}/v1/operations`, { headers: { authorization } })
+        return [status === 429, headers.get("ratelimit-policy")]
+      })
+      const reads = yield* Effect.replicateEffect(read, 6)
+      const told = "\"requests\";q=1;w=86400;fingw-burst=5"
+      assert.deepStrictEqual(reads, [1, 2, 3, 4, 5, 6].map((n) => [n === 6, told]))
+
+      const second = yield* run(["serve"], env)
+      assert.strictEqual(second.code, 1)
+      assert.strictEqual(
+        second.stderr.split("\n").findLast((line) => line !== ""),
+        `error: cannot listen on 127.0.0.1:${env.PORT}: another process uses the port. Set PORT to a free port`
+      )
       assert.strictEqual(yield* server.stop("SIGTERM"), 0)
       assert.strictEqual(server.output.stdout, "")
       for (const line of server.output.stderr.trim().split("\n")) assert.isObject(JSON.parse(line))
-      for (const secret of [access_token, "owner-17", "subject-17"]) assert.notInclude(server.output.stderr, secret)
+      for (const secret of [token, "owner-17", "subject-17"]) assert.notInclude(server.output.stderr, secret)
     })).pipe(Effect.provide(Platform)))
 
   it.live("names the flag and the variable of an invalid port, and the rule", () =>
@@ -159,16 +155,18 @@ describe.concurrent("serve", () => {
       }
     }))
 
-  it.live("reports in one line that its port is in use", () =>
-    Effect.scoped(Effect.gen(function*() {
-      const database = yield* createDatabase()
-      const env = { DATABASE_URL: urlOf(database), PORT: String(yield* freePort) }
-      yield* serve([], env)
-      const { code, stderr } = yield* run(["serve"], env)
-      assert.strictEqual(code, 1)
-      assert.strictEqual(
-        stderr.split("\n").findLast((line) => line !== ""),
-        `error: cannot listen on 127.0.0.1:${env.PORT}: another process uses the port. Set PORT to a free port`
-      )
-    })).pipe(Effect.provide(Platform)))
+  it.live("does not start with a malformed quota or proxy, and reports it in one line", () =>
+    Effect.gen(function*() {
+      const env = { DATABASE_URL: "postgres:///x" }
+      const wrong = [
+        [{ RATE_LIMIT: "100/w" }, /^error: .*a quota such as 100\/s.*\n$/],
+        [{ RATE_LIMIT: "100/s", TRUSTED_PROXIES: "10.0.0.0/33" }, /^error: TRUSTED_PROXIES must be IP addresses.*\n$/],
+        [{ TRUSTED_PROXIES: "10.0.0.0/8" }, /^error: .*TRUSTED_PROXIES alone needs RATE_LIMIT\n$/]
+      ] as const
+      for (const [extra, reason] of wrong) {
+        const { code, stderr } = yield* run(["serve", "--no-migrate"], { ...env, ...extra })
+        assert.strictEqual(code, 1)
+        assert.match(stderr, reason)
+      }
+    }))
 })

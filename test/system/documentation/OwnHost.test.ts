@@ -6,9 +6,10 @@ import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
-import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll } from "vitest"
+import { createDatabase } from "../../fixtures/postgres/TestDatabase.ts"
+import { urlOf } from "../../fixtures/processes/CommandLine.ts"
 import { rent, startPayments } from "../examples/paymentsProcess.ts"
 
 const [, lines] = /^### A host of your own\n.*?^```js\n(.*?)^```/ms.exec(fs.readFileSync("docs/agents.md", "utf8"))!
@@ -16,10 +17,7 @@ const [, lines] = /^### A host of your own\n.*?^```js\n(.*?)^```/ms.exec(fs.read
 // Within the project, so that the host finds the SDK.
 const folder = fs.mkdtempSync(path.resolve(".host-"))
 const file = path.join(folder, "host.mjs")
-const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), "host-"))
-afterAll(() => {
-  for (const created of [folder, dataDir]) fs.rmSync(created, { recursive: true, force: true })
-})
+afterAll(() => fs.rmSync(folder, { recursive: true, force: true }))
 
 /** Runs the host. It gets the reply when it asks. Yields what it prints. */
 const host = (token: string, reply: string) =>
@@ -40,7 +38,10 @@ const host = (token: string, reply: string) =>
 describe("The host of docs/agents.md", () => {
   it.live("pays once its user has confirmed the payment, and asks no more for the same key", () =>
     Effect.gen(function*() {
-      const { token, url } = yield* startPayments({ DATA_DIR: dataDir })
+      const { token, url } = yield* startPayments({
+        DATABASE_URL: urlOf(yield* createDatabase()),
+        BANK_URL: "http://127.0.0.1:9"
+      })
       fs.writeFileSync(file, lines!.replace("http://127.0.0.1:3002", url))
       const declined = yield* host(token, "no")
       assert.include(declined, `Amount: "${rent.amount} EUR"`)

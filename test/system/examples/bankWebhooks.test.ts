@@ -216,6 +216,8 @@ describe("Webhooks of the bank", () => {
         const signed = answersTo([...unknown, ...repeated, ...reordered])
         assert.strictEqual(signed.size, 1)
         assert.deepInclude(JSON.parse([...signed][0]!), { status: 204, text: "" })
+        assert.strictEqual((yield* post(payments, { id: "msg_long", body: "x".repeat(20_000), secret })).status, 413)
+        assert.strictEqual((yield* ask(`${payments.url}${webhooksPath}`)).status, 404)
 
         assert.deepStrictEqual(yield* history, before.history, "no state changed")
         const most = Math.floor((performance.now() - start) / interval) + 1
@@ -237,25 +239,6 @@ describe("Webhooks of the bank", () => {
         const proofs = yield* sql<{ readonly by: string }>`
         SELECT DISTINCT evidence->>'by' AS by FROM operation_history WHERE to_state = 'succeeded'`
         assert.deepStrictEqual(proofs, [{ by: "status_read" }])
-      }),
-    timeout
-  )
-
-  it.live(
-    "that are too long get 413, and the endpoint of an application without a secret does not exist",
-    () =>
-      Effect.gen(function*() {
-        const { payments, secret } = yield* world
-        const long = yield* post(payments, { id: "msg_long", body: "x".repeat(20_000), secret })
-        assert.strictEqual(long.status, 413)
-        const get = yield* Effect.promise(() => fetch(`${payments.url}${webhooksPath}`))
-        assert.strictEqual(get.status, 404)
-        const bare = yield* startPayments({
-          DATABASE_URL: urlOf(yield* createDatabase()),
-          BANK_URL: "http://127.0.0.1:9"
-        })
-        const none = yield* post(bare, { id: "msg_none", body: "{}", secret })
-        assert.strictEqual(none.status, 404)
       }),
     timeout
   )

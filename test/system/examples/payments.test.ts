@@ -8,11 +8,12 @@ import { SqlClient } from "effect/sql"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
+import { webhooksPath } from "../../../examples/payments/BankWebhooks.ts"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { createDatabase, layerFor } from "../../fixtures/postgres/TestDatabase.ts"
 import { urlOf } from "../../fixtures/processes/CommandLine.ts"
 import { killAll, leftOf, treeOf } from "../../fixtures/processes/Processes.ts"
-import { ask, byNpm, direct, pay, rent, settled, startPayments } from "./paymentsProcess.ts"
+import { ask, byNpm, direct, pay, settled, startPayments } from "./paymentsProcess.ts"
 
 /** A bank that executes every payment after a moment. */
 const Bank = Sandbox.layer({
@@ -53,40 +54,14 @@ describe("The payments example", () => {
       assert.deepStrictEqual([repeated.status, repeated.body.id], [202, accepted!.id])
       assert.strictEqual(repeated.location, `${url}/v1/operations/${accepted!.id}`)
       assert.strictEqual((yield* settled(repeated.location!, token)).state, "succeeded")
+      const webhook = yield* ask(`${url}${webhooksPath}`, { method: "POST", body: "{}" })
+      assert.strictEqual(webhook.status, 404, "without a secret there are no webhooks")
 
       const again = yield* pay({ token, url }, "rent-of-may")
       assert.deepStrictEqual([again.status, again.body.id, again.body.state], [202, accepted!.id, "succeeded"])
       assert.deepStrictEqual(
         (yield* bank.record).map(({ key, outcome }) => [key, outcome]),
         [[accepted!.id, "accepted"]]
-      )
-    }).pipe(Effect.provide(Bank)))
-
-  it.live("binds a key to one payment, and requires a key, a grant and a valid payment", () =>
-    Effect.gen(function*() {
-      const { environment } = yield* world
-      const payments = yield* startPayments(environment)
-      const first = yield* pay(payments, "\"order-17\"")
-      assert.strictEqual(first.status, 202)
-      assert.match(first.retryAfter ?? "", /^[1-9]\d*$/)
-      assert.strictEqual(yield* Effect.map(pay(payments, "order-17"), ({ body }) => body.id), first.body.id)
-      assert.notStrictEqual(yield* Effect.map(pay(payments, "order-18"), ({ body }) => body.id), first.body.id)
-
-      const refusals = [
-        [yield* pay(payments, "order-17", { ...rent, amount: "750.01" }), 422, "idempotency_key_reused"],
-        [yield* pay(payments, null), 400, "idempotency_key_required"],
-        [yield* pay({ ...payments, token: "nobody" }, "order-19"), 401, "invalid_token"],
-        [yield* pay(payments, "order-19", { ...rent, amount: "0.00", memo: "x" }), 422, "invalid_request"]
-      ] as const
-      for (const [{ body, status }, expected, code] of refusals) {
-        assert.deepStrictEqual([status, body.code], [expected, code])
-        assert.deepStrictEqual([body.retryable, body.submission_uncertain], [false, false])
-        // The type of a problem is the URL of its description.
-        assert.strictEqual((yield* ask(body.type)).body.code, code)
-      }
-      assert.sameMembers(
-        refusals[3][0].body.fields.map(({ path }: { readonly path: string }) => path),
-        ["body.amount", "body.memo"]
       )
     }).pipe(Effect.provide(Bank)))
 

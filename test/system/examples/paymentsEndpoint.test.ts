@@ -124,7 +124,7 @@ describe("An endpoint that takes payments", () => {
   )
 
   test(
-    "answers a repeated request of a settled operation with 202 and no Retry-After",
+    "answers a repeated request of a settled operation with 202 and no Retry-After, and another payment under its key with 422",
     Effect.gen(function*() {
       const send = yield* asItIs
       const ledger = yield* OperationLedger
@@ -134,6 +134,8 @@ describe("An endpoint that takes payments", () => {
       const repeated = yield* send({ token })
       assert.deepStrictEqual([repeated.status, repeated.retryAfter, repeated.body.id], [202, null, body.id])
       assert.strictEqual(repeated.body.state, "cancelled")
+      const other = yield* send({ token, body: JSON.stringify({ ...rent, amount: "750.01" }) })
+      assert.deepStrictEqual([other.status, other.body.code], [422, "idempotency_key_reused"])
     })
   )
 

@@ -2,13 +2,13 @@
  * `mcp` as hosts use it: a process that speaks MCP over its standard streams, and reads a served gateway on PostgreSQL. The clients
  * are the official SDKs of both protocol versions.
  */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import { Client as ModernClient } from "@modelcontextprotocol/client"
 import { StdioClientTransport as ModernTransport } from "@modelcontextprotocol/client/stdio"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js"
-import { ConfigProvider, Effect, Layer, Redacted } from "effect"
+import { ConfigProvider, Context, Effect, Layer, Redacted } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
@@ -20,15 +20,19 @@ import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/Test
 import { freePort, runProcess, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 /** A served gateway, and the services of its ledger. */
-const scene = Effect.gen(function*() {
+const served = Effect.gen(function*() {
   const database = yield* createDatabase()
   const port = yield* freePort
   const services = yield* Layer.build(
     PostgresServices.pipe(Layer.provideMerge(Layer.merge(layerFor(database), Platform)))
   )
-  const start = serve([], { DATABASE_URL: urlOf(database), PORT: String(port) })
-  return { url: `http://127.0.0.1:${port}`, services, start }
+  yield* serve([], { DATABASE_URL: urlOf(database), PORT: String(port) })
+  return { url: `http://127.0.0.1:${port}`, services }
 })
+
+class Served extends Context.Service<Served, Effect.Success<typeof served>>()("test/Served") {
+  static readonly layer = Layer.effect(Served, served)
+}
 
 type Env = Readonly<Record<string, string>>
 
@@ -100,120 +104,133 @@ const legacyClient = (env: Env) =>
   )
 
 describe.concurrent("mcp", () => {
-  it.live("serves the official client: each tool, an operation while it settles, and the end of access", () =>
-    Effect.scoped(Effect.gen(function*() {
-      const { services, start, url } = yield* scene
-      yield* start
-      yield* Effect.gen(function*() {
-        const { access_token, grant, identity } = yield* issue()
-        const token = Redacted.value(access_token)
-        const key = newKey()
-        const { operation } = yield* accept(identity, { key })
-        const env = { GATEWAY_URL: url, GATEWAY_TOKEN: token, LOG_LEVEL: "Trace" }
-        const { call, client, output, transport } = yield* legacyClient(env)
-        const { tools } = yield* Effect.promise(() => client.listTools())
-        assert.includeMembers(tools.map(({ name }) => name), [
-          "list_operations",
-          "get_operation",
-          "find_operation_by_key",
-          "wait_for_operation",
-          "changes_since"
-        ])
-        const { id } = operation
-        const list = yield* Effect.promise(() => call("list_operations"))
-        assert.deepStrictEqual(list.answer.operations.map((one) => one.id), [id])
-        assert.deepInclude((yield* Effect.promise(() => call("get_operation", { id }))).answer.operation, { id })
-        const found = yield* Effect.promise(() => call("find_operation_by_key", { idempotency_key: key }))
-        assert.deepInclude(found.answer.operation, { id })
-        const changes = yield* Effect.promise(() => call("changes_since"))
-        assert.deepStrictEqual(changes.answer.operations.map((one) => one.id), [id])
+  layer(Served.layer, { excludeTestServices: true })((it) => {
+    it.effect("serves the official client: each tool, an operation while it settles, and the end of access", () =>
+      Effect.scoped(Effect.gen(function*() {
+        const { services, url } = yield* Served
+        yield* Effect.gen(function*() {
+          const { access_token, grant, identity } = yield* issue()
+          const token = Redacted.value(access_token)
+          const key = newKey()
+          const { operation } = yield* accept(identity, { key })
+          const env = { GATEWAY_URL: url, GATEWAY_TOKEN: token, LOG_LEVEL: "Trace" }
+          const { call, client, output, transport } = yield* legacyClient(env)
+          const { tools } = yield* Effect.promise(() => client.listTools())
+          assert.includeMembers(tools.map(({ name }) => name), [
+            "list_operations",
+            "get_operation",
+            "find_operation_by_key",
+            "wait_for_operation",
+            "changes_since"
+          ])
+          const { id } = operation
+          const list = yield* Effect.promise(() => call("list_operations"))
+          assert.deepStrictEqual(list.answer.operations.map((one) => one.id), [id])
+          assert.deepInclude((yield* Effect.promise(() => call("get_operation", { id }))).answer.operation, { id })
+          const found = yield* Effect.promise(() => call("find_operation_by_key", { idempotency_key: key }))
+          assert.deepInclude(found.answer.operation, { id })
+          const changes = yield* Effect.promise(() => call("changes_since"))
+          assert.deepStrictEqual(changes.answer.operations.map((one) => one.id), [id])
 
-        const waiting = call("wait_for_operation", { id, seconds: 55 })
-        const submitting = yield* drive(operation, ["submitting"])
-        assert.deepInclude((yield* Effect.promise(() => call("get_operation", { id }))).answer.operation, {
-          state: "submitting"
-        })
-        yield* drive(submitting, ["submitted", "succeeded"])
-        assert.deepInclude((yield* Effect.promise(() => waiting)).answer.operation, { id, state: "succeeded" })
-        const { contents } = yield* Effect.promise(() => client.readResource({ uri: `operation://${id}` }))
-        assert.include(JSON.stringify(contents), "succeeded")
-        const after = changes.answer.next_change_token
-        const later = yield* Effect.promise(() => call("changes_since", { after }))
-        assert.deepStrictEqual(later.answer.operations.map((one) => one.id), [id])
+          const waiting = call("wait_for_operation", { id, seconds: 55 })
+          const submitting = yield* drive(operation, ["submitting"])
+          assert.deepInclude((yield* Effect.promise(() => call("get_operation", { id }))).answer.operation, {
+            state: "submitting"
+          })
+          yield* drive(submitting, ["submitted", "succeeded"])
+          assert.deepInclude((yield* Effect.promise(() => waiting)).answer.operation, { id, state: "succeeded" })
+          const { contents } = yield* Effect.promise(() => client.readResource({ uri: `operation://${id}` }))
+          assert.include(JSON.stringify(contents), "succeeded")
+          const after = changes.answer.next_change_token
+          const later = yield* Effect.promise(() => call("changes_since", { after }))
+          assert.deepStrictEqual(later.answer.operations.map((one) => one.id), [id])
 
-        const grants = yield* Grants
-        yield* grants.revoke(grant.grant_id)
-        const refused = yield* Effect.promise(() => call("get_operation", { id }))
-        assert.isTrue(refused.isError)
-        assert.include(JSON.stringify(refused.content), "grant_revoked")
-        const said = JSON.stringify([tools, list, refused, contents])
-        assert.notInclude(said + output.stderr, token)
-        const commandLine = fs.existsSync("/proc/self/cmdline")
-          ? fs.readFileSync(`/proc/${transport.pid}/cmdline`, "utf8")
-          : "mcp"
-        assert.include(commandLine, "mcp")
-        assert.notInclude(commandLine, token)
-      }).pipe(Effect.provide(services))
-    })))
+          const grants = yield* Grants
+          yield* grants.revoke(grant.grant_id)
+          const refused = yield* Effect.promise(() => call("get_operation", { id }))
+          assert.isTrue(refused.isError)
+          assert.include(JSON.stringify(refused.content), "grant_revoked")
+          const said = JSON.stringify([tools, list, refused, contents])
+          assert.notInclude(said + output.stderr, token)
+          const commandLine = fs.existsSync("/proc/self/cmdline")
+            ? fs.readFileSync(`/proc/${transport.pid}/cmdline`, "utf8")
+            : "mcp"
+          assert.include(commandLine, "mcp")
+          assert.notInclude(commandLine, token)
+        }).pipe(Effect.provide(services))
+      })))
 
-  it.live("serves the official client of version 2026-07-28, which waits until an operation is final", () =>
-    Effect.scoped(Effect.gen(function*() {
-      const { services, start, url } = yield* scene
-      yield* start
-      yield* Effect.gen(function*() {
-        const { access_token, identity } = yield* issue()
-        const { operation } = yield* accept(identity)
-        const transport = new ModernTransport({
-          command: process.execPath,
-          args: [inject("command"), "mcp"],
-          env: environment({ GATEWAY_URL: url, GATEWAY_TOKEN: Redacted.value(access_token) }),
-          stderr: "ignore"
-        })
-        const client = new ModernClient(
-          { name: "test", version: "1" },
-          { versionNegotiation: { mode: { pin: "2026-07-28" } } }
-        )
-        yield* Effect.acquireRelease(
-          Effect.promise(() => client.connect(transport)),
-          () => Effect.promise(() => client.close())
-        )
-        const waiting = client.callTool({ name: "wait_for_operation", arguments: { id: operation.id, seconds: 55 } })
-        yield* drive(operation, ["submitting", "submitted", "succeeded"])
-        const result = yield* Effect.promise(() => waiting)
-        assert.include(JSON.stringify(result.structuredContent), "succeeded")
-      }).pipe(Effect.provide(services))
-    })))
+    it.effect("serves the official client of version 2026-07-28, which waits until an operation is final", () =>
+      Effect.scoped(Effect.gen(function*() {
+        const { services, url } = yield* Served
+        yield* Effect.gen(function*() {
+          const { access_token, identity } = yield* issue()
+          const { operation } = yield* accept(identity)
+          const transport = new ModernTransport({
+            command: process.execPath,
+            args: [inject("command"), "mcp"],
+            env: environment({ GATEWAY_URL: url, GATEWAY_TOKEN: Redacted.value(access_token) }),
+            stderr: "ignore"
+          })
+          const client = new ModernClient(
+            { name: "test", version: "1" },
+            { versionNegotiation: { mode: { pin: "2026-07-28" } } }
+          )
+          yield* Effect.acquireRelease(
+            Effect.promise(() => client.connect(transport)),
+            () => Effect.promise(() => client.close())
+          )
+          const waiting = client.callTool({ name: "wait_for_operation", arguments: { id: operation.id, seconds: 55 } })
+          yield* drive(operation, ["submitting", "submitted", "succeeded"])
+          const result = yield* Effect.promise(() => waiting)
+          assert.include(JSON.stringify(result.structuredContent), "succeeded")
+        }).pipe(Effect.provide(services))
+      })))
 
-  it.live("answers other requests during a wait, and cancels it", () =>
-    Effect.scoped(Effect.gen(function*() {
-      const { services, start, url } = yield* scene
-      yield* start
-      yield* Effect.gen(function*() {
-        const { access_token, identity } = yield* issue()
-        const { operation } = yield* accept(identity)
-        const { operation: other } = yield* accept(identity)
+    it.effect("answers other requests during a wait, and cancels it", () =>
+      Effect.scoped(Effect.gen(function*() {
+        const { services, url } = yield* Served
+        yield* Effect.gen(function*() {
+          const { access_token, identity } = yield* issue()
+          const { operation } = yield* accept(identity)
+          const { operation: other } = yield* accept(identity)
+          const { child, closed, output, until } = yield* startCommand({
+            GATEWAY_URL: url,
+            GATEWAY_TOKEN: Redacted.value(access_token)
+          })
+          const isAnswered = (id: number) => () => output.stdout.includes(`"id":${id},`)
+          const wait = (id: number, { id: operationId }: { readonly id: string }) =>
+            line({ id, method: "tools/call", params: { name: "wait_for_operation", arguments: { id: operationId } } })
+          const waits = wait(1, operation) + wait(2, operation) + wait(3, other)
+          child.stdin.write(initialize + waits + line({ id: 4, method: "ping" }))
+          yield* Effect.promise(() => until(isAnswered(4)))
+          child.stdin.write(line({ method: "notifications/cancelled", params: { requestId: 1 } }))
+          child.stdin.write(line({ id: 5, method: "ping" }))
+          yield* Effect.promise(() => until(isAnswered(5)))
+          yield* drive(operation, ["submitting", "submitted", "succeeded"])
+          yield* Effect.promise(() => until(isAnswered(2)))
+          // What still runs at the end gets no answer.
+          child.stdin.end()
+          assert.deepStrictEqual(yield* Effect.promise(() => closed), [0, null])
+          assert.deepStrictEqual(messagesIn(output.stdout).map(({ id }) => id), ["init", 4, 5, 2])
+          assert.strictEqual(output.stderr, "")
+        }).pipe(Effect.provide(services))
+      })))
+
+    it.effect("warns at the start if the gateway refuses the token", () =>
+      Effect.scoped(Effect.gen(function*() {
+        const { url } = yield* Served
         const { child, closed, output, until } = yield* startCommand({
           GATEWAY_URL: url,
-          GATEWAY_TOKEN: Redacted.value(access_token)
+          GATEWAY_TOKEN: "another-token"
         })
-        const isAnswered = (id: number) => () => output.stdout.includes(`"id":${id},`)
-        const wait = (id: number, { id: operationId }: { readonly id: string }) =>
-          line({ id, method: "tools/call", params: { name: "wait_for_operation", arguments: { id: operationId } } })
-        const waits = wait(1, operation) + wait(2, operation) + wait(3, other)
-        child.stdin.write(initialize + waits + line({ id: 4, method: "ping" }))
-        yield* Effect.promise(() => until(isAnswered(4)))
-        child.stdin.write(line({ method: "notifications/cancelled", params: { requestId: 1 } }))
-        child.stdin.write(line({ id: 5, method: "ping" }))
-        yield* Effect.promise(() => until(isAnswered(5)))
-        yield* drive(operation, ["submitting", "submitted", "succeeded"])
-        yield* Effect.promise(() => until(isAnswered(2)))
-        // What still runs at the end gets no answer.
-        child.stdin.end()
+        yield* Effect.promise(() => until(() => output.stderr.includes("invalid_token")))
+        child.kill("SIGINT")
         assert.deepStrictEqual(yield* Effect.promise(() => closed), [0, null])
-        assert.deepStrictEqual(messagesIn(output.stdout).map(({ id }) => id), ["init", 4, 5, 2])
-        assert.strictEqual(output.stderr, "")
-      }).pipe(Effect.provide(services))
-    })))
+        assert.notInclude(output.stderr, "another-token")
+        assert.strictEqual(output.stdout, "")
+      })))
+  })
 
   it.live("answers malformed, long and invalid lines with errors, and goes on", () =>
     Effect.scoped(Effect.gen(function*() {
@@ -249,18 +266,6 @@ describe.concurrent("mcp", () => {
       child.kill("SIGTERM")
       assert.deepStrictEqual(yield* Effect.promise(() => closed), [0, null])
       assert.notInclude(output.stdout + output.stderr, token)
-    })))
-
-  it.live("warns at the start if the gateway refuses the token", () =>
-    Effect.scoped(Effect.gen(function*() {
-      const { start, url } = yield* scene
-      yield* start
-      const { child, closed, output, until } = yield* startCommand({ GATEWAY_URL: url, GATEWAY_TOKEN: "another-token" })
-      yield* Effect.promise(() => until(() => output.stderr.includes("invalid_token")))
-      child.kill("SIGINT")
-      assert.deepStrictEqual(yield* Effect.promise(() => closed), [0, null])
-      assert.notInclude(output.stderr, "another-token")
-      assert.strictEqual(output.stdout, "")
     })))
 
   it.live("ends when the client closes standard output, without a stack trace", () =>

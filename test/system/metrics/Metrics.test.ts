@@ -80,17 +80,19 @@ layer(Scraped.layer, { excludeTestServices: true })("The metrics of serve and wo
 })
 
 describe("The metrics of a process", () => {
-  it.live("are on the admin listener alone, also while the public one accepts no connection", () =>
+  it.live("are on the admin listener alone, also while the public one closes connections beyond its limit, which is logged", () =>
     Effect.gen(function*() {
       const [port, admin] = yield* Effect.all([freePort, freePort])
       const env = { DATABASE_URL: urlOf(yield* createDatabase()), PORT: String(port), ADMIN_PORT: String(admin) }
-      const { output } = yield* serve(["--max-connections", "1"], env)
+      const { output } = yield* serve([], { ...env, MAX_CONNECTIONS: "1" })
       assert.include(output.stderr, `"admin_url":"http://127.0.0.1:${admin}"`)
       assert.strictEqual((yield* Effect.promise(() => fetch(`http://127.0.0.1:${port}/metrics`))).status, 404)
       const [first, second] = [net.connect(port, "127.0.0.1"), net.connect(port, "127.0.0.1")]
       yield* Effect.promise(() => once(second.resume().on("error", () => {}), "close"))
       const { total } = yield* scrapeOf(admin)
       assert.isAtLeast(total("gateway_http_connections_dropped_total"), 1)
+      while (!output.stderr.includes("\"max_connections\":1")) yield* Effect.sleep("10 millis")
+      assert.include(output.stderr, "Raise MAX_CONNECTIONS")
       first.destroy()
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 

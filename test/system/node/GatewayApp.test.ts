@@ -18,10 +18,22 @@ const Bank = Sandbox.layer({
 const bank = Effect.map(Sandbox, ({ url }) => ({ BANK_URL: url }))
 
 describe("GatewayApp", () => {
-  it.live("migrates an empty database, accepts and pays, and serves one documentation", () =>
+  it.live("migrates an empty database, accepts and pays, serves one documentation, and counts all on ADMIN_PORT", () =>
     Effect.gen(function*() {
       const database = yield* createDatabase({ empty: true })
-      const payments = yield* startPayments({ DATABASE_URL: urlOf(database), ...yield* bank })
+      const admin = yield* freePort
+      const payments = yield* startPayments({
+        DATABASE_URL: urlOf(database),
+        ADMIN_PORT: String(admin),
+        ...yield* bank
+      })
+      // The adapter of the provider cannot send it: nothing is recorded under the key.
+      const refused = yield* pay(payments, "rent-of-may", { ...rent, currency: "USD" })
+      assert.deepStrictEqual([refused.status, refused.body.code], [422, "invalid_request"])
+      assert.deepStrictEqual(
+        refused.body.fields.map(({ path }: { readonly path: string }) => path),
+        ["body.currency"]
+      )
       const { location } = yield* pay(payments, "rent-of-may")
       assert.strictEqual((yield* settled(location!, payments.token)).state, "succeeded")
       assert.strictEqual((yield* ask(`${payments.url}/readyz`)).status, 200)
@@ -29,29 +41,10 @@ describe("GatewayApp", () => {
       const { body } = yield* ask(`${payments.url}/openapi.json`)
       assert.strictEqual(body.info.title, "Payments")
       assert.includeMembers(Object.keys(body.paths), ["/v1/payments", "/v1/operations"])
-    }).pipe(Effect.provide(Bank)))
-
-  it.live("counts the requests of the application and the work of its workers, on the listener of ADMIN_PORT", () =>
-    Effect.gen(function*() {
-      const admin = yield* freePort
-      const environment = { DATABASE_URL: urlOf(yield* createDatabase()), ADMIN_PORT: String(admin), ...yield* bank }
-      const payments = yield* startPayments(environment)
-      const { location } = yield* pay(payments, "rent-of-may")
-      yield* settled(location!, payments.token)
       const { total } = yield* Effect.promise(() => scrape(admin))
       assert.strictEqual(total("gateway_http_requests_total", { route: "/v1/payments", status: "202" }), 1)
       assert.strictEqual(total("gateway_sends_total", { outcome: "succeeded" }), 1)
       assert.strictEqual(total("gateway_operations", { state: "succeeded" }), 1)
-    }).pipe(Effect.provide(Bank)))
-
-  it.live("refuses a payment that the adapter of its provider cannot send, and records nothing", () =>
-    Effect.gen(function*() {
-      const environment = { DATABASE_URL: urlOf(yield* createDatabase()), ...yield* bank }
-      const payments = yield* startPayments(environment)
-      const { body, status } = yield* pay(payments, "rent-of-may", { ...rent, currency: "USD" })
-      assert.deepStrictEqual([status, body.code], [422, "invalid_request"])
-      assert.deepStrictEqual(body.fields.map(({ path }: { readonly path: string }) => path), ["body.currency"])
-      assert.strictEqual((yield* pay(payments, "rent-of-may")).status, 202)
     }).pipe(Effect.provide(Bank)))
 
   it.live("on SIGTERM finishes the running request, refuses others, and exits with 0", () =>

@@ -12,8 +12,7 @@ import { createListener, type ListenerOptions } from "../../../src/node/http/Nod
 import { Gateway, memoryGateway } from "../../fixtures/http/HttpGateway.ts"
 import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
 import { openWire, type Wire } from "../../fixtures/http/HttpWire.ts"
-import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
-import { freePort, run, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { run } from "../../fixtures/processes/CommandLine.ts"
 
 const host = "Host: gateway.test\r\n"
 const request = `GET /healthz HTTP/1.1\r\n${host}\r\n`
@@ -151,20 +150,6 @@ describe("Connections", () => {
     Effect.scoped(Effect.gen(function*() {
       assert.strictEqual((yield* listening({})).server.maxConnections, 10_000)
     })))
-
-  it.live("are limited by a flag or the environment, and a log line reports closed ones", () =>
-    Effect.scoped(Effect.gen(function*() {
-      const database = yield* createDatabase()
-      const port = yield* freePort
-      const env = { DATABASE_URL: urlOf(database), PORT: String(port), MAX_CONNECTIONS: "1" }
-      const { output } = yield* serve([], env)
-      const within = yield* Effect.promise(() => openWire(port))
-      assert.strictEqual(yield* Effect.promise(() => ask(within)), 200)
-      assert.strictEqual(yield* Effect.promise(async () => ask(await openWire(port))), null)
-      while (!output.stderr.includes("\"max_connections\":1")) yield* Effect.sleep("10 millis")
-      assert.include(output.stderr, "Raise MAX_CONNECTIONS")
-      within.destroy()
-    })).pipe(Effect.provide(Platform)))
 
   it.live("need a number as their limit: otherwise the gateway does not start, and names the reason in one line", () =>
     Effect.gen(function*() {

@@ -9,7 +9,7 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
-import { freePort, run, type Running, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { freePort, result, run, type Running, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
 import { getAlone, listenersOn, until } from "../../fixtures/processes/ServingProcesses.ts"
 import { direct, pay, type PaymentsProcess, startPayments } from "../examples/paymentsProcess.ts"
 
@@ -62,7 +62,7 @@ const whileReading = Effect.fnUntraced(function*<A, E, R>(url: string, body: Eff
 })
 
 describe.runIf(process.platform === "linux")("Processes that share a port", () => {
-  it.live("all serve, and no read fails while each of them is restarted in turn", () =>
+  it.live("all serve, and no read fails while each of them is restarted in turn, and then one is killed", () =>
     Effect.gen(function*() {
       const { env, port, url } = yield* environment
       const processes = [yield* serve([], env), yield* serve(["--reuse-port"], env)]
@@ -74,15 +74,17 @@ describe.runIf(process.platform === "linux")("Processes that share a port", () =
         yield* untilAllAnswer(url, processes)
       })
       assert.deepStrictEqual(yield* whileReading(url, Effect.forEach([0, 1], restart)), [401])
-    }).pipe(Effect.provide(Platform)))
-
-  it.live("go on without one that is killed", () =>
-    Effect.gen(function*() {
-      const { env, url } = yield* environment
-      const [killed, other] = [yield* serve([], env), yield* serve([], env)]
-      yield* untilAllAnswer(url, [killed, other])
+      const [killed, other] = processes as [Running, Running]
       const kill = Effect.andThen(killed.stop("SIGKILL"), untilAllAnswer(url, [other]))
       assert.deepStrictEqual(yield* whileReading(url, kill), [401])
+
+      // They share it only with processes that do the same.
+      const { code, stderr } = yield* run(["serve"], { ...env, REUSE_PORT: "false" })
+      assert.strictEqual(code, 1)
+      assert.include(
+        stderr,
+        `error: cannot listen on 127.0.0.1:${port}: another process uses the port. Set PORT to a free port`
+      )
     }).pipe(Effect.provide(Platform)))
 
   it.live("get no new connection from the start of their drain on, while they finish their requests", () =>
@@ -109,26 +111,22 @@ describe.runIf(process.platform === "linux")("Processes that share a port", () =
       assert.strictEqual(yield* Fiber.join(exit), 0)
     }).pipe(Effect.provide([Bank, Platform])))
 
-  it.live("share it only with processes that do the same", () =>
-    Effect.gen(function*() {
-      const { env, port } = yield* environment
-      yield* serve([], env)
-      const { code, stderr } = yield* run(["serve"], { ...env, REUSE_PORT: "false" })
-      assert.strictEqual(code, 1)
-      assert.include(
-        stderr,
-        `error: cannot listen on 127.0.0.1:${port}: another process uses the port. Set PORT to a free port`
-      )
-    }).pipe(Effect.provide(Platform)))
-
-  it.live("share an embedded PostgreSQL: another process takes it over when its owner stops", () =>
+  it.live("share an embedded PostgreSQL: another process, without a demo beside other operations, takes it over from its owner", () =>
     Effect.gen(function*() {
       const DATA_DIR = fs.mkdtempSync(path.join(os.tmpdir(), "gateway-"))
       yield* Effect.addFinalizer(() => Effect.sync(() => fs.rmSync(DATA_DIR, { recursive: true, force: true })))
       const port = yield* freePort
       const env = { DATA_DIR, PORT: String(port), REUSE_PORT: "true" }
       const url = `http://127.0.0.1:${port}`
-      const [owner, guest] = [yield* serve([], env), yield* serve([], env)]
+      const owner = yield* serve([], env)
+      // The owner of the demo, with an operation that is not of the demo.
+      const names = ["--owner", "demo-owner", "--subject", "demo-subject", "--client", "demo-agent"]
+      const { grant_id } = yield* result<{ readonly grant_id: string }>(["grants", "issue", ...names], env)
+      const request = ["--grant", grant_id, "--type", "payment", "--key", "demo-1", "--payload", "{}"]
+      yield* result(["operations", "accept", ...request], env)
+      const guest = yield* serve(["--demo"], env)
+      assert.notMatch(guest.output.stdout, /curl|fingw_/)
+      assert.include(guest.output.stdout, "npm run -s gateway -- grants issue --owner OWNER")
       yield* untilAllAnswer(url, [owner, guest])
       assert.strictEqual(yield* owner.stop("SIGTERM"), 0)
       yield* Effect.repeat(getAlone(`${url}/readyz`), { until: (status) => status === 200 })
