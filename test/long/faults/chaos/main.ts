@@ -9,13 +9,11 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
-import * as fs from "node:fs"
-import { choice, readOptions, text, unwritable, whole } from "../../../../bench/shared/usage.ts"
+import { choice, readOptions, text, whole } from "../../../../bench/shared/usage.ts"
 import { operationStates } from "../../../../src/domain/Operation.ts"
 import { conclude, table, tally } from "../kit/Figure.ts"
 import { judge } from "../kit/Judge.ts"
 import { mistakes } from "../kit/Mistakes.ts"
-import { perSecond, stateRows, timeline } from "../kit/Timeline.ts"
 import { controls, runChaos } from "./Chaos.ts"
 
 const values = readOptions(import.meta.url, {
@@ -30,10 +28,9 @@ const values = readOptions(import.meta.url, {
     default: "chaos"
   }),
   duration: whole("Seconds after which acceptances and faults end", { from: 1, to: 86_400, default: 900 }),
-  plot: text("File of the picture", { takes: "FILE", default: "chaos.svg", problem: unwritable }),
   control: choice("Builds a known mistake into the workers, which the judge must find", controls)
 })
-const { control, duration, faults, operations, plot, seed } = values
+const { control, duration, faults, operations, seed } = values
 
 const started = performance.now()
 const seconds = () => ((performance.now() - started) / 1000).toFixed(0)
@@ -48,20 +45,7 @@ runChaos({
 }).pipe(
   Effect.flatMap((evidence) =>
     Effect.sync(() => {
-      const { acceptances, injected, outages, receipts, samples, sent, workerStarts } = evidence
-      const start = samples[0]?.at ?? 0
-      const picture = timeline({
-        title: `${acceptances.length} operations, ${injected.length} faults: operations by state over time`,
-        legend: "Shaded: the database was down.",
-        start,
-        end: samples.at(-1)?.at ?? start,
-        rows: [
-          ...stateRows(samples, start),
-          { name: "faults", colour: "#b00020", values: perSecond(injected.map(({ at }) => at), start) }
-        ],
-        bands: outages.map((outage) => ({ ...outage, opacity: 0.12 }))
-      })
-      fs.writeFileSync(plot, picture)
+      const { injected, outages, receipts, sent, workerStarts } = evidence
       const down = outages.reduce((sum, { from, to }) => sum + to - from, 0)
       conclude(
         judge(evidence),
@@ -81,7 +65,7 @@ runChaos({
             ["database down (ms)", String(down)]
           ])
         ],
-        `seed ${seed}, ${seconds()} s, states over time in ${plot}`,
+        `seed ${seed}, ${seconds()} s`,
         control === null ? null : mistakes[control]
       )
     })

@@ -92,8 +92,7 @@ export const files = {
   history: "history.jsonl",
   record: "sandbox.jsonl",
   facts: "run.json",
-  report: "report.txt",
-  timeline: "timeline.svg"
+  report: "report.txt"
 } as const
 
 /** The evidence of a run, for the judge. */

@@ -1,6 +1,5 @@
-/** The faults of a run with their times, in words and figures, and as a picture. */
+/** The faults of a run with their times, in words and figures. */
 import { table } from "../kit/Figure.ts"
-import { perSecond, timeline } from "../kit/Timeline.ts"
 import { type Evidence, type Exchange, type Injected, isSuccess } from "./History.ts"
 
 /** A silence counts from this many milliseconds on: loops pause, and answers take their time. */
@@ -67,28 +66,4 @@ export const report = (run: Evidence): ReadonlyArray<string> => {
       ["received", String(sends.length), "by the provider"]
     ])
   ]
-}
-
-const colours = { reads: "#56b4e9", accepts: "#e69f00", sends: "#009e73" } as const
-
-/** When reads, acceptances and submissions succeeded, and the faults. */
-export const plot = (run: Evidence): string => {
-  const { facts, history } = run
-  const start = history[0]?.from ?? facts.clock.monotonic
-  const found = successes(run)
-  return timeline({
-    title: `${facts.faults.length} faults on a cluster of three: what succeeded in each second`,
-    legend: "Dark shade: the fault lasts. Light shade: until the cluster was whole and all clients were served.",
-    start,
-    end: history.reduce((latest, { to }) => Math.max(latest, to), start),
-    rows: (Object.keys(colours) as ReadonlyArray<keyof typeof colours>).map((name) => ({
-      name,
-      colour: colours[name],
-      values: perSecond(found[name], start)
-    })),
-    bands: facts.faults.flatMap(({ details, from, healed, name, whole }) => [
-      { from, to: whole, opacity: 0.08, name, details },
-      { from, to: healed, opacity: 0.14 }
-    ])
-  })
 }

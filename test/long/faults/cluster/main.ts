@@ -19,7 +19,7 @@ import { figuresTable, verdictOf } from "../kit/Figure.ts"
 import { files, readEvidence } from "./History.ts"
 import { judged } from "./judgeRun.ts"
 import { allKinds, configVariable, controlNames, controls, protections, RunConfig } from "./Plan.ts"
-import { plot, report } from "./Report.ts"
+import { report } from "./Report.ts"
 import { missingRequirement } from "./Requirements.ts"
 
 /** Several of the choices; none without the option. */
@@ -37,7 +37,7 @@ const values = readOptions(import.meta.url, {
   kind: some("Only faults of this kind", allKinds),
   without: some("Leaves a protection of the gateway out", protections),
   control: choice("Breaks a premise, which the judge must find", controlNames),
-  out: text("Directory of the evidence, the report and the timeline, which is emptied", {
+  out: text("Directory of the evidence and the report, which is emptied", {
     takes: "DIRECTORY",
     default: "cluster-chaos",
     problem: unwritable
@@ -119,7 +119,6 @@ const control = values.control === null ? null : controls[values.control]
 const { code: exitCode, text: verdict } = verdictOf(figures, control)
 const lines = [...report(evidence), "", ...figuresTable(figures)]
 fs.writeFileSync(path.join(out, files.report), `${lines.join("\n")}\n`)
-fs.writeFileSync(path.join(out, files.timeline), plot(evidence))
 process.stdout.write(
   `\n${lines.join("\n")}\n\n${values.control ?? `seed ${values.seed}`}, ${evidence.facts.faults.length} faults of `
     + `${values.faults}: ${verdict}; evidence in ${out}\n`
