@@ -4,7 +4,7 @@
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { certificate, forwardedPem } from "../../fixtures/authorization/Agent.ts"
+import { forwardedPem } from "../../fixtures/authorization/Agent.ts"
 import type { AgentClient } from "../../fixtures/authorization/AuthorizationServer.ts"
 import {
   authorize,
@@ -16,6 +16,7 @@ import {
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
 import { Gateway } from "../../fixtures/http/HttpGateway.ts"
 import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
+import { certificate } from "../../fixtures/http/TlsServer.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "mutual", tokens: "ES256", authentication: "private_key_jwt", binding: "certificate" },

@@ -4,47 +4,12 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Logger } from "effect"
-import type { AddressInfo } from "node:net"
 import * as tls from "node:tls"
-import { certificate } from "../../fixtures/authorization/Agent.ts"
 import { generateKeys, now, type PrivateKey, signToken } from "../../fixtures/authorization/Keys.ts"
 import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
+import { tlsServer } from "../../fixtures/http/TlsServer.ts"
 import { bearer } from "../../system/authorization/Variants.ts"
 import { judge, verifierOf } from "../../system/authorization/Verdicts.ts"
-
-/** The key of the agents' certificate for `localhost`, valid for a hundred years, for tests only. */
-const key = `-----BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgR5adS4rSHexK8RBO
-jJbpuS2tuOtrG9ETSQlGe7P3GFehRANCAATlrB90XTBko1G5Sca1Z8b1xzZ02bUY
-vzxybfuX3LKJRkH2UgzjwCGXqicohikPG0dg8195U56nDTNw0AoYpzVd
------END PRIVATE KEY-----
-`
-
-const cert = `-----BEGIN CERTIFICATE-----\n${certificate.replaceAll(/.{64}/g, "$&\n")}\n-----END CERTIFICATE-----\n`
-
-/** A TLS server that records the requests that it decrypted. */
-const tlsServer = (options: tls.TlsOptions = {}) =>
-  Effect.acquireRelease(
-    Effect.callback<{ readonly port: number; readonly received: () => string; readonly close: () => void }>(
-      (resume) => {
-        let received = ""
-        const server = tls.createServer({ cert, key, ...options }, (socket) => {
-          socket.on("error", () => {})
-          socket.on("data", (chunk) => {
-            received += chunk.toString("latin1")
-          })
-        })
-        server.on("tlsClientError", () => {})
-        server.listen(0, "127.0.0.1", () =>
-          resume(Effect.succeed({
-            port: (server.address() as AddressInfo).port,
-            received: () => received,
-            close: () => server.close()
-          })))
-      }
-    ),
-    ({ close }) => Effect.sync(close)
-  )
 
 /** The part of the materials that a verifier and a token need. */
 const materialsFor = (issuer: string, keys: ReadonlyArray<PrivateKey>) => ({

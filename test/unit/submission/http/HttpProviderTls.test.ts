@@ -5,9 +5,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import * as crypto from "node:crypto"
-import type { AddressInfo } from "node:net"
-import * as tls from "node:tls"
+import type * as tls from "node:tls"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
+import { cert, key, tlsServer } from "../../../fixtures/http/TlsServer.ts"
 import {
   clients,
   failureOf,
@@ -18,54 +18,7 @@ import {
   succeeded
 } from "../../../fixtures/submission/HttpProviderServer.ts"
 
-/** A self-signed certificate for `localhost`, valid for a hundred years, for these tests only. */
-const cert = `-----BEGIN CERTIFICATE-----
-MIIBXDCCAQOgAwIBAgIURMmkziCsdttk/V1wlTYVg4xonVUwCgYIKoZIzj0EAwIw
-GDEWMBQGA1UEAwwNcHJvdmlkZXIudGVzdDAgFw0yMDAxMDEwMDAwMDBaGA8yMTIw
-MDEwMTAwMDAwMFowGDEWMBQGA1UEAwwNcHJvdmlkZXIudGVzdDBZMBMGByqGSM49
-AgEGCCqGSM49AwEHA0IABOWsH3RdMGSjUblJxrVnxvXHNnTZtRi/PHJt+5fcsolG
-QfZSDOPAIZeqJyiGKQ8bR2DzX3lTnqcNM3DQChinNV2jKTAnMBQGA1UdEQQNMAuC
-CWxvY2FsaG9zdDAPBgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0cAMEQCIHvk
-++oJ6Xdl5HIV8wpDgF6tSgJQR5H927f3+HsG5DZUAiBRhQUoyShm6Vafzo52NIvq
-Sor9ULgfdIx2i/7b+PdlHw==
------END CERTIFICATE-----
-`
-const key = `-----BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgR5adS4rSHexK8RBO
-jJbpuS2tuOtrG9ETSQlGe7P3GFehRANCAATlrB90XTBko1G5Sca1Z8b1xzZ02bUY
-vzxybfuX3LKJRkH2UgzjwCGXqicohikPG0dg8195U56nDTNw0AoYpzVd
------END PRIVATE KEY-----
-`
-
-/** Answers every request, and records the bytes that it decrypted. */
-const tlsServer = (options: tls.TlsOptions = {}) =>
-  Effect.acquireRelease(
-    Effect.callback<{ readonly port: number; readonly received: () => string; readonly close: () => void }>(
-      (resume) => {
-        let received = ""
-        const sockets = new Set<tls.TLSSocket>()
-        const server = tls.createServer({ cert, key, ...options }, (socket) => {
-          sockets.add(socket)
-          socket.on("error", () => {})
-          socket.on("data", (chunk) => {
-            received += chunk.toString("latin1")
-            if (received.endsWith("}")) socket.write(response(200, succeeded))
-          })
-        })
-        server.on("tlsClientError", () => {})
-        server.listen(0, "127.0.0.1", () =>
-          resume(Effect.succeed({
-            port: (server.address() as AddressInfo).port,
-            received: () => received,
-            close: () => {
-              for (const socket of sockets) socket.destroy()
-              server.close()
-            }
-          })))
-      }
-    ),
-    ({ close }) => Effect.sync(close)
-  )
+const answering = (options?: tls.TlsOptions) => tlsServer(options, response(200, succeeded))
 
 /** The failure of a submission, with all its members. */
 const failureOver = (port: number) => failureOf(optionsFor(`https://localhost:${port}`))
@@ -76,7 +29,7 @@ describe("A provider's certificate", () => {
   for (const [name, client] of clients) {
     it.live(`without a trusted issuer proves that nothing was sent over ${name}`, () =>
       Effect.gen(function*() {
-        const server = yield* tlsServer()
+        const server = yield* answering()
         const { _tag, reason } = yield* submitOver(server.port)
         assert.strictEqual(_tag, "NotSent", reason)
         assert.match(reason, /^the certificate of the provider was refused: .*DEPTH_ZERO_SELF_SIGNED_CERT/)
@@ -86,14 +39,14 @@ describe("A provider's certificate", () => {
 
   it.live("that is trusted lets the submission through", () =>
     Effect.gen(function*() {
-      const server = yield* tlsServer()
+      const server = yield* answering()
       const { _tag, reason } = yield* submitOver(server.port)
       assert.strictEqual(_tag, "Succeeded", reason)
     }).pipe(Effect.provide(ProviderHttpClient.layer({ tls: { ca: cert } }))))
 
   it.live("for another name proves that nothing was sent", () =>
     Effect.gen(function*() {
-      const server = yield* tlsServer()
+      const server = yield* answering()
       const { _tag, reason } = yield* submitOver(server.port, "127.0.0.1")
       assert.strictEqual(_tag, "NotSent", reason)
       assert.match(reason, /^the certificate of the provider was refused: .*ERR_TLS_CERT_ALTNAME_INVALID/)
@@ -106,7 +59,7 @@ describe("A provider that requires a client certificate", () => {
 
   it.live("receives the configured certificate", () =>
     Effect.gen(function*() {
-      const server = yield* tlsServer(asking)
+      const server = yield* answering(asking)
       const { _tag, reason } = yield* submitOver(server.port)
       assert.strictEqual(_tag, "Succeeded", reason)
     }).pipe(Effect.provide(ProviderHttpClient.layer({ tls: { ca: cert, cert, key: Redacted.make(key) } }))))
@@ -114,7 +67,7 @@ describe("A provider that requires a client certificate", () => {
   for (const maxVersion of ["TLSv1.2", "TLSv1.3"] as const) {
     it.live(`and receives none over ${maxVersion} leaves the outcome uncertain, unless the handshake proves that nothing was sent`, () =>
       Effect.gen(function*() {
-        const server = yield* tlsServer({ ...asking, maxVersion })
+        const server = yield* answering({ ...asking, maxVersion })
         const { _tag, reason } = yield* submitOver(server.port)
         // With TLS 1.3 the refusal arrives after the request was written, so the provider may have read it.
         assert.include(maxVersion === "TLSv1.3" ? ["Uncertain"] : ["Uncertain", "NotSent"], _tag, reason)
@@ -138,7 +91,7 @@ describe("A wrong setting of TLS", () => {
   for (const [name, wrong] of settings) {
     it.live(`is a local failure: ${name}`, () =>
       Effect.gen(function*() {
-        const server = yield* tlsServer()
+        const server = yield* answering()
         const answer = yield* failureOver(server.port)
         assert.deepInclude(answer, { _tag: "NotSent", isLocal: true })
       }).pipe(Effect.provide(ProviderHttpClient.layer({ tls: wrong }))))
