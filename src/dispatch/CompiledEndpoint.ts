@@ -202,7 +202,10 @@ export const compileEndpoint = (
     const apply = Context.getUnsafe(services, key as never) as (handled: Responding, of: unknown) => Responding
     guarded = apply(guarded, { group, endpoint })
   }
-  const answered = Effect.catch(Effect.withErrorReporting(guarded), (error) => encode(Effect.fail(error)))
+  const answered = Effect.catchCause(
+    guarded,
+    (cause) => Effect.catch(Effect.withErrorReporting(Effect.failCause(cause)), (error) => encode(Effect.fail(error)))
+  )
   const provide = makeProvide(Context.omit(Scope.Scope)(services))
   return Effect.withFiber((fiber) => {
     // The request restores the context of its fiber.

@@ -112,9 +112,11 @@ class RouteSeries {
 /** A request under way. The parts that answer it note its route and its problem. */
 interface Exchange {
   readonly method: string
+  /** The request's target. */
+  readonly target: string
   /** Milliseconds of `performance.now()`. */
   readonly startedAt: number
-  /** Null: no route has the path. */
+  /** Null: the router has found none so far. */
   route: RouteSeries | null
   /** Code of the problem that answers the request. Null: it is no problem. */
   code: string | null
@@ -139,6 +141,8 @@ class HttpCounts {
   inFlight = 0
   /** The public listener sets it. */
   openConnections: () => number = () => 0
+  /** Finds the path of an endpoint, in the router's syntax, for a request that the router has not seen. The edge sets it. */
+  templateOf: (target: string) => string | undefined = () => undefined
   readonly dropped: Count
   readonly #refused: Readonly<Record<RefusalReason, Count>>
   /** The series of a route. `template` is its path in the router's syntax, such as `/v1/operations/:id`. */
@@ -157,9 +161,16 @@ class HttpCounts {
   }
 
   /** Starts to count a request, and ties the exchange to the request object. */
-  start(request: object, method: string): Exchange {
+  start(request: object, method: string, target: string): Exchange {
     this.inFlight++
-    const exchange: Exchange = { method, startedAt: performance.now(), route: null, code: null, hasWaited: false }
+    const exchange: Exchange = {
+      method,
+      target,
+      startedAt: performance.now(),
+      route: null,
+      code: null,
+      hasWaited: false
+    }
     // The type of the request has no place for it. A `WeakMap` would keep dead entries until a major collection.
     const holder: { [exchangeKey]?: Exchange } = request
     holder[exchangeKey] = exchange
@@ -167,12 +178,17 @@ class HttpCounts {
   }
 
   /** Counts the request when its response has ended. Null: the client left before. */
-  end({ code, hasWaited, method, route, startedAt }: Exchange, status: number | null): void {
+  end({ code, hasWaited, method, route, startedAt, target }: Exchange, status: number | null): void {
     this.inFlight--
-    const series = (route ?? this.#unmatched).of(method)
+    const series = (route ?? this.#unrouted(target)).of(method)
     if (status === null) series.count(clientLeft, null)
     else series.count(status, code)
     if (!hasWaited) series.duration.record((performance.now() - startedAt) / 1000)
+  }
+
+  #unrouted(target: string): RouteSeries {
+    const template = this.templateOf(target)
+    return template === undefined ? this.#unmatched : this.route(template)
   }
 
   /** Counts an answer to bytes that are no request. They have no method and no duration. */

@@ -8,7 +8,7 @@ import * as Layer from "effect/Layer"
 import { isRequestId, type RequestId } from "../domain/RequestId.ts"
 
 /** Ids that are made at once. A call of the system's generator costs more than all the rest of an id. */
-const batch = 64
+const batch = 512
 
 /** Makes ids from random bytes of many ids at once. */
 const makeNext = (random: SecureRandom.SecureRandom["Service"]): () => RequestId => {

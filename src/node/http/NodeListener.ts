@@ -174,7 +174,7 @@ const countRequests = (metrics: HttpMetrics) => {
     if (exchange !== undefined) metrics.end(exchange, this.writableFinished ? this.statusCode : null)
   }
   return (request: IncomingMessage, response: ServerResponse) => {
-    metrics.start(request, request.method ?? "")
+    metrics.start(request, request.method ?? "", request.url ?? "")
     response.on("close", end)
   }
 }

@@ -49,6 +49,7 @@ export const makeAdmit = Effect.gen(function*() {
     return tooMany
   }
 
+  /** `run` makes an effect, and does nothing else. */
   return <A, E, R>(run: (admitted: Admitted) => Effect.Effect<A, E, R>) => {
     const runIn = (fiber: Fiber.Fiber<unknown, unknown>): Effect.Effect<A, E | ServiceUnavailable, R> => {
       const running = lifecycle.admit(fiber)
@@ -56,11 +57,12 @@ export const makeAdmit = Effect.gen(function*() {
         metrics?.refuse(lifecycle.isDraining() ? "draining" : "saturated")
         return saturated
       }
-      return Effect.ensuring(
-        Effect.interruptible(Effect.suspend(() => run({ slot: running, forClient: clientOf(running) }))),
-        Effect.sync(() => {
+      return Effect.onExit(
+        Effect.interruptible(run({ slot: running, forClient: clientOf(running) })),
+        () => {
           if (!running.isHandedOver) lifecycle.leave(running)
-        })
+          return Effect.void
+        }
       )
     }
     const inChild = Effect.flatMap(Effect.forkChild(Effect.withFiber(runIn)), Fiber.join)

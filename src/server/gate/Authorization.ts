@@ -2,6 +2,7 @@
  * The step of the gate from the credential of a request to its grant.
  */
 import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import type * as HttpServerResponse from "effect/http/HttpServerResponse"
@@ -16,14 +17,13 @@ import { VerificationMetrics } from "../../metrics/VerificationMetrics.ts"
 import { readForwardedCertificate } from "../../oauth/ClientCertificate.ts"
 import { AcceptedCredentials, type ForwardedCertificates } from "../../services/verification/AcceptedCredentials.ts"
 import { GrantVerifier } from "../../services/verification/GrantVerifier.ts"
-import type { Admitted } from "./Admission.ts"
+import { type Admitted, CurrentSlot } from "./Admission.ts"
 import { BaseUrl } from "./BaseUrl.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { makeQuotas } from "./Quotas.ts"
 import { RateLimits } from "./RateLimits.ts"
 import { refuseForNow } from "./Refusals.ts"
 import { readAuthorization } from "./RequestChecks.ts"
-import { CurrentRequest } from "./RequestContext.ts"
 import { trustedProxies } from "./TrustedProxies.ts"
 
 /**
@@ -60,23 +60,22 @@ export const makeAuthorize = Effect.gen(function*() {
     ? () => Effect.succeed(null)
     : certificatesFrom(accepted.certificates)
 
-  const read = Effect.fnUntraced(function*(request: HttpServerRequest) {
+  const missing = problems.fail("missing_credentials")
+
+  const read = (request: HttpServerRequest, path: string): Effect.Effect<Credential, Unauthorized> => {
     const authorization = readAuthorization(request.headers)
-    if (authorization === null || (authorization.scheme === "DPoP" && accepted.dpopAlgorithms === null)) {
-      return yield* problems.fail("missing_credentials")
-    }
+    if (authorization === null || (authorization.scheme === "DPoP" && accepted.dpopAlgorithms === null)) return missing
     const proof = request.headers["dpop"]
-    const path = (yield* CurrentRequest)?.path ?? "/"
-    return {
+    return Effect.mapEager(certificateOf(request), (certificate) => ({
       scheme: authorization.scheme,
       token: Redacted.make(authorization.token),
       proof: proof === undefined ? null : Redacted.make(proof),
-      certificate: yield* certificateOf(request),
+      certificate,
       method: request.method,
       url: baseUrl + path,
       resource: resourceOf(baseUrl, path)
-    } satisfies Credential
-  })
+    }))
+  }
 
   /** `use_dpop_nonce` is not charged: an expired nonce is no mistake, and the credential may be valid. */
   const refuse = (
@@ -87,16 +86,21 @@ export const makeAuthorize = Effect.gen(function*() {
       ? Effect.fail(problem)
       : Effect.andThen(quotas.refusal(request), Effect.fail(problem))
 
-  return <E, R>(admitted: Admitted, request: HttpServerRequest, httpEffect: Responding<E, R>) =>
+  return <E, R>(
+    admitted: Admitted,
+    request: HttpServerRequest,
+    path: string,
+    httpEffect: Responding<E, R | CurrentGrant>
+  ) =>
     Effect.flatMap(
-      Effect.catch(Effect.flatMap(read(request), verify), (problem) => refuse(problem, request)),
+      Effect.catch(Effect.flatMapEager(read(request, path), verify), (problem) => refuse(problem, request)),
       (grant) =>
         admitted.forClient(
           grant.client_id,
-          Effect.provideService(
+          Effect.updateContext(
             quotas === null ? httpEffect : quotas.request(grant, request, httpEffect),
-            CurrentGrant,
-            grant
+            (context: Context.Context<R>) =>
+              Context.add(Context.add(context, CurrentGrant, grant), CurrentSlot, admitted.slot)
           )
         )
     )

@@ -8,7 +8,7 @@ import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as FindMyWay from "effect/http/FindMyWay"
 import * as HttpRouter from "effect/http/HttpRouter"
 import { isHttpServerError } from "effect/http/HttpServerError"
-import { HttpServerRequest } from "effect/http/HttpServerRequest"
+import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type * as Layer from "effect/Layer"
 import type { unhandled } from "effect/Types"
@@ -219,35 +219,24 @@ export const edge = (
     Effect.gen(function*() {
       const lifecycle = yield* Lifecycle
       const problems = yield* Problems
-      const withContext = withRequestContext(yield* RequestIds)
+      // A kept-alive connection would delay the server's shutdown.
+      const withContext = withRequestContext(yield* RequestIds, lifecycle.isDraining)
       const intercept = makeIntercept(problems)
       const refuseUnsendable = makeRefuseUnsendable(problems)
       const served = front === undefined ? paths : [...paths, { path: "/" as const, methods: ["GET"] }]
       const fallback = makeFallback(problems, makeUnrouted(problems, makeFindAllow(served), front))
       const metrics = yield* HttpMetrics
-      const count = metrics === null ? null : countRequest(metrics, makeFindTemplate(served))
-
-      /** A kept-alive connection would delay the server's shutdown. */
-      const closeWhileDraining = (response: HttpServerResponse.HttpServerResponse) =>
-        lifecycle.isDraining() ? HttpServerResponse.setHeader(response, "connection", "close") : response
+      if (metrics !== null) metrics.templateOf = makeFindTemplate(served)
+      const count = metrics === null ? null : countRequest(metrics)
 
       return (httpEffect: Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled>): Handled =>
-        Effect.map(
-          withContext(
-            Effect.flatMap(
-              HttpServerRequest,
-              (request): Handled => {
-                const handled = intercept(request)
-                  ?? Effect.catchCause(
-                    Effect.flatMap(httpEffect, refuseUnsendable),
-                    (cause) => fallback(cause, request)
-                  )
-                return count === null ? handled : count(request, handled)
-              }
-            )
-          ),
-          closeWhileDraining
-        )
+        withContext((request): Handled => {
+          const handled = intercept(request) ?? Effect.matchCauseEffect(httpEffect, {
+            onFailure: (cause) => fallback(cause, request),
+            onSuccess: refuseUnsendable
+          })
+          return count === null ? handled : count(request, handled)
+        })
     }),
     { global: true }
   )

@@ -27,7 +27,7 @@ import { type CurrentGrant, Gate, OpenGate } from "../../api/Middleware.ts"
 import { codesOf, type UnprocessableContent } from "../../api/Problems.ts"
 import { RequestIds } from "../../services/RequestIds.ts"
 import type { GrantVerifier } from "../../services/verification/GrantVerifier.ts"
-import { CurrentSlot, makeAdmit } from "./Admission.ts"
+import { makeAdmit } from "./Admission.ts"
 import { makeAuthorize } from "./Authorization.ts"
 import type { BaseUrl } from "./BaseUrl.ts"
 import { answerEndpointFailure, respond } from "./FailureResponses.ts"
@@ -62,15 +62,19 @@ const make = Effect.gen(function*() {
       : hasPages
       ? (headers: RequestHeaders) => preferredForm(headers) !== null
       : acceptsJson
-    const checked = Effect.contextWith((context: Context.Context<FromRouter>): Responding<never, R | FromRouter> => {
+    const check = (context: Context.Context<FromRouter>): Responding<never, R | FromRouter> => {
       if (hasEmptyParameter(Context.get(context, RouteContext).params)) return respond(problems.fail("route_not_found"))
       if ("access_token" in Context.get(context, ParsedSearchParams)) return respond(refuseTokenInQuery(problems))
       return isAcceptable(Context.get(context, HttpServerRequest).headers)
         ? answered
         : respond(problems.fail("not_acceptable"))
-    })
+    }
+    const checked = Effect.contextWith(check)
     const guarded = hasPages ? Effect.map(checked, variesByAccept) : checked
-    return Effect.flatMap(CurrentRequest, (request) => request === null ? withContext(guarded) : guarded)
+    const inContext = withContext(() => guarded)
+    return Effect.contextWith((context: Context.Context<FromRouter>) =>
+      Context.get(context, CurrentRequest) === null ? inContext : hasPages ? guarded : check(context)
+    )
   }
 
   /** Step 6. An endpoint that declares a body checks it itself. */
@@ -94,9 +98,10 @@ const make = Effect.gen(function*() {
     const strict = refuseSurplus(httpEffect, options)
     const readsBody = declaresBody(options.endpoint)
     const admitted = admit((admitted) =>
-      Effect.flatMap(HttpServerRequest, (request) => {
+      Effect.contextWith((context: Context.Context<HttpServerRequest>) => {
+        const request = Context.get(context, HttpServerRequest)
         if (readsBody) guardBody(request, admitted.slot)
-        return authorize(admitted, request, Effect.provideService(strict, CurrentSlot, admitted.slot))
+        return authorize(admitted, request, Context.get(context, CurrentRequest)?.path ?? "/", strict)
       })
     )
     return guard(admitted, options)

@@ -69,6 +69,9 @@ const deadlinePassed = Context.make(DeadlinePassed, true)
 export const isOverdue = (cause: Cause.Cause<unknown>): boolean =>
   Cause.hasInterruptsOnly(cause) && cause.reasons.some((reason) => reason.annotations.has(DeadlinePassed.key))
 
+/** Clients without requests that a count keeps. Adding and deleting an entry costs more than all else here. */
+const maxIdleClients = 1000
+
 /** How many requests each client has. It keeps an entry for each client with requests, and none for a request. */
 class ClientCounts {
   readonly #counts = new Map<string, number>()
@@ -83,7 +86,7 @@ class ClientCounts {
 
   remove(client: string): void {
     const others = this.of(client) - 1
-    if (others === 0) this.#counts.delete(client)
+    if (others === 0 && this.#counts.size > maxIdleClients) this.#counts.delete(client)
     else this.#counts.set(client, others)
   }
 }

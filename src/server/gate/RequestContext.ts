@@ -68,14 +68,11 @@ export const variesByAccept = (
 ): HttpServerResponse.HttpServerResponse => HttpServerResponse.setHeader(response, "vary", "accept")
 
 /** The context of a request: its problems and its log lines carry its id. */
-export const withRequest = <R>(context: Context.Context<R>, info: RequestInfo): Context.Context<R> =>
-  context.pipe(
-    Context.add(CurrentRequest, info),
-    Context.add(References.CurrentLogAnnotations, {
-      ...Context.get(context, References.CurrentLogAnnotations),
-      request_id: info.id
-    })
-  )
+const withRequest = (context: Context.Context<never>, info: RequestInfo): Context.Context<never> =>
+  Context.add(Context.add(context, CurrentRequest, info), References.CurrentLogAnnotations, {
+    ...Context.get(context, References.CurrentLogAnnotations),
+    request_id: info.id
+  })
 
 /**
  * The response with these headers alone, whose names are in lower case. `setHeaders` copies headers three times, which is a sixth of
@@ -91,10 +88,13 @@ const withOwnHeaders = (
 
 const isDpop = (authorization: string | undefined) => authorization !== undefined && /^dpop /i.test(authorization)
 
-/** Gives a request its id, which appears in the response, in every log line of the request and in its trace span. */
-export const withRequestContext = (ids: RequestIds["Service"]) =>
+/**
+ * Gives a request its id, which appears in the response, in every log line of the request and in its trace span. `isLast` tells whether
+ * the connection ends with the response.
+ */
+export const withRequestContext = (ids: RequestIds["Service"], isLast: () => boolean = () => false) =>
 <E, R>(
-  handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+  handle: (request: HttpServerRequest) => Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
 ): Effect.Effect<HttpServerResponse.HttpServerResponse, E, R | HttpServerRequest> =>
   Effect.withFiber((fiber) => {
     const request = Context.getUnsafe(fiber.context, HttpServerRequest)
@@ -106,15 +106,15 @@ export const withRequestContext = (ids: RequestIds["Service"]) =>
     }
     const span = Context.getOrUndefined(fiber.context, Tracer.ParentSpan)
     if (span?._tag === "Span") span.attribute("request_id", id)
-    return Effect.map(
-      Effect.updateContext(handled, (context: Context.Context<R>) => withRequest(context, info)),
-      (response) => {
-        const headers: Record<string, string> = { ...headersOfEveryResponse, ...response.headers, "x-request-id": id }
-        if (info.rateLimit !== undefined) {
-          headers["ratelimit"] = info.rateLimit.RateLimit
-          headers["ratelimit-policy"] = info.rateLimit.RateLimitPolicy
-        }
-        return withOwnHeaders(response, headers)
+    // The request restores the context of its fiber.
+    fiber.setContext(withRequest(fiber.context, info))
+    return Effect.map(handle(request), (response) => {
+      const headers: Record<string, string> = { ...headersOfEveryResponse, ...response.headers, "x-request-id": id }
+      if (info.rateLimit !== undefined) {
+        headers["ratelimit"] = info.rateLimit.RateLimit
+        headers["ratelimit-policy"] = info.rateLimit.RateLimitPolicy
       }
-    )
+      if (isLast()) headers["connection"] = "close"
+      return withOwnHeaders(response, headers)
+    })
   })

@@ -8,23 +8,20 @@ import { exchangeOf, type HttpMetrics } from "../../metrics/HttpMetrics.ts"
 import { CurrentRequest } from "./RequestContext.ts"
 
 /**
- * Notes the route and the problem of each request that passes the router. `templateOf` finds the path of an endpoint in the router's
- * syntax. A listener other than `NodeListener` counts no requests, so they are counted here until their response begins.
+ * Notes the route and the problem of each request that passes the router. A listener other than `NodeListener` counts no requests, so
+ * they are counted here until their response begins.
  */
-export const countRequest = (metrics: HttpMetrics, templateOf: (url: string) => string | undefined) =>
+export const countRequest = (metrics: HttpMetrics) =>
 <E>(
   request: HttpServerRequest,
   handled: Effect.Effect<HttpServerResponse, E, HttpServerRequest>
 ): Effect.Effect<HttpServerResponse, E, HttpServerRequest> =>
   Effect.withFiber((fiber) => {
     const counted = exchangeOf(request.source)
-    const exchange = counted ?? metrics.start(request.source, request.method)
-    // First, because the client may leave at any time.
-    const template = templateOf(request.url)
-    if (template !== undefined) exchange.route = metrics.route(template)
+    const exchange = counted ?? metrics.start(request.source, request.method, request.url)
     return Effect.onExit(handled, (exit) => {
-      // A route that is in no contract. The router leaves it in the context of the fiber.
-      const route = template === undefined ? Context.getOrUndefined(fiber.context, RouteContext)?.route : undefined
+      // The router leaves it in the context of the fiber.
+      const route = Context.getOrUndefined(fiber.context, RouteContext)?.route
       if (route !== undefined) exchange.route = metrics.route(route.path)
       exchange.code = Context.get(fiber.context, CurrentRequest)?.problem ?? null
       if (counted === undefined) metrics.end(exchange, Exit.isSuccess(exit) ? exit.value.status : null)

@@ -208,10 +208,17 @@ export const reads: ReadonlyArray<Plant> = [
     tests: [postgres("server/BrokenRows", "is withheld by id")]
   },
   {
+    rule: "a request whose client left is counted under its route",
+    file: "src/metrics/HttpMetrics.ts",
+    from: "(route ?? this.#unrouted(target))",
+    to: "(route ?? this.#unmatched)",
+    tests: [unit("metrics/HttpMetrics", "client left as 499")]
+  },
+  {
     rule: "a response with a header that may end its line never leaves",
     file: "src/server/gate/Edge.ts",
-    from: "Effect.flatMap(httpEffect, refuseUnsendable)",
-    to: "httpEffect",
+    from: "onSuccess: refuseUnsendable",
+    to: "onSuccess: Effect.succeed",
     tests: [unit("server/Mounting", "headers that cannot be sent")]
   },
   {
