@@ -12,7 +12,6 @@ import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import type { ChildProcess } from "node:child_process"
 import * as path from "node:path"
-import { type Progress, withProgress } from "../src/cli/screen/ProgressBar.ts"
 import type { MixedLoad, Progress as Load } from "./memory/mixedLoad.ts"
 import { grows, growthOf, type MemoryReport, type Sample, thinOut, toTable } from "./memory/report.ts"
 import { commandOf, commandOptions, shippedCommand } from "./shared/command.ts"
@@ -21,6 +20,7 @@ import { type Gateway, startGateway } from "./shared/gateway.ts"
 import { ask } from "./shared/probing.ts"
 import { peakMemoryOf } from "./shared/proc.ts"
 import { startProcess } from "./shared/processes.ts"
+import { type Progress, withProgress } from "./shared/progress.ts"
 import { machine, print, say } from "./shared/report.ts"
 import { flag, number, readOptions, whole } from "./shared/usage.ts"
 
@@ -63,7 +63,7 @@ const sampleUntilDone = Effect.fnUntraced(function*(
     const seconds = (performance.now() - startedAt) / 1000
     const sample = { seconds, requests: latest()?.requests ?? 0, rss, heapUsed }
     samples.push(sample)
-    progress.update(sample.requests, { step: `${rss.toFixed(0)} MiB, heap ${heapUsed.toFixed(0)}` })
+    progress.update(sample.requests, `${rss.toFixed(0)} MiB, heap ${heapUsed.toFixed(0)}`)
   }
   return samples
 })

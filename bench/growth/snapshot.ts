@@ -2,7 +2,7 @@
  * Costs while an old snapshot is open: a transaction at REPEATABLE READ stays open, and PostgreSQL cannot remove what died since.
  */
 import { Effect } from "effect"
-import { withProgress } from "../../src/cli/screen/ProgressBar.ts"
+import { withProgress } from "../shared/progress.ts"
 import { measureRound, type RoundCosts } from "./calls.ts"
 import { connect, type GrowthLedger, openLedger, provider } from "./ledger.ts"
 import { type LedgerCosts, summarize } from "./report.ts"

@@ -8,11 +8,11 @@ import { SqlClient } from "effect/sql"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
-import { type Progress, withProgress } from "../../src/cli/screen/ProgressBar.ts"
 import { LocalPostgres } from "../../src/node/embedded/LocalPostgres.ts"
 import { type GrantRequest, Grants, type IssuedGrant } from "../../src/services/Grants.ts"
 import { migrate } from "../../src/services/Migrations.ts"
 import type { DatabaseAddress } from "./processes.ts"
+import { type Progress, withProgress } from "./progress.ts"
 
 /** A million rows with their indexes take about 0.7 GB; the default of 128 MB would measure the disk. */
 const defaultSettings = { shared_buffers: "1GB", max_wal_size: "4GB", maintenance_work_mem: "256MB" }

@@ -3,10 +3,9 @@
  */
 import { Effect } from "effect"
 import * as os from "node:os"
-import { aboveBar } from "../../src/cli/screen/ProgressBar.ts"
 
-/** Writes a line to stderr, above the bar if there is one. */
-export const say = (line: string) => aboveBar(Effect.sync(() => void process.stderr.write(`${line}\n`)))
+/** Writes a line to stderr. */
+export const say = (line: string) => Effect.sync(() => void process.stderr.write(`${line}\n`))
 
 export interface Machine {
   readonly node: string

@@ -1,6 +1,6 @@
 /** Rounds of several contestants in turn. */
 import { Effect } from "effect"
-import { withProgress } from "../../src/cli/screen/ProgressBar.ts"
+import { withProgress } from "./progress.ts"
 
 /**
  * Runs the rounds of all contestants in turn, so that other load on the machine affects each. The order alternates. Yields the

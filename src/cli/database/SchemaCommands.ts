@@ -12,18 +12,13 @@ import { applyMigrations } from "../../services/sql/applyMigrations.ts"
 import { createRoles, defaultNaming, grantPrivileges, grantProofs, protectDatabase } from "../../services/sql/roles.ts"
 import { textOr, toggle } from "../Flags.ts"
 import { print } from "../Output.ts"
-import { withProgress } from "../screen/ProgressBar.ts"
 
 export const migrateCommand = Command.make(
   "migrate",
   {},
   Effect.fn(function*() {
-    const applied = yield* withProgress(
-      { label: "Migrating", unit: "migrations", total: null },
-      (progress) =>
-        applyMigrations(({ name, number, total }) =>
-          Effect.sync(() => progress.update(number - 1, { total, step: name }))
-        )
+    const applied = yield* applyMigrations(({ name, number, total }) =>
+      Effect.logInfo(`Applying migration ${number} of ${total}: ${name}`)
     )
     yield* print({ applied })
   }, Effect.provide(MigrationPool))

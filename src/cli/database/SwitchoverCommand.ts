@@ -2,14 +2,13 @@
  * `switchover`: holds the accepted operations, waits until a standby is promoted, and releases what it can prove.
  */
 import * as Command from "effect/cli/Command"
-import * as Flag from "effect/cli/Flag"
 import * as Console from "effect/Console"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import { type BegunSwitchover, Switchover, type SwitchoverRound } from "../../cluster/Switchover.ts"
 import type { ActingOperator } from "../../domain/operators/OperatorView.ts"
-import { actingFlags, actingOperator, Lifetime } from "../Flags.ts"
+import { actingFlags, actingOperator, Lifetime, textOr } from "../Flags.ts"
 import { CommandFailed, print } from "../Output.ts"
 
 /** Between two rounds. Operations that are accepted after the last round have no hold. */
@@ -17,13 +16,6 @@ const interval = Duration.millis(200)
 
 /** The holds outlast the command by this. Afterwards reconcilers examine the operations, as after a failover. */
 const margin = Duration.minutes(10)
-
-const span = (name: string, description: string, fallback: string) =>
-  Flag.String(name).pipe(
-    Flag.withDescription(`${description} (default: ${fallback})`),
-    Flag.withDefault(fallback),
-    Flag.withSchema(Lifetime)
-  )
 
 const eachSecond = (duration: Duration.Duration) => Schedule.spaced("1 second").pipe(Schedule.upTo({ duration }))
 
@@ -53,8 +45,8 @@ const finish = (begun: BegunSwitchover, waiting: Waiting, operator: ActingOperat
 export const switchover = Command.make(
   "switchover",
   {
-    drainTimeout: span("drain-timeout", "How long to wait until no worker reports itself any more", "60s"),
-    promoteWithin: span("promote-within", "How long to wait for the promotion", "10m"),
+    drainTimeout: textOr("drain-timeout", "How long to wait until no worker reports itself any more", "60s", Lifetime),
+    promoteWithin: textOr("promote-within", "How long to wait for the promotion", "10m", Lifetime),
     ...actingFlags
   },
   Effect.fn(function*({ drainTimeout, promoteWithin, ...acting }) {

@@ -19,30 +19,6 @@ import { Grants } from "../../services/Grants.ts"
 import { type Accepted, OperationLedger } from "../../services/OperationLedger.ts"
 import { jsonFlag, optionalText, text } from "../Flags.ts"
 import { CommandFailed, print, publicForm } from "../Output.ts"
-import { aboveBar, withProgress } from "../screen/ProgressBar.ts"
-
-const newline = 0x0a
-
-interface Counted {
-  readonly newlines: number
-  /** The last byte. */
-  readonly last: number
-}
-
-const addLines = ({ last, newlines }: Counted, bytes: Uint8Array): Counted => {
-  let count = newlines
-  for (let at = bytes.indexOf(newline); at >= 0; at = bytes.indexOf(newline, at + 1)) count++
-  return { newlines: count, last: bytes.at(-1) ?? last }
-}
-
-/** The number of lines of a file, for its progress. Null if it is no regular file, or cannot be read. */
-const countLines = Effect.fnUntraced(function*(path: string) {
-  const fs = yield* FileSystem.FileSystem
-  const { type } = yield* fs.stat(path)
-  if (type !== "File") return null
-  const { last, newlines } = yield* Stream.runFold(fs.stream(path), () => ({ newlines: 0, last: newline }), addLines)
-  return last === newline ? newlines : newlines + 1
-}, Effect.orElseSucceed(() => null))
 
 const identityOf = Effect.fn(function*(grant_id: GrantId) {
   const grants = yield* Grants
@@ -108,26 +84,23 @@ const acceptBatch = Effect.fn(function*(grant: GrantIdentity, from: string) {
   const stdio = yield* Stdio.Stdio
   const failed = yield* Ref.make(0)
   const bytes = from === "-" ? stdio.stdin : fs.stream(from)
-  const total = from === "-" ? null : yield* countLines(from)
-  yield* withProgress({ label: "Accepting", unit: "lines", total }, (progress) =>
-    bytes.pipe(
-      Stream.decodeText(),
-      Stream.splitLines,
-      Stream.zipWithIndex,
-      Stream.filter(([text]) => text.trim() !== ""),
-      Stream.chunks,
-      Stream.flatMap((lines) => Stream.fromIterable(Arr.chunksOf(lines, linesInBatch))),
-      Stream.mapEffect((lines) => acceptLines(grant, lines)),
-      Stream.flattenIterable,
-      Stream.mapEffect(({ index, result }) =>
-        result.pipe(
-          Effect.map(toResult),
-          Effect.catch((error) => Effect.as(Ref.update(failed, (n) => n + 1), toError(index + 1, error))),
-          Effect.tap(() => Effect.sync(() => progress.update(index + 1)))
-        )
-      ),
-      Stream.runForEach((result) => aboveBar(print(result)))
-    ))
+  yield* bytes.pipe(
+    Stream.decodeText(),
+    Stream.splitLines,
+    Stream.zipWithIndex,
+    Stream.filter(([text]) => text.trim() !== ""),
+    Stream.chunks,
+    Stream.flatMap((lines) => Stream.fromIterable(Arr.chunksOf(lines, linesInBatch))),
+    Stream.mapEffect((lines) => acceptLines(grant, lines)),
+    Stream.flattenIterable,
+    Stream.mapEffect(({ index, result }) =>
+      Effect.catch(
+        Effect.map(result, toResult),
+        (error) => Effect.as(Ref.update(failed, (n) => n + 1), toError(index + 1, error))
+      )
+    ),
+    Stream.runForEach(print)
+  )
   const count = yield* Ref.get(failed)
   if (count > 0) return yield* new CommandFailed({ message: `${count} lines were not accepted` })
 })

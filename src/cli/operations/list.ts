@@ -5,10 +5,10 @@ import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Console from "effect/Console"
 import * as DateTime from "effect/DateTime"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as Stdio from "effect/Stdio"
 import { ClientId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
 import { IdempotencyKey } from "../../domain/Idempotency.ts"
 import { operationStates } from "../../domain/Operation.ts"
@@ -19,7 +19,7 @@ import type {
   OperatorSummary
 } from "../../domain/operators/OperatorView.ts"
 import { ProviderReference } from "../../domain/Submission.ts"
-import { shellWord, toInvocation } from "../../node/process/Invocation.ts"
+import { invocation, shellWord } from "../../node/process/Invocation.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
 import { Lifetime, optionalText, toggle } from "../Flags.ts"
 import { CommandFailed, operatorForm, print } from "../Output.ts"
@@ -59,11 +59,9 @@ const pageFlags = {
   after: optionalText("after", "Where the page before ended; its call prints this", Schema.String)
 }
 
-export type ListFlags =
-  & Command.Command.Config.Infer<typeof filterFlags>
-  & Command.Command.Config.Infer<typeof pageFlags>
-
 type FilterFlags = Command.Command.Config.Infer<typeof filterFlags>
+
+export type ListFlags = FilterFlags & Command.Command.Config.Infer<typeof pageFlags>
 
 /** The queue that the flags name, if they name one. */
 const queueOf = ({ held, underReview, waiting }: FilterFlags) => {
@@ -103,31 +101,15 @@ export const toQuery = (flags: ListFlags, now: DateTime.Utc): Effect.Effect<Oper
     ...member("after", flags.after)
   }))
 
-/** A flag with its value. A value that begins with a hyphen would be read as a flag. */
-const given = (name: string, value: string): string =>
-  `--${name}${value.startsWith("-") ? "=" : " "}${shellWord(value)}`
+/** Flags whose values the call for the next page does not repeat: another place takes that of the first, and the second may be secret. */
+const notRepeated = ["--after", "--database-url"]
 
-/** The call that prints the page behind `next`, as it is typed. `shown` are further flags, such as `--wide`. */
-export const nextPageCall = (flags: ListFlags, next: string, shown: ReadonlyArray<string>): string => {
-  const values = {
-    provider: flags.provider,
-    "older-than": Option.map(flags.olderThan, (span) => `${Duration.toSeconds(span)}s`),
-    owner: flags.owner,
-    client: flags.client,
-    key: flags.key,
-    reference: flags.reference
-  }
-  return toInvocation([
-    "financial-agents-gateway operations list",
-    ...flags.state.map((state) => `--state ${state}`),
-    ...flags.held ? ["--held"] : [],
-    ...flags.underReview ? ["--under-review"] : [],
-    ...flags.waiting ? ["--waiting"] : [],
-    ...Object.entries(values).flatMap(([name, value]) => Option.isSome(value) ? [given(name, value.value)] : []),
-    `--order ${flags.order} --limit ${flags.limit}`,
-    ...shown.map((name) => `--${name}`),
-    given("after", next)
-  ].join(" "))
+/** The call that prints the page behind `next`: the call that was typed, from there on. */
+export const nextPageCall = (typed: ReadonlyArray<string>, next: string): string => {
+  const repeated = typed.filter((word, at) =>
+    !notRepeated.some((name) => word === name || word.startsWith(`${name}=`) || typed[at - 1] === name)
+  )
+  return [invocation, ...[...repeated, `--after=${next}`].map(shellWord)].join(" ")
 }
 
 /** The state of an operation, with the marks `held` and `review`. */
@@ -185,12 +167,12 @@ export const list = Command.make(
     const search = yield* OperationSearch
     const now = yield* DateTime.now
     const { next, operations } = yield* search.list(yield* toQuery(flags, now))
-    const shown = [...wide ? ["wide"] : [], ...json ? ["json"] : [], ...color ? [] : ["no-color"]]
     if (json) yield* print({ operations: operations.map((summary) => operatorForm(summary)), next })
     else if (operations.length > 0) {
       yield* Console.log(renderList(operations, { now, screen: yield* screenWith({ color }), wide }))
     }
-    const nextCall = next === null ? null : nextPageCall(flags, next, shown)
+    const { args } = yield* Stdio.Stdio
+    const nextCall = next === null ? null : nextPageCall(yield* args, next)
     yield* Effect.forEach(pageNote(operations.length, nextCall), (line) => Console.error(line))
   })
 ).pipe(

@@ -19,7 +19,7 @@ import { Database } from "../../node/postgres/Database.ts"
 import { Providers } from "../../submission/providers/Providers.ts"
 import * as SandboxProvider from "../../submission/providers/SandboxProvider.ts"
 import { defaultPolicy, SubmissionPolicy, validatePolicy } from "../../submission/SubmissionPolicy.ts"
-import { adminFlags, adminOf, Lifetime, optionalText } from "../Flags.ts"
+import { adminFlags, adminOf, Lifetime, optionalText, textOr } from "../Flags.ts"
 import { CommandFailed } from "../Output.ts"
 import { providerLimitFlag, readProviderLimits, withLimits } from "./ProviderLimitFlags.ts"
 
@@ -27,11 +27,7 @@ const positive = (name: string, description: string, fallback: number) =>
   Flag.Int(name).pipe(Flag.withDescription(`${description} (default: ${fallback})`), Flag.withDefault(fallback))
 
 const span = (name: string, description: string, fallback: Duration.Duration) =>
-  Flag.String(name).pipe(
-    Flag.withDescription(`${description} (default: ${Duration.toSeconds(fallback)}s)`),
-    Flag.withDefault(`${Duration.toSeconds(fallback)}s`),
-    Flag.withSchema(Lifetime)
-  )
+  textOr(name, description, `${Duration.toSeconds(fallback)}s`, Lifetime)
 
 const flags = {
   providers: optionalText(

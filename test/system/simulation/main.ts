@@ -7,8 +7,8 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
+import { withProgress } from "../../../bench/shared/progress.ts"
 import { fail, flag, readOptions, whole } from "../../../bench/shared/usage.ts"
-import { aboveBar, withProgress } from "../../../src/cli/screen/ProgressBar.ts"
 import { plants } from "./plants.ts"
 import { type Result, simulate } from "./Simulation.ts"
 import { firstViolation, sweep } from "./Sweep.ts"
@@ -45,7 +45,7 @@ const findPlants = (seeds: number) =>
           const found = yield* firstViolation(seeds, () => ({ plant: plant() }))
           progress.advance()
           const line = `${name.padEnd(60)} ${found === null ? "NOT FOUND" : describe(found)}`
-          yield* aboveBar(Effect.sync(() => say(line)))
+          say(line)
           areAllFound &&= found !== null
         }
         return areAllFound
