@@ -225,6 +225,9 @@ export const problemClasses = Object.fromEntries(
 /** Any error body of the service. */
 export type Problem = InstanceType<ProblemClass>
 
+/** Whether an error is a problem, which clients may see as it is. @internal */
+export const isProblem = (error: unknown): error is Problem => classes.some((Class) => error instanceof Class)
+
 /** The error body that carries a given code. */
 export type ProblemOf<Code extends ProblemCode> = InstanceType<(typeof problemClasses)[Code]>
 

@@ -8,7 +8,7 @@ import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { Operation } from "../domain/Operation.ts"
 import { OperatorSummary } from "../domain/operators/OperatorView.ts"
-import { replaceHidden } from "../domain/VisibleText.ts"
+import { escapeInJson, replaceHidden } from "../domain/VisibleText.ts"
 import { oneLine } from "../node/process/failureLine.ts"
 import { invocation, toInvocation } from "../node/process/Invocation.ts"
 
@@ -16,12 +16,7 @@ import { invocation, toInvocation } from "../node/process/Invocation.ts"
  * A document as JSON, with escapes in place of hidden characters. `JSON.stringify` escapes U+0000 to U+001F alone; a terminal obeys
  * U+0080 to U+009F too, and reorders text by others.
  */
-export const toJson = (document: unknown): string =>
-  replaceHidden(JSON.stringify(document), (character) =>
-    Array.from(
-      { length: character.length },
-      (_, n) => `\\u${character.charCodeAt(n).toString(16).padStart(4, "0")}`
-    ).join(""))
+export const toJson = (document: unknown): string => replaceHidden(JSON.stringify(document), escapeInJson)
 
 /** Prints the result of a command, or one line of a result that is a stream of lines. */
 export const print = (result: unknown): Effect.Effect<void> => Console.log(toJson(result))

@@ -24,8 +24,6 @@ import { makeHistoryGuard } from "./historyGuard.ts"
 import { readServersOn } from "./standbys/Standbys.ts"
 import { claimRecorderOf } from "./witness/WitnessSetting.ts"
 
-export type { ClusterSettings }
-
 /** Fills the ports by settings that the program gives. The witness compares its own cluster with that of the `Database`. */
 export const layerOf = ({ mustReplicate, standbys, witness }: ClusterSettings): Layer.Layer<never, never, Database> =>
   Layer.effectContext(Effect.map(Database, (database) =>

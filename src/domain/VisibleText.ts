@@ -16,5 +16,9 @@ export const replaceHidden = (text: string, escape: (character: string) => strin
 /** A character as an escape, such as `\u{202e}`. */
 export const escapeCharacter = (character: string): string => `\\u{${character.codePointAt(0)!.toString(16)}}`
 
+/** A character as escapes of JSON: `\\uXXXX` of each UTF-16 unit. */
+export const escapeInJson = (character: string): string =>
+  character.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join("")
+
 /** The text with escapes in place of its hidden characters. It is one line, and cannot drive a terminal. */
 export const visible = (text: string): string => replaceHidden(text, escapeCharacter)

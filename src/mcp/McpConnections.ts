@@ -16,19 +16,25 @@ import { isOperationId } from "../domain/Operation.ts"
 import { AgentReads } from "./AgentReads.ts"
 import {
   errorCodes,
+  errorResponse,
+  isNotification,
+  isObject,
+  isRequest,
   JsonRpcFailure,
   type JsonRpcMessage,
   type JsonRpcRequest,
   type JsonRpcResponse,
-  type RequestId
+  legacy,
+  modern,
+  namedVersion,
+  type RequestId,
+  unsupportedVersion
 } from "./JsonRpc.ts"
-import { errorResponse, isNotification, isObject, isRequest } from "./Messages.ts"
+import { errorOfRefusal } from "./OperationAnswer.ts"
 import { OperationResource } from "./OperationResource.ts"
 import { createdTask, declaresTasks, taskMethods } from "./OperationTasks.ts"
 import { OperationToolHandlers } from "./OperationToolHandlers.ts"
 import { OperationTools } from "./OperationTools.ts"
-import { legacy, modern, namedVersion, unsupportedVersion } from "./ProtocolVersions.ts"
-import { errorOfRefusal } from "./ReadRefusals.ts"
 import { RpcClients } from "./RpcClients.ts"
 import { completeResponse, serverInfo } from "./ServerResults.ts"
 

@@ -1,12 +1,13 @@
 /**
- * What the tools answer: operations in the form of the contract, after the advice on them.
+ * What the tools answer: operations in the form of the contract after the advice on them, and refused reads.
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { Operation } from "../domain/Operation.ts"
-import { adviceOn } from "./Advice.ts"
-import type { JsonObject } from "./JsonRpc.ts"
+import { adviceOn, adviceOnRefusal } from "./Advice.ts"
+import type { ReadRefused } from "./AgentReads.ts"
+import { errorCodes, type JsonObject, type JsonRpcError } from "./JsonRpc.ts"
 import { quotedJson, quoteFailure } from "./QuotedText.ts"
 
 export const AdviceText = Schema.String.annotate({
@@ -43,3 +44,22 @@ export const toolResultOf = (answer: OperationAnswer): JsonObject => {
     isError: false
   }
 }
+
+/** A code of the range that MCP leaves to implementations. */
+const readRefused = -32_000
+
+/** The text of a refused read: the advice, and the problem as data. */
+export const refusalText = ({ code, detail }: Pick<ReadRefused, "code" | "detail">): string =>
+  quotedJson({ advice: adviceOnRefusal(code), problem: { code, detail } })
+
+/**
+ * The error of a read that the gateway refused. `data.code` is the code of the problem catalogue. Many hosts show a model the message
+ * alone, so it has the advice.
+ */
+export const errorOfRefusal = (refused: ReadRefused): JsonRpcError => ({
+  code: refused.code === "operation_not_found" || refused.code === "invalid_request"
+    ? errorCodes.invalidParams
+    : readRefused,
+  message: refusalText(refused),
+  data: { code: refused.code }
+})

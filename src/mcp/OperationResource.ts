@@ -9,9 +9,8 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { isOperationId } from "../domain/Operation.ts"
 import { AgentReads, type ReadRefused } from "./AgentReads.ts"
-import { answerOf, OperationAnswer } from "./OperationAnswer.ts"
+import { answerOf, OperationAnswer, refusalText } from "./OperationAnswer.ts"
 import { quotedJson } from "./QuotedText.ts"
-import { refusalText } from "./ReadRefusals.ts"
 
 const prefix = "operation://"
 

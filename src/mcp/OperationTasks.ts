@@ -8,9 +8,8 @@ import { isOperationId, type Operation, type OperationId } from "../domain/Opera
 import { formatTimestamp } from "../domain/Timestamp.ts"
 import { adviceOnCancel, adviceOnRefusal } from "./Advice.ts"
 import { AgentReads, type ReadRefused } from "./AgentReads.ts"
-import { errorCodes, type JsonObject, JsonRpcFailure } from "./JsonRpc.ts"
+import { capabilitiesMember, errorCodes, type JsonObject, JsonRpcFailure } from "./JsonRpc.ts"
 import { answerOf, type OperationAnswer, toolResultOf } from "./OperationAnswer.ts"
-import { capabilitiesMember } from "./ProtocolVersions.ts"
 
 /** The identifier of the extension. */
 export const tasksExtension = "io.modelcontextprotocol/tasks"

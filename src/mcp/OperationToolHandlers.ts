@@ -14,11 +14,10 @@ import {
   unknownKeySeconds
 } from "./Advice.ts"
 import { AgentReads, differs, type ReadRefused } from "./AgentReads.ts"
-import { answerOf } from "./OperationAnswer.ts"
+import { answerOf, refusalText } from "./OperationAnswer.ts"
 import { defaultPageSize, defaultWaitSeconds, OperationTools, ToolRefusal } from "./OperationTools.ts"
 import { longestSilence, makeReport, type Report } from "./Progress.ts"
 import { quoteFailure } from "./QuotedText.ts"
-import { refusalText } from "./ReadRefusals.ts"
 
 /** A wait of a second or more that ends earlier, without a change, shows that the gateway does not let the request wait. In seconds. */
 const shortestWait = 0.5

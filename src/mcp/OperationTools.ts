@@ -7,11 +7,27 @@ import { McpRequestContext } from "effect/ai/McpSchema"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
+import { parseIdempotencyKey } from "../api/MutationEndpoint.ts"
 import { ChangesQuery, ListQuery, maxPageSize, OperationChanges, OperationList } from "../api/OperationsApi.ts"
+import { IdempotencyKey } from "../domain/Idempotency.ts"
 import { Operation, OperationId, OperationState } from "../domain/Operation.ts"
 import { AgentReads } from "./AgentReads.ts"
-import { KeyArgument } from "./KeyArgument.ts"
 import { AdviceText, OperationAnswer, ReadAgain } from "./OperationAnswer.ts"
+
+const withoutQuotes = (key: IdempotencyKey): IdempotencyKey =>
+  key.startsWith("\"") ? parseIdempotencyKey(key) ?? key : key
+
+/**
+ * A key with or without the quotes that it has in the header `Idempotency-Key`. Both are the same key, as they are there: agents copy
+ * keys from such headers, and another key would be another payment.
+ */
+export const KeyArgument = IdempotencyKey.pipe(
+  Schema.decodeTo(
+    Schema.toType(IdempotencyKey),
+    SchemaTransformation.transform({ decode: withoutQuotes, encode: (key) => key })
+  )
+)
 
 /** Operations on a page unless the agent asks for more: each takes about 400 characters of a model's context. */
 export const defaultPageSize = 20

@@ -3,7 +3,7 @@
  */
 import type { Operation } from "../domain/Operation.ts"
 import { maxMessageLength } from "../domain/Operation.ts"
-import { escapeCharacter, replaceHidden } from "../domain/VisibleText.ts"
+import { escapeCharacter, escapeInJson, replaceHidden } from "../domain/VisibleText.ts"
 
 /** Marks that close a tag or a code fence in the prompt of a host. */
 const marks = /[<>&`]/gu
@@ -43,14 +43,10 @@ export const quoteFailure = (operation: Operation): Operation =>
       }
     }
 
-/** `\uXXXX` of each UTF-16 unit. */
-const escapeUnits = (character: string): string =>
-  character.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join("")
-
 /**
  * A value of JSON as text for a model. Strings cannot close a tag or a code fence around the text, and hide no character:
  * `JSON.parse` returns the same value.
  */
 export const quotedJson = (value: unknown): string =>
   // Outside of strings, the text has only ASCII characters that are never escaped.
-  replaceDangerous(JSON.stringify(value), escapeUnits)
+  replaceDangerous(JSON.stringify(value), escapeInJson)

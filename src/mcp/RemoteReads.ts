@@ -8,7 +8,7 @@ import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import { Api } from "../api/Api.ts"
 import { type ClientOptions, makeClient } from "../api/Client.ts"
-import { type Problem, problemClasses } from "../api/Problems.ts"
+import { isProblem } from "../api/Problems.ts"
 import { isLost, type Prefer, repeated } from "../api/RepeatedCalls.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
 import { AgentReads, ReadRefused } from "./AgentReads.ts"
@@ -25,10 +25,6 @@ const answerTime = 10
 
 /** A redirection is an answer that breaks the contract: followed, it would show the reads to another server. */
 const fetchInit = { redirect: "manual", cache: "no-store" } as const
-
-const anyProblem = [...new Set(Object.values(problemClasses))]
-
-const isProblem = (error: unknown): error is Problem => anyProblem.some((Class) => error instanceof Class)
 
 /** The refusal in a problem, or why there is no answer. A body that ends early leaves two errors in the cause. */
 const refusalOf = (errors: ReadonlyArray<unknown>, baseUrl: string): ReadRefused => {

@@ -13,8 +13,14 @@ import type { FromClientEncoded } from "effect/rpc/RpcMessage"
 import * as RpcSerialization from "effect/rpc/RpcSerialization"
 import * as RpcServer from "effect/rpc/RpcServer"
 import type * as Scope from "effect/Scope"
-import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from "./JsonRpc.ts"
-import { fromRpc, toRpc } from "./Messages.ts"
+import {
+  fromRpc,
+  type JsonRpcMessage,
+  type JsonRpcRequest,
+  type JsonRpcResponse,
+  type RequestId,
+  toRpc
+} from "./JsonRpc.ts"
 
 /** A client of Effect's server. */
 interface RpcClient {

@@ -1,13 +1,20 @@
 /**
  * Completes the responses to clients: capabilities that are true, and results in quoted text.
  */
-import { errorCodes, type JsonObject, type JsonRpcError, type JsonRpcRequest, type JsonRpcResponse } from "./JsonRpc.ts"
-import { isObject } from "./Messages.ts"
+import {
+  errorCodes,
+  isObject,
+  type JsonObject,
+  type JsonRpcError,
+  type JsonRpcRequest,
+  type JsonRpcResponse,
+  metadataOf,
+  namedVersion
+} from "./JsonRpc.ts"
+import { refusalText } from "./OperationAnswer.ts"
 import { tasksExtension } from "./OperationTasks.ts"
 import { OperationTools } from "./OperationTools.ts"
-import { metadataOf, namedVersion } from "./ProtocolVersions.ts"
 import { quotedJson } from "./QuotedText.ts"
-import { refusalText } from "./ReadRefusals.ts"
 
 /** Name and version of the server, for clients. */
 export const serverInfo = { name: "financial-agents-gateway", version: "1.0.0" } as const

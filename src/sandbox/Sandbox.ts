@@ -7,17 +7,17 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { type Arrival, makeArrivals } from "./BankRequests.ts"
-import { CannotListen } from "./Control.ts"
+import type { CannotListen } from "./Control.ts"
 import type { Dialect } from "./Dialect.ts"
 import { FaultSettings } from "./Faults.ts"
-import { makeMemoryRecord, openFileRecord, type Receipt, RecordFailed } from "./Record.ts"
+import { makeMemoryRecord, openFileRecord, type Receipt, type RecordFailed } from "./Record.ts"
 import { sandboxDialect } from "./SandboxDialect.ts"
 import { defaultMix, OutcomeMix } from "./SandboxOutcome.ts"
 import { makeSandboxServer, type Switches } from "./SandboxServer.ts"
 import { makeSubmissions, type Truth } from "./Submissions.ts"
 import { makeWebhooks, WebhookSettings } from "./Webhooks.ts"
 
-export { type Arrival, CannotListen, type Dialect, type Receipt, RecordFailed, type Truth }
+export type { Dialect }
 
 const PortNumber = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65_535 }))
 

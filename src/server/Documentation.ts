@@ -17,8 +17,6 @@ import type { ServedPath } from "./gate/Edge.ts"
 import { hashSource } from "./pages/Html.ts"
 import { makeStatic, type StaticContent } from "./StaticContent.ts"
 
-export type { ServedPath }
-
 /**
  * The settings of Scalar. Its defaults show controls that lead to services of its maker: on loopback, the developer tools with
  * "Share" and "Generate SDKs"; everywhere, "Open API Client" and "Powered by Scalar". The last one has no setting, so the

@@ -32,7 +32,7 @@ import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeSql } from "./sql/grants/SqlGrants.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
-export type { ClientGrants, ExternalGrant, ExternalSubject, GrantRegistration, GrantRequest, IssuedGrant }
+export type { GrantRegistration, GrantRequest, IssuedGrant }
 
 type Platform = Digest.Digest | SecureRandom.SecureRandom
 

@@ -26,7 +26,7 @@ import { makeSql } from "./sql/reads/SqlOperationFeed.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 import { TokenCipher } from "./TokenCipher.ts"
 
-export type { ChangeToken, LedgerChange, LedgerChanges }
+export type { ChangeToken, LedgerChange }
 
 /** Why a token cannot be used. */
 export type ChangeTokenError = ChangeTokenExpired | InvalidChangeToken

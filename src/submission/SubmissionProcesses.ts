@@ -6,7 +6,7 @@
 import * as Layer from "effect/Layer"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import type { InvalidSetting } from "../domain/InvalidSetting.ts"
-import { UnsafeDatabase } from "../domain/Submission.ts"
+import type { UnsafeDatabase } from "../domain/Submission.ts"
 import type { SubmissionQueue } from "../services/queue/SubmissionQueue.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { Rescuer } from "./attempts/Rescuer.ts"
@@ -16,8 +16,6 @@ import { layerCircuitBreaker } from "./providers/Circuit.ts"
 import type { Providers } from "./providers/Providers.ts"
 import { Reconciler } from "./reads/Reconciler.ts"
 import * as WorkerReports from "./WorkerReports.ts"
-
-export { UnsafeDatabase }
 
 /**
  * The same without the reconciler, for a process that builds it apart: its routes give it hints, and do not wait for the start of

@@ -16,7 +16,7 @@ import type * as Schema from "effect/Schema"
 import { isTerms, termsMembers, type TermsOf } from "../domain/Terms.ts"
 import * as ProviderHttpClient from "../node/http/ProviderHttpClient.ts"
 import type { ProviderAdapter } from "../submission/providers/ProviderAdapter.ts"
-import type { Answering, AnswerSubject, BankAnswer, ReceivedRequest, WireRequest } from "./ContractBank.ts"
+import type { Answering, AnswerSubject, BankAnswer, ReceivedRequest } from "./ContractBank.ts"
 import type {
   ContractCase,
   ExpectedRequest,
@@ -31,20 +31,7 @@ import { operationIds } from "./ContractScene.ts"
 import { statusCases } from "./statusCases.ts"
 import { payloadCases, submissionCases } from "./submissionCases.ts"
 
-export {
-  type Answering,
-  type AnswerSubject,
-  type BankAnswer,
-  type ContractCase,
-  ContractViolation,
-  type ExpectedRequest,
-  type ReceivedRequest,
-  type References,
-  type StatusAnswers,
-  type SubmissionAnswers,
-  type Submitted,
-  type WireRequest
-}
+export { type AnswerSubject, ContractViolation, type Submitted }
 
 /** The adapter under test, and what its bank answers. */
 export interface ProviderContractOptions {

@@ -22,40 +22,33 @@ export const providerLimitFlag = Flag.String("provider-limit").pipe(
   Flag.atLeast(0)
 )
 
-const limitPattern = /^(?<requests>\d{1,7})\/(?<interval>[^/]+)$/u
+const limitPattern = /^(?<name>[^=]*)=(?<requests>\d{1,7})\/(?<interval>[^/;]+)(?<parts>(?:;[^;]*)*)$/u
 
 const numberOf = (text: string): number | null => /^\d{1,7}(?:\.\d{1,6})?$/u.test(text) ? Number(text) : null
 
-/** The settings after the rate. Null if one is unknown, invalid or given twice. */
-const settingsOf = (parts: ReadonlyArray<string>): Omit<ProviderLimit, "requests" | "interval"> | null => {
-  const settings: Record<string, number | Duration.Duration> = {}
-  for (const part of parts) {
-    const [name, text = "", ...rest] = part.split("=")
-    const member = name === "burst"
-      ? "burst"
-      : name === "reads"
-      ? "reservedForReads"
-      : name === "slack"
-      ? "slack"
-      : null
-    const value = name === "slack" ? spanOf(text) : numberOf(text)
-    if (member === null || value === null || rest.length > 0 || Object.hasOwn(settings, member)) return null
-    settings[member] = value
-  }
-  return settings
+/** The settings after the rate: their members, and how their texts are read. */
+const settings: Readonly<Record<string, readonly [keyof ProviderLimit, (text: string) => Duration.Input | null]>> = {
+  burst: ["burst", numberOf],
+  reads: ["reservedForReads", numberOf],
+  slack: ["slack", spanOf]
 }
 
 const isProviderName = Schema.is(ProviderName)
 
+/** Null if a part is unknown, invalid or given twice. */
 const parse = (text: string): readonly [ProviderName, ProviderLimit] | null => {
-  const at = text.indexOf("=")
-  const name = text.slice(0, Math.max(0, at))
-  const [rate = "", ...parts] = text.slice(at + 1).split(";")
-  const { interval, requests } = limitPattern.exec(rate)?.groups ?? {}
-  const settings = settingsOf(parts)
-  const span = interval === undefined ? null : spanOf(interval)
-  if (!isProviderName(name) || requests === undefined || span === null || settings === null) return null
-  return [name, { requests: Number(requests), interval: span, ...settings }]
+  const { interval = "", name, parts = "", requests } = limitPattern.exec(text)?.groups ?? {}
+  const span = spanOf(interval)
+  if (!isProviderName(name) || span === null) return null
+  const limit: Record<string, unknown> = { requests: Number(requests), interval: span }
+  for (const part of parts.split(";").slice(1)) {
+    const [setting = "", value = "", ...rest] = part.split("=")
+    const [member, read] = (Object.hasOwn(settings, setting) ? settings[setting] : undefined) ?? []
+    if (member === undefined || rest.length > 0 || Object.hasOwn(limit, member)) return null
+    limit[member] = read!(value)
+    if (limit[member] === null) return null
+  }
+  return [name, limit as unknown as ProviderLimit]
 }
 
 const failed = (message: string) => new CommandFailed({ message })

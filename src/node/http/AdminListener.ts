@@ -19,9 +19,6 @@ import { readList } from "./HttpSettings.ts"
 import { addressOf, type AdminAddress, explainListenFailure } from "./ListenAddress.ts"
 import { createListener } from "./NodeListener.ts"
 
-export type { AdminRoutes } from "../../operator/AdminServer.ts"
-export type { AdminAddress, AdminHosts }
-
 /**
  * Operators and scrapers open few connections. More than twice the backlog of 511: so many newer ones at once do not push out a
  * connection before its request is read.

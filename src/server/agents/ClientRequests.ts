@@ -12,13 +12,13 @@ import type { GrantIdentity } from "../../domain/Grant.ts"
 import { longestAnswer } from "../../mcp/HumanConfirmation.ts"
 import {
   errorCodes,
+  errorResponse,
   type JsonRpcMessage,
   type JsonRpcNotification,
   type JsonRpcRequest,
   type JsonRpcResponse,
   type RequestId
 } from "../../mcp/JsonRpc.ts"
-import { errorResponse } from "../../mcp/Messages.ts"
 import { Lifecycle, type RunningRequest } from "../gate/Lifecycle.ts"
 
 /** A call of a client, during which the gateway may ask it. */

@@ -15,18 +15,28 @@ import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import { McpApi } from "../../api/McpApi.ts"
 import { CurrentGrant } from "../../api/Middleware.ts"
+import { isProblem } from "../../api/Problems.ts"
 import { AgentReads, ReadRefused } from "../../mcp/AgentReads.ts"
-import { errorCodes, type JsonRpcError, type JsonRpcMessage, type JsonRpcResponse } from "../../mcp/JsonRpc.ts"
+import {
+  errorCodes,
+  errorResponse,
+  internalError,
+  isNotification,
+  isRequest,
+  type JsonRpcError,
+  type JsonRpcMessage,
+  type JsonRpcResponse,
+  modern,
+  readMessage
+} from "../../mcp/JsonRpc.ts"
 import { McpConnections } from "../../mcp/McpConnections.ts"
-import { errorResponse, isNotification, isRequest, readMessage } from "../../mcp/Messages.ts"
-import { modern } from "../../mcp/ProtocolVersions.ts"
-import { errorOfRefusal } from "../../mcp/ReadRefusals.ts"
+import { errorOfRefusal } from "../../mcp/OperationAnswer.ts"
 import { noteWait } from "../../metrics/HttpMetrics.ts"
 import { CurrentSlot } from "../gate/Admission.ts"
 import { BaseUrl } from "../gate/BaseUrl.ts"
 import { isJson } from "../gate/JsonRequest.ts"
 import { isOverdue, Lifecycle } from "../gate/Lifecycle.ts"
-import { isProblem, problemResponse, Problems } from "../gate/ProblemResponses.ts"
+import { problemResponse, Problems } from "../gate/ProblemResponses.ts"
 import { CurrentRequest } from "../gate/RequestContext.ts"
 import { AllowedOrigins } from "./AllowedOrigins.ts"
 import { type ClientCall, type ClientRequests, makeClientRequests } from "./ClientRequests.ts"
@@ -101,8 +111,6 @@ const noCallWaits: JsonRpcError = {
   code: errorCodes.invalidRequest,
   message: "Invalid request: no call waits for this response"
 }
-
-const internalError: JsonRpcError = { code: errorCodes.internalError, message: "Internal error" }
 
 /** The error of a request whose work ended without an answer. Its cause is not for clients. */
 const errorOfExit = (exit: Exit.Exit<void>): JsonRpcError => {

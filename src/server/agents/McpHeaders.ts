@@ -3,16 +3,19 @@
  */
 import { decodeNameHeader } from "effect/ai/McpServer"
 import Negotiator from "negotiator"
-import { errorCodes, type JsonRpcError, type JsonRpcMessage } from "../../mcp/JsonRpc.ts"
-import { isObject, isRequest } from "../../mcp/Messages.ts"
 import {
   capabilitiesMember,
+  errorCodes,
+  isObject,
+  isRequest,
+  type JsonRpcError,
+  type JsonRpcMessage,
   legacy,
   metadataOf,
   modern,
   namedVersion,
   unsupportedVersion
-} from "../../mcp/ProtocolVersions.ts"
+} from "../../mcp/JsonRpc.ts"
 import type { RequestHeaders } from "../gate/RequestChecks.ts"
 
 /** The member of `params` that the header `Mcp-Name` repeats, by method. */

@@ -24,7 +24,6 @@ import { canonicalPayload, type IdempotencyKey } from "../../domain/Idempotency.
 import { invalidMembers, strict } from "../../domain/InvalidMember.ts"
 import { termsIn, type TermsOf } from "../../domain/Terms.ts"
 import { confirm, type Question } from "../../mcp/HumanConfirmation.ts"
-import { KeyArgument } from "../../mcp/KeyArgument.ts"
 import {
   adviceOnRefusedMutation,
   adviceOnUnconfirmed,
@@ -32,14 +31,13 @@ import {
   type Unconfirmed
 } from "../../mcp/MutationAdvice.ts"
 import { answerOf, OperationAnswer, toolResultOf } from "../../mcp/OperationAnswer.ts"
+import { KeyArgument } from "../../mcp/OperationTools.ts"
 import { makeReport } from "../../mcp/Progress.ts"
 import { quotedJson } from "../../mcp/QuotedText.ts"
 import { Grants } from "../../services/Grants.ts"
 import { OperationLedger } from "../../services/OperationLedger.ts"
 import { MutationEndpoints, type Work } from "../mutations/MutationEndpoints.ts"
 import { CurrentDenial } from "./GrantReads.ts"
-
-export type { Question }
 
 /** A tool that requests one kind of work. */
 export interface MutationToolOptions<Fields extends Schema.Struct.Fields> extends Omit<Work, "payload" | "terms"> {

@@ -5,7 +5,7 @@ import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as IpNetwork from "effect/net/IpNetwork"
 import * as NetAddress from "effect/net/NetAddress"
 import * as Result from "effect/Result"
-import { trustedProxies } from "./TrustedProxies.ts"
+import { readAddress, trustedProxies } from "./TrustedProxies.ts"
 
 /**
  * Reads an address as sockets and proxies write it: with a zone, in brackets, or with a port. An IPv4 address mapped
@@ -16,8 +16,8 @@ const parse = (text: string): NetAddress.IpAddress | null => {
   // The longest address has 39 characters. Its port and brackets have 8 more.
   if (address.length > 47) return null
   const bare = address.startsWith("[") && address.endsWith("]") ? address.slice(1, -1) : address
-  const ip = NetAddress.ipFromString(bare)
-  if (Result.isSuccess(ip)) return NetAddress.toCanonical(ip.success)
+  const ip = readAddress(bare)
+  if (ip !== null) return ip
   const withPort = NetAddress.inetAddressFromString(bare)
   return Result.isSuccess(withPort) ? NetAddress.toCanonical(withPort.success.address) : null
 }

@@ -123,5 +123,5 @@ const make = Effect.gen(function*() {
 export const GateLayer: Layer.Layer<
   Gate | OpenGate,
   never,
-  BaseUrl | GrantVerifier | Lifecycle | Problems | RequestIds
-> = Layer.effectContext(make)
+  BaseUrl | GrantVerifier | Lifecycle | RequestIds
+> = Layer.provide(Layer.effectContext(make), Problems.layer)

@@ -71,11 +71,6 @@ export class Problems extends Context.Service<Problems, {
   )
 }
 
-/** Whether an error is a problem, which clients may see as it is. @internal */
-export const isProblem = (error: unknown): error is Problem => classes.some((Class) => error instanceof Class)
-
-const classes = [...new Set(Object.values(problemClasses))]
-
 /** The headers that a problem needs (RFC 9110 §10.2.3, §11.6.1). Its class declares them. */
 const headersOf = (problem: Problem): Readonly<Record<string, string>> => {
   const { retryAfter }: ProblemKind = problemKinds[problem.code]

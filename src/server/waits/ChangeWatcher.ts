@@ -1,6 +1,7 @@
 /**
  * Watches the ledger for the waiting requests of a process: its changes, and the standing of their grants.
  */
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -9,8 +10,34 @@ import { FeedMetrics } from "../../metrics/FeedMetrics.ts"
 import type { OperationFeed } from "../../services/OperationFeed.ts"
 import { OperationStore } from "../../services/OperationStore.ts"
 import { inTime, makeChangeFollower, persist } from "./ChangeFollower.ts"
-import { makeLongTransactions } from "./LongTransactions.ts"
 import { type Waiter, Waiters } from "./Waiters.ts"
+
+/** How long a transaction may stay unfinished without a log line, in milliseconds. */
+const patience = 60_000
+
+/**
+ * Makes the report. It takes the oldest unfinished transaction of each page (`LedgerChanges.unfinished`), and logs one that
+ * stays the oldest for a minute, once.
+ */
+export const makeLongTransactions = () => {
+  let oldest: number | null = null
+  let since = 0
+  let isReported = false
+  return (unfinished: number | null): Effect.Effect<void> =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      if (unfinished !== oldest) {
+        oldest = unfinished
+        since = now
+        isReported = false
+      }
+      if (oldest === null || isReported || now - since < patience) return Effect.void
+      isReported = true
+      return Effect.logWarning(
+        "A transaction of the database server has been open for more than a minute. The change feed steps over it, and its own "
+          + "changes arrive when it ends. Find it by the oldest xact_start in pg_stat_activity, or in pg_prepared_xacts"
+      )
+    })
+}
 
 /** How often the watcher reads the changes. A waiter learns of a change within this time and the time of a statement. */
 const changesInterval = Duration.millis(50)

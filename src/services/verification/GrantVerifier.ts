@@ -19,15 +19,10 @@ import {
 } from "../../domain/Credential.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { accessTokenDigest, accessTokenPattern } from "../../domain/OpaqueToken.ts"
-import { AuthorizationMisconfigured } from "../../oauth/ClientAuthentication.ts"
 import { MemoryLedger } from "../memory/MemoryLedger.ts"
 import { onPrimaryOrStandby } from "../sql/reads/onPrimary.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
-import {
-  AcceptedCredentials,
-  type AcceptedCredentialsShape,
-  type ForwardedCertificates
-} from "./AcceptedCredentials.ts"
+import { AcceptedCredentials } from "./AcceptedCredentials.ts"
 import {
   acceptedBy,
   type IntrospectionIssuer,
@@ -37,16 +32,7 @@ import {
   type SenderOptions
 } from "./OAuthVerifier.ts"
 
-export {
-  AcceptedCredentials,
-  type AcceptedCredentialsShape,
-  AuthorizationMisconfigured,
-  type ForwardedCertificates,
-  type IntrospectionIssuer,
-  type IssuersOptions,
-  type JwtIssuer,
-  type SenderOptions
-}
+export { AcceptedCredentials }
 
 /** A standby must not answer just so: it may lack a token that was just issued, and would make it invalid. */
 const identityOfToken = `

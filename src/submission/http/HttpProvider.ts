@@ -63,7 +63,6 @@ export {
   evidenceOf,
   firstOf,
   type HttpAnswer,
-  type HttpCredentials,
   type HttpProviderOptions,
   NotUnderstood,
   onBody,

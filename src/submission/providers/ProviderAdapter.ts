@@ -14,7 +14,7 @@ import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
 import type { ProviderLimit } from "../../domain/ProviderLimit.ts"
 import { type ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
 
-export { type DeclaredFailures, type PayloadSchemas, type ProviderLimit, type ProviderOperation, ProviderReference }
+export { type ProviderLimit, type ProviderOperation, ProviderReference }
 
 /**
  * Names of the operation that an answer is about. Copy both members from the answer, never from the request: an answer

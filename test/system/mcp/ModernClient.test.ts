@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
-import { modern } from "../../../src/mcp/ProtocolVersions.ts"
+import { modern } from "../../../src/mcp/JsonRpc.ts"
 import { accept, drive, issue } from "../../fixtures/ledger/Ledger.ts"
 import { agentGateway, shownIn } from "../../fixtures/mcp/AgentGateway.ts"
 import { connectModernHost } from "../../fixtures/mcp/ModernHost.ts"

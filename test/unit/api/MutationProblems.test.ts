@@ -8,9 +8,9 @@ import { OpenApi } from "effect/http-api"
 import { Api } from "../../../src/api/Api.ts"
 import { parseIdempotencyKey } from "../../../src/api/MutationEndpoint.ts"
 import { type ProblemCode, problemKinds } from "../../../src/api/ProblemKinds.ts"
-import { makeProblem, problemClasses } from "../../../src/api/Problems.ts"
+import { isProblem, makeProblem, problemClasses } from "../../../src/api/Problems.ts"
 import type { RequestId } from "../../../src/domain/RequestId.ts"
-import { isProblem, problemJson } from "../../../src/server/gate/ProblemResponses.ts"
+import { problemJson } from "../../../src/server/gate/ProblemResponses.ts"
 import { baseUrl, mutationProblemTable, problemTable } from "../../fixtures/http/HttpProblem.ts"
 
 const codes = Object.keys(mutationProblemTable) as ReadonlyArray<keyof typeof mutationProblemTable>

@@ -5,7 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import * as fc from "fast-check"
 import { parseIdempotencyKey } from "../../../src/api/MutationEndpoint.ts"
-import { KeyArgument } from "../../../src/mcp/KeyArgument.ts"
+import { KeyArgument } from "../../../src/mcp/OperationTools.ts"
 
 const read = Schema.decodeUnknownSync(KeyArgument)
 

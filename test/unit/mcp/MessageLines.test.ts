@@ -4,7 +4,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import type { JsonRpcMessage } from "../../../src/mcp/JsonRpc.ts"
-import { lineOf, makeLineReader, type MessageLine } from "../../../src/mcp/MessageLines.ts"
+import { lineOf, makeLineReader, type MessageLine } from "../../../src/mcp/StdioConnection.ts"
 
 const limit = 64
 

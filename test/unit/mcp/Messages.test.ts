@@ -1,7 +1,7 @@
 /** Errors of Effect's RPC server reach a client without members that JSON-RPC does not have. */
 import { assert, describe, it } from "@effect/vitest"
 import type { FromServerEncoded } from "effect/rpc/RpcMessage"
-import { fromRpc } from "../../../src/mcp/Messages.ts"
+import { fromRpc } from "../../../src/mcp/JsonRpc.ts"
 
 const failed = (cause: ReadonlyArray<unknown>) =>
   fromRpc({ _tag: "Exit", requestId: 7, exit: { _tag: "Failure", cause } } as unknown as FromServerEncoded)

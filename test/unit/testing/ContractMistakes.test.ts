@@ -487,11 +487,11 @@ describe("The conformance kit", () => {
       submit: (operation, payload) =>
         Effect.andThen(Effect.orDie(client.get(`${baseUrl}/token`)), submit(operation, payload))
     })
-    const isToken = ({ path }: ProviderContract.ReceivedRequest) => path === "/token"
+    const isToken = ({ path }: ProviderContract.AnswerSubject["request"]) => path === "/token"
     const contract = {
       ...sandboxContract,
       adapter: withMistake(mistake),
-      otherRequests: (request: ProviderContract.ReceivedRequest) =>
+      otherRequests: (request: ProviderContract.AnswerSubject["request"]) =>
         isToken(request) ? { status: 200, body: {} } : undefined
     }
     return ProviderContract.cases(contract).find(({ name }) => name === "submit: a success is Succeeded")!.run

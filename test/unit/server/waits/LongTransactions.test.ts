@@ -2,7 +2,7 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Logger } from "effect"
 import { TestClock } from "effect/testing"
-import { makeLongTransactions } from "../../../../src/server/waits/LongTransactions.ts"
+import { makeLongTransactions } from "../../../../src/server/waits/ChangeWatcher.ts"
 
 it.effect("A transaction that stays unfinished for a minute is reported once, and one that ends is not", () => {
   const lines: Array<string> = []

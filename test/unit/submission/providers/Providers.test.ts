@@ -2,11 +2,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Layer, Schema } from "effect"
 import { FetchHttpClient } from "effect/http"
+import type { DeclaredFailures } from "../../../../src/domain/GatewayFailures.ts"
 import { ProviderName } from "../../../../src/domain/Grant.ts"
 import { failureLine } from "../../../../src/node/process/failureLine.ts"
 import { ProviderPayloads } from "../../../../src/services/ProviderPayloads.ts"
 import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
-import { type DeclaredFailures, ProviderAdapter } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { ProviderAdapter } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { Providers } from "../../../../src/submission/providers/Providers.ts"
 import { acknowledged, unclear } from "../../../fixtures/submission/World.ts"
 
