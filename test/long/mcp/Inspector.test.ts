@@ -5,17 +5,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
-import * as fs from "node:fs"
-import * as os from "node:os"
-import * as path from "node:path"
 import { promisify } from "node:util"
 import { shellBlocks } from "../../fixtures/Markdown.ts"
 import { freePort, serve } from "../../fixtures/processes/CommandLine.ts"
-
-const temporaryDirectory = Effect.acquireRelease(
-  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "inspector-"))),
-  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
-)
+import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 
 /** One line of the inspector's output. */
 interface Output {

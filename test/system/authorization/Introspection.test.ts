@@ -18,8 +18,7 @@ import {
   read,
   server,
   settled,
-  type Setup,
-  Surroundings
+  type Setup
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
 import { Gateway } from "../../fixtures/http/HttpGateway.ts"
 import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
@@ -55,11 +54,6 @@ const setup = (
     certificates: { header: "client-cert", proxies: ["127.0.0.1"] }
   })
 })
-
-const introspections = Effect.map(
-  server(),
-  ({ requests }) => requests().filter((url) => url === "/token/introspection").length
-)
 
 /** For every failure of the authorization server, the client is told to retry, and never that its token is bad. */
 const assertUnavailable = Effect.fnUntraced(function*(client_id: string, wrong: Effect.Effect<void>) {
@@ -130,46 +124,11 @@ layer(authorizedGateway(setup(() => withSecret)), { excludeTestServices: true })
         }
       }))
 
-    it.effect("are access tokens: refresh tokens for the gateway are refused if the server identifies them", () =>
-      Effect.gen(function*() {
-        const { describeRefreshTokens } = yield* server()
-        const { send } = yield* Gateway
-        const { tokens: { refresh } } = yield* authorize("opaque")
-        const described = (members: object) => {
-          describeRefreshTokens(members)
-          return send("/v1/operations", { token: refresh })
-        }
-        // Only these members identify them as refresh tokens.
-        assert.strictEqual((yield* described({ token_use: "access_token" })).status, 200)
-        for (const members of [{ token_use: "refresh_token" }, { typ: "Refresh" }, { token_type: "refresh_token" }]) {
-          assertProblemOf(yield* described(members), "invalid_token")
-        }
-      }))
-  }
-)
-
-layer(authorizedGateway(setup(() => withSecret)), { excludeTestServices: true })(
-  "Introspection, where the authorization server",
-  (it) => {
-    it.effect("answers with errors, is 503 with Retry-After until the server recovers", () =>
+    it.effect("are 503 with Retry-After while the authorization server answers with errors", () =>
       Effect.gen(function*() {
         const { behave } = yield* server()
         const holder = yield* assertUnavailable("opaque", Effect.sync(() => behave("badly")))
         behave("well")
-        assert.strictEqual((yield* read(holder)).status, 200)
-      }))
-
-    it.effect("keeps failing, pauses after several failures, and resumes later", () =>
-      Effect.gen(function*() {
-        const { behave } = yield* server()
-        const { passTime } = yield* Surroundings
-        const holder = yield* authorize("opaque")
-        behave("badly")
-        const before = yield* introspections
-        for (let reads = 0; reads < 50; reads++) assertProblemOf(yield* read(holder), "authorization_unavailable")
-        assert.isBelow((yield* introspections) - before, 25)
-        behave("well")
-        passTime("2 minutes")
         assert.strictEqual((yield* read(holder)).status, 200)
       }))
   }

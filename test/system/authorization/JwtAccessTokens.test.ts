@@ -132,22 +132,3 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("JWT access token
       }
     }))
 })
-
-layer(
-  authorizedGateway({
-    ...setup,
-    accept: ([server]) => ({
-      issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {}, algorithms: ["RS256"] }]
-    })
-  }),
-  { excludeTestServices: true }
-)("JWT access tokens, where the configuration opts in to RS256,", (it) => {
-  it.effect("are accepted with that algorithm, and with no other", () =>
-    Effect.gen(function*() {
-      const { holder, operation } = yield* settled("rs256")
-      assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
-      for (const client_id of ["es256", "ps256"]) {
-        assertProblemOf(yield* read(yield* authorize(client_id)), "invalid_token")
-      }
-    }))
-})

@@ -15,7 +15,6 @@ import {
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
 import { Gateway } from "../../fixtures/http/HttpGateway.ts"
 import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
-import { json } from "../../fixtures/http/HttpWire.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "bound", tokens: "ES256", authentication: "private_key_jwt", binding: "DPoP" },
@@ -80,17 +79,5 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("The metadata of 
           `resource_metadata="${baseUrl}/.well-known/oauth-protected-resource"`
         )
       }
-    }))
-
-  it.effect("matches the security schemes of the OpenAPI document", () =>
-    Effect.gen(function*() {
-      const { send } = yield* Gateway
-      const document = json(yield* send("/openapi.json")) as {
-        readonly components: { readonly securitySchemes: Readonly<Record<string, { readonly scheme: string }>> }
-        readonly paths: Readonly<Record<string, { readonly get: { readonly security: ReadonlyArray<object> } }>>
-      }
-      const schemes = Object.values(document.components.securitySchemes).map(({ scheme }) => scheme.toLowerCase())
-      assert.sameMembers(schemes, ["bearer", "dpop"])
-      assert.lengthOf(document.paths["/v1/operations"]!.get.security, 2)
     }))
 })

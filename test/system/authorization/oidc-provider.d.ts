@@ -9,7 +9,7 @@ declare module "oidc-provider" {
 
   export interface Context {
     readonly path: string
-    readonly oidc: { readonly client?: Client; readonly entities: { readonly RefreshToken?: RefreshToken } }
+    readonly oidc: { readonly client?: Client }
     body: unknown
     get(header: string): string
   }
@@ -19,10 +19,6 @@ declare module "oidc-provider" {
     readonly clientId: string
     readonly grantId?: string
     readonly accountId?: string
-  }
-
-  export interface RefreshToken extends Token {
-    readonly resource: string
   }
 
   export interface Grant {

@@ -5,15 +5,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
-import * as os from "node:os"
 import * as path from "node:path"
 import { cloneTo, tarball } from "../../fixtures/package/Release.ts"
 import { run } from "../../fixtures/processes/CommandLine.ts"
-
-const temporaryDirectory = Effect.acquireRelease(
-  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "init-"))),
-  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
-)
+import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 
 const readManifest = (file: string) =>
   JSON.parse(fs.readFileSync(file, "utf8")) as {

@@ -5,17 +5,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fs from "node:fs"
-import * as os from "node:os"
 import * as path from "node:path"
 import { isTerminal, type OperationState } from "../../../src/domain/Operation.ts"
 import { fetchServed } from "../../fixtures/http/fetchServed.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, result, run, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
-
-const temporaryDirectory = Effect.acquireRelease(
-  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "gateway-"))),
-  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
-)
+import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 
 const get = (url: string, token?: string) =>
   Effect.promise(async () => {

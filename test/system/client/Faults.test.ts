@@ -111,29 +111,32 @@ describe("The client on fetch", () => {
           (issued: Effect.Success<ReturnType<typeof issue>>) => Effect.Effect<unknown, unknown>
         >
         const { url } = yield* faultyProxy(port, everySecond())
-        for (const [code, end] of Object.entries(ends)) {
-          const issued = yield* issue()
-          const { operation } = yield* accept(issued.identity)
-          const client = clientOf(url, issued.access_token)
-          const [states, pages] = [client.follow(operation.id), client.changes()]
-          const firsts = yield* Effect.promise(() => Promise.all([states.next(), pages.next()]))
-          assert.deepStrictEqual(firsts.map(({ done }) => done), [false, false])
-          const nexts = yield* Effect.forkChild(Effect.promise(() =>
-            Promise.allSettled([
-              statesOf(states),
-              (async () => {
-                for await (const page of pages) assert.deepStrictEqual(page.operations, [])
-              })(),
-              client.settled(operation.id)
-            ])
-          ))
-          yield* end(issued)
-          const outcomes = yield* Fiber.join(nexts)
-          assert.deepStrictEqual(
-            outcomes.map((outcome) => outcome.status === "rejected" ? codeOf(outcome.reason) : outcome.value),
-            [code, code, code]
-          )
-        }
+        const loseAccess = Effect.fnUntraced(
+          function*([code, end]: readonly [string, (typeof ends)[keyof typeof ends]]) {
+            const issued = yield* issue()
+            const { operation } = yield* accept(issued.identity)
+            const client = clientOf(url, issued.access_token)
+            const [states, pages] = [client.follow(operation.id), client.changes()]
+            const firsts = yield* Effect.promise(() => Promise.all([states.next(), pages.next()]))
+            assert.deepStrictEqual(firsts.map(({ done }) => done), [false, false])
+            const nexts = yield* Effect.forkChild(Effect.promise(() =>
+              Promise.allSettled([
+                statesOf(states),
+                (async () => {
+                  for await (const page of pages) assert.deepStrictEqual(page.operations, [])
+                })(),
+                client.settled(operation.id)
+              ])
+            ))
+            yield* end(issued)
+            const outcomes = yield* Fiber.join(nexts)
+            assert.deepStrictEqual(
+              outcomes.map((outcome) => outcome.status === "rejected" ? codeOf(outcome.reason) : outcome.value),
+              [code, code, code]
+            )
+          }
+        )
+        yield* Effect.forEach(Object.entries(ends), loseAccess, { concurrency: "unbounded", discard: true })
         const { access_token, identity } = yield* issue()
         yield* accept(identity)
         const pages = clientOf(url, access_token).changes()

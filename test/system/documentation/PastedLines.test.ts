@@ -7,18 +7,12 @@ import { assert, describe, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { execFile, spawnSync } from "node:child_process"
 import * as fs from "node:fs"
-import * as os from "node:os"
-import * as path from "node:path"
 import { promisify } from "node:util"
 import { beforeEach } from "vitest"
 import { type Check, checkChanges, checkList, checkOperation, type Operation } from "../../../src/client/Answers.ts"
 import { shellBlocks } from "../../fixtures/Markdown.ts"
 import { freePort, result, serve } from "../../fixtures/processes/CommandLine.ts"
-
-const temporaryDirectory = Effect.acquireRelease(
-  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "pasted-"))),
-  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
-)
+import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 
 /** A demo whose undecided transfer is settled by the line that it prints, so that no line has to wait for it. */
 class Demo extends Context.Service<Demo, {

@@ -7,8 +7,6 @@ import { Context, Duration, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
-import * as os from "node:os"
-import * as path from "node:path"
 import { Webhook } from "standardwebhooks"
 import { webhooksPath } from "../../../examples/payments/BankWebhooks.ts"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
@@ -242,18 +240,4 @@ describe("Webhooks of the bank", () => {
       }),
     timeout
   )
-
-  it.live("of the example's own sandbox reach it, and are taken", () =>
-    Effect.gen(function*() {
-      const admin = yield* freePort
-      const payments = yield* startPayments({
-        DATABASE_URL: urlOf(yield* createDatabase()),
-        DATA_DIR: path.join(os.tmpdir(), `payments-${randomBytes(6).toString("hex")}`),
-        ADMIN_PORT: String(admin)
-      })
-      for (let n = 0; n < 5; n++) assert.strictEqual((yield* pay(payments, `rent-${n}`)).status, 202)
-      const hints = Effect.promise(async () => (await scrape(admin)).total("gateway_hints_total"))
-      while ((yield* hints) < 1) yield* Effect.sleep("20 millis")
-      assert.strictEqual((yield* ask(`${payments.url}/readyz`)).status, 200)
-    }), timeout)
 })

@@ -5,14 +5,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import * as fs from "node:fs"
-import * as os from "node:os"
-import * as path from "node:path"
 import { webhooksPath } from "../../../examples/payments/BankWebhooks.ts"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
+import { scrape } from "../../fixtures/metrics/Scrape.ts"
 import { createDatabase, layerFor } from "../../fixtures/postgres/TestDatabase.ts"
-import { urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { freePort, urlOf } from "../../fixtures/processes/CommandLine.ts"
 import { killAll, leftOf, treeOf } from "../../fixtures/processes/Processes.ts"
+import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 import { ask, byNpm, direct, pay, settled, startPayments } from "./paymentsProcess.ts"
 
 /** A bank that executes every payment after a moment. */
@@ -31,11 +30,6 @@ const recorded = (database: string) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
     sql<{ readonly id: string; readonly state: string }>`
     SELECT id, state FROM operations`).pipe(Effect.provide(Layer.fresh(layerFor(database))))
-
-const temporaryDirectory = Effect.acquireRelease(
-  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "payments-"))),
-  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
-)
 
 describe("The payments example", () => {
   it.live("finds the same operation again after a kill between acceptance and response, and pays once", () =>
@@ -67,9 +61,15 @@ describe("The payments example", () => {
 
   it.live("runs by its npm script, on a database and a bank of its own: SIGTERM to npm stops all its processes", () =>
     Effect.gen(function*() {
-      const payments = yield* startPayments({ DATA_DIR: yield* temporaryDirectory }, byNpm)
+      const admin = yield* freePort
+      const environment = { DATA_DIR: yield* temporaryDirectory, ADMIN_PORT: String(admin) }
+      const payments = yield* startPayments(environment, byNpm)
       const { location } = yield* pay(payments, "rent-of-may")
       assert.include(["succeeded", "failed"], (yield* settled(location!, payments.token)).state)
+      // Webhooks of its own sandbox reach it, and are taken.
+      const hints = Effect.promise(async () => (await scrape(admin)).total("gateway_hints_total"))
+      for (let n = 0; n < 5; n++) yield* pay(payments, `rent-${n}`)
+      while ((yield* hints) < 1) yield* Effect.sleep("20 millis")
       const tree = treeOf(payments.pid)
       yield* Effect.addFinalizer(() => Effect.sync(() => killAll(tree)))
       assert.isAbove(tree.length, 2, "npm, the server and its PostgreSQL")

@@ -9,7 +9,6 @@ import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import * as fs from "node:fs"
 import * as http from "node:http"
-import * as os from "node:os"
 import * as path from "node:path"
 import { type GrantIdentity, ProviderName } from "../../../src/domain/Grant.ts"
 import type { OperationId, OperationState } from "../../../src/domain/Operation.ts"
@@ -22,11 +21,7 @@ import { legacy, type Message, modern, post, requestOf, tasksDeclared } from "..
 import { rolesWith } from "../../fixtures/postgres/Roles.ts"
 import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, launch, serve } from "../../fixtures/processes/CommandLine.ts"
-
-const temporaryDirectory = Effect.acquireRelease(
-  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "agents-"))),
-  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
-)
+import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 
 interface Call {
   readonly version: string

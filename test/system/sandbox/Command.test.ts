@@ -7,16 +7,8 @@ import { Effect, Schema } from "effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { launch, run } from "../../fixtures/processes/CommandLine.ts"
-import {
-  call,
-  dial,
-  read,
-  submissionBytes,
-  submit,
-  temporaryDirectory,
-  told,
-  until
-} from "../../fixtures/sandbox/SandboxHarness.ts"
+import { call, dial, read, submissionBytes, submit, told, until } from "../../fixtures/sandbox/SandboxHarness.ts"
+import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 
 const Listening = Schema.fromJsonString(Schema.Struct({
   message: Schema.Literal("Listening"),

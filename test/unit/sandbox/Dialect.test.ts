@@ -6,7 +6,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Result } from "effect"
 import { type Dialect, jsonAnswer } from "../../../src/sandbox/Dialect.ts"
 import { Sandbox, type SandboxOptions } from "../../../src/sandbox/Sandbox.ts"
-import { call, temporaryDirectory } from "../../fixtures/sandbox/SandboxHarness.ts"
+import { call } from "../../fixtures/sandbox/SandboxHarness.ts"
+import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 
 const orders: Dialect = {
   demandOf: ({ headers, method, path, query }) => {

@@ -11,7 +11,8 @@ import * as path from "node:path"
 import { Webhook } from "standardwebhooks"
 import type { SandboxWebhook } from "../../../src/sandbox/Protocol.ts"
 import type { SandboxOptions } from "../../../src/sandbox/Sandbox.ts"
-import { start, submit, temporaryDirectory, told, until } from "../../fixtures/sandbox/SandboxHarness.ts"
+import { start, submit, told, until } from "../../fixtures/sandbox/SandboxHarness.ts"
+import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 
 const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`
 const signer = new Webhook(secret)
