@@ -18,6 +18,9 @@ export interface ProblemKind {
   readonly fields?: ReadonlyArray<{ readonly message: string; readonly path: string }>
 }
 
+/** A mutation may be recorded although its answer is a problem, or got lost before this one. */
+const underItsKey = "A POST keeps its Idempotency-Key: under a new one, it may happen twice."
+
 /** Checks the kinds, and keeps their codes and statuses in the type. */
 const kinds = <const Kinds extends Readonly<Record<string, ProblemKind>>>(kinds: Kinds): Kinds => kinds
 
@@ -130,7 +133,7 @@ export const problemKinds = kinds({
     retryable: true,
     title: "Request timeout",
     meaning: "The request did not arrive in full within the time that the gateway waits for it.",
-    action: "Repeat the request on a new connection."
+    action: `Repeat the request on a new connection. ${underItsKey}`
   },
   change_token_expired: {
     status: 410,
@@ -178,7 +181,7 @@ export const problemKinds = kinds({
     meaning:
       "The client and subject of the grant have used up their quota of requests, or the address has used up that of "
       + "refused credentials.",
-    action: "Repeat the request after the time that Retry-After names. RateLimit and RateLimit-Policy tell the quota.",
+    action: `Repeat the request after the time that Retry-After names. ${underItsKey} RateLimit fields tell the quota.`,
     retryAfter: 1
   },
   headers_too_large: {
@@ -193,7 +196,7 @@ export const problemKinds = kinds({
     retryable: false,
     title: "Internal error",
     meaning: "The gateway failed in a way that it did not foresee.",
-    action: "Report the request id to the operator of the gateway."
+    action: `Report the request id to the operator of the gateway. ${underItsKey}`
   },
   response_contract_failed: {
     status: 500,
@@ -216,7 +219,7 @@ export const problemKinds = kinds({
     retryable: true,
     title: "Service unavailable",
     meaning: "The gateway could not answer in time: its store is away, it is saturated, or it is shutting down.",
-    action: "Repeat the request after the time that Retry-After names.",
+    action: `Repeat the request after the time that Retry-After names. ${underItsKey}`,
     retryAfter: 1
   },
   authorization_unavailable: {
@@ -224,7 +227,7 @@ export const problemKinds = kinds({
     retryable: true,
     title: "Authorization unavailable",
     meaning: "The access token could not be verified, because keys or the authorization server are out of reach.",
-    action: "Repeat the request after the time that Retry-After names.",
+    action: `Repeat the request after the time that Retry-After names. ${underItsKey}`,
     retryAfter: 5
   },
 

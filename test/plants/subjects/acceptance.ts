@@ -1,9 +1,16 @@
 /** Mistakes in acceptances: a request binding always returns its operation, and only a good grant binds a key. */
-import { type Plant, postgres } from "../Plant.ts"
+import { type Plant, postgres, unit } from "../Plant.ts"
 
 const acceptances = "src/services/sql/ledger/SqlAcceptances.ts"
 
 export const acceptance: ReadonlyArray<Plant> = [
+  {
+    rule: "a problem after which a mutation may be recorded says to keep its key",
+    file: "src/api/ProblemKinds.ts",
+    from: "A POST keeps its Idempotency-Key: under a new one, it may happen twice.",
+    to: "",
+    tests: [unit("api/Problems", "warns of a new Idempotency-Key")]
+  },
   {
     rule: "an acceptance and a deactivation of its client always have an order",
     file: acceptances,

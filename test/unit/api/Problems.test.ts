@@ -28,6 +28,14 @@ describe("The problem catalogue", () => {
     assert.deepStrictEqual<unknown>(actual, table)
   })
 
+  it("warns of a new Idempotency-Key where a mutation may be recorded although a problem answers it", () => {
+    for (const code of codes) {
+      const { action, retryable }: ProblemKind = problemKinds[code]
+      const isAnswerToMutation = code === "internal_error" || (retryable && code !== "not_ready")
+      assert.strictEqual(action.includes("A POST keeps its Idempotency-Key"), isAnswerToMutation, code)
+    }
+  })
+
   it.each(Object.keys(problemTable) as ReadonlyArray<Code>)("makes a complete problem of %s", (code) => {
     const id = "request-id-1" as RequestId
     assert.isTrue(isRequestId(id))
