@@ -5,19 +5,46 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { execFileSync } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll, inject } from "vitest"
 import { fetchServed } from "../../fixtures/http/fetchServed.ts"
-import { previousCommit, programAt } from "../../fixtures/package/PreviousVersion.ts"
 import { rolesAlone } from "../../fixtures/postgres/Roles.ts"
 import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, launch, launchOf, outputOf, runOf } from "../../fixtures/processes/CommandLine.ts"
 
 /** Milliseconds: the tests start many processes. */
 const timeout = 300_000
+
+const commitFile = "test/long/upgrade/previousVersion.txt"
+
+/** The bundle that `CommandBundle` makes, of the sources in the working directory. */
+const bundleScript = `
+  import { pathToFileURL } from "node:url"
+  const { bundle } = await import(pathToFileURL("scripts/bundle.ts").href)
+  await bundle("command.mjs", { plugins: [], urlOf: (source) => JSON.stringify(pathToFileURL(source).href) })`
+
+const previousCommit = (): string => fs.readFileSync(commitFile, "utf8").trim()
+
+/** Writes the version of a commit into the folder, and returns the path of its program. */
+const programAt = (commit: string, folder: string): string => {
+  const archive = path.join(folder, "previous.tar")
+  try {
+    execFileSync("git", ["archive", "--output", archive, commit], { stdio: "pipe" })
+  } catch (cause) {
+    throw new Error(
+      `this clone lacks the previous version, ${commit} (${commitFile}). If it is shallow, run \`git fetch --unshallow\``,
+      { cause }
+    )
+  }
+  execFileSync("tar", ["-xf", archive, "-C", folder])
+  fs.symlinkSync(path.resolve("node_modules"), path.join(folder, "node_modules"))
+  execFileSync(process.execPath, ["--input-type=module", "--eval", bundleScript], { cwd: folder, stdio: "pipe" })
+  return path.join(folder, "command.mjs")
+}
 
 let folder = ""
 let previous = ""

@@ -4,10 +4,10 @@
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Schema } from "effect"
+import { SqlClient } from "effect/sql"
 import { makeJsonEncoder } from "../../../src/dispatch/JsonEncoder.ts"
-import { Operation } from "../../../src/domain/Operation.ts"
+import { Operation, type OperationId } from "../../../src/domain/Operation.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
-import { change, unprotect } from "../../fixtures/http/BrokenRows.ts"
 import { Gateway, postgresGateway } from "../../fixtures/http/HttpGateway.ts"
 import { Observer } from "../../fixtures/http/HttpObserver.ts"
 import { assertProblemOf } from "../../fixtures/http/HttpProblem.ts"
@@ -35,6 +35,24 @@ const broken: Readonly<Record<string, readonly [assignments: string, secret?: st
     "\u{1f4b6}"
   ]
 }
+
+/** Drops the constraints of the table in this database. */
+const unprotect = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const checks = yield* sql<{ readonly name: string }>`
+    SELECT conname AS name FROM pg_constraint WHERE conrelid = 'operations'::regclass AND contype = 'c'`
+  for (const { name } of checks) yield* sql.unsafe(`ALTER TABLE operations DROP CONSTRAINT IF EXISTS ${name}`)
+})
+
+/** Changes an operation, which the trigger would refuse. */
+const change = (id: OperationId, assignments: string) =>
+  SqlClient.SqlClient.use((sql) =>
+    sql.withTransaction(Effect.gen(function*() {
+      yield* sql`ALTER TABLE operations DISABLE TRIGGER operations_transition`
+      yield* sql.unsafe(`UPDATE operations SET ${assignments} WHERE id = $1`, [id])
+      yield* sql`ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_transition`
+    }))
+  )
 
 layer(postgresGateway(), { excludeTestServices: true })("A stored operation that breaks the contract", (it) => {
   it.effect.each(Object.keys(broken))(

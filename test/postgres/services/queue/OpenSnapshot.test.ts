@@ -8,14 +8,16 @@ import { SqlClient } from "effect/sql"
 import type { Grant, ProviderName } from "../../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
+import { MarkPolicy } from "../../../../src/services/sql/queue/lowWaterMarks.ts"
 import { type Filling, fillQueue } from "../../../fixtures/ledger/FilledQueue.ts"
 import { issueAgain, newClient, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
-import { longestPause, longWalk } from "../../../fixtures/ledger/Marks.ts"
 import { claimIds, issueAtNewProvider, takeIds } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { boundedScans, planModes, recorded } from "../../../fixtures/postgres/Plans.ts"
 import { openTransaction } from "../../../fixtures/postgres/Pools.ts"
 import { Statements } from "../../../fixtures/postgres/Statements.ts"
+
+const { longWalk, longestPause } = MarkPolicy.defaultValue()
 
 const dead = 2 * longWalk
 

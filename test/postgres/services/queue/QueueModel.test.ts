@@ -11,17 +11,19 @@ import { canTransition, isTerminal, type OperationState } from "../../../../src/
 import type { MemoryLedger } from "../../../../src/services/memory/MemoryLedger.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import { Backstage, type Stored } from "../../../fixtures/ledger/Backstage.ts"
+import { feedReader } from "../../../fixtures/ledger/Changes.ts"
 import { settleAll } from "../../../fixtures/ledger/FilledQueue.ts"
-import { assertSameChanges, follower } from "../../../fixtures/ledger/FollowedQueue.ts"
-import { InMemoryLedger, PostgresFromMarks, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { identityOf, InMemoryLedger, PostgresFromMarks, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import {
   answer,
   type Command,
   commands,
   newSide,
   newWorld,
-  type Services
+  type Services,
+  type Side
 } from "../../../fixtures/ledger/QueueModel.ts"
+
 /** Milliseconds by which the two clocks may differ, far less than any duration in the model. */
 const tolerance = 10_000
 
@@ -55,6 +57,48 @@ const assertSound = (stored: Stored, after: string) => {
   assert.strictEqual(stored.due_in === null, isTerminal(stored.state), `scheduled until it is settled: ${after}`)
   assert.strictEqual(stored.payload !== null, !isTerminal(stored.state), `a payload until it is settled: ${after}`)
 }
+
+/** Readers of the feed of the first grant, and of the ledger, on one implementation. */
+const follower = <S>(side: Side<S>) => {
+  const ofGrant = feedReader(identityOf(side.grants[0]!))
+  const ofLedger = feedReader(null)
+
+  /** What the feed returned, by the number of the operation; or the name of its error, after which it starts anew. */
+  const read = (reader: typeof ofGrant, page_size: number) =>
+    Effect.match(Effect.provideContext(reader.drain(page_size), side.context), {
+      onSuccess: (operations) =>
+        operations.flatMap(({ id, revision, state, under_review }) => {
+          const number = side.ids.indexOf(id)
+          // Of an earlier run.
+          return number === -1 ? [] : [[number, state, revision, under_review].join(" ")]
+        }).toSorted(),
+      onFailure: ({ _tag }) => {
+        reader.resume(null)
+        return _tag
+      }
+    })
+
+  return {
+    changes: (page_size: number) => Effect.all([read(ofGrant, page_size), read(ofLedger, 100)]),
+    restart: () => {
+      for (const reader of [ofGrant, ofLedger]) reader.resume(null)
+    }
+  }
+}
+type Follower = ReturnType<typeof follower>
+
+/** Both implementations return the same changes since the command before. */
+const assertSameChanges = Effect.fnUntraced(function*(
+  [memory, postgres]: readonly [Follower, Follower],
+  command: Command,
+  page_size: number,
+  after: string
+) {
+  // The test cannot change the timeline of the server, so only the tokens of the memory expire.
+  if (command.kind === "failOver") { for (const follower of [memory, postgres]) follower.restart() }
+  const expected = yield* memory.changes(page_size)
+  assert.deepStrictEqual(yield* postgres.changes(page_size), expected, `changes after ${after}`)
+})
 
 const perform = (list: ReadonlyArray<Command>) =>
   Effect.gen(function*() {
