@@ -4,8 +4,6 @@
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
-import { decodeJwt } from "jose"
-import * as oauth from "oauth4webapi"
 import type { IntrospectionIssuer, JwtIssuer } from "../../../src/services/verification/OAuthVerifier.ts"
 import {
   type AgentClient,
@@ -23,7 +21,6 @@ import {
   presented,
   read,
   readByTool,
-  server,
   type Setup,
   submit
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
@@ -149,36 +146,6 @@ for (
 }
 
 layer(authorizedGateway(setup(jwtIssuer, true)), { excludeTestServices: true })("The MCP resource", (it) => {
-  it.effect("leads an MCP client from a refused call to a token for it alone (RFC 9728, RFC 8707)", () =>
-    Effect.gen(function*() {
-      const { port } = yield* Gateway
-      const refused = yield* postMcp({})
-      assertProblemOf(refused, "missing_credentials")
-      const challenge = refused.headers["www-authenticate"]!
-      const [, url] = /resource_metadata="([^"]+)"/.exec(challenge)!
-      const [, scope] = /scope="([^"]+)"/.exec(challenge)!
-      assert.strictEqual(url, `${baseUrl}/.well-known/oauth-protected-resource/mcp`)
-      assert.strictEqual(scope, "operations:read")
-      const resource = new URL(mcpUrl)
-      const metadata = yield* Effect.promise(async () =>
-        oauth.processResourceDiscoveryResponse(
-          resource,
-          await oauth.resourceDiscoveryRequest(resource, {
-            [oauth.customFetch]: (asked) => {
-              assert.strictEqual(asked, url)
-              return fetch(asked.replace(baseUrl, `http://127.0.0.1:${port}`))
-            }
-          })
-        )
-      )
-      const { issuer } = yield* server()
-      assert.deepStrictEqual(metadata.authorization_servers, [issuer])
-      assert.deepStrictEqual(metadata.scopes_supported, [scope])
-      const holder = yield* authorize("bound", { resource: metadata.resource, scope: scope! })
-      assert.strictEqual(decodeJwt(holder.tokens.access).aud, mcpUrl)
-      yield* succeeds(holder)
-    }))
-
   it.effect("names its metadata in every 401 and 403, and the scope to request in every challenge of a 401", () =>
     Effect.gen(function*() {
       const holder = yield* narrow("bound")
