@@ -14,6 +14,7 @@ import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type { unhandled } from "effect/Types"
 import type { RequestHeaders } from "../../server/gate/RequestChecks.ts"
+import { headersOfEveryResponse } from "../../server/gate/RequestContext.ts"
 import { ConsoleAddress, type ConsoleAddressShape, readCookie } from "./access/ConsoleAddress.ts"
 import { isSameSecret } from "./access/secrets.ts"
 import { type Session, Sessions } from "./access/Sessions.ts"
@@ -41,13 +42,10 @@ export class CurrentSession extends Context.Service<CurrentSession, Session>()(
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
   + "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-const headersOfEveryResponse = {
-  "cache-control": "no-store",
+const headersOfPages = {
+  ...headersOfEveryResponse,
   "content-security-policy": contentPolicy,
-  "cross-origin-opener-policy": "same-origin",
-  "cross-origin-resource-policy": "same-origin",
-  "referrer-policy": "no-referrer",
-  "x-content-type-options": "nosniff"
+  "cross-origin-opener-policy": "same-origin"
 }
 
 /** The refusal of a failed request. Failures without one of their own are logged. */
@@ -64,7 +62,7 @@ export const EveryRequest = HttpRouter.middleware(
   Effect.succeed((handled: Handled): Handled =>
     Effect.map(
       Effect.catchCause(handled, answerFailure),
-      (response) => HttpServerResponse.setHeaders(response, { ...headersOfEveryResponse, ...response.headers })
+      (response) => HttpServerResponse.setHeaders(response, { ...headersOfPages, ...response.headers })
     )
   )
 )
