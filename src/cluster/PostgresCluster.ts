@@ -6,7 +6,7 @@
  * |---|---|
  * | what a claim reports about the ledger's history: `services/queue/LedgerHistory` | `historyGuard` |
  * | before a batch is sent: `submission/attempts/ClaimRecorder` | `witness/WitnessedClaims`, with `WITNESS` |
- * | after a statement ran: `node/postgres/driver/DriverClient`, `SessionResults` | `confirmed/ConfirmedConnection`, with `DATABASE_SYNCHRONOUS` |
+ * | after a statement ran: `node/postgres/driver/DriverClient`, `SessionResults` | `confirmed/confirmedConnection`, with `DATABASE_SYNCHRONOUS` |
  * | which server may read: `node/postgres/ReadServers` | `standbys/Standbys`, with `DATABASE_READ_URL` |
  */
 import type { ConfigError } from "effect/Config"
@@ -19,7 +19,7 @@ import { ReadServers, SessionResults } from "../node/postgres/driver/DriverClien
 import { LedgerHistory } from "../services/queue/LedgerHistory.ts"
 import { ClaimRecorders } from "../submission/attempts/ClaimRecorder.ts"
 import { type ClusterSettings, readClusterSettings } from "./ClusterSettings.ts"
-import { confirmedResults } from "./confirmed/ConfirmedConnection.ts"
+import { confirmedResults } from "./confirmed/confirmedConnection.ts"
 import { makeHistoryGuard } from "./historyGuard.ts"
 import { readServersOn } from "./standbys/Standbys.ts"
 import { claimRecorderOf } from "./witness/WitnessSetting.ts"

@@ -5,7 +5,6 @@
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
-import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -134,39 +133,16 @@ const make = Effect.fnUntraced(function*(now: Effect.Effect<LedgerFiguresNow, un
   series.gauge(families.up, () => isUp)
   series.gauge(families.duration, () => seconds)
 
-  /** When the last read ended. */
-  let readAt = -Infinity
-  let underWay: Deferred.Deferred<void> | null = null
-
   const read = Effect.gen(function*() {
     const begin = monotonic()
     const figures = yield* Effect.option(Effect.timeout(detached(now), patience)).pipe(
       Effect.catchDefect(() => Effect.succeedNone)
     )
-    readAt = monotonic()
-    seconds = (readAt - begin) / 1000
+    seconds = (monotonic() - begin) / 1000
     isUp = figures._tag === "Some" ? 1 : 0
     gauges.show(figures._tag === "Some" ? readingsOf(figures.value) : [])
   })
-
-  const scope = yield* Effect.scope
-  return Effect.suspend(() => {
-    if (underWay === null) {
-      if (monotonic() - readAt < Duration.toMillis(freshFor)) return Effect.void
-      const ended = Deferred.makeUnsafe<void>()
-      underWay = ended
-      const once = Effect.ensuring(
-        read,
-        Effect.sync(() => {
-          underWay = null
-          Deferred.doneUnsafe(ended, Effect.void)
-        })
-      )
-      // A scraper that leaves must not end the read of the others.
-      return Effect.andThen(Effect.forkIn(Effect.withTracerEnabled(once, false), scope), Deferred.await(ended))
-    }
-    return Deferred.await(underWay)
-  })
+  return yield* Effect.cachedWithTTL(Effect.withTracerEnabled(read, false), freshFor)
 })
 
 /** Registers the series. `now` reads the figures. */

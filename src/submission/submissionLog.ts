@@ -16,6 +16,20 @@ export const logFailure = (message: string, cause: Cause.Cause<unknown>): Effect
   return Effect.annotateLogs(Effect.logWarning(message), { cause: storeFailure(error) ?? describeDefect(error) })
 }
 
+/** Most names that are remembered. Lines about further ones are not logged. */
+const mostKnown = 1000
+
+/** Makes a function that logs once for each name. */
+export const makeLogOnce = () => {
+  const known = new Set<string>()
+  return (name: string, log: Effect.Effect<void>): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      if (known.has(name) || known.size >= mostKnown) return Effect.void
+      known.add(name)
+      return log
+    })
+}
+
 interface About {
   readonly operation_id: OperationId
   readonly provider: ProviderName

@@ -11,6 +11,7 @@ import type { OperationNotFound, StaleOperation } from "../../domain/Operation.t
 import type { OutcomeRecord } from "../../domain/Submission.ts"
 import type { Outcomes } from "../../services/queue/Outcomes.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
+import { gatherCalls, type WaitingCall } from "../gatherCalls.ts"
 import { withinStore } from "../storeStatements.ts"
 
 const largestBatch = 100
@@ -34,13 +35,14 @@ export interface OutcomeRecorder {
   readonly record: (record: OutcomeRecord) => Effect.Effect<void, RecordFailure>
 }
 
-interface Waiting {
+/** An outcome, with the context of its caller: the span, and the annotations of its log lines. */
+interface Call {
   readonly record: OutcomeRecord
   readonly size: number
-  readonly recorded: Deferred.Deferred<void, RecordFailure>
-  /** The context of the caller, with its span and the annotations of its log lines. */
   readonly context: Context.Context<never>
 }
+
+type Waiting = WaitingCall<Call, void, RecordFailure>
 
 /** The characters of the evidence. Infinite if it is no JSON, as from an adapter without type checks: it goes alone. */
 const sizeOf = ({ recording }: OutcomeRecord): number => {
@@ -55,7 +57,7 @@ const sizeOf = ({ recording }: OutcomeRecord): number => {
 const countOfBatch = (waiting: ReadonlyArray<Waiting>): number => {
   let count = 0
   for (let size = 0; count < Math.min(waiting.length, largestBatch); count++) {
-    size += waiting[count]!.size
+    size += waiting[count]!.call.size
     if (size > mostEvidence && count > 0) break
   }
   return count
@@ -65,19 +67,14 @@ const countOfBatch = (waiting: ReadonlyArray<Waiting>): number => {
  * Makes the recorder of a process. Batches run in the context of this effect, because they hold outcomes of several callers. An
  * outcome that is recorded alone has the context of its caller.
  */
-export const makeOutcomeRecorder = (
-  outcomes: Outcomes["Service"]
-): Effect.Effect<OutcomeRecorder> => Effect.map(Effect.context<never>(), (context) => makeRecorder(outcomes, context))
-
-const makeRecorder = (outcomes: Outcomes["Service"], context: Context.Context<never>): OutcomeRecorder => {
-  let waiting: Array<Waiting> = []
-  let isRunning = false
-
-  const recordAlone = ({ context, record: { id, outcome, recording, revision }, recorded }: Waiting) =>
+export const makeOutcomeRecorder = Effect.fnUntraced(function*(outcomes: Outcomes["Service"]) {
+  const recordAlone = (
+    { answer, call: { context, record: { id, outcome, recording, revision } } }: Waiting
+  ) =>
     Effect.suspend(() => withinStore(outcomes.record(id, revision, outcome, recording))).pipe(
       Effect.asVoid,
       Effect.provideContext(context),
-      Deferred.into(recorded)
+      Deferred.into(answer)
     )
 
   /**
@@ -87,41 +84,26 @@ const makeRecorder = (outcomes: Outcomes["Service"], context: Context.Context<ne
   const recordTogether = Effect.fnUntraced(function*(batch: ReadonlyArray<Waiting>) {
     if (batch.length === 1) return yield* recordAlone(batch[0]!)
     const exit = yield* Effect.exit(
-      Effect.suspend(() => withinStore(outcomes.recordAll(batch.map(({ record }) => record))))
+      Effect.suspend(() => withinStore(outcomes.recordAll(batch.map(({ call }) => call.record))))
     )
     if (Exit.isFailure(exit) && !Exit.hasDies(exit)) {
-      for (const { recorded } of batch) Deferred.doneUnsafe(recorded, Exit.failCause(exit.cause))
+      for (const { answer } of batch) Deferred.doneUnsafe(answer, Exit.failCause(exit.cause))
       return
     }
     const isRecorded = (index: number) => Exit.isSuccess(exit) && exit.value[index] === true
     const others = batch.filter((_, index) => !isRecorded(index))
-    for (const { recorded } of batch.filter((_, index) => isRecorded(index))) Deferred.doneUnsafe(recorded, Exit.void)
+    for (const { answer } of batch.filter((_, index) => isRecorded(index))) Deferred.doneUnsafe(answer, Exit.void)
     yield* Effect.forEach(others, recordAlone, { concurrency: "unbounded", discard: true })
   })
 
-  /** Records batch after batch, until no outcome waits. */
-  const run = Effect.gen(function*() {
-    while (waiting.length > 0) {
-      const count = countOfBatch(waiting)
-      const batch = waiting.slice(0, count)
-      waiting = waiting.slice(count)
-      const fiber = yield* Effect.forkDetach(recordTogether(batch), { startImmediately: true })
-      yield* Effect.raceFirst(Fiber.await(fiber), Effect.sleep(patience))
-    }
-    isRunning = false
+  const run = Effect.fnUntraced(function*(batch: ReadonlyArray<Waiting>) {
+    const fiber = yield* Effect.forkDetach(recordTogether(batch), { startImmediately: true })
+    yield* Effect.raceFirst(Fiber.await(fiber), Effect.sleep(patience))
   })
 
+  const join = gatherCalls(yield* Effect.context<never>(), run, countOfBatch)
   return {
     record: (record) =>
-      Effect.contextWith((caller: Context.Context<never>) => {
-        const recorded = Deferred.makeUnsafe<void, RecordFailure>()
-        waiting.push({ record, size: sizeOf(record), recorded, context: caller })
-        if (!isRunning) {
-          isRunning = true
-          // It begins after this turn of the event loop, with all outcomes of the turn.
-          Effect.runForkWith(context)(Effect.andThen(Effect.yieldNow, run))
-        }
-        return Deferred.await(recorded)
-      })
-  }
-}
+      Effect.contextWith((context: Context.Context<never>) => join({ record, size: sizeOf(record), context }))
+  } satisfies OutcomeRecorder as OutcomeRecorder
+})

@@ -32,7 +32,7 @@ import { ProviderPauses } from "../providers/ProviderPauses.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { RequestPermits } from "../providers/RequestPermits.ts"
 import { withinStore } from "../storeStatements.ts"
-import { describeDefect, logOutcome, logReturn } from "../submissionLog.ts"
+import { describeDefect, logOutcome, logReturn, makeLogOnce } from "../submissionLog.ts"
 import { makeDrain, submissionServices, type WorkerServices } from "../SubmissionServices.ts"
 import { type AttemptProgress, attemptUntilSent } from "./attemptUntilSent.ts"
 import { recordSettlement, returnClaim } from "./ClaimEnd.ts"
@@ -185,24 +185,14 @@ const rescueOwnClaims = Effect.fnUntraced(function*(
   )
 })
 
-/** Most names that are remembered. Further ones are not logged. */
-const mostKnown = 1000
-
 /**
  * Makes a function that logs, once for each name, that operations of a provider without an adapter in this process were
  * accepted. Another process may have the adapter.
  */
 const makeUnservedLog = (adapters: ReadonlyArray<ProviderName>) => {
-  const known = new Set<ProviderName>()
+  const logOnce = makeLogOnce()
+  const warning =
+    "Accepted operations of a provider without an adapter here: they wait for a worker that has one. Check the name"
   return (provider: ProviderName): Effect.Effect<void> =>
-    Effect.suspend(() => {
-      if (known.has(provider) || known.size >= mostKnown) return Effect.void
-      known.add(provider)
-      return Effect.annotateLogs(
-        Effect.logWarning(
-          "Accepted operations of a provider without an adapter here: they wait for a worker that has one. Check the name"
-        ),
-        { provider, adapters }
-      )
-    })
+    logOnce(provider, Effect.annotateLogs(Effect.logWarning(warning), { provider, adapters }))
 }

@@ -7,8 +7,10 @@ import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import { declaredFailure, type DeclaredFailures, gatewayFailure } from "../../domain/GatewayFailures.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
+import { findTooDeep, maxPayloadLevels } from "../../domain/Idempotency.ts"
 import type { OperationFailure, OperationId } from "../../domain/Operation.ts"
 import type { ProviderReference } from "../../domain/Submission.ts"
+import { makeLogOnce } from "../submissionLog.ts"
 import type { AnswerNames } from "./ProviderAdapter.ts"
 
 /** The justification of a transition, as the history stores it. */
@@ -16,23 +18,8 @@ export interface Evidence {
   readonly [member: string]: Schema.Json
 }
 
-/**
- * Levels of arrays and objects. PostgreSQL and JavaScript fail on very deep values; answers of providers have few
- * levels.
- */
-const deepest = 64
-
 /** UTF-16 code units of the JSON text. */
 const longest = 65_536
-
-const isDeep = (value: Schema.Json): boolean => {
-  let level: ReadonlyArray<Schema.Json> = [value]
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > deepest) return true
-    level = level.flatMap((item) => typeof item === "object" && item !== null ? Object.values(item) : [])
-  }
-  return false
-}
 
 /**
  * Makes evidence of a provider's answer. An answer that is too deep or too long for the ledger must not prevent the
@@ -41,7 +28,8 @@ const isDeep = (value: Schema.Json): boolean => {
 export const answered = (by: "submission" | "status_read", answer: Schema.Json): Evidence => {
   // An adapter without type checks may leave it out.
   if (answer === undefined) return { by, answer_omitted: "the adapter gave none" }
-  if (isDeep(answer)) return { by, answer_omitted: `nested more than ${deepest} levels deep` }
+  // PostgreSQL and JavaScript fail on very deep values; answers of providers have few levels.
+  if (findTooDeep(answer) !== null) return { by, answer_omitted: `nested more than ${maxPayloadLevels} levels deep` }
   const { length } = JSON.stringify(answer)
   return length > longest ? { by, answer_omitted: `${length} characters long` } : { by, answer }
 }
@@ -89,24 +77,19 @@ const rejected = gatewayFailure("provider_rejected")
 export const publicFailure = (failures: DeclaredFailures | undefined, code: string): OperationFailure =>
   declaredFailure(failures, code) ?? rejected
 
-/** Most defects that are remembered. Further ones are not logged. */
-const mostKnown = 1000
-
 /**
  * Makes a function that logs codes that an adapter does not declare, once for each provider and code. `said` names the kind of
  * answer that had them.
  */
 export const makeFailureCheck = (said: "submission" | "status read") => {
-  const known = new Set<string>()
+  const logOnce = makeLogOnce()
   return (provider: ProviderName, failures: DeclaredFailures | undefined, code: string): Effect.Effect<void> => {
+    if (code === rejected.code || declaredFailure(failures, code) !== null) return Effect.void
     const given = loggable(code)
-    const key = `${provider} ${given}`
-    const isExpected = code === rejected.code || declaredFailure(failures, code) !== null
-    if (isExpected || known.has(key) || known.size >= mostKnown) return Effect.void
-    known.add(key)
-    return Effect.annotateLogs(
+    const log = Effect.annotateLogs(
       Effect.logWarning("An adapter refused with a code that it does not declare: declare the code in `failures`"),
       { provider, said, given, published: rejected.code }
     )
+    return logOnce(`${provider} ${given}`, log)
   }
 }

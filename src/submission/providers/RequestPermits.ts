@@ -19,6 +19,7 @@ import {
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { ProviderLimits } from "../../services/queue/ProviderLimits.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
+import { gatherCalls, type WaitingCall } from "../gatherCalls.ts"
 import { withinStore } from "../storeStatements.ts"
 import { logFailure } from "../submissionLog.ts"
 import { SubmissionPolicy } from "../SubmissionPolicy.ts"
@@ -52,18 +53,16 @@ interface ReservedPermit {
 }
 
 /** A request that waits for the next reservation. */
-interface Asker {
-  readonly kind: RequestKind
-  readonly answer: Deferred.Deferred<ReservedPermit | PermitAnswer>
-}
+type Asker = WaitingCall<RequestKind, ReservedPermit | PermitAnswer, never>
 
 interface ProviderState {
-  readonly provider: ProviderName
-  readonly terms: PermitTerms | null
+  /** The limit, and the question for a permit of it. Null: there is no limit. */
+  readonly limit: {
+    readonly terms: PermitTerms
+    readonly ask: (kind: RequestKind) => Effect.Effect<ReservedPermit | PermitAnswer>
+  } | null
   /** The pause that the provider asked for, in milliseconds since a reading. */
   pause: { readonly since: ClockReading; readonly millis: number } | null
-  askers: Array<Asker>
-  isReserving: boolean
   /** Requests that wait, and have no permit yet. The permits that are open first are theirs. */
   readonly waiting: Record<RequestKind, number>
 }
@@ -115,7 +114,7 @@ const assign = (
   answeredAt: ClockReading
 ) => {
   const next = { submissions: 0, reads: 0 }
-  for (const { answer, kind } of askers) {
+  for (const { answer, call: kind } of askers) {
     const millis = permits?.[kind].permits[next[kind]++]
     const turn = permits === null
       ? unavailable
@@ -126,51 +125,26 @@ const assign = (
   }
 }
 
-/** Reserves permits for all requests that wait, one statement at a time. The next one is for those that came meanwhile. */
-const reserveAll = Effect.fnUntraced(function*(limits: Limits, state: ProviderState, terms: PermitTerms) {
-  while (state.askers.length > 0) {
-    const askers = state.askers
-    state.askers = []
-    const count = (kind: RequestKind) => askers.filter((asker) => asker.kind === kind).length
+/** Reserves permits for all requests that wait. */
+const reserve = Effect.fnUntraced(
+  function*(limits: Limits, provider: ProviderName, terms: PermitTerms, askers: ReadonlyArray<Asker>) {
+    const count = (kind: RequestKind) => askers.filter(({ call }) => call === kind).length
     const demand = { submissions: count("submissions"), reads: count("reads") }
     const askedAt = yield* readClocks
-    const permits = yield* Effect.suspend(() => withinStore(limits.reservePermits(state.provider, demand, terms))).pipe(
+    const permits = yield* Effect.suspend(() => withinStore(limits.reservePermits(provider, demand, terms))).pipe(
       Effect.catchCause((cause) =>
         Effect.as(
           logFailure("Could not reserve permits of a provider's limit; nothing is sent to it for now", cause),
           null
         )
       ),
+      Effect.annotateLogs({ provider }),
       // A logger of the application may throw. The requests still get their answer, and later ones theirs.
       Effect.catchCause(() => Effect.succeed(null))
     )
     assign(askers, permits, askedAt, yield* readClocks)
   }
-  // In the turn that found no asker: one that comes later sees it, and starts the next run.
-  state.isReserving = false
-}, (reservations, _limits, { provider }) => Effect.annotateLogs(reservations, { provider }))
-
-/**
- * Asks for a permit. The reservation goes on if the request is interrupted, because it is for others, too. So it runs in the
- * context of the process, not in that of the request.
- */
-const ask = (
-  limits: Limits,
-  context: Context.Context<never>,
-  state: ProviderState,
-  terms: PermitTerms,
-  kind: RequestKind
-) =>
-  Effect.suspend(() => {
-    const asker: Asker = { kind, answer: Deferred.makeUnsafe() }
-    state.askers.push(asker)
-    if (!state.isReserving) {
-      state.isReserving = true
-      // In this turn: no interruption can come between the mark and the run. It begins after this turn, whose askers it takes along.
-      Effect.runForkWith(context)(Effect.andThen(Effect.yieldNow, reserveAll(limits, state, terms)))
-    }
-    return Deferred.await(asker.answer)
-  })
+)
 
 const pauseLeft = Effect.fnUntraced(function*(state: ProviderState) {
   if (state.pause === null) return 0
@@ -212,41 +186,45 @@ const make = Effect.gen(function*() {
   const metrics = yield* SubmissionMetrics
   // The authorization of an attempt must not grow older than `storeTimeout` while it waits.
   const horizon = Math.min(longestHorizon, Duration.toMillis(storeTimeout) / 4)
-  const makeState = (provider: ProviderName, terms: PermitTerms | null): ProviderState => ({
-    provider,
-    terms,
+  const makeState = (limit: ProviderState["limit"]): ProviderState => ({
+    limit,
     pause: null,
-    askers: [],
-    isReserving: false,
     waiting: { submissions: 0, reads: 0 }
   })
   const states = new Map<ProviderName, ProviderState>()
   for (const [provider, { limit }] of providers) {
-    states.set(provider, makeState(provider, limit === undefined ? null : permitTermsOf(provider, limit, horizon)))
+    if (limit === undefined) {
+      states.set(provider, makeState(null))
+      continue
+    }
+    const terms = permitTermsOf(provider, limit, horizon)
+    // In the context of the process, because a reservation is for several requests.
+    const ask = gatherCalls(context, (askers: ReadonlyArray<Asker>) => reserve(limits, provider, terms, askers))
+    states.set(provider, makeState({ terms, ask }))
   }
   /** A provider without an adapter here gets no request, so nothing limits it. */
-  const stateOf = (provider: ProviderName): ProviderState => states.get(provider) ?? makeState(provider, null)
+  const stateOf = (provider: ProviderName): ProviderState => states.get(provider) ?? makeState(null)
 
   const takePermit = Effect.fnUntraced(function*(provider: ProviderName, kind: RequestKind) {
     const state = stateOf(provider)
     const pause = yield* pauseLeft(state)
     if (pause > 0) return wait(pause)
-    const { terms } = state
-    if (terms === null) return begin
-    const answer = yield* whileWaiting(state, kind, ask(limits, context, state, terms, kind))
+    const { limit } = state
+    if (limit === null) return begin
+    const answer = yield* whileWaiting(state, kind, limit.ask(kind))
     if (answer._tag !== "Permit") return answer
     if (metrics !== null && answer.millis > 0) metrics.of(provider).waits.value++
-    return yield* usePermit(state, terms, answer)
+    return yield* usePermit(state, limit.terms, answer)
   })
 
   const open = Effect.fnUntraced(function*(provider: ProviderName, kind: RequestKind, limit: number) {
     const state = stateOf(provider)
     const pause = yield* pauseLeft(state)
     if (pause > 0) return { count: 0, again: pause }
-    if (state.terms === null) return { count: limit, again: 0 }
+    if (state.limit === null) return { count: limit, again: 0 }
     const waiting = state.waiting[kind]
     const demand = { submissions: 0, reads: 0, [kind]: waiting + limit }
-    const permits = yield* withinStore(limits.openPermits(provider, demand, state.terms))
+    const permits = yield* withinStore(limits.openPermits(provider, demand, state.limit.terms))
     return {
       count: Math.max(0, permits[kind].permits.length - waiting),
       again: Math.max(permits[kind].again, shortestWait)
@@ -279,7 +257,7 @@ const make = Effect.gen(function*() {
         { provider, retry_after_ms: millis }
       )
     }
-    if (state.terms === null) return
+    if (state.limit === null) return
     yield* withinStore(limits.closeProvider(provider, pause)).pipe(
       Effect.catchCause((cause) =>
         logFailure("Could not tell other workers that a provider asked to wait; they ask it themselves", cause)
@@ -291,10 +269,10 @@ const make = Effect.gen(function*() {
 
   return RequestPermits.of({
     mayWait: (provider) => {
-      const { pause, terms } = stateOf(provider)
-      return terms !== null || pause !== null
+      const { limit, pause } = stateOf(provider)
+      return limit !== null || pause !== null
     },
-    horizon: (provider) => stateOf(provider).terms === null ? 0 : horizon,
+    horizon: (provider) => stateOf(provider).limit === null ? 0 : horizon,
     pauseOf: (provider) => Effect.suspend(() => pauseLeft(stateOf(provider))),
     takePermit,
     rest: (provider, kind, millis) => Effect.suspend(() => whileWaiting(stateOf(provider), kind, Effect.sleep(millis))),

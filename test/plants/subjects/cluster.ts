@@ -7,7 +7,7 @@ const verifications = "src/cluster/witness/Verifications.ts"
 const fragments = "src/services/sql/queueFragments.ts"
 const store = "src/cluster/witness/PostgresWitness.ts"
 const replication = "migrations/0014_replication.sql"
-const connection = "src/cluster/confirmed/ConfirmedConnection.ts"
+const connection = "src/cluster/confirmed/confirmedConnection.ts"
 
 export const cluster: ReadonlyArray<Plant> = [
   {
@@ -226,23 +226,23 @@ export const cluster: ReadonlyArray<Plant> = [
   {
     rule: "a failed COMMIT always ends its transaction",
     file: connection,
-    from: "        if (text === \"COMMIT\") this.isInTransaction = false\n        // An error without",
+    from: "        if (text === \"COMMIT\") isInTransaction = false\n        // An error without",
     to: "        // An error without",
-    tests: [unit("cluster/ConfirmedConnection")]
+    tests: [unit("cluster/confirmedConnection")]
   },
   {
     rule: "an error of the server is told only after its confirmation",
     file: connection,
     from: "return sqlState(error) === \"\" ? Effect.void : confirmOutside",
     to: "return Effect.void",
-    tests: [unit("cluster/ConfirmedConnection")]
+    tests: [unit("cluster/confirmedConnection")]
   },
   {
     rule: "a result within a transaction is confirmed with its COMMIT",
     file: connection,
-    from: "else if (text === \"COMMIT\" || text === \"ROLLBACK\") this.isInTransaction = false",
-    to: "else if (text === \"ROLLBACK\") this.isInTransaction = false",
-    tests: [unit("cluster/ConfirmedConnection")]
+    from: "else if (text === \"COMMIT\" || text === \"ROLLBACK\") isInTransaction = false",
+    to: "else if (text === \"ROLLBACK\") isInTransaction = false",
+    tests: [unit("cluster/confirmedConnection")]
   },
   {
     rule: "a read of a standby is told only after its primary is confirmed",
@@ -260,10 +260,10 @@ export const cluster: ReadonlyArray<Plant> = [
   },
   {
     rule: "a shared question never begins before its call",
-    file: "src/cluster/confirmed/confirmReplication.ts",
-    from: "    const served = waiting\n    waiting = []\n    Effect.runCallback(effect, {\n      onExit: (exit) => {\n",
-    to:
-      "    Effect.runCallback(effect, {\n      onExit: (exit) => {\n        const served = waiting\n        waiting = []\n",
+    file: "src/submission/gatherCalls.ts",
+    from:
+      "      const calls = waiting.slice(0, count)\n      waiting = waiting.slice(count)\n      yield* run(calls)\n",
+    to: "      const calls = waiting\n      yield* run(calls)\n      waiting = waiting.slice(count)\n",
     tests: [unit("cluster/ReadIndex"), unit("cluster/confirmReplication")]
   }
 ]

@@ -6,7 +6,7 @@ import type { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { SqlError } from "effect/sql"
-import { ConfirmedConnection } from "../../../src/cluster/confirmed/ConfirmedConnection.ts"
+import { confirmedConnection } from "../../../src/cluster/confirmed/confirmedConnection.ts"
 
 /** An error of the server has a state, and one of the connection has none. */
 const failure = (code: string | null) => {
@@ -27,7 +27,7 @@ const stepsOf = Effect.fnUntraced(function*(
     })
   // The cast: the rest of a session is not used.
   const session = { query, queryValues: query } as unknown as PgConnection.PgConnection
-  const connection = new ConfirmedConnection(session, Effect.sync(() => void steps.push("confirmed")))
+  const connection = confirmedConnection(session, Effect.sync(() => void steps.push("confirmed")))
   const ways: ReadonlyArray<(text: string) => Effect.Effect<unknown, SqlError.SqlError>> = [
     (text: string) => connection.execute(text, [], undefined),
     (text: string) => connection.executeUnprepared(text, [], undefined),
