@@ -6,7 +6,6 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { ClaimBatch } from "./ClaimBatch.ts"
 import type { ProviderConnectionId, ProviderName, ResourceOwner } from "./Grant.ts"
 import { OperationId, type OperationState, type OperationType, type Outcome } from "./Operation.ts"
 
@@ -72,6 +71,20 @@ export class AuthorizationRevoked extends Schema.TaggedError<AuthorizationRevoke
   override get message() {
     return "no live grant, active client and connected provider allowed the operation any more"
   }
+}
+
+/** The operations that one statement claimed, as one number. */
+export interface ClaimBatch {
+  /** UUID: what the ledger and the records elsewhere must both have for the operations to be sent. It belongs to one life. */
+  readonly epoch: string
+  /** UUID of the worker process. */
+  readonly worker: string
+  /** One life of one server on one timeline. Within it, a commit proves every earlier one. */
+  readonly life: string
+  /** Empty for the batch of a verification. */
+  readonly provider: string
+  /** From 1, in the order of the commits of this worker, life and provider. */
+  readonly batch: number
 }
 
 /**

@@ -11,8 +11,7 @@ import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { makeIsMigrated } from "./Migrations.ts"
-import { confirmation } from "./rules/confirmation.ts"
-import { sqlState } from "./StoreUnavailable.ts"
+import { confirmation, sqlState } from "./StoreUnavailable.ts"
 
 /** The store cannot serve reads. The reason is for logs, and names no host and no credential. */
 export class NotReady extends Schema.TaggedError<NotReady>()("NotReady", {

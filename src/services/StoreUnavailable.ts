@@ -11,6 +11,9 @@ export class StoreUnavailable extends Schema.TaggedError<StoreUnavailable>()("St
   cause: Schema.Defect()
 }) {}
 
+/** The operation of a `SqlError` that tells that no synchronous standby has confirmed a statement. @internal */
+export const confirmation = "confirm"
+
 const transient = new Set([
   "ConnectionError",
   "AuthenticationError",

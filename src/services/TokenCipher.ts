@@ -4,13 +4,19 @@
 import * as Context from "effect/Context"
 import type * as Aead from "effect/crypto/Aead"
 import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
-import type * as SqlClient from "effect/sql/SqlClient"
-import { makeTokenCipher, type TokenContext, type TokenRefused } from "./rules/sealedTokens.ts"
-import { makeSql } from "./sql/SqlTokenKeys.ts"
-import type { StoreUnavailable } from "./StoreUnavailable.ts"
+import * as SqlClient from "effect/sql/SqlClient"
+import {
+  makeTokenCipher,
+  settledAfter,
+  type TokenContext,
+  type TokenKey,
+  type TokenRefused
+} from "./rules/sealedTokens.ts"
+import { orUnavailable, StoreUnavailable } from "./StoreUnavailable.ts"
 
 /**
  * Seals with XChaCha20-Poly1305. All processes of a ledger share its keys (`token_keys`), and read them again each minute. So every
@@ -25,7 +31,7 @@ export class TokenCipher extends Context.Service<TokenCipher, {
   static readonly layer: Layer.Layer<TokenCipher, never, SqlClient.SqlClient | Aead.Aead | SecureRandom.SecureRandom> =
     Layer.effect(
       TokenCipher,
-      Effect.suspend(() => Effect.map(Effect.flatMap(makeSql, makeTokenCipher), (cipher) => TokenCipher.of(cipher)))
+      Effect.suspend(() => Effect.map(Effect.flatMap(readKeys, makeTokenCipher), (cipher) => TokenCipher.of(cipher)))
     )
 
   /** With a key of its own: its tokens end with the process. */
@@ -37,3 +43,31 @@ export class TokenCipher extends Context.Service<TokenCipher, {
     })
   )
 }
+
+interface KeyRow {
+  readonly name: string
+  readonly key: Uint8Array
+  readonly settled: boolean
+}
+
+/** Four bytes of its digest name a key. */
+const oldestFirst = `
+  SELECT encode(substring(sha256(key) FOR 4), 'hex') AS name, key,
+    created_at <= clock_timestamp() - interval '${Duration.toSeconds(settledAfter)} seconds' AS settled
+  FROM token_keys ORDER BY created_at, key`
+
+const noKeys = new StoreUnavailable({
+  cause: new Error("token_keys has no row. As its owner, run: INSERT INTO token_keys DEFAULT VALUES")
+})
+
+/** Reads the keys in PostgreSQL. */
+const readKeys = Effect.map(SqlClient.SqlClient, (sql) =>
+  Effect.gen(function*() {
+    const rows = yield* orUnavailable(sql.unsafe<KeyRow>(oldestFirst))
+    const [oldest, ...later] = rows.map(({ key, name, settled }): TokenKey => ({
+      name,
+      key: Redacted.make(key),
+      isSettled: settled
+    }))
+    return oldest === undefined ? yield* noKeys : [oldest, ...later] as const
+  }))

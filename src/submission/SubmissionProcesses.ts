@@ -3,19 +3,49 @@
  * maintenance loops keep change tokens valid and figures cheap, and the process reports itself to operators. Read this file of the room
  * `submission` first.
  */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import type { InvalidSetting } from "../domain/InvalidSetting.ts"
 import type { UnsafeDatabase } from "../domain/Submission.ts"
+import { Maintenance } from "../services/queue/Maintenance.ts"
 import type { SubmissionQueue } from "../services/queue/SubmissionQueue.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { Rescuer } from "./attempts/Rescuer.ts"
 import { SubmissionWorker } from "./attempts/SubmissionWorker.ts"
-import * as MaintenanceLoops from "./MaintenanceLoops.ts"
 import { layerCircuitBreaker } from "./providers/Circuit.ts"
 import type { Providers } from "./providers/Providers.ts"
 import { Reconciler } from "./reads/Reconciler.ts"
+import { repeatStatement } from "./storeStatements.ts"
 import * as WorkerReports from "./WorkerReports.ts"
+
+/** A failover ends the tokens that were issued after the last mark. */
+const markInterval = Duration.seconds(1)
+
+/** With more than one process, most calls find that another one has folded a moment ago. */
+const foldInterval = Duration.seconds(5)
+
+/**
+ * What the workers do for the ledger as a whole. They record how far its changes have come, so that change tokens survive a failover. They
+ * fold the counts of operations, so that figures stay cheap to read. It runs until its scope closes, the first time at once: the feed of a new
+ * timeline begins with its first mark.
+ *
+ * @internal
+ */
+export const layerMaintenance: Layer.Layer<never, never, Maintenance> = Layer.effectDiscard(Effect.gen(function*() {
+  const { foldCounts, markChanges } = yield* Maintenance
+  yield* repeatStatement({
+    statement: markChanges,
+    failure: "Could not mark the changes; the next mark tries again",
+    interval: markInterval
+  })
+  yield* repeatStatement({
+    statement: foldCounts,
+    failure: "Could not fold the counts of operations; the next fold tries again",
+    interval: foldInterval
+  })
+}))
 
 /**
  * The same without the reconciler, for a process that builds it apart: its routes give it hints, and do not wait for the start of
@@ -30,7 +60,7 @@ export const layerWithoutReconciler: Layer.Layer<
 > = Layer.mergeAll(
   SubmissionWorker.layer,
   Rescuer.layer,
-  MaintenanceLoops.layer,
+  layerMaintenance,
   WorkerReports.layer
 )
 

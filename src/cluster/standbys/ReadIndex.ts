@@ -6,7 +6,7 @@ import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import type * as PgPool from "@effect/sql-pg/PgPool"
 import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
-import { type Confirm, makeShared, makeSharedConfirm } from "../confirmed/confirmReplication.ts"
+import { type Confirm, makeShared, makeSharedConfirm } from "../confirmReplication.ts"
 
 /** A place in the history of the primary. */
 export interface ReadIndex {

@@ -2,19 +2,26 @@
  * Reads from standbys: never stale, and durable. `ReadIndex` has the rule, and docs/cluster.md explains it. What a standby cannot serve,
  * the primary does.
  */
+import type { PgPoolConfig } from "@effect/sql-pg/PgClient"
 import type * as PgPool from "@effect/sql-pg/PgPool"
+import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import type { Borrower, Connection } from "effect/sql/SqlConnection"
 import type { SqlError } from "effect/sql/SqlError"
-import type { MovedReads } from "../../metrics/PoolMetrics.ts"
-import { SessionConnection } from "../../node/postgres/driver/DriverClient.ts"
-import { onPrimaryOrStandby } from "../../services/sql/reads/onPrimary.ts"
+import { MovedReads, PoolMetrics } from "../../metrics/PoolMetrics.ts"
+import { Database } from "../../node/postgres/Database.ts"
+import { Lender, SessionConnection } from "../../node/postgres/driver/DriverClient.ts"
+import { openPool } from "../../node/postgres/driver/openPool.ts"
+import { readerParameters } from "../../node/postgres/Pools.ts"
+import { poolSizes } from "../../node/postgres/poolSizes.ts"
+import { onPrimaryOrStandby } from "../../services/sql/reads/readStatements.ts"
 import { sqlState } from "../../services/StoreUnavailable.ts"
 import { routedConnection } from "../routedConnection.ts"
-import { makeAwaitReplay, type UseReadIndex } from "./ReadIndex.ts"
+import { makeAwaitReplay, makeUseReadIndex, type UseReadIndex } from "./ReadIndex.ts"
 
 /** Only a server in recovery can check it. A promoted server fails with SQLSTATE 55000: it may have commits that its primary lacks. */
 const onStandby = "(SELECT pg_is_wal_replay_paused()) IS NOT NULL"
@@ -29,7 +36,7 @@ type Run<A> = (connection: Connection) => Effect.Effect<A, SqlError>
 const patience = 800
 
 /** Of a server (`statement_timeout`), in milliseconds: shorter, so that the session stays usable. */
-export const standbyStatementTimeout = 600
+const standbyStatementTimeout = 600
 
 /** Milliseconds between two looks at a standby that is left alone. */
 const rest = 1000
@@ -55,7 +62,7 @@ const failureOf = (error: StandbyFailed | SqlError) =>
  * Lends connections that read on a session of `pool` what a standby may serve, and everything else on the primary. A standby that fails, or that is behind, is left alone until it has replayed an index again. Until then the
  * reads go to the primary, at no cost.
  */
-export const makeStandbyReads = Effect.fnUntraced(function*(
+const makeStandbyReads = Effect.fnUntraced(function*(
   useReadIndex: UseReadIndex,
   pool: PgPool.PgPool,
   moved: MovedReads
@@ -120,3 +127,47 @@ export const makeStandbyReads = Effect.fnUntraced(function*(
     return (run) => run(connection)
   }
 })
+
+/** Reads that use a connection at the same time: they only share its questions. */
+const multiplexConcurrency = 4096
+
+/** The questions to the primary, which all pools on standbys share. */
+class ReadIndexes extends Context.Service<ReadIndexes, UseReadIndex>()(
+  "financial-agents-gateway/cluster/standbys/ReadIndexes"
+) {
+  static readonly layer: Layer.Layer<ReadIndexes, SqlError, Database> = Layer.effect(
+    ReadIndexes,
+    Effect.gen(function*() {
+      const { connection } = yield* Database
+      const settings = {
+        startupParameters: readerParameters,
+        maxConnections: poolSizes.readIndex,
+        multiplexConcurrency
+      }
+      const index = { applicationName: "financial-agents-gateway", ...connection, ...settings, multiplex: true }
+      return makeUseReadIndex(yield* openPool(index, "read_index"))
+    })
+  )
+}
+
+/** Opens pools on the servers of `standbys`, with the settings of the pool on the primary. Metrics name them `NAME_standby`. */
+export const readServersOn =
+  (standbys: PgPoolConfig) => (name: string, settings: PgPoolConfig): Layer.Layer<never, SqlError, Database> =>
+    Layer.effect(
+      Lender,
+      Effect.gen(function*() {
+        const useReadIndex = yield* ReadIndexes
+        const { connection: { applicationName = "financial-agents-gateway" } } = yield* Database
+        const metrics = yield* PoolMetrics
+        const startupParameters = {
+          ...settings.startupParameters,
+          statement_timeout: String(standbyStatementTimeout)
+        }
+        const pool = yield* openPool(
+          { ...settings, applicationName, ...standbys, startupParameters },
+          `${name}_standby`,
+          "standby"
+        )
+        return yield* makeStandbyReads(useReadIndex, pool, metrics?.movedReads ?? new MovedReads())
+      })
+    ).pipe(Layer.provide(ReadIndexes.layer))

@@ -8,7 +8,7 @@ import type * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
-import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
+import type { ClaimBatch } from "../../domain/Submission.ts"
 import { exchangeJson, type ServerFailure } from "../../http/JsonExchange.ts"
 import { type WitnessStore, WitnessUnavailable } from "./Witness.ts"
 

@@ -8,7 +8,7 @@ import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
-import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
+import type { ClaimBatch } from "../../domain/Submission.ts"
 import { type WitnessStore, WitnessUnavailable } from "./Witness.ts"
 
 /** The server can never be the witness of this ledger. */

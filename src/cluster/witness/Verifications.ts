@@ -6,7 +6,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
+import type { ClaimBatch } from "../../domain/Submission.ts"
 import { holdAllStatement, released } from "../../services/sql/queue/SqlHolds.ts"
 import { endClaims } from "../../services/sql/queueFragments.ts"
 import { orUnavailable, type StoreUnavailable } from "../../services/StoreUnavailable.ts"

@@ -8,7 +8,7 @@ import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
+import type { ClaimBatch } from "../../domain/Submission.ts"
 
 /** The witness did not answer as it should. After a write it is unknown whether it took effect. The reason holds no secret. */
 export class WitnessUnavailable extends Data.TaggedError("WitnessUnavailable")<{ readonly reason: string }> {

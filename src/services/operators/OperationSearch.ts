@@ -32,8 +32,7 @@ import {
   type Sorted
 } from "../sql/operators/searchStatements.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
-import { makeOpenTerms } from "./openTerms.ts"
-import { actionsOf } from "./OperatorActions.ts"
+import { actionsOf, makeOpenTerms } from "./OperatorActions.ts"
 
 export class OperationSearch extends Context.Service<OperationSearch, {
   /** All held operations, counted by provider and reason. It reads each of them. */

@@ -10,6 +10,7 @@ import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import { identity } from "effect/Function"
 import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
 import {
   IllegalTransition,
@@ -28,12 +29,12 @@ import type {
   OperatorAction,
   OperatorActionRecord
 } from "../../domain/operators/OperatorView.ts"
-import type { ShownTerms } from "../../domain/Terms.ts"
+import { type ShownTerms, Terms, unreadableTerms } from "../../domain/Terms.ts"
+import { PayloadCipher } from "../PayloadCipher.ts"
 import { makeSql as makeLedger } from "../sql/ledger/SqlOperationLedger.ts"
-import { type Instant, instantOf, publicColumns } from "../sql/OperationRow.ts"
+import { fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../sql/OperationRow.ts"
 import { makeHolds } from "../sql/queue/SqlHolds.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
-import { makeOpenTerms, type TermsRow } from "./openTerms.ts"
 
 export class OperatorActions extends Context.Service<OperatorActions, {
   /**
@@ -268,3 +269,29 @@ export const actionsOf = (sql: SqlClient.SqlClient, id: OperationId) =>
 const actionsStatement = `
   SELECT at, operator, via, action, reason, result FROM operator_actions
   WHERE operation_id = $1 OR operation_ids @> ARRAY[$1::uuid] ORDER BY at DESC LIMIT ${mostActions}`
+
+/** The columns of an operation that its terms need. */
+interface TermsRow extends OperationRow {
+  readonly terms: Uint8Array | null
+  readonly terms_key_id: string | null
+}
+
+const decodeTerms = Schema.decodeUnknownEffect(Schema.fromJsonString(Terms))
+const decoder = new TextDecoder()
+
+/**
+ * Makes the function that opens the terms of a row, in the given form. Null: the operation has none. Terms that the keys of this process
+ * do not open are `unreadableTerms`.
+ */
+export const makeOpenTerms = Effect.map(
+  PayloadCipher,
+  (cipher) => (row: TermsRow, form: (terms: Terms) => ShownTerms): Effect.Effect<ShownTerms | null> => {
+    const { terms: payload, terms_key_id: key_id } = row
+    return payload === null
+      ? Effect.succeed(null)
+      : cipher.open(fromRow(row), { key_id, payload }, "terms").pipe(
+        Effect.flatMap((bytes) => decodeTerms(decoder.decode(bytes))),
+        Effect.match({ onSuccess: form, onFailure: () => unreadableTerms })
+      )
+  }
+)

@@ -1,16 +1,20 @@
 /**
- * An operation in the database: the columns of its public form.
+ * The room `sql`: the implementations in PostgreSQL. A statement belongs into the room of its service; only what several rooms use stands
+ * here, with migrations and roles. Read this file first: an operation in the database, the columns of its public form.
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import type * as SqlClient from "effect/sql/SqlClient"
 import {
   isTerminal,
   MalformedOperation,
   type Operation,
   type OperationId,
+  OperationNotFound,
   type OperationState,
   submissionUncertain
 } from "../../domain/Operation.ts"
+import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
 
 /** The position of each column in `publicColumns`. */
 export const columnAt = {
@@ -96,3 +100,13 @@ export const fromValues = (
   }
   return Effect.succeed(operations)
 }
+
+/** Finds an operation by its id, of any owner. */
+export const findOperation = (
+  sql: SqlClient.SqlClient,
+  id: OperationId
+): Effect.Effect<Operation, OperationNotFound | StoreUnavailable> =>
+  Effect.flatMap(
+    orUnavailable(sql.unsafe<OperationRow>(`SELECT ${publicColumns} FROM operations o WHERE o.id = $1`, [id])),
+    ([row]) => row === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(fromRow(row))
+  )

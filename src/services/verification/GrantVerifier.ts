@@ -20,7 +20,7 @@ import {
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { accessTokenDigest, accessTokenPattern } from "../../domain/OpaqueToken.ts"
 import { MemoryLedger } from "../memory/MemoryLedger.ts"
-import { onPrimaryOrStandby } from "../sql/reads/onPrimary.ts"
+import { onPrimaryOrStandby } from "../sql/reads/readStatements.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
 import { AcceptedCredentials } from "./AcceptedCredentials.ts"
 import {

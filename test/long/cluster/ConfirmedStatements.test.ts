@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
-import { confirmedResults } from "../../../src/cluster/confirmed/confirmedConnection.ts"
+import { confirmedResults } from "../../../src/cluster/confirmReplication.ts"
 import type { Cluster } from "../../../src/node/embedded/Cluster.ts"
 import { QueueServices, ReadServices, WriteServices } from "../../../src/node/GatewayServices.ts"
 import * as DriverClient from "../../../src/node/postgres/driver/DriverClient.ts"

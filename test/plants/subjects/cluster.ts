@@ -7,7 +7,7 @@ const verifications = "src/cluster/witness/Verifications.ts"
 const fragments = "src/services/sql/queueFragments.ts"
 const store = "src/cluster/witness/PostgresWitness.ts"
 const replication = "migrations/0014_replication.sql"
-const connection = "src/cluster/confirmed/confirmedConnection.ts"
+const connection = "src/cluster/confirmReplication.ts"
 
 export const cluster: ReadonlyArray<Plant> = [
   {

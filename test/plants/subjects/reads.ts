@@ -3,7 +3,7 @@ import { long, type Plant, postgres, unit } from "../Plant.ts"
 
 const statements = "src/services/sql/reads/readStatements.ts"
 const standing = "src/services/sql/grantStanding.ts"
-const onPrimary = "src/services/sql/reads/onPrimary.ts"
+const onPrimary = "src/services/sql/reads/readStatements.ts"
 const plain = "src/node/http/PlainServer.ts"
 const decoder = "src/dispatch/RecordDecoder.ts"
 const gate = "src/server/gate/Gate.ts"

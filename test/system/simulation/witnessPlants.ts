@@ -2,7 +2,7 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { WitnessStore } from "../../../src/cluster/witness/Witness.ts"
-import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
+import type { ClaimBatch } from "../../../src/domain/Submission.ts"
 import { witnessed } from "./Circumstances.ts"
 import { databaseTime } from "./Force.ts"
 import type { Scenario } from "./Scenario.ts"

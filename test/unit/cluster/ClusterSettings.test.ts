@@ -1,7 +1,7 @@
 /** The settings of a cluster are heeded, fit each other, and never switched off by a typing error. */
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Redacted } from "effect"
-import { readClusterSettings } from "../../../src/cluster/ClusterSettings.ts"
+import { readClusterSettings } from "../../../src/cluster/PostgresCluster.ts"
 
 const read = (variables: Record<string, string>, isEmbedded = false) =>
   readClusterSettings({ isEmbedded }).pipe(

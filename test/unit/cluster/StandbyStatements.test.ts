@@ -7,7 +7,7 @@ import { OperationId } from "../../../src/domain/Operation.ts"
 import type { OperationQuery } from "../../../src/domain/OperationQuery.ts"
 import { startOfLedger } from "../../../src/services/rules/changePosition.ts"
 import { changesOfGrant, changesOfLedger, lastChange } from "../../../src/services/sql/reads/changeStatements.ts"
-import { onPrimary, onPrimaryOrStandby } from "../../../src/services/sql/reads/onPrimary.ts"
+import { onPrimary, onPrimaryOrStandby } from "../../../src/services/sql/reads/readStatements.ts"
 import { findById, listStatement, refusedStatement } from "../../../src/services/sql/reads/readStatements.ts"
 
 const id = "018f0000-0000-7000-8000-000000000000"

@@ -13,7 +13,7 @@ import {
 } from "../../../src/cluster/witness/Verifications.ts"
 import { WitnessPolicy, type WitnessStore, WitnessUnavailable } from "../../../src/cluster/witness/Witness.ts"
 import { verifyWitness } from "../../../src/cluster/witness/WitnessVerifier.ts"
-import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
+import type { ClaimBatch } from "../../../src/domain/Submission.ts"
 
 const life = "life"
 const [known, other] = ["00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"]

@@ -5,7 +5,7 @@
 import type { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Schema } from "effect"
-import { makeSharedConfirm } from "../../../src/cluster/confirmed/confirmReplication.ts"
+import { makeSharedConfirm } from "../../../src/cluster/confirmReplication.ts"
 
 type Rows = { readonly rows: ReadonlyArray<{ readonly gap: string | null }> }
 

@@ -6,7 +6,7 @@ import type { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { SqlError } from "effect/sql"
-import { confirmedConnection } from "../../../src/cluster/confirmed/confirmedConnection.ts"
+import { confirmedConnection } from "../../../src/cluster/confirmReplication.ts"
 
 /** An error of the server has a state, and one of the connection has none. */
 const failure = (code: string | null) => {

@@ -12,11 +12,11 @@ import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { Maintenance } from "../../../src/services/queue/Maintenance.ts"
 import { SubmissionQueue } from "../../../src/services/queue/SubmissionQueue.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
-import * as MaintenanceLoops from "../../../src/submission/MaintenanceLoops.ts"
 import { layerCircuitBreaker } from "../../../src/submission/providers/Circuit.ts"
 import { ProviderPauses } from "../../../src/submission/providers/ProviderPauses.ts"
 import { Providers } from "../../../src/submission/providers/Providers.ts"
 import { defaultPolicy, SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
+import { layerMaintenance } from "../../../src/submission/SubmissionProcesses.ts"
 import * as WorkerReports from "../../../src/submission/WorkerReports.ts"
 import { unknownId } from "../../fixtures/ledger/Ledger.ts"
 import { type Queue, queueWith } from "../../fixtures/ledger/QueueServices.ts"
@@ -163,7 +163,7 @@ it.effect("The stop of a process waits a second at most for statements that hang
 const startLoops = Effect.fnUntraced(function*(statements: Pick<Maintenance["Service"], "markChanges" | "foldCounts">) {
   const scope = yield* Scope.make()
   const maintenance = Layer.succeed(Maintenance, statements as unknown as Maintenance["Service"])
-  yield* Layer.buildWithScope(Layer.provide(MaintenanceLoops.layer, maintenance), scope)
+  yield* Layer.buildWithScope(Layer.provide(layerMaintenance, maintenance), scope)
   return Scope.close(scope, Exit.void)
 })
 

@@ -23,8 +23,7 @@ import {
   heldError
 } from "../../rules/ledgerRules.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
-import { findOperation } from "../findOperation.ts"
-import { fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
+import { findOperation, fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
 import { isUnsent } from "../queueFragments.ts"
 import { makeAcceptances } from "./SqlAcceptances.ts"
 

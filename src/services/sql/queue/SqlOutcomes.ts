@@ -8,8 +8,7 @@ import { type OperationId, type Outcome, StaleOperation } from "../../../domain/
 import type { OutcomeRecord, ProviderReference, Recording } from "../../../domain/Submission.ts"
 import { firstOfEach } from "../../queue/Outcomes.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
-import { findOperation } from "../findOperation.ts"
-import { fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
+import { findOperation, fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
 import { millis, nextRead } from "../queueFragments.ts"
 import { toDate } from "./SubmissionRow.ts"
 

@@ -4,10 +4,9 @@
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
-import type { ClaimBatch } from "../../../domain/ClaimBatch.ts"
 import type { ProviderConnectionId, ResourceOwner } from "../../../domain/Grant.ts"
 import type { OperationId } from "../../../domain/Operation.ts"
-import type { Claim, ProviderOperation } from "../../../domain/Submission.ts"
+import type { Claim, ClaimBatch, ProviderOperation } from "../../../domain/Submission.ts"
 import { makeOpenPayload } from "../../rules/openPayload.ts"
 
 /** The columns of an operation that its provider sees, and its revision: `submissionColumns`. */

@@ -40,8 +40,8 @@ import { orUnavailable, StoreUnavailable } from "../../StoreUnavailable.ts"
 import { TokenCipher } from "../../TokenCipher.ts"
 import { columnAt, fromValues, type Values } from "../OperationRow.ts"
 import { changesOfGrant, changesOfLedger, factAt, lastChange, markOf, maxLookedAt } from "./changeStatements.ts"
-import { ListClient } from "./ListClient.ts"
 import { refusalOf } from "./readStatements.ts"
+import { ListClient } from "./SqlOperationStore.ts"
 
 /** A page of rows, and the position after it. */
 interface RowPage {

@@ -2,6 +2,7 @@
  * The room `sql/reads`: what a grant may read, operations and their changes. A statement enters if it checks the grant that reads. Read this
  * file first: reads of operations, one statement each.
  */
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import { type GrantId, type GrantIdentity, type GrantRefusal, operationsRead } from "../../../domain/Grant.ts"
@@ -14,8 +15,19 @@ import {
 import { isFiltered, type OperationPage, type OperationQuery } from "../../../domain/OperationQuery.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
 import { columnAt, fromValues, type Values } from "../OperationRow.ts"
-import { ListClient } from "./ListClient.ts"
 import { findById, listStatement, refusalOf, refusedStatement, standingAt } from "./readStatements.ts"
+
+/**
+ * The connections of reads that may look at more rows than they return: for filtered lists (`OperationStore`), and for pages of changes with filters or unfinished transactions (`OperationFeed`).
+ *
+ * PostgreSQL plans a filtered list with its values, and it may take far longer than a read by id. On a pool that shares
+ * connections, other reads would wait behind it, also after its client has gone. So give it a pool without `multiplex`, which
+ * cancels an interrupted statement. Null, the default: they use the connections of all other reads.
+ */
+export const ListClient: Context.Reference<SqlClient.SqlClient | null> = Context.Reference<SqlClient.SqlClient | null>(
+  "financial-agents-gateway/services/sql/reads/ListClient",
+  { defaultValue: () => null }
+)
 
 /** The first row's refusal of the grant, if there is one. */
 const refusedBy = (grant: GrantIdentity, [row]: ReadonlyArray<Values>) => refusalOf(grant, row?.[standingAt])

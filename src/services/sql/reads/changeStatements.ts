@@ -7,8 +7,7 @@ import { type GrantIdentity, operationsRead } from "../../../domain/Grant.ts"
 import { type ChangePosition, maxPending } from "../../rules/changePosition.ts"
 import { grantOfCredential, isGrantOfCredential, standingInteger } from "../grantStanding.ts"
 import { columnAt, publicColumns } from "../OperationRow.ts"
-import { onPrimary } from "./onPrimary.ts"
-import { owned } from "./readStatements.ts"
+import { onPrimary, owned } from "./readStatements.ts"
 
 /** A statement with filters looks at this many changes at most, and returns the matching ones among them. */
 export const maxLookedAt = 1000

@@ -2,7 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import * as MaintenanceLoops from "../../../../src/submission/MaintenanceLoops.ts"
+import { layerMaintenance } from "../../../../src/submission/SubmissionProcesses.ts"
 import { submittingStatement } from "../../../fixtures/ledger/Changes.ts"
 import { accept, issue, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
@@ -108,6 +108,6 @@ layer(PostgresLedger, { excludeTestServices: true })("A mark of the changes", (i
         yield* untilMarked
         yield* accept(identity)
         yield* untilMarked
-      }).pipe(Effect.provide(Layer.fresh(MaintenanceLoops.layer)))
+      }).pipe(Effect.provide(Layer.fresh(layerMaintenance)))
     }))
 })
