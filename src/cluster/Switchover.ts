@@ -14,7 +14,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import { workerSeenWithin } from "../domain/operators/FiguresForm.ts"
 import type { ActingOperator } from "../domain/operators/OperatorView.ts"
 import { makeRecord } from "../services/operators/OperatorActions.ts"
-import { claimableTimeline, millis, placeHold } from "../services/sql/queueFragments.ts"
+import { claimableTimeline, epochOf, instantAt, millis, placeHold } from "../services/sql/queueFragments.ts"
 import { recordMark } from "../services/sql/reads/changeStatements.ts"
 import { orUnavailable, type StoreUnavailable } from "../services/StoreUnavailable.ts"
 
@@ -201,10 +201,6 @@ const make = Effect.gen(function*() {
   return Switchover.of({ begin, round, finish })
 })
 
-const epoch = (time: string) => `(extract(epoch FROM ${time}) * 1000)::float8`
-
-const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)::timestamptz(3)`
-
 const isHome = `EXISTS (
     SELECT FROM pg_control_system() s, pg_database d
     WHERE s.system_identifier = h.system_identifier AND d.oid = h.database AND d.datname = current_database()
@@ -213,8 +209,8 @@ const isHome = `EXISTS (
 /** `$1`: for how long a report of a worker counts. `$2`: how long the operations stay held at most. */
 const placeStatement = `
   SELECT ledger_timeline() AS timeline, h.history::text AS history, ${isHome} AS is_home,
-    ${epoch("date_trunc('milliseconds', now())")} AS at,
-    ${epoch(`date_trunc('milliseconds', now() + ${millis("$2")})`)} AS due_at,
+    ${epochOf("date_trunc('milliseconds', now())")} AS at,
+    ${epochOf(`date_trunc('milliseconds', now() + ${millis("$2")})`)} AS due_at,
     ARRAY(
       SELECT coalesce(worker_id, process_id::text) FROM worker_reports
       WHERE seen_at > clock_timestamp() - ${millis("$1")} ORDER BY 1
@@ -226,7 +222,7 @@ const placeStatement = `
  * leaves the row alone. It asks for the timeline once, because it runs five times a second over the whole queue.
  */
 const holdStatement = `
-  UPDATE operations o SET ${placeHold}, due_at = ${instant("$2")}
+  UPDATE operations o SET ${placeHold}, due_at = ${instantAt("$2")}
   WHERE o.state = 'accepted' AND ${claimableTimeline} = $1 AND o.examined_timeline IS NULL
     AND (SELECT ledger_timeline()) = $1
   RETURNING 1`
@@ -234,8 +230,8 @@ const holdStatement = `
 /** `$1`: the old timeline. `$2`: when the switchover began. `$3`: its record. */
 const roundStatement = `
   SELECT ledger_timeline() AS timeline, h.history::text AS history, ${isHome} AS is_home,
-    (SELECT ${epoch("marked_at")} FROM change_marks WHERE timeline = $1) AS marked_at,
-    EXISTS (SELECT FROM worker_reports WHERE seen_at >= ${instant("$2")}) AS is_worker_seen,
+    (SELECT ${epochOf("marked_at")} FROM change_marks WHERE timeline = $1) AS marked_at,
+    EXISTS (SELECT FROM worker_reports WHERE seen_at >= ${instantAt("$2")}) AS is_worker_seen,
     EXISTS (SELECT FROM operator_actions WHERE id = $3::uuid) AS has_record
   FROM ledger_home h`
 
@@ -249,11 +245,11 @@ const releaseStatement = `
   UPDATE operations o SET timeline = (SELECT ledger_timeline()), hold_placed = false, due_at = now(), waiting = false
   WHERE o.state = 'accepted' AND o.timeline = $1 AND o.examined_timeline IS NULL AND NOT o.acknowledged
     AND CASE WHEN o.hold_placed
-      THEN o.due_at = ${instant("$2")} AND NOT EXISTS (
+      THEN o.due_at = ${instantAt("$2")} AND NOT EXISTS (
         SELECT FROM operator_actions a
-        WHERE a.operation_id = o.id AND a.action = 'hold' AND a.result = 'done' AND a.at >= ${instant("$3")}
+        WHERE a.operation_id = o.id AND a.action = 'hold' AND a.result = 'done' AND a.at >= ${instantAt("$3")}
       )
-      ELSE $4::boolean AND o.created_at >= ${instant("$3")} AND o.timeline < (SELECT ledger_timeline()) END
+      ELSE $4::boolean AND o.created_at >= ${instantAt("$3")} AND o.timeline < (SELECT ledger_timeline()) END
   RETURNING 1`
 
 const stillHeldStatement = `

@@ -37,67 +37,69 @@ export interface ProcessSettings {
   readonly dataDir?: Setting<string>
 }
 
-const read = <A>(setting: Setting<A> | undefined, fallback: Config.Config<A>): Effect.Effect<A, Config.ConfigError> =>
-  setting === undefined ? fallback : Config.isConfig(setting) ? setting : Effect.succeed(setting)
-
-/** Text that is no number fails with the name of its variable and the rule; it is not repeated. */
-const naming = <A>(number: Effect.Effect<A, Config.ConfigError>, name: string, rule: string) =>
-  Effect.mapError(number, (error) =>
-    error.cause._tag === "SchemaError"
-      ? new InvalidSetting({ message: `${variableOf(error.cause.issue) ?? name} must be ${rule}` })
-      : error)
-
-const readNumber = (
-  setting: Setting<number> | undefined,
-  fallback: Config.Config<number>,
-  name: string,
-  rule: string
-) => naming(read(setting, fallback), name, rule)
-
 const format = SchemaIssue.makeFormatterStandardSchemaV1()
 
 /** The variable that is invalid, if the issue names one. */
 const variableOf = (issue: SchemaIssue.Issue): string | null =>
   format(issue).issues[0]?.path?.map(String).join("_") || null
 
-const portRule = "a port from 1 to 65535"
-const connectionsRule = "a number of connections, at least 1"
+/** What a value must be, in words and as a check of values that the program gives. */
+interface Rule<A> {
+  readonly text: string
+  readonly holds?: (value: A) => boolean
+}
 
-const isPort = (port: number): boolean => Number.isInteger(port) && port >= 1 && port <= 65_535
+const port: Rule<number> = {
+  text: "a port from 1 to 65535",
+  // Not 0: clients must know the URL before the process listens.
+  holds: (port) => Number.isInteger(port) && port >= 1 && port <= 65_535
+}
+const connections: Rule<number> = {
+  text: "a number of connections, at least 1",
+  holds: (count) => Number.isInteger(count) && count >= 1
+}
+
+/**
+ * Reads a setting: the given one, or that of the environment. What breaks its rule fails with the name of the variable and the rule; it
+ * is not repeated.
+ */
+const read = Effect.fnUntraced(function*<A>(
+  name: string,
+  given: Setting<A> | undefined,
+  variable: Config.Config<A>,
+  rule: Rule<NonNullable<A>> | null = null
+) {
+  const setting = given === undefined ? variable : Config.isConfig(given) ? given : Effect.succeed(given)
+  const value = yield* Effect.mapError(setting, (error) =>
+    rule !== null && error.cause._tag === "SchemaError"
+      ? new InvalidSetting({ message: `${variableOf(error.cause.issue) ?? name} must be ${rule.text}` })
+      : error)
+  if (value != null && rule?.holds?.(value) === false) {
+    return yield* new InvalidSetting({ message: `${name} must be ${rule.text}` })
+  }
+  return value
+})
+
+const text = (name: string, fallback: string) => Config.String(name).pipe(Config.withDefault(fallback))
 
 /** The address of the admin listener. Null: there is none. */
 const readAdmin = Effect.fnUntraced(function*({ adminHost, adminPort }: ProcessSettings) {
-  const host = yield* read(adminHost, Config.String("ADMIN_HOST").pipe(Config.withDefault("127.0.0.1")))
-  const fallback = Config.option(Config.Port("ADMIN_PORT"))
-  const given = adminPort === undefined ? fallback : Effect.asSome(read(adminPort, Config.Port("ADMIN_PORT")))
-  const port = yield* naming(given, "ADMIN_PORT", portRule)
-  if (Option.isNone(port)) return null
-  if (!isPort(port.value)) return yield* new InvalidSetting({ message: `ADMIN_PORT must be ${portRule}` })
-  return { host, port: port.value } satisfies AdminAddress
+  const host = yield* read("ADMIN_HOST", adminHost, text("ADMIN_HOST", "127.0.0.1"))
+  const variable = Config.Port("ADMIN_PORT").pipe(Config.withDefault(null))
+  const given = yield* read<number | null>("ADMIN_PORT", adminPort, variable, port)
+  return given === null ? null : { host, port: given } satisfies AdminAddress
 })
 
 /** The settings of the server. Fails with one sentence on a port or a number of connections that is out of range. */
 const readServer = Effect.fnUntraced(function*(given: ProcessSettings) {
-  const host = yield* read(given.host, Config.String("HOST").pipe(Config.withDefault("127.0.0.1")))
-  const port = yield* readNumber(given.port, Config.Port("PORT").pipe(Config.withDefault(3000)), "PORT", portRule)
-  const maxConnections = yield* readNumber(
-    given.maxConnections,
-    Config.Int("MAX_CONNECTIONS").pipe(Config.withDefault(defaultMaxConnections)),
-    "MAX_CONNECTIONS",
-    connectionsRule
-  )
-  const reusePort = yield* naming(
-    read(given.reusePort, Config.Boolean("REUSE_PORT").pipe(Config.withDefault(false))),
-    "REUSE_PORT",
-    "true or false"
-  )
-  const baseUrl = yield* read(given.baseUrl, Config.String("BASE_URL").pipe(Config.withDefault(addressOf(host, port))))
-  // Not 0: clients must know the URL before the process listens.
-  if (!isPort(port)) return yield* new InvalidSetting({ message: `PORT must be ${portRule}` })
-  if (!Number.isInteger(maxConnections) || maxConnections < 1) {
-    return yield* new InvalidSetting({ message: `MAX_CONNECTIONS must be ${connectionsRule}` })
-  }
-  return { host, port, maxConnections, reusePort, baseUrl: normalizeBaseUrl(baseUrl) }
+  const host = yield* read("HOST", given.host, text("HOST", "127.0.0.1"))
+  const served = yield* read("PORT", given.port, Config.Port("PORT").pipe(Config.withDefault(3000)), port)
+  const maximum = Config.Int("MAX_CONNECTIONS").pipe(Config.withDefault(defaultMaxConnections))
+  const maxConnections = yield* read("MAX_CONNECTIONS", given.maxConnections, maximum, connections)
+  const shared = Config.Boolean("REUSE_PORT").pipe(Config.withDefault(false))
+  const reusePort = yield* read("REUSE_PORT", given.reusePort, shared, { text: "true or false" })
+  const baseUrl = yield* read("BASE_URL", given.baseUrl, text("BASE_URL", addressOf(host, served)))
+  return { host, port: served, maxConnections, reusePort, baseUrl: normalizeBaseUrl(baseUrl) }
 })
 
 /** Reads all settings that the process needs. `admin`: it has an admin listener. */
@@ -106,10 +108,9 @@ export const readSettings = Effect.fnUntraced(function*(
   { admin: hasAdmin, serves }: { readonly admin?: unknown; readonly serves?: string }
 ) {
   const server = serves === "nothing" ? null : yield* readServer(given)
-  const databaseUrl = given.databaseUrl === undefined
-    ? yield* Config.option(Config.Redacted("DATABASE_URL"))
-    : Option.some(yield* read(given.databaseUrl, Config.Redacted("DATABASE_URL")))
-  const dataDir = yield* read(given.dataDir, Config.String("DATA_DIR").pipe(Config.withDefault(".data")))
+  const url = Config.Redacted("DATABASE_URL").pipe(Config.withDefault(null))
+  const databaseUrl = yield* read<Redacted.Redacted<string> | null>("DATABASE_URL", given.databaseUrl, url)
+  const dataDir = yield* read("DATA_DIR", given.dataDir, text("DATA_DIR", ".data"))
   const admin = yield* readAdmin(given)
   if (admin !== null && hasAdmin === undefined) {
     return yield* new InvalidSetting({
@@ -121,5 +122,5 @@ export const readSettings = Effect.fnUntraced(function*(
       message: "ADMIN_PORT must not be PORT: the admin listener takes a port of its own"
     })
   }
-  return { server, admin, databaseUrl, dataDir }
+  return { server, admin, databaseUrl: Option.fromNullOr(databaseUrl), dataDir }
 })

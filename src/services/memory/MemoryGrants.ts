@@ -39,10 +39,11 @@ const makeRegistration = Effect.gen(function*() {
   const memory = yield* MemoryLedger
   const platform = yield* Effect.context<Digest.Digest | SecureRandom.SecureRandom>()
 
-  /** The provider connection of a new grant. It adds client and connection, unless they are known. */
-  const prepare = (
-    { client_id, provider, resource_owner }: Pick<GrantRequest, "client_id" | "provider" | "resource_owner">,
-    newId: ProviderConnectionId
+  /** Adds a grant. It adds its client and its provider connection, too, unless they are known. */
+  const add = (
+    { client_id, provider, resource_owner, scopes, subject }: GrantRequest | GrantRegistration,
+    newId: ProviderConnectionId,
+    rest: Omit<MemoryGrant, "client_id" | "resource_owner" | "subject" | "provider_connection_id" | "scopes">
   ) => {
     if (!memory.clients.has(client_id)) memory.clients.set(client_id, true)
     const known = [...memory.connections.values()].find((connection) =>
@@ -50,32 +51,24 @@ const makeRegistration = Effect.gen(function*() {
     )
     const connection = known ?? { id: newId, resource_owner, provider, connected: true }
     memory.connections.set(connection.id, connection)
-    return connection.id
+    const grant = { resource_owner, subject, client_id, provider_connection_id: connection.id, scopes, ...rest }
+    memory.grants.set(grant.grant_id, grant)
   }
 
   const issue = Effect.fn("Grants.issue")(function*(request: GrantRequest) {
     const { access_token, digest, grant_id, new_connection_id } = yield* newGrant(request)
     const created_at = yield* DateTime.now
-    const { client_id, resource_owner, scopes, subject } = request
+    const { client_id, subject } = request
     yield* Effect.sync(() => {
-      memory.grants.set(grant_id, {
-        grant_id,
-        resource_owner,
-        subject,
-        client_id,
-        provider_connection_id: prepare(request, new_connection_id),
-        scopes,
-        created_at,
-        expires_at: DateTime.addDuration(created_at, request.expires_in),
-        revoked_at: null
-      })
+      const expires_at = DateTime.addDuration(created_at, request.expires_in)
+      add(request, new_connection_id, { grant_id, created_at, expires_at, revoked_at: null })
       memory.tokens.set(digest, { grant_id, client_id, subject })
     })
     return { grant: memory.showGrant(grant_id)!, access_token }
   }, Effect.provideContext(platform))
 
   const register = Effect.fn("Grants.register")(function*(registration: GrantRegistration) {
-    const { client_id, expires_at, issuer, resource_owner, scopes, subject } = registration
+    const { client_id, expires_at, issuer } = registration
     const grant_id = yield* externalGrantId(issuer, client_id, registration.grant)
     const newConnectionId = yield* newProviderConnectionId
     const created_at = yield* DateTime.now
@@ -86,13 +79,8 @@ const makeRegistration = Effect.gen(function*() {
       }
       if (!fitsScopes(known, registration, created_at)) return Effect.fail(new ScopesExceeded({ id: grant_id }))
       if (known === undefined) {
-        memory.grants.set(grant_id, {
+        add(registration, newConnectionId, {
           grant_id,
-          resource_owner,
-          subject,
-          client_id,
-          provider_connection_id: prepare(registration, newConnectionId),
-          scopes,
           created_at,
           expires_at,
           revoked_at: firstRevocation([...memory.revocations.values()], registration),

@@ -20,10 +20,11 @@ import type {
   ResourceOwner,
   Scope
 } from "../../domain/Grant.ts"
-import type { HistoryEntry, Operation, OperationId } from "../../domain/Operation.ts"
+import type { HistoryEntry, Operation } from "../../domain/Operation.ts"
 import type { ProviderReference } from "../../domain/Submission.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
 import type { LimitState } from "../rules/providerPermits.ts"
+import { MemoryRecords } from "./MemoryRecords.ts"
 
 /** An operation with the members that its public form omits. */
 export interface MemoryRecord {
@@ -85,29 +86,6 @@ export interface MemoryRevocation {
   readonly external_id: ExternalId | null
   readonly subject: PairwiseSubject | null
   readonly revoked_at: DateTime.Utc
-}
-
-/** The operations, with the order of their changes. A change of the public form gets the next position, as the triggers of PostgreSQL give it. */
-export class MemoryRecords<Record extends { readonly operation: Operation }> extends Map<OperationId, Record> {
-  #position = 0
-  readonly #positions = new Map<OperationId, number>()
-
-  override set(id: OperationId, record: Record): this {
-    const known = this.get(id)?.operation
-    const { revision, under_review } = record.operation
-    if (known?.revision !== revision || known.under_review !== under_review) this.#positions.set(id, ++this.#position)
-    return super.set(id, record)
-  }
-
-  /** The position of the last change of all. */
-  get lastPosition(): number {
-    return this.#position
-  }
-
-  /** The position of the last change of an operation; 0 for an unknown one. */
-  positionOf(id: OperationId): number {
-    return this.#positions.get(id) ?? 0
-  }
 }
 
 /**

@@ -3,6 +3,7 @@
  */
 import * as Base64Url from "effect/encoding/Base64Url"
 import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import { idPattern } from "../../domain/Operation.ts"
 
 /** The form of a sort value, as text. */
@@ -26,16 +27,13 @@ export const decodePosition = (
   list: string,
   sort: ReadonlyArray<SortForm>
 ): ReadonlyArray<string> | null => {
-  const decoded = Result.getOrElse(Base64Url.decodeString(text), () => "")
-  let values: unknown
-  try {
-    values = JSON.parse(decoded)
-  } catch {
-    return null
-  }
-  if (!Array.isArray(values) || values.length !== sort.length + 2 || values[0] !== 1 || values[1] !== list) return null
-  const given: ReadonlyArray<unknown> = values.slice(2)
-  const isValid = (value: unknown, n: number): value is string =>
-    typeof value === "string" && forms[sort[n]!].test(value)
-  return given.every(isValid) ? given : null
+  const values = Schema.Tuple([
+    Schema.Literal(1),
+    Schema.Literal(list),
+    ...sort.map((form) => Schema.String.check(Schema.isPattern(forms[form])))
+  ])
+  const decoded = Schema.decodeUnknownOption(Schema.fromJsonString(values))(
+    Result.getOrElse(Base64Url.decodeString(text), () => "")
+  )
+  return decoded._tag === "None" ? null : decoded.value.slice(2).map(String)
 }

@@ -14,6 +14,21 @@ export const millis = (parameter: string) => `${parameter}::float8 * interval '1
 export const claimableTimeline = "(CASE WHEN o.hold_placed THEN 0 ELSE o.timeline END)"
 
 /**
+ * The place of an operation in the indexes of unsettled ones: its claimable timeline, or 0 in other states than `accepted`. It must stand
+ * here as it stands there.
+ */
+export const placeTimeline = "(CASE WHEN o.state <> 'accepted' OR o.hold_placed THEN 0 ELSE o.timeline END)"
+
+/** The client queue of an operation in the index `operations_to_claim`: its client, or '' while it waits. */
+export const clientQueue = `(CASE WHEN o.waiting THEN '' ELSE o.client_id END COLLATE "C")`
+
+/** Milliseconds since the epoch. */
+export const epochOf = (time: string) => `(extract(epoch FROM ${time}) * 1000)::float8`
+
+/** The instant of a parameter in milliseconds since the epoch. */
+export const instantAt = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)::timestamptz(3)`
+
+/**
  * An accepted operation is not held. An examined operation is always held: if the ledger moves to another cluster, a timeline of
  * the same number may begin there.
  */

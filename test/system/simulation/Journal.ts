@@ -1,7 +1,7 @@
 /** The operations of a ledger with every change, so that a failover can lose the last changes. */
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
-import { MemoryRecords } from "../../../src/services/memory/MemoryLedger.ts"
+import { MemoryRecords } from "../../../src/services/memory/MemoryRecords.ts"
 
 type Commit = (before: MemoryRecord | undefined, after: MemoryRecord) => void
 

@@ -3,12 +3,7 @@
  * operations (`maxDueCount` at most). It does not depend on the number of operations.
  */
 import { maxDueCount } from "../../../domain/operators/FiguresForm.ts"
-import { claimableTimeline } from "../queueFragments.ts"
-
-/** A column of the index `operations_unsettled`; it must stand here as it stands there. Other states than `accepted` have 0. */
-const placeTimeline = "(CASE WHEN o.state <> 'accepted' OR o.hold_placed THEN 0 ELSE o.timeline END)"
-
-const epoch = (time: string) => `(extract(epoch FROM ${time}) * 1000)::float8`
+import { claimableTimeline, clientQueue, epochOf, placeTimeline } from "../queueFragments.ts"
 
 /** Rows as an array of objects; empty without rows. */
 const listed = (columns: Readonly<Record<string, string>>, from: string) => {
@@ -65,17 +60,14 @@ const oldest = `
     ) o
   )`
 
-/** The section of an operation in the index `operations_to_claim`: see `claimStatement`. */
-const section = `(CASE WHEN o.waiting THEN '' ELSE o.client_id END COLLATE "C")`
-
 const nextSection = (of: string, after: string) => `
-      (SELECT ${section} FROM operations o
+      (SELECT ${clientQueue} FROM operations o
       WHERE o.state = 'accepted' AND o.provider = ${of}.provider AND ${claimableTimeline} = ${of}.timeline${after}
-      ORDER BY ${section} LIMIT 1)`
+      ORDER BY ${clientQueue} LIMIT 1)`
 
 const dueInSection = `
       SELECT o.due_at FROM operations o
-      WHERE o.state = 'accepted' AND o.provider = l.provider AND ${claimableTimeline} = l.timeline AND ${section} = l.section
+      WHERE o.state = 'accepted' AND o.provider = l.provider AND ${claimableTimeline} = l.timeline AND ${clientQueue} = l.section
         AND o.due_at <= now() ORDER BY o.due_at`
 
 /**
@@ -89,7 +81,7 @@ const dueAccepted = `
   ), sections AS (
     SELECT provider, timeline, 1 AS n, ${nextSection("queues", "")} AS section FROM queues
     UNION ALL
-    SELECT provider, timeline, n + 1, ${nextSection("l", ` AND ${section} > l.section`)}
+    SELECT provider, timeline, n + 1, ${nextSection("l", ` AND ${clientQueue} > l.section`)}
     FROM sections l WHERE section IS NOT NULL AND n < ${maxDueCount}
   ), due_accepted AS (
     SELECT q.provider, q.work, least(sum(counted.count), ${maxDueCount}) AS count, min(first.due_at) AS since
@@ -143,7 +135,7 @@ const count = (condition: string) =>
 /** One row: see `LedgerFiguresNow`. Times are milliseconds since the epoch. */
 export const nowStatement = `
   WITH RECURSIVE ${places}, ${oldest}, ${dueAccepted}, ${due}
-  SELECT ${epoch("now()")} AS at,
+  SELECT ${epochOf("now()")} AS at,
     ${
   listed(
     { provider: "provider", state: "state", count: "count" },
@@ -162,11 +154,11 @@ export const nowStatement = `
 } AS unread,
     ${count("review")} AS under_review,
     ${
-  listed({ provider: "provider", condition: "condition", since: epoch("since") }, "(TABLE oldest ORDER BY 1, 2) o")
+  listed({ provider: "provider", condition: "condition", since: epochOf("since") }, "(TABLE oldest ORDER BY 1, 2) o")
 } AS oldest,
     ${
   listed(
-    { provider: "provider", work: "work", count: "count", since: epoch("since") },
+    { provider: "provider", work: "work", count: "count", since: epochOf("since") },
     "(TABLE due ORDER BY 1, 2) d"
   )
 } AS due,
@@ -176,8 +168,8 @@ export const nowStatement = `
       process_id: "process_id",
       worker_id: "worker_id",
       version: "version",
-      started_at: epoch("started_at"),
-      seen_at: epoch("seen_at"),
+      started_at: epochOf("started_at"),
+      seen_at: epochOf("seen_at"),
       pauses: "pauses",
       clock_skew_ms: "clock_skew_ms"
     },
@@ -194,7 +186,7 @@ export const flowStatement = `
     SELECT date_trunc($2, now() - $1::integer * interval '1 hour', 'UTC') AS start
     WHERE (SELECT ledger_timeline()) IS NOT NULL
   )
-  SELECT ${epoch("start")} AS start, ${epoch("at")} AS at, provider, from_state AS "from", to_state AS "to", count
+  SELECT ${epochOf("start")} AS start, ${epochOf("at")} AS at, provider, from_state AS "from", to_state AS "to", count
   FROM span LEFT JOIN LATERAL (
     SELECT CASE WHEN c.at >= start THEN date_trunc($2, c.at, 'UTC') END AS at, provider, from_state, to_state,
       sum(count)::float8 AS count

@@ -5,6 +5,7 @@
 import type { OperationState } from "../../../domain/Operation.ts"
 import type { OperationFilter } from "../../../domain/operators/OperatorView.ts"
 import type { SortForm } from "../../rules/listPosition.ts"
+import { instantAt, placeTimeline } from "../queueFragments.ts"
 
 /** A column of the order. `text` turns it into the text of a position, `value` turns a parameter with that text back. */
 interface SortColumn {
@@ -41,7 +42,7 @@ const since: SortColumn = {
   column: "o.updated_at",
   form: "instant",
   text: millisOf,
-  value: (name) => `to_timestamp(${name}::float8 / 1000)::timestamptz(3)`
+  value: instantAt
 }
 
 const changedAt = (column: string): SortColumn => ({
@@ -58,11 +59,8 @@ const named = (column: string): SortColumn => ({
   value: (name) => `${name}::text`
 })
 
-/** The column of `operations_unsettled` after the provider. It must stand here as it stands there. */
-const section = "(CASE WHEN o.state <> 'accepted' OR o.hold_placed THEN 0 ELSE o.timeline END)"
-
 /** An accepted operation is held. The timeline is in a subquery, so that PostgreSQL asks for it once. */
-export const isHeld = `o.state = 'accepted' AND ${section} < (SELECT ledger_timeline())`
+export const isHeld = `o.state = 'accepted' AND ${placeTimeline} < (SELECT ledger_timeline())`
 
 /** The condition of `operations_waiting`. It must stand here as it stands there. */
 const mayWait =
@@ -80,12 +78,12 @@ const unsettled = (
   const of = provider === undefined ? "" : ` AND o.provider = ${add(provider)}`
   // With the provider fixed, a comparison of rows would make PostgreSQL read all of the first section.
   const further = provider === undefined
-    ? `(o.provider, ${section}) > (f.provider, f.section)`
-    : `${section} > f.section`
+    ? `(o.provider, ${placeTimeline}) > (f.provider, f.section)`
+    : `${placeTimeline} > f.section`
   const next = (state: string, condition: string) => `
-        SELECT o.provider, ${section} AS section FROM operations o
+        SELECT o.provider, ${placeTimeline} AS section FROM operations o
         WHERE o.completed_at IS NULL AND o.state = ${state}${of}${condition}
-        ORDER BY o.provider, ${section} LIMIT 1`
+        ORDER BY o.provider, ${placeTimeline} LIMIT 1`
   return {
     name: "state",
     sort: [since, id],
@@ -96,7 +94,7 @@ const unsettled = (
     ), sections_found AS (
       SELECT * FROM found${queue === "held" ? " WHERE section < (SELECT ledger_timeline())" : ""}
     )`,
-    within: `o.completed_at IS NULL AND o.state = l.state AND o.provider = l.provider AND ${section} = l.section`
+    within: `o.completed_at IS NULL AND o.state = l.state AND o.provider = l.provider AND ${placeTimeline} = l.section`
   }
 }
 

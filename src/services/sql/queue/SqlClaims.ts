@@ -13,6 +13,7 @@ import { orUnavailable, StoreUnavailable } from "../../StoreUnavailable.ts"
 import {
   batchColumn,
   claimableTimeline,
+  clientQueue,
   countBatch,
   dueWithPayloads,
   here,
@@ -95,14 +96,11 @@ export const makeClaims = Effect.fnUntraced(function*({ claimed, column }: Histo
   return { claim, mayStillSend }
 })
 
-/** The client queue of an operation in the index `operations_to_claim`: its client, or '' while it waits. */
-const queue = `(CASE WHEN o.waiting THEN '' ELSE o.client_id END COLLATE "C")`
-
 /** The timeline is in a subquery, so that the index gives the order. It comes with the first count of the walk. */
 const claimable = `o.state = 'accepted' AND o.provider = $1 AND ${claimableTimeline} = (SELECT timeline FROM began)`
 
 const queueAfter = (after: string) => `
-      (SELECT ${queue} FROM operations o WHERE ${claimable} AND ${queue} > ${after} ORDER BY ${queue} LIMIT 1)`
+      (SELECT ${clientQueue} FROM operations o WHERE ${claimable} AND ${clientQueue} > ${after} ORDER BY ${clientQueue} LIMIT 1)`
 
 /** The part of a claim statement that finds client queues to visit: `visits`, and its marks. */
 interface QueueSearch {
@@ -120,7 +118,7 @@ interface QueueSearch {
 const allQueues: QueueSearch = {
   ctes: `first AS MATERIALIZED (
     SELECT CASE
-      WHEN EXISTS (SELECT FROM operations o WHERE ${claimable} AND ${queue} = '' AND o.due_at <= now()) THEN ''
+      WHEN EXISTS (SELECT FROM operations o WHERE ${claimable} AND ${clientQueue} = '' AND o.due_at <= now()) THEN ''
       ELSE ${queueAfter("''")}
     END AS queue
   ), start AS MATERIALIZED (
@@ -152,7 +150,7 @@ const queuesFromMarks: QueueSearch = {
       LEFT JOIN unnest($11::text[], $12::text[]) m (queue, mark) ON m.queue = c.queue
     ) q LEFT JOIN LATERAL (
       SELECT o.due_at FROM operations o
-      WHERE ${claimable} AND ${queue} = q.queue AND o.due_at >= q.mark AND o.due_at <= now()
+      WHERE ${claimable} AND ${clientQueue} = q.queue AND o.due_at >= q.mark AND o.due_at <= now()
       ORDER BY o.due_at LIMIT 1
     ) first ON true
   ), visits AS MATERIALIZED (
@@ -198,7 +196,7 @@ const claimStatement = (
     FROM queues q CROSS JOIN LATERAL (
       SELECT * FROM (
         SELECT o.* FROM operations o
-        WHERE ${claimable} AND ${queue} = q.queue AND o.due_at <= now()${begin}
+        WHERE ${claimable} AND ${clientQueue} = q.queue AND o.due_at <= now()${begin}
         ORDER BY o.due_at LIMIT ${planned}
         FOR UPDATE OF o SKIP LOCKED
       ) o LIMIT q.share
