@@ -6,7 +6,6 @@
  * together admit at most `requests` in any interval.
  */
 import * as Duration from "effect/Duration"
-import type { ProviderName } from "./Grant.ts"
 
 /** How many requests a provider takes: submissions and status reads of all workers together. */
 export interface ProviderLimit {
@@ -113,15 +112,6 @@ export const permitTerms = (limit: ProviderLimit, horizon: number): PermitTerms 
     shared: bucketOf(window, rest, burst - burstOfReads),
     reads: bucketOf(window, forReads, burstOfReads),
     ...lengths
-  }
-}
-
-/** Throws a `TypeError` that names the provider if the limit is invalid. */
-export const permitTermsOf = (provider: ProviderName, limit: ProviderLimit, horizon: number): PermitTerms => {
-  try {
-    return permitTerms(limit, horizon)
-  } catch (error) {
-    throw error instanceof TypeError ? new TypeError(`provider ${provider}: ${error.message}`, { cause: error }) : error
   }
 }
 

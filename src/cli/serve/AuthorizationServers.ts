@@ -18,9 +18,9 @@ import { Database } from "../../node/postgres/Database.ts"
 import { databaseAs } from "../../node/postgres/DatabaseRoles.ts"
 import { ProofPool, ProvisioningPool } from "../../node/postgres/Pools.ts"
 import { mayProvision } from "../../services/sql/grants/SqlGrants.ts"
-import type { ForwardedCertificates } from "../../services/verification/AcceptedCredentials.ts"
 import { GrantVerifier } from "../../services/verification/GrantVerifier.ts"
 import type {
+  ForwardedCertificates,
   IntrospectionIssuer,
   IssuersOptions,
   JwtIssuer,

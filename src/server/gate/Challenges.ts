@@ -4,7 +4,7 @@
 import { type ProblemCode, problemKinds } from "../../api/ProblemKinds.ts"
 import { operationsRead, type Scope } from "../../domain/Grant.ts"
 import { mcpPath, mcpResource } from "../../domain/McpResource.ts"
-import type { AcceptedCredentialsShape } from "../../services/verification/AcceptedCredentials.ts"
+import type { AcceptedCredentialsShape } from "../../services/verification/OAuthVerifier.ts"
 
 /** The URL of a resource's metadata (RFC 9728 §3.1). The well-known part stands between host and path. */
 const resourceMetadataUrl = (resource: string): string => {

@@ -16,7 +16,7 @@ import {
   type ProblemOf
 } from "../../api/Problems.ts"
 import type { Scope } from "../../domain/Grant.ts"
-import { AcceptedCredentials } from "../../services/verification/AcceptedCredentials.ts"
+import { AcceptedCredentials } from "../../services/verification/OAuthVerifier.ts"
 import { BaseUrl } from "./BaseUrl.ts"
 import { makeChallenge } from "./Challenges.ts"
 import { CurrentRequest } from "./RequestContext.ts"

@@ -69,7 +69,7 @@ export interface MemoryRecord {
 }
 
 /** A row of `provider_connections`. */
-interface MemoryProviderConnection {
+export interface MemoryProviderConnection {
   readonly id: ProviderConnectionId
   readonly resource_owner: ResourceOwner
   readonly provider: ProviderName

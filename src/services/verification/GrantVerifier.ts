@@ -22,9 +22,9 @@ import { accessTokenDigest, accessTokenPattern } from "../../domain/OpaqueToken.
 import { MemoryLedger } from "../memory/MemoryLedger.ts"
 import { onPrimaryOrStandby } from "../sql/reads/readStatements.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
-import { AcceptedCredentials } from "./AcceptedCredentials.ts"
 import {
   acceptedBy,
+  AcceptedCredentials,
   type IntrospectionIssuer,
   type IssuersOptions,
   type JwtIssuer,

@@ -2,6 +2,7 @@
  * Verifies access tokens of authorization servers: the token itself, its sender, and the grant that it names. `src/oauth`
  * verifies tokens and DPoP proofs; this file connects them to grants and to the replay check.
  */
+import * as Context from "effect/Context"
 import * as Digest from "effect/crypto/Digest"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -25,9 +26,47 @@ import { type IssuerOptions, issuerSettings } from "../../oauth/Issuer.ts"
 import { claimedIssuer, makeAccessTokenVerifier, validateAccessTokenSettings } from "../../oauth/JwtAccessToken.ts"
 import type { VerifyToken } from "../../oauth/TokenCache.ts"
 import type { VerifiedToken } from "../../oauth/TokenClaims.ts"
-import type { AcceptedCredentialsShape, ForwardedCertificates } from "./AcceptedCredentials.ts"
 import { type GrantProvisioning, makeGrantProvisioning, validateGrantProvisioning } from "./GrantProvisioning.ts"
 import { ProofReplay } from "./ProofReplay.ts"
+
+/** Value of `AcceptedCredentials`. */
+export interface AcceptedCredentialsShape {
+  /** Issuers whose access tokens are accepted (RFC 9728 §2). */
+  readonly authorizationServers: ReadonlyArray<string>
+  /** Algorithms of DPoP proofs; null if DPoP is not supported. */
+  readonly dpopAlgorithms: ReadonlyArray<string> | null
+  /** `required`: every token must be sender-constrained. */
+  readonly senderConstrained: "required" | "optional"
+  /** How a TLS-terminating proxy forwards client certificates; null if there is no such proxy. */
+  readonly certificates: ForwardedCertificates | null
+}
+
+/** Client certificates that a TLS-terminating proxy forwards in a header. */
+export interface ForwardedCertificates {
+  /** Name of the header, in lower case. The proxy must remove this header from the requests of its clients. */
+  readonly header: string
+  /**
+   * Trusted proxies: IPv4 or IPv6 addresses, or blocks in CIDR notation. The gateway does not start if an entry is
+   * neither.
+   */
+  readonly proxies: ReadonlyArray<string>
+}
+
+/**
+ * The credentials that the gateway accepts, for its challenges and metadata. Default: its own bearer tokens.
+ * `GrantVerifier.layerIssuers` provides another value.
+ */
+export const AcceptedCredentials: Context.Reference<AcceptedCredentialsShape> = Context.Reference(
+  "financial-agents-gateway/services/verification/AcceptedCredentials",
+  {
+    defaultValue: (): AcceptedCredentialsShape => ({
+      authorizationServers: [],
+      dpopAlgorithms: null,
+      senderConstrained: "optional",
+      certificates: null
+    })
+  }
+)
 
 /** How the gateway maps the clients and grants of an issuer. */
 interface GrantMapping {

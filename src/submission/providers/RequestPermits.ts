@@ -13,7 +13,7 @@ import {
   longestRetryAfter,
   type Permits,
   type PermitTerms,
-  permitTermsOf,
+  permitTerms,
   type RequestKind
 } from "../../domain/ProviderLimit.ts"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
@@ -93,7 +93,7 @@ export class RequestPermits extends Context.Service<RequestPermits, {
    */
   readonly slowDown: (provider: ProviderName, retryAfter: unknown) => Effect.Effect<void>
 }>()("financial-agents-gateway/submission/providers/RequestPermits") {
-  /** Dies with the name of the provider if a limit is invalid. */
+  /** Dies if a limit is invalid. `Providers.layer` has refused it before, with the name of the provider. */
   static readonly layer: Layer.Layer<RequestPermits, never, ProviderLimits | Providers> = Layer.effect(
     RequestPermits,
     Effect.suspend(() => make)
@@ -197,7 +197,7 @@ const make = Effect.gen(function*() {
       states.set(provider, makeState(null))
       continue
     }
-    const terms = permitTermsOf(provider, limit, horizon)
+    const terms = permitTerms(limit, horizon)
     // In the context of the process, because a reservation is for several requests.
     const ask = gatherCalls(context, (askers: ReadonlyArray<Asker>) => reserve(limits, provider, terms, askers))
     states.set(provider, makeState({ terms, ask }))

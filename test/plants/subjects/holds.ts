@@ -192,7 +192,7 @@ export const holds: ReadonlyArray<Plant> = [
     rule: "a switchover never releases what an operator held meanwhile",
     file: switchover,
     from:
-      " AND NOT EXISTS (\n        SELECT FROM operator_actions a\n        WHERE a.operation_id = o.id AND a.action = 'hold' AND a.result = 'done' AND a.at >= ${instant(\"$3\")}\n      )",
+      " AND NOT EXISTS (\n        SELECT FROM operator_actions a\n        WHERE a.operation_id = o.id AND a.action = 'hold' AND a.result = 'done' AND a.at >= ${instantAt(\"$3\")}\n      )",
     to: "",
     tests: [long("cluster/Switchover", "leaves held what an operator, an earlier failover")]
   },

@@ -92,24 +92,28 @@ export const openPrimaryPool = Effect.fnUntraced(function*(
       })
     )
 
-  const get = (failures = 0, before: SqlError | null = null): Effect.Effect<Session, SqlError, Scope.Scope> =>
-    Effect.suspend(() => {
-      const server = current
-      return Effect.catch(getFrom(server), (error) => {
-        if (!isWorthAnother(error)) return Effect.fail(error)
-        moveFrom(server)
-        const reason = firstReason(before, error)
-        return failures + 1 < pools.length ? get(failures + 1, reason) : Effect.fail(reason)
-      })
-    })
-
-  const use = <A, E, R>(
-    run: (session: Session) => Effect.Effect<A, E, R>,
+  /** Tries the servers in turn, until the statement or the lease of a session has begun. */
+  const onServers = <A, E, R>(
+    begin: (server: number) => { readonly tried: Effect.Effect<A, E | SqlError, R>; readonly hasBegun: () => boolean },
     failures = 0,
     before: SqlError | null = null
   ): Effect.Effect<A, E | SqlError, R> =>
     Effect.suspend(() => {
       const server = current
+      const { hasBegun, tried } = begin(server)
+      return Effect.catch(tried, (error): Effect.Effect<A, E | SqlError, R> => {
+        // Before it began, only the pool or the check can have failed.
+        if (hasBegun() || !isWorthAnother(error as SqlError)) return Effect.fail(error)
+        moveFrom(server)
+        const reason = firstReason(before, error as SqlError)
+        return failures + 1 < pools.length ? onServers(begin, failures + 1, reason) : Effect.fail(reason)
+      })
+    })
+
+  const get = onServers((server) => ({ tried: getFrom(server), hasBegun: () => false }))
+
+  const use: PgPool.PgPool["use"] = (run) =>
+    onServers((server) => {
       let hasBegun = false
       const begin = (session: Session) => {
         hasBegun = true
@@ -117,29 +121,21 @@ export const openPrimaryPool = Effect.fnUntraced(function*(
         lent[server]!++
         return Effect.ensuring(run(session), Effect.sync(() => lent[server]!--))
       }
-      const used: Effect.Effect<A, E | SqlError, R> = pools[server]!.use((session) =>
-        isReady(session)
-          ? begin(session)
-          : Effect.flatMap(requirePrimary(session), () => begin(session))
+      const used = pools[server]!.use((session) =>
+        isReady(session) ? begin(session) : Effect.flatMap(requirePrimary(session), () => begin(session))
       )
-      return used.pipe(
-        Effect.onInterrupt(() => hasBegun ? Effect.void : moveIfSilent(server)),
-        Effect.catch((error): Effect.Effect<A, E | SqlError, R> => {
-          // Before it began, only the pool or the check can have failed.
-          if (hasBegun || !isWorthAnother(error as SqlError)) return Effect.fail(error)
-          moveFrom(server)
-          const reason = firstReason(before, error as SqlError)
-          return failures + 1 < pools.length ? use(run, failures + 1, reason) : Effect.fail(reason)
-        })
-      )
+      return {
+        tried: Effect.onInterrupt(used, () => hasBegun ? Effect.void : moveIfSilent(server)),
+        hasBegun: () => hasBegun
+      }
     })
 
   return {
     [PgPool.TypeId]: PgPool.TypeId,
     config: configs[0],
-    get: get(),
-    reserve: Effect.flatMap(get(), ({ pin }) => pin),
-    use: (run) => use(run),
+    get,
+    reserve: Effect.flatMap(get, ({ pin }) => pin),
+    use,
     // Its user found the server unfit.
     invalidate: (session) =>
       Effect.forEach(pools, (pool, server) => {
