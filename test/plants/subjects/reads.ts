@@ -223,9 +223,23 @@ export const reads: ReadonlyArray<Plant> = [
   },
   {
     rule: "what a member of a union cannot decide is decided by the schema",
-    file: "src/dispatch/JsonEncoder.ts",
+    file: "src/dispatch/JsonSource.ts",
     from: "if (!Exit.isExit(result)) return notCompiled(\"a declaration that waits\")",
-    to: "if (!Exit.isExit(result)) return null",
+    to: "if (!Exit.isExit(result)) return false",
     tests: [unit("dispatch/JsonEncoder", "leaves a value to the schema")]
+  },
+  {
+    rule: "no text of a schema becomes code",
+    file: "src/dispatch/JsonSource.ts",
+    from: "return { key: JSON.stringify(name),",
+    to: "return { key: `\"${name}\"`,",
+    tests: [unit("dispatch/JsonEncoder", "writes what the schema encodes")]
+  },
+  {
+    rule: "a stored time that is none is no instant",
+    file: "src/domain/Timestamp.ts",
+    from: "!(Math.abs(epochMilliseconds) <= maxMilliseconds)",
+    to: "Math.abs(epochMilliseconds) > maxMilliseconds",
+    tests: [unit("domain/Timestamp", "made from milliseconds")]
   }
 ]

@@ -191,6 +191,19 @@ describe("The compiled encoder", () => {
       assert.strictEqual(yield* encode("a"), "\"later a\"")
     }))
 
+  it.effect("leaves all values to the schema if the process may not generate code", () =>
+    Effect.gen(function*() {
+      const generate = globalThis.Function
+      globalThis.Function = function() {
+        throw new EvalError("Code generation from strings disallowed for this context")
+      } as never
+      const { encode, write } = makeJsonEncoder(Schema.Struct({ at: Timestamp }))
+      globalThis.Function = generate
+      const value = { at: DateTime.makeUnsafe(0) }
+      assert.isNull(write(value))
+      assert.strictEqual(yield* encode(value), "{\"at\":\"1970-01-01T00:00:00.000Z\"}")
+    }))
+
   it("compiles the successes of the operations endpoints", () => {
     const page = { operations: [exampleOperation], next_page_token: null }
     assert.isNotNull(makeJsonEncoder(OperationList).write(page))
