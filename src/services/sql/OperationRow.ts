@@ -2,7 +2,7 @@
  * The room `sql`: the implementations in PostgreSQL. A statement belongs into the room of its service; only what several rooms use stands
  * here, with migrations and roles. Read this file first: an operation in the database, the columns of its public form.
  */
-import * as DateTime from "effect/DateTime"
+import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as SqlClient from "effect/sql/SqlClient"
 import {
@@ -14,6 +14,7 @@ import {
   type OperationState,
   submissionUncertain
 } from "../../domain/Operation.ts"
+import { makeInstant } from "../../domain/Timestamp.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
 
 /** The position of each column in `publicColumns`. */
@@ -54,7 +55,7 @@ export interface OperationRow {
 
 /** The instant of a timestamp of either form. */
 export const instantOf = (instant: Instant): DateTime.Utc =>
-  DateTime.fromDateUnsafe(typeof instant === "number" ? new Date(instant) : instant)
+  makeInstant(typeof instant === "number" ? instant : instant.getTime())
 
 /**
  * The operation of a row whose values begin with `publicColumns`. Throws if a timestamp is none, or a value has another type than its
