@@ -5,6 +5,7 @@ import type {
   ConsoleSession,
   csrfHeader,
   Detail,
+  OperatorPage,
   TermsAnswer
 } from "../../src/operator/console/ConsoleApi.ts"
 import { connection } from "./connection.ts"
@@ -49,6 +50,9 @@ export const advance = (id: string, advance: AdvanceRequest): Promise<Detail> =>
 
 /** The terms of operations, as they are. The server records who sees them. */
 export const showTerms = (operations: ReadonlyArray<string>): Promise<TermsAnswer> => post("/terms", { operations })
+
+/** The latest operations of a payee, with their terms. The server records who sees them. */
+export const findPayee = (payee: string): Promise<OperatorPage> => post("/payee", { payee })
 
 /** Ends the session, and loads the page again: the server then shows how to sign in. */
 export const signOut = async (): Promise<void> => {

@@ -257,6 +257,7 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
     "invalid_failure",
     "held",
     "claimed",
+    "sendable",
     "only_accepted",
     "only_held"
   ])
@@ -268,9 +269,11 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
       case "evidence_required":
         return `operation ${this.id} leaves ${this.from} only with recorded evidence: give it as a JSON object, with question, asked, asked_at, reference and answer or document_sha256 if it comes from an operator`
       case "held":
-        return `operation ${this.id} is held, and nothing proves that it was never sent: ask its provider, and release it only if it was not`
+        return `operation ${this.id} is held, and nothing proves that it was never sent, because the ledger may have lost the record: ask its provider. To end it with the answer, advance it to submitting, and then to its outcome. Release it only to send it`
       case "claimed":
         return `operation ${this.id} cannot fail yet: a worker may be sending it, so try again once it left ${this.from}, or its claim was returned`
+      case "sendable":
+        return `operation ${this.id} cannot fail yet: a request for it may still be sent until its send_before, so ask its provider after that`
       case "only_accepted":
         return `operation ${this.id} is ${this.from}: only accepted operations can be held`
       case "only_held":

@@ -7,6 +7,8 @@ import * as Context from "effect/Context"
 import * as Aead from "effect/crypto/Aead"
 import type * as CryptoError from "effect/crypto/CryptoError"
 import * as Digest from "effect/crypto/Digest"
+import * as Kdf from "effect/crypto/Kdf"
+import * as Mac from "effect/crypto/Mac"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -53,6 +55,11 @@ export interface PayloadCipherShape {
     sealed: SealedPayload,
     part?: SealedPart
   ) => Effect.Effect<Uint8Array, PayloadUnreadable>
+  /**
+   * A keyed value of a text under each key, first that of the key that encrypts: equal texts have equal values. None without keys. The
+   * ledger finds operations by it whose text it stores encrypted.
+   */
+  readonly macs: (text: Uint8Array) => Effect.Effect<ReadonlyArray<Uint8Array>>
 }
 
 /** The members of an operation on which its payload depends. They never change. */
@@ -62,10 +69,14 @@ const plain: PayloadCipherShape = {
   keyIds: [],
   plaintextBefore: Infinity,
   seal: (_, payload) => Effect.succeed({ key_id: null, payload }),
-  open: (_, { key_id, payload }) => key_id === null ? Effect.succeed(payload) : Effect.fail(new PayloadUnreadable())
+  open: (_, { key_id, payload }) => key_id === null ? Effect.succeed(payload) : Effect.fail(new PayloadUnreadable()),
+  macs: () => Effect.succeed([])
 }
 
 const encoder = new TextEncoder()
+
+/** Tells the keys of `macs` from others that a later version may derive of the same key (HKDF, RFC 5869). */
+const macInfo = encoder.encode("financial-agents-gateway index")
 
 /** The additional data of a ciphertext. */
 const additional = (id: OperationId, part: SealedPart) => encoder.encode(part === "payload" ? id : `${id} ${part}`)
@@ -90,7 +101,7 @@ export interface AesGcmOptions {
 
 /**
  * Encrypts with AES-256-GCM (NIST SP 800-38D), with a random nonce in front of each payload and the id of the operation as
- * additional data. The first key encrypts, and all of them decrypt. To rotate, put a new key in front, and remove the old one
+ * additional data. The first key encrypts, and all of them decrypt. `macs` are HMAC-SHA-256 under keys that HKDF derives of them. To rotate, put a new key in front, and remove the old one
  * when no row names it any more. Plain text is refused, except as `plaintextUntil` allows. Use a key for at most 2^32
  * payloads and terms together.
  *
@@ -105,9 +116,16 @@ export const layerAesGcm = (
     Effect.gen(function*() {
       const aead = yield* Aead.Aead
       const random = yield* SecureRandom.SecureRandom
+      const kdf = yield* Kdf.Kdf
+      const mac = yield* Mac.Mac
+      const macKeys: Array<Mac.Key> = []
       const imported = new Map<string, Aead.Key>()
       for (const key of keys) {
         imported.set(yield* namedInRows(key), yield* Aead.key(Aead.aes256Gcm, Redacted.value(key.key)))
+        const options = { salt: new Uint8Array(), info: macInfo, length: 32 }
+        macKeys.push(
+          yield* Mac.key(Mac.hmacSha256, yield* kdf.derive(Kdf.hkdfSha256, Redacted.value(key.key), options))
+        )
       }
       const key_id = yield* namedInRows(keys[0])
       const { nonceLength } = Aead.aes256Gcm
@@ -136,9 +154,11 @@ export const layerAesGcm = (
         })
       }, Effect.catchTag("CryptoError", () => Effect.fail(new PayloadUnreadable())))
 
-      return { keyIds: [...imported.keys()], plaintextBefore, seal, open }
+      const macs = (text: Uint8Array) => Effect.orDie(Effect.forEach(macKeys, (key) => mac.sign(key, text)))
+
+      return { keyIds: [...imported.keys()], plaintextBefore, seal, open, macs }
     })
-  )
+  ).pipe(Layer.provide([Kdf.layerWebCrypto, Mac.layerWebCrypto]))
 
 /** The name and 32 bits of the digest: enough to tell keys apart, and too few to find a key. */
 const namedInRows = Effect.fnUntraced(function*({ id, key }: PayloadKey) {

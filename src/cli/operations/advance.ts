@@ -19,7 +19,7 @@ import type {
   OperatorPage,
   OperatorSummary
 } from "../../domain/operators/OperatorView.ts"
-import { OperationSearch } from "../../services/operators/OperationSearch.ts"
+import { makeListRecorded } from "../../services/operators/listRecorded.ts"
 import { OperatorActions } from "../../services/operators/OperatorActions.ts"
 import { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { accountableFlags, accountableOperator, id, jsonFlag, optionalText, toggle } from "../Flags.ts"
@@ -81,17 +81,13 @@ const toAdvance = Effect.fn(function*(
 const most = 1000
 
 /** The operations that match, oldest transition first. Fails if there are too many for one call. */
-const findAll = Effect.fn(function*(filter: OperationFilter) {
-  const search = yield* OperationSearch
+const findAll = Effect.fn(function*(filter: OperationFilter, operator: AccountableOperator) {
+  const list = yield* makeListRecorded
   const found: Array<OperatorSummary> = []
   let after: string | null = null
   do {
-    const page: OperatorPage = yield* search.list({
-      ...filter,
-      order: "oldest",
-      limit: most + 1 - found.length,
-      ...after === null ? {} : { after }
-    })
+    const query = { ...filter, order: "oldest", limit: most + 1 - found.length } as const
+    const page: OperatorPage = yield* list({ ...query, ...after === null ? {} : { after } }, operator)
     found.push(...page.operations)
     if (found.length > most) {
       return yield* new CommandFailed({ message: `more than ${most} operations match: add a filter` })
@@ -108,7 +104,7 @@ const advanceAll = Effect.fn(function*(
   { apply, operator }: { readonly apply: boolean; readonly operator: AccountableOperator }
 ) {
   const actions = yield* OperatorActions
-  const found = yield* findAll(filter)
+  const found = yield* findAll(filter, operator)
   let refused = 0
   for (const { operation: { id, revision, state }, provider, resource_owner } of found) {
     const result = apply ? yield* Effect.result(actions.advance(advance, id, operator, revision)) : null

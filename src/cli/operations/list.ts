@@ -19,9 +19,10 @@ import type {
   OperatorSummary
 } from "../../domain/operators/OperatorView.ts"
 import { ProviderReference } from "../../domain/Submission.ts"
+import { Terms } from "../../domain/Terms.ts"
 import { invocation, shellWord } from "../../node/process/Invocation.ts"
-import { OperationSearch } from "../../services/operators/OperationSearch.ts"
-import { Lifetime, optionalText, toggle } from "../Flags.ts"
+import { makeListRecorded } from "../../services/operators/listRecorded.ts"
+import { actingFlags, actingOperator, Lifetime, optionalText, toggle } from "../Flags.ts"
 import { CommandFailed, operatorForm, print } from "../Output.ts"
 import { conditionStyles, relativeTo, type Screen, screenFlags, screenWith, spanBetween } from "../screen/Screen.ts"
 import { type Cell, type Column, renderTable } from "../screen/Table.ts"
@@ -43,7 +44,12 @@ export const filterFlags = {
   owner: optionalText("owner", "Resource owner", ResourceOwner),
   client: optionalText("client", "Client", ClientId),
   key: optionalText("key", "Idempotency key", IdempotencyKey),
-  reference: optionalText("reference", "Reference at the provider", ProviderReference)
+  reference: optionalText("reference", "Reference at the provider", ProviderReference),
+  payee: optionalText(
+    "payee",
+    "Whole payee of the terms; case and spaces do not count. It shows the terms, which is recorded, so it needs --reason",
+    Terms.fields.payee
+  )
 }
 
 const pageFlags = {
@@ -61,7 +67,7 @@ const pageFlags = {
 
 type FilterFlags = Command.Command.Config.Infer<typeof filterFlags>
 
-export type ListFlags = FilterFlags & Command.Command.Config.Infer<typeof pageFlags>
+export type ListFlags = FilterFlags & Command.Command.Config.Infer<typeof pageFlags & typeof actingFlags>
 
 /** The queue that the flags name, if they name one. */
 const queueOf = ({ held, underReview, waiting }: FilterFlags) => {
@@ -89,6 +95,7 @@ export const toFilter = (flags: FilterFlags, now: DateTime.Utc): Effect.Effect<O
     ...member("resource_owner", flags.owner),
     ...member("idempotency_key", flags.key),
     ...member("reference", flags.reference),
+    ...member("payee", flags.payee),
     ...member("unchanged_since", Option.map(flags.olderThan, (span) => DateTime.subtractDuration(now, span)))
   }))
 
@@ -132,6 +139,11 @@ const columnsAt = (now: DateTime.Utc): ReadonlyArray<Column<OperatorSummary>> =>
 ]
 
 const wideColumns = (now: DateTime.Utc): ReadonlyArray<Column<OperatorSummary>> => [
+  {
+    title: "terms",
+    cell: ({ terms }) => ({ text: terms === null ? "-" : `${terms.amount} ${terms.currency} to ${terms.payee}` }),
+    least: 8
+  },
   { title: "owner", cell: ({ resource_owner }) => ({ text: resource_owner }), least: 8 },
   { title: "client", cell: ({ client_id }) => ({ text: client_id }), least: 8 },
   { title: "key", cell: ({ idempotency_key }) => ({ text: idempotency_key }), least: 8 },
@@ -159,14 +171,17 @@ const pageNote = (found: number, nextCall: string | null): ReadonlyArray<string>
 export const list = Command.make(
   "list",
   {
-    flags: { ...filterFlags, ...pageFlags },
-    wide: toggle("wide", "Show owner, client, key, reference, status reads and due time, too"),
+    flags: { ...filterFlags, ...pageFlags, ...actingFlags },
+    wide: toggle("wide", "Show terms, owner, client, key, reference, status reads and due time, too"),
     ...screenFlags
   },
   Effect.fn(function*({ color, flags, json, wide }) {
-    const search = yield* OperationSearch
+    if (Option.isSome(flags.payee) && Option.isNone(flags.reason)) {
+      return yield* new CommandFailed({ message: "--payee needs --reason: who sees amount and payee is recorded" })
+    }
     const now = yield* DateTime.now
-    const { next, operations } = yield* search.list(yield* toQuery(flags, now))
+    const listRecorded = yield* makeListRecorded
+    const { next, operations } = yield* listRecorded(yield* toQuery(flags, now), actingOperator(flags))
     if (json) yield* print({ operations: operations.map((summary) => operatorForm(summary)), next })
     else if (operations.length > 0) {
       yield* Console.log(renderList(operations, { now, screen: yield* screenWith({ color }), wide }))

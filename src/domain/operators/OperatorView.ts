@@ -146,13 +146,15 @@ export interface OperationFilter {
   readonly resource_owner?: ResourceOwner
   readonly idempotency_key?: string
   readonly reference?: string
+  /** The whole payee of its terms. Case and white space do not count. */
+  readonly payee?: string
   /** In its state since this instant, or for longer. */
   readonly unchanged_since?: DateTime.Utc
 }
 
 export interface OperationListQuery extends OperationFilter {
   /**
-   * Queues, unsettled states and lists by reference: by the time of the last transition. All other lists, and those of a resource
+   * Queues, unsettled states and lists by reference or payee: by the time of the last transition. All other lists, and those of a resource
    * owner: by the last change of the public form, which may be a review. Lists by idempotency key: by client and subject, because
    * a key is meant for one operation of each.
    */

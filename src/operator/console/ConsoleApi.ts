@@ -11,7 +11,7 @@ import { OperationFailure, OperationId, OperationState } from "../../domain/Oper
 import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
 import { Figures } from "../../domain/operators/FiguresForm.ts"
 import { OperatorDetail, OperatorSummary, QueueName } from "../../domain/operators/OperatorView.ts"
-import { ShownTerms } from "../../domain/Terms.ts"
+import { ShownTerms, Terms } from "../../domain/Terms.ts"
 import { Timestamp } from "../../domain/Timestamp.ts"
 
 /** Header of the anti-forgery token. Each request that changes something must carry the token of its session. */
@@ -157,6 +157,12 @@ export class ConsoleGroup extends HttpApiGroup.make("console").add(
     payload: AdvanceRequest,
     success: OperatorDetail,
     error: [...errors, NotFound, Conflict]
+  }),
+  /** The latest operations of a payee, 50 at most. It tells their terms, so it is recorded, and a POST. */
+  HttpApiEndpoint.post("payee", "/payee", {
+    payload: Schema.Struct({ payee: Terms.fields.payee }),
+    success: OperatorPage,
+    error: errors
   }),
   /** Unmasked. It is recorded, so it is a POST. */
   HttpApiEndpoint.post("terms", "/terms", { payload: TermsRequest, success: TermsAnswer, error: errors })

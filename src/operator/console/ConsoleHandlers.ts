@@ -9,6 +9,7 @@ import type { OperationId, OperationState } from "../../domain/Operation.ts"
 import type { ActingOperator, ActionRefusal, OperationListQuery } from "../../domain/operators/OperatorView.ts"
 import { withinTime } from "../../http/exchangeLimits.ts"
 import { LedgerFigures } from "../../services/operators/LedgerFigures.ts"
+import { makeListRecorded } from "../../services/operators/listRecorded.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
 import { OperatorActions } from "../../services/operators/OperatorActions.ts"
 import { storeFailure, StoreUnavailable } from "../../services/StoreUnavailable.ts"
@@ -94,6 +95,7 @@ export const ConsoleHandlers = (version: string) =>
       const search = yield* OperationSearch
       const figures = yield* LedgerFigures
       const actions = yield* OperatorActions
+      const listRecorded = yield* makeListRecorded
       const detail = (id: OperationId) =>
         Effect.catchTag(
           readLedger(search.detail(id)),
@@ -135,6 +137,15 @@ export const ConsoleHandlers = (version: string) =>
             ))
         }
       )
+      const findPayee = Effect.fnUntraced(function*(payee: string) {
+        const { operator } = yield* CurrentSession
+        const query = { payee, order: "newest", limit: pageSize } as const
+        return yield* Effect.catchTag(
+          readLedger(listRecorded(query, { name: operator, via: "console", reason: null })),
+          "UnknownPage",
+          () => Effect.succeed(unknownPage)
+        )
+      })
       const showTerms = Effect.fnUntraced(function*(ids: ReadonlyArray<OperationId>) {
         const { operator } = yield* CurrentSession
         const shown = yield* readLedger(actions.showTerms(ids, { name: operator, via: "console", reason: null }))
@@ -163,6 +174,7 @@ export const ConsoleHandlers = (version: string) =>
           act(id, reason, (operator) => actions.perform(action, id, operator, revision)),
         advance: ({ params: { id }, payload: { evidence, outcome, reason, revision } }) =>
           act(id, reason, (operator) => actions.advance({ to: outcome, evidence }, id, operator, revision)),
+        payee: ({ payload }) => findPayee(payload.payee),
         terms: ({ payload }) => showTerms(payload.operations)
       })
     })

@@ -17,7 +17,8 @@ import {
   cancellationResult,
   claimedError,
   findTransitionError,
-  heldError
+  heldError,
+  sendableError
 } from "../rules/ledgerRules.ts"
 import { findBound, findRecord } from "./lookups.ts"
 import { makeAcceptances } from "./MemoryAcceptance.ts"
@@ -45,15 +46,19 @@ export const makeMemory = Effect.gen(function*() {
     if (operation.state === "accepted") {
       return to.state === "submitting" || isUnsent(found, memory) ? null : heldError(operation, to)
     }
-    if (operation.state !== "submitting" || to.state !== "failed") return null
+    if (to.state !== "failed") return null
+    if (operation.state === "indeterminate" && isBefore(at, found.send_before)) return sendableError(operation, to)
+    if (operation.state !== "submitting") return null
     return (isReturnedClaim(found) ? isUnsent(found, memory) : isUnsendable(found, at))
       ? null
       : claimedError(operation, to)
   }
 
+  const isBefore = (at: DateTime.Utc, end: DateTime.Utc | null) => end !== null && DateTime.isLessThan(at, end)
+
   /** The holder of the claim can send the operation no more, and no return and take-over are lost. A claim by hand has no holder. */
   const isUnsendable = ({ send_before, timeline }: MemoryRecord, at: DateTime.Utc): boolean =>
-    send_before === null || DateTime.isLessThanOrEqualTo(send_before, at) && isPresentLedger(memory, timeline)
+    send_before === null || !isBefore(at, send_before) && isPresentLedger(memory, timeline)
 
   const moved = (found: MemoryRecord, to: Outcome, evidence: Schema.Json, at: DateTime.Utc): Operation => {
     const record = moveRecord(found, to, evidence, at, null)

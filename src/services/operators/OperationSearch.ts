@@ -3,6 +3,7 @@
  * reaches it.
  */
 import * as Context from "effect/Context"
+import type * as Digest from "effect/crypto/Digest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -20,6 +21,7 @@ import {
 import { isProviderReference } from "../../domain/Submission.ts"
 import { maskTerms } from "../../domain/Terms.ts"
 import { decodePosition, encodePosition } from "../rules/listPosition.ts"
+import { payeeIndexes } from "../rules/payeeIndexes.ts"
 import { type Instant, instantOf } from "../sql/OperationRow.ts"
 import { type OperatorRow, toStanding, toSummary } from "../sql/operators/OperatorRow.ts"
 import {
@@ -38,7 +40,7 @@ export class OperationSearch extends Context.Service<OperationSearch, {
   /** All held operations, counted by provider and reason. It reads each of them. */
   readonly held: Effect.Effect<HeldOperations, StoreUnavailable>
   /**
-   * One page of operations. It looks at 10,000 rows of one index at most, so its cost does not grow with the ledger. A list by
+   * One page of operations. A list by payee tells a member of the terms: use `listRecorded`. It looks at 10,000 rows of one index at most, so its cost does not grow with the ledger. A list by
    * resource owner also asks once for each client. While nothing changes, the pages together have each matching operation once.
    */
   readonly list: (query: OperationListQuery) => Effect.Effect<OperatorPage, UnknownPage | StoreUnavailable>
@@ -50,7 +52,7 @@ export class OperationSearch extends Context.Service<OperationSearch, {
   /** History and actions are bounded: the latest 200 of each. */
   readonly detail: (id: OperationId) => Effect.Effect<OperatorDetail, OperationNotFound | StoreUnavailable>
 }>()("financial-agents-gateway/services/operators/OperationSearch") {
-  static readonly layer: Layer.Layer<OperationSearch, never, SqlClient.SqlClient> = Layer.effect(
+  static readonly layer: Layer.Layer<OperationSearch, never, SqlClient.SqlClient | Digest.Digest> = Layer.effect(
     OperationSearch,
     Effect.suspend(() => make)
   )
@@ -77,7 +79,8 @@ const make = Effect.gen(function*() {
     Effect.withSpan("OperationSearch.held")
   )
 
-  const list = Effect.fn("OperationSearch.list")(function*(query: OperationListQuery) {
+  const list = Effect.fn("OperationSearch.list")(function*({ payee, ...filter }: OperationListQuery) {
+    const query = payee === undefined ? filter : { ...filter, payee_indexes: yield* payeeIndexes(payee) }
     const source = findSource(query)
     if (source === null) return { operations: [], next: null } satisfies OperatorPage
     const name = `${source.name}.${query.order}`
@@ -99,7 +102,7 @@ const make = Effect.gen(function*() {
       if (after === null || found.length === limit) break
     }
     return { operations: found, next: after === null ? null : encodePosition(name, after) } satisfies OperatorPage
-  })
+  }, Effect.provideContext(yield* Effect.context<Digest.Digest>()))
 
   const find = Effect.fn("OperationSearch.find")((text: string) =>
     Effect.flatMap(

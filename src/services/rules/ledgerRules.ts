@@ -52,6 +52,10 @@ export const heldError = ({ id, state: from }: Operation, to: Outcome) =>
 export const claimedError = ({ id, state: from }: Operation, to: Outcome) =>
   new IllegalTransition({ id, from, to: to.state, reason: "claimed" })
 
+/** The outcome is unknown, and a request for the operation may still be sent. */
+export const sendableError = ({ id, state: from }: Operation, to: Outcome) =>
+  new IllegalTransition({ id, from, to: to.state, reason: "sendable" })
+
 /** The result of a cancellation that changed nothing: the operation is cancelled already, or nothing proves that it was never sent. */
 export const cancellationResult = (operation: Operation): Effect.Effect<Operation, IllegalTransition> => {
   const { id, state: from } = operation

@@ -18,9 +18,10 @@ import {
 } from "../../domain/Idempotency.ts"
 import type { Operation, OperationId, OperationType } from "../../domain/Operation.ts"
 import { type DecodePayload, payloadDecoders, type PayloadSchemas } from "../../domain/PayloadSchemas.ts"
-import type { Terms } from "../../domain/Terms.ts"
+import { isTerms, type Terms } from "../../domain/Terms.ts"
 import { PayloadCipher, type SealedPayload } from "../PayloadCipher.ts"
 import { ProviderPayloads } from "../ProviderPayloads.ts"
+import { payeeIndexes } from "./payeeIndexes.ts"
 
 /**
  * Most requests of one statement. Larger batches cost no less for each request, and grant and keys stay locked while the
@@ -53,6 +54,8 @@ export interface PreparedRequest {
   readonly digest: string
   readonly payload: SealedPayload
   readonly terms: SealedPayload | null
+  /** By which operators find the payee of the terms. */
+  readonly payeeIndex: Uint8Array | null
   /** The providers that refuse the request, each with the effect that fails with the reason. Invalid terms count as `anyProvider`. */
   readonly refusals: ReadonlyMap<ProviderName, Effect.Effect<never, InvalidFinancialRequest>>
 }
@@ -79,8 +82,10 @@ export const makePrepareAcceptance = Effect.gen(function*() {
     const id = (yield* random.uuidV7()) as OperationId
     const payload = yield* cipher.seal(id, yield* canonicalPayload(request.payload))
     const terms = request.terms === undefined ? null : yield* cipher.seal(id, encodeTerms(request.terms), "terms")
+    const [payeeIndex] = isTerms(request.terms) ? yield* payeeIndexes(request.terms.payee) : [null]
     const digest = Hex.encode(yield* requestDigest(request))
-    return { request, id, digest, payload, terms, refusals: yield* findRefusals(request) } satisfies PreparedRequest
+    const refusals = yield* findRefusals(request)
+    return { request, id, digest, payload, terms, payeeIndex: payeeIndex!, refusals } satisfies PreparedRequest
   })
 })
 

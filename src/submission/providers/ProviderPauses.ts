@@ -25,9 +25,8 @@ import type { NotSent, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
  */
 const mostUndeclared = 5
 
-/** Milliseconds. */
-const shortest = 1000
 /** Milliseconds. A probe that meets an undeclared answer makes an operation `indeterminate`; one that fails locally costs nothing. */
+const shortest: Readonly<Record<Failure["cause"], number>> = { local_failure: 1000, undeclared_answers: 30_000 }
 const longest: Readonly<Record<Failure["cause"], number>> = { local_failure: 10_000, undeclared_answers: 300_000 }
 
 interface Failure {
@@ -142,8 +141,10 @@ const make = Effect.gen(function*() {
     const { pause } = state
     // An operation that was claimed before the pause tells nothing new of the failure.
     if (pause !== null && pause !== probeOf) return
-    const length = pause === null ? shortest : Math.min(2 * pause.length, longest[failure.cause])
     const before = pause?.failure.cause
+    const length = pause === null || before !== failure.cause
+      ? shortest[failure.cause]
+      : Math.min(2 * pause.length, longest[failure.cause])
     if (pause === null) state.pause = { failure, since, length, isProbing: false }
     else Object.assign(pause, { failure, since, length })
     if (before === failure.cause) return

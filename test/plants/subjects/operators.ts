@@ -85,10 +85,45 @@ export const operators: ReadonlyArray<Plant> = [
   },
   {
     rule: "terms end with the payload only if the type says so",
-    file: "migrations/0023_operation_terms.sql",
+    file: "migrations/0024_payee_index.sql",
     from: "OR NEW.erases_terms AND NEW.state IN",
     to: "OR NEW.state IN",
     tests: terms
+  },
+  {
+    rule: "the end of the terms erases what finds their payee",
+    file: "migrations/0024_payee_index.sql",
+    from: "  NEW.payee_index := NULL;\n",
+    to: "",
+    tests: terms
+  },
+  {
+    rule: "a payee is found only with a key of its operation",
+    file: "src/services/PayloadCipher.ts",
+    from: "Mac.key(Mac.hmacSha256, yield* kdf.derive(Kdf.hkdfSha256, Redacted.value(key.key), options))",
+    to: "Mac.key(Mac.hmacSha256, macInfo)",
+    tests: terms
+  },
+  {
+    rule: "a search by payee is recorded",
+    file: "src/services/operators/listRecorded.ts",
+    from: "if (query.payee === undefined || page",
+    to: "if (query.payee !== undefined || page",
+    tests: terms
+  },
+  {
+    rule: "the database refuses the evidence of an operator that an operation failed which may still be sent",
+    file: "migrations/0025_sendable_operations.sql",
+    from: "OLD.send_before > now()",
+    to: "OLD.send_before < now()",
+    tests: [postgres("services/ledger/CancelAndReview", "is refused by the database, if a person says")]
+  },
+  {
+    rule: "an operator records no failure while a request may still be sent",
+    file: "src/services/sql/ledger/SqlOperationLedger.ts",
+    from: "coalesce(o.send_before <= now(), true)",
+    to: "coalesce(o.send_before <= now(), true) OR true",
+    tests: [postgres("services/ledger/CancelAndReview", "may still be sent is no failure")]
   },
   {
     rule: "an endpoint gives the ledger the terms that it declares",

@@ -87,7 +87,8 @@ export const makeAcceptances = Effect.gen(function*() {
       batch.map(({ refusals }) => [...refusals.keys()].join(" ")),
       batch.map(({ terms }) => terms?.payload ?? noTerms),
       batch.map(({ terms }) => terms?.key_id ?? ""),
-      batch.map(({ request }) => request.terms?.kept === false)
+      batch.map(({ request }) => request.terms?.kept === false),
+      batch.map(({ payeeIndex }) => payeeIndex ?? noTerms)
     ])
     const rows = yield* orUnavailable(whenUnlocked(sql, statement))
     const [first] = rows
@@ -245,8 +246,8 @@ const standing = `
  * - `$1` id, `$2` client and `$3` subject of the grant.
  * - `$4` the scope that the work needs, and `$5` the scopes to which the credential is limited. Both may be null.
  * - Arrays: `$6` ids, `$7` types, `$8` keys, `$9` digests, `$10` payloads, `$11` ids of their keys (empty: none), `$12` the providers
- *   that refuse the request, separated by spaces, `$13` terms (empty: none), `$14` ids of their keys, and `$15` whether the end of the
- *   operation erases them.
+ *   that refuse the request, separated by spaces, `$13` terms (empty: none), `$14` ids of their keys, `$15` whether the end of the
+ *   operation erases them, and `$16` the values by which operators find their payees.
  *
  * A key that another transaction has inserted makes the statement wait for the end of that transaction. Every batch inserts its
  * keys in the same order, in the order of their bytes, so that batches never wait for each other in a circle.
@@ -256,14 +257,15 @@ const standing = `
 export const acceptStatement = `
   WITH ${standing}, given AS (
     SELECT * FROM unnest($6::uuid[], $7::text[], $8::text[], $9::text[], $10::bytea[], $11::text[], $12::text[],
-        $13::bytea[], $14::text[], $15::boolean[])
-      WITH ORDINALITY AS r (id, type, key, digest, payload, key_id, refused_by, terms, terms_key_id, erases_terms, position)
+        $13::bytea[], $14::text[], $15::boolean[], $16::bytea[])
+      WITH ORDINALITY AS r (id, type, key, digest, payload, key_id, refused_by, terms, terms_key_id, erases_terms, payee_index,
+        position)
   ), o AS (
     INSERT INTO operations (client_id, resource_owner, subject, grant_id, provider_connection_id, state, revision, id, type,
-      idempotency_key, request_digest, terms, terms_key_id, erases_terms)
+      idempotency_key, request_digest, terms, terms_key_id, erases_terms, payee_index)
     SELECT DISTINCT ON (r.key COLLATE "C") s.client_id, s.resource_owner, s.subject, s.grant_id, s.provider_connection_id,
       'accepted', 1, r.id, r.type, r.key, decode(r.digest, 'hex'), nullif(r.terms, ''), nullif(r.terms_key_id, ''),
-      r.erases_terms
+      r.erases_terms, nullif(r.payee_index, '')
     FROM standing s CROSS JOIN given r
     WHERE s.standing = ${goodStanding} AND NOT string_to_array(r.refused_by, ' ') && ARRAY[s.provider, '${anyProvider}']
     ORDER BY r.key COLLATE "C", r.position

@@ -20,7 +20,8 @@ import {
   cancelledUnsent,
   claimedError,
   findTransitionError,
-  heldError
+  heldError,
+  sendableError
 } from "../../rules/ledgerRules.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
 import { findOperation, fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
@@ -52,7 +53,8 @@ export const makeSql = Effect.gen(function*() {
       if (row !== undefined) return fromRow(row)
       const now = yield* show(id)
       if (now.revision !== revision) return yield* new StaleOperation({ id, expected: revision, actual: now.revision })
-      return yield* now.state === "submitting" ? claimedError(now, to) : heldError(now, to)
+      const refusals = { submitting: claimedError, indeterminate: sendableError, accepted: heldError }
+      return yield* refusals[now.state as keyof typeof refusals](now, to)
     }
   )
 
@@ -104,7 +106,8 @@ const boundStatement = `
  * A held operation that may have been sent ends only by way of `submitting`. No `due_at` is given: the trigger sets the time of the next
  * component. A claimed operation does not fail while its holder may send the first byte: returns and take-overs keep the revision, so
  * the caller may have seen a returned claim that a worker has taken over since. A claim of an earlier timeline may lack its return and
- * its take-over. A claim by hand has no `send_before`, and no holder.
+ * its take-over. A claim by hand has no `send_before`, and no holder. An `indeterminate` operation fails only after its `send_before`:
+ * until then the provider may get the request after it was asked.
  */
 const transitionStatement = `
   UPDATE operations o
@@ -113,6 +116,7 @@ const transitionStatement = `
     WHEN o.state = 'accepted' AND $3 <> 'submitting' OR o.return_reason IS NOT NULL AND $3 = 'failed' THEN ${isUnsent}
     WHEN o.state = 'submitting' AND $3 = 'failed'
       THEN o.send_before IS NULL OR o.send_before <= now() AND is_present_ledger(o.timeline)
+    WHEN o.state = 'indeterminate' AND $3 = 'failed' THEN coalesce(o.send_before <= now(), true)
     ELSE true END
   RETURNING ${publicColumns}`
 

@@ -26,6 +26,11 @@ export interface Source {
   readonly within: string
 }
 
+/** A filter whose payee is in the form of the index. */
+export interface SearchFilter extends Omit<OperationFilter, "payee"> {
+  readonly payee_indexes?: ReadonlyArray<Uint8Array>
+}
+
 /** Adds a parameter to the statement, and returns its name. */
 export type AddParameter = (value: unknown) => string
 
@@ -136,6 +141,14 @@ const ofOwner = (owner: string, { client_id }: OperationFilter, add: AddParamete
   }
 }
 
+/** The operations of a payee. A section for each value that it may have: see `payeeIndexes`. */
+const ofPayee = (indexes: ReadonlyArray<Uint8Array>, add: AddParameter): Source => ({
+  name: "payee",
+  sort: [since, id],
+  sections: `sections_found AS (SELECT unnest(${add(indexes)}::bytea[]) AS payee_index)`,
+  within: "o.payee_index = l.payee_index"
+})
+
 const onlySection = "sections_found AS (SELECT 1)"
 
 /** One range of an index. */
@@ -149,8 +162,8 @@ const single = (name: string, sort: ReadonlyArray<SortColumn>, within: string): 
 const unsettledStates: ReadonlyArray<OperationState> = ["accepted", "submitting", "submitted", "indeterminate"]
 
 /** The source of a list. The filter may leave out further rows of it. Null: the filter contradicts itself. */
-export const sourceOf = (filter: OperationFilter, add: AddParameter): Source | null => {
-  const { client_id, idempotency_key, queue, reference, resource_owner } = filter
+export const sourceOf = (filter: SearchFilter, add: AddParameter): Source | null => {
+  const { client_id, idempotency_key, payee_indexes, queue, reference, resource_owner } = filter
   const states = filter.states === undefined || filter.states.length === 0 ? null : filter.states
   if (idempotency_key !== undefined) {
     const ofClient = client_id === undefined ? "" : ` AND o.client_id = ${add(client_id)}`
@@ -158,6 +171,7 @@ export const sourceOf = (filter: OperationFilter, add: AddParameter): Source | n
     return single("key", [named("o.client_id"), named("o.subject")], within)
   }
   if (reference !== undefined) return single("reference", [since, id], `o.reference = ${add(reference)}`)
+  if (payee_indexes !== undefined) return ofPayee(payee_indexes, add)
   if (resource_owner !== undefined) return ofOwner(resource_owner, filter, add)
   if (queue === "under_review") return byProvider("review", "o.under_review", filter, add)
   if (queue === "waiting") return byProvider("waiting", mayWait, filter, add)

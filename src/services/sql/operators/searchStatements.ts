@@ -5,7 +5,7 @@
 import * as DateTime from "effect/DateTime"
 import type { OperationListQuery } from "../../../domain/operators/OperatorView.ts"
 import { operatorColumns } from "./OperatorRow.ts"
-import { type AddParameter, isHeld, isWaiting, type Source, sourceOf } from "./searchSources.ts"
+import { type AddParameter, isHeld, isWaiting, type SearchFilter, type Source, sourceOf } from "./searchSources.ts"
 
 /** The sort values of a row, and of the last row that the statement looked at where it did not look further. */
 export interface Sorted {
@@ -25,13 +25,16 @@ const queueConditions = {
   waiting: isWaiting
 } as const
 
+type SearchQuery = SearchFilter & Pick<OperationListQuery, "order">
+
 /** The conditions of a filter, all of them. The index answers some already. */
-const conditionsOf = (query: OperationListQuery, add: AddParameter): ReadonlyArray<string> => {
-  const { client_id, idempotency_key, provider, queue, reference, resource_owner, states } = query
+const conditionsOf = (query: SearchQuery, add: AddParameter): ReadonlyArray<string> => {
+  const { client_id, idempotency_key, payee_indexes, provider, queue, reference, resource_owner, states } = query
   const equal = { client_id, idempotency_key, provider, reference, resource_owner }
   return [
     ...states === undefined || states.length === 0 ? [] : [`o.state = ANY (${add(states)}::text[])`],
     ...queue === undefined ? [] : [queueConditions[queue]],
+    ...payee_indexes === undefined ? [] : [`o.payee_index = ANY (${add(payee_indexes)}::bytea[])`],
     ...Object.entries(equal).flatMap(([name, value]) => value === undefined ? [] : [`o.${name} = ${add(value)}`])
   ]
 }
@@ -45,10 +48,10 @@ interface Look {
 }
 
 /** The source of a list; null if its filter contradicts itself. */
-export const findSource = (query: OperationListQuery): Source | null => sourceOf(query, () => "")
+export const findSource = (query: SearchQuery): Source | null => sourceOf(query, () => "")
 
 /** One row at least: the operations of the page in their order, and one more if there is one. */
-export const listStatement = (query: OperationListQuery, { after, limit, rows }: Look): ListStatement => {
+export const listStatement = (query: SearchQuery, { after, limit, rows }: Look): ListStatement => {
   const parameters: Array<unknown> = []
   const add: AddParameter = (value) => `$${parameters.push(value)}`
   const source = sourceOf(query, add)!

@@ -30,12 +30,14 @@ import {
   issueAtNewProvider,
   pass,
   queued,
+  recording,
   returnTerms,
   takeIds,
   takeOverIds,
   takeOverSoon
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
+import { operatorEvidence } from "../../../fixtures/OperatorEvidence.ts"
 import { anotherQueue } from "../../../fixtures/postgres/Pools.ts"
 import { attempt } from "../../../fixtures/postgres/RawSql.ts"
 import { specifiedStates } from "../../../fixtures/Specification.ts"
@@ -188,6 +190,22 @@ conformance("a cancellation", (it) => {
       assert.deepInclude(failure, { _tag: "IllegalTransition", reason: "claimed" })
     }))
 
+  it.effect("of an operation that may still be sent is no failure either, although its outcome is unknown", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* Queue
+      const { claim: { revision }, id } = yield* claimedOperation()
+      const uncertain = yield* queue.record(id, revision, outcome("indeterminate"), recording())
+      const fail = ledger.transition(id, uncertain.revision, outcome("failed"), { saw: "no record" })
+      assert.deepInclude(fieldsOf(yield* Effect.flip(fail)), { _tag: "IllegalTransition", reason: "sendable" })
+      yield* pass("1 day")
+      assert.strictEqual((yield* fail).state, "failed")
+      const { claim, id: booked } = yield* claimedOperation()
+      yield* queue.record(booked, claim.revision, outcome("indeterminate"), recording())
+      const succeeded = yield* ledger.transition(booked, uncertain.revision, outcome("succeeded"), { saw: "a booking" })
+      assert.strictEqual(succeeded.state, "succeeded")
+    }))
+
   it.effect("ends a review, and needs no grant in good standing", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
@@ -210,6 +228,22 @@ conformance("a cancellation", (it) => {
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("a cancellation in PostgreSQL", (it) => {
+  it.effect("of an operation that may still be sent is refused by the database, if a person says that it failed", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const { claim: { revision }, id } = yield* claimedOperation()
+      yield* queue.record(id, revision, outcome("indeterminate"), recording())
+      const fail = (by: string) =>
+        attempt(
+          "replica",
+          `UPDATE operations SET state = 'failed', revision = 4, evidence = $2, failure_code = 'none', failure_message = 'None'
+          WHERE id = $1`,
+          [id, JSON.stringify({ by, ...operatorEvidence, answer: "\0" })]
+        )
+      assert.strictEqual(yield* fail("operator"), "23001")
+      assert.isArray(yield* fail("status_read"))
+    }))
+
   for (
     const [reason, lose, restore] of [
       [

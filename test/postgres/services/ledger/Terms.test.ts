@@ -7,9 +7,10 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { InvalidFinancialRequest } from "../../../../src/domain/Idempotency.ts"
-import type { ActingOperator } from "../../../../src/domain/operators/OperatorView.ts"
+import type { ActingOperator, OperatorPage, OperatorSummary } from "../../../../src/domain/operators/OperatorView.ts"
 import { type Terms, termsIn } from "../../../../src/domain/Terms.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { makeListRecorded } from "../../../../src/services/operators/listRecorded.ts"
 import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
 import { OperatorActions } from "../../../../src/services/operators/OperatorActions.ts"
 import { layerAesGcm, type PayloadKey } from "../../../../src/services/PayloadCipher.ts"
@@ -92,7 +93,7 @@ const key = (id: string, text: string): PayloadKey => ({
 const keys = [key("first", "k")] as const
 
 /** The reads and actions of an operator whose process has the keys. */
-const withKeys = (keys: readonly [PayloadKey]) =>
+const withKeys = (keys: readonly [PayloadKey, ...ReadonlyArray<PayloadKey>]) =>
   Effect.provide(
     Layer.fresh(
       Layer.mergeAll(OperationSearch.layer, OperatorActions.layer).pipe(
@@ -164,7 +165,14 @@ layer(Operators, { excludeTestServices: true })("stored terms", (it) => {
       const { operation: kept } = yield* accept(identity, { terms })
       const { operation: erased } = yield* accept(identity, { terms: { ...terms, kept: false } })
       for (
-        const column of ["terms = NULL", "terms = '\\x00'", "terms_key_id = 'k'", "erases_terms = NOT erases_terms"]
+        const column of [
+          "terms = NULL",
+          "terms = '\\x00'",
+          "terms_key_id = 'k'",
+          "erases_terms = NOT erases_terms",
+          "payee_index = NULL",
+          "payee_index = sha256('')"
+        ]
       ) {
         const refused = yield* attempt("origin", `UPDATE operations SET ${column} WHERE id = $1`, [kept.id])
         assert.strictEqual(refused, "23001", column)
@@ -174,6 +182,46 @@ layer(Operators, { excludeTestServices: true })("stored terms", (it) => {
       yield* drive(erased, pathTo.succeeded)
       assert.deepStrictEqual((yield* search.detail(kept.id)).terms, masked)
       assert.isNull((yield* search.detail(erased.id)).terms)
+    }))
+
+  it.effect("are found by the whole payee, with the key of their operation, and who finds them is recorded", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const payee = `Landlord ${newKey()}`
+      const { identity } = yield* issue()
+      const given = Effect.map(accept(identity, { terms: { ...terms, payee } }), ({ operation }) => operation.id)
+      const [first, second] = [key("first", "k"), key("second", "s")]
+      const plain = yield* given
+      const early = yield* having([first], given)
+      const late = yield* having([second, first], given)
+      const { operation: erased } = yield* accept(identity, { terms: { ...terms, payee, kept: false } })
+      yield* drive(erased, pathTo.succeeded)
+      const find = (payee: string) =>
+        Effect.gen(function*() {
+          const list = yield* makeListRecorded
+          const found: Array<OperatorSummary> = []
+          for (let after: string | null | undefined; after !== null;) {
+            const query = { payee, order: "oldest", limit: 1, ...after === undefined ? {} : { after } } as const
+            const page: OperatorPage = yield* list(query, operator)
+            found.push(...page.operations)
+            after = page.next
+          }
+          return found.map(({ operation, terms }) => [operation.id, terms?.payee])
+        })
+      const rotated = withKeys([second, first])
+      assert.deepStrictEqual(yield* rotated(find(payee)), [[plain, "••••"], [early, payee], [late, payee]])
+      const respelled = `${payee.toUpperCase().replace(" ", "\u00a0 ")}\n`
+      assert.deepStrictEqual(yield* withKeys([second])(find(respelled)), [[plain, "••••"], [late, payee]])
+      assert.deepStrictEqual(yield* find(payee), [[plain, payee]])
+      for (const part of [payee.slice(1), payee.slice(0, -1), `${payee}x`]) assert.isEmpty(yield* rotated(find(part)))
+      const records = yield* sql<{ readonly ids: string; readonly operator: string }>`
+        SELECT operation_ids[1] AS ids, operator FROM operator_actions WHERE operation_ids && ${[
+        plain,
+        early,
+        late
+      ]} ORDER BY at`
+      const ada = (id: string) => ({ ids: id, operator: "ada" })
+      assert.deepStrictEqual(records, [plain, early, late, plain, late, plain].map(ada))
     }))
 
   it.effect("are beside the answer of the last status read", () =>

@@ -35,7 +35,8 @@ const indexes: Readonly<Record<string, string>> = {
   "an owner": "operations_by_owner_change",
   "an owner and a client": "operations_by_owner_change",
   "a key": "operations_idempotency_key_client_id_subject_key",
-  "a reference": "operations_by_reference"
+  "a reference": "operations_by_reference",
+  "a payee": "operations_by_payee"
 }
 
 const filters = (row: Searched): Readonly<Record<string, OperationFilter>> => {
@@ -57,7 +58,8 @@ const filters = (row: Searched): Readonly<Record<string, OperationFilter>> => {
     "an owner": { resource_owner },
     "an owner and a client": { resource_owner, client_id },
     "a key": { idempotency_key: row.idempotency_key },
-    "a reference": { reference: "reference-1" }
+    "a reference": { reference: "reference-1" },
+    "a payee": { payee: "Landlord" }
   }
 }
 

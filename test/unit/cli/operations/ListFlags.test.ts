@@ -21,6 +21,9 @@ const none: ListFlags = {
   client: Option.none(),
   key: Option.none(),
   reference: Option.none(),
+  payee: Option.none(),
+  operator: Option.none(),
+  reason: Option.none(),
   order: "newest",
   limit: 50,
   after: Option.none()
