@@ -11,7 +11,14 @@ const Row = ({ summary, terms }: { readonly summary: Summary; readonly terms: Su
     <tr role="row">
       <td role="cell" class="cell-operation">
         <a href={to(["operations", operation.id])}>{operation.type}</a>
-        {terms === null ? <code class="id">{operation.id}</code> : <TermsText terms={terms} />}
+        {terms === null
+          ? <code class="id">{operation.id}</code>
+          : (
+            <>
+              <TermsText terms={terms} />
+              <code class="id" title={`Idempotency key of ${operation.id}`}>{summary.idempotency_key}</code>
+            </>
+          )}
       </td>
       <td role="cell">
         <OperationBadges summary={summary} />
@@ -21,6 +28,7 @@ const Row = ({ summary, terms }: { readonly summary: Summary; readonly terms: Su
         <span class="secondary">{client_id} · {resource_owner}</span>
       </td>
       <td role="cell" class="cell-next">
+        {operation.failure !== null && <code>{operation.failure.code}</code>}
         <NextStep next={summary.next} />
       </td>
       <td role="cell" class="number" data-label="In this state for">

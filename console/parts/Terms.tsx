@@ -2,6 +2,7 @@ import { useState } from "preact/hooks"
 import type { Summary, TermsAnswer } from "../../src/operator/console/ConsoleApi.ts"
 import { announce } from "../data/announcements.ts"
 import { showTerms } from "../data/session.ts"
+import { createStore, useStore } from "../data/store.ts"
 
 type Terms = NonNullable<Summary["terms"]>
 
@@ -12,15 +13,18 @@ export const TermsText = ({ terms: { amount, currency, payee } }: { readonly ter
   </span>
 )
 
+/** The terms that this page was shown, until it is loaded again. */
+const shownTerms = createStore<TermsAnswer["terms"]>({})
+
 /** The terms of operations, and the button that shows all of them. The server records once who saw which. */
 export const useTerms = (operations: ReadonlyArray<Summary>) => {
-  const [shown, setShown] = useState<TermsAnswer["terms"]>({})
+  const shown = useStore(shownTerms)
   const [failure, setFailure] = useState<string | null>(null)
   const masked = operations.filter(({ operation, terms }) => terms !== null && !(operation.id in shown))
   const show = async () => {
     try {
       const { terms } = await showTerms(masked.map(({ operation }) => operation.id))
-      setShown((before) => ({ ...before, ...terms }))
+      shownTerms.set({ ...shownTerms.get(), ...terms })
       setFailure(null)
       announce("Amounts and payees are shown.")
     } catch (error) {

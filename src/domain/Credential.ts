@@ -34,7 +34,10 @@ export const bearer = (token: Redacted.Redacted<string>): Credential => ({
 })
 
 /** The credential is malformed, unknown or expired, is for another audience, or was not issued to its sender. */
-export class InvalidCredential extends Schema.TaggedError<InvalidCredential>()("InvalidCredential", {}) {}
+export class InvalidCredential extends Schema.TaggedError<InvalidCredential>()("InvalidCredential", {
+  /** For the log, and never for the client: why, such as a code of the library that verifies. It holds nothing of the credential. */
+  reason: Schema.optionalKey(Schema.String)
+}) {}
 
 /** The DPoP proof is missing, or does not bind this request to the key of the token (RFC 9449 §4.3). */
 export class InvalidDpopProof extends Schema.TaggedError<InvalidDpopProof>()("InvalidDpopProof", {

@@ -133,7 +133,13 @@ export const makeVerify = Effect.gen(function*() {
   const problems = yield* Problems
   return (credential: Credential): Effect.Effect<GrantIdentity, Unauthorized | ServiceUnavailable> =>
     Effect.catchTags(Effect.catchDefect(Effect.suspend(() => counted(credential)), nameDefect), {
-      InvalidCredential: () => problems.fail("invalid_token"),
+      InvalidCredential: ({ reason }) =>
+        Effect.andThen(
+          reason === undefined
+            ? Effect.void
+            : Effect.annotateLogs(Effect.logInfo("The verifier refused a credential"), { reason }),
+          problems.fail("invalid_token")
+        ),
       InvalidDpopProof: ({ reason }) => problems.fail("invalid_dpop_proof", { detail: `The DPoP proof ${reason}.` }),
       NonceRequired: ({ nonce }) => problems.fail("use_dpop_nonce", { nonce }),
       AuthorizationUnavailable: ({ cause }) =>

@@ -90,7 +90,8 @@ export interface MemoryRevocation {
 
 /**
  * A ledger in memory, lost with its process: for tests, demonstrations and examples. It keeps every rule of the PostgreSQL
- * layers except durability. One conformance suite runs against both.
+ * layers except durability. It checks terms and keeps none, because only the services of operators read them, which need PostgreSQL. One
+ * conformance suite runs against both.
  */
 export class MemoryLedger extends Context.Service<MemoryLedger, {
   readonly clients: Map<ClientId, boolean>

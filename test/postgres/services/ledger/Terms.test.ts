@@ -214,12 +214,10 @@ layer(Operators, { excludeTestServices: true })("stored terms", (it) => {
       assert.deepStrictEqual(yield* withKeys([second])(find(respelled)), [[plain, "••••"], [late, payee]])
       assert.deepStrictEqual(yield* find(payee), [[plain, payee]])
       for (const part of [payee.slice(1), payee.slice(0, -1), `${payee}x`]) assert.isEmpty(yield* rotated(find(part)))
+      const ids = [plain, early, late]
       const records = yield* sql<{ readonly ids: string; readonly operator: string }>`
-        SELECT operation_ids[1] AS ids, operator FROM operator_actions WHERE operation_ids && ${[
-        plain,
-        early,
-        late
-      ]} ORDER BY at`
+        SELECT operation_ids[1] AS ids, operator FROM operator_actions
+        WHERE operation_ids[1]::text = ANY (${ids}) ORDER BY at, id`
       const ada = (id: string) => ({ ids: id, operator: "ada" })
       assert.deepStrictEqual(records, [plain, early, late, plain, late, plain].map(ada))
     }))
