@@ -4,19 +4,29 @@ import { to } from "../data/route.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Age } from "../parts/Time.tsx"
 
-const conditions = ["accepted", "submitting", "submitted", "indeterminate", "unread", "held", "under_review"] as const
+const conditions = [
+  "accepted",
+  "submitting",
+  "submitted",
+  "indeterminate",
+  "unauthorized",
+  "unread",
+  "held",
+  "under_review"
+] as const
 
 const addressOf = (condition: string, provider: string): string =>
   ["held", "under_review", "indeterminate"].includes(condition)
     ? to(["queues", condition], { provider })
-    : condition === "unread"
+    : condition === "unread" || condition === "unauthorized"
     ? to(["queues", "waiting"], { provider })
     : to(["queues", "all"], { state: condition, provider })
 
 const countOf = (figures: Overview, provider: string, condition: string): number => {
-  const rows = condition === "held" || condition === "under_review" || condition === "unread"
-    ? figures[condition]
-    : figures.operations.filter(({ state }) => state === condition)
+  const rows =
+    condition === "held" || condition === "under_review" || condition === "unread" || condition === "unauthorized"
+      ? figures[condition]
+      : figures.operations.filter(({ state }) => state === condition)
   return rows.find((row) => row.provider === provider)?.count ?? 0
 }
 

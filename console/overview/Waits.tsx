@@ -12,7 +12,7 @@ const unsentOf = ({ held, operations }: Overview, provider: string): number => {
   return count(operations.filter(({ state }) => unsent.includes(state))) - count(held)
 }
 
-/** Says why operations wait: workers have paused their provider, or nothing allows their status reads. */
+/** Says why operations wait: workers have paused their provider, or nothing allows to send them or to read their status. */
 export const Waits = ({ figures }: { readonly figures: Overview }) => (
   <>
     {figures.workers.filter((worker) => !isGone(worker, figures.at)).flatMap((worker) =>
@@ -28,6 +28,12 @@ export const Waits = ({ figures }: { readonly figures: Overview }) => (
         )
       )
     )}
+    {figures.unauthorized.map(({ count, provider }) => (
+      <p class="warning" key={provider}>
+        {provider}: <a href={to(["queues", "waiting"], { provider })}>{formatCount(count)} operations</a>{" "}
+        are not sent, because no live grant, client or provider connection allows it.
+      </p>
+    ))}
     {figures.unread.map(({ count, provider }) => (
       <p class="warning" key={provider}>
         {provider}: the status of <a href={to(["queues", "waiting"], { provider })}>{formatCount(count)} operations</a>

@@ -17,6 +17,11 @@ import { type Family, type Labels, makeSeries, type Series } from "./Series.ts"
 const families = {
   operations: { name: "gateway_operations", help: "Operations of the ledger, by provider and state." },
   held: { name: "gateway_operations_held", help: "Held operations, by provider." },
+  unauthorized: {
+    name: "gateway_operations_unauthorized",
+    help:
+      "Accepted operations that are not sent, because no live grant, no active client or no connected provider allows it, by provider. 1000 stands for 1000 or more."
+  },
   unread: {
     name: "gateway_operations_unread",
     help:
@@ -67,7 +72,7 @@ const countsOf = (family: Family, providers: Iterable<ProviderName>, counts: Led
 
 /** The values of a read. */
 const readingsOf = (figures: LedgerFiguresNow): ReadonlyArray<Reading> => {
-  const { at, due, held, oldest, operations, under_review, unread, workers } = figures
+  const { at, due, held, oldest, operations, unauthorized, under_review, unread, workers } = figures
   const providers = new Set(operations.map(({ provider }) => provider))
   const seen = workers.filter(({ seen_at }) => secondsSince(at, seen_at) <= Duration.toSeconds(workerSeenWithin))
   return [
@@ -77,6 +82,7 @@ const readingsOf = (figures: LedgerFiguresNow): ReadonlyArray<Reading> => {
       value: count
     })),
     ...countsOf(families.held, providers, held),
+    ...countsOf(families.unauthorized, providers, unauthorized),
     ...countsOf(families.unread, providers, unread),
     ...countsOf(families.underReview, providers, under_review),
     ...oldest.map(({ condition, provider, since }) => ({

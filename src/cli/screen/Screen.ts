@@ -25,6 +25,7 @@ export const conditionStyles: Readonly<Record<OperationState | Condition, Style 
   failed: "red",
   cancelled: "gray",
   held: "yellow",
+  unauthorized: "yellow",
   unread: "yellow",
   under_review: "yellow"
 }

@@ -35,7 +35,9 @@ export interface Problem {
  * The longest time in a condition that is no problem: the ages at which workers put operations under review, and that of the alert
  * SubmittingTooOld.
  */
-const longest: Readonly<Record<Exclude<Condition, "under_review" | "held" | "unread">, Duration.Duration>> = {
+const longest: Readonly<
+  Record<Exclude<Condition, "under_review" | "held" | "unauthorized" | "unread">, Duration.Duration>
+> = {
   ...defaultPolicy.reviewAfter,
   submitting: Duration.minutes(3)
 }
@@ -61,19 +63,30 @@ export const countOf = (
   const of = (counts: LedgerFiguresNow["held"]) => counts.find((count) => count.provider === provider)?.count ?? 0
   if (condition === "held") return of(figures.held)
   if (condition === "under_review") return of(figures.under_review)
+  if (condition === "unauthorized") return of(figures.unauthorized)
   if (condition === "unread") return of(figures.unread)
   const inState = of(figures.operations.filter(({ state }) => state === condition))
   return condition === "accepted" ? inState - of(figures.held) : inState
 }
 
+const forbidden = "because no live grant, client or provider connection allows it"
+
 const conditionProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> =>
   figures.oldest.flatMap(({ condition, provider, since }): ReadonlyArray<Problem> => {
     const number = countOf(figures, provider, condition)
     const count = counted(number, "operation is", "operations are")
+    if (condition === "unauthorized") {
+      return [{
+        message: `${provider}: ${dueCount(number)} ${
+          number === 1 ? "operation is" : "operations are"
+        } not sent, ${forbidden}`,
+        command: listCall(provider, "--waiting --state accepted")
+      }]
+    }
     if (condition === "unread") {
       const status = number === 1 ? "the status of 1 operation is" : `the status of ${dueCount(number)} operations is`
       return [{
-        message: `${provider}: ${status} not read, because no live grant, client or provider connection allows it`,
+        message: `${provider}: ${status} not read, ${forbidden}`,
         command: listCall(provider, "--waiting --state submitted --state indeterminate")
       }]
     }

@@ -11,18 +11,20 @@ import { Timestamp } from "../Timestamp.ts"
 /** A process with workers that reported nothing for longer has stopped, or cannot reach the database. */
 export const workerSeenWithin = Duration.seconds(30)
 
-/** The largest `count` of due work, and of unread operations. It stands for this many operations or more. */
+/** The largest `count` of due work, and of operations that nothing allows to send or to read. It stands for this many operations or more. */
 export const maxDueCount = 1000
 
 /**
  * Conditions that an operation should leave soon. A held operation is in `held` and not in `accepted`. One under review, or whose status is
- * not read, is also in the condition of its state. `unread`: nothing allows its status reads, such as after a revocation.
+ * not read, is also in the condition of its state. `unauthorized` and `unread`: nothing allows to send it, or to read its status, such as
+ * after a revocation. An unauthorized one is in `accepted`, too.
  */
 export const conditions = [
   "accepted",
   "submitting",
   "submitted",
   "indeterminate",
+  "unauthorized",
   "unread",
   "held",
   "under_review"
@@ -60,7 +62,7 @@ export type WorkerReport = Omit<SeenWorker, "version" | "started_at" | "seen_at"
 
 const Count = Schema.Struct({ provider: ProviderName, count: Schema.Int })
 
-/** Everything but `oldest`, `due` and `unread` counts every operation of the ledger, as of one snapshot. */
+/** Everything but `oldest`, `due`, `unauthorized` and `unread` counts every operation of the ledger, as of one snapshot. */
 export const Figures = Schema.Struct({
   at: Timestamp,
   /** Providers with operations in a state. Counts of 0 are left out. */
@@ -68,6 +70,7 @@ export const Figures = Schema.Struct({
   /** Per provider. Each is part of a count in `operations`. */
   held: Schema.Array(Count),
   /** At most `maxDueCount` are counted. */
+  unauthorized: Schema.Array(Count),
   unread: Schema.Array(Count),
   under_review: Schema.Array(Count),
   /**

@@ -35,6 +35,13 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [postgres("services/operators/OperatorActions")]
   },
   {
+    rule: "an operation that nothing allows to send is a condition of its provider",
+    file: "src/services/sql/operators/figureStatements.ts",
+    from: "const stops = { unauthorized: \"o.state = 'accepted'\"",
+    to: "const stops = { unauthorized: \"o.state = 'submitting'\"",
+    tests: [postgres("services/operators/OperationSearch", "is counted as unauthorized")]
+  },
+  {
     rule: "an operation whose status nothing allows to read is found",
     file: "src/services/sql/queue/SqlStatusReads.ts",
     from: " waiting = NOT due.active,",

@@ -389,7 +389,10 @@ describe("The command line", () => {
             "0020_unsent_operations",
             "0021_operator_advances",
             "0022_pauses",
-            "0023_operation_terms"
+            "0023_operation_terms",
+            "0024_payee_index",
+            "0025_sendable_operations",
+            "0026_unauthorized"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

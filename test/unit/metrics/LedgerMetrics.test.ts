@@ -27,6 +27,7 @@ const figures = (provider: string): LedgerFiguresNow => ({
   operations: [{ provider: bank(provider), state: "accepted", count: 7 }],
   held: [{ provider: bank(provider), count: 2 }],
   under_review: [],
+  unauthorized: [],
   unread: [],
   oldest: [{ provider: bank(provider), condition: "accepted", since: ago(90) }],
   due: [{ provider: bank(provider), work: "claim", count: 5, since: ago(12.5) }],

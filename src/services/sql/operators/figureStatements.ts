@@ -32,15 +32,20 @@ const places = `
     ) m GROUP BY 1, 2, 3, 4, here.timeline HAVING sum(count) <> 0
   )`
 
-/** The unread operations of a provider, from the index `operations_unread`. */
-const unread = (provider: string, limit: number) => `
-      SELECT o.updated_at FROM operations o
-      WHERE o.waiting AND o.state IN ('submitted', 'indeterminate') AND o.provider = ${provider}
-      ORDER BY o.updated_at LIMIT ${limit}`
+/** States of operations whose next action nothing allows, such as after a revocation. Each has an index of its name. */
+const stops = { unauthorized: "o.state = 'accepted'", unread: "o.state IN ('submitted', 'indeterminate')" }
 
-const readProviders = "(SELECT DISTINCT provider FROM places WHERE state IN ('submitted', 'indeterminate'))"
+/** The operations of a provider in such a state, oldest first, for each provider that may have one. */
+const stopped = (name: keyof typeof stops, limit: number) => `
+      (SELECT DISTINCT provider FROM places o WHERE ${stops[name]}) p CROSS JOIN LATERAL (
+        SELECT o.updated_at FROM operations o
+        WHERE o.waiting AND ${stops[name]} AND o.provider = p.provider ORDER BY o.updated_at LIMIT ${limit}
+      ) o`
 
-/** The oldest operation of each place, from the indexes `operations_unsettled`, `operations_unread` and `operations_under_review`. */
+const oldestStopped = (name: keyof typeof stops) =>
+  `SELECT p.provider, '${name}', o.updated_at FROM ${stopped(name, 1)}`
+
+/** The oldest operation of each place, from the indexes `operations_unsettled` and `operations_under_review`, and those of `stops`. */
 const oldest = `
   oldest AS (
     SELECT p.provider, CASE WHEN p.held THEN 'held' ELSE p.state END AS condition, min(o.updated_at) AS since
@@ -50,8 +55,9 @@ const oldest = `
       ORDER BY o.updated_at LIMIT 1
     ) o GROUP BY 1, 2
     UNION ALL
-    SELECT p.provider, 'unread', o.updated_at FROM ${readProviders} p CROSS JOIN LATERAL (${unread("p.provider", 1)}
-    ) o
+    ${oldestStopped("unauthorized")}
+    UNION ALL
+    ${oldestStopped("unread")}
     UNION ALL
     SELECT p.provider, 'under_review', o.updated_at
     FROM (SELECT DISTINCT provider FROM places WHERE review) p CROSS JOIN LATERAL (
@@ -132,6 +138,12 @@ const count = (condition: string) =>
     `(SELECT provider, sum(count) AS count FROM places WHERE ${condition} GROUP BY 1 ORDER BY 1) c`
   )
 
+const countStopped = (name: keyof typeof stops) =>
+  listed(
+    { provider: "provider", count: "count" },
+    `(SELECT p.provider, count(*) AS count FROM ${stopped(name, maxDueCount)} GROUP BY 1 ORDER BY 1) c`
+  )
+
 /** One row: see `LedgerFiguresNow`. Times are milliseconds since the epoch. */
 export const nowStatement = `
   WITH RECURSIVE ${places}, ${oldest}, ${dueAccepted}, ${due}
@@ -143,15 +155,8 @@ export const nowStatement = `
   )
 } AS operations,
     ${count("held")} AS held,
-    ${
-  listed(
-    { provider: "provider", count: "count" },
-    `(
-      SELECT p.provider, count(*) AS count FROM ${readProviders} p
-      CROSS JOIN LATERAL (${unread("p.provider", maxDueCount)}) o GROUP BY 1 ORDER BY 1
-    ) c`
-  )
-} AS unread,
+    ${countStopped("unauthorized")} AS unauthorized,
+    ${countStopped("unread")} AS unread,
     ${count("review")} AS under_review,
     ${
   listed({ provider: "provider", condition: "condition", since: epochOf("since") }, "(TABLE oldest ORDER BY 1, 2) o")

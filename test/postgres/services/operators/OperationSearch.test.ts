@@ -120,10 +120,20 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
     }))
 
   for (const { lose, name, restore } of standingLosses) {
-    it.effect(`says that it waits because ${name}, and that it may be sent again`, () =>
+    it.effect(`says that it waits because ${name}, is counted as unauthorized, and that it may be sent again`, () =>
       Effect.gen(function*() {
         const { grant, identity } = yield* issueAtNewProvider()
         const { operation: { id } } = yield* accept(identity)
+        const unauthorized = Effect.map(
+          LedgerFigures.use(({ now }) => now),
+          ({ oldest, unauthorized }) => {
+            const count = unauthorized.find(({ provider }) => provider === grant.provider)?.count ?? 0
+            const isOld = oldest.some((row) => row.provider === grant.provider && row.condition === "unauthorized")
+            assert.strictEqual(isOld, count > 0)
+            return count
+          }
+        )
+        assert.strictEqual(yield* unauthorized, 0)
         const before = yield* detail(id)
         assert.deepStrictEqual(before.standing, {
           client_active: true,
@@ -134,6 +144,7 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
         })
         yield* lose(grant)
         assert.deepStrictEqual(yield* claimIds(grant.provider), [])
+        assert.strictEqual(yield* unauthorized, 1)
         const waits = yield* detail(id)
         assert.isTrue(waits.schedule.waiting)
         assert.include(waits.next.action, "A worker tries it again.")
@@ -154,6 +165,7 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
         yield* pass(claimTerms.idle)
         assert.deepStrictEqual(yield* claimIds(grant.provider), [id])
         assert.isFalse((yield* detail(id)).schedule.waiting)
+        assert.strictEqual(yield* unauthorized, 0)
       }))
   }
 

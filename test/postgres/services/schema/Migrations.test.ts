@@ -33,7 +33,10 @@ const all = [
   "0020_unsent_operations",
   "0021_operator_advances",
   "0022_pauses",
-  "0023_operation_terms"
+  "0023_operation_terms",
+  "0024_payee_index",
+  "0025_sendable_operations",
+  "0026_unauthorized"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>

@@ -25,6 +25,7 @@ const healthy: LedgerFiguresNow = {
   at: now,
   operations: [{ provider, state: "accepted", count: 3 }, { provider, state: "succeeded", count: 100 }],
   held: [],
+  unauthorized: [],
   unread: [],
   under_review: [],
   oldest: [{ provider, condition: "accepted", since: before(second) }],
@@ -102,13 +103,18 @@ describe("status", () => {
     )
   })
 
-  it("names operations whose status is not read, at any age", () => {
+  it("names operations that nothing allows to send or to read, at any age", () => {
     assert.deepStrictEqual(
       problems({
+        unauthorized: [{ provider, count: 2 }],
         unread: [{ provider, count: 11 }],
-        oldest: [{ provider, condition: "unread", since: before(second) }]
+        oldest: [
+          { provider, condition: "unauthorized", since: before(second) },
+          { provider, condition: "unread", since: before(second) }
+        ]
       }),
       [
+        `bank: 2 operations are not sent, because no live grant, client or provider connection allows it: ${listCall} --waiting --state accepted --provider bank --order oldest`,
         `bank: the status of 11 operations is not read, because no live grant, client or provider connection allows it: ${listCall} --waiting --state submitted --state indeterminate --provider bank --order oldest`
       ]
     )
