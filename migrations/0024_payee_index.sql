@@ -7,7 +7,7 @@ ALTER TABLE operations
 CREATE INDEX operations_by_payee ON operations (payee_index, updated_at, id) WHERE payee_index IS NOT NULL;
 
 -- The value never changes, and is erased with the terms: see 0023_operation_terms.sql.
-CREATE OR REPLACE FUNCTION operations_terms() RETURNS trigger
+CREATE FUNCTION operations_terms_stay() RETURNS trigger
   LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF (NEW.terms, NEW.terms_key_id, NEW.erases_terms, NEW.payee_index)
@@ -26,5 +26,6 @@ CREATE TRIGGER operations_terms BEFORE UPDATE ON operations FOR EACH ROW
   WHEN ((NEW.terms, NEW.terms_key_id, NEW.erases_terms, NEW.payee_index)
       IS DISTINCT FROM (OLD.terms, OLD.terms_key_id, OLD.erases_terms, OLD.payee_index)
     OR NEW.erases_terms AND NEW.state IN ('succeeded', 'failed', 'cancelled'))
-  EXECUTE FUNCTION operations_terms();
+  EXECUTE FUNCTION operations_terms_stay();
+DROP FUNCTION operations_terms();
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_terms;
