@@ -5,6 +5,7 @@
 import * as Context from "effect/Context"
 import type * as Digest from "effect/crypto/Digest"
 import * as Effect from "effect/Effect"
+import * as Hex from "effect/encoding/Hex"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
@@ -80,7 +81,9 @@ const make = Effect.gen(function*() {
   )
 
   const list = Effect.fn("OperationSearch.list")(function*({ payee, ...filter }: OperationListQuery) {
-    const query = payee === undefined ? filter : { ...filter, payee_indexes: yield* payeeIndexes(payee) }
+    const query = payee === undefined
+      ? filter
+      : { ...filter, payee_indexes: (yield* payeeIndexes(payee)).map(Hex.encode) }
     const source = findSource(query)
     if (source === null) return { operations: [], next: null } satisfies OperatorPage
     const name = `${source.name}.${query.order}`

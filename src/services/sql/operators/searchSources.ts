@@ -26,9 +26,9 @@ export interface Source {
   readonly within: string
 }
 
-/** A filter whose payee is in the form of the index. */
+/** A filter whose payee is in the form of the index, in hexadecimal. */
 export interface SearchFilter extends Omit<OperationFilter, "payee"> {
-  readonly payee_indexes?: ReadonlyArray<Uint8Array>
+  readonly payee_indexes?: ReadonlyArray<string>
 }
 
 /** Adds a parameter to the statement, and returns its name. */
@@ -142,10 +142,10 @@ const ofOwner = (owner: string, { client_id }: OperationFilter, add: AddParamete
 }
 
 /** The operations of a payee. A section for each value that it may have: see `payeeIndexes`. */
-const ofPayee = (indexes: ReadonlyArray<Uint8Array>, add: AddParameter): Source => ({
+const ofPayee = (indexes: ReadonlyArray<string>, add: AddParameter): Source => ({
   name: "payee",
   sort: [since, id],
-  sections: `sections_found AS (SELECT unnest(${add(indexes)}::bytea[]) AS payee_index)`,
+  sections: `sections_found AS (SELECT decode(unnest(${add(indexes)}::text[]), 'hex') AS payee_index)`,
   within: "o.payee_index = l.payee_index"
 })
 

@@ -34,7 +34,7 @@ const conditionsOf = (query: SearchQuery, add: AddParameter): ReadonlyArray<stri
   return [
     ...states === undefined || states.length === 0 ? [] : [`o.state = ANY (${add(states)}::text[])`],
     ...queue === undefined ? [] : [queueConditions[queue]],
-    ...payee_indexes === undefined ? [] : [`o.payee_index = ANY (${add(payee_indexes)}::bytea[])`],
+    ...payee_indexes === undefined ? [] : [`encode(o.payee_index, 'hex') = ANY (${add(payee_indexes)}::text[])`],
     ...Object.entries(equal).flatMap(([name, value]) => value === undefined ? [] : [`o.${name} = ${add(value)}`])
   ]
 }
