@@ -27,6 +27,8 @@ import { makeHistoryGuard } from "./historyGuard.ts"
 import { readServersOn } from "./standbys/StandbyReads.ts"
 import { claimRecorderOf } from "./witness/WitnessSetting.ts"
 
+export type { ClusterSettings }
+
 /** The settings of a PostgreSQL cluster: confirmed statements, standbys that serve reads, and the witness. */
 interface ClusterSettings {
   /** Whether results count only once the synchronous standbys have them. */

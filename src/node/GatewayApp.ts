@@ -43,7 +43,7 @@ import { layerPayloadKeys } from "./process/PayloadKeys.ts"
 import { type ProcessSettings, readSettings, type Setting } from "./process/ProcessSettings.ts"
 import { Platform, runProgram } from "./process/runProgram.ts"
 
-export type { GatewayParts, ProcessSettings, Setting }
+export type { Failure, GatewayParts, Incomplete, Missing, ProcessSettings, Setting }
 
 /** The default parts, for layers that change one service of them. */
 export { QueueServices, ReadServices, WriteServices }

@@ -34,6 +34,8 @@ import { gatewayName, makeRespondWithPage } from "./pages/Page.ts"
 import { SystemLayer } from "./SystemHandlers.ts"
 import { ChangeWatcher } from "./waits/ChangeWatcher.ts"
 
+export type { TokenCipher } from "../services/TokenCipher.ts"
+
 const Handlers = Layer.mergeAll(Layer.provide(OperationsLayer, ChangeWatcher.layer), SystemLayer)
 
 /**

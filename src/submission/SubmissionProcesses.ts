@@ -20,6 +20,8 @@ import { Reconciler } from "./reads/Reconciler.ts"
 import { repeatStatement } from "./storeStatements.ts"
 import * as WorkerReports from "./WorkerReports.ts"
 
+export type { UnsafeDatabase }
+
 /** A failover ends the tokens that were issued after the last mark. */
 const markInterval = Duration.seconds(1)
 

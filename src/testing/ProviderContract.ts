@@ -31,7 +31,7 @@ import { operationIds } from "./ContractScene.ts"
 import { statusCases } from "./statusCases.ts"
 import { payloadCases, submissionCases } from "./submissionCases.ts"
 
-export { type AnswerSubject, ContractViolation, type Submitted }
+export { type AnswerSubject, type ContractCase, ContractViolation, type Submitted }
 
 /** The adapter under test, and what its bank answers. */
 export interface ProviderContractOptions {

@@ -19,6 +19,8 @@ import { readList } from "./HttpSettings.ts"
 import { addressOf, type AdminAddress, explainListenFailure } from "./ListenAddress.ts"
 import { createListener } from "./NodeListener.ts"
 
+export type { AdminRoutes } from "../../operator/AdminServer.ts"
+
 /**
  * Operators and scrapers open few connections. More than twice the backlog of 511: so many newer ones at once do not push out a
  * connection before its request is read.

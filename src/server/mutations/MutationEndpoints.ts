@@ -46,6 +46,8 @@ import type { Lifecycle } from "../gate/Lifecycle.ts"
 import { Problems } from "../gate/ProblemResponses.ts"
 import { refuseForNow, refuseGrant } from "../gate/Refusals.ts"
 
+export type { Problems }
+
 /** What `parseIdempotencyKey` reads. A key in quotes may hold the characters that end a key without them. */
 const expectedKey =
   "Expected 1 to 255 visible ASCII characters, without commas, semicolons, quotes or backslashes unless the key is in quotes"

@@ -25,6 +25,7 @@ import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
 import {
   acceptedBy,
   AcceptedCredentials,
+  type AcceptedCredentialsShape,
   type IntrospectionIssuer,
   type IssuersOptions,
   type JwtIssuer,
@@ -32,7 +33,8 @@ import {
   type SenderOptions
 } from "./OAuthVerifier.ts"
 
-export { AcceptedCredentials }
+export type { AuthorizationMisconfigured } from "../../oauth/ClientAuthentication.ts"
+export { AcceptedCredentials, type AcceptedCredentialsShape }
 
 /** A standby must not answer just so: it may lack a token that was just issued, and would make it invalid. */
 const identityOfToken = `
