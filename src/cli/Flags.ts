@@ -207,28 +207,32 @@ export const Lifetime = Schema.String.check(
   Schema.makeFilter(isGrantLifetime, { expected: "a hundred years at most" })
 )
 
-const decodeJson = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json))
-
 const readStandardInput = Effect.flatMap(
   Effect.service(Stdio.Stdio),
   ({ stdin }) => stdin.pipe(Stream.decodeText(), Stream.mkString)
 )
 
 /**
- * A flag for JSON that may be private. `-` reads it from standard input; JSON in the argument causes a warning. The
- * error for invalid JSON does not repeat the text.
+ * A flag for a value that may be private. `-` reads it from standard input; an argument with the value causes a warning. The error for
+ * an invalid value does not repeat it.
  */
-export const jsonFlag = (name: string) => {
-  const invalid = (value: string) => () =>
-    new CliError.InvalidValue({ kind: "flag", option: name, value, expected: "one JSON document" })
+export const privateFlag = <A>(name: string, schema: Schema.Codec<A, string>, expected: string) => {
+  const decode = Schema.decodeUnknownEffect(schema)
+  const invalid = (value: string) => () => new CliError.InvalidValue({ kind: "flag", option: name, value, expected })
   return Flag.String(name).pipe(
     Flag.mapEffect((text) =>
       text === "-"
-        ? readStandardInput.pipe(Effect.flatMap(decodeJson), Effect.mapError(invalid("-")))
+        ? readStandardInput.pipe(
+          Effect.flatMap((input) => decode(input.trimEnd())),
+          Effect.mapError(invalid("-"))
+        )
         : warnOfProcessList(name, "its value", `use --${name} - and standard input instead`).pipe(
-          Effect.andThen(decodeJson(text)),
+          Effect.andThen(decode(text)),
           Effect.mapError(invalid("(not shown)"))
         )
     )
   )
 }
+
+/** A `privateFlag` for JSON. */
+export const jsonFlag = (name: string) => privateFlag(name, Schema.fromJsonString(Schema.Json), "one JSON document")

@@ -22,7 +22,7 @@ import { ProviderReference } from "../../domain/Submission.ts"
 import { Terms } from "../../domain/Terms.ts"
 import { invocation, shellWord } from "../../node/process/Invocation.ts"
 import { makeListRecorded } from "../../services/operators/listRecorded.ts"
-import { actingFlags, actingOperator, Lifetime, optionalText, toggle } from "../Flags.ts"
+import { actingFlags, actingOperator, Lifetime, optionalText, privateFlag, toggle } from "../Flags.ts"
 import { CommandFailed, operatorForm, print } from "../Output.ts"
 import { conditionStyles, relativeTo, type Screen, screenFlags, screenWith, spanBetween } from "../screen/Screen.ts"
 import { type Cell, type Column, renderTable } from "../screen/Table.ts"
@@ -45,10 +45,12 @@ export const filterFlags = {
   client: optionalText("client", "Client", ClientId),
   key: optionalText("key", "Idempotency key", IdempotencyKey),
   reference: optionalText("reference", "Reference at the provider", ProviderReference),
-  payee: optionalText(
-    "payee",
-    "Whole payee of the terms; case and spaces do not count. It shows the terms, which is recorded, so it needs --reason",
-    Terms.fields.payee
+  payee: privateFlag("payee", Terms.fields.payee, "a payee").pipe(
+    Flag.withDescription(
+      "Whole payee of the terms, or - to read it from standard input; case and spaces do not count. It shows the terms, which is "
+        + "recorded, so it needs --reason"
+    ),
+    Flag.optional
   )
 }
 

@@ -40,7 +40,7 @@ const warnings = (args: ReadonlyArray<string>, env: Readonly<Record<string, stri
   Effect.map(run(args, env, stdin), ({ code, stderr }) => {
     assert.strictEqual(code, 0, stderr)
     assert.notInclude(stderr, secret)
-    return stderr.split("\n").filter((line) => line !== "").map((line) =>
+    return stderr.split("\n").filter((line) => line.startsWith("{")).map((line) =>
       (JSON.parse(line) as { readonly message: string }).message
     )
   })
@@ -75,7 +75,7 @@ describe("A payload", () => {
     }).pipe(Effect.scoped), timeout)
 
   it.live(
-    "or evidence given as an argument is accepted, with one warning that names standard input",
+    "or evidence or a payee, given as an argument, is accepted, with one warning that names standard input",
     () =>
       Effect.gen(function*() {
         const { accept, env } = yield* scene
@@ -83,6 +83,11 @@ describe("A payload", () => {
           "--payload shows its value in the process list: use --payload - and standard input instead"
         ])
         const { operation: { id } } = yield* result<Accepted>([...accept, "--payload", payload], env)
+        const list = ["operations", "list", "--reason", "a test", "--payee"]
+        assert.deepStrictEqual(yield* warnings([...list, secret, "--json"], env), [
+          "--payee shows its value in the process list: use --payee - and standard input instead"
+        ])
+        assert.deepStrictEqual(yield* warnings([...list, "-", "--json"], env, `${secret}\n`), [])
         const advance = ["operations", "advance", id, "--reason", "a test", "--to"]
         const evidence = JSON.stringify({ ...operatorEvidence, answer: secret })
         assert.deepStrictEqual(yield* warnings([...advance, "submitting", "--evidence", evidence], env), [
@@ -167,13 +172,13 @@ describe("The flags of the command line", () => {
     "provider-concurrency provider-limit providers rate-limit reason record reference rescue-after reuse-port sandbox scope seed send-within state subject terminate terms to",
     "type under-review waiting watch webhook-url wide worker-id"
   ].join(" ").split(" ")
-  const secrets = ["database-url", "evidence", "payload"]
+  const secrets = ["database-url", "evidence", "payee", "payload"]
 
   it("are all in one of the two lists: public values, or secrets with another way", () => {
     const source = fs.globSync("src/cli/**/*.ts").map((file) => fs.readFileSync(file, "utf8")).join("\n")
     const names = [
       ...source.matchAll(
-        /(?:Flag\.[A-Z]\w*|\b(?:jsonFlag|listenerPort|optionalText|positive|span|text|textOr|toggle))\(\s*"([a-z-]+)"/g
+        /(?:Flag\.[A-Z]\w*|\b(?:jsonFlag|listenerPort|optionalText|positive|privateFlag|span|text|textOr|toggle))\(\s*"([a-z-]+)"/g
       )
     ].map((
       [, name]
