@@ -55,7 +55,7 @@ const Text = ({ fields, label, max = 4096, name, optional = false, pattern, rows
   const id = `${useId()}-${name}`
   const shared = { id, name, defaultValue: fields[name] ?? "", maxLength: max, required: !optional }
   return (
-    <Field id={id} label={label}>
+    <Field id={id} label={optional ? `${label} (optional)` : label}>
       {rows === undefined ? <input type="text" pattern={pattern} {...shared} /> : <textarea rows={rows} {...shared} />}
     </Field>
   )
@@ -68,27 +68,40 @@ const digestOf = async (input: HTMLInputElement) => {
   digest.value = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")
 }
 
-const LastAnswer = ({ history }: { readonly history: Detail["history"] }) => {
+/** What the provider said last: the status read, and the evidence of the last transition, which may be older. */
+const LastAnswers = ({ detail: { history, last_read } }: { readonly detail: Detail }) => {
   const entry = history.toReversed().find(hasEvidence)
   return (
-    <section aria-label="Last answer of the provider">
+    <section aria-label="Last answers of the provider">
       <p class="secondary">
-        {entry === undefined
-          ? "The ledger has no answer of the provider."
-          : `Last answer, of ${formatInstant(entry.at)} (${entry.to})`}
+        {last_read === null
+          ? "No status read has an answer."
+          : `Status read ${last_read.read}, of ${formatInstant(last_read.at)}: ${last_read.answer}`}
       </p>
-      {entry !== undefined && <Evidence entry={entry} />}
+      {entry !== undefined && (
+        <>
+          <p class="secondary">{`Evidence of the last transition, of ${formatInstant(entry.at)} (${entry.to})`}</p>
+          <Evidence entry={entry} />
+        </>
+      )}
     </section>
   )
 }
 
 const EvidenceFields = ({ detail, fields }: { readonly detail: Detail; readonly fields: Fields }) => {
   const id = useId()
-  const [state, setState] = useState(fields["state"] ?? "succeeded")
+  const [state, setState] = useState(fields["state"] ?? "")
   return (
     <>
       <Field id={`${id}-state`} label="Outcome">
-        <select id={`${id}-state`} name="state" value={state} onChange={(event) => setState(event.currentTarget.value)}>
+        <select
+          id={`${id}-state`}
+          name="state"
+          value={state}
+          required
+          onChange={(event) => setState(event.currentTarget.value)}
+        >
+          <option value="" disabled>Choose the outcome</option>
           <option value="succeeded">Succeeded</option>
           <option value="failed">Failed</option>
         </select>
@@ -99,10 +112,10 @@ const EvidenceFields = ({ detail, fields }: { readonly detail: Detail; readonly 
           <Text name="message" label="Failure message, for clients" max={1024} fields={fields} />
         </>
       )}
-      <LastAnswer history={detail.history} />
+      <LastAnswers detail={detail} />
       <Text name="question" label="What did you ask?" rows={2} fields={fields} />
       <Text name="asked" label="Whom did you ask?" fields={fields} />
-      <Field id={`${id}-at`} label="When did you ask?">
+      <Field id={`${id}-at`} label="When did you ask? (in your time zone)">
         <input
           id={`${id}-at`}
           type="datetime-local"

@@ -142,7 +142,7 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
   )
 
   effect(
-    "that records an outcome takes the answer of the provider, and repeats all of it before the second confirmation",
+    "that records an outcome chooses none by itself, takes the answer of the provider, and repeats all of it before the second confirmation",
     () =>
       Effect.gen(function*() {
         const { details } = yield* ConsoleScene
@@ -150,6 +150,9 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
         yield* Effect.promise(async () => {
           const dialog = await ask(page, "Record outcome")
           await dialog.getByText("the connection was closed").waitFor()
+          await dialog.getByText("Status read 5").waitFor()
+          await dialog.getByRole("button", { name: "Check and confirm" }).click()
+          assert.isTrue(await dialog.getByLabel("Outcome").evaluate((field) => field === document.activeElement))
           await dialog.getByLabel("Outcome").selectOption("failed")
           await dialog.getByRole("button", { name: "Check and confirm" }).click()
           assert.isTrue(await dialog.getByLabel("Failure code").evaluate((field) => field === document.activeElement))
