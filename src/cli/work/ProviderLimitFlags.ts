@@ -48,6 +48,7 @@ const parse = (text: string): readonly [ProviderName, ProviderLimit] | null => {
     limit[member] = read!(value)
     if (limit[member] === null) return null
   }
+  // `settings` reads each member in its form.
   return [name, limit as unknown as ProviderLimit]
 }
 

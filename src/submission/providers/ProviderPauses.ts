@@ -1,7 +1,8 @@
 /**
  * Stops the claims for a provider after a local failure, such as wrong credentials, and after answers in a row that the adapter does not
- * declare, such as those of a wrong address: every operation would meet them. An answer that names another operation counts as undeclared. The worker then claims one operation at a time as a
- * probe, until an attempt shows that the cause has passed. Status reads neither begin nor end a pause.
+ * declare, such as those of a wrong address: every operation would meet them. An answer that names another operation counts as
+ * undeclared. The worker then claims one operation at a time as a probe, until an attempt shows that the cause has passed. Status reads
+ * neither begin nor end a pause.
  */
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
