@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { bankDialects } from "../sandbox/banks/bankDialects.ts"
 import { faultNames, FaultSettings } from "../sandbox/Faults.ts"
 import { Sandbox } from "../sandbox/Sandbox.ts"
 import { WebhookSettings } from "../sandbox/Webhooks.ts"
@@ -41,6 +42,13 @@ const flags = {
     "Seed of the choice of outcomes and of the requests that faults strike",
     "sandbox",
     Schema.String
+  ),
+  bank: optionalText(
+    "bank",
+    `Bank whose paths, states and errors it has: ${
+      Object.keys(bankDialects).join(", ")
+    }. Default: a protocol of its own`,
+    Schema.Literals(Object.keys(bankDialects))
   ),
   fault: Flag.String("fault").pipe(
     Flag.withDescription(`Fault to inject, as NAME=RATE[:MS]; repeat for several. Names: ${faultNames.join(", ")}`),
@@ -83,14 +91,15 @@ const toSettings = (faults: typeof Faults.Type): Effect.Effect<FaultSettings, Co
 export const sandbox = Command.make(
   "sandbox",
   flags,
-  Effect.fn(function*({ fault, webhookUrl, ...options }) {
+  Effect.fn(function*({ bank, fault, webhookUrl, ...options }) {
     const faults = yield* toSettings(fault)
     const webhooks = yield* webhooksTo(webhookUrl)
+    const dialect = Option.getOrUndefined(Option.map(bank, (name) => bankDialects[name]!))
     const announced = Layer.effectDiscard(Effect.gen(function*() {
       const { controlUrl, url } = yield* Sandbox
       yield* Effect.annotateLogs(Effect.logInfo("Listening"), { url, control_url: controlUrl, record: options.record })
     }))
-    yield* Layer.launch(Layer.provide(announced, Sandbox.layer({ ...options, ...webhooks, faults })))
+    yield* Layer.launch(Layer.provide(announced, Sandbox.layer({ ...options, ...webhooks, faults }, dialect)))
   })
 ).pipe(
   Command.withDescription(
@@ -101,6 +110,10 @@ export const sandbox = Command.make(
     {
       command: "financial-agents-gateway sandbox --fault drop_response=0.1 --fault slow=0.2:1500",
       description: "Drops every tenth response, and delays every fifth request by 1.5 s"
+    },
+    {
+      command: "financial-agents-gateway sandbox --bank increase",
+      description: "With the paths, states and errors of Increase"
     }
   ])
 )

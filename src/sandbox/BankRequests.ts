@@ -88,13 +88,13 @@ export const answerDemand = Effect.fnUntraced(function*(
   const { arrivals, dialect: { write }, submissions } = options
   if (demand._tag === "Answered") return yield* send(response, demand.answer)
   const refusal = arrivals.admit(demand._tag === "Submit" ? "submission" : "status", yield* Clock.currentTimeMillis)
-  if (refusal !== null) return yield* send(response, write(refusal))
-  if (demand._tag !== "Submit") return yield* answer(options, response, yield* submissions.read(demand))
+  if (refusal !== null) return yield* send(response, write(refusal, head))
+  if (demand._tag !== "Submit") return yield* answer(options, response, yield* submissions.read(demand, head))
   const reply = yield* take(submissions, demand.key, head, request)
   if (reply === "incomplete") return hangUp(response)
   if (reply !== "too_large") return yield* answer(options, response, reply)
   response.shouldKeepAlive = false
-  return yield* send(response, write({ _tag: "BodyTooLarge" }))
+  return yield* send(response, write({ _tag: "BodyTooLarge" }, head))
 })
 
 /** Receives and records a submission. A client that disconnects does not interrupt it and takes nothing back. */

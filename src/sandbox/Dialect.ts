@@ -3,8 +3,9 @@
  * (`Submissions`) holds all else: record, outcomes, faults, arrivals and webhooks. `SandboxDialect` is the dialect of the sandbox.
  */
 import type * as Result from "effect/Result"
-import type { SandboxFailure, SandboxStatus, SubmissionKey } from "./Protocol.ts"
-import type { Instruction } from "./SandboxOutcome.ts"
+import type * as Schema from "effect/Schema"
+import type { SandboxFailure, SubmissionKey } from "./Protocol.ts"
+import type { Instruction, KnownSubmission } from "./SandboxOutcome.ts"
 
 export interface RequestHead {
   readonly method: string
@@ -39,21 +40,32 @@ export interface Submission {
   readonly instruction: Instruction | undefined
   /** Milliseconds since 1970, after which the bank does not carry it out. Infinite: it may at any time. */
   readonly sendBefore: number
+  /** What later answers repeat of the request. The record keeps it. */
+  readonly echo?: Schema.Json
 }
 
 /** What the bank says. */
 export type Saying =
-  /** It has the submission. `isFirst`: it had no earlier one with this key. */
-  | { readonly _tag: "Taken"; readonly status: SandboxStatus; readonly isFirst: boolean }
+  /** It has the submission. `isFirst`: it had no earlier one with this key. `isSame`: nor one with another body. */
+  | { readonly _tag: "Taken"; readonly known: KnownSubmission; readonly isFirst: boolean; readonly isSame: boolean }
   | { readonly _tag: "Refused"; readonly key: SubmissionKey; readonly failure: SandboxFailure }
   | { readonly _tag: "TooLate" | "DuplicateKey"; readonly key: SubmissionKey }
   /** The reason in one line. */
   | { readonly _tag: "Invalid"; readonly key: SubmissionKey | null; readonly reason: string }
   /** The answer to a status read. */
-  | { readonly _tag: "Status"; readonly status: SandboxStatus }
+  | { readonly _tag: "Status"; readonly known: KnownSubmission }
   | { readonly _tag: "NotFound"; readonly demand: Demand }
   | { readonly _tag: "Unauthorized" | "BodyTooLarge" }
   | { readonly _tag: "TooManyRequests"; readonly retryAfterSeconds: number }
+
+/** What a webhook is about. */
+export interface BankEvent {
+  readonly id: string
+  readonly kind: "accepted" | "settled" | "returned"
+  /** Milliseconds since 1970. */
+  readonly at: number
+  readonly known: KnownSubmission
+}
 
 /** How a bank reads requests and writes answers. */
 export interface Dialect {
@@ -61,7 +73,10 @@ export interface Dialect {
   readonly demandOf: (head: RequestHead) => Demand | null
   /** Reads the body of a `Submit`. Fails with the reason, in one line, why it is invalid. */
   readonly submissionOf: (head: RequestHead, body: string) => Result.Result<Submission, string>
-  readonly write: (saying: Saying) => Answer
+  /** `head` is that of the request which is answered. */
+  readonly write: (saying: Saying, head: RequestHead) => Answer
+  /** The body of a webhook. Default: that of the sandbox. */
+  readonly webhook?: (event: BankEvent) => Schema.Json
 }
 
 export const jsonAnswer = <Body>(

@@ -45,9 +45,11 @@ export const Receipt = Schema.Struct({
   /** Faults that struck the receipt or its answer, by name. */
   faults: Schema.Array(Schema.String),
   type: Schema.optionalKey(Schema.String),
-  /** SHA-256 of the body in hexadecimal, to compare receipts of a key. The payload is not recorded. */
+  /** SHA-256 of the body in hexadecimal, to compare receipts of a key. The sandbox records no payload. */
   body_sha256: Schema.optionalKey(Schema.String),
   settlement: Schema.optionalKey(SandboxOutcome),
+  /** What later answers repeat of the request: see `Dialect`. */
+  echo: Schema.optionalKey(Schema.Json),
   /** Faults that the payload asks for. After a restart, status reads need them. */
   instructed: Schema.optionalKey(InstructedFaults)
 })

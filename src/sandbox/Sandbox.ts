@@ -81,7 +81,7 @@ export class Sandbox extends Context.Service<Sandbox, {
         const kept = record === undefined ? makeMemoryRecord() : yield* openFileRecord(record)
         const switches: Switches = { settings: faults }
         const faultsNow = () => switches.settings
-        const webhooks = receiver && (yield* makeWebhooks({ ...receiver, seed, faults: faultsNow }))
+        const webhooks = receiver && (yield* makeWebhooks({ ...receiver, seed, faults: faultsNow, dialect }))
         const submissions = yield* makeSubmissions({ dialect, seed, mix, record: kept, faults: faultsNow, webhooks })
         const arrivals = makeArrivals(seed, faultsNow)
         const server = yield* makeSandboxServer({

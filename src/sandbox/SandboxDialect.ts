@@ -2,17 +2,19 @@
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { type Answer, type Demand, type Dialect, jsonAnswer, type Saying } from "./Dialect.ts"
+import { formatTimestamp } from "../domain/Timestamp.ts"
+import { type Answer, type BankEvent, type Demand, type Dialect, jsonAnswer, type Saying } from "./Dialect.ts"
 import {
   idempotencyKeyHeader,
   type SandboxProblem,
   SandboxRequest,
   type SandboxStatus,
+  type SandboxWebhook,
   sendBeforeHeader,
   SubmissionKey,
   submissionsPath
 } from "./Protocol.ts"
-import { Instant, Instruction } from "./SandboxOutcome.ts"
+import { decodeInstruction, Instant } from "./SandboxOutcome.ts"
 import { describeIssues } from "./Wire.ts"
 
 /** `key` names the submission of the problem, if there is one. */
@@ -25,7 +27,6 @@ export const problemAnswer = (
 
 const decodeKey = Schema.decodeUnknownResult(SubmissionKey)
 const decodeBody = Schema.decodeResult(Schema.fromJsonString(SandboxRequest))
-const decodeInstruction = Schema.decodeUnknownResult(Instruction, { onExcessProperty: "error", errors: "all" })
 const decodeInstant = Schema.decodeUnknownResult(Instant)
 
 const decodePercent = (text: string): string => {
@@ -58,7 +59,7 @@ const named = <A>(part: string, result: Result.Result<A, Schema.SchemaError>) =>
 const write = (saying: Saying): Answer => {
   switch (saying._tag) {
     case "Taken":
-      return jsonAnswer<SandboxStatus>(saying.status.status === "succeeded" ? 200 : 202, saying.status)
+      return jsonAnswer<SandboxStatus>(saying.known.status.status === "succeeded" ? 200 : 202, saying.known.status)
     case "Refused":
       return problemAnswer(422, saying.failure.code, saying.failure.message, saying.key)
     case "TooLate":
@@ -68,7 +69,7 @@ const write = (saying: Saying): Answer => {
     case "Invalid":
       return problemAnswer(400, "invalid_request", saying.reason, saying.key)
     case "Status":
-      return jsonAnswer<SandboxStatus>(200, saying.status)
+      return jsonAnswer<SandboxStatus>(200, saying.known.status)
     case "NotFound":
       return problemAnswer(
         404,
@@ -87,6 +88,13 @@ const write = (saying: Saying): Answer => {
       }
   }
 }
+
+/** The body of a webhook of the sandbox. */
+export const sandboxWebhook = ({ at, kind, known: { status } }: BankEvent): SandboxWebhook => ({
+  type: kind === "accepted" ? "mutation.accepted" : "mutation.settled",
+  timestamp: formatTimestamp(at),
+  data: status
+})
 
 export const sandboxDialect: Dialect = {
   demandOf: ({ headers, method, path }) => {

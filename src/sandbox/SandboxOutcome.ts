@@ -6,13 +6,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import { formatTimestamp, isInstant } from "../domain/Timestamp.ts"
 import { chance, digest, InstructedFaults, Milliseconds } from "./Faults.ts"
-import {
-  type SandboxAnswer,
-  SandboxFailure,
-  sandboxFailures,
-  type SandboxStatus,
-  type SubmissionKey
-} from "./Protocol.ts"
+import { SandboxFailure, sandboxFailures, type SandboxStatus, type SubmissionKey } from "./Protocol.ts"
 
 /** An instant: milliseconds since 1970 here, RFC 3339 on the wire and in the record. */
 export const Instant = Schema.String.check(
@@ -31,6 +25,8 @@ export const Instruction = Schema.Struct({
   outcome: Schema.optionalKey(Schema.Literals(["succeeded", "failed", "rejected", "pending"])),
   /** 0 if an outcome is given without it. A success is then answered at once. */
   settle_after_ms: Schema.optionalKey(Milliseconds),
+  /** After this time the receiving bank returns what had succeeded. Without it, never. */
+  return_after_ms: Schema.optionalKey(Milliseconds),
   /** Why it fails or is rejected. Any text, because codes differ between providers. */
   code: Schema.optionalKey(Schema.String),
   message: Schema.optionalKey(Schema.String),
@@ -40,9 +36,14 @@ export const Instruction = Schema.Struct({
     ({ outcome, settle_after_ms }) =>
       settle_after_ms === undefined || (outcome !== "pending" && outcome !== "rejected"),
     { expected: "no settle_after_ms with the outcome pending or rejected: neither settles later" }
-  )
+  ),
+  Schema.makeFilter(({ outcome, return_after_ms }) => return_after_ms === undefined || outcome === "succeeded", {
+    expected: "return_after_ms with the outcome succeeded alone"
+  })
 )
 export type Instruction = typeof Instruction.Type
+
+export const decodeInstruction = Schema.decodeUnknownResult(Instruction, { onExcessProperty: "error", errors: "all" })
 
 /** The decision on a valid submission that arrived in time. */
 export const SandboxOutcome = Schema.Struct({
@@ -52,6 +53,8 @@ export const SandboxOutcome = Schema.Struct({
   effective_at: Instant,
   /** Until this instant it is pending; null when it stays pending for ever. */
   settles_at: Schema.NullOr(Instant),
+  /** When the receiving bank returns what had succeeded. */
+  returns_at: Schema.optionalKey(Instant),
   /** Why it fails or is rejected. */
   failure: Schema.NullOr(SandboxFailure)
 }).check(
@@ -93,6 +96,18 @@ export const defaultMix: OutcomeMix = {
   longest_ms: 3000
 }
 
+/** What a bank knows of a submission. Times in milliseconds since 1970. */
+export interface KnownSubmission {
+  readonly status: SandboxStatus
+  readonly acceptedAt: number
+  /** When the status became final. Null: it is not. */
+  readonly settledAt: number | null
+  /** When the receiving bank returned what had succeeded. Null: it did not so far. */
+  readonly returnedAt: number | null
+  /** The `echo` of the submission: see `Dialect`. */
+  readonly echo: Schema.Json
+}
+
 /** The outcome that the seed chooses, and whether it comes at once. */
 const seededOutcome = (seed: string, key: string, mix: OutcomeMix) => {
   const shares = [
@@ -117,10 +132,11 @@ const delayOf = (instruction: Instruction, atOnce: boolean, seeded: () => number
 
 const referenceOf = (seed: string, key: SubmissionKey): string => `sbx_${digest(seed, "reference", key).slice(0, 24)}`
 
-/** The status of another submission than that of the key, which succeeded. */
-export const foreignStatus = (seed: string, key: string): SandboxAnswer => {
+/** What the bank knows of another submission than that of the key, which succeeded. */
+export const foreignKnown = (seed: string, key: string, echo: Schema.Json, now: number): KnownSubmission => {
   const other = digest(seed, "foreign", key)
-  return { reference: referenceOf(seed, other), idempotency_key: other, status: "succeeded" }
+  const status = { reference: referenceOf(seed, other), idempotency_key: other, status: "succeeded" } as const
+  return { status, acceptedAt: now, settledAt: now, returnedAt: null, echo }
 }
 
 /** Decides the outcome of a submission that takes effect at `effectiveAt`. */
@@ -139,6 +155,7 @@ export const settle = (
     outcome,
     effective_at: effectiveAt,
     settles_at: outcome === "pending" ? null : effectiveAt + delay,
+    ...instruction.return_after_ms !== undefined && { returns_at: effectiveAt + delay + instruction.return_after_ms },
     failure: outcome === "failed" || outcome === "rejected"
       ? { code: instruction.code ?? failure.code, message: instruction.message ?? failure.message }
       : null
@@ -149,11 +166,24 @@ export const settle = (
 export const succeedsAtOnce = ({ effective_at, outcome, settles_at }: SandboxOutcome): boolean =>
   outcome === "succeeded" && settles_at === effective_at
 
-/** The true status of the submission at an instant; null before it takes effect. A final status never changes. */
-export const statusAt = (key: SubmissionKey, settlement: SandboxOutcome, now: number): SandboxStatus | null => {
-  const { effective_at, failure, settles_at } = settlement
-  if (now < effective_at) return null
+/** What the bank knows of the submission at an instant; null before it takes effect. A final status never changes. */
+export const knownAt = (
+  key: SubmissionKey,
+  settlement: SandboxOutcome,
+  echo: Schema.Json,
+  now: number
+): KnownSubmission | null => {
+  const { effective_at: acceptedAt, failure, returns_at = Infinity, settles_at } = settlement
+  if (now < acceptedAt) return null
   const names = { reference: settlement.reference, idempotency_key: key }
-  if (settles_at === null || now < settles_at) return { ...names, status: "pending" }
-  return failure === null ? { ...names, status: "succeeded" } : { ...names, status: "failed", ...failure }
+  if (settles_at === null || now < settles_at) {
+    return { status: { ...names, status: "pending" }, acceptedAt, settledAt: null, returnedAt: null, echo }
+  }
+  return {
+    status: failure === null ? { ...names, status: "succeeded" } : { ...names, status: "failed", ...failure },
+    acceptedAt,
+    settledAt: settles_at,
+    returnedAt: now < returns_at ? null : returns_at,
+    echo
+  }
 }

@@ -18,14 +18,15 @@ import {
   type Strike,
   strikes
 } from "./Faults.ts"
-import type { SandboxStatus, SubmissionKey } from "./Protocol.ts"
+import type { SubmissionKey } from "./Protocol.ts"
 import { type Receipt, type ReceiptOutcome, RecordFailed, type SubmissionRecord } from "./Record.ts"
 import {
-  foreignStatus,
+  foreignKnown,
+  knownAt,
+  type KnownSubmission,
   type OutcomeMix,
   type SandboxOutcome,
   settle,
-  statusAt,
   succeedsAtOnce
 } from "./SandboxOutcome.ts"
 import type { Webhooks } from "./Webhooks.ts"
@@ -78,7 +79,7 @@ export interface Submissions {
   readonly receive: (submission: ReceivedRequest) => Effect.Effect<Reply, RecordFailed>
   /** Records a request that was not received completely. */
   readonly abandon: (key: SubmissionKey) => Effect.Effect<void, RecordFailed>
-  readonly read: (demand: StatusRead) => Effect.Effect<Reply>
+  readonly read: (demand: StatusRead, head: RequestHead) => Effect.Effect<Reply>
   readonly truth: (key: SubmissionKey) => Effect.Effect<Truth>
   readonly keys: () => Iterable<SubmissionKey>
 }
@@ -89,6 +90,9 @@ interface Fate {
   /** For an accepted or rejected submission. */
   readonly settlement: SandboxOutcome | undefined
   readonly instructed: InstructedFaults | undefined
+  readonly echo: Schema.Json
+  /** SHA-256 of the body in hexadecimal. */
+  readonly body: string | undefined
 }
 
 interface Entry {
@@ -120,9 +124,9 @@ const hasRecorded = ({ byReference }: Entries, key: SubmissionKey, entry: Entry)
   if (entry.fate?.settlement !== undefined) byReference.set(entry.fate.settlement.reference, key)
 }
 
-const fateOf = ({ instructed, outcome, settlement }: Receipt): Fate | undefined =>
+const fateOf = ({ body_sha256: body, echo = null, instructed, outcome, settlement }: Receipt): Fate | undefined =>
   outcome === "accepted" || outcome === "rejected" || outcome === "too_late" || outcome === "lost"
-    ? { outcome, settlement, instructed }
+    ? { outcome, settlement, instructed, echo, body }
     : undefined
 
 /**
@@ -195,36 +199,51 @@ const strikesOn = (options: SubmissionsOptions, occasion: Occasion) => {
 
 type StruckFaults = ReturnType<typeof strikesOn>
 
+/** A valid request. */
+interface Received {
+  readonly submission: Submission
+  readonly head: RequestHead
+  /** SHA-256 of the body in hexadecimal. */
+  readonly body: string
+}
+
 const chooseFate = (
   options: SubmissionsOptions,
   key: SubmissionKey,
   effectiveAt: number,
-  submission: Submission
+  { body, submission: { echo = null, instruction, sendBefore } }: Received
 ): Fate => {
-  const { instruction, sendBefore } = submission
-  const instructed = instruction?.faults
-  if (effectiveAt > sendBefore) return { outcome: "too_late", settlement: undefined, instructed }
+  const told = { instructed: instruction?.faults, echo, body }
+  if (effectiveAt > sendBefore) return { outcome: "too_late", settlement: undefined, ...told }
   const settlement = settle(options.seed, options.mix, { key, effectiveAt, instruction })
-  return { outcome: settlement.outcome === "rejected" ? "rejected" : "accepted", settlement, instructed }
+  return { outcome: settlement.outcome === "rejected" ? "rejected" : "accepted", settlement, ...told }
 }
 
 /** The first answer for a fate, or the same again. Null: the request is lost. */
 const answerTo = (
   { dialect: { write } }: SubmissionsOptions,
   key: SubmissionKey,
-  { outcome, settlement }: Fate,
+  { body: first, echo, outcome, settlement }: Fate,
+  { body, head }: Received,
   isFirst: boolean
 ): Answer | null => {
   if (outcome === "lost") return null
-  if (settlement === undefined) return write({ _tag: "TooLate", key })
-  const { failure, reference } = settlement
-  if (outcome === "rejected") return write({ _tag: "Refused", key, failure: failure! })
-  const status = succeedsAtOnce(settlement) ? "succeeded" : "pending"
-  return write({ _tag: "Taken", status: { reference, idempotency_key: key, status }, isFirst })
+  if (settlement === undefined) return write({ _tag: "TooLate", key }, head)
+  const { effective_at: acceptedAt, failure, reference } = settlement
+  if (outcome === "rejected") return write({ _tag: "Refused", key, failure: failure! }, head)
+  const isAtOnce = succeedsAtOnce(settlement)
+  const status = { reference, idempotency_key: key, status: isAtOnce ? "succeeded" : "pending" } as const
+  const known = { status, acceptedAt, settledAt: isAtOnce ? acceptedAt : null, returnedAt: null, echo }
+  return write({ _tag: "Taken", known, isFirst, isSame: body === first }, head)
 }
 
-const foreignAnswer = ({ dialect, seed }: SubmissionsOptions, key: string): Answer =>
-  dialect.write({ _tag: "Status", status: foreignStatus(seed, key) })
+const foreignAnswer = (
+  { dialect, seed }: SubmissionsOptions,
+  key: string,
+  fate: Fate | undefined,
+  head: RequestHead,
+  now: number
+): Answer => dialect.write({ _tag: "Status", known: foreignKnown(seed, key, fate?.echo ?? null, now) }, head)
 
 /**
  * Decides the outcome of a receipt. Sets the fate of the entry synchronously, if the receipt is the first valid one.
@@ -232,22 +251,28 @@ const foreignAnswer = ({ dialect, seed }: SubmissionsOptions, key: string): Answ
 const decideReceipt = (
   options: SubmissionsOptions,
   entry: Entry,
-  { key, now, submission }: { readonly key: SubmissionKey; readonly now: number; readonly submission: Submission },
+  { key, now, received }: { readonly key: SubmissionKey; readonly now: number; readonly received: Received },
   faults: StruckFaults
 ): { readonly outcome: ReceiptOutcome; readonly slow: number; readonly answer: Answer | null } => {
   const lost = entry.fate === undefined ? faults.find("lose") !== null : entry.fate.outcome === "lost"
   if (lost) {
-    entry.fate ??= { outcome: "lost", settlement: undefined, instructed: submission.instruction?.faults }
+    entry.fate ??= {
+      outcome: "lost",
+      settlement: undefined,
+      instructed: received.submission.instruction?.faults,
+      echo: null,
+      body: received.body
+    }
     return { outcome: "lost", slow: 0, answer: null }
   }
   const slow = faults.find("slow")?.milliseconds ?? 0
   if (entry.fate === undefined) {
-    entry.fate = chooseFate(options, key, now + slow, submission)
-    return { outcome: entry.fate.outcome, slow, answer: answerTo(options, key, entry.fate, true) }
+    entry.fate = chooseFate(options, key, now + slow, received)
+    return { outcome: entry.fate.outcome, slow, answer: answerTo(options, key, entry.fate, received, true) }
   }
   return faults.find("duplicate_key_rejected") === null
-    ? { outcome: "repeated", slow, answer: answerTo(options, key, entry.fate, false) }
-    : { outcome: "duplicate_key", slow, answer: options.dialect.write({ _tag: "DuplicateKey", key }) }
+    ? { outcome: "repeated", slow, answer: answerTo(options, key, entry.fate, received, false) }
+    : { outcome: "duplicate_key", slow, answer: options.dialect.write({ _tag: "DuplicateKey", key }, received.head) }
 }
 
 /**
@@ -260,14 +285,15 @@ const receive = (
   request: ReceivedRequest,
   now: number
 ): Effect.Effect<Reply, RecordFailed> => {
-  const { body } = request
-  const parsed = options.dialect.submissionOf(request.head, body.toString("utf8"))
+  const { head } = request
+  const parsed = options.dialect.submissionOf(head, request.body.toString("utf8"))
+  const body = hash("sha256", request.body)
   const submission = Result.getOrUndefined(parsed)
   const key = request.key ?? submission?.key ?? null
   if (key === null) {
     return Effect.succeed({
       slow: 0,
-      answer: () => invalid(options, key, parsed),
+      answer: () => invalid(options, key, parsed, head),
       late: 0,
       spoiler: null
     })
@@ -281,8 +307,8 @@ const receive = (
     instructed: isFateOpen ? submission?.instruction?.faults : entry.fate?.instructed
   })
   const { answer, outcome, slow } = submission === undefined
-    ? { outcome: "invalid" as const, slow: 0, answer: invalid(options, key, parsed) }
-    : decideReceipt(options, entry, { key, now, submission }, faults)
+    ? { outcome: "invalid" as const, slow: 0, answer: invalid(options, key, parsed, head) }
+    : decideReceipt(options, entry, { key, now, received: { submission, head, body } }, faults)
   const isForeign = answer !== null && faults.find("foreign_answer") !== null
   const way = outcome === "lost" ? { late: 0, spoiler: null } : faults.onTheWay()
   const { fate } = entry
@@ -292,28 +318,32 @@ const receive = (
     at: now,
     outcome,
     faults: faults.names,
-    body_sha256: hash("sha256", body),
+    body_sha256: body,
     ...submission && { type: submission.type },
     ...isFateOpen && fate?.settlement && { settlement: fate.settlement },
+    ...isFateOpen && fate?.settlement && fate.echo !== null && { echo: fate.echo },
     ...isFateOpen && fate?.instructed && { instructed: fate.instructed }
   })
   return Effect.map(recorded, () => {
     if (fate !== undefined) hasRecorded(entries, key, entry)
     if (isFateOpen) announce(options, key, fate, now)
-    return { slow, answer: () => isForeign ? foreignAnswer(options, key) : answer, ...way }
+    return { slow, answer: () => isForeign ? foreignAnswer(options, key, fate, head, now) : answer, ...way }
   })
 }
 
 /** Sends the webhooks of a submission from now on, if it was accepted. */
 const announce = ({ webhooks }: SubmissionsOptions, key: SubmissionKey, fate: Fate | undefined, now: number): void => {
-  if (fate?.outcome === "accepted") webhooks?.announce(key, fate.settlement!, fate.instructed, now)
+  if (fate?.outcome !== "accepted") return
+  const { echo, instructed, settlement } = fate
+  webhooks?.announce({ key, settlement: settlement!, instructed, echo }, now)
 }
 
 const invalid = (
   { dialect }: SubmissionsOptions,
   key: SubmissionKey | null,
-  parsed: Result.Result<Submission, string>
-) => dialect.write({ _tag: "Invalid", key, reason: Result.isFailure(parsed) ? parsed.failure : "" })
+  parsed: Result.Result<Submission, string>,
+  head: RequestHead
+) => dialect.write({ _tag: "Invalid", key, reason: Result.isFailure(parsed) ? parsed.failure : "" }, head)
 
 /** The fate of a submission. Undefined until the record has it. */
 const known = (entries: Entries, key: SubmissionKey): Fate | undefined => {
@@ -323,7 +353,7 @@ const known = (entries: Entries, key: SubmissionKey): Fate | undefined => {
 
 const makeRead = (options: SubmissionsOptions, entries: Entries): Submissions["read"] => {
   let readsOfUnknown = 0
-  return (demand) =>
+  return (demand, head) =>
     Clock.clockWith((clock) =>
       Effect.sync(() => {
         const key = demand._tag === "ReadByKey" ? demand.key : entries.byReference.get(demand.reference)
@@ -331,17 +361,17 @@ const makeRead = (options: SubmissionsOptions, entries: Entries): Submissions["r
         // A read of an unknown key adds no entry: otherwise reads could fill the memory.
         const attempt = entry === undefined ? ++readsOfUnknown : ++entry.reads
         const name = key ?? Object.values(demand)[1]!
-        const instructed = key === undefined ? undefined : known(entries, key)?.instructed
-        const faults = strikesOn(options, { key: name, stage: "status", attempt, instructed })
+        const fate = () => key === undefined ? undefined : known(entries, key)
+        const faults = strikesOn(options, { key: name, stage: "status", attempt, instructed: fate()?.instructed })
         return {
           slow: faults.find("slow")?.milliseconds ?? 0,
           answer: () => {
-            if (faults.find("foreign_answer") !== null) return foreignAnswer(options, name)
-            const status = key === undefined
-              ? null
-              : shownStatus(key, known(entries, key), clock.currentTimeMillisUnsafe(), attempt, faults)
-            if (status === "bad_gateway") return badGateway
-            return options.dialect.write(status === null ? { _tag: "NotFound", demand } : { _tag: "Status", status })
+            const now = clock.currentTimeMillisUnsafe()
+            if (faults.find("foreign_answer") !== null) return foreignAnswer(options, name, fate(), head, now)
+            const shown = key === undefined ? null : shownAt(key, fate(), now, attempt, faults)
+            if (shown === "bad_gateway") return badGateway
+            const { write } = options.dialect
+            return write(shown === null ? { _tag: "NotFound", demand } : { _tag: "Status", known: shown }, head)
           },
           ...faults.onTheWay()
         }
@@ -349,24 +379,25 @@ const makeRead = (options: SubmissionsOptions, entries: Entries): Submissions["r
     )
 }
 
-/** The status that a read shows. Null: the submission is not known. */
-const shownStatus = (
+/** What a read shows. Null: the submission is not known. */
+const shownAt = (
   key: SubmissionKey,
   fate: Fate | undefined,
   now: number,
   attempt: number,
   faults: StruckFaults
-): SandboxStatus | "bad_gateway" | null => {
+): KnownSubmission | "bad_gateway" | null => {
   const settlement = fate?.settlement
-  const truth = settlement === undefined ? null : statusAt(key, settlement, now)
+  const truth = settlement === undefined ? null : knownAt(key, settlement, fate!.echo, now)
   if (settlement === undefined || truth === null) return null
   const hidden = faults.find("not_found_for")
   if (hidden !== null && now < settlement.effective_at + hidden.milliseconds) return null
   const flapping = faults.find("flapping_status")
   if (flapping === null || attempt > flapping.reads) return truth
   // In turn. A final status among them is always the true one.
-  const { idempotency_key, reference } = truth
-  const shown = [{ reference, idempotency_key, status: "pending" as const }, truth, null, "bad_gateway" as const]
+  const { idempotency_key, reference } = truth.status
+  const pending = { ...truth, status: { reference, idempotency_key, status: "pending" as const }, settledAt: null }
+  const shown = [pending, truth, null, "bad_gateway" as const]
   return shown[(attempt - 1) % 4]!
 }
 
@@ -377,6 +408,6 @@ const truth = (entries: Entries, key: SubmissionKey, now: number): Truth => {
   if (fate.outcome !== "accepted" || fate.settlement === undefined) {
     return { key, receipts, status: "refused", final: true }
   }
-  const status = statusAt(key, fate.settlement, now)?.status ?? "absent"
+  const status = knownAt(key, fate.settlement, fate.echo, now)?.status.status ?? "absent"
   return { key, receipts, status, final: status === "succeeded" || status === "failed" }
 }

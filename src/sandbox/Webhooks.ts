@@ -10,10 +10,11 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Semaphore from "effect/Semaphore"
 import { Webhook } from "standardwebhooks"
-import { formatTimestamp } from "../domain/Timestamp.ts"
+import type { BankEvent, Dialect } from "./Dialect.ts"
 import { digest, type FaultSettings, type InstructedFaults, type KeyedFault, strikes } from "./Faults.ts"
-import type { SandboxStatus, SandboxWebhook, SubmissionKey } from "./Protocol.ts"
-import { type SandboxOutcome, statusAt, succeedsAtOnce } from "./SandboxOutcome.ts"
+import type { SubmissionKey } from "./Protocol.ts"
+import { sandboxWebhook } from "./SandboxDialect.ts"
+import { knownAt, type KnownSubmission, type SandboxOutcome, succeedsAtOnce } from "./SandboxOutcome.ts"
 
 /** The form of a symmetric secret in the Standard Webhooks specification: 24 to 64 bytes in Base64. */
 export const WebhookSecret = Schema.String.check(
@@ -45,43 +46,41 @@ const retries = { schedule: Schedule.exponential("500 millis"), times: 4 }
 export interface WebhooksOptions extends WebhookSettings {
   readonly seed: string
   readonly faults: () => FaultSettings
+  readonly dialect: Dialect
+}
+
+/** An accepted submission, and when its outcome comes. */
+export interface Announced {
+  readonly key: SubmissionKey
+  readonly settlement: SandboxOutcome
+  readonly instructed: InstructedFaults | undefined
+  readonly echo: Schema.Json
 }
 
 export interface Webhooks {
   /** Schedules the webhooks of an accepted submission that are still to come. Never waits. */
-  readonly announce: (
-    key: SubmissionKey,
-    settlement: SandboxOutcome,
-    instructed: InstructedFaults | undefined,
-    now: number
-  ) => void
+  readonly announce: (announced: Announced, now: number) => void
 }
-
-interface Event {
-  readonly id: string
-  readonly at: number
-  readonly body: string
-}
-
-const bodyOf = (type: SandboxWebhook["type"], at: number, data: SandboxStatus): string =>
-  JSON.stringify({ type, timestamp: formatTimestamp(at), data } satisfies SandboxWebhook)
 
 /** The webhooks of a submission from an instant on, in the order of their times. */
-const eventsOf = (seed: string, key: SubmissionKey, settlement: SandboxOutcome, now: number): ReadonlyArray<Event> => {
-  const { effective_at, settles_at } = settlement
+const eventsOf = (seed: string, { echo, key, settlement }: Announced, now: number): ReadonlyArray<BankEvent> => {
+  const { effective_at, returns_at, settles_at } = settlement
   const times = [
-    ...succeedsAtOnce(settlement) ? [] : [["mutation.accepted", effective_at] as const],
-    ...settles_at === null ? [] : [["mutation.settled", settles_at] as const]
+    ...succeedsAtOnce(settlement) ? [] : [["accepted", effective_at] as const],
+    ...settles_at === null ? [] : [["settled", settles_at] as const],
+    ...returns_at === undefined ? [] : [["returned", returns_at] as const]
   ]
-  return times.filter(([, at]) => at >= now).map(([type, at]) => ({
-    id: `msg_${digest(seed, "webhook", key, type).slice(0, 24)}`,
+  return times.filter(([, at]) => at >= now).map(([kind, at]) => ({
+    id: `msg_${digest(seed, "webhook", key, kind).slice(0, 24)}`,
+    kind,
     at,
-    body: bodyOf(type, at, statusAt(key, settlement, at)!)
+    known: knownAt(key, settlement, echo, at)!
   }))
 }
 
 /** Runs until the scope closes. */
-export const makeWebhooks = Effect.fnUntraced(function*({ faults, secret, seed, url }: WebhooksOptions) {
+export const makeWebhooks = Effect.fnUntraced(function*({ dialect, faults, secret, seed, url }: WebhooksOptions) {
+  const bodyOf = dialect.webhook ?? sandboxWebhook
   const signer = new Webhook(Redacted.value(secret))
   const forger = new Webhook(Buffer.from(digest(seed, "forged webhook"), "hex").toString("base64"))
   const requests = yield* Semaphore.make(concurrency)
@@ -89,8 +88,10 @@ export const makeWebhooks = Effect.fnUntraced(function*({ faults, secret, seed, 
   const fork = yield* FiberSet.runtime(fibers)<never>()
   let waiting = 0
 
-  const attempt = (signer: Webhook, { body, id }: Event) =>
+  const attempt = (signer: Webhook, event: BankEvent) =>
     Effect.gen(function*() {
+      const { id } = event
+      const body = JSON.stringify(bodyOf(event))
       // The timestamp is that of the attempt, so that a repetition is not too old.
       const seconds = Math.floor((yield* Clock.currentTimeMillis) / 1000)
       const headers = {
@@ -107,7 +108,7 @@ export const makeWebhooks = Effect.fnUntraced(function*({ faults, secret, seed, 
       if (status < 200 || status >= 300) return yield* Effect.fail(new Error(`the receiver answered ${status}`))
     }).pipe(Effect.timeout(answerTimeout), Semaphore.withPermits(requests, 1))
 
-  const deliver = (event: Event) =>
+  const deliver = (event: BankEvent) =>
     attempt(signer, event).pipe(
       Effect.retry(retries),
       Effect.catchCause(() =>
@@ -119,19 +120,14 @@ export const makeWebhooks = Effect.fnUntraced(function*({ faults, secret, seed, 
     )
 
   /** Claims success, in the name of the sandbox. */
-  const forge = (key: SubmissionKey, reference: string, { at, id }: Event) =>
-    Effect.ignore(
-      attempt(forger, {
-        id: `${id}_forged`,
-        at,
-        body: bodyOf("mutation.settled", at, { reference, idempotency_key: key, status: "succeeded" })
-      })
-    )
+  const forge = (event: BankEvent) => {
+    const { known: { status: { idempotency_key, reference } } } = event
+    const known: KnownSubmission = { ...event.known, status: { reference, idempotency_key, status: "succeeded" } }
+    return Effect.ignore(attempt(forger, { ...event, id: `${event.id}_forged`, kind: "settled", known }))
+  }
 
   const send = Effect.fnUntraced(function*(
-    key: SubmissionKey,
-    { reference }: SandboxOutcome,
-    events: ReadonlyArray<Event>,
+    events: ReadonlyArray<BankEvent>,
     strike: (name: KeyedFault) => { readonly milliseconds: number } | null
   ) {
     const delay = strike("webhook_delay")?.milliseconds ?? 0
@@ -140,20 +136,21 @@ export const makeWebhooks = Effect.fnUntraced(function*({ faults, secret, seed, 
     for (const event of strike("webhook_reorder") === null ? events : events.toReversed()) {
       const wait = event.at + delay - (yield* Clock.currentTimeMillis)
       if (wait > 0) yield* Effect.sleep(wait)
-      if (isForged) yield* forge(key, reference, event)
+      if (isForged) yield* forge(event)
       yield* deliver(event)
       if (isDuplicate) yield* deliver(event)
     }
   })
 
   return {
-    announce: (key, settlement, instructed, now) => {
+    announce: (announced, now) => {
+      const { instructed, key } = announced
       const strike = (name: KeyedFault) =>
         strikes(seed, faults(), name, { key, stage: "submission", attempt: 1, instructed })
-      const events = eventsOf(seed, key, settlement, now)
+      const events = eventsOf(seed, announced, now)
       if (events.length === 0 || waiting >= mostWaiting || strike("webhook_lose") !== null) return
       waiting++
-      fork(Effect.ensuring(send(key, settlement, events, strike), Effect.sync(() => waiting--)))
+      fork(Effect.ensuring(send(events, strike), Effect.sync(() => waiting--)))
     }
   } satisfies Webhooks
 })

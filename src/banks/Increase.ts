@@ -1,0 +1,304 @@
+/**
+ * The adapter for Increase (United States): ACH credits to accounts at other banks, and transfers between own accounts. `docs/banks.md` has
+ * the table of states, and what happens after a lost answer.
+ *
+ * The operation's id is the `Idempotency-Key`: the bank makes one object for each key, for ever, and lists it by its key. So a lost
+ * answer is settled by that list. Names of members are those of the bank's documents; amounts are decimal text in payloads and cents
+ * on the wire.
+ */
+import * as Config from "effect/Config"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as HttpClient from "effect/http/HttpClient"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import type { Terms } from "../domain/Terms.ts"
+import * as HttpProvider from "../submission/http/HttpProvider.ts"
+import {
+  namesNothing,
+  NotSent,
+  type ProviderAdapter,
+  ProviderReference,
+  StatusAnswer,
+  SubmissionAnswer,
+  Uncertain
+} from "../submission/providers/ProviderAdapter.ts"
+import { requireAddress, requireSecret } from "./startChecks.ts"
+
+const text = (longest: number) => Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(longest))
+
+/** US dollars above zero, with up to two digits after the point. The amount field of ACH has ten digits of cents. */
+const Dollars = Schema.String.check(
+  Schema.isPattern(/^(?!0+(?:\.0+)?$)(?:0|[1-9][0-9]{0,7})(?:\.[0-9]{1,2})?$/u, {
+    expected: "an amount in dollars above zero, such as \"12.50\""
+  })
+)
+
+/** The payload of an `ach_transfer`: a credit to an account at another bank. */
+export const AchTransfer = Schema.Struct({
+  /** The own account that pays. */
+  account_id: text(200),
+  amount: Dollars,
+  /** The payee: an external account that the bank knows, or else routing and account number. */
+  external_account_id: Schema.optionalKey(text(200)),
+  routing_number: Schema.optionalKey(
+    Schema.String.check(Schema.isPattern(/^[0-9]{9}$/u, { expected: "a routing number of nine digits" }))
+  ),
+  account_number: Schema.optionalKey(text(17)),
+  funding: Schema.optionalKey(Schema.Literals(["checking", "savings"])),
+  individual_name: Schema.optionalKey(text(22)),
+  company_name: Schema.optionalKey(text(16)),
+  company_entry_description: Schema.optionalKey(text(10)),
+  standard_entry_class_code: Schema.optionalKey(
+    Schema.Literals(["corporate_credit_or_debit", "prearranged_payments_and_deposit", "internet_initiated"])
+  ),
+  statement_descriptor: text(200)
+}).check(
+  Schema.makeFilter(
+    ({ account_number, external_account_id, routing_number }) =>
+      external_account_id === undefined
+        ? account_number !== undefined && routing_number !== undefined
+        : account_number === undefined && routing_number === undefined,
+    { expected: "either external_account_id, or account_number and routing_number" }
+  )
+)
+
+/** The payload of an `account_transfer`: between two own accounts. */
+export const AccountTransfer = Schema.Struct({
+  account_id: text(200),
+  amount: Dollars,
+  destination_account_id: text(200),
+  description: text(200)
+})
+
+/** What the bank can carry out, by type of operation. */
+export const payloads = { ach_transfer: AchTransfer, account_transfer: AccountTransfer }
+
+/** The terms of an `ach_transfer`, for its endpoint. */
+export const achTransferTerms = (transfer: typeof AchTransfer.Type): Terms => ({
+  amount: transfer.amount,
+  currency: "USD",
+  payee: transfer.external_account_id ?? `${transfer.routing_number} ${transfer.account_number}`
+})
+
+/** The terms of an `account_transfer`, for its endpoint. */
+export const accountTransferTerms = ({ amount, destination_account_id }: typeof AccountTransfer.Type): Terms => ({
+  amount,
+  currency: "USD",
+  payee: destination_account_id
+})
+
+/** What clients read of a failure, by code. */
+const failures = {
+  account_closed: { message: "The account of the payee is closed." },
+  account_unknown: { message: "The bank of the payee does not know the account." },
+  invalid_parameters: { message: "The bank does not accept the details of the transfer." },
+  not_possible: { message: "The bank cannot carry out the transfer, for example because the balance is too low." },
+  object_not_found: { message: "The bank does not know an account that the transfer names." },
+  payee_refused: { message: "The payee refused the transfer." },
+  transfer_canceled: { message: "The transfer was canceled before the bank carried it out." },
+  transfer_rejected: { message: "The bank declined the transfer." },
+  transfer_returned: { message: "The bank of the payee returned the transfer." }
+}
+
+/** Reasons of returns with a code of their own. The bank documents more, and adds some. */
+const returnCodes: Readonly<Record<string, keyof typeof failures>> = {
+  account_closed: "account_closed",
+  credit_entry_refused_by_receiver: "payee_refused",
+  invalid_account_number_structure: "account_unknown",
+  no_account: "account_unknown"
+}
+
+/**
+ * Each documented state of a transfer. Those with `submitted` wait: for an approval, the bank, or the next file to the Federal Reserve.
+ * ACH knows no acknowledgement of the payee's bank. So `submitted` of an `ach_transfer` is final: the order has left the bank. A return
+ * that comes later is a payment of its own, back to the payer.
+ */
+const states = {
+  pending_approval: "submitted",
+  pending_transfer_session_confirmation: "submitted",
+  pending_reviewing: "submitted",
+  pending_submission: "submitted",
+  requires_attention: "submitted",
+  submitted: "succeeded",
+  complete: "succeeded",
+  canceled: "failed",
+  rejected: "failed",
+  returned: "failed"
+} as const
+
+/** The members of a transfer that count. The evidence has these alone: no account number, no name, no free text. */
+const Transfer = Schema.Struct({
+  id: ProviderReference,
+  idempotency_key: Schema.String,
+  type: Schema.Literals(["ach_transfer", "account_transfer"]),
+  status: Schema.Literals(Object.keys(states) as ReadonlyArray<keyof typeof states>),
+  amount: Schema.Int,
+  currency: Schema.String,
+  created_at: Schema.String,
+  transaction_id: Schema.NullOr(Schema.String),
+  submission: Schema.optionalKey(
+    Schema.NullOr(Schema.Struct({ trace_number: Schema.String, submitted_at: Schema.String }))
+  ),
+  return: Schema.optionalKey(
+    Schema.NullOr(Schema.Struct({ return_reason_code: Schema.String, created_at: Schema.String }))
+  )
+})
+type Transfer = typeof Transfer.Type
+
+const failureOf = ({ return: returned, status }: Transfer): keyof typeof failures => {
+  if (status === "canceled") return "transfer_canceled"
+  if (status === "rejected") return "transfer_rejected"
+  return returnCodes[returned?.return_reason_code ?? ""] ?? "transfer_returned"
+}
+
+const evident = (transfer: Transfer, { status }: HttpProvider.HttpAnswer) => ({
+  names: { reference: transfer.id, operation_id: transfer.idempotency_key },
+  evidence: { status, body: transfer }
+})
+
+/** An error of the bank (RFC 9457). Its `type` is stable; its texts are for people, and may change. */
+const problem = <T extends string>(...types: ReadonlyArray<T>) =>
+  Schema.Struct({
+    type: Schema.Literals(types),
+    status: Schema.Int,
+    title: Schema.String,
+    detail: Schema.NullOr(Schema.String)
+  })
+
+/** Final refusals: the bank made no object. */
+const refusal = <T extends string>(type: T, code: keyof typeof failures) =>
+  HttpProvider.onBody(
+    problem(type),
+    (_, answer) => SubmissionAnswer.Rejected({ code, names: namesNothing, evidence: HttpProvider.evidenceOf(answer) })
+  )
+
+/** The bank did nothing, and an operator can repair the cause. The operations of the bank wait until then. */
+const repairable = (...types: ReadonlyArray<string>) =>
+  HttpProvider.onBody(
+    problem(...types),
+    ({ type }) => Effect.fail(new NotSent({ reason: `the bank answered ${type}`, isRefused: true, isLocal: true }))
+  )
+
+/** The answer tells nothing about this transfer. The list by key does. */
+const uncertain = (...types: ReadonlyArray<string>) =>
+  HttpProvider.onBody(
+    problem(...types),
+    ({ type }) => Effect.fail(new Uncertain({ reason: `the bank answered ${type}` }))
+  )
+
+/** Answers with which the bank did nothing, to submissions and to reads. */
+const nothingDone = {
+  401: repairable("invalid_api_key_error"),
+  // A key of the sandbox at the production host, or the reverse, is `environment_mismatch_error`: keys do not show where they belong.
+  403: repairable("environment_mismatch_error", "insufficient_permissions_error", "private_feature_error"),
+  429: HttpProvider.onBody(
+    Schema.Struct({
+      ...problem("rate_limited_error").fields,
+      retry_after: Schema.optionalKey(Schema.NullOr(Schema.Int))
+    }),
+    ({ retry_after: seconds }, answer) =>
+      typeof seconds === "number"
+        ? Effect.fail(new NotSent({ reason: "status 429", isRefused: true, retryAfter: Duration.seconds(seconds) }))
+        : HttpProvider.refusedForNow(answer)
+  )
+}
+
+const wrongPath = repairable("api_method_not_found_error")
+
+const decodeSubmission = HttpProvider.byStatus({
+  ...nothingDone,
+  200: HttpProvider.onBody(Transfer, (transfer, answer): SubmissionAnswer => {
+    switch (states[transfer.status]) {
+      case "submitted":
+        return SubmissionAnswer.Acknowledged(evident(transfer, answer))
+      case "succeeded":
+        return SubmissionAnswer.Succeeded(evident(transfer, answer))
+      case "failed":
+        return SubmissionAnswer.Rejected({ code: failureOf(transfer), ...evident(transfer, answer) })
+    }
+  }),
+  400: HttpProvider.firstOf(
+    refusal("invalid_parameters_error", "invalid_parameters"),
+    repairable("malformed_request_error")
+  ),
+  404: HttpProvider.firstOf(refusal("object_not_found_error", "object_not_found"), wrongPath),
+  409: HttpProvider.firstOf(
+    refusal("invalid_operation_error", "not_possible"),
+    // Another body has the key: `resource_id` names its object, which the list by key shows as well.
+    uncertain("idempotency_key_already_used_error", "idempotency_conflict_error")
+  ),
+  422: uncertain("idempotency_unprocessable_error"),
+  500: uncertain("internal_server_error")
+})
+
+const decodeStatus = HttpProvider.byStatus({
+  ...nothingDone,
+  200: HttpProvider.firstOf(
+    HttpProvider.onBody(Schema.Struct({ data: Schema.Tuple([Transfer]) }), ({ data: [transfer] }, answer) => {
+      const state = states[transfer.status]
+      return StatusAnswer.Proven({
+        ...state === "failed" ? { state, code: failureOf(transfer) } : { state },
+        ...evident(transfer, answer)
+      })
+    }),
+    HttpProvider.onBody(
+      Schema.Struct({ data: Schema.Tuple([]) }),
+      () => StatusAnswer.NotProven({ reason: "not_found", detail: "no transfer has the key", names: namesNothing })
+    )
+  ),
+  404: wrongPath
+})
+
+/** Whole cents. A float would lose some: 1.15 × 100 is 114.99999999999999. */
+const centsOf = (amount: string): number => {
+  const [dollars, cents = ""] = amount.split(".")
+  return Number(dollars + cents.padEnd(2, "0"))
+}
+
+const paths: Readonly<Record<string, string>> = {
+  ach_transfer: "/ach_transfers",
+  account_transfer: "/account_transfers"
+}
+
+/** The settings of the adapter. */
+export interface IncreaseOptions extends Pick<HttpProvider.HttpProviderOptions, "deadlines" | "limit"> {
+  /** The bank's address: `https://api.increase.com`, or `https://sandbox.increase.com` without money. */
+  readonly baseUrl: string
+  /** A key of that environment. */
+  readonly apiKey: Redacted.Redacted<string>
+}
+
+/** The adapter. Dies with a `TypeError` if the address or the key cannot be right. */
+export const at = (options: IncreaseOptions): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
+  Layer.unwrap(Effect.sync(() => {
+    const apiKey = requireSecret("the key of Increase (INCREASE_API_KEY)", options.apiKey)
+    const authorization = Redacted.make(`Bearer ${Redacted.value(apiKey)}`)
+    return HttpProvider.layer({
+      ...options,
+      baseUrl: requireAddress("the address of Increase (INCREASE_URL)", options.baseUrl),
+      payloads,
+      failures,
+      credentials: () => Effect.succeed({ authorization }),
+      submit: {
+        request: (_operation, payload, type) => ({
+          path: paths[type]!,
+          body: { ...payload, amount: centsOf(payload.amount) }
+        }),
+        decode: decodeSubmission
+      },
+      status: {
+        request: ({ id, type }) => ({ path: `${paths[type]}?idempotency_key=${id}` }),
+        decode: decodeStatus
+      }
+    })
+  }))
+
+/** The adapter, with its settings from the environment: INCREASE_URL and INCREASE_API_KEY. */
+export const layer = Layer.unwrap(
+  Effect.map(
+    Config.all({ baseUrl: Config.String("INCREASE_URL"), apiKey: Config.Redacted("INCREASE_API_KEY") }),
+    at
+  )
+)
