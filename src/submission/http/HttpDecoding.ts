@@ -60,6 +60,8 @@ export const withRetryAfter = (retryAfter: Duration.Duration | undefined) =>
 export interface HttpAnswer {
   readonly status: number
   readonly headers: Headers.Headers
+  /** The body as it arrived, byte for byte, for its signature. */
+  readonly bytes: Uint8Array
   /** Null if the response declares that it has no body (204, or a `Content-Length` of 0). */
   readonly body: Schema.Json
 }

@@ -154,8 +154,12 @@ const readResponse = (
   Effect.suspend(() => checkHead(request, response)).pipe(
     // Some clients fail when they read the body of a response with status 204.
     Effect.andThen(Effect.suspend(() => response.status === 204 ? noBytes : readBytes(response, limits))),
-    Effect.flatMap((bytes) => parseBody(response, bytes)),
-    Effect.map((body) => ({ status: response.status, headers: response.headers, body })),
+    Effect.flatMap((bytes) =>
+      Effect.map(
+        parseBody(response, bytes),
+        (body) => ({ status: response.status, headers: response.headers, bytes, body })
+      )
+    ),
     Effect.catchCause((cause) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) =>
         Effect.fail(

@@ -86,8 +86,11 @@ export const prepareRequest = <A>(request: Effect.Effect<A, unknown>): Effect.Ef
 
 /** Finds the credentials within the time limit. The failure names the error and its cause alone. */
 export const prepareCredentials = (
-  credentials: ((operation: ProviderOperation) => Effect.Effect<HttpCredentials, unknown>) | undefined,
+  credentials:
+    | ((operation: ProviderOperation, payload: unknown) => Effect.Effect<HttpCredentials, unknown>)
+    | undefined,
   operation: ProviderOperation,
+  payload: unknown,
   within: Duration.Duration
 ): Effect.Effect<HttpCredentials, NotPrepared> => {
   if (credentials === undefined) return Effect.succeed({})
@@ -96,7 +99,7 @@ export const prepareCredentials = (
     late = new NotPrepared({ reason: `no credentials within ${Duration.format(within)}` })
     return Effect.fail(late)
   }
-  return Effect.suspend(() => withinTime(credentials(operation), { duration: within, orElse })).pipe(
+  return Effect.suspend(() => withinTime(credentials(operation, payload), { duration: within, orElse })).pipe(
     Effect.catchCause((cause) => {
       const thrown = thrownIn(cause)
       if (late !== undefined && thrown === late) return Effect.fail(late)

@@ -152,9 +152,10 @@ const ask = Effect.fnUntraced(function*(
   { client, limits, options }: Adapter,
   operation: ProviderOperation,
   encode: (credentials: HttpCredentials) => Effect.Effect<HttpClientRequest, unknown>,
-  notAfter: number | null
+  notAfter: number | null,
+  payload: unknown = null
 ) {
-  const credentials = yield* prepareCredentials(options.credentials, operation, limits.headers)
+  const credentials = yield* prepareCredentials(options.credentials, operation, payload, limits.headers)
   const request = yield* prepareRequest(Effect.suspend(() => encode(credentials)))
   const clock = yield* Clock.Clock
   if (notAfter !== null && clock.currentTimeMillisUnsafe() >= notAfter) {
@@ -173,10 +174,11 @@ const submit = (adapter: Adapter) =>
           baseUrl,
           options.submit.request(operation, decoded, operation.type),
           credentials,
-          submissionHeaders(options, operation)
+          submissionHeaders(options, operation),
+          options.submit.sign
         )
       const notAfter = (yield* SendDeadline) ?? operation.send_before?.epochMilliseconds ?? null
-      const answer = yield* ask(adapter, operation, encode, notAfter)
+      const answer = yield* ask(adapter, operation, encode, notAfter, decoded)
       return yield* Effect.mapError(decodeAnswer(options.submit.decode, answer, adapter), asRefusal)
     },
     Effect.catchTags({

@@ -10,7 +10,7 @@ import type { ProviderLimit } from "../../domain/ProviderLimit.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
 import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "../providers/ProviderAdapter.ts"
 import type { Decode } from "./HttpDecoding.ts"
-import type { HttpCredentials, HttpStatusRead, HttpSubmission } from "./HttpRequest.ts"
+import type { HttpCredentials, HttpHeaders, HttpStatusRead, HttpSubmission } from "./HttpRequest.ts"
 
 /** The payloads of an adapter that declares none: any JSON, of any type of operation. */
 export type AnyPayloads = Readonly<Record<string, Schema.ConstraintDecoder<Schema.Json>>>
@@ -35,10 +35,14 @@ export interface HttpAdapterOptions<P extends PayloadSchemas = AnyPayloads> {
   readonly payloads?: P
   /**
    * Finds the headers that authenticate a request to the provider, by the operation's resource owner and provider
-   * connection. If it fails, a submission is `NotSent` with `isLocal`, and the log names the error and its cause without
-   * their messages. It has the deadline for headers.
+   * connection. `payload` is that of a submission, for credentials of one payment. In a status read it is null. If the
+   * function fails, a submission is `NotSent` with `isLocal`, and the log names the error and its cause without their
+   * messages. It has the deadline for headers.
    */
-  readonly credentials?: (operation: ProviderOperation) => Effect.Effect<HttpCredentials, unknown>
+  readonly credentials?: (
+    operation: ProviderOperation,
+    payload: P[keyof P & string]["Type"] | null
+  ) => Effect.Effect<HttpCredentials, unknown>
   readonly submit: {
     /**
      * Builds the request. `payload` is decoded by the schema of `type`, which is the operation's type. If it throws, the
@@ -46,6 +50,8 @@ export interface HttpAdapterOptions<P extends PayloadSchemas = AnyPayloads> {
      * position are logged.
      */
     readonly request: (...submission: SubmissionArguments<P>) => HttpSubmission
+    /** Makes headers of the body as it leaves, byte for byte, such as a signature. A failure counts like one of `request`. */
+    readonly sign?: (body: Uint8Array) => Effect.Effect<HttpHeaders, unknown>
     /**
      * Decodes an answer. An undeclared status is uncertain; 4xx, 429 and 503 are too.
      *

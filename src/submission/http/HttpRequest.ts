@@ -85,18 +85,23 @@ const withHeaders = (
 const reveal = (credentials: HttpCredentials): HttpHeaders =>
   Object.fromEntries(Object.entries(credentials).map(([name, value]) => [name, Redacted.value(value)]))
 
+const unsigned = () => Effect.succeed<HttpHeaders>({})
+
 /** Encodes a submission. `headers` are those of the adapter itself, and replace all others of the same name. */
 export const encodeSubmission = (
   baseUrl: string,
   submission: HttpSubmission,
   credentials: HttpCredentials,
-  headers: HttpHeaders
-): Effect.Effect<HttpClientRequest.HttpClientRequest, NotEncodable> =>
+  headers: HttpHeaders,
+  sign: (body: Uint8Array) => Effect.Effect<HttpHeaders, unknown> = unsigned
+): Effect.Effect<HttpClientRequest.HttpClientRequest, unknown> =>
   Effect.flatMap(resolve(baseUrl, submission.path), (url) => {
-    const request = HttpClientRequest.make(submission.method ?? "POST")(url, {
-      body: RedactedBody.json(submission.body)
-    })
-    return withHeaders(request, acceptJson, submission.headers ?? {}, reveal(credentials), headers)
+    const body = RedactedBody.json(submission.body)
+    const request = HttpClientRequest.make(submission.method ?? "POST")(url, { body })
+    return Effect.flatMap(
+      sign(body.body),
+      (signed) => withHeaders(request, acceptJson, submission.headers ?? {}, signed, reveal(credentials), headers)
+    )
   })
 
 export const encodeStatusRead = (

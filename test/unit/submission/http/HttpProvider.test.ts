@@ -147,6 +147,33 @@ describe("A submission", () => {
       }).pipe(Effect.provide(client())))
   }
 
+  it.live("is signed as it leaves, with the credentials of its payload, and its answer is decoded with its bytes", () =>
+    Effect.gen(function*() {
+      const body = `{"reference": "ref-1",  "status": "succeeded"}`
+      const server = yield* rawServer(answering(response(200, body)))
+      const options = optionsFor(server.url)
+      const answer = yield* submitTo(
+        {
+          ...options,
+          credentials: (_, payload) => Effect.succeed({ authorization: Redacted.make(JSON.stringify(payload)) }),
+          submit: {
+            ...options.submit,
+            sign: (bytes) => Effect.succeed({ "x-signature": Buffer.from(bytes).toString("base64") }),
+            decode: ({ bytes }) =>
+              Effect.succeed(
+                SubmissionAnswer.Succeeded({ names: namesNothing, evidence: Buffer.from(bytes).toString() })
+              )
+          }
+        },
+        operationOf(),
+        { note: "ünïcode" }
+      )
+      assert.deepInclude(answer, { _tag: "Succeeded", evidence: body })
+      const [request] = server.requests
+      assert.strictEqual(Buffer.from(headerOf(request!.head, "x-signature")!, "base64").toString(), request!.body)
+      assert.match(headerOf(request!.head, "authorization")!, /^\{"note":/)
+    }).pipe(Effect.provide(ProviderHttpClient.layer())))
+
   it.live("is not sent when send_before has passed", () =>
     Effect.gen(function*() {
       const server = yield* rawServer(answering(response(200, succeeded)))

@@ -97,7 +97,11 @@ describe("An adapter that declares payloads", () => {
           payloads: { payment: Schema.Struct({ member: schema }) }
         }
         const { reason } = yield* failureOf(
-          { ...options, submit: { ...options.submit, request: () => ({ path: "/", body: {} }) } },
+          {
+            ...options,
+            credentials: () => Effect.succeed({}),
+            submit: { ...options.submit, request: () => ({ path: "/", body: {} }) }
+          },
           operationOf(),
           { member: "secret" }
         )

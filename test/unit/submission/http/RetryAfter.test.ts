@@ -78,7 +78,12 @@ describe("Retry-After", () => {
 
   it.effect("is part of a refusal for now", () =>
     Effect.gen(function*() {
-      const answer = { status: 429, headers: Headers.fromInput({ "retry-after": "3" }), body: null }
+      const answer = {
+        status: 429,
+        headers: Headers.fromInput({ "retry-after": "3" }),
+        bytes: new Uint8Array(),
+        body: null
+      }
       const refused = yield* Effect.flip(refusedForNow(answer))
       assert.strictEqual(refused._tag, "NotSent")
       assert.deepInclude({ ...refused }, { isRefused: true, retryAfter: Duration.seconds(3) })
