@@ -49,7 +49,7 @@ export default defineConfig({
         test: {
           ...common,
           name: "oldest-postgres",
-          include: ["test/postgres/**/*.test.ts"],
+          include: ["test/postgres/**/*.test.ts", "test/long/costs/*.test.ts"],
           globalSetup: [shared, "test/fixtures/postgres/OldestPostgresServer.ts"]
         }
       }

@@ -1,5 +1,5 @@
 /** Mistakes in acceptances: a request binding always returns its operation, and only a good grant binds a key. */
-import { type Plant, postgres, unit } from "../Plant.ts"
+import { long, type Plant, postgres, unit } from "../Plant.ts"
 
 const acceptances = "src/services/sql/ledger/SqlAcceptances.ts"
 
@@ -37,14 +37,14 @@ export const acceptance: ReadonlyArray<Plant> = [
     file: acceptances,
     from: "$6::text[] AS digests OFFSET 0) a",
     to: "$6::text[] AS digests) a",
-    tests: [postgres("services/ledger/AcceptPlans")]
+    tests: [long("costs/AcceptPlans")]
   },
   {
     rule: "a repeated batch reads only the operations of its keys",
     file: acceptances,
     from: "idempotency_key = r.key OFFSET 0",
     to: "idempotency_key = r.key",
-    tests: [postgres("services/ledger/AcceptPlans", "reads only the operations of its keys")]
+    tests: [long("costs/AcceptPlans", "reads only the operations of its keys")]
   },
   {
     rule: "a disconnected provider takes no operation",

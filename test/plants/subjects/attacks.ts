@@ -1,5 +1,5 @@
 /** Mistakes in what bounds an attacker: tokens, bodies, clocks of workers, the admin listener, and shared resources. */
-import { type Plant, postgres, system, unit } from "../Plant.ts"
+import { long, type Plant, postgres, unit } from "../Plant.ts"
 
 const sealed = "src/services/rules/sealedTokens.ts"
 const feed = "src/services/sql/reads/SqlOperationFeed.ts"
@@ -52,14 +52,14 @@ export const attacks: ReadonlyArray<Plant> = [
     file: statements,
     from: "       ORDER BY r.n ${rows}`",
     to: "       ORDER BY r.n`",
-    tests: [postgres("services/reads/ChangeFeedCost")]
+    tests: [long("costs/ChangeFeedCost")]
   },
   {
     rule: "a pending place ends with its transaction",
     file: statements,
     from: "THEN l.ceiling - 1 ELSE r.after END",
     to: "THEN l.ceiling - 1 ELSE l.ceiling - 1 END",
-    tests: [postgres("services/reads/ChangeFeedTransactions"), postgres("services/reads/ChangeFeedCost")]
+    tests: [postgres("services/reads/ChangeFeedTransactions"), long("costs/ChangeFeedCost")]
   },
   {
     rule: "a token opens only for its reader and its filters",
@@ -335,20 +335,20 @@ export const attacks: ReadonlyArray<Plant> = [
     file: "src/node/http/NodeServer.ts",
     from: "if (!reusePort ||",
     to: "if (reusePort ||",
-    tests: [system("node/SharedPort", "get no new connection from the start of their drain on")]
+    tests: [long("node/SharedPort", "get no new connection from the start of their drain on")]
   },
   {
     rule: "root uses only a data directory that no other user can exchange",
     file: "src/node/embedded/System.ts",
     from: "if (isRoot()) refuseExchangeable(existing)",
     to: "if (isRoot() && existing === \"/\") refuseExchangeable(existing)",
-    tests: [system("embedded/ReplaceableDirectories", "it belongs to that user")]
+    tests: [long("embedded/ReplaceableDirectories", "it belongs to that user")]
   },
   {
     rule: "no start follows a link in the data directory",
     file: "src/node/embedded/System.ts",
     from: "flags | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK",
     to: "flags | fs.constants.O_NONBLOCK",
-    tests: [system("embedded/SymbolicLinks", "is refused with a link or a pipe in place of a file")]
+    tests: [long("embedded/SymbolicLinks", "is refused with a link or a pipe in place of a file")]
   }
 ]

@@ -1,5 +1,5 @@
 /** Mistakes in the change feed and in waits: no change is skipped, and no wake-up is lost. */
-import { type Plant, postgres, unit } from "../Plant.ts"
+import { long, type Plant, postgres, unit } from "../Plant.ts"
 
 const positions = "src/services/rules/changePosition.ts"
 const migration = "migrations/0010_change_feed.sql"
@@ -14,7 +14,7 @@ export const feed: ReadonlyArray<Plant> = [
     file: "src/services/sql/reads/changeStatements.ts",
     from: "THEN l.ceiling - 1 ELSE r.after END",
     to: "THEN l.upcoming::bigint - 1 ELSE r.after END",
-    tests: [postgres("services/reads/ChangeFeedCeiling")]
+    tests: [long("costs/ChangeFeedCeiling")]
   },
   {
     rule: "a token keeps every transaction that was running below its place",

@@ -1,5 +1,5 @@
 /** Mistakes in grants, revocations and registrations: a revocation is final, and holds at the very next read. */
-import { type Plant, postgres, system } from "../Plant.ts"
+import { long, type Plant, postgres, system } from "../Plant.ts"
 
 const tables = "migrations/0001_grants.sql"
 const revocations = "migrations/0007_grant_revocations.sql"
@@ -105,7 +105,7 @@ export const grants: ReadonlyArray<Plant> = [
     file: functions,
     from: "PERFORM FROM grant_locks WHERE client_id = p_client FOR NO KEY UPDATE;",
     to: "PERFORM FROM grant_locks WHERE client_id = p_client FOR SHARE;",
-    tests: [system("services/OpenTransactions", "makes registrations that follow a revocation wait behind it")]
+    tests: [long("services/OpenTransactions", "makes registrations that follow a revocation wait behind it")]
   },
   {
     rule: "a revocation always covers grants of unknown time",
@@ -161,7 +161,7 @@ export const grants: ReadonlyArray<Plant> = [
     file: revocation,
     from: "for (const wait of [false, true]) {",
     to: "for (const wait of [true]) {",
-    tests: [system("services/OpenTransactions", "blocks only the revocation of the grant that it locked")]
+    tests: [long("services/OpenTransactions", "blocks only the revocation of the grant that it locked")]
   },
   {
     rule: "a revocation of one subject revokes no other subject",

@@ -1,5 +1,5 @@
 /** Mistakes in the console, in the actions of operators, in roles and in what is logged. */
-import { type Plant, postgres, system, unit } from "../Plant.ts"
+import { long, type Plant, postgres, system, unit } from "../Plant.ts"
 
 const guard = "src/operator/console/ConsoleGuard.ts"
 const sessions = "src/operator/console/access/Sessions.ts"
@@ -53,7 +53,7 @@ export const operators: ReadonlyArray<Plant> = [
     file: "src/services/operators/OperationSearch.ts",
     from: "found.length === limit) break",
     to: "matches.length > left) break",
-    tests: [postgres("services/operators/OperationSearchCost", "is bounded, by the index of its filter")]
+    tests: [long("costs/OperationSearchCost", "is bounded, by the index of its filter")]
   },
   {
     rule: "an operation that was claimed waits no more",
@@ -317,14 +317,14 @@ export const operators: ReadonlyArray<Plant> = [
     file: "src/mcp/HumanConfirmation.ts",
     from: "  if (requestState !== state) return \"confirmation_mismatch\"\n",
     to: "",
-    tests: [system("examples/paymentsTool", "of 2026-07-28 counts for its own payment")]
+    tests: [long("examples/paymentsTool", "of 2026-07-28 counts for its own payment")]
   },
   {
     rule: "an accepted form without the confirmation confirms nothing",
     file: "src/mcp/HumanConfirmation.ts",
     from: "action === \"accept\" && isObject(content) && content[\"confirm\"] === true",
     to: "action === \"accept\"",
-    tests: [system("examples/paymentsTool", "accepts nothing that the person declines")]
+    tests: [long("examples/paymentsTool", "accepts nothing that the person declines")]
   },
   {
     rule: "text of a provider never closes a tag in the prompt of a host",

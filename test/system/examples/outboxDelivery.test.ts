@@ -7,7 +7,7 @@ import { HttpClient, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { Delivery } from "../../../examples/outbox/Delivery.ts"
 import { type HeldPosition, PositionLost } from "../../../examples/outbox/Position.ts"
-import { secret } from "./outboxReceiver.ts"
+import { secret } from "../../fixtures/examples/outboxReceiver.ts"
 
 const webhook = { id: "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f.3", body: "{\"revision\":3}" }
 

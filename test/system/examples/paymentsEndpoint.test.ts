@@ -16,9 +16,9 @@ import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import * as ProviderPayloads from "../../../src/services/ProviderPayloads.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
+import { type Answer, rent } from "../../fixtures/examples/paymentsProcess.ts"
 import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
 import { expiredIn, InMemoryLedger, issue } from "../../fixtures/ledger/Ledger.ts"
-import { type Answer, rent } from "./paymentsProcess.ts"
 
 type Services = Layer.Success<typeof InMemoryLedger>
 

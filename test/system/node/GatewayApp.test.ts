@@ -5,11 +5,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
+import { ask, direct, failing, pay, rent, settled, startPayments } from "../../fixtures/examples/paymentsProcess.ts"
 import { scrape } from "../../fixtures/metrics/Scrape.ts"
 import { rolesWith } from "../../fixtures/postgres/Roles.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, urlOf } from "../../fixtures/processes/CommandLine.ts"
-import { ask, direct, failing, pay, rent, settled, startPayments } from "../examples/paymentsProcess.ts"
 
 const Bank = Sandbox.layer({
   mix: { succeeded_at_once: 1, succeeded_later: 0, failed_later: 0, rejected: 0, shortest_ms: 1, longest_ms: 2 }

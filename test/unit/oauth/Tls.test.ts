@@ -6,10 +6,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Logger } from "effect"
 import * as tls from "node:tls"
 import { generateKeys, now, type PrivateKey, signToken } from "../../fixtures/authorization/Keys.ts"
+import { bearer } from "../../fixtures/authorization/Variants.ts"
+import { judge, verifierOf } from "../../fixtures/authorization/Verdicts.ts"
 import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
 import { tlsServer } from "../../fixtures/http/TlsServer.ts"
-import { bearer } from "../../system/authorization/Variants.ts"
-import { judge, verifierOf } from "../../system/authorization/Verdicts.ts"
 
 /** The part of the materials that a verifier and a token need. */
 const materialsFor = (issuer: string, keys: ReadonlyArray<PrivateKey>) => ({
