@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import type * as Headers from "effect/http/Headers"
 import * as Schema from "effect/Schema"
 import { longestRetryAfter } from "../../domain/ProviderLimit.ts"
-import { NotSent } from "../providers/ProviderAdapter.ts"
+import { NotSent, type StatusAnswer } from "../providers/ProviderAdapter.ts"
 
 const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
@@ -74,6 +74,16 @@ export class NotUnderstood extends Data.TaggedError("NotUnderstood")<{
 
 /** Decodes an answer. A defect, or a decoder that exceeds the deadline for bodies, counts as `NotUnderstood`. */
 export type Decode<A, E = never> = (answer: HttpAnswer) => Effect.Effect<A, NotUnderstood | E>
+
+/**
+ * The answer to a status read names another resource, which has the state. `HttpProvider` reads that as well, with the same credentials,
+ * and `decode` has the meaning of its answer. The limit of the provider does not count this request.
+ */
+export class ReadOn extends Data.TaggedClass("ReadOn")<{
+  /** Path below the base URL; begins with `/`. Encode inserted values with `encodeURIComponent`. */
+  readonly path: string
+  readonly decode: Decode<StatusAnswer | ReadOn, NotSent>
+}> {}
 
 /**
  * Decodes an answer whose body fits the schema.

@@ -46,6 +46,7 @@ import {
   type HttpAnswer,
   NotUnderstood,
   onBody,
+  ReadOn,
   refusedForNow,
   retryAfterOf,
   withRetryAfter,
@@ -66,6 +67,7 @@ export {
   type HttpProviderOptions,
   NotUnderstood,
   onBody,
+  ReadOn,
   refusedForNow,
   wrongCredentials
 }
@@ -236,6 +238,29 @@ const proveNeverReceived = (
     : status
 }
 
+/** Resources that a status read visits after the first one, at most. */
+const mostReadOn = 8
+
+/** Reads the resource that an answer names. That it is not found says nothing of the operation. */
+const readOn = Effect.fnUntraced(function*(adapter: Adapter, operation: ProviderOperation, first: ReadOn) {
+  let next = first
+  for (let count = 0; count < mostReadOn; count++) {
+    const { decode, path } = next
+    const encode = (credentials: HttpCredentials) => encodeStatusRead(adapter.baseUrl, { path }, credentials)
+    const answer = yield* ask(adapter, operation, encode, null)
+    const status = yield* Effect.mapError(
+      decodeAnswer(decode, answer, adapter),
+      (error) => error._tag === "NoAnswer" && error.status === 404 ? new NoAnswer({ ...error, status: null }) : error
+    )
+    if (status._tag !== "ReadOn") return status
+    next = status
+  }
+  return StatusAnswer.NotProven({
+    reason: "unclear",
+    detail: `the state is not in ${mostReadOn} resources one after the other`
+  })
+})
+
 const readStatus = (adapter: Adapter) =>
   Effect.fnUntraced(
     function*(operation: ProviderOperation, reference: ProviderReference | null) {
@@ -245,6 +270,7 @@ const readStatus = (adapter: Adapter) =>
       const askedAt = (yield* ReadBegin) ?? (yield* DateTime.now)
       const answer = yield* ask(adapter, operation, encode, null)
       const status = yield* decodeAnswer(options.status.decode, answer, adapter)
+      if (status._tag === "ReadOn") return yield* readOn(adapter, operation, status)
       return proveNeverReceived(status, answer, askedAt, operation, options.notFoundIsFinalAfter)
     },
     Effect.catchTags({

@@ -9,7 +9,7 @@ import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
 import type { ProviderLimit } from "../../domain/ProviderLimit.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
 import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "../providers/ProviderAdapter.ts"
-import type { Decode } from "./HttpDecoding.ts"
+import type { Decode, ReadOn } from "./HttpDecoding.ts"
 import type { HttpCredentials, HttpHeaders, HttpStatusRead, HttpSubmission } from "./HttpRequest.ts"
 
 /** The payloads of an adapter that declares none: any JSON, of any type of operation. */
@@ -72,9 +72,9 @@ export interface HttpAdapterOptions<P extends PayloadSchemas = AnyPayloads> {
      * reference, and set `names` to the id and reference that the body names.
      *
      * Declare 401 and 403 as `wrongCredentials`, too. A read that fails with `NotSent` is `NotProven` with `unclear`, and its
-     * reason is logged.
+     * reason is logged. Return `ReadOn` if another resource has the state.
      */
-    readonly decode: Decode<StatusAnswer, NotSent>
+    readonly decode: Decode<StatusAnswer | ReadOn, NotSent>
   }
   /** Header of submissions that contains the operation's id. Default: `Idempotency-Key`. */
   readonly idempotencyKeyHeader?: string
