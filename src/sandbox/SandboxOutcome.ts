@@ -98,7 +98,11 @@ export const defaultMix: OutcomeMix = {
 
 /** What a bank knows of a submission. Times in milliseconds since 1970. */
 export interface KnownSubmission {
+  /** When it was asked. */
+  readonly at: number
   readonly status: SandboxStatus
+  /** What comes, of which `status` is a part: for states on the way. */
+  readonly settlement: SandboxOutcome
   readonly acceptedAt: number
   /** When the status became final. Null: it is not. */
   readonly settledAt: number | null
@@ -135,8 +139,16 @@ const referenceOf = (seed: string, key: SubmissionKey): string => `sbx_${digest(
 /** What the bank knows of another submission than that of the key, which succeeded. */
 export const foreignKnown = (seed: string, key: string, echo: Schema.Json, now: number): KnownSubmission => {
   const other = digest(seed, "foreign", key)
-  const status = { reference: referenceOf(seed, other), idempotency_key: other, status: "succeeded" } as const
-  return { status, acceptedAt: now, settledAt: now, returnedAt: null, echo }
+  const reference = referenceOf(seed, other)
+  return {
+    at: now,
+    status: { reference, idempotency_key: other, status: "succeeded" },
+    settlement: { reference, outcome: "succeeded", effective_at: now, settles_at: now, failure: null },
+    acceptedAt: now,
+    settledAt: now,
+    returnedAt: null,
+    echo
+  }
 }
 
 /** Decides the outcome of a submission that takes effect at `effectiveAt`. */
@@ -176,14 +188,14 @@ export const knownAt = (
   const { effective_at: acceptedAt, failure, returns_at = Infinity, settles_at } = settlement
   if (now < acceptedAt) return null
   const names = { reference: settlement.reference, idempotency_key: key }
+  const seen = { at: now, settlement, acceptedAt, echo }
   if (settles_at === null || now < settles_at) {
-    return { status: { ...names, status: "pending" }, acceptedAt, settledAt: null, returnedAt: null, echo }
+    return { ...seen, status: { ...names, status: "pending" }, settledAt: null, returnedAt: null }
   }
   return {
+    ...seen,
     status: failure === null ? { ...names, status: "succeeded" } : { ...names, status: "failed", ...failure },
-    acceptedAt,
     settledAt: settles_at,
-    returnedAt: now < returns_at ? null : returns_at,
-    echo
+    returnedAt: now < returns_at ? null : returns_at
   }
 }

@@ -233,7 +233,8 @@ const answerTo = (
   if (outcome === "rejected") return write({ _tag: "Refused", key, failure: failure! }, head)
   const isAtOnce = succeedsAtOnce(settlement)
   const status = { reference, idempotency_key: key, status: isAtOnce ? "succeeded" : "pending" } as const
-  const known = { status, acceptedAt, settledAt: isAtOnce ? acceptedAt : null, returnedAt: null, echo }
+  const settledAt = isAtOnce ? acceptedAt : null
+  const known = { at: acceptedAt, status, settlement, acceptedAt, settledAt, returnedAt: null, echo }
   return write({ _tag: "Taken", known, isFirst, isSame: body === first }, head)
 }
 

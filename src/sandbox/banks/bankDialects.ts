@@ -3,7 +3,8 @@
  * A bank takes no instructions to a sandbox. So the text that a payment carries may have them: `sandbox {"outcome":"failed"}`.
  */
 import type { Dialect } from "../Dialect.ts"
+import { alpacaDialect } from "./AlpacaDialect.ts"
 import { increaseDialect } from "./IncreaseDialect.ts"
 
 /** By the name of the bank. */
-export const bankDialects: Readonly<Record<string, Dialect>> = { increase: increaseDialect }
+export const bankDialects: Readonly<Record<string, Dialect>> = { alpaca: alpacaDialect, increase: increaseDialect }

@@ -5,6 +5,13 @@ const submissions = "src/sandbox/Submissions.ts"
 
 export const providers: ReadonlyArray<Plant> = [
   {
+    rule: "an order that ended with a part filled is not recorded as failed",
+    file: "src/banks/Alpaca.ts",
+    from: "return wasFilled || isFilled(order) ?",
+    to: "return wasFilled || order.status === \"filled\" ?",
+    tests: [unit("banks/Alpaca", "in both kinds of answers")]
+  },
+  {
     rule: "the sandbox carries out a key once, and answers its repetition with the first answer",
     file: submissions,
     from: "if (entry.fate === undefined) {\n    entry.fate = chooseFate",

@@ -1,0 +1,302 @@
+/**
+ * Alpaca (Trading API, `/v2/orders`): one operation is one simple order for stocks, options or crypto. The operation's id is the
+ * `client_order_id`, which Alpaca takes once for ever, also after the end of its order.
+ *
+ * An operation is `failed` if its order has ended and nothing was filled, and `succeeded` if it has ended and anything was: money has moved
+ * then, and a client that orders again would buy twice. The evidence has `qty`, `filled_qty` and `filled_avg_price`. Clients that
+ * want all or nothing order with `fok`.
+ *
+ * Alpaca documents that status and `code` of a refusal are stable, and that `message` is not. So nothing here depends on a message.
+ */
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import type * as HttpClient from "effect/http/HttpClient"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import type { ProviderOperation } from "../domain/Submission.ts"
+import { Terms } from "../domain/Terms.ts"
+import * as HttpProvider from "../submission/http/HttpProvider.ts"
+import {
+  namesNothing,
+  type ProvenResult,
+  type ProviderAdapter,
+  ProviderReference,
+  StatusAnswer,
+  SubmissionAnswer
+} from "../submission/providers/ProviderAdapter.ts"
+import { requireAddress, requireSecret } from "./startChecks.ts"
+
+const text = (pattern: RegExp, expected: string) => Schema.String.check(Schema.isPattern(pattern, { expected }))
+
+/** Decimal text with at most nine digits after the point. */
+const Decimal = text(
+  /^(?=.*[1-9])(?:0|[1-9][0-9]{0,11})(?:\.[0-9]{1,9})?$/u,
+  "a number above zero as text, such as \"1.5\""
+)
+
+const Fields = Schema.Struct({
+  symbol: text(/^[A-Z0-9][A-Z0-9.]{0,24}(?:\/[A-Z]{3,5})?$/u, "a symbol, such as AAPL, or a pair, such as BTC/USD"),
+  /** Shares, contracts or coins. */
+  qty: Schema.optionalKey(Decimal),
+  /** Amount to trade for, in the currency of the price. */
+  notional: Schema.optionalKey(Decimal),
+  side: Schema.Literals(["buy", "sell"]),
+  type: Schema.Literals(["market", "limit", "stop", "stop_limit", "trailing_stop"]),
+  time_in_force: Schema.Literals(["day", "gtc", "opg", "cls", "ioc", "fok"]),
+  limit_price: Schema.optionalKey(Decimal),
+  stop_price: Schema.optionalKey(Decimal),
+  trail_price: Schema.optionalKey(Decimal),
+  trail_percent: Schema.optionalKey(Decimal),
+  extended_hours: Schema.optionalKey(Schema.Boolean),
+  position_intent: Schema.optionalKey(Schema.Literals(["buy_to_open", "buy_to_close", "sell_to_open", "sell_to_close"]))
+})
+
+/** The prices that an order of each type has: the one set or the other. */
+const pricesOf: Readonly<Record<typeof Fields.Type.type, ReadonlyArray<string>>> = {
+  market: [""],
+  limit: ["limit_price"],
+  stop: ["stop_price"],
+  stop_limit: ["limit_price stop_price"],
+  trailing_stop: ["trail_price", "trail_percent"]
+}
+const prices = ["limit_price", "stop_price", "trail_price", "trail_percent"] as const
+
+/**
+ * An order, with the names of Alpaca's document. Numbers are text. Bracket, OCO, OTO and multi-leg orders are several orders at
+ * once, and cannot be one operation.
+ */
+export const Order = Fields.check(
+  Schema.makeFilter(
+    ({ notional, qty, type }) => notional === undefined ? qty !== undefined : qty === undefined && type === "market",
+    { expected: "either qty, or notional with the type market" }
+  ),
+  Schema.makeFilter(
+    (order) => pricesOf[order.type].includes(prices.filter((price) => order[price] !== undefined).join(" ")),
+    { expected: "the prices of its type, such as limit_price for a limit order, and no others" }
+  ),
+  Schema.makeFilter(
+    ({ extended_hours, time_in_force, type }) =>
+      extended_hours !== true || type === "limit" && (time_in_force === "day" || time_in_force === "gtc"),
+    { expected: "extended_hours with the type limit and the time in force day or gtc alone" }
+  )
+)
+export type Order = typeof Order.Type
+
+/** The product of two numbers as text, rounded up to cents. */
+const productOf = (one: string, other: string): string => {
+  const digits = (number: string) => (number.split(".")[1] ?? "").length
+  const unit = 10n ** BigInt(digits(one) + digits(other))
+  const cents = (BigInt(one.replace(".", "")) * BigInt(other.replace(".", "")) * 100n + unit - 1n) / unit
+  return `${cents / 100n}.${String(cents % 100n).padStart(2, "0")}`
+}
+
+/** The terms of a `BoundedOrder`: the most that it pays, in the currency of its price, and the asset. */
+export const orderTerms = ({ limit_price = "1", notional, qty = "1", symbol }: Order): Terms => {
+  const [payee = symbol, currency = "USD"] = symbol.split("/")
+  return { amount: productOf(notional ?? qty, limit_price), currency, payee }
+}
+
+/** The price of an option is that of one share, and most contracts are for 100. */
+const isOption = (symbol: string): boolean => /[0-9]{6}[CP][0-9]{8}$/u.test(symbol)
+
+/**
+ * A purchase that bounds what it pays, by `notional` or by `qty` and `limit_price`. A type of operation with terms needs it, because the
+ * terms must be known before the order is sent.
+ */
+export const BoundedOrder = Order.check(
+  Schema.makeFilter(
+    (order) =>
+      order.side === "buy" && (order.notional ?? order.limit_price) !== undefined && !isOption(order.symbol)
+      && Schema.is(Terms)(orderTerms(order)),
+    { expected: "a purchase of stocks or coins, with notional or limit_price, in a currency of three letters" }
+  )
+)
+
+/** What Alpaca can carry out, by type of operation. */
+export const payloads = { order: Order, bounded_order: BoundedOrder }
+
+/** In these states an order may be filled yet. `replaced`: by another order, or by a change of the stock. */
+const open = [
+  "new",
+  "accepted",
+  "pending_new",
+  "accepted_for_bidding",
+  "held",
+  "partially_filled",
+  "pending_cancel",
+  "pending_replace",
+  // A trade is guaranteed, and has not happened yet.
+  "stopped",
+  "suspended",
+  // No more on this day. An order that is good for longer goes on at the next.
+  "done_for_day",
+  "calculated",
+  "replaced"
+] as const
+
+/** The answer with an order. */
+const Answered = Schema.Struct({
+  id: ProviderReference,
+  client_order_id: Schema.String,
+  status: Schema.Literals([...open, "filled", "canceled", "expired", "rejected"]),
+  filled_qty: text(/^[0-9]+(?:\.[0-9]+)?$/u, "a number as text"),
+  replaced_by: Schema.optionalKey(Schema.NullOr(ProviderReference))
+})
+type Answered = typeof Answered.Type
+
+const refusal = <Code extends number>(...codes: ReadonlyArray<Code>) => Schema.Struct({ code: Schema.Literals(codes) })
+const NoBuyingPower = Schema.Struct({ code: Schema.Literals([40310000]), buying_power: Schema.String })
+
+/** What clients read of an order that ended without a fill, by code. Alpaca's own words stay in the evidence. */
+const failures = {
+  insufficient_buying_power: { message: "The account does not have the buying power for this order." },
+  order_not_permitted: { message: "The account may not place this order, for example because it lacks the shares." },
+  order_invalid: { message: "The broker does not take an order of this kind for this symbol at this time." },
+  order_canceled: { message: "The order was cancelled before anything was filled." },
+  order_expired: { message: "The order expired before anything was filled." },
+  order_rejected: { message: "The broker or the exchange rejected the order. Nothing was filled." }
+}
+
+const isFilled = ({ filled_qty, status }: Answered): boolean => status === "filled" || /[1-9]/u.test(filled_qty)
+
+const resultOf = (order: Answered, wasFilled: boolean): ProvenResult => {
+  if ((open as ReadonlyArray<string>).includes(order.status)) return { state: "submitted" }
+  return wasFilled || isFilled(order) ? { state: "succeeded" } : { state: "failed", code: `order_${order.status}` }
+}
+
+const namesOf = ({ client_order_id, id }: Answered) => ({ reference: id, operation_id: client_order_id })
+
+const refused = (schema: Schema.ConstraintDecoder<unknown>, code: keyof typeof failures) =>
+  HttpProvider.onBody(
+    schema,
+    (_, answer) => SubmissionAnswer.Rejected({ code, names: namesNothing, evidence: HttpProvider.evidenceOf(answer) })
+  )
+
+const decodeSubmission = HttpProvider.byStatus({
+  200: HttpProvider.onBody(Answered, (order, answer) => {
+    const result = resultOf(order, false)
+    const said = { names: namesOf(order), evidence: HttpProvider.evidenceOf(answer) }
+    if (result.state === "failed") return SubmissionAnswer.Rejected({ ...said, code: result.code })
+    return result.state === "succeeded" ? SubmissionAnswer.Succeeded(said) : SubmissionAnswer.Acknowledged(said)
+  }),
+  401: HttpProvider.wrongCredentials,
+  403: HttpProvider.firstOf(
+    refused(NoBuyingPower, "insufficient_buying_power"),
+    refused(refusal(40310000, 40310100), "order_not_permitted")
+  ),
+  // 40010001 is not declared: it stands for an invalid member, and for a `client_order_id` that was taken before. A status read decides.
+  422: refused(refusal(42210000), "order_invalid"),
+  // Beyond 200 requests in a minute.
+  429: HttpProvider.refusedForNow
+})
+
+/** The orders that were replaced. The first is that of the operation. */
+interface Earlier {
+  readonly first: Answered
+  readonly answers: ReadonlyArray<Schema.Json>
+  readonly isFilled: boolean
+}
+
+/** Decodes an order, and those that replaced it, in turn. What was filled before a replacement counts. */
+const decodeOrder = (earlier?: Earlier): HttpProvider.Decode<StatusAnswer | HttpProvider.ReadOn> =>
+  HttpProvider.onBody(Answered, (order, answer) => {
+    const first = earlier?.first ?? order
+    const wasFilled = earlier?.isFilled === true
+    const answers = [...earlier?.answers ?? [], HttpProvider.evidenceOf(answer)]
+    const id = order.status === "replaced" ? order.replaced_by ?? null : null
+    if (id === null) {
+      const evidence = earlier === undefined ? HttpProvider.evidenceOf(answer) : answers
+      return StatusAnswer.Proven({ ...resultOf(order, wasFilled), names: namesOf(first), evidence })
+    }
+    const next = decodeOrder({ first, answers, isFilled: wasFilled || isFilled(order) })
+    // An answer about another order proves nothing.
+    const decode = HttpProvider.onBody(Schema.Struct({ id: Schema.Literal(id) }), (_, replacement) => next(replacement))
+    return new HttpProvider.ReadOn({
+      path: `/v2/orders/${encodeURIComponent(id)}`,
+      decode: HttpProvider.byStatus({ 200: decode, 401: HttpProvider.wrongCredentials })
+    })
+  })
+
+const decodeStatus = HttpProvider.byStatus({
+  200: decodeOrder(),
+  401: HttpProvider.wrongCredentials,
+  404: HttpProvider.onBody(
+    refusal(40410000),
+    () => StatusAnswer.NotProven({ reason: "not_found", detail: "Alpaca does not know the order", names: namesNothing })
+  )
+})
+
+/** The addresses of real money and of play money. */
+const hosts = { live: "api.alpaca.markets", paper: "paper-api.alpaca.markets" }
+
+/** The pair of keys of an account. */
+export interface KeyPair {
+  readonly keyId: Redacted.Redacted<string>
+  readonly secretKey: Redacted.Redacted<string>
+}
+
+/** Refuses keys that cannot be right at this address: the ids of paper accounts alone begin with `PK`. */
+const checkPair = (baseUrl: string, pair: KeyPair): KeyPair => {
+  requireSecret("the secret key of Alpaca (APCA_API_SECRET_KEY)", pair.secretKey)
+  const isPaper = Redacted.value(requireSecret("the key id of Alpaca (APCA_API_KEY_ID)", pair.keyId)).startsWith("PK")
+  const { hostname } = new URL(baseUrl)
+  if (hostname === hosts.live && isPaper) {
+    throw new TypeError(
+      `the key of a paper account works at https://${hosts.paper} alone, and APCA_API_BASE_URL is ${hosts.live}`
+    )
+  }
+  if (hostname === hosts.paper && !isPaper) {
+    throw new TypeError(
+      `https://${hosts.paper} takes the keys of paper accounts alone, and APCA_API_KEY_ID does not begin with PK`
+    )
+  }
+  return pair
+}
+
+/** The settings of the adapter. */
+export interface AlpacaOptions extends Pick<HttpProvider.HttpProviderOptions, "deadlines" | "limit"> {
+  /** The address: `https://api.alpaca.markets`, or `https://paper-api.alpaca.markets` without money. */
+  readonly baseUrl: string
+  /** The keys of the account, or a function that finds those of the operation's resource owner or provider connection. */
+  readonly keys: KeyPair | ((operation: ProviderOperation) => Effect.Effect<KeyPair, unknown>)
+}
+
+/** The adapter. Dies with a `TypeError` if the address or the keys cannot be right. `limit` is by default that of an account at Alpaca. */
+export const at = ({ keys, ...options }: AlpacaOptions): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
+  Layer.unwrap(Effect.sync(() => {
+    const baseUrl = requireAddress("the address of Alpaca (APCA_API_BASE_URL)", options.baseUrl)
+    if (typeof keys !== "function") checkPair(baseUrl, keys)
+    return HttpProvider.layer({
+      limit: { requests: 200, interval: "1 minute" },
+      ...options,
+      baseUrl,
+      payloads,
+      failures,
+      credentials: (operation) =>
+        Effect.map(typeof keys === "function" ? keys(operation) : Effect.succeed(keys), (pair) => {
+          const { keyId, secretKey } = checkPair(baseUrl, pair)
+          return { "apca-api-key-id": keyId, "apca-api-secret-key": secretKey }
+        }),
+      submit: {
+        request: ({ id }, order, _type) => ({ path: "/v2/orders", body: { ...order, client_order_id: id } }),
+        decode: decodeSubmission
+      },
+      status: {
+        request: ({ id }) => ({ path: `/v2/orders:by_client_order_id?client_order_id=${id}` }),
+        decode: decodeStatus
+      }
+    })
+  }))
+
+/** The adapter, with its settings from the environment: APCA_API_BASE_URL, APCA_API_KEY_ID and APCA_API_SECRET_KEY. */
+export const layer = Layer.unwrap(
+  Effect.map(
+    Config.all({
+      baseUrl: Config.String("APCA_API_BASE_URL"),
+      keyId: Config.Redacted("APCA_API_KEY_ID"),
+      secretKey: Config.Redacted("APCA_API_SECRET_KEY")
+    }),
+    ({ baseUrl, ...keys }) => at({ baseUrl, keys })
+  )
+)
