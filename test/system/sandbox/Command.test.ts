@@ -31,23 +31,28 @@ describe("The command sandbox", () => {
       const first = yield* launchSandbox(["--record", record, "--seed", "x"])
       const answered = new Map<string, unknown>()
       const load = yield* Effect.forkScoped(Effect.forEach(
-        Array.from({ length: 5000 }, (_, n) => `key-${n}`),
+        Array.from({ length: 2000 }, (_, n) => `key-${n}`),
         (key) =>
           Effect.map(submit(first.url, key), ({ error, json }) => {
             if (error === undefined) answered.set(key, json)
           }),
         { concurrency: 32, discard: true }
       ))
-      yield* until(() => answered.size >= 300)
+      yield* until(() => answered.size >= 100)
       yield* first.stop("SIGKILL")
       yield* until(() => load.pollUnsafe() !== undefined)
-      assert.isBelow(answered.size, 5000)
+      assert.isBelow(answered.size, 2000)
 
       const second = yield* launchSandbox(["--record", record, "--seed", "x"])
-      for (const [key, answer] of answered) {
-        assert.deepInclude((yield* call(`${second.controlUrl}/truth/${key}`)).json, { receipts: 1 })
-        assert.deepStrictEqual((yield* submit(second.url, key)).json, answer)
-      }
+      yield* Effect.forEach(
+        answered,
+        ([key, answer]) =>
+          Effect.gen(function*() {
+            assert.deepInclude((yield* call(`${second.controlUrl}/truth/${key}`)).json, { receipts: 1 })
+            assert.deepStrictEqual((yield* submit(second.url, key)).json, answer)
+          }),
+        { concurrency: 32, discard: true }
+      )
     }))
 
   it.live("on SIGTERM refuses new connections, drops late answers, and exits with 0 and a complete record", () =>
