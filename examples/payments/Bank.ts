@@ -60,8 +60,8 @@ export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
     failures,
     // If your bank has credentials for each customer, choose them by `operation.provider_connection_id`.
     credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${Redacted.value(token)}`) }),
-    // The bank refuses a request that arrives later. It thus carries out no payment that the ledger records as failed.
-    sendBeforeHeader: "Send-Before",
+    // The bank refuses a request that arrives after `Send-Before`. It does not document when "not found" is final.
+    promises: { keys: "for_ever", readByOwnReference: "yes", lateRequests: { header: "Send-Before" } },
     submit: {
       request: (_, payload, type) => ({ path: "/mutations", body: { type, payload } }),
       decode: byStatus({
@@ -100,15 +100,10 @@ export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
               evidence: evidenceOf(answer)
             }))
         ),
-        // The bank may not have received the payment yet, so this proves nothing.
         404: onBody(
           NotFound,
-          (body) =>
-            StatusAnswer.NotProven({
-              reason: "not_found",
-              detail: "the bank does not know it",
-              names: namesOf({ ...body, reference: null })
-            })
+          (body, answer) =>
+            StatusAnswer.NotFound({ names: namesOf({ ...body, reference: null }), evidence: evidenceOf(answer) })
         )
       })
     }

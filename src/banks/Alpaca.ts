@@ -223,7 +223,7 @@ const decodeStatus = HttpProvider.byStatus({
   401: HttpProvider.wrongCredentials,
   404: HttpProvider.onBody(
     refusal(40410000),
-    () => StatusAnswer.NotProven({ reason: "not_found", detail: "Alpaca does not know the order", names: namesNothing })
+    (_, answer) => StatusAnswer.NotFound({ names: namesNothing, evidence: HttpProvider.evidenceOf(answer) })
   )
 })
 
@@ -273,6 +273,8 @@ export const at = ({ keys, ...options }: AlpacaOptions): Layer.Layer<ProviderAda
       baseUrl,
       payloads,
       failures,
+      // It carries a request out however late it arrives, so "not found" is never final.
+      promises: { keys: "for_ever", readByOwnReference: "yes" },
       credentials: (operation) =>
         Effect.map(typeof keys === "function" ? keys(operation) : Effect.succeed(keys), (pair) => {
           const { keyId, secretKey } = checkPair(baseUrl, pair)

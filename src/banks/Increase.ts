@@ -245,7 +245,7 @@ const decodeStatus = HttpProvider.byStatus({
     }),
     HttpProvider.onBody(
       Schema.Struct({ data: Schema.Tuple([]) }),
-      () => StatusAnswer.NotProven({ reason: "not_found", detail: "no transfer has the key", names: namesNothing })
+      (_, answer) => StatusAnswer.NotFound({ names: namesNothing, evidence: HttpProvider.evidenceOf(answer) })
     )
   ),
   404: wrongPath
@@ -280,6 +280,8 @@ export const at = (options: IncreaseOptions): Layer.Layer<ProviderAdapter, never
       baseUrl: requireAddress("the address of Increase (INCREASE_URL)", options.baseUrl),
       payloads,
       failures,
+      // It carries a request out however late it arrives, so "not found" is never final.
+      promises: { keys: "for_ever", readByOwnReference: "yes" },
       credentials: () => Effect.succeed({ authorization }),
       submit: {
         request: (_operation, payload, type) => ({

@@ -106,6 +106,7 @@ export interface Claim {
 /** An operation whose status this caller reads. No other caller takes it during the lease. */
 export interface DueRead {
   readonly operation: ProviderOperation
+  readonly created_at: DateTime.Utc
   /** The instant of the take, by the clock of the database. */
   readonly taken_at: DateTime.Utc
   readonly provider: ProviderName

@@ -67,7 +67,7 @@ export interface StatusAnswers {
   readonly succeeded: Answering
   /** The adapter must return `Proven` with `failed`; `code`, if given, is the code that it must report. */
   readonly failed?: { readonly answer: Answering; readonly code?: string }
-  /** It has no such operation. The adapter must return `NotProven` with `not_found`, because the operation may arrive yet. */
+  /** It has no such operation. The adapter must return `NotFound`, with the answer as evidence. */
   readonly notFound?: Answering
 }
 

@@ -23,6 +23,7 @@ import {
   type SubmissionAnswer,
   type Uncertain
 } from "../submission/providers/ProviderAdapter.ts"
+import { readKind } from "../submission/providers/ProviderPromises.ts"
 import type { ContractBank, Seen } from "./ContractBank.ts"
 
 /** The adapter under test, and the operation that it submits. */
@@ -126,7 +127,10 @@ export const reading =
     Effect.suspend(() =>
       adapter.readStatus(
         operationOf(subject, operationIds.own, DateTime.addDuration(now, sendBefore)),
-        reference as ProviderReference | null
+        reference as ProviderReference | null,
+        ...readKind(adapter.promises ?? {}, reference as ProviderReference | null) === "indirect"
+          ? [subject.payload]
+          : []
       )
     ).pipe(
       Effect.map((answer): Said => withDeclaration(adapter, answer)),

@@ -32,9 +32,15 @@ const isProven = (state: "submitted" | "succeeded" | "failed"): Rule => ({ said 
   said._tag === "Proven" && said.state === state ? null : `The adapter must say Proven with ${state} here`
 
 const isNotFound: Rule = ({ said }) =>
-  said._tag === "NotProven" && said.reason === "not_found"
+  said._tag === "NotFound" && said.evidence !== null
     ? null
-    : "Before send_before \"not found\" proves nothing: the adapter must say NotProven with not_found"
+    : "The adapter must say NotFound here, with the answer as evidence: its promises decide what that proves"
+
+/** A proxy may have answered. */
+const provesNothing: Rule = ({ said }) =>
+  said._tag === "NotProven" || said._tag === "NoResult" || said._tag === "NotFound" && said.evidence === null
+    ? null
+    : "The adapter must say NotProven here, or NotFound without evidence"
 
 /** The answers that the bank documents, about the operation and about another one. */
 const documentedCases = (kit: Kit, { failed, notFound, pending, succeeded }: StatusAnswers) => {
@@ -49,13 +55,13 @@ const documentedCases = (kit: Kit, { failed, notFound, pending, succeeded }: Sta
         isProven("failed"),
         hasFailure(failed?.code)
       ],
-      ["an unknown operation is not found, which proves nothing yet", notFound, isNotFound]
+      ["an unknown operation is NotFound", notFound, isNotFound]
     ]),
     read(
       kit,
       "without a reference it reads by the id, or proves nothing",
       answering(kit, "own", succeeded),
-      [says("Proven", "NotProven"), namesIn(kit, "own", succeeded)],
+      [says("Proven", "NotFound", "NotProven"), namesIn(kit, "own", succeeded)],
       reading(kit.subject, null)
     ),
     ...foreignCases(kit, make, [["pending operation", pending], ["success", succeeded], ["failure", failed?.answer]])
@@ -64,30 +70,30 @@ const documentedCases = (kit: Kit, { failed, notFound, pending, succeeded }: Sta
 
 const hostileCases = (kit: Kit, { succeeded }: StatusAnswers): ReadonlyArray<ContractCase> => [
   ...hostileAnswers((request) => succeeded(subjectOf(kit, "own", request))).map(({ behaviour, rules, what }) =>
-    read(kit, `a bank that ${what} proves nothing`, behaviour, [...rules ?? [], says("NotProven")])
+    read(kit, `a bank that ${what} proves nothing`, behaviour, [...rules ?? [], provesNothing])
   ),
   read(
     kit,
     "a 404 of a proxy is never final, however late",
     answering(kit, "own", () => ({ status: 404, text: "<title>Not found</title>" })),
-    [says("NotProven")],
+    [provesNothing],
     reading(kit.subject, kit.references.own, "-365 days")
   ),
   read(kit, "refused credentials prove nothing", answering(kit, "own", () => ({ status: 401, body: {} })), [
-    says("NotProven")
+    provesNothing
   ]),
   caseWith(
     kit,
     "readStatus: a bank that refuses the connection proves nothing",
     closedBank(kit.otherRequests),
     [reading(kit.subject, kit.references.own)],
-    [says("NotProven")]
+    [provesNothing]
   )
 ]
 
 const withoutReads = (kit: Kit): ReadonlyArray<ContractCase> => [
   read(kit, "a bank without status reads proves nothing", { onRequest: (socket) => void socket.end() }, [
-    says("NotProven")
+    provesNothing
   ])
 ]
 

@@ -44,8 +44,8 @@ export const layer = (baseUrl: string, apiKey: Redacted.Redacted<string>) =>
     payloads: { transfer: Transfer },
     failures,
     credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${Redacted.value(apiKey)}`) }),
-    // The bank refuses a request that arrives later. So it books no transfer that the ledger records as failed.
-    sendBeforeHeader: "Send-Before",
+    // The bank refuses a request that arrives after `Send-Before`. It does not document when "not found" is final.
+    promises: { keys: "for_ever", readByOwnReference: "yes", lateRequests: { header: "Send-Before" } },
     submit: {
       request: (_operation, transfer) => ({ path: "/transfers", body: transfer }),
       decode: HttpProvider.byStatus({
@@ -66,12 +66,10 @@ export const layer = (baseUrl: string, apiKey: Redacted.Redacted<string>) =>
             names: { reference: id, operation_id: key },
             evidence: HttpProvider.evidenceOf(answer)
           })),
-        // The request may still be on its way, so this proves nothing.
-        404: HttpProvider.onBody(NotFound, ({ key }) =>
-          StatusAnswer.NotProven({
-            reason: "not_found",
-            detail: "the bank does not know the transfer",
-            names: { reference: null, operation_id: key }
+        404: HttpProvider.onBody(NotFound, ({ key }, answer) =>
+          StatusAnswer.NotFound({
+            names: { reference: null, operation_id: key },
+            evidence: HttpProvider.evidenceOf(answer)
           })),
         // It proves nothing of the transfer, and the log names the wrong key.
         401: HttpProvider.wrongCredentials

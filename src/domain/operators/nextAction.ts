@@ -18,6 +18,8 @@ export interface Situation {
   readonly standing: OperationStanding
   /** Why every worker that runs has paused the provider. Null: one of them sends to it, or none runs. */
   readonly pause: string | null
+  /** What a person asks the provider, because reads may not settle the operation. */
+  readonly question: string | null
 }
 
 /** The next action at an instant of the clock of the database. */
@@ -143,16 +145,17 @@ const actionOnReturned = (situation: Situation, why: string, now: DateTime.Utc):
   return { by: "worker", action: "A worker takes it over.", at: unlessPast(schedule.due_at, now), reason }
 }
 
-const actionOnSubmitted = ({ schedule, standing, state }: Situation, now: DateTime.Utc): NextAction => {
+const actionOnSubmitted = ({ question, schedule, standing, state }: Situation, now: DateTime.Utc): NextAction => {
   const obstacle = obstacles(standing, "read")
   const reason = state === "submitted"
     ? "Its provider received it. The outcome is open."
     : "It may have been sent, so no worker sends it again."
+  const asked = question === null ? reason : `${reason} Ask the provider: ${question}`
   return {
     by: "reconciler",
     action: readAction(schedule, obstacle),
     at: unlessPast(schedule.due_at, now),
-    reason: withObstacle(reason, obstacle)
+    reason: withObstacle(asked, obstacle)
   }
 }
 

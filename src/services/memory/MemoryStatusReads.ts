@@ -8,6 +8,7 @@ import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
 import type { DueRead, HintedOperation, HintEffect, ReadTerms } from "../../domain/Submission.ts"
 import { mostHinted, type Postponement } from "../queue/StatusReads.ts"
+import { makeOpenPayload } from "../rules/openPayload.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import { isForeign, type MemoryQueueTable, toProviderOperation, withReview } from "./MemoryQueueTable.ts"
 import { isExamined, isHeld, withReference } from "./recordRules.ts"
@@ -29,7 +30,8 @@ const serve = <A>(
   return served
 }
 
-export const makeStatusReads = (table: MemoryQueueTable) => {
+export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTable) {
+  const openPayload = yield* makeOpenPayload
   const { after, memory, millis, records, reviewAfter, update } = table
 
   const takeOne = (record: MemoryRecord, reviewed: MemoryRecord, terms: ReadTerms): DueRead | null => {
@@ -45,6 +47,7 @@ export const makeStatusReads = (table: MemoryQueueTable) => {
     return active
       ? {
         operation: toProviderOperation(taken),
+        created_at: taken.operation.created_at,
         taken_at: table.now(),
         provider,
         state,
@@ -142,5 +145,11 @@ export const makeStatusReads = (table: MemoryQueueTable) => {
       return effects.includes("due") ? "due" : effects.includes("noted") ? "noted" : "ignored"
     })
 
-  return { takeReads, takeHeld, postpone, hint }
-}
+  const payloadOf = ({ operation: { id } }: Pick<DueRead, "operation">) =>
+    Effect.suspend(() => {
+      const { digest, operation, payload } = memory.operations.get(id)!
+      return openPayload({ ...operation, request_digest: digest, sealed: payload })
+    })
+
+  return { takeReads, takeHeld, payloadOf, postpone, hint }
+})

@@ -25,7 +25,7 @@ export const makeMemory = Effect.gen(function*() {
     ...yield* makeClaims(table),
     ...makeOutcomes(table),
     ...makeRescues(table),
-    ...makeStatusReads(table),
+    ...yield* makeStatusReads(table),
     ...makeHolds(table).statements,
     ...makeProviderLimits(table)
   }

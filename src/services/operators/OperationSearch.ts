@@ -134,7 +134,7 @@ const make = Effect.gen(function*() {
       provider_connection_id: row.provider_connection_id,
       scopes: row.scopes,
       acknowledged: row.acknowledged,
-      last_read: row.last_read === null ? null : { ...row.last_read, at: instantOf(row.last_read.at) },
+      last_read: row.last_read === null ? null : { question: null, ...row.last_read, at: instantOf(row.last_read.at) },
       standing: toStanding(row),
       history: yield* historyOf(id, row.revision),
       actions: yield* actionsOf(sql, id)

@@ -4,9 +4,18 @@
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
+import type * as Schema from "effect/Schema"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
-import type { DueRead, HintedOperation, HintEffect, ReadTerms, Recording } from "../../domain/Submission.ts"
+import type {
+  DueRead,
+  HintedOperation,
+  HintEffect,
+  PayloadAltered,
+  PayloadUnreadable,
+  ReadTerms,
+  Recording
+} from "../../domain/Submission.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 
 /** Most operations that one hint by reference looks at: those with the reference that changed last. */
@@ -17,6 +26,8 @@ export interface Postponement extends Omit<Recording, "evidence"> {
   readonly review?: boolean
   /** What the provider answered, for operators: 1,024 characters at most. Absent: there was no read. */
   readonly answer?: string
+  /** What a person asks the provider, because reads may not settle the operation: 1,024 characters at most. */
+  readonly question?: string
 }
 
 export class StatusReads extends Context.Service<StatusReads, {
@@ -35,6 +46,10 @@ export class StatusReads extends Context.Service<StatusReads, {
     limit: number,
     terms: ReadTerms
   ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
+  /** The payload of an operation that is read indirectly. Decrypts it and checks its digest, as `Claim.payload` does. */
+  readonly payloadOf: (
+    due: Pick<DueRead, "operation">
+  ) => Effect.Effect<Schema.Json, PayloadUnreadable | PayloadAltered | StoreUnavailable>
   /**
    * Sets the time of the next status read. It changes only an operation that is still at `revision`, and in the situation of
    * the last read. A claim stays unchanged, and so does an operation that was held then and is released now.

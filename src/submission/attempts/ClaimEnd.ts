@@ -6,6 +6,7 @@ import * as Schedule from "effect/Schedule"
 import { readDelay } from "../../domain/Submission.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { elapsed } from "../elapsed.ts"
+import { firstReadAfter } from "../providers/ProviderPromises.ts"
 import { withinStore } from "../storeStatements.ts"
 import { logFailure } from "../submissionLog.ts"
 import type { WorkerServices } from "../SubmissionServices.ts"
@@ -44,8 +45,9 @@ export const recordSettlement = Effect.fnUntraced(function*(
 ) {
   const { outcomeRecorder, outcomes, policy } = services
   const { claim: { operation: { id, send_before }, revision }, provider } = timed
-  const due_in = Duration.millis(readDelay(policy.readSchedule, 0, yield* Random.next))
   const { evidence, outcome, reference } = settlement
+  const lag = firstReadAfter(services.providers.get(provider)?.promises ?? {}, reference)
+  const due_in = Duration.max(lag, Duration.millis(readDelay(policy.readSchedule, 0, yield* Random.next)))
   const record = outcomeRecorder.record({
     id,
     revision,

@@ -5,7 +5,7 @@ import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
-import { type DeclaredFailures, gatewayFailure, type GatewayFailureCode } from "../../domain/GatewayFailures.ts"
+import { gatewayFailure, type GatewayFailureCode } from "../../domain/GatewayFailures.ts"
 import type { OperationId, Outcome } from "../../domain/Operation.ts"
 import {
   type AuthorizationRevoked,
@@ -21,7 +21,8 @@ import {
   findContradiction,
   publicFailure
 } from "../providers/AnswerRecord.ts"
-import type { NotSent, SubmissionAnswer, Uncertain } from "../providers/ProviderAdapter.ts"
+import type { NotSent, ProviderAdapter, SubmissionAnswer, Uncertain } from "../providers/ProviderAdapter.ts"
+import { reversibleEvidence } from "../providers/ProviderPromises.ts"
 import { describeDefect } from "../submissionLog.ts"
 
 export interface Settlement {
@@ -40,21 +41,24 @@ export interface ClaimReturn {
   readonly reason: string
 }
 
+/** What an adapter declares about its answers. */
+type AnswerRules = Pick<ProviderAdapter["Service"], "failures" | "promises">
+
 export type AttemptError = NotSent | Uncertain | PayloadUnreadable | PayloadAltered | AuthorizationRevoked
 
 /**
  * Determines the end of a submission from the exit of the attempts. `isSending` tells whether an attempt was under way, so
  * that an interruption may have come after the first byte. Without evidence of another outcome the operation is
  * `indeterminate` (specification, "States and transitions", rule 3). An answer that names another operation than `id`
- * is no evidence. `failures` are those that the adapter declares. A failure on this side, of which it is proven that nothing was sent, returns the claim.
+ * is no evidence. A failure on this side, of which it is proven that nothing was sent, returns the claim.
  */
 export const settlementOf = (
   id: OperationId,
   exit: Exit.Exit<SubmissionAnswer, AttemptError>,
   isSending: boolean,
-  failures?: DeclaredFailures
+  rules: AnswerRules = {}
 ): Settlement | ClaimReturn => {
-  if (Exit.isSuccess(exit)) return fromAnswer(id, exit.value, failures)
+  if (Exit.isSuccess(exit)) return fromAnswer(id, exit.value, rules)
   const error = Option.getOrNull(Cause.findErrorOption(exit.cause))
   if (error !== null) return fromError(error)
   const isStopped = Cause.hasInterruptsOnly(exit.cause)
@@ -93,7 +97,11 @@ const fromNotSent = ({ isLocal, isPermanent, isRefused, reason }: NotSent): Sett
     : failed("provider_unreachable", reason)
 }
 
-const fromAnswer = (id: OperationId, answer: SubmissionAnswer, failures: DeclaredFailures | undefined): Settlement => {
+const fromAnswer = (
+  id: OperationId,
+  answer: SubmissionAnswer,
+  { failures, promises = {} }: AnswerRules
+): Settlement => {
   const { names } = answer
   // A claimed operation has no reference yet. If another one is stored meanwhile, `Outcomes.record` finds it.
   const contradiction = findContradiction(names, { id, reference: null })
@@ -106,7 +114,13 @@ const fromAnswer = (id: OperationId, answer: SubmissionAnswer, failures: Declare
     case "Acknowledged":
       return { _tag: "Settlement", outcome: { state: "submitted" }, evidence, reference, isSent: true }
     case "Succeeded":
-      return { _tag: "Settlement", outcome: { state: "succeeded" }, evidence, reference, isSent: true }
+      return {
+        _tag: "Settlement",
+        outcome: { state: "succeeded" },
+        evidence: { ...evidence, ...reversibleEvidence(promises) },
+        reference,
+        isSent: true
+      }
     case "Rejected":
       return {
         _tag: "Settlement",

@@ -98,13 +98,13 @@ const send = (
   if (refusal !== null) {
     return Effect.andThen(logReturn(refusal, { operation_id: id, provider }), returnClaim(services, timed, refusal))
   }
-  const failures = services.providers.get(provider)?.failures
+  const adapter = services.providers.get(provider)
   return Effect.uninterruptibleMask(Effect.fnUntraced(function*(restore) {
     const progress: AttemptProgress = { isSending: false }
     const startedAt = performance.now()
     const exit = yield* Effect.exit(restore(attemptUntilSent(services, timed, progress)))
     const end = yield* Effect.try({
-      try: () => settlementOf(id, exit, progress.isSending, failures),
+      try: () => settlementOf(id, exit, progress.isSending, adapter),
       catch: describeDefect
     }).pipe(
       // An adapter without type checks may answer with a value that is no `SubmissionAnswer`.
@@ -117,7 +117,7 @@ const send = (
     }
     yield* release
     if (end.outcome.state === "failed" && Exit.isSuccess(exit) && exit.value._tag === "Rejected") {
-      yield* checkFailure(provider, failures, exit.value.code)
+      yield* checkFailure(provider, adapter?.failures, exit.value.code)
     }
     yield* logOutcome(end.outcome, end.evidence["reason"], { operation_id: id, provider })
     yield* recordSettlement(services, timed, end)

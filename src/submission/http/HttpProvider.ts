@@ -33,11 +33,11 @@ import {
   namesNothing,
   NotSent,
   ProviderAdapter,
-  ReadBegin,
   SendDeadline,
   StatusAnswer,
   Uncertain
 } from "../providers/ProviderAdapter.ts"
+import { checkPromises } from "../providers/ProviderPromises.ts"
 import {
   byStatus,
   type Decode,
@@ -54,7 +54,7 @@ import {
 } from "./HttpDecoding.ts"
 import { exchange, type ExchangeLimits, NoAnswer, type ScopedHttpClient } from "./HttpExchange.ts"
 import { NotPrepared, prepareCredentials, preparePayload, prepareRequest } from "./HttpPreparation.ts"
-import { type AnyPayloads, checkDeadline, type HttpProviderOptions } from "./HttpProviderOptions.ts"
+import type { AnyPayloads, HttpProviderOptions } from "./HttpProviderOptions.ts"
 import { encodeStatusRead, encodeSubmission, type HttpCredentials, type HttpHeaders } from "./HttpRequest.ts"
 import { makeSendDeadline } from "./SendDeadline.ts"
 
@@ -92,7 +92,7 @@ const requireBaseUrl = (baseUrl: string | URL): string => {
 }
 
 const makeAdapter = (client: HttpClient.HttpClient, options: AnyOptions): Adapter => {
-  checkDeadline(options)
+  checkPromises(options.promises)
   return {
     options,
     payloadOf: preparePayload(options.payloads),
@@ -138,10 +138,13 @@ const gatewayStatuses: ReadonlySet<number | null> = new Set([502, 503, 504])
 const asRefusal = <E extends NotSent | Uncertain | NoAnswer>(failure: E): E | NotSent =>
   failure._tag === "NotSent" ? new NotSent({ ...failure, isRefused: true }) : failure
 
-const submissionHeaders = (options: AnyOptions, { id, send_before }: ProviderOperation): HttpHeaders => ({
-  [options.idempotencyKeyHeader ?? "Idempotency-Key"]: id,
-  ...(options.sendBeforeHeader !== undefined && send_before !== null
-    ? { [options.sendBeforeHeader]: DateTime.formatIso(send_before) }
+const submissionHeaders = (
+  { idempotencyKeyHeader = "Idempotency-Key", promises: { lateRequests } }: AnyOptions,
+  { id, send_before }: ProviderOperation
+): HttpHeaders => ({
+  [idempotencyKeyHeader]: id,
+  ...(typeof lateRequests === "object" && send_before !== null
+    ? { [lateRequests.header]: DateTime.formatIso(send_before) }
     : {})
 })
 
@@ -204,38 +207,13 @@ const submit = (adapter: Adapter) =>
   )
 
 const notProven = ({ failure, reason, retryAfter, status }: NoAnswer): StatusAnswer => {
-  if (status === 404) return StatusAnswer.NotProven({ reason: "not_found", detail: reason, names: namesNothing })
+  if (status === 404) return StatusAnswer.NotFound({ names: namesNothing, evidence: null })
   const unreachable = failure !== "answer" || gatewayStatuses.has(status)
   return StatusAnswer.NotProven({
     reason: unreachable ? "unreachable" : "unclear",
     detail: reason,
     ...withRetryAfter(retryAfter)
   })
-}
-
-/**
- * Turns "not found" into `NeverReceived` after the consistency window. `askedAt` is no later than the start of the read; the
- * provider's answer reflects that instant or a later one.
- */
-const proveNeverReceived = (
-  status: StatusAnswer,
-  answer: HttpAnswer,
-  askedAt: DateTime.Utc,
-  { send_before }: ProviderOperation,
-  window: Duration.Input | undefined
-): StatusAnswer => {
-  if (status._tag !== "NotProven" || status.reason !== "not_found") return status
-  if (window === undefined || send_before === null) return status
-  return DateTime.isGreaterThan(askedAt, DateTime.addDuration(send_before, window))
-    ? StatusAnswer.NeverReceived({
-      names: status.names,
-      evidence: {
-        answer: evidenceOf(answer),
-        asked_at: DateTime.formatIso(askedAt),
-        send_before: DateTime.formatIso(send_before)
-      }
-    })
-    : status
 }
 
 /** Resources that a status read visits after the first one, at most. */
@@ -252,6 +230,7 @@ const readOn = Effect.fnUntraced(function*(adapter: Adapter, operation: Provider
       decodeAnswer(decode, answer, adapter),
       (error) => error._tag === "NoAnswer" && error.status === 404 ? new NoAnswer({ ...error, status: null }) : error
     )
+    if (status._tag === "NotFound") return StatusAnswer.NotFound({ ...status, evidence: null })
     if (status._tag !== "ReadOn") return status
     next = status
   }
@@ -263,15 +242,14 @@ const readOn = Effect.fnUntraced(function*(adapter: Adapter, operation: Provider
 
 const readStatus = (adapter: Adapter) =>
   Effect.fnUntraced(
-    function*(operation: ProviderOperation, reference: ProviderReference | null) {
+    function*(operation: ProviderOperation, reference: ProviderReference | null, payload?: Schema.Json) {
       const { baseUrl, options } = adapter
+      const decoded = payload === undefined ? null : yield* adapter.payloadOf(operation, payload)
       const encode = (credentials: HttpCredentials) =>
-        encodeStatusRead(baseUrl, options.status.request(operation, reference), credentials)
-      const askedAt = (yield* ReadBegin) ?? (yield* DateTime.now)
-      const answer = yield* ask(adapter, operation, encode, null)
+        encodeStatusRead(baseUrl, options.status.request(operation, reference, decoded), credentials)
+      const answer = yield* ask(adapter, operation, encode, null, decoded)
       const status = yield* decodeAnswer(options.status.decode, answer, adapter)
-      if (status._tag === "ReadOn") return yield* readOn(adapter, operation, status)
-      return proveNeverReceived(status, answer, askedAt, operation, options.notFoundIsFinalAfter)
+      return status._tag === "ReadOn" ? yield* readOn(adapter, operation, status) : status
     },
     Effect.catchTags({
       NotPrepared: ({ reason }) => Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: reason })),
@@ -285,19 +263,18 @@ const readStatus = (adapter: Adapter) =>
     inSpan("HttpProvider.readStatus")
   )
 
-/**
- * Makes an adapter. Dies with a `TypeError` if the base URL is invalid, or if `notFoundIsFinalAfter` is no finite duration
- * above zero. Dies with it, too, if `notFoundIsFinalAfter` is set and the provider learns no deadline.
- */
+/** Makes an adapter. Dies with a `TypeError` if the base URL is invalid, or if the promises cannot be safe together. */
 export const make = <P extends PayloadSchemas = AnyPayloads>(
   options: HttpProviderOptions<P>
 ): Effect.Effect<ProviderAdapter["Service"], never, HttpClient.HttpClient> =>
   Effect.map(HttpClient.HttpClient, (client) => {
-    const adapter = makeAdapter(client, options as AnyOptions)
+    // The cast: `preparePayload` decodes by the same schemas, so each function gets the payload of its type.
+    const adapter = makeAdapter(client, options as unknown as AnyOptions)
     return ProviderAdapter.of({
       ...options.payloads === undefined ? {} : { payloads: options.payloads },
       ...options.failures === undefined ? {} : { failures: options.failures },
       ...options.limit === undefined ? {} : { limit: options.limit },
+      promises: options.promises,
       submit: submit(adapter),
       readStatus: readStatus(adapter)
     })

@@ -1,14 +1,20 @@
 /**
  * The options of an adapter for a provider that uses JSON over HTTP.
  */
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { DeclaredFailures } from "../../domain/GatewayFailures.ts"
 import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
 import type { ProviderLimit } from "../../domain/ProviderLimit.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
-import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "../providers/ProviderAdapter.ts"
+import type {
+  NotSent,
+  ProviderPromises,
+  StatusAnswer,
+  SubmissionAnswer,
+  Uncertain
+} from "../providers/ProviderAdapter.ts"
 import type { Decode, ReadOn } from "./HttpDecoding.ts"
 import type { HttpCredentials, HttpHeaders, HttpStatusRead, HttpSubmission } from "./HttpRequest.ts"
 
@@ -20,8 +26,8 @@ export type SubmissionArguments<P extends PayloadSchemas> = {
   readonly [T in keyof P & string]: [operation: ProviderOperation, payload: P[T]["Type"], type: T]
 }[keyof P & string]
 
-/** The options of every adapter. */
-export interface HttpAdapterOptions<P extends PayloadSchemas = AnyPayloads> {
+/** Options of an adapter. Declare `payloads`, and `submit.request` receives decoded payloads. */
+export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
   /** URL of the provider, such as `https://api.bank.example/v2`. Without user, query or fragment. */
   readonly baseUrl: string | URL
   /**
@@ -35,7 +41,7 @@ export interface HttpAdapterOptions<P extends PayloadSchemas = AnyPayloads> {
   readonly payloads?: P
   /**
    * Finds the headers that authenticate a request to the provider, by the operation's resource owner and provider
-   * connection. `payload` is that of a submission, for credentials of one payment. In a status read it is null. If the
+   * connection. `payload` is that of a submission or of an indirect read, for credentials of one payment. In other status reads it is null. If the
    * function fails, a submission is `NotSent` with `isLocal`, and the log names the error and its cause without their
    * messages. It has the deadline for headers.
    */
@@ -65,11 +71,15 @@ export interface HttpAdapterOptions<P extends PayloadSchemas = AnyPayloads> {
     readonly decode: Decode<SubmissionAnswer, NotSent | Uncertain>
   }
   readonly status: {
-    readonly request: (operation: ProviderOperation, reference: ProviderReference | null) => HttpStatusRead
+    /** `payload` is that of the operation in an indirect read, else null: see `readByOwnReference` of the promises. */
+    readonly request: (
+      operation: ProviderOperation,
+      reference: ProviderReference | null,
+      payload: P[keyof P & string]["Type"] | null
+    ) => HttpStatusRead
     /**
-     * Decodes an answer. `notFoundIsFinalAfter` applies to `NotProven` with `not_found`. An undeclared 404 counts as not
-     * found and is never final, because any proxy on the way may send it. Query by the operation's id or by its
-     * reference, and set `names` to the id and reference that the body names.
+     * Decodes an answer. An undeclared 404 counts as not found and is never final, because any proxy on the way may send
+     * it. Query by the operation's id or by its reference, and set `names` to the id and reference that the body names.
      *
      * Declare 401 and 403 as `wrongCredentials`, too. A read that fails with `NotSent` is `NotProven` with `unclear`, and its
      * reason is logged. Return `ReadOn` if another resource has the state.
@@ -89,54 +99,6 @@ export interface HttpAdapterOptions<P extends PayloadSchemas = AnyPayloads> {
   readonly failures?: DeclaredFailures
   /** How many requests the provider takes. See `ProviderAdapter`. Default: no limit. */
   readonly limit?: ProviderLimit
-}
-
-/** Header of submissions that contains `send_before` in RFC 3339, such as `Send-Before`. */
-interface DeadlineInHeader {
-  readonly sendBeforeHeader: string
-}
-
-/** `submit.request` puts `operation.send_before` into the request, and the provider refuses the request after it. */
-interface DeadlineInRequest {
-  readonly sendsDeadline: true
-}
-
-/** See `SendDeadlineOptions`. */
-interface FinalNotFound {
-  /**
-   * The consistency window that the provider documents. If the provider does not know an operation so long after
-   * `send_before`, it never received the operation. Add the greatest difference between its clock and that of the database.
-   * Default: no window, and "not found" proves nothing.
-   */
-  readonly notFoundIsFinalAfter?: Duration.Input
-}
-
-/**
- * How the provider learns `send_before`, after which it refuses the request, and how long after it "not found" is final.
- *
- * `notFoundIsFinalAfter` requires such a provider. Without a deadline at the provider, a delayed request could still be
- * carried out after its operation has failed.
- */
-export type SendDeadlineOptions =
-  | (DeadlineInHeader & Partial<DeadlineInRequest> & FinalNotFound)
-  | (DeadlineInRequest & Partial<DeadlineInHeader> & FinalNotFound)
-  | (Partial<DeadlineInHeader> & Partial<DeadlineInRequest> & { readonly notFoundIsFinalAfter?: never })
-
-/** Options of an adapter. Declare `payloads`, and `submit.request` receives decoded payloads. */
-export type HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> = HttpAdapterOptions<P> & SendDeadlineOptions
-
-/** Throws a `TypeError` if "not found" would be final without a deadline at the provider, or never or at once. */
-export const checkDeadline = ({ notFoundIsFinalAfter, sendBeforeHeader, sendsDeadline }: SendDeadlineOptions): void => {
-  if (notFoundIsFinalAfter === undefined) return
-  const window = Duration.fromInput(notFoundIsFinalAfter as Duration.Input)
-  if (window._tag === "None" || !Duration.isFinite(window.value) || !Duration.isPositive(window.value)) {
-    throw new TypeError("notFoundIsFinalAfter must be a finite duration above zero")
-  }
-  if (sendBeforeHeader === undefined && sendsDeadline !== true) {
-    throw new TypeError(
-      "notFoundIsFinalAfter requires sendBeforeHeader, or sendsDeadline: true where submit.request sends "
-        + "operation.send_before. Without a deadline, the provider could carry out a delayed request after its operation "
-        + "has failed"
-    )
-  }
+  /** What the provider documents. See `ProviderPromises`. */
+  readonly promises: ProviderPromises
 }

@@ -13,8 +13,9 @@ import type { DeclaredFailures } from "../../domain/GatewayFailures.ts"
 import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
 import type { ProviderLimit } from "../../domain/ProviderLimit.ts"
 import { type ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
+import type { ProviderPromises } from "./ProviderPromises.ts"
 
-export { type ProviderLimit, type ProviderOperation, ProviderReference }
+export { type ProviderLimit, type ProviderOperation, type ProviderPromises, ProviderReference }
 
 /**
  * Names of the operation that an answer is about. Copy both members from the answer, never from the request: an answer
@@ -123,40 +124,45 @@ export interface EvidentAnswer {
 /** The result is proven, unless the answer names another operation. */
 export type Proven = ProvenResult & EvidentAnswer & { readonly _tag: "Proven" }
 
-/**
- * Evidence that the provider never received the operation and will refuse it from now on. Use it only for a provider
- * that documents when "not found" is final, and that refuses requests after `send_before`.
- */
-export interface NeverReceived extends EvidentAnswer {
-  readonly _tag: "NeverReceived"
+/** The provider does not know the operation. The promises of the adapter decide whether that proves something. */
+export interface NotKnown {
+  readonly names: AnswerNames
+  /** The answer as JSON. Null if a proxy may have answered in the provider's place: then it never proves anything. */
+  readonly evidence: Schema.Json | null
+  /** From when on the provider refuses a request for the operation, as this answer states it: see `lateRequests`. */
+  readonly refusedFrom?: DateTime.Utc
 }
 
-/**
- * Why a status read proved nothing. `unreachable`: a network failure (the provider did not answer, or a gateway
- * answered in its place). `not_found`: the provider does not know the named operation. `unclear`: every other reason.
- */
-export type NoEvidence =
-  | {
-    readonly reason: "unreachable" | "unclear"
-    readonly detail: string
-    /** For how long the provider asks to send nothing (`Retry-After`). */
-    readonly retryAfter?: Duration.Duration
-  }
-  | {
-    readonly reason: "not_found"
-    readonly detail: string
-    readonly names: AnswerNames
-    readonly retryAfter?: never
-  }
+/** The answer that the provider does not know the operation. */
+export interface NotFound extends NotKnown {
+  readonly _tag: "NotFound"
+}
+
+/** Why a status read proved nothing. */
+export interface NoEvidence {
+  /**
+   * `unreachable`: a network failure (the provider did not answer, or a gateway answered in its place). `ordered`: the provider has
+   * ordered something for the operation, and tells neither its result nor a reference. `unclear`: every other reason.
+   */
+  readonly reason: "unreachable" | "ordered" | "unclear"
+  readonly detail: string
+  /**
+   * What a person asks the provider, in place of the question of the promises. An operation whose answer has a question, or is
+   * `ordered`, comes under review. Operators read the question.
+   */
+  readonly question?: string
+  /** For how long the provider asks to send nothing (`Retry-After`). */
+  readonly retryAfter?: Duration.Duration
+}
 
 /** The read proved nothing. */
 export type NotProven = NoEvidence & { readonly _tag: "NotProven" }
 
 /** The result of an exact status read. */
-export type StatusAnswer = Proven | NeverReceived | NotProven
+export type StatusAnswer = Proven | NotFound | NotProven
 export const StatusAnswer = {
   Proven: (proven: ProvenResult & EvidentAnswer): Proven => ({ _tag: "Proven", ...proven }),
-  NeverReceived: (never: EvidentAnswer): NeverReceived => ({ _tag: "NeverReceived", ...never }),
+  NotFound: (not: NotKnown): NotFound => ({ _tag: "NotFound", ...not }),
   NotProven: (not: NoEvidence): NotProven => ({ _tag: "NotProven", ...not })
 }
 
@@ -182,6 +188,8 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
    * database, so give every worker the same limit. Default: no limit.
    */
   readonly limit?: ProviderLimit
+  /** What the provider documents. Worker and reconciler act by it. Default: the provider promises nothing. */
+  readonly promises?: ProviderPromises
   /**
    * Submits the operation: one attempt, without redirects. Called at most once for an operation, except after
    * `NotSent`. A defect, a timeout or an interruption counts as `Uncertain`.
@@ -193,22 +201,14 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
   /**
    * Reads the state of the operation at the provider, and never changes anything. Ask by the operation's id or by
    * `reference`, which is null when the provider gave none. An answer that names another id or reference proves
-   * nothing.
+   * nothing. Only an indirect read has the payload: see `readByOwnReference` of the promises.
    */
   readonly readStatus: (
     operation: ProviderOperation,
-    reference: ProviderReference | null
+    reference: ProviderReference | null,
+    payload?: Schema.Json
   ) => Effect.Effect<StatusAnswer>
 }>()("financial-agents-gateway/submission/providers/ProviderAdapter") {}
-
-/**
- * An instant before the status read under way, by the clock of the database. The reconciler sets it: `send_before` is by the same
- * clock, so a wrong clock of the process makes no "not found" final too early. Null: there is no reconciler.
- */
-export const ReadBegin: Context.Reference<DateTime.Utc | null> = Context.Reference<DateTime.Utc | null>(
-  "financial-agents-gateway/submission/providers/ProviderAdapter/ReadBegin",
-  { defaultValue: () => null }
-)
 
 /**
  * The instant from which on this process sends no byte of the submission under way, in milliseconds of its own wall clock. The worker

@@ -10,6 +10,7 @@ import { ProviderName } from "../../domain/Grant.ts"
 import { permitTerms } from "../../domain/ProviderLimit.ts"
 import { ProviderPayloads } from "../../services/ProviderPayloads.ts"
 import { ProviderAdapter } from "./ProviderAdapter.ts"
+import { checkPromises } from "./ProviderPromises.ts"
 
 const isProviderName = Schema.is(ProviderName)
 
@@ -24,10 +25,11 @@ const checkName = (name: string): Effect.Effect<ProviderName> =>
     )
   )
 
-/** Refuses an adapter with an invalid limit, or with a failure that clients cannot read, where it is declared. */
+/** Refuses an adapter with unsafe promises, an invalid limit, or a failure that clients cannot read, where it is declared. */
 const checkAdapter = (adapter: ProviderAdapter["Service"]): Effect.Effect<ProviderAdapter["Service"]> =>
   Effect.sync(() => {
     if (adapter.limit !== undefined) permitTerms(adapter.limit, 1)
+    checkPromises(adapter.promises ?? {})
     for (const code of Object.keys(adapter.failures ?? {})) {
       if (declaredFailure(adapter.failures, code) === null) {
         throw new TypeError(

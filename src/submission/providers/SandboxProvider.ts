@@ -26,7 +26,7 @@ import {
   wrongCredentials
 } from "../http/HttpDecoding.ts"
 import * as HttpProvider from "../http/HttpProvider.ts"
-import type { HttpAdapterOptions } from "../http/HttpProviderOptions.ts"
+import type { HttpProviderOptions } from "../http/HttpProviderOptions.ts"
 import {
   type AnswerNames,
   type NotSent,
@@ -38,11 +38,10 @@ import {
 
 /** Options of the adapter. See `HttpProviderOptions`. */
 export interface SandboxProviderOptions
-  extends Pick<HttpAdapterOptions, "baseUrl" | "credentials" | "deadlines" | "failures" | "limit">
+  extends Pick<HttpProviderOptions, "baseUrl" | "credentials" | "deadlines" | "failures" | "limit">
 {
   /**
-   * Declares a window as in `HttpProviderOptions`, which is possible because the sandbox refuses late requests. None by
-   * default.
+   * As in `ProviderPromises`: the sandbox refuses late requests. None by default.
    */
   readonly notFoundIsFinalAfter?: Duration.Input
 }
@@ -124,12 +123,7 @@ const decodeStatus: Decode<StatusAnswer, NotSent> = byStatus({
   ),
   404: onBody(
     problem("not_found"),
-    (body) =>
-      StatusAnswer.NotProven({
-        reason: "not_found",
-        detail: "the provider does not know the operation",
-        names: namesOfProblem(body)
-      })
+    (body, answer) => StatusAnswer.NotFound({ names: namesOfProblem(body), evidence: evidenceOf(answer) })
   )
 })
 
@@ -143,10 +137,16 @@ const failures = {
 
 /** The adapter. */
 export const make = (
-  options: SandboxProviderOptions
+  { notFoundIsFinalAfter, ...options }: SandboxProviderOptions
 ): Effect.Effect<ProviderAdapter["Service"], never, HttpClient.HttpClient> =>
   HttpProvider.make({
     ...options,
+    promises: {
+      keys: "for_ever",
+      readByOwnReference: "yes",
+      lateRequests: { header: sendBeforeHeader },
+      ...notFoundIsFinalAfter === undefined ? {} : { notFoundIsFinalAfter }
+    },
     failures: { ...failures, ...options.failures },
     submit: {
       request: ({ type }, payload) => ({ path: submissionsPath, body: { type, payload } }),
@@ -156,8 +156,7 @@ export const make = (
       request: ({ id }) => ({ path: `${submissionsPath}/${id}` }),
       decode: decodeStatus
     },
-    idempotencyKeyHeader,
-    sendBeforeHeader
+    idempotencyKeyHeader
   })
 
 /** The adapter as the `ProviderAdapter` of an application. */

@@ -10,6 +10,7 @@ import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Random from "effect/Random"
+import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../../domain/Grant.ts"
 import { isOperationId } from "../../domain/Operation.ts"
@@ -23,7 +24,8 @@ import { elapsed, readClocks } from "../elapsed.ts"
 import { type Poller, type ProviderTask, runOnce, runPollers } from "../Poller.ts"
 import { makeFailureCheck } from "../providers/AnswerRecord.ts"
 import { callAdapter, classifyRead, throughCircuits } from "../providers/Circuit.ts"
-import { ReadBegin, StatusAnswer } from "../providers/ProviderAdapter.ts"
+import { type ProviderAdapter, type ProviderPromises, StatusAnswer } from "../providers/ProviderAdapter.ts"
+import { questionOf, readKind } from "../providers/ProviderPromises.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { RequestPermits } from "../providers/RequestPermits.ts"
 import { withinStore } from "../storeStatements.ts"
@@ -180,13 +182,14 @@ const readAndRecord = (
   due: DueRead
 ): Effect.Effect<void> =>
   Effect.gen(function*() {
-    const answer = yield* readStatus(services, due)
-    if (answer !== null) countRead(services, due.provider, answer)
-    const failures = services.providers.get(due.provider)?.failures
-    const decision = decideAfterRead(due, answer, failures)
-    if (answer !== null && decision._tag !== "Contradicted") yield* logUnusable(due.provider, answer)
+    const adapter = services.providers.get(due.provider)
+    const isAsked = readKind(adapter?.promises ?? {}, due.reference) !== "none"
+    const answer = isAsked ? yield* readStatus(services, due) : withoutRead(due, adapter?.promises)
+    if (answer !== null && isAsked) countRead(services, due.provider, answer)
+    const decision = decideAfterRead(due, answer, adapter)
+    if (answer !== null && isAsked && decision._tag !== "Contradicted") yield* logUnusable(due.provider, answer)
     if (decision._tag === "Record" && answer?._tag === "Proven" && answer.state === "failed") {
-      yield* checkFailure(due.provider, failures, answer.code)
+      yield* checkFailure(due.provider, adapter?.failures, answer.code)
     }
     // Without an answer there was no read: a hint or the schedule still asks for one.
     const reads = answer === null ? 0 : due.reads
@@ -200,31 +203,42 @@ const readAndRecord = (
     Effect.withSpan("Reconciler.read", { attributes: { operation_id: due.operation.id } })
   )
 
+/** A provider that is only read by its own reference is not asked without one. A person asks it. */
+const withoutRead = ({ operation }: DueRead, promises: ProviderPromises = {}): StatusAnswer =>
+  StatusAnswer.NotProven({
+    reason: "unclear",
+    detail: "not asked, because the provider has no status read without its own reference",
+    question: questionOf(promises, operation)
+  })
+
 /** The answer as operators read it. */
 const answerText = (answer: StatusAnswer): string =>
   answer._tag === "NotProven"
     ? `${answer.reason}: ${answer.detail}`
     : answer._tag === "Proven"
     ? answer.state
-    : "never received"
+    : "not found"
 
 /** Counts an answer. A read that the circuit does not let through has none. */
 const countRead = ({ metrics }: SubmissionServices, provider: ProviderName, answer: StatusAnswer): void => {
   if (metrics === null) return
   const isUnreachable = answer._tag === "NotProven" && answer.reason === "unreachable"
-  const outcome = isUnreachable ? "unreachable" : answer._tag === "NotProven" ? "not_proven" : "proven"
+  const outcome = isUnreachable ? "unreachable" : answer._tag === "Proven" ? "proven" : "not_proven"
   metrics.of(provider).reads[outcome].value++
 }
 
 /** Asks the provider. Yields null when its circuit let no read through, or its limit had no permit for one. */
 const readStatus = Effect.fnUntraced(function*(
-  { breaker, policy, providers, requestPermits }: SubmissionServices,
-  { operation, provider: name, reference, taken_at }: DueRead
+  { breaker, policy, providers, requestPermits, statusReads }: SubmissionServices,
+  due: DueRead
 ): Effect.fn.Return<StatusAnswer | null> {
+  const { operation, provider: name, reference } = due
   const provider = providers.get(name)
   if (provider === undefined || !(yield* awaitPermit(requestPermits, policy, name))) return null
   const answer = callAdapter(
-    Effect.provideService(provider.readStatus(operation, reference), ReadBegin, taken_at),
+    readKind(provider.promises ?? {}, reference) === "indirect"
+      ? readIndirectly(provider, due, withinStore(statusReads.payloadOf(due)))
+      : provider.readStatus(operation, reference),
     policy.readTimeout,
     (detail) => Effect.succeed(StatusAnswer.NotProven({ reason: "unreachable", detail }))
   )
@@ -236,6 +250,16 @@ const readStatus = Effect.fnUntraced(function*(
     Effect.catchTag("CircuitBreakerError", () => Effect.succeed(null))
   )
 })
+
+/** Reads with the payload of the operation, which this process may be unable to open. */
+const readIndirectly = <E extends { readonly message: string }>(
+  provider: ProviderAdapter["Service"],
+  { operation, reference }: DueRead,
+  payload: Effect.Effect<Schema.Json, E>
+): Effect.Effect<StatusAnswer> =>
+  Effect.flatMap(payload, (opened) => provider.readStatus(operation, reference, opened)).pipe(
+    Effect.catch(({ message }) => Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: message })))
+  )
 
 /** Waits for a permit of the provider's limit, for `storeTimeout` at most. False: the read comes later. */
 const awaitPermit = Effect.fnUntraced(function*(
@@ -273,7 +297,12 @@ const apply = Effect.fnUntraced(function*(
       )
     case "Postpone":
       return yield* withinStore(
-        statusReads.postpone(id, revision, { ...read, reference: decision.reference, send_before })
+        statusReads.postpone(id, revision, {
+          ...read,
+          reference: decision.reference,
+          send_before,
+          ...decision.question === undefined ? {} : { question: decision.question, review: true }
+        })
       )
     case "Release":
       return yield* withinStore(holds.releaseUnsent(id, send_before!))

@@ -2,7 +2,8 @@
  * Decides the consequence of a status read (specification, "States and transitions").
  */
 import * as DateTime from "effect/DateTime"
-import { type DeclaredFailures, gatewayFailure } from "../../domain/GatewayFailures.ts"
+import type * as Schema from "effect/Schema"
+import { gatewayFailure } from "../../domain/GatewayFailures.ts"
 import type { Outcome } from "../../domain/Operation.ts"
 import { type DueRead, isProviderReference, type ProviderReference } from "../../domain/Submission.ts"
 import {
@@ -12,11 +13,26 @@ import {
   findContradiction,
   publicFailure
 } from "../providers/AnswerRecord.ts"
-import type { AnswerNames, StatusAnswer } from "../providers/ProviderAdapter.ts"
+import type { NotFound, ProviderAdapter, StatusAnswer } from "../providers/ProviderAdapter.ts"
+import {
+  isFinalNotFound,
+  type ProviderPromises,
+  questionOf,
+  readKind,
+  reversibleEvidence
+} from "../providers/ProviderPromises.ts"
+
+/** What an adapter declares about its answers. */
+export type AnswerRules = Pick<ProviderAdapter["Service"], "failures" | "promises">
+
+type Due = Pick<DueRead, "operation" | "state" | "reference" | "acknowledged" | "created_at" | "taken_at">
 
 export type ReadDecision =
-  /** The state stays. A reference that the answer gave is kept. */
-  | { readonly _tag: "Postpone"; readonly reference: ProviderReference | null }
+  /**
+   * The state stays. A reference that the answer gave is kept. With a question, reads alone may not settle the operation: it comes
+   * under review, and a person asks the provider.
+   */
+  | { readonly _tag: "Postpone"; readonly reference: ProviderReference | null; readonly question?: string }
   /** The answer proves nothing. The operation is put under review. */
   | { readonly _tag: "Contradicted"; readonly contradiction: Contradiction }
   /** The held operation was never received, and may be claimed again. */
@@ -28,7 +44,7 @@ export type ReadDecision =
     readonly reference: ProviderReference | null
   }
 
-const postpone: ReadDecision = { _tag: "Postpone", reference: null }
+const postpone = { _tag: "Postpone", reference: null } as const
 
 /**
  * Decides the consequence of a status read. Evidence moves the operation, a network failure makes a `submitted`
@@ -36,58 +52,53 @@ const postpone: ReadDecision = { _tag: "Postpone", reference: null }
  * through.
  *
  * An answer that names another operation id, or another reference than the stored one, proves nothing. An answer that
- * names neither counts: the adapter asked for exactly this operation (see `AnswerNames`). `failures` are those that the adapter
- * declares.
+ * names neither counts: the adapter asked for exactly this operation (see `AnswerNames`). The answer of an indirect read counts only
+ * with the provider's reference.
  */
-export const decideAfterRead = (
-  due: Pick<DueRead, "operation" | "state" | "reference" | "acknowledged" | "taken_at">,
-  answer: StatusAnswer | null,
-  failures?: DeclaredFailures
-): ReadDecision => {
-  const contradiction = answer === null || namesNoOperation(answer)
+export const decideAfterRead = (due: Due, answer: StatusAnswer | null, rules: AnswerRules = {}): ReadDecision => {
+  // A read that failed, or whose answer was not understood, names no operation.
+  const contradiction = answer === null || answer._tag === "NotProven"
     ? null
     : findContradiction(answer.names, { id: due.operation.id, reference: due.reference })
-  return contradiction === null ? decideByRule(due, answer, failures) : { _tag: "Contradicted", contradiction }
+  return contradiction === null ? decideByRule(due, answer, rules) : { _tag: "Contradicted", contradiction }
 }
-
-/** A read that failed, or whose answer was not understood, names no operation. */
-const namesNoOperation = (answer: StatusAnswer): answer is Exclude<StatusAnswer, { readonly names: AnswerNames }> =>
-  answer._tag === "NotProven" && answer.reason !== "not_found"
-
-/**
- * Both times are by the clock of the database, so a wrong clock of an adapter cannot end an operation whose request the provider may
- * still take.
- */
-const isPastDeadline = ({ operation: { send_before }, taken_at }: Pick<DueRead, "operation" | "taken_at">): boolean =>
-  send_before === null || DateTime.isGreaterThan(taken_at, send_before)
 
 /** For an answer about this operation. */
 const decideByRule = (
-  due: Pick<DueRead, "operation" | "state" | "acknowledged" | "taken_at">,
+  due: Due,
   answer: StatusAnswer | null,
-  failures: DeclaredFailures | undefined
+  { failures, promises = {} }: AnswerRules
 ): ReadDecision => {
+  const isIndirect = readKind(promises, due.reference) === "indirect"
   switch (answer?._tag) {
     case undefined:
       return postpone
     case "Proven": {
-      const evidence = answered("status_read", answer.evidence)
       const reference = isProviderReference(answer.names.reference) ? answer.names.reference : null
+      if (isIndirect && reference === null) return { ...postpone, question: questionOf(promises, due.operation) }
+      const evidence = {
+        ...answered("status_read", answer.evidence),
+        ...answer.state === "succeeded" ? reversibleEvidence(promises) : {}
+      }
       if (answer.state === "submitted" && due.state === "submitted") return { _tag: "Postpone", reference }
       const outcome: Outcome = answer.state === "failed"
         ? { state: "failed", failure: publicFailure(failures, answer.code) }
         : { state: answer.state }
       return { _tag: "Record", outcome, evidence, reference }
     }
-    case "NeverReceived":
-      // The provider contradicts its earlier acknowledgement.
-      if (due.acknowledged) return postpone
+    case "NotFound":
+      // The provider may contradict its earlier acknowledgement.
+      if (due.acknowledged || !provesNeverReceived(due, answer, promises)) return postpone
       if (due.state === "accepted") return { _tag: "Release" }
-      return due.state === "indeterminate" && isPastDeadline(due)
+      return due.state === "indeterminate"
         ? {
           _tag: "Record",
           outcome: { state: "failed", failure: gatewayFailure("provider_never_received") },
-          evidence: answered("status_read", answer.evidence),
+          evidence: {
+            ...answered("status_read", answer.evidence),
+            asked_at: DateTime.formatIso(due.taken_at),
+            send_before: DateTime.formatIso(due.operation.send_before!)
+          },
           reference: null
         }
         : postpone
@@ -99,6 +110,16 @@ const decideByRule = (
           evidence: { by: "status_read", reason: answer.detail },
           reference: null
         }
-        : postpone
+        : answer.question === undefined && answer.reason !== "ordered"
+        ? postpone
+        : { ...postpone, question: answer.question ?? questionOf(promises, due.operation) }
   }
 }
+
+/** `answer.evidence` is null if a proxy may have answered. */
+const provesNeverReceived = (
+  due: Due,
+  answer: NotFound,
+  promises: ProviderPromises
+): answer is NotFound & { readonly evidence: Schema.Json } =>
+  answer.evidence !== null && isFinalNotFound(promises, due, answer.refusedFrom ?? null)

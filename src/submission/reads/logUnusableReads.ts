@@ -24,7 +24,7 @@ interface LoggedFailure {
 
 /**
  * Makes a function that logs when the reads of a provider begin to give no usable answer, when the detail changes, and when
- * a read proves something again. `not_found` is no sign of either, because a wrong address gives it, too.
+ * a read proves something again. `NotFound` is no sign of either, because a wrong address gives it, too.
  */
 export const makeUnusableReadLog = () => {
   const failures = new Map<ProviderName, LoggedFailure>()
@@ -53,7 +53,13 @@ export const makeUnusableReadLog = () => {
 
   /** The caller annotates the log with the provider and the operation. */
   return (provider: ProviderName, answer: StatusAnswer): Effect.Effect<void> => {
-    if (answer._tag !== "NotProven") return pass(provider)
-    return answer.reason === "not_found" ? Effect.void : fail(provider, answer.detail)
+    switch (answer._tag) {
+      case "Proven":
+        return pass(provider)
+      case "NotFound":
+        return Effect.void
+      case "NotProven":
+        return answer.reason === "ordered" ? pass(provider) : fail(provider, answer.detail)
+    }
   }
 }

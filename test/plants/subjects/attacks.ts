@@ -176,10 +176,10 @@ export const attacks: ReadonlyArray<Plant> = [
   },
   {
     rule: "an operation is never unreceived before its deadline by the clock of the database",
-    file: "src/submission/reads/decideAfterRead.ts",
-    from: "due.state === \"indeterminate\" && isPastDeadline(due)",
-    to: "due.state === \"indeterminate\"",
-    tests: [unit("submission/reads/ReconcilerRules")]
+    file: "src/submission/providers/ProviderPromises.ts",
+    from: "if (from === null || !DateTime.isGreaterThan(due.taken_at, from)) return false",
+    to: "if (from === null) return false",
+    tests: [unit("submission/providers/ProviderPromises")]
   },
   {
     rule: "an answer names 32 failures of a value at most",

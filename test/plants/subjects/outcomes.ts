@@ -72,15 +72,15 @@ export const outcomes: ReadonlyArray<Plant> = [
   {
     rule: "not found proves nothing about an indeterminate operation",
     file: decision,
-    from: "      return due.state === \"submitted\" && answer.reason === \"unreachable\"\n",
-    to: "      return due.state !== \"accepted\" && answer.reason === \"not_found\"\n",
+    from: " || !provesNeverReceived(due, answer, promises)) return postpone",
+    to: ") return postpone",
     tests: [unit("submission/reads/ReconcilerRules")]
   },
   {
     rule: "never received counts only if the provider has not acknowledged",
     file: decision,
-    from: "      if (due.acknowledged) return postpone\n",
-    to: "",
+    from: "if (due.acknowledged || !provesNeverReceived",
+    to: "if (!provesNeverReceived",
     tests: [unit("submission/reads/ReconcilerRules")]
   },
   {

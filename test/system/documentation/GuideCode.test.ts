@@ -121,6 +121,7 @@ describe("docs/providers.md, ListBank.ts:", async () => {
     adapter: (baseUrl) =>
       HttpProvider.layer({
         baseUrl,
+        promises: { readByOwnReference: "yes" },
         credentials: () => Effect.succeed({ authorization: Redacted.make("Bearer key") }),
         submit: {
           request: (_, body) => ({ path: "/payments", body }),

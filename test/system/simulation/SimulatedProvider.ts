@@ -9,7 +9,6 @@ import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import {
   NotSent,
   type ProviderAdapter,
-  ReadBegin,
   SendDeadline,
   StatusAnswer,
   SubmissionAnswer,
@@ -155,9 +154,14 @@ export class SimulatedProvider {
 
   /** The adapter of a process. */
   adapterOf(process: SimulatedProcess): ProviderAdapter["Service"] {
-    const { limit } = this.traits
+    const { limit, window } = this.traits
     return {
       ...limit === undefined ? {} : { limit },
+      promises: {
+        keys: "for_ever",
+        readByOwnReference: "yes",
+        ...window === null ? {} : { lateRequests: "refused", notFoundIsFinalAfter: window }
+      },
       failures: { declined: { message: "Declined." } },
       submit: (operation) => this.#submit(process, operation),
       readStatus: (operation) => this.#readStatus(process, operation)
@@ -327,11 +331,6 @@ export class SimulatedProvider {
   }
 
   #readStatus(process: SimulatedProcess, operation: ProviderOperation) {
-    return Effect.flatMap(ReadBegin, (begin) => this.#read(process, operation, DateTime.toEpochMillis(begin!)))
-  }
-
-  /** `askedAt` is by the clock of the database. */
-  #read(process: SimulatedProcess, operation: ProviderOperation, askedAt: number) {
     return Effect.callback<StatusAnswer>((resume) => {
       const { chance, trace } = this.#world
       const { faults } = this
@@ -351,7 +350,7 @@ export class SimulatedProvider {
           this.#judge.arrived(this.traits)
           const staleness = fault === "staleRead" ? chance.below(this.traits.consistency / 2) : 0
           const about = fault === "foreignRead" ? { ...operation, id: this.#pickOther(operation.id) } : operation
-          const said = this.#status(about, this.#world.now - staleness, askedAt)
+          const said = this.#status(about, this.#world.now - staleness)
           trace.note(`status read: ${said._tag === "NotProven" ? said.reason : stateOf(said)}`, process.name, name)
           answer(Effect.succeed(said))
         })
@@ -369,20 +368,13 @@ export class SimulatedProvider {
   }
 
   /** The status of an operation on a replica that shows the state of that instant. */
-  #status({ id, send_before }: ProviderOperation, instant: number, askedAt: number): StatusAnswer {
+  #status({ id }: ProviderOperation, instant: number): StatusAnswer {
     const mutation = this.#mutations.get(id)
     if (mutation === undefined || instant < mutation.visibleAt) {
-      const { window } = this.traits
-      return window !== null && send_before !== null && askedAt > DateTime.toEpochMillis(send_before) + window
-        ? StatusAnswer.NeverReceived({
-          names: { reference: null, operation_id: id },
-          evidence: { said: "not found", asked_at: askedAt }
-        })
-        : StatusAnswer.NotProven({
-          reason: "not_found",
-          detail: "the provider has no such operation",
-          names: { reference: null, operation_id: id }
-        })
+      return StatusAnswer.NotFound({
+        names: { reference: null, operation_id: id },
+        evidence: { said: "not found" }
+      })
     }
     const { outcome, reference, settlesAt } = mutation
     const names = { reference, operation_id: id }
@@ -401,7 +393,7 @@ export class SimulatedProvider {
 }
 
 const stateOf = (answer: Exclude<StatusAnswer, { readonly _tag: "NotProven" }>) =>
-  answer._tag === "Proven" ? answer.state : "never received"
+  answer._tag === "Proven" ? answer.state : "not found"
 
 const uncertain = (reason: string) => Effect.fail(new Uncertain({ reason }))
 

@@ -174,7 +174,7 @@ export const plants: Readonly<Record<string, () => Plant>> = {
   }),
   "not found means failed": () =>
     reading((answer) =>
-      answer._tag === "NotProven" && answer.reason === "not_found"
+      answer._tag === "NotFound"
         ? StatusAnswer.Proven({ state: "failed", ...failure, names: answer.names, evidence: { said: "not found" } })
         : answer
     ),

@@ -44,7 +44,8 @@ const situation: Situation = {
   is_of_other_timeline: false,
   schedule,
   standing,
-  pause: null
+  pause: null,
+  question: null
 }
 
 const scheduled = (over: Partial<OperationSchedule>, rest: Partial<Situation> = {}): Situation => ({
@@ -223,7 +224,8 @@ const situations = function*(): Generator<Situation> {
                           is_of_other_timeline,
                           standing: consent,
                           schedule: { ...schedule, due_at, send_before, waiting, hold, return_reason },
-                          pause
+                          pause,
+                          question: null
                         }
                       }
                     }

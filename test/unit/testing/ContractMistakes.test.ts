@@ -109,6 +109,7 @@ const careless = (status: number): Mistake => (_, client, baseUrl) => ({
   submit: (operation, payload) =>
     HttpProvider.make({
       ...options(baseUrl),
+      promises: {},
       submit: {
         request: () => ({ path: "/mutations", body: payload }),
         decode: HttpProvider.byStatus({ [status]: HttpProvider.onBody(Schema.Struct({}), () => rejected()) })
@@ -296,10 +297,10 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
   ],
   [
     "takes an unknown operation for a failed one",
-    "readStatus: an unknown operation is not found, which proves nothing yet",
-    /"not found" proves nothing/,
+    "readStatus: an unknown operation is NotFound",
+    /must say NotFound/,
     onStatus((answer) =>
-      answer._tag === "NotProven" && answer.reason === "not_found"
+      answer._tag === "NotFound"
         ? StatusAnswer.Proven({
           state: "failed",
           code: "unknown",
@@ -314,8 +315,8 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
     "readStatus: a 404 of a proxy is never final, however late",
     /must say NotProven/,
     onStatus((answer) =>
-      answer._tag === "NotProven" && answer.reason === "not_found"
-        ? StatusAnswer.NeverReceived({ names: answer.names, evidence })
+      answer._tag === "NotFound" && answer.evidence === null
+        ? StatusAnswer.NotFound({ names: answer.names, evidence })
         : answer
     )
   ],

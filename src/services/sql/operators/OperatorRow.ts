@@ -54,7 +54,12 @@ export interface OperatorRow extends OperationRow {
   readonly read_at: Instant
   readonly terms: Uint8Array | null
   readonly terms_key_id: string | null
-  readonly last_read: { readonly read: number; readonly at: number; readonly answer: string } | null
+  readonly last_read: {
+    readonly read: number
+    readonly at: number
+    readonly answer: string
+    readonly question?: string | null
+  } | null
 }
 
 const seenInterval = `interval '${Duration.toSeconds(workerSeenWithin)} seconds'`
@@ -137,7 +142,9 @@ export const toSummary = (row: OperatorRow, shown: ShownTerms | null): OperatorS
   const { acknowledged, is_of_other_timeline, pause } = row
   const { state, under_review } = operation
   const standing = toStanding(row)
-  const situation = { state, under_review, acknowledged, is_of_other_timeline, schedule, standing, pause }
+  // Lists leave the column out.
+  const question = row.last_read?.question ?? null
+  const situation = { state, under_review, acknowledged, is_of_other_timeline, schedule, standing, pause, question }
   return {
     operation,
     client_id: row.client_id,

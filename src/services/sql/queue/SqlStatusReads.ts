@@ -25,9 +25,10 @@ import {
   submissionColumns
 } from "../queueFragments.ts"
 import { makeLowWaterMarks, margin, type Marks, walkedOf } from "./lowWaterMarks.ts"
-import { type SubmissionRow, toDate, toProviderOperation } from "./SubmissionRow.ts"
+import { type ClaimRow, makeToClaim, type SubmissionRow, toDate, toProviderOperation } from "./SubmissionRow.ts"
 
 interface ReadRow extends SubmissionRow {
+  readonly created_at: Date
   readonly taken_at: Date
   readonly state: OperationState
   readonly reference: ProviderReference | null
@@ -47,6 +48,7 @@ type TakenRow = DueCount & (ReadRow | { readonly id: null })
 
 const toDueRead = (provider: ProviderName, row: ReadRow): DueRead => ({
   operation: toProviderOperation(row),
+  created_at: DateTime.fromDateUnsafe(row.created_at),
   taken_at: DateTime.fromDateUnsafe(row.taken_at),
   provider,
   state: row.state,
@@ -58,6 +60,7 @@ const toDueRead = (provider: ProviderName, row: ReadRow): DueRead => ({
 
 export const makeStatusReads = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
+  const toClaim = yield* makeToClaim
 
   const take = (statement: string, provider: ProviderName, left: number, terms: ReadTerms, last: unknown) => {
     const { idle, lease, review_indeterminate_after, review_submitted_after } = terms
@@ -90,10 +93,10 @@ export const makeStatusReads = Effect.gen(function*() {
     (
       id: OperationId,
       revision: number,
-      { answer, due_in, reference, review = false, send_before }: Postponement
+      { answer, due_in, question, reference, review = false, send_before }: Postponement
     ) => {
-      const text = answer === undefined ? null : returnReason(answer)
-      const parameters = [id, revision, Duration.toMillis(due_in), reference, toDate(send_before), review, text]
+      const [text, asked] = [answer, question].map((given) => given === undefined ? null : returnReason(given))
+      const parameters = [id, revision, Duration.toMillis(due_in), reference, toDate(send_before), review, text, asked]
       return Effect.asVoid(orUnavailable(sql.unsafe(postponeStatement, parameters)))
     }
   )
@@ -111,7 +114,10 @@ export const makeStatusReads = Effect.gen(function*() {
     }
   )
 
-  return { takeReads, takeHeld, postpone, hint }
+  const payloadOf = ({ operation: { id } }: Pick<DueRead, "operation">) =>
+    Effect.flatMap(orUnavailable(sql.unsafe<ClaimRow>(payloadStatement, [id])), ([row]) => toClaim(row!).payload)
+
+  return { takeReads, takeHeld, payloadOf, postpone, hint }
 })
 
 /** One more read, up to the maximum of the column: a full count must not fail the other operations of the batch. */
@@ -122,7 +128,7 @@ const readingSince = "CASE WHEN due.active THEN now() END"
 
 /** Ends a statement whose `due` are the due operations, and whose `taken` returns the updated ones. */
 const selectTaken = (more = "") => `
-  SELECT due_count${more}, ${present} AS taken_at, ${submissionColumns}, o.state, o.reference, o.acknowledged, o.reads
+  SELECT due_count${more}, ${present} AS taken_at, ${submissionColumns}, o.created_at, o.state, o.reference, o.acknowledged, o.reads
   FROM (SELECT count(*)::integer AS due_count FROM due) l
   LEFT JOIN taken o ON o.active`
 
@@ -181,11 +187,16 @@ const takeHeldStatement = (limit: number) => `
     RETURNING o.*, due.active
   )${selectTaken()}`
 
+const payloadStatement = `
+  SELECT ${submissionColumns}, o.created_at, now() AS claimed_at, o.request_digest, y.payload, y.key_id
+  FROM operations o LEFT JOIN payloads_of(ARRAY[$1::uuid]) y ON y.operation_id = o.id AND y.client_id = o.client_id
+  WHERE o.id = $1`
+
 const postponeStatement = `
   UPDATE operations o
   SET due_at = ${nextRead(millis("$3"))}, reading_since = NULL, reference = coalesce(o.reference, $4),
     last_read = CASE WHEN $7::text IS NULL THEN o.last_read
-      ELSE json_build_object('read', o.reads, 'at', (extract(epoch FROM now()) * 1000)::bigint, 'answer', $7) END,
+      ELSE json_build_object('read', o.reads, 'at', (extract(epoch FROM now()) * 1000)::bigint, 'answer', $7, 'question', coalesce($8::text, o.last_read ->> 'question')) END,
     under_review = o.under_review OR ($6::boolean AND coalesce(o.reviewed_at < o.updated_at, true))
   WHERE o.id = $1 AND o.revision = $2 AND CASE o.state
     WHEN 'accepted' THEN o.send_before = $5::timestamptz AND ${isExamined}

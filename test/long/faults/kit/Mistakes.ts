@@ -45,7 +45,7 @@ export const mistakes = {
         Effect.map(
           provider.readStatus(operation, reference),
           (answer) =>
-            answer._tag === "NotProven" && answer.reason === "not_found"
+            answer._tag === "NotFound"
               ? StatusAnswer.Proven({
                 state: "failed",
                 code: "not_found",

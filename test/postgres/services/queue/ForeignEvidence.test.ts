@@ -103,15 +103,18 @@ const anyStatusAnswer: fc.Arbitrary<StatusAnswer> = anyNames.chain((names) =>
     StatusAnswer.Proven({ state: "submitted", names, evidence }),
     StatusAnswer.Proven({ state: "succeeded", names, evidence }),
     StatusAnswer.Proven({ state: "failed", code: "no", names, evidence }),
-    StatusAnswer.NeverReceived({ names, evidence }),
-    StatusAnswer.NotProven({ reason: "not_found", detail: "404", names }),
+    StatusAnswer.NotFound({ names, evidence }),
+    StatusAnswer.NotFound({ names, evidence: null }),
     StatusAnswer.NotProven({ reason: "unreachable", detail: "reset" }),
     StatusAnswer.NotProven({ reason: "unclear", detail: "500" })
   )
 )
 
-const anyDue: fc.Arbitrary<Pick<DueRead, "operation" | "state" | "acknowledged" | "reference" | "taken_at">> = fc
+const anyDue: fc.Arbitrary<
+  Pick<DueRead, "operation" | "state" | "acknowledged" | "reference" | "created_at" | "taken_at">
+> = fc
   .record({
+    created_at: fc.constant(DateTime.makeUnsafe(0)),
     taken_at: fc.constant(DateTime.makeUnsafe(0)),
     operation: fc.constant({ id: own, send_before: null } as DueRead["operation"]),
     state: fc.constantFrom<OperationState>("accepted", "submitted", "indeterminate"),

@@ -36,7 +36,7 @@ queueConformance("an operation that a change of the timeline holds", (it) => {
       assert.deepStrictEqual(yield* takeIds("takeReads", provider), [])
       const [read, ...others] = yield* queue.takeHeld(provider, 10, readTerms)
       assert.isEmpty(others)
-      const { operation, taken_at, ...rest } = read!
+      const { created_at: _, operation, taken_at, ...rest } = read!
       isAbout(taken_at.epochMilliseconds - Date.now(), Duration.zero)
       assert.deepStrictEqual(rest, {
         provider,

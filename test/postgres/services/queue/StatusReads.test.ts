@@ -54,7 +54,7 @@ queueConformance("a status read that is due", (it) => {
         const before = yield* ledger.show(id)
         const [read, ...others] = yield* queue.takeReads(grant.provider, 10, readTerms)
         assert.isEmpty(others)
-        const { operation, taken_at, ...rest } = read!
+        const { created_at, operation, taken_at, ...rest } = read!
         const now = yield* queue.readClock
         isAbout(taken_at.epochMilliseconds - now.epochMilliseconds, Duration.zero)
         assert.deepStrictEqual(rest, {
@@ -65,6 +65,7 @@ queueConformance("a status read that is due", (it) => {
           acknowledged: true,
           reads: 1
         })
+        assert.deepStrictEqual(created_at, before.created_at)
         assert.deepStrictEqual({ ...operation, send_before: null }, {
           id,
           type: "payment",

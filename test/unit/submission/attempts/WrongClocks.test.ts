@@ -8,7 +8,7 @@ import { PrometheusMetrics } from "effect/observability"
 import { TestClock } from "effect/testing"
 import * as SubmissionMetrics from "../../../../src/metrics/SubmissionMetrics.ts"
 import { SubmissionWorker } from "../../../../src/submission/attempts/SubmissionWorker.ts"
-import { NotSent, ReadBegin, SendDeadline } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { NotSent, SendDeadline, Uncertain } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { parseScrape } from "../../../fixtures/metrics/Scrape.ts"
 import { skewedClock } from "../../../fixtures/submission/SkewedClock.ts"
 import {
@@ -17,8 +17,8 @@ import {
   bank,
   makeWorld,
   neverOpen,
+  neverReceived,
   type Script,
-  unclear,
   workFor,
   type World
 } from "../../../fixtures/submission/World.ts"
@@ -216,20 +216,16 @@ describe("A slow answer of the database", () => {
 describe("A status read", () => {
   it.effect("begins by the clock of the database, so that no fast clock makes \"not found\" final", () =>
     Effect.gen(function*() {
-      const begins: Array<DateTime.Utc | null> = []
       const { clock, world } = yield* makeSkewed(0, {
-        read: () =>
-          Effect.flatMap(ReadBegin, (begin) => {
-            begins.push(begin)
-            return Effect.succeed(unclear)
-          })
+        submit: () => Effect.fail(new Uncertain({ reason: "the answer was lost" })),
+        read: () => Effect.succeed(neverReceived)
       })
-      yield* world.acceptOne
+      const id = yield* world.acceptOne
       yield* world.work
       yield* TestClock.adjust("2 seconds")
       clock.skew = 3_600_000
-      const now = yield* world.queue.readClock
       yield* world.reconcile
-      assert.deepStrictEqual(begins, [now])
+      assert.lengthOf(world.reads, 1)
+      assert.strictEqual((yield* world.ledger.show(id)).state, "indeterminate")
     }))
 })

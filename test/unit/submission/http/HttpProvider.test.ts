@@ -34,7 +34,7 @@ describe("A submission", () => {
         const operation = operationOf({ send_before: at("2999-01-01T00:00:00.5Z") })
         const answer = yield* submitTo(
           optionsFor(`${server.url}/v2/`, {
-            sendBeforeHeader: "Send-Before",
+            promises: { lateRequests: { header: "Send-Before" } },
             credentials: ({ provider_connection_id }) =>
               Effect.succeed({ Authorization: Redacted.make(`Bearer ${provider_connection_id}`) })
           }),

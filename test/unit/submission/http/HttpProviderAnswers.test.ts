@@ -3,12 +3,10 @@
  * socket server.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Effect, Fiber } from "effect"
-import { TestClock } from "effect/testing"
+import { DateTime, Effect } from "effect"
 import type { ProviderReference } from "../../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
-import { ReadBegin, SendDeadline, StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
-import { until } from "../../../fixtures/sandbox/SandboxHarness.ts"
+import { namesNothing, SendDeadline, StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import {
   answering,
   type Behaviour,
@@ -29,7 +27,7 @@ describe("A submission", () => {
   it.live("tells the provider `send_before`, and is held back by the deadline of the process", () =>
     Effect.gen(function*() {
       const server = yield* rawServer(answering(response(200, succeeded)))
-      const options = optionsFor(server.url, { sendBeforeHeader: "Send-Before" })
+      const options = optionsFor(server.url, { promises: { lateRequests: { header: "Send-Before" } } })
       const [early, late] = [yield* inMillis(-3_600_000), yield* inMillis(3_600_000)]
       const submit = (send_before: DateTime.Utc, deadline: DateTime.Utc) =>
         Effect.provideService(
@@ -93,7 +91,6 @@ describe("An answer to a submission that is not declared", () => {
 
 describe("A status read", () => {
   const layer = ProviderHttpClient.layer()
-  const notFound = response(404, `{"code":"not_found"}`)
 
   it.live("is a GET without a body or a key, and reports the proven state", () =>
     Effect.gen(function*() {
@@ -134,58 +131,13 @@ describe("A status read", () => {
       }).pipe(Effect.provide(layer)))
   }
 
-  const window = { notFoundIsFinalAfter: "10 seconds", sendBeforeHeader: "Send-Before" } as const
-  const past = (seconds: number) => Effect.map(inMillis(-1000 * seconds), (send_before) => operationOf({ send_before }))
-
-  it.live("that does not find the operation after the declared window proves that it was never received", () =>
+  it.live("that the provider answers with \"not found\" keeps its answer as evidence", () =>
     Effect.gen(function*() {
-      const server = yield* rawServer(answering(notFound))
-      const operation = yield* past(11)
-      const status = yield* readFrom(optionsFor(server.url, window), operation)
-      assert.strictEqual(status._tag, "NeverReceived")
-      assert.deepInclude((status as { readonly evidence: object }).evidence, {
-        answer: { status: 404, body: { code: "not_found" } },
-        send_before: DateTime.formatIso(operation.send_before!)
-      })
-    }).pipe(Effect.provide(layer)))
-
-  it.live("that does not find the operation proves nothing without a window, within it, or if it was never claimed", () =>
-    Effect.gen(function*() {
-      const server = yield* rawServer(answering(notFound))
-      const reads = [[{}, yield* past(1e6)], [window, yield* past(9)], [window, operationOf()]] as const
-      for (const [declared, operation] of reads) {
-        const status = yield* readFrom(optionsFor(server.url, declared), operation)
-        assert.deepInclude(status, { _tag: "NotProven", reason: "not_found" })
-      }
-    }).pipe(Effect.provide(layer)))
-
-  it.live("that began within the window by the clock of the database proves nothing, with any clock of the process", () =>
-    Effect.gen(function*() {
-      const server = yield* rawServer(answering(notFound))
-      const operation = yield* past(3600)
-      const read = (seconds: number) =>
-        readFrom(optionsFor(server.url, window), operation).pipe(
-          Effect.provideService(ReadBegin, DateTime.add(operation.send_before!, { seconds }))
-        )
-      assert.deepInclude(yield* read(9), { _tag: "NotProven", reason: "not_found" })
-      assert.strictEqual((yield* read(11))._tag, "NeverReceived")
-    }).pipe(Effect.provide(layer)))
-
-  it.effect("that began within the window proves nothing, even if the answer arrives later", () =>
-    Effect.gen(function*() {
-      let answer = () => {}
-      const server = yield* rawServer({
-        onRequest: (socket) => {
-          answer = () => void socket.write(notFound)
-        }
-      })
-      const operation = operationOf({ send_before: yield* inMillis(0) })
-      const options = optionsFor(server.url, { ...window, deadlines: { headers: "1 day" } })
-      const read = yield* Effect.forkChild(readFrom(options, operation))
-      yield* until(() => server.requests.length === 1)
-      yield* TestClock.adjust("1 hour")
-      answer()
-      assert.deepInclude(yield* Fiber.join(read), { _tag: "NotProven", reason: "not_found" })
+      const server = yield* rawServer(answering(response(404, `{"code":"not_found"}`)))
+      assert.deepStrictEqual(
+        yield* readFrom(optionsFor(server.url)),
+        StatusAnswer.NotFound({ names: namesNothing, evidence: { status: 404, body: { code: "not_found" } } })
+      )
     }).pipe(Effect.provide(layer)))
 
   for (
@@ -195,11 +147,10 @@ describe("A status read", () => {
       ["nothing", response(404, "")]
     ] as const
   ) {
-    it.live(`that is answered 404 with ${what} is not found, and never final`, () =>
+    it.live(`that is answered 404 with ${what} is not found, without evidence, because a proxy may answer so`, () =>
       Effect.gen(function*() {
         const server = yield* rawServer(answering(bytes))
-        const status = yield* readFrom(optionsFor(server.url, window), yield* past(1e6))
-        assert.deepInclude(status, { _tag: "NotProven", reason: "not_found" })
+        assert.deepInclude(yield* readFrom(optionsFor(server.url)), { _tag: "NotFound", evidence: null })
       }).pipe(Effect.provide(layer)))
   }
 })

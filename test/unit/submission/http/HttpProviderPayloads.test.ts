@@ -2,9 +2,8 @@
  * The HTTP adapter sends only payloads that fit its declared schemas, and says what failed without quoting a payload. The
  * tests use a raw socket server.
  */
-import { NodeHttpClient } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Data, Effect, Exit, Redacted, Schema, SchemaGetter, SchemaIssue } from "effect"
+import { Data, Effect, Redacted, Schema, SchemaGetter, SchemaIssue } from "effect"
 import { HttpClient, HttpClientError } from "effect/http"
 import * as path from "node:path"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
@@ -44,8 +43,9 @@ const declaring = (
       ? { path: "/payments", body: { cents: String(payload.amount * 100n) } }
       : { path: "/refunds", body: payload }
 ): HttpProviderOptions<typeof payloads> => {
-  const { status, submit } = optionsFor(url)
-  return { baseUrl: url, payloads, status, submit: { ...submit, request } }
+  const { promises, status: { decode }, submit } = optionsFor(url)
+  const status = { request: () => ({ path: "/" }), decode }
+  return { baseUrl: url, payloads, promises, status, submit: { ...submit, request } }
 }
 
 describe("An adapter that declares payloads", () => {
@@ -92,8 +92,10 @@ describe("An adapter that declares payloads", () => {
   for (const [index, schema] of quoting.entries()) {
     it.live(`quotes no value in the reason (schema ${index})`, () =>
       Effect.gen(function*() {
+        const base = optionsFor("http://127.0.0.1:1")
         const options = {
-          ...optionsFor("http://127.0.0.1:1"),
+          ...base,
+          status: { ...base.status, request: () => ({ path: "/" }) },
           payloads: { payment: Schema.Struct({ member: schema }) }
         }
         const { reason } = yield* failureOf(
@@ -320,36 +322,4 @@ describe("A connection that is never made", () => {
         assert.deepStrictEqual(fieldsOf(failure), expected)
       }).pipe(failing(...causes)))
   }
-})
-
-describe("A final \"not found\"", () => {
-  const { sendBeforeHeader: _, ...options } = optionsFor("https://bank.example")
-  const dies = (overrides: object) =>
-    Effect.map(Effect.exit(HttpProvider.make({ ...options, ...overrides } as HttpProviderOptions)), (exit) => {
-      const defect = Exit.isFailure(exit) ? Cause.squash(exit.cause) : null
-      return defect instanceof TypeError ? defect.message : null
-    })
-
-  it.effect("without a deadline at the provider is refused at construction, with the reason", () =>
-    Effect.gen(function*() {
-      for (const deadline of [{}, { sendsDeadline: false }]) {
-        assert.match(
-          (yield* dies({ notFoundIsFinalAfter: "1 minute", ...deadline })) ?? "",
-          /requires sendBeforeHeader, or sendsDeadline: true .* delayed request after its operation has failed$/
-        )
-      }
-      for (const deadline of [{ sendsDeadline: true }, { sendBeforeHeader: "Send-Before" }]) {
-        assert.isNull(yield* dies({ notFoundIsFinalAfter: "1 minute", ...deadline }))
-      }
-    }).pipe(Effect.provide(NodeHttpClient.layerFetch)))
-
-  it.effect("after no finite time above zero is refused at construction", () =>
-    Effect.gen(function*() {
-      for (const window of [0, -1, Number.NaN, "Infinity", "soon", null]) {
-        assert.strictEqual(
-          yield* dies({ notFoundIsFinalAfter: window, sendsDeadline: true }),
-          "notFoundIsFinalAfter must be a finite duration above zero"
-        )
-      }
-    }).pipe(Effect.provide(NodeHttpClient.layerFetch)))
 })

@@ -265,7 +265,7 @@ describe("The adapter, after any answer of a provider,", () => {
               const sent = server.requests.filter(({ key }) => key === operation.id)
               assert.isAtMost(sent.length, name === "fetch" && one.status === 421 ? 2 : 1)
               const read = yield* readFrom(options, operation)
-              assert.include(["Proven", "NotProven"], read._tag)
+              assert.include(["Proven", "NotFound", "NotProven"], read._tag)
               if (read._tag === "Proven") assert.isTrue(declaresSuccess(one))
             }).pipe(Effect.scoped)
           )),

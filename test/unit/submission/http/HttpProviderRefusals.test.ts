@@ -9,7 +9,7 @@ import { FetchHttpClient, HttpClient } from "effect/http"
 import type * as net from "node:net"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
-import type { HttpAdapterOptions } from "../../../../src/submission/http/HttpProviderOptions.ts"
+import type { HttpProviderOptions } from "../../../../src/submission/http/HttpProviderOptions.ts"
 import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 import {
   answering,
@@ -25,7 +25,7 @@ import {
 
 describe("Before anything is sent", () => {
   const never = optionsFor("http://127.0.0.1:1")
-  const cases: ReadonlyArray<readonly [string, Partial<HttpAdapterOptions>]> = [
+  const cases: ReadonlyArray<readonly [string, Partial<HttpProviderOptions>]> = [
     ["credentials that are interrupted", { credentials: () => Effect.interrupt }],
     ["credentials that throw", {
       credentials: () => {

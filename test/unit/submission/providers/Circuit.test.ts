@@ -217,9 +217,8 @@ describe("Failures of the provider", () => {
 
   const reads: ReadonlyArray<readonly [StatusAnswer, "Success" | "Failure"]> = [
     [StatusAnswer.Proven({ state: "succeeded", names: namesNothing, evidence: null }), "Success"],
-    [StatusAnswer.NeverReceived({ names: namesNothing, evidence: null }), "Success"],
     [unclear, "Success"],
-    [StatusAnswer.NotProven({ reason: "not_found", detail: "404", names: namesNothing }), "Success"],
+    [StatusAnswer.NotFound({ names: namesNothing, evidence: null }), "Success"],
     [unreachable, "Failure"]
   ]
   it.each(reads)("among status reads: %j", (answer, expected) => {

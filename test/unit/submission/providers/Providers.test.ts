@@ -79,6 +79,7 @@ describe("The providers of a process", () => {
     Effect.gen(function*() {
       const Bank = HttpProvider.layer({
         baseUrl: "https://user:hunter2@bank.test",
+        promises: {},
         submit: { request: () => ({ path: "/", body: null }), decode: () => Effect.die("not called") },
         status: { request: () => ({ path: "/" }), decode: () => Effect.die("not called") }
       })

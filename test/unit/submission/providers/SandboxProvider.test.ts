@@ -8,7 +8,7 @@ import type { ProviderOperation } from "../../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import { SandboxAnswer, SandboxProblem, SandboxStatus } from "../../../../src/sandbox/Protocol.ts"
 import { Sandbox } from "../../../../src/sandbox/Sandbox.ts"
-import { type Proven, ProviderAdapter } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { type Proven, ProviderAdapter, StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import * as SandboxProvider from "../../../../src/submission/providers/SandboxProvider.ts"
 import {
   answering,
@@ -129,17 +129,20 @@ describe("The adapter for the sandbox", () => {
       }).pipe(Effect.provide(client)))
   }
 
-  it.live("A status read: not found is final when a window is declared and over", () =>
+  it.live("A status read: not found names its key, and is evidence only in the form of the sandbox", () =>
     Effect.gen(function*() {
       const operation = operationOf({ send_before: yield* inMillis(-2000) })
-      const options = { notFoundIsFinalAfter: "1 second" } as const
-      assert.deepInclude((yield* read(404, problem("not_found", "another"), operation, options)).answer, {
-        _tag: "NeverReceived",
-        names: { reference: null, operation_id: "another" }
-      }, "which names the key that was not found")
-      assert.deepInclude((yield* read(404, problem("no_route"), operation, options)).answer, {
-        _tag: "NotProven",
-        reason: "not_found"
+      const body = problem("not_found", "another")
+      assert.deepStrictEqual(
+        (yield* read(404, body, operation)).answer,
+        StatusAnswer.NotFound({
+          names: { reference: null, operation_id: "another" },
+          evidence: { status: 404, body: JSON.parse(body) }
+        })
+      )
+      assert.deepInclude((yield* read(404, problem("no_route"), operation)).answer, {
+        _tag: "NotFound",
+        evidence: null
       })
     }).pipe(Effect.provide(client)))
 })
@@ -164,7 +167,7 @@ describe("The adapter and the sandbox itself", () => {
       _tag: "Proven",
       state: "succeeded"
     }],
-    [{ faults: { lose: true } }, { _tag: "Uncertain" }, { _tag: "NotProven", reason: "not_found" }]
+    [{ faults: { lose: true } }, { _tag: "Uncertain" }, { _tag: "NotFound" }]
   ]
   for (const [instruction, submitted, read] of outcomes) {
     it.live(`agree on ${JSON.stringify(instruction)}, which is received once`, () =>

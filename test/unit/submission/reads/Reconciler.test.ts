@@ -172,7 +172,7 @@ describe("An operation that was accepted before the database was replaced", () =
       yield* world.reconcile
       assert.strictEqual(yield* world.work, 0, "a claim holder on the old timeline may still send")
       assert.deepInclude(yield* world.show(id), { state: "accepted", under_review: true })
-      yield* TestClock.adjust(world.policy.rescueAfter)
+      yield* TestClock.adjust(Duration.sum(world.policy.rescueAfter, Duration.millis(2)))
       yield* world.reconcile
       assert.deepInclude(yield* world.show(id), { state: "accepted", under_review: false })
       assert.strictEqual(yield* world.work, 1)

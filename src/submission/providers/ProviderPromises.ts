@@ -1,0 +1,163 @@
+/**
+ * What a provider promises, as its adapter declares it, and the rules that follow. Worker and reconciler ask only these functions, so no
+ * adapter has a rule of its own.
+ */
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import { longestSendWithin, type ProviderOperation, type ProviderReference } from "../../domain/Submission.ts"
+
+/** What the provider documents. Declare no more than that. Each default is the case in which the provider promises nothing. */
+export interface ProviderPromises {
+  /** How long the provider knows an idempotency key, at least. Default: `none`. */
+  readonly keys?: "none" | "for_ever" | Duration.Input
+  /**
+   * Whether a status read finds an operation by its id, without the provider's reference.
+   *
+   * - `no`, the default: without the reference there is no read. The operation waits for the reference or for a person.
+   * - `yes`, or `{ lag }`: a payment is found at the latest so long after it was received. The first read waits for so long.
+   * - `indirectly`: the read asks about something else, such as the consent of the payment, and `readStatus` gets the payload.
+   *   Its answer proves a result only if it names the provider's reference.
+   */
+  readonly readByOwnReference?: "no" | "yes" | "indirectly" | { readonly lag: Duration.Input }
+  /**
+   * What the provider does with a request that arrives late.
+   *
+   * - `accepted`, the default: it may carry out a request after any time.
+   * - `{ header }`: it refuses a request after `send_before`. `HttpProvider` sends that in this header, in RFC 3339.
+   * - `refused`: the same, and the adapter puts `send_before` into the request.
+   * - `refused_as_stated`: an answer `NotFound` states from when on the provider refuses the request (`refusedFrom`).
+   */
+  readonly lateRequests?: "accepted" | "refused" | "refused_as_stated" | { readonly header: string }
+  /**
+   * How long after the last instant at which the provider takes a request a payment may still be invisible. If a read that begins later
+   * finds none, the provider never received it. Add the greatest difference between the clocks of provider and database. Default:
+   * "not found" proves nothing.
+   */
+  readonly notFoundIsFinalAfter?: Duration.Input
+  /** For how long a success may be reversed, such as by a return of the receiving bank. Default: it is final. */
+  readonly reversibleFor?: Duration.Input
+  /** The question that a person asks the provider if reads cannot settle the operation. It contains no credential. */
+  readonly question?: (operation: ProviderOperation) => string
+}
+
+/** What a rule of the promises asks of a `DueRead`. */
+interface ReadFacts {
+  readonly operation: Pick<ProviderOperation, "send_before">
+  readonly reference: ProviderReference | null
+  readonly created_at: DateTime.Utc
+  readonly taken_at: DateTime.Utc
+}
+
+const lagOf = ({ readByOwnReference }: ProviderPromises): Duration.Duration =>
+  typeof readByOwnReference === "object" ? Duration.fromInputUnsafe(readByOwnReference.lag) : Duration.zero
+
+/** The lifetime of keys, if it ends. */
+const lifetimeOf = ({ keys }: ProviderPromises): Duration.Duration | null =>
+  keys === undefined || keys === "none" || keys === "for_ever" ? null : Duration.fromInputUnsafe(keys)
+
+/** The kind of a status read: by the reference, by the operation's id, indirectly, or none. */
+export const readKind = (
+  { readByOwnReference = "no" }: ProviderPromises,
+  reference: ProviderReference | null
+): "direct" | "indirect" | "none" => {
+  if (reference !== null) return "direct"
+  return readByOwnReference === "no" ? "none" : readByOwnReference === "indirectly" ? "indirect" : "direct"
+}
+
+/** How long after the record of a submission its first status read waits, at least. */
+export const firstReadAfter = (promises: ProviderPromises, reference: ProviderReference | null): Duration.Duration =>
+  reference === null ? lagOf(promises) : Duration.zero
+
+/**
+ * From when on "not found" proves that the provider never received the operation; null if it never does. All instants are by the clock
+ * of the database, so a wrong clock of an adapter ends no operation whose request the provider may still take.
+ */
+export const notFoundIsFinalFrom = (
+  promises: ProviderPromises,
+  { operation: { send_before } }: Pick<ReadFacts, "operation">,
+  refusedFrom: DateTime.Utc | null
+): DateTime.Utc | null => {
+  const { lateRequests = "accepted", notFoundIsFinalAfter } = promises
+  if (notFoundIsFinalAfter === undefined || lateRequests === "accepted" || send_before === null) return null
+  const last = lateRequests === "refused_as_stated" ? refusedFrom : send_before
+  return last === null ? null : DateTime.max(send_before, DateTime.addDuration(last, notFoundIsFinalAfter))
+}
+
+/** Whether "not found" proves, in a read that began at `taken_at`, that the provider never received the operation. */
+export const isFinalNotFound = (
+  promises: ProviderPromises,
+  due: ReadFacts,
+  refusedFrom: DateTime.Utc | null
+): boolean => {
+  const from = notFoundIsFinalFrom(promises, due, refusedFrom)
+  if (from === null || !DateTime.isGreaterThan(due.taken_at, from)) return false
+  // A provider that has forgotten the key says "not found" of a payment that it carried out. Nothing was sent before the acceptance.
+  const lifetime = lifetimeOf(promises)
+  return lifetime === null || DateTime.isLessThan(due.taken_at, DateTime.addDuration(due.created_at, lifetime))
+}
+
+/** What a person asks the provider. */
+export const questionOf = ({ question }: ProviderPromises, operation: ProviderOperation): string =>
+  question?.(operation)
+    ?? `Did you receive a request with the key ${operation.id}? Have you carried it out, or can you still carry it out?`
+
+/** The member of the evidence of a success that may be reversed. */
+export const reversibleEvidence = ({ reversibleFor }: ProviderPromises): { readonly reversible_for?: string } =>
+  reversibleFor === undefined ? {} : { reversible_for: Duration.format(Duration.fromInputUnsafe(reversibleFor)) }
+
+const isDuration = (input: Duration.Input): boolean => {
+  const duration = Duration.fromInput(input)
+  return duration._tag === "Some" && Duration.isFinite(duration.value) && Duration.isPositive(duration.value)
+}
+
+const durationsOf = ({ keys, notFoundIsFinalAfter, readByOwnReference, reversibleFor }: ProviderPromises) => [
+  ...keys === undefined || keys === "none" || keys === "for_ever" ? [] : [keys],
+  ...typeof readByOwnReference === "object" ? [readByOwnReference.lag] : [],
+  ...[notFoundIsFinalAfter, reversibleFor].filter((input) => input !== undefined)
+]
+
+const isFinal = ({ notFoundIsFinalAfter }: ProviderPromises): boolean => notFoundIsFinalAfter !== undefined
+
+const windowOf = ({ notFoundIsFinalAfter = 0 }: ProviderPromises) => Duration.fromInputUnsafe(notFoundIsFinalAfter)
+
+/** The promises that no adapter can keep safely together, each with the sentence that refuses it. The first that holds is told. */
+export const refusedPromises: ReadonlyArray<
+  readonly [refuses: (promises: ProviderPromises) => boolean, sentence: string]
+> = [
+  [
+    (promises) => !durationsOf(promises).every(isDuration),
+    "each duration of promises must be finite and longer than 0"
+  ],
+  [
+    (promises) => isFinal(promises) && (promises.lateRequests ?? "accepted") === "accepted",
+    "notFoundIsFinalAfter requires lateRequests: a provider that takes late requests could carry one out after its operation has failed"
+  ],
+  [
+    (promises) => isFinal(promises) && (promises.readByOwnReference ?? "no") === "no",
+    "notFoundIsFinalAfter requires readByOwnReference: a read that finds no payment by the operation's id proves nothing"
+  ],
+  [
+    (promises) =>
+      isFinal(promises) && promises.readByOwnReference === "indirectly" &&
+      promises.lateRequests !== "refused_as_stated",
+    "notFoundIsFinalAfter with readByOwnReference \"indirectly\" requires lateRequests \"refused_as_stated\""
+  ],
+  [
+    (promises) => isFinal(promises) && Duration.isLessThan(windowOf(promises), lagOf(promises)),
+    "notFoundIsFinalAfter must not be shorter than the lag of readByOwnReference"
+  ],
+  [
+    (promises) => {
+      const lifetime = lifetimeOf(promises)
+      return isFinal(promises) && lifetime !== null
+        && Duration.isLessThanOrEqualTo(lifetime, Duration.sum(windowOf(promises), longestSendWithin))
+    },
+    "notFoundIsFinalAfter must end five minutes or more before keys do: later, the provider does not find what it carried out"
+  ]
+]
+
+/** Throws a `TypeError` with one sentence if the promises cannot be safe together. */
+export const checkPromises = (promises: ProviderPromises): void => {
+  const refused = refusedPromises.find(([refuses]) => refuses(promises))
+  if (refused !== undefined) throw new TypeError(refused[1])
+}

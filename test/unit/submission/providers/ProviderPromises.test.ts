@@ -1,0 +1,199 @@
+/**
+ * What follows from the promises of a provider: which are refused, when "not found" is final, which operations are read, and what a person is
+ * asked. The tables are the rules of docs/providers.md.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, DateTime, Duration, Effect } from "effect"
+import { TestClock } from "effect/testing"
+import * as fc from "fast-check"
+import type { ProviderReference } from "../../../../src/domain/Submission.ts"
+import { StatusAnswer, SubmissionAnswer, Uncertain } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import {
+  checkPromises,
+  isFinalNotFound,
+  notFoundIsFinalFrom,
+  type ProviderPromises
+} from "../../../../src/submission/providers/ProviderPromises.ts"
+import { evidence, findsById, makeWorld, reference, type Script, unclear } from "../../../fixtures/submission/World.ts"
+
+const at = DateTime.makeUnsafe("2026-01-01T00:00:30Z")
+const due = {
+  operation: { send_before: at },
+  reference: null,
+  created_at: DateTime.subtract(at, { seconds: 30 }),
+  taken_at: at
+}
+const readAfter = (seconds: number) => ({ ...due, taken_at: DateTime.add(at, { seconds }) })
+const final: ProviderPromises = { readByOwnReference: "yes", lateRequests: "refused", notFoundIsFinalAfter: "1 minute" }
+
+describe("Promises that cannot be safe together", () => {
+  const refused: ReadonlyArray<readonly [promises: ProviderPromises, sentence: RegExp]> = [
+    ...[0, -1, Number.NaN, "Infinity", "soon", null].flatMap((wrong) =>
+      (["notFoundIsFinalAfter", "reversibleFor", "keys"] as const).map((member) =>
+        [{ ...final, [member]: wrong }, /^each duration of promises must be finite and longer than 0$/] as const
+      )
+    ),
+    [{ ...final, readByOwnReference: { lag: 0 } }, /^each duration/],
+    [{ ...final, lateRequests: "accepted" }, /^notFoundIsFinalAfter requires lateRequests:/],
+    [{ readByOwnReference: "yes", notFoundIsFinalAfter: "1 minute" }, /^notFoundIsFinalAfter requires lateRequests:/],
+    [{ ...final, readByOwnReference: "no" }, /^notFoundIsFinalAfter requires readByOwnReference:/],
+    [{ lateRequests: "refused", notFoundIsFinalAfter: 1 }, /^notFoundIsFinalAfter requires readByOwnReference:/],
+    [{ ...final, readByOwnReference: "indirectly" }, /requires lateRequests "refused_as_stated"$/],
+    [{ ...final, readByOwnReference: { lag: "61 seconds" } }, /must not be shorter than the lag/],
+    [{ ...final, keys: "6 minutes" }, /before keys do/]
+  ]
+  for (const [promises, sentence] of refused) {
+    it(`are refused: ${JSON.stringify(promises)}`, () => assert.throws(() => checkPromises(promises), sentence))
+  }
+
+  it("are no others", () => {
+    const safe: ReadonlyArray<ProviderPromises> = [
+      {},
+      { readByOwnReference: { lag: "1 hour" }, keys: "1 day", reversibleFor: "60 days" },
+      final,
+      { ...final, lateRequests: { header: "Valid-Until" } },
+      { ...final, readByOwnReference: { lag: "1 minute" }, keys: "361 seconds" },
+      { ...final, readByOwnReference: "indirectly", lateRequests: "refused_as_stated" }
+    ]
+    for (const promises of safe) checkPromises(promises)
+  })
+})
+
+describe("\"Not found\"", () => {
+  it("is final only in a read that began the declared time after send_before, by the clock of the database", () => {
+    assert.isFalse(isFinalNotFound(final, readAfter(60), null))
+    assert.isTrue(isFinalNotFound(final, readAfter(60.001), null))
+    assert.isFalse(isFinalNotFound(final, { ...readAfter(61), operation: { send_before: null } }, null))
+  })
+
+  it("is never final without promises, or with those of a provider that takes late requests", () => {
+    for (const promises of [{}, { ...final, lateRequests: "accepted" }] as const) {
+      assert.isNull(notFoundIsFinalFrom(promises, due, at))
+    }
+  })
+
+  it("counts from the instant that the provider states, and never before send_before", () => {
+    const stated: ProviderPromises = { ...final, lateRequests: "refused_as_stated" }
+    assert.isNull(notFoundIsFinalFrom(stated, due, null))
+    fc.assert(fc.property(fc.integer({ min: -100, max: 100 }), (minutes) => {
+      const from = notFoundIsFinalFrom(stated, due, DateTime.add(at, { minutes }))
+      assert.deepStrictEqual(from, DateTime.add(at, { minutes: Math.max(0, minutes + 1) }))
+    }))
+  })
+
+  it("proves nothing once the provider may have forgotten the key, counted from the acceptance", () => {
+    const promises: ProviderPromises = { ...final, keys: "1 hour" }
+    assert.isTrue(isFinalNotFound(promises, readAfter(3569.999), null))
+    assert.isFalse(isFinalNotFound(promises, readAfter(3570), null))
+    assert.isTrue(isFinalNotFound({ ...promises, keys: "for_ever" }, readAfter(3570), null))
+  })
+})
+
+/** An operation whose answer was lost, read once at `seconds` by a bank with these promises. */
+const readOnce = Effect.fnUntraced(function*(promises: ProviderPromises, script: Script = {}) {
+  const notes: Array<{ readonly answer?: string; readonly question?: string; readonly review?: boolean }> = []
+  const world = yield* makeWorld({
+    submit: () => Effect.fail(new Uncertain({ reason: "the answer was lost" })),
+    promises,
+    queue: ({ postpone }) => ({
+      postpone: (id, revision, next) => {
+        notes.push(next)
+        return postpone(id, revision, next)
+      }
+    }),
+    ...script
+  })
+  const id = yield* world.acceptOne
+  yield* world.work
+  const due_in = Duration.millis(world.recordOf(id).due_at! - (yield* Clock.currentTimeMillis))
+  yield* TestClock.adjust(due_in)
+  yield* world.reconcile
+  return { world, id, due_in, note: notes[0], state: world.recordOf(id).operation }
+})
+
+describe("A status read without the provider's reference", () => {
+  it.effect("is not made if the provider cannot be asked by the operation's id: a person gets the question", () =>
+    Effect.gen(function*() {
+      const { id, note, state, world } = yield* readOnce({ question: (operation) => `Payment ${operation.id}?` })
+      assert.isEmpty(world.reads)
+      assert.deepInclude(note, { question: `Payment ${id}?`, review: true })
+      assert.deepInclude(state, { state: "indeterminate", under_review: true })
+      const other = yield* readOnce({})
+      assert.strictEqual(
+        other.note?.question,
+        `Did you receive a request with the key ${other.id}? Have you carried it out, or can you still carry it out?`
+      )
+    }))
+
+  it.effect("is made later by the reference", () =>
+    Effect.gen(function*() {
+      const { state, world } = yield* readOnce({}, {
+        submit: () =>
+          Effect.succeed(SubmissionAnswer.Acknowledged({ names: { reference, operation_id: null }, evidence })),
+        read: () =>
+          Effect.succeed(
+            StatusAnswer.Proven({ state: "succeeded", names: { reference, operation_id: null }, evidence })
+          )
+      })
+      assert.lengthOf(world.reads, 1)
+      assert.strictEqual(state.state, "succeeded")
+    }))
+
+  it.effect("waits until the provider finds its payments", () =>
+    Effect.gen(function*() {
+      const { due_in, world } = yield* readOnce({ readByOwnReference: { lag: "1 hour" } })
+      assert.strictEqual(Duration.format(due_in), "1h")
+      assert.lengthOf(world.reads, 1)
+      assert.isBelow(Duration.toMillis((yield* readOnce(findsById)).due_in), 2000)
+    }))
+
+  const proven = (named: ProviderReference | null) =>
+    Effect.succeed(
+      StatusAnswer.Proven({ state: "succeeded", names: { reference: named, operation_id: null }, evidence })
+    )
+
+  it.effect("gets the payload if it is indirect, and proves a result only with the provider's reference", () =>
+    Effect.gen(function*() {
+      const promises: ProviderPromises = { readByOwnReference: "indirectly" }
+      const without = yield* readOnce(promises, { read: () => proven(null) })
+      assert.deepStrictEqual(without.world.reads.map(({ payload }) => payload), [without.world.attempts[0]!.payload])
+      assert.deepInclude(without.state, { state: "indeterminate", under_review: true })
+      assert.deepInclude((yield* readOnce(promises, { read: () => proven(reference) })).state, { state: "succeeded" })
+      const direct = yield* readOnce(findsById, { read: () => proven(null) })
+      assert.deepStrictEqual(direct.world.reads.map(({ payload }) => payload), [undefined])
+      assert.deepInclude(direct.state, { state: "succeeded" })
+    }))
+
+  it.effect("that finds an order without a result or reference asks a person the adapter's question", () =>
+    Effect.gen(function*() {
+      const ordered = StatusAnswer.NotProven({
+        reason: "ordered",
+        detail: "the consent is consumed",
+        question: "Which payment has the consent 7?"
+      })
+      const { note, state } = yield* readOnce({ readByOwnReference: "indirectly" }, {
+        read: () => Effect.succeed(ordered)
+      })
+      assert.deepInclude(note, {
+        answer: "ordered: the consent is consumed",
+        question: "Which payment has the consent 7?"
+      })
+      assert.deepInclude(state, { state: "indeterminate", under_review: true })
+      const other = yield* readOnce(findsById, { read: () => Effect.succeed(unclear) })
+      assert.notProperty(other.note, "question")
+      assert.isFalse(other.state.under_review)
+    }))
+})
+
+describe("The evidence of a success", () => {
+  it.effect("says for how long the success may be reversed", () =>
+    Effect.gen(function*() {
+      const { id, world } = yield* readOnce({ ...findsById, reversibleFor: "60 days" }, {
+        read: () =>
+          Effect.succeed(
+            StatusAnswer.Proven({ state: "succeeded", names: { reference, operation_id: null }, evidence })
+          )
+      })
+      assert.deepInclude(yield* world.evidenceOf(id), { reversible_for: "60d" })
+    }))
+})
