@@ -96,7 +96,7 @@ const send = (
 ): Effect.Effect<void> => {
   const { claim: { operation: { id } }, provider, refusal } = timed
   if (refusal !== null) {
-    return Effect.andThen(logReturn(refusal, { operation_id: id, provider }), returnClaim(services, timed, refusal))
+    return giveBack(services, timed, refusal)
   }
   const adapter = services.providers.get(provider)
   return Effect.uninterruptibleMask(Effect.fnUntraced(function*(restore) {
@@ -112,8 +112,7 @@ const send = (
     )
     countSend(services, provider, end, startedAt)
     if (end._tag === "ClaimReturn") {
-      yield* logReturn(end.reason, { operation_id: id, provider })
-      return yield* returnClaim(services, timed, end.reason)
+      return yield* giveBack(services, timed, end.reason)
     }
     yield* release
     if (end.outcome.state === "failed" && Exit.isSuccess(exit) && exit.value._tag === "Rejected") {
@@ -123,6 +122,16 @@ const send = (
     yield* recordSettlement(services, timed, end)
   })).pipe(Effect.withSpan("SubmissionWorker.send", { attributes: { operation_id: id } }, { captureStackTrace: false }))
 }
+
+/** Returns a claim. A pause has one line when it begins and one when it ends, with their number, and none for each of them. */
+const giveBack = (services: WorkerServices, timed: TimedClaim, reason: string): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const { claim: { operation: { id } }, provider } = timed
+    const returned = returnClaim(services, timed, reason)
+    return services.pauses.countReturn(provider)
+      ? returned
+      : Effect.andThen(logReturn(reason, { operation_id: id, provider }), returned)
+  })
 
 /** Counts the end of a submission. `startedAt` is in milliseconds of `performance.now()`. */
 const countSend = (

@@ -43,6 +43,8 @@ export interface ProviderPause {
   length: number
   /** Whether an operation is claimed as its probe, and has not ended. */
   isProbing: boolean
+  /** Claims that were returned in it. */
+  returned: number
 }
 
 /** How many operations may be claimed, and the pause whose probe they are. */
@@ -88,6 +90,8 @@ export class ProviderPauses extends Context.Service<ProviderPauses, {
     attempt: Attempt,
     id: OperationId
   ) => Effect.Effect<void>
+  /** Counts the return of a claim in the pause of the provider. False: it is not paused. */
+  readonly countReturn: (provider: ProviderName) => boolean
   /** Why the provider is paused; null if it is not. */
   readonly reasonOf: (provider: ProviderName) => string | null
   /** The providers whose pause begins, ends or has another cause. */
@@ -146,7 +150,7 @@ const make = Effect.gen(function*() {
     const length = pause === null || before !== failure.cause
       ? shortest[failure.cause]
       : Math.min(2 * pause.length, longest[failure.cause])
-    if (pause === null) state.pause = { failure, since, length, isProbing: false }
+    if (pause === null) state.pause = { failure, since, length, isProbing: false, returned: 0 }
     else Object.assign(pause, { failure, since, length })
     if (before === failure.cause) return
     yield* announce(provider, failure.cause)
@@ -157,9 +161,13 @@ const make = Effect.gen(function*() {
     Effect.suspend(() => {
       const state = stateOf(provider)
       if (state.pause === null) return Effect.void
+      const { returned } = state.pause
       state.pause = null
       const message = "Resumed a provider: an attempt has shown that the cause of its pause has passed"
-      return Effect.andThen(announce(provider, null), Effect.annotateLogs(Effect.logInfo(message), { provider }))
+      return Effect.andThen(
+        announce(provider, null),
+        Effect.annotateLogs(Effect.logInfo(message), { provider, returned_claims: returned })
+      )
     })
 
   /** After an attempt without a local failure. Too many undeclared answers pause the provider until the first declared one. */
@@ -230,6 +238,11 @@ const make = Effect.gen(function*() {
       const isDeclared = Exit.isSuccess(attempt) || error?._tag === "NotSent" && error.isRefused === true
       if (isDeclared) stateOf(provider).undeclared = 0
       return resume(provider, probeOf)
+    },
+    countReturn: (provider) => {
+      const { pause } = stateOf(provider)
+      if (pause !== null) pause.returned++
+      return pause !== null
     },
     reasonOf: (provider) => {
       const { pause } = stateOf(provider)
