@@ -4,7 +4,9 @@
 import * as Schema from "effect/Schema"
 import { Terms } from "financial-agents-gateway/domain/Terms"
 
-const text = (pattern: RegExp, expected: string) => Schema.String.check(Schema.isPattern(pattern, { expected }))
+/** A text. Language-model agents read the description, and people the expectation of a wrong one. */
+const text = (pattern: RegExp, expected: string) =>
+  Schema.String.annotate({ description: expected }).check(Schema.isPattern(pattern, { expected }))
 
 const Fields = Schema.Struct({
   amount: text(/^(?=.*[1-9])(?:0|[1-9][0-9]{0,9})(?:\.[0-9]{1,4})?$/u, "an amount above zero, such as \"12.50\""),

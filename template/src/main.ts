@@ -17,6 +17,7 @@ import { startFakeBank } from "./FakeBank.ts"
 import { Invitation } from "./Invitation.ts"
 import Providers, { fakeBank } from "./Providers.ts"
 import { TransfersRoutes } from "./Routes.ts"
+import { TransferTools } from "./Tools.ts"
 
 /** The fake bank, unless BANK_URL names another one. */
 const Bank = Layer.effectDiscard(Effect.gen(function*() {
@@ -30,7 +31,7 @@ GatewayApp.run({
   // Without providers, this process only accepts and reads. Run the workers with `npm run work` then.
   providers: Layer.provide(Providers, Bank),
   // `/mcp` for language-model agents, and `/metrics` at ADMIN_PORT. An application without them leaves them out.
-  agents: McpRoutes(),
+  agents: McpRoutes(TransferTools),
   admin: AdminListener.layer(),
   started: Invitation
 })
