@@ -105,6 +105,25 @@ layer(Layer.merge(memoryGateway({ quiet: true }), Browser.layer), { excludeTestS
       expectClean(refusedProbe)
     }).pipe(Effect.scoped))
 
+  it.effect.each([["a wide window", 1280], ["a phone", 360]] as const)(
+    "finds an endpoint by its search box, in %s",
+    ([, width]) =>
+      Effect.gen(function*() {
+        const { expectClean, page } = yield* openDocs
+        yield* Effect.promise(async () => {
+          await page.setViewportSize({ width, height: 800 })
+          // Scalar gives its button the role of the landmark.
+          const box = page.getByRole("search")
+          if (width < 1000) await page.getByRole("button", { name: "Open Menu" }).click()
+          await box.click()
+          await page.getByRole("combobox", { name: /search/i }).fill("changes")
+          await page.getByRole("option", { name: /Follow all operations/ }).first().click()
+          await page.waitForURL(({ hash }) => hash.endsWith("/v1/operations/changes"))
+        })
+        expectClean(refusedProbe)
+      }).pipe(Effect.scoped)
+  )
+
   it.effect("has none in the form that tries a request either", () =>
     Effect.gen(function*() {
       const { expectClean, page } = yield* openDocs
