@@ -164,7 +164,7 @@ export const problemKinds = kinds({
     title: "Invalid request",
     meaning: "The request is well-formed, but parts of it do not have the shape that the API description demands.",
     action: "Correct what `fields` names.",
-    fields: [{ message: "Expected only parameters of this endpoint", path: "query.x" }]
+    fields: [{ message: "Expected no parameters: this endpoint takes none", path: "query.x" }]
   },
   invalid_page_token: {
     status: 422,

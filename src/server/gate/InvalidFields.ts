@@ -30,7 +30,19 @@ export const bringsSurplus = (
   query: Readonly<Record<string, unknown>>
 ): boolean => hasBody(request.headers) || (endpoint.query === undefined && Object.keys(query).length > 0)
 
-const surplus = "Expected only parameters of this endpoint"
+/** The members of the encoded query of an endpoint. */
+const parametersOf = ({ query }: HttpApiEndpoint.Top) => {
+  const encoded = query === undefined ? null : SchemaAST.toEncoded(query.ast)
+  return encoded !== null && SchemaAST.isObjects(encoded) ? encoded.propertySignatures : []
+}
+
+/** The message for a parameter that the endpoint does not know. */
+const surplusOf = (endpoint: HttpApiEndpoint.Top): string => {
+  const names = parametersOf(endpoint).map(({ name }) => String(name))
+  return names.length === 0
+    ? "Expected no parameters: this endpoint takes none"
+    : `Expected only parameters of this endpoint: ${names.join(", ")}`
+}
 
 /** The first names of the paths of `fields`. */
 type Part = "path" | "header" | "query" | "body"
@@ -39,8 +51,12 @@ type Part = "path" | "header" | "query" | "body"
 const partOf = ({ kind }: HttpApiSchemaError): Part =>
   kind === "Params" ? "path" : kind === "Query" ? "query" : kind === "Payload" ? "body" : "header"
 
-const fieldsOf = (part: Part, error: Schema.SchemaError): ReadonlyArray<ProblemField> => {
-  const undeclared = part === "body" ? "Expected only members that this endpoint takes" : surplus
+const fieldsOf = (
+  endpoint: HttpApiEndpoint.Top,
+  part: Part,
+  error: Schema.SchemaError
+): ReadonlyArray<ProblemField> => {
+  const undeclared = part === "body" ? "Expected only members that this endpoint takes" : surplusOf(endpoint)
   return invalidMembers(
     error,
     (issue) => issue._tag === "UnexpectedKey" ? undeclared : SchemaIssue.defaultLeafHook(issue)
@@ -48,17 +64,14 @@ const fieldsOf = (part: Part, error: Schema.SchemaError): ReadonlyArray<ProblemF
 }
 
 /** Whether an endpoint takes several values of a parameter. */
-const takesSeveral = ({ query }: HttpApiEndpoint.Top, name: string): boolean => {
-  const encoded = query === undefined ? null : SchemaAST.toEncoded(query.ast)
-  return encoded !== null && SchemaAST.isObjects(encoded)
-    && encoded.propertySignatures.some((member) => member.name === name && SchemaAST.isArrays(member.type))
-}
+const takesSeveral = (endpoint: HttpApiEndpoint.Top, name: string): boolean =>
+  parametersOf(endpoint).some((member) => member.name === name && SchemaAST.isArrays(member.type))
 
 /** Names a parameter that was repeated and may not be. */
 const nameRepeated =
   (endpoint: HttpApiEndpoint.Top, query: Readonly<Record<string, unknown>>) => (field: ProblemField): ProblemField => {
     const name = field.path.startsWith("query.") ? field.path.slice("query.".length) : ""
-    return field.message !== surplus && Array.isArray(query[name]) && !takesSeveral(endpoint, name)
+    return field.message !== surplusOf(endpoint) && Array.isArray(query[name]) && !takesSeveral(endpoint, name)
       ? { ...field, message: "Expected the parameter once" }
       : field
   }
@@ -91,7 +104,7 @@ export const findInvalidFields = (
     const { params } = yield* RouteContext
     const query = yield* ParsedSearchParams
     const annotations = Context.merge(group.annotations, endpoint.annotations)
-    const known = failure === undefined ? [] : fieldsOf(partOf(failure), failure.cause)
+    const known = failure === undefined ? [] : fieldsOf(endpoint, partOf(failure), failure.cause)
     const decoded = failure === undefined ? -1 : ["path", "header", "query", "body"].indexOf(partOf(failure))
     const parts = [
       ["path", endpoint.params, params, HttpApi.ParamsParseOptions],
@@ -106,14 +119,14 @@ export const findInvalidFields = (
             ...Context.getOrUndefined(annotations, slot as typeof HttpApi.QueryParseOptions),
             errors: "all"
           })(input),
-          { onFailure: (error) => fieldsOf(part, error), onSuccess: () => [] }
+          { onFailure: (error) => fieldsOf(endpoint, part, error), onSuccess: () => [] }
         )
     )
     return [
       ...known,
       ...others.flat(),
       ...endpoint.query === undefined
-        ? Object.keys(query).map((name) => ({ path: `query.${name}`, message: surplus }))
+        ? Object.keys(query).map((name) => ({ path: `query.${name}`, message: surplusOf(endpoint) }))
         : [],
       ...endpoint.payload.size === 0 && hasBody(headers) ? [{ path: "body", message: "Expected no body" }] : []
     ].slice(0, maxNamed).map(nameRepeated(endpoint, query))

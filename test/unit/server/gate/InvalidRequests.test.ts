@@ -118,6 +118,19 @@ layer(memoryGateway({ way: "both" }), { excludeTestServices: true })(
         }
       }))
 
+    it.effect("gets a problem that names the parameters which the endpoint knows", () =>
+      Effect.gen(function*() {
+        const { token } = yield* issue()
+        const answers = yield* refuses("invalid_request", [[`${list}?sort=asc`, { token }], ["/healthz?x=1", {}]])
+        assert.deepStrictEqual(answers.map(({ problem }) => problem.fields!.map(({ message }) => message)), [
+          [
+            "Expected only parameters of this endpoint: state, type, created_after, created_before, idempotency_key, "
+            + "page_size, page_token"
+          ],
+          ["Expected no parameters: this endpoint takes none"]
+        ])
+      }))
+
     it.effect("gets a problem that names the expectation, never the value: a value may be a misplaced secret", () =>
       Effect.gen(function*() {
         const { token } = yield* issue()
