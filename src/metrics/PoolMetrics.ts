@@ -42,17 +42,24 @@ export class PoolCounts {
   inUse = 0
   waiting = 0
   errors = 0
+  /** When a statement last ended without a connection, in milliseconds of `performance.now()`. */
+  gaveUpAt = -Infinity
 }
+
+/** Milliseconds for which a pool counts as exhausted after that. Requests that began together reach their deadlines together. */
+const recently = 1000
 
 /** The counts of the pools of a process. Equal names share one. */
 class PoolsCounts {
   readonly pool: (name: string) => PoolCounts
+  readonly #named = new Map<string, PoolCounts>()
   /** From standbys of all pools. */
   readonly movedReads = new MovedReads()
 
   constructor(series: Series) {
     this.pool = memoize((name) => {
       const counts = new PoolCounts()
+      this.#named.set(name, counts)
       const labels = { pool: name }
       series.gauge(families.connections, () => counts.connections, labels)
       series.gauge(families.inUse, () => counts.inUse, labels)
@@ -63,6 +70,12 @@ class PoolsCounts {
     for (const reason of ["behind", "failed", "resting"] as const) {
       series.readCounter(families.moved, () => this.movedReads[reason], { reason })
     }
+  }
+
+  /** The pools in which statements wait for a connection, or gave up waiting a moment ago. */
+  exhausted(): ReadonlyArray<string> {
+    const since = performance.now() - recently
+    return [...this.#named].filter(([, { gaveUpAt, waiting }]) => waiting > 0 || gaveUpAt > since).map(([name]) => name)
   }
 }
 

@@ -78,12 +78,14 @@ export const SystemLayer = CompiledGroup.group(
       health: () => Effect.succeed(ok),
       ready: () =>
         lifecycle.isDraining()
-          ? problems.fail("not_ready", { detail: "The gateway is shutting down." })
-          : Effect.catch(Effect.as(readiness.check, ok), ({ reason }) =>
-            Effect.andThen(
-              Effect.annotateLogs(Effect.logWarning("The gateway is not ready"), { reason }),
-              problems.fail("not_ready")
-            )),
+          ? problems.fail("not_ready", {
+            detail: "The gateway is shutting down.",
+            cause: "the gateway is shutting down"
+          })
+          : Effect.catch(
+            Effect.as(readiness.check, ok),
+            ({ reason }) => problems.fail("not_ready", { cause: reason })
+          ),
       resourceMetadata: () => Effect.succeed(metadata),
       mcpResourceMetadata: () => Effect.succeed(mcpMetadata),
       listProblems: ({ request }) =>

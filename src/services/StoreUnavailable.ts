@@ -69,8 +69,24 @@ export const orUnavailable = <A, E, R>(
     return isUnavailable(error) ? Effect.fail(new StoreUnavailable({ cause: error })) : Effect.die(error)
   })
 
-/** The message of the database, or of the connection to it. Null for every other failure. @internal */
-export const storeFailure = (error: unknown): string | null =>
-  error instanceof StoreUnavailable || isSqlError(error) ? rootCause(error).message : null
+/** What happened and what to do, for failures whose own message says neither. */
+const explanations: Readonly<Partial<Record<SqlError["reason"]["_tag"], string>>> = {
+  StatementTimeoutError:
+    "statement timeout: the database is busy, or a lock delays it; try again, and look in pg_stat_activity if it repeats",
+  LockTimeoutError:
+    "lock timeout: another transaction holds the row or the table; try again, and look in pg_locks if it repeats"
+}
+
+const isUnreachable = ({ reason: { _tag } }: SqlError): boolean => _tag === "ConnectionError"
+
+/** What failed in the database, or on the way to it, in one sentence. Null for every other failure. @internal */
+export const storeFailure = (error: unknown): string | null => {
+  if (!(error instanceof StoreUnavailable || isSqlError(error))) return null
+  const failure = isSqlError(error) ? error : error.cause
+  const { message } = rootCause(error)
+  if (!isSqlError(failure)) return message
+  return explanations[failure.reason._tag]
+    ?? (isUnreachable(failure) ? `the database is unreachable: ${message}` : message)
+}
 
 const rootCause = (error: Error): Error => error.cause instanceof Error ? rootCause(error.cause) : error

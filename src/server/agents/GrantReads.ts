@@ -7,7 +7,7 @@ import { CurrentGrant } from "../../api/Middleware.ts"
 import type { Problem } from "../../api/Problems.ts"
 import type { Operation, OperationId } from "../../domain/Operation.ts"
 import { AgentReads, differs, ReadRefused } from "../../mcp/AgentReads.ts"
-import { Problems } from "../gate/ProblemResponses.ts"
+import { logFailedCall, Problems } from "../gate/ProblemResponses.ts"
 import { withhold } from "../gate/Refusals.ts"
 import { checkContract, makeOperationReads } from "../reads/OperationReads.ts"
 import { topicOfOperation } from "../waits/Waiters.ts"
@@ -62,6 +62,7 @@ export const makeGrantReads = Effect.gen(function*() {
 
     const ofRequest = <A>(read: Effect.Effect<A, Problem>): Effect.Effect<A, ReadRefused> =>
       Effect.provideContext(read, context).pipe(
+        Effect.tapError(logFailedCall),
         Effect.mapError(refuse),
         Effect.catchDefect((defect) =>
           Effect.andThen(Effect.logError("Request failed with a defect", defect), Effect.fail(defective))

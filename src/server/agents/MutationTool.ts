@@ -36,6 +36,7 @@ import { makeReport } from "../../mcp/Progress.ts"
 import { quotedJson } from "../../mcp/QuotedText.ts"
 import { Grants } from "../../services/Grants.ts"
 import { OperationLedger } from "../../services/OperationLedger.ts"
+import { logFailedCall } from "../gate/ProblemResponses.ts"
 import { MutationEndpoints, type Work } from "../mutations/MutationEndpoints.ts"
 import { CurrentDenial } from "./GrantReads.ts"
 
@@ -75,13 +76,16 @@ const refuseProblem = (problem: Problem) =>
   Effect.flatMap(CurrentDenial, (note) => {
     note(problem)
     const { code, detail, fields } = problem
-    return Effect.fail(refuse(adviceOnRefusedMutation(code), {
-      code,
-      detail,
-      ...fields === null
-        ? {}
-        : { fields: fields.map(({ message, path }) => ({ path: path.replace(/^body\./, ""), message })) }
-    }))
+    return Effect.andThen(
+      logFailedCall(problem),
+      Effect.fail(refuse(adviceOnRefusedMutation(code), {
+        code,
+        detail,
+        ...fields === null
+          ? {}
+          : { fields: fields.map(({ message, path }) => ({ path: path.replace(/^body\./, ""), message })) }
+      }))
+    )
   })
 
 const jsonSchemaOf = (schema: Schema.Constraint, onExcessProperty: "error" | "ignore") => {

@@ -38,10 +38,18 @@ export const makeAdmit = Effect.gen(function*() {
   const lifecycle = yield* Lifecycle
   const problems = yield* Problems
   const metrics = yield* HttpMetrics
-  const saturated = problems.fail("service_unavailable", {
-    detail: "Too many requests are running, or the gateway is shutting down."
+  const { maxInFlight, maxInFlightPerClient } = lifecycle.options
+  const refuse = (cause: string) =>
+    problems.fail("service_unavailable", {
+      detail: "Too many requests are running, or the gateway is shutting down.",
+      cause
+    })
+  const saturated = refuse(`the process runs its maximum of ${maxInFlight} requests`)
+  const draining = refuse("the gateway is shutting down")
+  const tooMany = problems.fail("service_unavailable", {
+    detail: "The client has too many running requests.",
+    cause: `the client runs its maximum of ${maxInFlightPerClient} requests`
   })
-  const tooMany = problems.fail("service_unavailable", { detail: "The client has too many running requests." })
 
   const clientOf = (running: RunningRequest): Admitted["forClient"] => (client, effect) => {
     if (lifecycle.admitClient(running, client)) return effect
@@ -54,8 +62,9 @@ export const makeAdmit = Effect.gen(function*() {
     const runIn = (fiber: Fiber.Fiber<unknown, unknown>): Effect.Effect<A, E | ServiceUnavailable, R> => {
       const running = lifecycle.admit(fiber)
       if (running === null) {
-        metrics?.refuse(lifecycle.isDraining() ? "draining" : "saturated")
-        return saturated
+        const isDraining = lifecycle.isDraining()
+        metrics?.refuse(isDraining ? "draining" : "saturated")
+        return isDraining ? draining : saturated
       }
       return Effect.onExit(
         Effect.interruptible(run({ slot: running, forClient: clientOf(running) })),

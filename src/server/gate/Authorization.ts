@@ -1,7 +1,6 @@
 /**
  * The step of the gate from the credential of a request to its grant.
  */
-import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http/HttpServerRequest"
@@ -143,10 +142,9 @@ export const makeVerify = Effect.gen(function*() {
       InvalidDpopProof: ({ reason }) => problems.fail("invalid_dpop_proof", { detail: `The DPoP proof ${reason}.` }),
       NonceRequired: ({ nonce }) => problems.fail("use_dpop_nonce", { nonce }),
       AuthorizationUnavailable: ({ cause }) =>
-        Effect.andThen(
-          Effect.logError("The credential could not be verified", Cause.fail(cause)),
-          problems.fail("authorization_unavailable")
-        ),
+        problems.fail("authorization_unavailable", {
+          cause: `the credential could not be verified: ${cause instanceof Error ? cause.message : String(cause)}`
+        }),
       StoreUnavailable: (error) => refuseForNow(problems, error)
     })
 })

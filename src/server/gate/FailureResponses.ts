@@ -29,20 +29,25 @@ export const respond = <R>(problem: Effect.Effect<never, Problem, R>): Respondin
  * client. A client that has left gets no response.
  */
 export const answerFailure = (problems: Problems["Service"], cause: Cause.Cause<unknown>): Responding => {
-  if (isOverdue(cause)) {
-    return respond(problems.fail("service_unavailable", { detail: "The store did not answer in time." }))
-  }
+  if (isOverdue(cause)) return respond(problems.failOverdue)
   if (Cause.hasInterruptsOnly(cause)) {
     // A client that the shutdown cut off may repeat its request.
     return cause.reasons.some((reason) => reason.annotations.has(ClientAbort.key))
       ? Effect.failCause(cause as Cause.Cause<never>)
-      : respond(problems.fail("service_unavailable", { detail: "The gateway is shutting down." }))
+      : respond(
+        problems.fail("service_unavailable", {
+          detail: "The gateway is shutting down.",
+          cause: "the request did not end within the drain timeout of the shutdown"
+        })
+      )
   }
   const error = Cause.squash(cause)
   if (isProblem(error)) return problemResponse(error)
   return Effect.andThen(
     Effect.logError("Request failed with a defect", cause),
-    respond(problems.fail("internal_error"))
+    respond(
+      problems.fail("internal_error", { cause: `a defect: ${error instanceof Error ? error.name : typeof error}` })
+    )
   )
 }
 

@@ -16,6 +16,7 @@ import {
   type ProblemOf
 } from "../../api/Problems.ts"
 import type { Scope } from "../../domain/Grant.ts"
+import { PoolMetrics } from "../../metrics/PoolMetrics.ts"
 import { AcceptedCredentials } from "../../services/verification/OAuthVerifier.ts"
 import { BaseUrl } from "./BaseUrl.ts"
 import { makeChallenge } from "./Challenges.ts"
@@ -30,10 +31,15 @@ export interface ProblemOptions extends ProblemOccurrence {
   readonly nonce?: string
   /** Seconds until the quota holds enough for a request, with `rate_limited`. */
   readonly retryAfter?: number
+  /** Why the gateway failed, for the log alone. It holds no secret. */
+  readonly cause?: string
 }
 
 /** Headers of a problem that are not members of its body. */
 const ownHeaders = new WeakMap<object, Readonly<Record<string, string>>>()
+
+/** The `cause` of the options. */
+const causes = new WeakMap<object, string>()
 
 /** Fails with a problem of the current request. */
 export class Problems extends Context.Service<Problems, {
@@ -41,31 +47,45 @@ export class Problems extends Context.Service<Problems, {
     code: Code,
     options?: ProblemOptions
   ) => Effect.Effect<never, ProblemOf<Code>>
+  /** Fails because the request reached its deadline. */
+  readonly failOverdue: Effect.Effect<never, ProblemOf<"service_unavailable">>
 }>()("financial-agents-gateway/server/gate/Problems") {
   static readonly layer: Layer.Layer<Problems, never, BaseUrl> = Layer.effect(
     Problems,
     Effect.gen(function*() {
       const baseUrl = yield* BaseUrl
       const challenge = makeChallenge(yield* AcceptedCredentials, baseUrl)
+      const pools = yield* PoolMetrics
+      const fail: Problems["Service"]["fail"] = (code, options) =>
+        Effect.flatMap(CurrentRequest, (request) => {
+          if (request === null) return Effect.die(new Error("a problem was raised outside of withRequestContext"))
+          const problem = makeProblem(baseUrl, request, code, options)
+          if ("WWW-Authenticate" in problemClasses[code].headers) {
+            ownHeaders.set(problem, {
+              "www-authenticate": challenge({
+                code,
+                path: request.path,
+                scheme: request.scheme,
+                scope: options?.scope
+              }),
+              ...options?.nonce === undefined ? {} : { "dpop-nonce": options.nonce }
+            })
+          }
+          if (options?.retryAfter !== undefined) ownHeaders.set(problem, { "retry-after": `${options.retryAfter}` })
+          if (options?.cause !== undefined) causes.set(problem, options.cause)
+          return Effect.fail(problem)
+        })
       return Problems.of({
-        fail: (code, options) =>
-          Effect.flatMap(CurrentRequest, (request) => {
-            if (request === null) return Effect.die(new Error("a problem was raised outside of withRequestContext"))
-            const problem = makeProblem(baseUrl, request, code, options)
-            if ("WWW-Authenticate" in problemClasses[code].headers) {
-              ownHeaders.set(problem, {
-                "www-authenticate": challenge({
-                  code,
-                  path: request.path,
-                  scheme: request.scheme,
-                  scope: options?.scope
-                }),
-                ...options?.nonce === undefined ? {} : { "dpop-nonce": options.nonce }
-              })
-            }
-            if (options?.retryAfter !== undefined) ownHeaders.set(problem, { "retry-after": `${options.retryAfter}` })
-            return Effect.fail(problem)
+        fail,
+        failOverdue: Effect.suspend(() => {
+          const exhausted = pools?.exhausted() ?? []
+          return fail("service_unavailable", {
+            detail: "The store did not answer in time.",
+            cause: exhausted.length === 0
+              ? "the deadline passed before the database, or the verifier, answered"
+              : `the deadline passed: no connection to the database was free in the pool ${exhausted.join(", ")}`
           })
+        })
       })
     })
   )
@@ -101,18 +121,26 @@ export const problemResponse = (
   })
 
 /**
- * Logs a problem: errors of the client as information, errors of the gateway as warnings. Causes have lines of their
- * own.
+ * Logs a problem: errors of the client as information, errors of the gateway as warnings with their cause. A defect has a line of its
+ * own as well, with its stack.
  *
  * @internal
  */
-export const logProblem = ({ code, instance, request_id, status }: Problem): Effect.Effect<void> =>
-  Effect.annotateLogs(status < 500 ? Effect.logInfo("Request refused") : Effect.logWarning("Request failed"), {
+export const logProblem = (problem: Problem): Effect.Effect<void> => {
+  const { code, instance, request_id, status } = problem
+  const cause = causes.get(problem)
+  return Effect.annotateLogs(status < 500 ? Effect.logInfo("Request refused") : Effect.logWarning("Request failed"), {
     code,
     status,
     path: maskTokens(instance),
-    request_id
+    request_id,
+    ...cause === undefined ? {} : { cause }
   })
+}
+
+/** Logs the problem of an agent's call that the gateway failed to answer: its response is a 200. @internal */
+export const logFailedCall = (problem: Problem): Effect.Effect<void> =>
+  problem.status < 500 ? Effect.void : logProblem(problem)
 
 /** The body as JSON. @internal */
 export const problemJson = (problem: Problem): string => JSON.stringify(encodeProblem(problem))

@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import type { BadRequest, Forbidden, InternalError, ServiceUnavailable, Unauthorized } from "../../api/Problems.ts"
 import type { GrantRefusal } from "../../domain/Grant.ts"
 import type { MalformedOperation } from "../../domain/Operation.ts"
-import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
+import { storeFailure, type StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import type { ProblemOptions, Problems } from "./ProblemResponses.ts"
 
 /** Fails with the problem for a grant that may not be used. */
@@ -37,22 +37,19 @@ export const refuseTokenInQuery = (problems: Problems["Service"]): Effect.Effect
     detail: "An access token belongs in the Authorization header, never in a URL: treat this one as leaked."
   })
 
-/** Fails with 503 because the store did not answer. The cause is only logged. */
+/** Fails with 503 because the store did not answer. Only the log has the cause. */
 export const refuseForNow = (
   problems: Problems["Service"],
   error: StoreUnavailable,
   options?: ProblemOptions
 ): Effect.Effect<never, ServiceUnavailable> =>
-  Effect.andThen(
-    Effect.logError("The store did not answer", Cause.fail(error.cause)),
-    problems.fail("service_unavailable", options)
-  )
+  problems.fail("service_unavailable", { ...options, cause: storeFailure(error) ?? "the store did not answer" })
 
 /** Fails with 500 because the response breaks the contract. The cause is only logged. */
 export const withhold = (problems: Problems["Service"], cause: unknown): Effect.Effect<never, InternalError> =>
   Effect.andThen(
     Effect.logError("Response withheld: it breaks the contract", Cause.fail(cause)),
-    problems.fail("response_contract_failed")
+    problems.fail("response_contract_failed", { cause: "the response breaks the contract" })
   )
 
 /** Fails with the problem for a read that the services refused, or could not answer. */

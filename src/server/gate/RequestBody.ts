@@ -59,7 +59,7 @@ export const makeGuardBody = Effect.gen(function*() {
   const refuse = (reason: keyof typeof refusals) =>
     Effect.suspend(() => {
       metrics?.refuse(reason === "bytes_saturated" ? "body_saturated" : reason)
-      return problems.fail("service_unavailable", { detail: refusals[reason] })
+      return problems.fail("service_unavailable", { detail: refusals[reason], cause: reason })
     })
   const tooLarge = problems.fail("payload_too_large", { detail: `The body is longer than ${maxBody} bytes.` })
   const tooLate = problems.fail("request_timeout", {

@@ -49,7 +49,6 @@ export const makeWaits = Effect.gen(function*() {
   const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
   const reads = Semaphore.makeUnsafe(maxReads)
   const withClientPermit = makeKeyedSemaphore(maxReadsPerClient)
-  const tooLate = problems.fail("service_unavailable", { detail: "The store did not answer in time." })
 
   /** Waits for permits, and reads with a slot. */
   const readWithPermits = <A, E, R>(
@@ -64,7 +63,10 @@ export const makeWaits = Effect.gen(function*() {
     }))
     // In this order: a read that waits for others of its client holds no permit of other clients.
     const permitted = isSlow ? lifecycle.admitList(client, withSlot) : withSlot
-    return Effect.timeoutOrElse(withClientPermit(client, permitted), { duration: maxPermitWait, orElse: () => tooLate })
+    return Effect.timeoutOrElse(withClientPermit(client, permitted), {
+      duration: maxPermitWait,
+      orElse: () => problems.failOverdue
+    })
   }
 
   /**

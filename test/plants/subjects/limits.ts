@@ -59,6 +59,20 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [unit("submission/providers/RequestPermits")]
   },
   {
+    rule: "a pause of a provider has one line when it begins and one when it ends, and none for each claim",
+    file: "src/submission/attempts/SubmissionWorker.ts",
+    from: "return services.pauses.countReturn(provider)",
+    to: "return !services.pauses.countReturn(provider)",
+    tests: [unit("submission/attempts/WrongClocks", "sends nothing, returns its claims")]
+  },
+  {
+    rule: "the log line of a request that the gateway failed to answer names the cause",
+    file: "src/server/gate/ProblemResponses.ts",
+    from: "...cause === undefined ? {} : { cause }",
+    to: "",
+    tests: [unit("server/gate/Failures", "is 503 service_unavailable with Retry-After")]
+  },
+  {
     rule: "a local failure never counts for the circuit of a provider",
     file: circuit,
     from: "    ? error.isLocal === true || error.isPermanent",

@@ -98,7 +98,13 @@ layer(postgresGateway({ spans: true }), { excludeTestServices: true })("Log line
       yield* provoke
       const { lines, spans } = yield* Observer
       const messages = lines.map(({ message }) => message)
-      assert.includeMembers(messages, ["Request failed with a defect", "The store did not answer"])
+      assert.includeMembers(messages, ["Request failed with a defect", "Request failed"])
+      const causes = lines.filter(({ annotations }) => annotations["code"] === "service_unavailable")
+        .map(({ annotations }) => String(annotations["cause"]))
+      assert.isNotEmpty(causes)
+      for (const cause of causes) {
+        assert.match(cause, /^(?:statement timeout|lock timeout|the database is unreachable): /)
+      }
       assertSilence(lines.map(({ text }) => text))
       const texts = spans.map(({ attributes, events, name, status }) =>
         JSON.stringify([name, [...attributes], events.map(([name, , more]) => [name, more]), status._tag])

@@ -60,6 +60,7 @@ export const countPool = (pool: PgPool.PgPool, counts: PoolCounts): PgPool.PgPoo
       counts.waiting++
       const got = Effect.onExit(restore(pool.get), (exit) => {
         counts.waiting--
+        if (Exit.isFailure(exit)) counts.gaveUpAt = performance.now()
         if (isLost(exit)) counts.errors++
         return Effect.void
       })
@@ -81,8 +82,10 @@ export const countPool = (pool: PgPool.PgPool, counts: PoolCounts): PgPool.PgPoo
         return run(session)
       })
       return Effect.onExit(used, (exit) => {
-        if (lent === null) counts.waiting--
-        else sessions.end(lent)
+        if (lent === null) {
+          counts.waiting--
+          counts.gaveUpAt = performance.now()
+        } else sessions.end(lent)
         if (isLost(exit)) counts.errors++
         return Effect.void
       })

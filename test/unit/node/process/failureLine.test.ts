@@ -1,8 +1,10 @@
 /** The line that a failing process prints names the rule and the place of an invalid value, and never the value. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
+import * as SqlError from "effect/sql/SqlError"
 import { ProviderName } from "../../../../src/domain/Grant.ts"
 import { failureLine } from "../../../../src/node/process/failureLine.ts"
+import { StoreUnavailable } from "../../../../src/services/StoreUnavailable.ts"
 
 const Account = Schema.Struct({ key: Schema.String.check(Schema.isMinLength(20, { expected: "20 characters" })) })
 
@@ -20,6 +22,29 @@ describe("The line of a failure", () => {
       failureLine(thrownBy(() => ProviderName.make("My Bank"))),
       "invalid value: Expected 1 to 255 visible ASCII characters"
     )
+  })
+
+  it.each([
+    [
+      SqlError.StatementTimeoutError,
+      "canceling statement due to statement timeout",
+      /^statement timeout: the database is busy.*; try again/
+    ],
+    [
+      SqlError.LockTimeoutError,
+      "canceling statement due to lock timeout",
+      /^lock timeout: another transaction.*; try again/
+    ],
+    [SqlError.ConnectionError, "connect ECONNREFUSED", /^the database is unreachable: connect ECONNREFUSED$/]
+  ])("tells of %o what happened in the database, and what to do", (Reason, message, expected) => {
+    const error = new SqlError.SqlError({
+      reason: new Reason({ cause: new Error(message), message, operation: "execute" })
+    })
+    for (const failure of [error, new StoreUnavailable({ cause: error })]) {
+      const line = failureLine(failure)
+      assert.isTrue(line.startsWith("database error: "))
+      assert.match(line.slice("database error: ".length), expected)
+    }
   })
 
   it.effect("names the member that a decoder refuses, and does not repeat its value", () =>

@@ -93,7 +93,7 @@ describe("A store that is unavailable", () => {
   it.live.each(Object.keys(unavailable))(
     "is 503 service_unavailable with Retry-After, and is logged: %s",
     (name) =>
-      withServices(unavailable[name]!, ({ send }, { causesOf }) =>
+      withServices(unavailable[name]!, ({ send }, { linesOf }) =>
         Effect.gen(function*() {
           for (const [index, target] of both.entries()) {
             const id = `unavailable-${index}`
@@ -101,9 +101,7 @@ describe("A store that is unavailable", () => {
             assertProblemOf(answer, "service_unavailable")
             assert.strictEqual(answer.headers["retry-after"], "1")
             assert.notInclude(answer.text, "hunter2")
-            assert.deepStrictEqual(causesOf(id).map(({ level, message }) => [level, message]), [
-              ["ERROR", "The store did not answer"]
-            ])
+            assert.deepStrictEqual(linesOf(id).map(({ annotations }) => annotations["cause"]), [internals])
           }
         }))
   )
@@ -111,7 +109,13 @@ describe("A store that is unavailable", () => {
   it.live("is 503 once the deadline has passed, also if the verifier hangs", () =>
     withServices(
       { verify: () => Effect.never },
-      ({ send }) => Effect.map(send(list, { token }), (answer) => assertProblemOf(answer, "service_unavailable")),
+      ({ send }, { lines }) =>
+        Effect.map(send(list, { token }), (answer) => {
+          assertProblemOf(answer, "service_unavailable")
+          assert.deepStrictEqual(lines.map(({ annotations }) => annotations["cause"]), [
+            "the deadline passed before the database, or the verifier, answered"
+          ])
+        }),
       { lifecycle: { deadline: 20 } }
     ))
 
@@ -125,7 +129,7 @@ describe("An authorization server that is unavailable", () => {
   it.live("is 503 authorization_unavailable, never 401: a token that cannot be checked is not a bad token", () =>
     withServices({
       verify: () => Effect.fail(new AuthorizationUnavailable({ cause: new Error(internals) }))
-    }, ({ send }, { causesOf }) =>
+    }, ({ send }, { linesOf }) =>
       Effect.gen(function*() {
         for (const [index, target] of both.entries()) {
           const id = `no-keys-${index}`
@@ -133,8 +137,8 @@ describe("An authorization server that is unavailable", () => {
           assertProblemOf(answer, "authorization_unavailable")
           assert.strictEqual(answer.headers["retry-after"], "5")
           assert.notInclude(answer.text, "hunter2")
-          assert.deepStrictEqual(causesOf(id).map(({ level, message }) => [level, message]), [
-            ["ERROR", "The credential could not be verified"]
+          assert.deepStrictEqual(linesOf(id).map(({ annotations }) => annotations["cause"]), [
+            `the credential could not be verified: ${internals}`
           ])
         }
         // A missing credential is 401 without the authorization server.
