@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact"
-import { useEffect, useId, useRef } from "preact/hooks"
+import { useId, useRef, useState } from "preact/hooks"
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { act } from "../data/session.ts"
 import { TermsText, useTerms } from "../parts/Terms.tsx"
@@ -40,8 +40,13 @@ export const Subject = ({ detail }: { readonly detail: Detail }) => {
   )
 }
 
+/** What is wrong with the field of this id, which it describes. */
+export const FieldError = ({ id, text }: { readonly id: string; readonly text: string | undefined }) => (
+  <p id={`${id}-error`} class="field-error">{text}</p>
+)
+
 /** The reason of an action, which is recorded. */
-export const Reason = ({ field, id, invalid, required }: {
+const Reason = ({ field, id, invalid, required }: {
   readonly field: { current: HTMLTextAreaElement | null }
   readonly id: string
   readonly invalid: boolean
@@ -55,8 +60,12 @@ export const Reason = ({ field, id, invalid, required }: {
       rows={2}
       maxLength={maxReason}
       required={required}
-      aria-describedby={`${id}-hint`}
+      aria-describedby={`${id}-hint ${id}-reason-error`}
       aria-invalid={invalid}
+    />
+    <FieldError
+      id={`${id}-reason`}
+      text={invalid ? "Give a reason. This action can cause a loss, so the record needs one." : undefined}
     />
     <p id={`${id}-hint`} class="secondary">Recorded with your name. Write no secrets and no personal data.</p>
   </div>
@@ -76,14 +85,13 @@ export const ActionDialog = ({ action, close, detail }: {
 }) => {
   const reason = useRef<HTMLTextAreaElement>(null)
   const id = useId()
-  const { cancelled, dialog, incomplete, leave, outcome, perform, safe, sending } = useConfirmation(close)
-  useEffect(() => {
-    if (outcome?.kind === "incomplete") reason.current?.focus()
-  }, [outcome])
+  const [invalid, setInvalid] = useState(false)
+  const { cancelled, dialog, leave, outcome, perform, safe, sending } = useConfirmation(close)
   const confirm = (event: Event) => {
     event.preventDefault()
     const given = reason.current!.value.trim()
-    if (action.severe && given === "") return incomplete()
+    setInvalid(action.severe && given === "")
+    if (action.severe && given === "") return reason.current!.focus()
     const { revision } = detail.operation
     void perform(() => act(detail.operation.id, { action: action.name, revision, reason: given === "" ? null : given }))
   }
@@ -94,7 +102,7 @@ export const ActionDialog = ({ action, close, detail }: {
         <Subject detail={detail} />
         <p id={`${id}-meaning`}>{action.meaning}</p>
         <Consequences severe={action.final} texts={action.consequences(detail)} />
-        <Reason field={reason} id={id} invalid={outcome?.kind === "incomplete"} required={action.severe} />
+        <Reason field={reason} id={id} invalid={invalid} required={action.severe} />
         <ActionOutcome outcome={outcome} />
         <div class="dialog-buttons">
           <button type="button" ref={safe} disabled={sending} onClick={() => leave(false)}>

@@ -1,20 +1,25 @@
 /** What came of a confirmed action. */
 export type Outcome =
-  /** No reason was given, and the action needs one. Nothing was sent. */
-  | { readonly kind: "incomplete" }
-  | { readonly kind: "refused"; readonly message: string }
+  | { readonly kind: "refused"; readonly message: string; readonly code: string }
   | { readonly kind: "unknown" }
   | { readonly kind: "done" }
 
+/** What the operator does instead, by the code of the refusal. The message tells the rest. */
+const instead: Readonly<Record<string, string>> = {
+  moved_on: "Go back: the page shows the operation as it is now. Then decide again.",
+  already_settled: "Go back: the timeline shows how it ended. Nothing is left to do.",
+  illegal_transition: "Go back: the page shows the next action, and the actions that its state permits.",
+  still_held: "Go back: the page shows when it can be released. Until then it stays unsent."
+}
+
 const contents = (outcome: Outcome | undefined) => {
   switch (outcome?.kind) {
-    case "incomplete":
-      return <p class="refusal">Give a reason. This action can cause a loss, so the record needs one.</p>
     case "refused":
       return (
         <div class="refusal">
           <strong>The ledger refused. Nothing changed.</strong>
           <p>{outcome.message}</p>
+          {instead[outcome.code] !== undefined && <p>{instead[outcome.code]}</p>}
         </div>
       )
     case "unknown":

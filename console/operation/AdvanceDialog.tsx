@@ -3,9 +3,9 @@ import { useEffect, useId, useRef, useState } from "preact/hooks"
 import type { AdvanceRequest, Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { formatInstant } from "../data/format.ts"
 import { advance } from "../data/session.ts"
-import { Consequences, maxReason, Subject } from "./ActionDialog.tsx"
+import { Evidence, isEvidence } from "../parts/Evidence.tsx"
+import { Consequences, FieldError, maxReason, Subject } from "./ActionDialog.tsx"
 import { ActionOutcome } from "./ActionOutcome.tsx"
-import { Evidence, hasEvidence } from "./Evidence.tsx"
 import { useConfirmation } from "./useConfirmation.ts"
 
 /** Whether an operator may record an outcome here: the provider may have the operation, and it is not settled. */
@@ -32,18 +32,36 @@ const requestOf = (fields: Fields, revision: number): AdvanceRequest => ({
   reason: fields["reason"]!
 })
 
-const Field = ({ children, id, label }: {
+/** What is wrong with the fields of the form, in their order. */
+const errorsOf = (form: HTMLFormElement, given: Fields): Fields => {
+  const fields = [...form.elements].filter((element): element is HTMLInputElement => "validity" in element)
+  const wrong = fields.flatMap(({ name, required, title, validity }): ReadonlyArray<readonly [string, string]> => {
+    if (required && (given[name] ?? "") === "") return [[name, "Fill this in."]]
+    if (name === "answer" && given["answer"] === "" && given["document_sha256"] === "") {
+      return [[name, "Give the answer, or the digest of its document."]]
+    }
+    return validity.valid ? [] : [[name, title]]
+  })
+  return Object.fromEntries(wrong)
+}
+
+/** A label, its field, and what is wrong with it. The field is described by `${id}-error`. */
+const Field = ({ children, error, id, label }: {
   readonly children: ComponentChildren
+  readonly error?: string | undefined
   readonly id: string
   readonly label: string
 }) => (
   <div class="field">
     <label for={id}>{label}</label>
     {children}
+    <FieldError id={id} text={error} />
   </div>
 )
 
-const Text = ({ fields, label, max = 4096, name, optional = false, pattern, rows }: {
+/** `title`: what is wrong if the text does not match the pattern. */
+const Text = ({ errors, fields, label, max = 4096, name, optional = false, pattern, rows, title }: {
+  readonly errors: Fields
   readonly fields: Fields
   readonly label: string
   readonly max?: number
@@ -51,11 +69,22 @@ const Text = ({ fields, label, max = 4096, name, optional = false, pattern, rows
   readonly optional?: boolean
   readonly pattern?: string
   readonly rows?: number
+  readonly title?: string
 }) => {
   const id = `${useId()}-${name}`
-  const shared = { id, name, defaultValue: fields[name] ?? "", maxLength: max, required: !optional }
+  const error = errors[name]
+  const shared = {
+    id,
+    name,
+    title,
+    defaultValue: fields[name] ?? "",
+    maxLength: max,
+    required: !optional,
+    "aria-invalid": error !== undefined,
+    "aria-describedby": `${id}-error`
+  }
   return (
-    <Field id={id} label={optional ? `${label} (optional)` : label}>
+    <Field id={id} label={optional ? `${label} (optional)` : label} error={error}>
       {rows === undefined ? <input type="text" pattern={pattern} {...shared} /> : <textarea rows={rows} {...shared} />}
     </Field>
   )
@@ -70,7 +99,7 @@ const digestOf = async (input: HTMLInputElement) => {
 
 /** What the provider said last: the status read, and the evidence of the last transition, which may be older. */
 const LastAnswers = ({ detail: { history, last_read } }: { readonly detail: Detail }) => {
-  const entry = history.toReversed().find(hasEvidence)
+  const entry = history.toReversed().find(({ evidence }) => isEvidence(evidence))
   return (
     <section aria-label="Last answers of the provider">
       <p class="secondary">
@@ -81,24 +110,31 @@ const LastAnswers = ({ detail: { history, last_read } }: { readonly detail: Deta
       {entry !== undefined && (
         <>
           <p class="secondary">{`Evidence of the last transition, of ${formatInstant(entry.at)} (${entry.to})`}</p>
-          <Evidence entry={entry} />
+          <Evidence title="Evidence of the last transition" value={entry.evidence} />
         </>
       )}
     </section>
   )
 }
 
-const EvidenceFields = ({ detail, fields }: { readonly detail: Detail; readonly fields: Fields }) => {
+const EvidenceFields = ({ detail, errors, fields: given }: {
+  readonly detail: Detail
+  readonly errors: Fields
+  readonly fields: Fields
+}) => {
   const id = useId()
-  const [state, setState] = useState(fields["state"] ?? "")
+  const [state, setState] = useState(given["state"] ?? "")
+  const shared = { errors, fields: { reference: detail.reference ?? "", ...given } }
   return (
     <>
-      <Field id={`${id}-state`} label="Outcome">
+      <Field id={`${id}-state`} label="Outcome" error={errors["state"]}>
         <select
           id={`${id}-state`}
           name="state"
           value={state}
           required
+          aria-invalid={errors["state"] !== undefined}
+          aria-describedby={`${id}-state-error`}
           onChange={(event) => setState(event.currentTarget.value)}
         >
           <option value="" disabled>Choose the outcome</option>
@@ -107,49 +143,62 @@ const EvidenceFields = ({ detail, fields }: { readonly detail: Detail; readonly 
         </select>
       </Field>
       {state === "failed" && (
-        <>
-          <Text name="code" label="Failure code, for clients" max={64} pattern="[a-z][a-z0-9_]*" fields={fields} />
-          <Text name="message" label="Failure message, for clients" max={1024} fields={fields} />
-        </>
+        <div class="field-pair">
+          <Text
+            name="code"
+            label="Failure code, for clients"
+            max={64}
+            pattern="[a-z][a-z0-9_]*"
+            title="Small letters, digits and underscores, such as never_received."
+            {...shared}
+          />
+          <Text name="message" label="Failure message, for clients" max={1024} {...shared} />
+        </div>
       )}
       <LastAnswers detail={detail} />
-      <Text name="question" label="What did you ask?" rows={2} fields={fields} />
-      <Text name="asked" label="Whom did you ask?" fields={fields} />
-      <Field id={`${id}-at`} label="When did you ask? (in your time zone)">
-        <input
-          id={`${id}-at`}
-          type="datetime-local"
-          name="asked_at"
-          defaultValue={fields["asked_at"] ?? ""}
-          required
+      <Text name="question" label="What did you ask?" rows={2} {...shared} />
+      <div class="field-pair">
+        <Text name="asked" label="Whom did you ask?" {...shared} />
+        <Field id={`${id}-at`} label="When did you ask? (in your time zone)" error={errors["asked_at"]}>
+          <input
+            id={`${id}-at`}
+            type="datetime-local"
+            name="asked_at"
+            defaultValue={given["asked_at"] ?? ""}
+            required
+            aria-invalid={errors["asked_at"] !== undefined}
+            aria-describedby={`${id}-at-error`}
+          />
+        </Field>
+      </div>
+      <Text name="answer" label="Answer in words" rows={2} optional {...shared} />
+      <div class="field-pair">
+        <Text
+          name="document_sha256"
+          label="SHA-256 of the document with the answer"
+          max={64}
+          pattern="[0-9a-f]{64}"
+          title="A SHA-256 has 64 digits from 0 to f."
+          optional
+          {...shared}
         />
-      </Field>
-      <Text
-        name="reference"
-        label="Reference of the payment, or of the answer"
-        fields={{ reference: detail.reference ?? "", ...fields }}
-      />
-      <Text name="answer" label="Answer in words" rows={3} optional fields={fields} />
-      <Text
-        name="document_sha256"
-        label="SHA-256 of the document with the answer"
-        max={64}
-        pattern="[0-9a-f]{64}"
-        optional
-        fields={fields}
-      />
-      <Field id={`${id}-document`} label="Take it from a document, which is not uploaded">
-        <input id={`${id}-document`} type="file" onChange={(event) => void digestOf(event.currentTarget)} />
-      </Field>
-      <Text
-        name="link"
-        label="Link to the case or the document (https)"
-        max={2048}
-        pattern="https://\S+"
-        optional
-        fields={fields}
-      />
-      <Text name="reason" label="Reason, recorded with your name" rows={2} max={maxReason} fields={fields} />
+        <Field id={`${id}-document`} label="Take it from a document, which is not uploaded">
+          <input id={`${id}-document`} type="file" onChange={(event) => void digestOf(event.currentTarget)} />
+        </Field>
+      </div>
+      <div class="field-pair">
+        <Text name="reference" label="Reference of the payment, or of the answer" {...shared} />
+        <Text
+          name="link"
+          label="Link to the case or the document (https)"
+          max={2048}
+          pattern="https://\S+"
+          title="The link begins with https://"
+          optional
+          {...shared}
+        />
+      </div>
+      <Text name="reason" label="Reason, recorded with your name" rows={2} max={maxReason} {...shared} />
     </>
   )
 }
@@ -163,14 +212,10 @@ const consequences = {
 }
 
 const Stated = ({ request: { evidence, outcome, reason } }: { readonly request: AdvanceRequest }) => (
-  <dl class="dialog-subject">
-    {Object.entries({
-      outcome: outcome.state,
-      ..."failure" in outcome ? { failure: `${outcome.failure.code}: ${outcome.failure.message}` } : {},
-      ...evidence,
-      reason
-    }).map(([name, value]) => [<dt key={name}>{name}</dt>, <dd key={`${name}-value`}>{value}</dd>])}
-  </dl>
+  <Evidence
+    title="What is recorded"
+    value={{ outcome: outcome.state, ..."failure" in outcome ? { failure: outcome.failure } : {}, evidence, reason }}
+  />
 )
 
 /** Records the outcome of an operation that its provider may have: first the answer of the provider, then a second confirmation. */
@@ -181,37 +226,37 @@ export const AdvanceDialog = ({ close, detail }: {
   const id = useId()
   const [fields, setFields] = useState<Fields>({})
   const [request, setRequest] = useState<AdvanceRequest | null>(null)
-  const { cancelled, dialog, leave, outcome, perform, safe, sending } = useConfirmation(close)
+  const [errors, setErrors] = useState<Fields>({})
+  const { cancelled, dialog, leave, outcome, perform, safe, sending } = useConfirmation<HTMLHeadingElement>(close)
   const confirmed = useRef<HTMLButtonElement>(null)
   useEffect(() => {
-    if (request !== null) confirmed.current?.focus()
+    const first = request === null ? safe : confirmed
+    first.current?.focus()
   }, [request])
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
     if (request !== null) return void perform(() => advance(detail.operation.id, request))
     const form = event.currentTarget as HTMLFormElement
-    const answer = form.elements.namedItem("answer") as HTMLTextAreaElement
-    const digest = form.elements.namedItem("document_sha256") as HTMLInputElement
-    answer.setCustomValidity(
-      answer.value.trim() === "" && digest.value === "" ? "Give the answer, or the digest of its document." : ""
-    )
-    if (!form.reportValidity()) return
     const given = Object.fromEntries(
       [...new FormData(form)].map(([name, value]) => [name, typeof value === "string" ? value.trim() : ""])
     )
+    const wrong = errorsOf(form, given)
+    setErrors(wrong)
+    const [first] = Object.keys(wrong)
+    if (first !== undefined) return (form.elements.namedItem(first) as HTMLElement).focus()
     setFields(given)
     setRequest(requestOf(given, detail.operation.revision))
   }
   return (
     <dialog ref={dialog} class="wide" aria-labelledby={`${id}-title`} onCancel={cancelled}>
       <form onSubmit={submit} noValidate>
-        <h2 id={`${id}-title`}>
+        <h2 id={`${id}-title`} ref={safe} tabIndex={-1}>
           {request === null
             ? "Record the outcome of this operation?"
             : `Record it as ${request.outcome.state} for ever?`}
         </h2>
         <Subject detail={detail} />
-        {request === null ? <EvidenceFields detail={detail} fields={fields} /> : (
+        {request === null ? <EvidenceFields detail={detail} fields={fields} errors={errors} /> : (
           <>
             <Stated request={request} />
             <Consequences severe texts={consequences[request.outcome.state]} />
@@ -229,7 +274,7 @@ export const AdvanceDialog = ({ close, detail }: {
               Correct it
             </button>
           )}
-          <button type="button" ref={safe} disabled={sending} onClick={() => leave(false)}>
+          <button type="button" disabled={sending} onClick={() => leave(false)}>
             {outcome?.kind === "unknown" ? "Close and look" : "Go back"}
           </button>
           <button

@@ -1,4 +1,5 @@
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
+import { to } from "../data/route.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Time } from "../parts/Time.tsx"
 import { Facts } from "./Facts.tsx"
@@ -13,8 +14,11 @@ export const FactsPanel = ({ detail }: { readonly detail: Detail }) => {
           ["Provider", detail.provider],
           ["Reference", detail.reference === null ? "None yet" : <code>{detail.reference}</code>],
           ["Idempotency key", <code>{detail.idempotency_key}</code>],
-          ["Client", detail.client_id],
-          ["Owner", detail.resource_owner],
+          ["Client", <a href={to(["queues", "all"], { client_id: detail.client_id })}>{detail.client_id}</a>],
+          [
+            "Owner",
+            <a href={to(["queues", "all"], { resource_owner: detail.resource_owner })}>{detail.resource_owner}</a>
+          ],
           ["Subject", <code>{detail.subject}</code>],
           ["Provider connection", <code>{detail.provider_connection_id}</code>],
           ["Accepted", <Time at={operation.created_at} />],

@@ -1,9 +1,9 @@
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { formatDuration, formatInstant } from "../data/format.ts"
+import { Evidence, isEvidence } from "../parts/Evidence.tsx"
 import { Panel } from "../parts/Panel.tsx"
 import { StateBadge } from "../parts/StateBadge.tsx"
 import { Time } from "../parts/Time.tsx"
-import { Evidence, hasEvidence } from "./Evidence.tsx"
 
 type Entry = Detail["history"][number]
 
@@ -25,7 +25,9 @@ export const Timeline = ({ history }: { readonly history: ReadonlyArray<Entry> }
             </span>
           </div>
           <p class="secondary instant">{timeOf(entry, history[at - 1])} · revision {entry.revision}</p>
-          {hasEvidence(entry) && <Evidence entry={entry} />}
+          {isEvidence(entry.evidence) && (
+            <Evidence title={`Evidence of revision ${entry.revision}`} value={entry.evidence} />
+          )}
         </li>
       ))}
     </ol>

@@ -6,16 +6,16 @@ const outcomeOf = (error: unknown): Outcome => {
   if (!(error instanceof Refused)) return { kind: "unknown" }
   if (error.code === "done_but_unread") return { kind: "done" }
   if (error.code === "unknown_result") return { kind: "unknown" }
-  return { kind: "refused", message: error.message }
+  return { kind: "refused", message: error.message, code: error.code }
 }
 
 /**
  * A modal dialog that asks for a confirmation, and sends the confirmed action once. `outcome` is undefined until there is one. The first
- * focus is on `safe`.
+ * focus is on `safe`, which confirms nothing.
  */
-export const useConfirmation = (close: (done: boolean) => void) => {
+export const useConfirmation = <Safe extends HTMLElement = HTMLButtonElement>(close: (done: boolean) => void) => {
   const dialog = useRef<HTMLDialogElement>(null)
-  const safe = useRef<HTMLButtonElement>(null)
+  const safe = useRef<Safe>(null)
   const [outcome, setOutcome] = useState<Outcome | undefined>()
   const [sending, setSending] = useState(false)
   // An open dialog makes the page inert, so it closes before the focus returns to the page.
@@ -44,6 +44,5 @@ export const useConfirmation = (close: (done: boolean) => void) => {
     event.preventDefault()
     if (!sending) leave(false)
   }
-  const incomplete = () => setOutcome({ kind: "incomplete" })
-  return { cancelled, dialog, incomplete, leave, outcome, perform, safe, sending }
+  return { cancelled, dialog, leave, outcome, perform, safe, sending }
 }

@@ -4,78 +4,92 @@ import { to } from "../data/route.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Age } from "../parts/Time.tsx"
 
-const conditions = [
-  "accepted",
-  "submitting",
-  "submitted",
-  "indeterminate",
-  "unauthorized",
-  "unread",
-  "held",
-  "under_review"
-] as const
+type Condition = Overview["oldest"][number]["condition"]
 
-const addressOf = (condition: string, provider: string): string =>
-  ["held", "under_review", "indeterminate"].includes(condition)
-    ? to(["queues", condition], { provider })
-    : condition === "unread" || condition === "unauthorized"
-    ? to(["queues", "waiting"], { provider })
-    : to(["queues", "all"], { state: condition, provider })
+/** Where the operations in each condition are listed: all conditions that the figures tell, in the order of the columns. */
+const listOf: Readonly<Record<Condition, { readonly queue: string; readonly state?: string }>> = {
+  accepted: { queue: "all", state: "accepted" },
+  submitting: { queue: "all", state: "submitting" },
+  submitted: { queue: "all", state: "submitted" },
+  indeterminate: { queue: "indeterminate" },
+  unauthorized: { queue: "waiting", state: "accepted" },
+  unread: { queue: "waiting", state: "submitted,indeterminate" },
+  held: { queue: "held" },
+  under_review: { queue: "under_review" }
+}
+const conditions = Object.keys(listOf) as ReadonlyArray<Condition>
 
-const countOf = (figures: Overview, provider: string, condition: string): number => {
-  const rows =
-    condition === "held" || condition === "under_review" || condition === "unread" || condition === "unauthorized"
-      ? figures[condition]
-      : figures.operations.filter(({ state }) => state === condition)
-  return rows.find((row) => row.provider === provider)?.count ?? 0
+type Counts = ReadonlyArray<{ readonly provider: string; readonly count: number }>
+
+/** Counts to add up. A held operation is not in `accepted`. */
+const countsOf = (figures: Overview, condition: Condition): Counts => {
+  switch (condition) {
+    case "held":
+    case "under_review":
+    case "unread":
+    case "unauthorized":
+      return figures[condition]
+    default: {
+      const inState = figures.operations.filter(({ state }) => state === condition)
+      return condition === "accepted"
+        ? [...inState, ...figures.held.map(({ count, provider }) => ({ provider, count: -count }))]
+        : inState
+    }
+  }
 }
 
 const Cell = ({ condition, figures, provider }: {
   readonly figures: Overview
-  readonly provider: string
-  readonly condition: string
+  /** Undefined: of all providers. */
+  readonly provider: string | undefined
+  readonly condition: Condition
 }) => {
-  const count = countOf(figures, provider, condition)
-  const oldest = figures.oldest.find((row) => row.provider === provider && row.condition === condition)
-  if (count === 0) return <td class="number none">0</td>
+  const of = (row: { readonly provider: string }) => provider === undefined || row.provider === provider
+  const count = countsOf(figures, condition).filter(of).reduce((sum, { count }) => sum + count, 0)
+  const since =
+    figures.oldest.filter((row) => row.condition === condition && of(row)).map(({ since }) => since).sort()[0]
+  if (count === 0) return <td role="cell" class="number none">0</td>
+  const { queue, state } = listOf[condition]
   return (
-    <td class="number">
-      <a href={addressOf(condition, provider)}>{formatCount(count)}</a>
-      {oldest !== undefined && (
+    <td role="cell" class="number" data-label={formatName(condition)}>
+      <a href={to(["queues", queue], { provider, state, order: "oldest" })}>{formatCount(count)}</a>
+      {since !== undefined && (
         <span class="secondary">
-          <Age since={oldest.since} />
+          <Age since={since} />
         </span>
       )}
     </td>
   )
 }
 
-/** How many operations of each provider are in each condition, and for how long the oldest of them has been. */
+/**
+ * How many operations of each provider are in each condition, and for how long the oldest of them has been. On a narrow screen each
+ * provider is a card without zeros; the roles keep it a table for screen readers.
+ */
 export const ConditionsPanel = ({ figures }: { readonly figures: Overview }) => {
   const providers = [...new Set(figures.operations.map(({ provider }) => provider))].sort()
   return (
     <Panel title="Now, by provider" aside={<span class="secondary">operations, and age of the oldest</span>}>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Operations by provider and condition">
-        <table class="conditions">
-          <thead>
-            <tr>
-              <th scope="col">Provider</th>
-              {conditions.map((condition) => <th key={condition} scope="col" class="number">{formatName(condition)}
-              </th>)}
-            </tr>
-          </thead>
-          <tbody>
-            {providers.map((provider) => (
-              <tr key={provider}>
-                <th scope="row">{provider}</th>
-                {conditions.map((condition) => (
-                  <Cell key={condition} figures={figures} provider={provider} condition={condition} />
-                ))}
-              </tr>
+      <table class="conditions" role="table">
+        <thead role="rowgroup">
+          <tr role="row">
+            <th role="columnheader" scope="col">Provider</th>
+            {conditions.map((condition) => (
+              <th key={condition} role="columnheader" scope="col" class="number">{formatName(condition)}</th>
             ))}
-          </tbody>
-        </table>
-      </div>
+          </tr>
+        </thead>
+        <tbody role="rowgroup">
+          {[...providers.length > 1 ? [undefined] : [], ...providers].map((provider) => (
+            <tr key={provider ?? ""} role="row">
+              <th role="rowheader" scope="row">{provider ?? "All"}</th>
+              {conditions.map((condition) => (
+                <Cell key={condition} figures={figures} provider={provider} condition={condition} />
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
     </Panel>
   )
 }

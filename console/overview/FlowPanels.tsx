@@ -10,7 +10,7 @@ import { type Hours, perInterval } from "./ranges.ts"
 export const FlowPanels = ({ figures: { at, flow }, hours }: { readonly figures: Overview; readonly hours: Hours }) => {
   const grid = gridOf(Date.parse(at), Number(hours), flow)
   return (
-    <div class="halves">
+    <>
       <Panel title="Unsettled operations" aside={<span class="secondary">by state, UTC</span>}>
         <StackedChart
           title="Unsettled operations by state"
@@ -31,6 +31,6 @@ export const FlowPanels = ({ figures: { at, flow }, hours }: { readonly figures:
           unit={`operations ${perInterval(hours)}`}
         />
       </Panel>
-    </div>
+    </>
   )
 }

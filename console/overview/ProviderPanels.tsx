@@ -5,7 +5,7 @@ import { Panel } from "../parts/Panel.tsx"
 import { unsettledSeries } from "./flowSeries.ts"
 import type { Hours } from "./ranges.ts"
 
-/** A plot for each provider. */
+/** A plot for each provider, if there are several. */
 export const ProviderPanels = ({ figures: { at, flow, operations }, hours }: {
   readonly figures: Overview
   readonly hours: Hours
@@ -13,24 +13,25 @@ export const ProviderPanels = ({ figures: { at, flow, operations }, hours }: {
   const grid = gridOf(Date.parse(at), Number(hours), flow)
   const providers = [...new Set([...flow, ...operations].map(({ provider }) => provider))].sort()
   return (
-    <div class="halves">
-      {providers.map((provider) => (
-        <Panel key={provider} title={provider} aside={<span class="secondary">unsettled operations, UTC</span>}>
-          <StackedChart
-            title={`Unsettled operations of ${provider}`}
-            description="Areas on top of each other, one for each state."
-            grid={grid}
-            height={140}
-            series={unsettledSeries(
-              flow.filter((point) =>
-                point.provider === provider
-              ),
-              grid
-            )}
-            unit="operations"
-          />
-        </Panel>
-      ))}
-    </div>
+    <>
+      {providers.length > 1 &&
+        providers.map((provider) => (
+          <Panel key={provider} title={provider} aside={<span class="secondary">unsettled operations, UTC</span>}>
+            <StackedChart
+              title={`Unsettled operations of ${provider}`}
+              description="Areas on top of each other, one for each state."
+              grid={grid}
+              height={140}
+              series={unsettledSeries(
+                flow.filter((point) =>
+                  point.provider === provider
+                ),
+                grid
+              )}
+              unit="operations"
+            />
+          </Panel>
+        ))}
+    </>
   )
 }

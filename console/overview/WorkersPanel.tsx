@@ -2,10 +2,15 @@ import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
 import { formatDuration } from "../data/format.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Age, Time } from "../parts/Time.tsx"
-import { isGone } from "./NoWorker.tsx"
 import { PauseBadge } from "./PauseBadge.tsx"
 
 type Worker = Overview["workers"][number]
+
+/** Milliseconds without a report after which a worker counts as gone. */
+const goneAfter = 30_000
+
+/** Whether the worker had not reported itself for too long, at this time. */
+const isGone = ({ seen_at }: Worker, at: string): boolean => Date.parse(at) - Date.parse(seen_at) > goneAfter
 
 /** Milliseconds of difference from the clock of the database above which the clock of a worker is shown. */
 const shownSkew = 2000
@@ -28,19 +33,19 @@ const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean
       </span>
       <span class="secondary">version {worker.version}</span>
     </th>
-    <td>
+    <td class="number">
+      <Age since={worker.started_at} />
+    </td>
+    <td class="number">
+      {gone ? <span class="badge badge-gone">Not seen</span> : null} <Time at={worker.seen_at} />
+    </td>
+    <td class="cell-rest">
       <span class="badges">
         {Object.entries(worker.pauses).map(([provider, reason]) => (
           <PauseBadge key={provider} provider={provider} reason={reason} />
         ))}
         <ClockBadge skew={worker.clock_skew_ms ?? 0} />
       </span>
-    </td>
-    <td class="number">
-      <Age since={worker.started_at} />
-    </td>
-    <td class="number">
-      {gone ? <span class="badge badge-gone">Not seen</span> : null} <Time at={worker.seen_at} />
     </td>
   </tr>
 )
@@ -52,13 +57,13 @@ export const WorkersPanel = ({ at, workers }: { readonly workers: ReadonlyArray<
     <Panel title="Workers" aside={<span class="secondary">{seen} seen in the last 30 s</span>}>
       {workers.length > 0 && (
         <div class="scroll" tabIndex={0} role="region" aria-label="Workers">
-          <table>
+          <table class="workers">
             <thead>
               <tr>
                 <th scope="col">Worker</th>
-                <th scope="col">Providers and clock</th>
                 <th scope="col" class="number">Up for</th>
                 <th scope="col" class="number">Seen</th>
+                <th scope="col">Providers and clock</th>
               </tr>
             </thead>
             <tbody>

@@ -10,9 +10,9 @@ import { ActionBar } from "../operation/ActionBar.tsx"
 import { ActionRecords } from "../operation/ActionRecords.tsx"
 import { FactsPanel } from "../operation/FactsPanel.tsx"
 import { NextPanel } from "../operation/NextPanel.tsx"
-import { SchedulePanel } from "../operation/SchedulePanel.tsx"
 import { StandingPanel } from "../operation/StandingPanel.tsx"
 import { Timeline } from "../operation/Timeline.tsx"
+import { Copy } from "../parts/Copy.tsx"
 import { Loaded } from "../parts/Loaded.tsx"
 import { OperationBadges } from "../parts/OperationBadges.tsx"
 import { TermsText, useTerms } from "../parts/Terms.tsx"
@@ -50,14 +50,13 @@ const Contents = ({ detail, heading, reload }: {
           <h1 ref={heading} tabIndex={-1}>{detail.operation.type}</h1>
           <p class="operation-id">
             <code>{detail.operation.id}</code>
+            <Copy what="Operation id" text={detail.operation.id} />
           </p>
-          {terms !== null && (
-            <p>
-              <TermsText terms={terms} />
-            </p>
-          )}
-          {button}
-          <OperationBadges summary={detail} />
+          <div class="operation-terms">
+            <OperationBadges summary={detail} />
+            {terms !== null && <TermsText terms={terms} />}
+            {button}
+          </div>
         </div>
         <ActionBar detail={detail} heading={heading} reload={reload} />
       </div>
@@ -65,11 +64,10 @@ const Contents = ({ detail, heading, reload }: {
       <div class="columns">
         <div class="column">
           <Timeline history={detail.history} />
-          <ActionRecords actions={detail.actions} />
+          {detail.actions.length > 0 && <ActionRecords actions={detail.actions} />}
         </div>
         <div class="column">
           <FactsPanel detail={detail} />
-          <SchedulePanel detail={detail} />
           <StandingPanel detail={detail} />
         </div>
       </div>

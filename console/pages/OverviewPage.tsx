@@ -1,15 +1,12 @@
 import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
 import { useResource } from "../data/resource.ts"
 import { ConditionsPanel } from "../overview/ConditionsPanel.tsx"
-import { DuePanel } from "../overview/DuePanel.tsx"
 import { EmptyLedger } from "../overview/EmptyLedger.tsx"
 import { FlowPanels } from "../overview/FlowPanels.tsx"
-import { NoWorker } from "../overview/NoWorker.tsx"
+import { ProblemsPanel } from "../overview/ProblemsPanel.tsx"
 import { ProviderPanels } from "../overview/ProviderPanels.tsx"
 import { RangePicker } from "../overview/RangePicker.tsx"
 import { type Hours, ranges } from "../overview/ranges.ts"
-import { Tiles } from "../overview/Tiles.tsx"
-import { Waits } from "../overview/Waits.tsx"
 import { WorkersPanel } from "../overview/WorkersPanel.tsx"
 import { Loaded } from "../parts/Loaded.tsx"
 import { usePageTitle } from "./usePageTitle.ts"
@@ -20,31 +17,25 @@ const gap = 2000
 /** Milliseconds after which the page reads again by itself: ages, and workers that are no longer seen, change nothing in the ledger. */
 const every = 15_000
 
-const Contents = ({ figures, hours }: { readonly figures: Overview; readonly hours: Hours }) =>
-  figures.operations.length === 0
-    ? (
+const Contents = ({ figures, hours }: { readonly figures: Overview; readonly hours: Hours }) => (
+  <>
+    {figures.operations.length === 0 ? <EmptyLedger /> : (
       <>
-        <NoWorker figures={figures} />
-        <EmptyLedger />
-        <WorkersPanel workers={figures.workers} at={figures.at} />
-      </>
-    )
-    : (
-      <>
-        <NoWorker figures={figures} />
-        <Waits figures={figures} />
-        <Tiles figures={figures} />
-        <FlowPanels figures={figures} hours={hours} />
+        <ProblemsPanel problems={figures.problems} />
         <ConditionsPanel figures={figures} />
-        <div class="halves">
-          <DuePanel due={figures.due} />
-          <WorkersPanel workers={figures.workers} at={figures.at} />
-        </div>
-        <ProviderPanels figures={figures} hours={hours} />
       </>
-    )
+    )}
+    <WorkersPanel workers={figures.workers} at={figures.at} />
+    {figures.operations.length > 0 && (
+      <div class="halves">
+        <FlowPanels figures={figures} hours={hours} />
+        <ProviderPanels figures={figures} hours={hours} />
+      </div>
+    )}
+  </>
+)
 
-/** Is it healthy, and what is stuck. */
+/** What needs people, how many operations are where, and how it went. */
 export const OverviewPage = ({ hours: given }: { readonly hours: string }) => {
   usePageTitle("Overview")
   const hours = ranges.find((range) => range.hours === given)?.hours ?? "3"

@@ -2,6 +2,7 @@ import { useEffect, useId, useRef } from "preact/hooks"
 import { formatName } from "../data/format.ts"
 import { navigate } from "../data/route.ts"
 
+/** Several states are separated by commas. */
 const states = ["accepted", "submitting", "submitted", "indeterminate", "succeeded", "failed", "cancelled"]
 
 const Choice = ({ label, member, name, options, value }: {
@@ -64,14 +65,19 @@ export const QueueFilters = ({ address, name, providers, query }: {
   const value = (member: string) => query.get(member) ?? ""
   return (
     <form class="filters" ref={form} onSubmit={apply} onChange={() => apply()} aria-label="Filters">
-      {name === "all" && (
-        <Choice label="State" member="state" name={formatName} options={states} value={value("state")} />
+      {(name === "all" || query.has("state")) && (
+        <Choice
+          label="State"
+          member="state"
+          name={(option) => option.split(",").map(formatName).join(" or ")}
+          options={states}
+          value={value("state")}
+        />
       )}
       <Choice
         label="Provider"
         member="provider"
-        name={(provider) =>
-          provider}
+        name={(provider) => provider}
         options={providers}
         value={value("provider")}
       />

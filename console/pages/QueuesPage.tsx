@@ -12,12 +12,14 @@ import { type Queue, queues } from "./queues.ts"
 import { usePageTitle } from "./usePageTitle.ts"
 
 const filterNames = ["provider", "client_id", "resource_owner", "state"] as const
+const queryNames = [...filterNames, "order"] as const
 
 const pathOf = (name: string, query: URLSearchParams): string => {
   const sent = new URLSearchParams(name === "all" ? {} : { queue: name })
-  for (const member of [...filterNames, "after"]) {
+  for (const member of [...queryNames, "after"]) {
     const value = query.get(member)
-    if (value !== null) sent.set(member, value)
+    if (value === null) continue
+    for (const one of member === "state" ? value.split(",") : [value]) sent.append(member, one)
   }
   return `/operations?${sent}`
 }
@@ -40,7 +42,7 @@ const addressOf = (
   change: Readonly<Record<string, string | undefined>>
 ): string =>
   to(["queues", name], {
-    ...Object.fromEntries(filterNames.map((member) => [member, query.get(member) ?? undefined])),
+    ...Object.fromEntries(queryNames.map((member) => [member, query.get(member) ?? undefined])),
     ...change
   })
 

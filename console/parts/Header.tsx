@@ -23,8 +23,8 @@ const SearchForm = () => {
       <input
         type="search"
         name="text"
-        aria-label="Search by operation id, idempotency key, provider reference, client or owner"
-        placeholder="Id, key, reference, client or owner"
+        aria-label="Search by operation id, idempotency key, provider reference, client, owner or payee"
+        placeholder="Id, key, reference, client, owner or payee"
         autocomplete="off"
         spellcheck={false}
         value={text}

@@ -55,7 +55,7 @@ export const OperationsTable = ({ caption, operations }: {
             <th role="columnheader" scope="col">State</th>
             <th role="columnheader" scope="col">Provider, client and owner</th>
             <th role="columnheader" scope="col">Reason and next action</th>
-            <th role="columnheader" scope="col" class="number">Age</th>
+            <th role="columnheader" scope="col" class="number">In this state</th>
           </tr>
         </thead>
         <tbody role="rowgroup">

@@ -232,6 +232,13 @@ export interface ReviewTerms {
   readonly indeterminate: Duration.Duration
 }
 
+/** Those of an application that sets none. */
+export const defaultReviewAfter: ReviewTerms = {
+  accepted: Duration.hours(1),
+  submitted: Duration.days(3),
+  indeterminate: Duration.minutes(15)
+}
+
 /**
  * The database may lose acknowledged commits in a crash. Nothing may be sent: after a crash an operation could be sent a second
  * time.

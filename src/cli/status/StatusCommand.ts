@@ -14,14 +14,12 @@ import { Figures } from "../../domain/operators/FiguresForm.ts"
 import { Database } from "../../node/postgres/Database.ts"
 import { FiguresPool } from "../../node/postgres/Pools.ts"
 import { failureLine } from "../../node/process/failureLine.ts"
-import { toInvocation } from "../../node/process/Invocation.ts"
 import { makeIsMigrated } from "../../services/Migrations.ts"
 import { LedgerFigures } from "../../services/operators/LedgerFigures.ts"
 import { toggle } from "../Flags.ts"
 import { CommandFailed, print } from "../Output.ts"
 import { screenFlags, screenWith } from "../screen/Screen.ts"
-import { findProblems, type Status } from "./findProblems.ts"
-import { renderStatus } from "./renderStatus.ts"
+import { problemsOf, renderStatus, type Status } from "./renderStatus.ts"
 
 /** Control sequences of ECMA-48, and private ones of xterm that terminals share. */
 const control = {
@@ -65,10 +63,7 @@ export const statusForm = (status: Status) => ({
   embedded: status.embedded,
   migrated: status.migrated,
   figures: status.figures === null ? null : encodeFigures(status.figures),
-  problems: findProblems(status).map(({ command, message }) => ({
-    message,
-    command: command === null ? null : toInvocation(command)
-  }))
+  problems: problemsOf(status)
 })
 
 /** What `status` reads with. It neither needs nor applies migrations. */

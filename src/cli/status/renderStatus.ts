@@ -13,20 +13,56 @@ import {
   type SeenWorker,
   workerSeenWithin
 } from "../../domain/operators/FiguresForm.ts"
-import { formatTimestamp } from "../../domain/Timestamp.ts"
-import { toInvocation } from "../../node/process/Invocation.ts"
-import { conditionStyles, formatSpan, type Screen, spanBetween } from "../screen/Screen.ts"
-import { type Column, type Fact, heading, indented, renderFacts, renderTable } from "../screen/Table.ts"
 import {
   countOf,
   dueCount,
-  dueNames,
+  dueWorkTexts,
   findProblems,
   isSeen,
   pausesOf,
-  type Problem,
-  type Status
-} from "./findProblems.ts"
+  type Problem
+} from "../../domain/operators/findProblems.ts"
+import { formatTimestamp } from "../../domain/Timestamp.ts"
+import { shellWord, toInvocation, withInvocations } from "../../node/process/Invocation.ts"
+import { conditionStyles, formatSpan, type Screen, spanBetween } from "../screen/Screen.ts"
+import { type Column, type Fact, heading, indented, renderFacts, renderTable } from "../screen/Table.ts"
+
+/** The state of the database that a command found. */
+export interface Status {
+  readonly embedded: boolean
+  readonly migrated: boolean
+  /** Null: the database lacks migrations. */
+  readonly figures: LedgerFiguresNow | null
+}
+
+/** A problem, and the calls of the program that show more or help. */
+export interface ShownProblem {
+  readonly message: string
+  readonly next: string
+  readonly command: string | null
+}
+
+const listCall = ({ provider, queue, states = [] }: NonNullable<Problem["operations"]>): string =>
+  [
+    "financial-agents-gateway operations list",
+    ...queue === undefined ? [] : [`--${queue.replace("_", "-")}`],
+    ...states.map((state) => `--state ${state}`),
+    `--provider ${shellWord(provider)} --order oldest`
+  ].join(" ")
+
+/** The problems, the most urgent first. */
+export const problemsOf = ({ figures }: Status): ReadonlyArray<ShownProblem> =>
+  figures === null
+    ? [{
+      message: "the database lacks migrations",
+      next: "Apply them.",
+      command: toInvocation("financial-agents-gateway migrate")
+    }]
+    : findProblems(figures).map(({ message, next, operations, since }) => ({
+      message: since === null ? message : `${message}, the oldest for ${spanBetween(since, figures.at)}`,
+      next: withInvocations(next),
+      command: operations === null ? null : toInvocation(listCall(operations))
+    }))
 
 const formatCount = new Intl.NumberFormat("en").format
 
@@ -65,7 +101,7 @@ const standingColumns = ({ at }: LedgerFiguresNow): ReadonlyArray<Column<Standin
 
 const dueColumns = ({ at }: LedgerFiguresNow): ReadonlyArray<Column<LedgerFiguresNow["due"][number]>> => [
   { title: "provider", cell: ({ provider }) => ({ text: provider }), least: 8 },
-  { title: "due work", cell: ({ work }) => ({ text: dueNames[work].name }), least: 8 },
+  { title: "due work", cell: ({ work }) => ({ text: dueWorkTexts[work].name }), least: 8 },
   { title: "count", cell: ({ count }) => ({ text: dueCount(count) }), align: "right" },
   { title: "late by", cell: ({ since }) => ({ text: spanBetween(since, at) }), align: "right" }
 ]
@@ -130,14 +166,16 @@ const databaseFacts = (status: Status, now: DateTime.Utc): ReadonlyArray<Fact> =
   ]
 }
 
-const problemLines = (problems: ReadonlyArray<Problem>, screen: Screen): string =>
+const problemLines = (problems: ReadonlyArray<ShownProblem>, screen: Screen): string =>
   problems.length === 0
     ? screen.paint("green", "No problems")
     : [
       heading("Problems", screen),
-      ...problems.map(({ command, message }) =>
-        indented("  ", command === null ? message : `${message}: ${toInvocation(command)}`, screen, "red")
-      )
+      ...problems.flatMap(({ command, message, next }) => [
+        indented("  ", message, screen, "red"),
+        indented("    ", next, screen),
+        ...command === null ? [] : [indented("    ", command, screen)]
+      ])
     ].join("\n")
 
 const tableOf = <Row>(columns: ReadonlyArray<Column<Row>>, rows: ReadonlyArray<Row>, screen: Screen) =>
@@ -153,6 +191,6 @@ export const renderStatus = (status: Status, now: DateTime.Utc, screen: Screen):
       ...tableOf(dueColumns(figures), figures.due, screen),
       ...tableOf(workerColumns(figures), figures.workers, screen)
     ],
-    problemLines(findProblems(status), screen)
+    problemLines(problemsOf(status), screen)
   ].join("\n\n")
 }

@@ -27,7 +27,7 @@ export const nextAction = (situation: Situation, now: DateTime.Utc): NextAction 
   const planned = plannedAction(situation, now)
   if (!situation.under_review || planned.by === "operator" || planned.by === "none") return planned
   // A review changes nothing of what the components do.
-  return { ...planned, reason: `An operator looks into it: it is under review. ${planned.reason}` }
+  return { ...planned, reason: `It is under review. ${planned.reason}` }
 }
 
 const plannedAction = (situation: Situation, now: DateTime.Utc): NextAction => {

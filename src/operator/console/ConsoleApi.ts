@@ -10,6 +10,7 @@ import { ClientId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
 import { OperationFailure, OperationId, OperationState } from "../../domain/Operation.ts"
 import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
 import { Figures } from "../../domain/operators/FiguresForm.ts"
+import { Problem } from "../../domain/operators/findProblems.ts"
 import { OperatorDetail, OperatorSummary, QueueName } from "../../domain/operators/OperatorView.ts"
 import { ShownTerms, Terms } from "../../domain/Terms.ts"
 import { Timestamp } from "../../domain/Timestamp.ts"
@@ -26,9 +27,11 @@ export const ConsoleSession = Schema.Struct({
 })
 export type ConsoleSession = typeof ConsoleSession.Encoded
 
-/** The figures of `LedgerFigures.now`, and the flow of the last hours. */
+/** The figures of `LedgerFigures.now`, what is wrong by them, and the flow of the last hours. */
 export const Overview = Schema.Struct({
   ...Figures.fields,
+  /** The most urgent first. */
+  problems: Schema.Array(Problem),
   /** Oldest first; see `FlowPoint`. */
   flow: Schema.Array(Schema.Struct({
     at: Timestamp,
@@ -126,7 +129,8 @@ export class ConsoleGroup extends HttpApiGroup.make("console").add(
   HttpApiEndpoint.get("list", "/operations", {
     query: {
       queue: Schema.optionalKey(QueueName),
-      state: Schema.optionalKey(OperationState),
+      /** Any of them, if it is repeated. */
+      state: Schema.optionalKey(Schema.Union([OperationState, Schema.Array(OperationState)])),
       provider: Schema.optionalKey(ProviderName),
       client_id: Schema.optionalKey(ClientId),
       resource_owner: Schema.optionalKey(ResourceOwner),

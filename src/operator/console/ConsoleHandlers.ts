@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type { OperationId, OperationState } from "../../domain/Operation.ts"
+import { findProblems } from "../../domain/operators/findProblems.ts"
 import type { ActingOperator, ActionRefusal, OperationListQuery } from "../../domain/operators/OperatorView.ts"
 import { withinTime } from "../../http/exchangeLimits.ts"
 import { LedgerFigures } from "../../services/operators/LedgerFigures.ts"
@@ -81,7 +82,7 @@ const defaultHours = "3"
 /** The filters of a list, as the request names them. */
 interface ListQuery extends Omit<OperationListQuery, "limit" | "order" | "states"> {
   readonly order?: OperationListQuery["order"]
-  readonly state?: OperationState
+  readonly state?: OperationState | ReadonlyArray<OperationState>
 }
 
 /** `version` is that of the program. */
@@ -112,7 +113,7 @@ export const ConsoleHandlers = (version: string) =>
         Effect.catchTag(
           readLedger(search.list({
             ...filter,
-            ...state === undefined ? {} : { states: [state] },
+            ...state === undefined ? {} : { states: typeof state === "string" ? [state] : state },
             order: order ?? (filter.queue === undefined ? "newest" : "oldest"),
             limit: pageSize
           })),
@@ -165,7 +166,7 @@ export const ConsoleHandlers = (version: string) =>
             readLedger(
               Effect.all([figures.now, figures.flow(Number(query.hours ?? defaultHours))], { concurrency: 2 })
             ),
-            ([now, flow]) => ({ ...now, flow })
+            ([now, flow]) => ({ ...now, problems: findProblems(now), flow })
           ),
         list: ({ query }) => list(query),
         find: ({ query }) => Effect.map(readLedger(search.find(query.text)), (operations) => ({ operations })),

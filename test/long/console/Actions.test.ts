@@ -1,7 +1,7 @@
 /** Actions of operators: each is confirmed in a dialog, which says what it means, and shows what the ledger answered. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import type { Page } from "playwright-core"
+import type { Locator, Page } from "playwright-core"
 import { ConsoleScene } from "../../fixtures/console/ConsoleScene.ts"
 import { Operator, OperatorOfScene } from "../../fixtures/console/Operator.ts"
 import { detailOf, idOf, termsOf } from "../../fixtures/console/SceneOperations.ts"
@@ -32,6 +32,14 @@ const focused = (page: Page): Promise<string> =>
     const element = document.activeElement
     return element?.getAttribute("aria-label") ?? element?.textContent ?? ""
   })
+
+/** What the page says beside a field, by which the field is described. */
+const errorOf = (field: Locator): Promise<string | undefined> =>
+  field.evaluate((element) =>
+    element.getAttribute("aria-invalid") === "true"
+      ? document.getElementById(element.getAttribute("aria-describedby")!)?.innerText
+      : undefined
+  )
 
 const ask = async (page: Page, button: string) => {
   await page.getByRole("group", { name: "Actions" }).getByRole("button", { name: button }).click()
@@ -149,10 +157,18 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
         const { expectClean, page } = yield* (yield* Operator).open(`/operations/${idOf(3)}`)
         yield* Effect.promise(async () => {
           const dialog = await ask(page, "Record outcome")
+          // It begins at its title, and not at its end, where the buttons are.
+          assert.strictEqual(await focused(page), "Record the outcome of this operation?")
+          assert.strictEqual(await dialog.getByLabel("Outcome").inputValue(), "")
           await dialog.getByText("the connection was closed").waitFor()
           await dialog.getByText("Status read 5").waitFor()
           await dialog.getByRole("button", { name: "Check and confirm" }).click()
           assert.isTrue(await dialog.getByLabel("Outcome").evaluate((field) => field === document.activeElement))
+          assert.strictEqual(await errorOf(dialog.getByLabel("Outcome")), "Fill this in.")
+          assert.strictEqual(
+            await errorOf(dialog.getByLabel("Answer in words")),
+            "Give the answer, or the digest of its document."
+          )
           await dialog.getByLabel("Outcome").selectOption("failed")
           await dialog.getByRole("button", { name: "Check and confirm" }).click()
           assert.isTrue(await dialog.getByLabel("Failure code").evaluate((field) => field === document.activeElement))
@@ -222,6 +238,7 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
         await dialog.getByLabel("Reason").fill("Not wanted any more")
         await dialog.getByRole("button", { name: "Cancel for ever" }).click()
         await dialog.getByText("The ledger refused. Nothing changed.").waitFor()
+        await dialog.getByText("the page shows the operation as it is now").waitFor()
       })
       assert.strictEqual(scene.details.get(idOf(108))!.operation.state, "submitting")
       expectClean([/status of 409/])

@@ -5,6 +5,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Tab } from "../../fixtures/console/Browser.ts"
+import { ConsoleScene } from "../../fixtures/console/ConsoleScene.ts"
 import { Operator, OperatorOfScene } from "../../fixtures/console/Operator.ts"
 import { idOf } from "../../fixtures/console/SceneOperations.ts"
 
@@ -90,6 +91,46 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
       })
       expectClean()
     }))
+
+  effect(
+    "shows evidence as names and values, folds what is long, and copies all of it as JSON",
+    () =>
+      Effect.gen(function*() {
+        const { details } = yield* ConsoleScene
+        const detail = details.get(idOf(2))!
+        const evidence = { answer: "x".repeat(500), request: { path: "/v2/payments", parts: [{ settled: null }] } }
+        details.set(idOf(2), {
+          ...detail,
+          history: [...detail.history.slice(0, -1), { ...detail.history.at(-1)!, evidence }]
+        })
+        const { axe, expectClean, page } = yield* (yield* Operator).open(`/operations/${idOf(2)}`)
+        yield* Effect.promise(async () => {
+          const shown = page.getByRole("region", { name: "Evidence of revision 3" })
+          await shown.getByText("/v2/payments").waitFor()
+          assert.deepStrictEqual(await shown.locator("dt").allInnerTexts(), [
+            "Answer",
+            "Request",
+            "Path",
+            "Parts",
+            "1",
+            "Settled"
+          ])
+          const folded = shown.getByText("x".repeat(500), { exact: true })
+          assert.isFalse(await folded.isVisible())
+          await shown.locator("summary").click()
+          assert.isTrue(await folded.isVisible())
+          await page.evaluate(() => {
+            navigator.clipboard.writeText = async (text) => document.body.setAttribute("data-copied", text)
+          })
+          await shown.getByRole("button", { name: "Copy as JSON" }).click()
+          await shown.getByText("Copied").waitFor()
+          const copied = await page.locator("body").getAttribute("data-copied")
+          assert.deepStrictEqual(JSON.parse(copied!), evidence)
+          await axe()
+        })
+        expectClean()
+      })
+  )
 
   effect.each([1280, 1440])(
     "has no table that scrolls sideways at %i pixels, also with ids in place of names",

@@ -38,20 +38,40 @@ const withScene = <A, E, R>(
   })
 
 layer(OperatorOfScene)("The console", ({ effect }) => {
-  effect("warns above all figures if no worker runs", () =>
+  effect(
+    "says first what needs people and what they do, and leads to the operations that it counts",
+    () =>
+      Effect.gen(function*() {
+        const { axe, expectClean, page } = yield* (yield* Operator).open("")
+        yield* Effect.promise(async () => {
+          const problems = page.getByRole("region", { name: "What needs you" }).getByRole("listitem")
+          await problems.first().getByText("worker worker-2 is paused").waitFor()
+          await problems.first().getByText("Repair the reason").waitFor()
+          assert.isBelow(
+            (await problems.first().boundingBox())!.y,
+            (await page.getByRole("table").first().boundingBox())!.y
+          )
+          await problems.getByRole("link", { name: "1 operation is not sent" }).click()
+          await page.locator(`a[href$="${idOf(7)}"]`).waitFor()
+          assert.strictEqual(await page.locator(".operations tbody tr").count(), 1)
+          await page.locator(".tabs a", { hasText: "Waiting2" }).waitFor()
+          assert.strictEqual(await page.getByLabel("State").inputValue(), "accepted")
+          await axe()
+        })
+        expectClean()
+      })
+  )
+
+  effect("says that nothing needs people", () =>
     Effect.gen(function*() {
       const tab = yield* (yield* Operator).open("/search")
       yield* Effect.promise(async () => {
         await tab.page.route("**/console/api/overview*", async (route) => {
           const response = await route.fetch()
-          await route.fulfill({ response, json: { ...await response.json(), workers: [] } })
+          await route.fulfill({ response, json: { ...await response.json(), problems: [] } })
         })
         await tab.page.getByRole("link", { name: "Overview" }).click()
-        const warning = tab.page.getByText("No worker reports itself")
-        await warning.waitFor()
-        const tiles = await tab.page.getByRole("list", { name: "Operations now" }).boundingBox()
-        const { height, y } = (await warning.boundingBox())!
-        assert.isBelow(y + height, tiles!.y)
+        await tab.page.getByRole("heading", { name: "Nothing needs you" }).waitFor()
         await tab.axe()
       })
       tab.expectClean()

@@ -21,6 +21,13 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [system("cli/OperatorCommands", "changes nothing without --apply")]
   },
   {
+    rule: "operations whose status nothing allows to read are a problem at any age",
+    file: "src/domain/operators/findProblems.ts",
+    from: "unread: Duration.zero",
+    to: "unread: Duration.hours(1)",
+    tests: [unit("cli/status/StatusProblems")]
+  },
+  {
     rule: "the record of an outcome needs a reason",
     file: "migrations/0021_operator_advances.sql",
     from: "CHECK (action <> 'advance' OR reason IS NOT NULL)",

@@ -252,7 +252,7 @@ interface StatusJson {
     readonly held: ReadonlyArray<object>
     readonly workers: ReadonlyArray<{ readonly worker_id: string | null }>
   } | null
-  readonly problems: ReadonlyArray<{ readonly message: string; readonly command: string | null }>
+  readonly problems: ReadonlyArray<{ readonly message: string; readonly next: string; readonly command: string | null }>
 }
 
 describe("status", () => {
@@ -268,13 +268,16 @@ describe("status", () => {
         { provider: "demo-bank", state: "accepted", count: 1 },
         { provider: "demo-bank", state: "cancelled", count: 1 }
       ])
-      assert.deepStrictEqual(idle.problems, [
+      const withoutAge = (message: string) => message.replace(/, the oldest for \w+$/, "")
+      assert.deepStrictEqual(idle.problems.map((problem) => ({ ...problem, message: withoutAge(problem.message) })), [
         {
-          message: "no worker has reported for 30s, and 1 operation is unsettled",
-          command: "npm run -s gateway -- work --help"
+          message: "no worker reports itself, so nothing is sent and no status is read: 1 operation is unsettled",
+          next: "Start a worker: `npm run -s gateway -- work --help`",
+          command: null
         },
         {
           message: "demo-bank: 1 operation is held",
+          next: "Release or cancel those that were never sent. Ask the provider about each of the others first.",
           command: "npm run -s gateway -- operations list --held --provider demo-bank --order oldest"
         }
       ])
@@ -294,7 +297,9 @@ describe("status", () => {
       })
       const watched = yield* result<StatusJson>(["status", "--json"], env)
       assert.deepStrictEqual(watched.figures!.workers.map(({ worker_id }) => worker_id), ["worker-1"])
-      assert.deepStrictEqual(watched.problems.map(({ message }) => message), ["demo-bank: 1 operation is held"])
+      assert.deepStrictEqual(watched.problems.map(({ message }) => withoutAge(message)), [
+        "demo-bank: 1 operation is held"
+      ])
       const { stdout } = yield* run(["status"], env)
       assert.match(stdout, /^ {2}workers {3}1 reported within 30s$/m)
       assert.match(stdout, /^demo-bank {2}held +1 +\d+s$/m)
@@ -309,7 +314,7 @@ describe("status", () => {
         const { figures, migrated, problems } = yield* result<StatusJson>(["status", "--json"], env)
         assert.deepStrictEqual([figures, migrated], [null, false])
         assert.deepStrictEqual(problems, [
-          { message: "the database lacks migrations", command: "npm run -s gateway -- migrate" }
+          { message: "the database lacks migrations", next: "Apply them.", command: "npm run -s gateway -- migrate" }
         ])
       }
     }).pipe(Effect.scoped, Effect.provide(Platform)))

@@ -286,7 +286,7 @@ describe("the next action", () => {
       const base = nextAction({ ...given, under_review: false }, now)
       const { reason, ...reviewed } = nextAction({ ...given, under_review: true }, now)
       const isNamed = base.by === "operator" ||
-        reason === `An operator looks into it: it is under review. ${base.reason}`
+        reason === `It is under review. ${base.reason}`
       const isSame = reviewed.by === base.by && reviewed.action === base.action && reviewed.at === base.at
       if (!isNamed || !isSame) assert.fail(JSON.stringify(given))
     }

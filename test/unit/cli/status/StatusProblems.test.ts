@@ -2,7 +2,7 @@
  * `status` names what needs an operator, each with a call that shows more, and nothing else. The tests give it figures.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { findProblems } from "../../../../src/cli/status/findProblems.ts"
+import { problemsOf } from "../../../../src/cli/status/renderStatus.ts"
 import type { ProviderName } from "../../../../src/domain/Grant.ts"
 import type { LedgerFiguresNow, SeenWorker } from "../../../../src/domain/operators/FiguresForm.ts"
 import { before, now } from "../../../fixtures/ledger/OperatorViews.ts"
@@ -27,6 +27,7 @@ const healthy: LedgerFiguresNow = {
   held: [],
   unauthorized: [],
   unread: [],
+  waiting: [],
   under_review: [],
   oldest: [{ provider, condition: "accepted", since: before(second) }],
   due: [{ provider, work: "claim", count: 3, since: before(second) }],
@@ -34,11 +35,11 @@ const healthy: LedgerFiguresNow = {
 }
 
 const problems = (figures: Partial<LedgerFiguresNow>) =>
-  findProblems({ embedded: false, migrated: true, figures: { ...healthy, ...figures } }).map(({ command, message }) =>
+  problemsOf({ embedded: false, migrated: true, figures: { ...healthy, ...figures } }).map(({ command, message }) =>
     command === null ? message : `${message}: ${command}`
   )
 
-const listCall = "financial-agents-gateway operations list"
+const listCall = "npm run -s gateway -- operations list"
 
 describe("status", () => {
   it("finds no problem in a ledger at work", () => {
@@ -97,8 +98,8 @@ describe("status", () => {
       }),
       [
         `bank: 2 operations are accepted, the oldest for 2h: ${listCall} --state accepted --provider bank --order oldest`,
-        `bank: 1 operation is held: ${listCall} --held --provider bank --order oldest`,
-        `bank: 2 operations are under review: ${listCall} --under-review --provider bank --order oldest`
+        `bank: 1 operation is held, the oldest for 1s: ${listCall} --held --provider bank --order oldest`,
+        `bank: 2 operations are under review, the oldest for 1s: ${listCall} --under-review --provider bank --order oldest`
       ]
     )
   })
@@ -114,8 +115,8 @@ describe("status", () => {
         ]
       }),
       [
-        `bank: 2 operations are not sent, because no live grant, client or provider connection allows it: ${listCall} --waiting --state accepted --provider bank --order oldest`,
-        `bank: the status of 11 operations is not read, because no live grant, client or provider connection allows it: ${listCall} --waiting --state submitted --state indeterminate --provider bank --order oldest`
+        `bank: 2 operations are not sent, because no live grant, client or provider connection allows it, the oldest for 1s: ${listCall} --waiting --state accepted --provider bank --order oldest`,
+        `bank: the status of 11 operations is not read, because no live grant, client or provider connection allows it, the oldest for 1s: ${listCall} --waiting --state submitted --state indeterminate --provider bank --order oldest`
       ]
     )
   })
@@ -124,7 +125,7 @@ describe("status", () => {
     assert.deepStrictEqual(
       problems({ due: [{ provider, work: "read_status", count: 1000, since: before(2 * minute) }] }),
       [
-        `bank: status read is late by 2m (1000 or more due): ${listCall} --state submitted --state indeterminate --provider bank --order oldest`
+        `bank: status read is late (1000 or more due), the oldest for 2m: ${listCall} --state submitted --state indeterminate --provider bank --order oldest`
       ]
     )
   })
@@ -136,6 +137,9 @@ describe("status", () => {
     assert.deepStrictEqual(problems({ ...waiting, workers: [worker, paused], held: [{ provider, count: 2 }] }), [
       `bank: worker worker-1 is paused, and 7 operations wait: the provider refused the credentials: status 401: ${listCall} --state accepted --state submitting --provider bank --order oldest`
     ])
+    const several = problems({ ...waiting, workers: [paused, { ...paused, worker_id: "worker-2" }] })
+    assert.lengthOf(several, 1)
+    assert.include(several[0], "bank: 2 workers are paused, and 9 operations wait")
     assert.deepStrictEqual(problems({ workers: [worker, { ...paused, seen_at: before(31 * second) }] }), [])
   })
 
@@ -151,18 +155,21 @@ describe("status", () => {
   })
 
   it("misses workers only while there is work for them", () => {
-    const call = "financial-agents-gateway work --help"
     for (const workers of [[], [{ ...worker, seen_at: before(31 * second) }]]) {
       assert.deepStrictEqual(problems({ workers }), [
-        `no worker has reported for 30s, and 3 operations are unsettled: ${call}`
+        "no worker reports itself, so nothing is sent and no status is read: 3 operations are unsettled"
       ])
       assert.deepStrictEqual(problems({ workers, operations: [], oldest: [], due: [] }), [])
     }
   })
 
   it("asks for the migrations that the database lacks", () => {
-    assert.deepStrictEqual(findProblems({ embedded: true, migrated: false, figures: null }), [
-      { message: "the database lacks migrations", command: "financial-agents-gateway migrate" }
+    assert.deepStrictEqual(problemsOf({ embedded: true, migrated: false, figures: null }), [
+      {
+        message: "the database lacks migrations",
+        next: "Apply them.",
+        command: "npm run -s gateway -- migrate"
+      }
     ])
   })
 })

@@ -173,6 +173,21 @@ describe("a read of the console", () => {
       }
     }))
 
+  test("lists the operations in one state, or in any of several", () =>
+    Effect.gen(function*() {
+      const visitor = yield* operator
+      const all = JSON.parse((yield* visitor.send("/console/api/operations")).text).operations.length
+      for (
+        const [states, expected] of [["state=indeterminate", all], ["state=failed", 0], [
+          "state=failed&state=indeterminate",
+          all
+        ]]
+      ) {
+        const { text } = yield* visitor.send(`/console/api/operations?${states}`)
+        assert.strictEqual(JSON.parse(text).operations.length, expected, `${states}`)
+      }
+    }))
+
   test("needs no database for the session itself", () =>
     Effect.gen(function*() {
       const { isDown } = yield* FakeLedger

@@ -1,5 +1,4 @@
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
-import { Panel } from "../parts/Panel.tsx"
 import { Time } from "../parts/Time.tsx"
 import { Facts } from "./Facts.tsx"
 import { isUnsent } from "./isUnsent.ts"
@@ -33,38 +32,34 @@ const HoldText = ({ hold, acknowledged, unsent }: {
 
 const instant = (at: string | null) => at === null ? null : <Time at={at} />
 
-/** When components act on the operation, and what the last of them did. */
-export const SchedulePanel = (
+/** What holds or claims the operation, and what the last component did. */
+export const ScheduleFacts = (
   { detail: { acknowledged, last_read, operation, schedule } }: { readonly detail: Detail }
 ) => (
-  <Panel title="Schedule">
-    <Facts
-      facts={[
-        [
-          "Hold",
-          schedule.hold === null
-            ? null
-            : <HoldText hold={schedule.hold} acknowledged={acknowledged} unsent={schedule.unsent} />
-        ],
-        ["Next action due", schedule.due_at === null ? "None" : <Time at={schedule.due_at} />],
-        ["Waiting", schedule.waiting ? "Yes" : null],
-        ["Claimed by", schedule.claimed_by],
-        ["May be sent until", isUnsent(operation.state) ? instant(schedule.send_before) : null],
-        ["Claim returned because", schedule.return_reason],
-        ["Status reads", schedule.reads],
-        [
-          "Last answer",
-          last_read === null ? null : (
-            <>
-              Read {last_read.read}: {last_read.answer}
-              <span class="secondary">
-                <Time at={last_read.at} />
-              </span>
-            </>
-          )
-        ],
-        ["Last review ended", instant(schedule.reviewed_at)]
-      ]}
-    />
-  </Panel>
+  <Facts
+    facts={[
+      [
+        "Hold",
+        schedule.hold === null
+          ? null
+          : <HoldText hold={schedule.hold} acknowledged={acknowledged} unsent={schedule.unsent} />
+      ],
+      ["Claimed by", schedule.claimed_by],
+      ["May be sent until", isUnsent(operation.state) ? instant(schedule.send_before) : null],
+      ["Claim returned because", schedule.return_reason],
+      ["Status reads", schedule.reads === 0 ? null : schedule.reads],
+      [
+        "Last answer",
+        last_read === null ? null : (
+          <>
+            Read {last_read.read}: {last_read.answer}
+            <span class="secondary">
+              <Time at={last_read.at} />
+            </span>
+          </>
+        )
+      ],
+      ["Last review ended", instant(schedule.reviewed_at)]
+    ]}
+  />
 )

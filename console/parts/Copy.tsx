@@ -1,0 +1,22 @@
+import { useState } from "preact/hooks"
+import { announce } from "../data/announcements.ts"
+
+/** Copies a text. `what` names it for screen readers. */
+export const Copy = ({ label = "Copy", text, what }: {
+  readonly text: string
+  readonly what: string
+  readonly label?: string
+}) => {
+  const [copied, setCopied] = useState(false)
+  const copy = async () => {
+    await navigator.clipboard.writeText(text)
+    announce(`${what} copied.`)
+    setCopied(true)
+    setTimeout(() => setCopied(false), 2000)
+  }
+  return (
+    <button type="button" class="quiet copy" aria-label={`${label}: ${what}`} onClick={() => void copy()}>
+      {copied ? "Copied" : label}
+    </button>
+  )
+}

@@ -1,0 +1,225 @@
+/**
+ * What needs people, by the figures of the ledger, and what they do about it: for `status` and the console.
+ */
+import type * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Schema from "effect/Schema"
+import { describeSkew, longestSkew, warnedSkew } from "../ClockSkew.ts"
+import { ProviderName } from "../Grant.ts"
+import { isTerminal, OperationState } from "../Operation.ts"
+import { defaultReviewAfter } from "../Submission.ts"
+import { Timestamp } from "../Timestamp.ts"
+import {
+  type Condition,
+  type DueWork,
+  type LedgerFiguresNow,
+  maxDueCount,
+  type SeenWorker,
+  workerSeenWithin
+} from "./FiguresForm.ts"
+import { QueueName } from "./OperatorView.ts"
+
+/** Something that people should look at. */
+export const Problem = Schema.Struct({
+  /** A sentence without its full stop. */
+  message: Schema.String,
+  /** Since when: that of the oldest operation. Null: that is not known. */
+  since: Schema.NullOr(Timestamp),
+  /** What people do, in sentences. Commands are in backticks. */
+  next: Schema.String,
+  /** The operations that it is about, or among which they are. Null: it is not about operations. */
+  operations: Schema.NullOr(Schema.Struct({
+    provider: ProviderName,
+    queue: Schema.optionalKey(QueueName),
+    states: Schema.optionalKey(Schema.Array(OperationState))
+  }))
+})
+export type Problem = typeof Problem.Type
+
+type Filter = Omit<NonNullable<Problem["operations"]>, "provider">
+
+/**
+ * The longest time in a condition that is no problem: the ages at which workers put operations under review, and that of the alert
+ * SubmittingTooOld. Zero: each operation in the condition needs people.
+ */
+const longest: Readonly<Record<Condition, Duration.Duration>> = {
+  ...defaultReviewAfter,
+  submitting: Duration.minutes(3),
+  held: Duration.zero,
+  under_review: Duration.zero,
+  unauthorized: Duration.zero,
+  unread: Duration.zero
+}
+
+/** The longest delay of due work that is no problem: that of the alert OperationsDueLate. */
+const longestLag = Duration.minutes(1)
+
+const lasts = (since: DateTime.Utc, { at }: LedgerFiguresNow, longest: Duration.Duration): boolean =>
+  at.epochMilliseconds - since.epochMilliseconds > Duration.toMillis(longest)
+
+/** Whether a worker process runs, by its last report. */
+export const isSeen = ({ seen_at }: SeenWorker, figures: LedgerFiguresNow): boolean =>
+  !lasts(seen_at, figures, workerSeenWithin)
+
+const counted = (count: number, one: string, many: string): string => `${dueCount(count)} ${count === 1 ? one : many}`
+
+/** A count of due work, which has an upper limit. */
+export const dueCount = (count: number): string => count >= maxDueCount ? `${count} or more` : String(count)
+
+/** How many operations of the provider are in the state or condition. Held operations are not counted as accepted. */
+export const countOf = (
+  figures: LedgerFiguresNow,
+  provider: ProviderName,
+  condition: Condition | OperationState
+): number => {
+  const of = (counts: LedgerFiguresNow["held"]) => counts.find((count) => count.provider === provider)?.count ?? 0
+  switch (condition) {
+    case "held":
+    case "under_review":
+    case "unauthorized":
+    case "unread":
+      return of(figures[condition])
+    default: {
+      const inState = of(figures.operations.filter(({ state }) => state === condition))
+      return condition === "accepted" ? inState - of(figures.held) : inState
+    }
+  }
+}
+
+const forbidden = "because no live grant, client or provider connection allows it"
+
+const operationsAre = (what: string) => (count: number): string =>
+  `${counted(count, "operation is", "operations are")} ${what}`
+
+const readsGoOn = "Status reads go on. Ask the provider for the outcome, and record it."
+
+/** What is wrong with operations in a condition for too long, and what people do. */
+const conditionTexts: Readonly<
+  Record<Condition, { readonly filter: Filter; readonly message: (count: number) => string; readonly next: string }>
+> = {
+  accepted: {
+    filter: { states: ["accepted"] },
+    message: operationsAre("accepted"),
+    next: "Each of them tells what it waits for."
+  },
+  submitting: {
+    filter: { states: ["submitting"] },
+    message: operationsAre("submitting"),
+    next: "Workers take them over, or rescue them: check that one runs for the provider."
+  },
+  submitted: { filter: { states: ["submitted"] }, message: operationsAre("submitted"), next: readsGoOn },
+  indeterminate: { filter: { states: ["indeterminate"] }, message: operationsAre("indeterminate"), next: readsGoOn },
+  unauthorized: {
+    filter: { queue: "waiting", states: ["accepted"] },
+    message: operationsAre(`not sent, ${forbidden}`),
+    next: "Workers send them once a new grant, the client or the connection allows it. Otherwise cancel them."
+  },
+  unread: {
+    filter: { queue: "waiting", states: ["submitted", "indeterminate"] },
+    message: (count) => `the status of ${counted(count, "operation", "operations")} is not read, ${forbidden}`,
+    next: "Let a new grant, the client or the connection allow it, or ask the provider for the outcome, and record it."
+  },
+  held: {
+    filter: { queue: "held" },
+    message: operationsAre("held"),
+    next: "Release or cancel those that were never sent. Ask the provider about each of the others first."
+  },
+  under_review: {
+    filter: { queue: "under_review" },
+    message: operationsAre("under review"),
+    next: "Ask the provider about each, act on the answer, and end the review."
+  }
+}
+
+const conditionProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> =>
+  figures.oldest.filter(({ condition, since }) =>
+    Duration.isZero(longest[condition]) || lasts(since, figures, longest[condition])
+  ).map(({ condition, provider, since }) => {
+    const { filter, message, next } = conditionTexts[condition]
+    return {
+      message: `${provider}: ${message(countOf(figures, provider, condition))}`,
+      since,
+      next,
+      operations: { provider, ...filter }
+    }
+  })
+
+const addWorkers = "Check that a worker runs for the provider and is not paused. If it is busy, start another one."
+
+/** What each kind of due work is called, and which operations it concerns. */
+export const dueWorkTexts: Readonly<Record<DueWork, { readonly name: string; readonly filter: Filter }>> = {
+  claim: { name: "submission", filter: { states: ["accepted"] } },
+  take_over: { name: "take-over of returned claims", filter: { states: ["submitting"] } },
+  rescue: { name: "rescue of stale claims", filter: { states: ["submitting"] } },
+  read_status: { name: "status read", filter: { states: ["submitted", "indeterminate"] } },
+  examine: { name: "status read of held operations", filter: { queue: "held" } }
+}
+
+const lagProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> =>
+  figures.due.filter(({ since }) => lasts(since, figures, longestLag)).map(({ count, provider, since, work }) => {
+    const { filter, name } = dueWorkTexts[work]
+    return {
+      message: `${provider}: ${name} is late (${dueCount(count)} due)`,
+      since,
+      next: addWorkers,
+      operations: { provider, ...filter }
+    }
+  })
+
+/** Operations that wait to be sent. A worker that is not paused may be sending some of them. */
+export const unsentOf = (figures: LedgerFiguresNow, provider: ProviderName): number =>
+  countOf(figures, provider, "accepted") + countOf(figures, provider, "submitting")
+
+/** The providers for which a worker is paused, with the reasons. */
+export const pausesOf = ({ pauses }: SeenWorker): ReadonlyArray<readonly [ProviderName, string]> =>
+  Object.entries(pauses).flatMap(([provider, reason]) => reason === null ? [] : [[provider as ProviderName, reason]])
+
+/** Workers that have paused a provider for the same reason are one problem. */
+const pauseProblems = (figures: LedgerFiguresNow, seen: ReadonlyArray<SeenWorker>): ReadonlyArray<Problem> => {
+  const pauses = seen.flatMap((worker) =>
+    pausesOf(worker).map(([provider, reason]) => ({ provider, reason, worker: worker.worker_id ?? worker.process_id }))
+  )
+  return [...Map.groupBy(pauses, ({ provider, reason }) => `${provider} ${reason}`).values()].map((alike) => {
+    const { provider, reason, worker } = alike[0]!
+    const paused = alike.length === 1 ? `worker ${worker} is paused` : `${alike.length} workers are paused`
+    const waits = counted(unsentOf(figures, provider), "operation waits", "operations wait")
+    return {
+      message: `${provider}: ${paused}, and ${waits}: ${reason}`,
+      since: null,
+      next: "Repair the reason, such as the key of the provider. The workers then send them by themselves.",
+      operations: { provider, states: ["accepted", "submitting"] }
+    }
+  })
+}
+
+const workerProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> => {
+  const seen = figures.workers.filter((worker) => isSeen(worker, figures))
+  const unsettled = figures.operations.filter(({ state }) => !isTerminal(state))
+  const waiting = unsettled.reduce((sum, { count }) => sum + count, 0)
+  const clocks = seen.flatMap(({ clock_skew_ms, process_id, worker_id }): ReadonlyArray<Problem> =>
+    clock_skew_ms === null || Math.abs(clock_skew_ms) <= warnedSkew ? [] : [{
+      message: `the clock of worker ${worker_id ?? process_id} is ${describeSkew(clock_skew_ms)}${
+        Math.abs(clock_skew_ms) > longestSkew ? ", so it sends nothing" : ""
+      }`,
+      since: null,
+      next: "Set the clock of its machine.",
+      operations: null
+    }]
+  )
+  if (seen.length > 0 || waiting === 0) return [...clocks, ...pauseProblems(figures, seen)]
+  return [{
+    message: `no worker reports itself, so nothing is sent and no status is read: ${
+      counted(waiting, "operation is", "operations are")
+    } unsettled`,
+    since: null,
+    next: "Start a worker: `financial-agents-gateway work --help`",
+    operations: null
+  }]
+}
+
+/** The most urgent first. */
+export const findProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> => [
+  ...workerProblems(figures),
+  ...conditionProblems(figures),
+  ...lagProblems(figures)
+]
