@@ -24,16 +24,31 @@ const pathOf = (name: string, query: URLSearchParams): string => {
   return `/operations?${sent}`
 }
 
-const Tabs = ({ current, figures }: { readonly current: string; readonly figures: Overview | undefined }) => (
-  <nav class="tabs" aria-label="Queues">
-    {queues.map(({ count, name, title }) => (
-      <a key={name} href={to(["queues", name])} aria-current={name === current ? "page" : undefined}>
-        {title}
-        {count !== undefined && figures !== undefined && <span class="count">{formatCount(count(figures))}</span>}
-      </a>
-    ))}
-  </nav>
-)
+const Tabs = ({ current, figures, waiting }: {
+  readonly current: string
+  readonly figures: Overview | undefined
+  /** The first page of the queue `waiting`, which the figures do not count. */
+  readonly waiting: OperatorPage | undefined
+}) => {
+  const countOf = ({ count, name }: Queue): string | undefined =>
+    name === "waiting"
+      ? waiting && `${waiting.operations.length}${waiting.next === null ? "" : "+"}`
+      : figures && count && formatCount(count(figures))
+  return (
+    <nav class="tabs" aria-label="Queues">
+      {queues.map((queue) => (
+        <a
+          key={queue.name}
+          href={to(["queues", queue.name])}
+          aria-current={queue.name === current ? "page" : undefined}
+        >
+          {queue.title}
+          {countOf(queue) !== undefined && <span class="count">{countOf(queue)}</span>}
+        </a>
+      ))}
+    </nav>
+  )
+}
 
 /** The address of this queue with the given members of the query changed. */
 const addressOf = (
@@ -90,13 +105,14 @@ export const QueuesPage = ({ name, query }: { readonly name: string; readonly qu
   const queue = queues.find((known) => known.name === name)!
   usePageTitle(queue.title)
   const figures = useResource<Overview>("/overview?hours=1", { gap: 2000 }).data
+  const waiting = useResource<OperatorPage>("/operations?queue=waiting", { gap: 2000 }).data
   const page = useResource<OperatorPage>(pathOf(name, query), { gap: 1000 })
   useAnnouncedLength(page.data?.operations.length)
   const providers = [...new Set(figures?.operations.map(({ provider }) => provider))].sort()
   return (
     <div class="page">
       <h1>Queues</h1>
-      <Tabs current={name} figures={figures} />
+      <Tabs current={name} figures={figures} waiting={waiting} />
       <div class="queue-head">
         <p>{queue.meaning}</p>
         <QueueFilters key={name} name={name} providers={providers} query={query} address={addressOf} />

@@ -7,7 +7,7 @@ export interface Queue {
   readonly title: string
   readonly meaning: string
   readonly empty: string
-  /** How many operations it has. Undefined: too many to count. */
+  /** How many operations it has, if the figures tell. */
   readonly count?: (figures: Overview) => number
 }
 
@@ -43,8 +43,7 @@ export const queues: ReadonlyArray<Queue> = [
     title: "Waiting",
     meaning:
       "A worker found these operations due and not ready, returned its claim without sending, or may not read their status. It tries again by itself.",
-    empty: "No operation waits for a grant, a client, a provider connection, a payload key or its provider.",
-    count: ({ waiting }) => sum(waiting)
+    empty: "No operation waits for a grant, a client, a provider connection, a payload key or its provider."
   },
   {
     name: "all",

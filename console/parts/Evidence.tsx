@@ -27,7 +27,7 @@ const Value = ({ value }: { readonly value: unknown }) => {
   return text.length <= shownLength ? <span>{text}</span> : (
     <details>
       <summary>{text.slice(0, shownLength)}…</summary>
-      {text}
+      <p>{text}</p>
     </details>
   )
 }

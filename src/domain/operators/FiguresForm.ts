@@ -62,7 +62,7 @@ export type WorkerReport = Omit<SeenWorker, "version" | "started_at" | "seen_at"
 
 const Count = Schema.Struct({ provider: ProviderName, count: Schema.Int })
 
-/** Everything but `oldest`, `due`, `unauthorized`, `unread` and `waiting` counts every operation of the ledger, as of one snapshot. */
+/** Everything but `oldest`, `due`, `unauthorized` and `unread` counts every operation of the ledger, as of one snapshot. */
 export const Figures = Schema.Struct({
   at: Timestamp,
   /** Providers with operations in a state. Counts of 0 are left out. */
@@ -73,8 +73,6 @@ export const Figures = Schema.Struct({
   unauthorized: Schema.Array(Count),
   unread: Schema.Array(Count),
   under_review: Schema.Array(Count),
-  /** In the queue `waiting`. Of the first `maxDueCount` that may be in it. */
-  waiting: Schema.Array(Count),
   /**
    * Since when the oldest operation of the provider has been in its state. When a hold or a review began is not stored. Providers
    * without an operation in the condition are left out.

@@ -143,9 +143,10 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
             for (const name of document.querySelectorAll(".worker-name")) {
               name.textContent = "01a208b9-b94d-76af-85e8-a9941514847f"
             }
-            return [...document.querySelectorAll(".scroll")].filter(({ clientWidth, scrollWidth }) =>
-              scrollWidth > clientWidth
-            ).map(({ ariaLabel }) => ariaLabel)
+            return [...document.querySelectorAll(".scroll, .panel:has(table)")].filter((element) =>
+              // A closed part keeps the width that it had before.
+              element.checkVisibility() && element.scrollWidth > element.clientWidth
+            ).map(({ ariaLabel, textContent }) => ariaLabel ?? textContent)
           })
         })
         assert.deepStrictEqual(wide, [])

@@ -4,7 +4,6 @@
  */
 import { maxDueCount } from "../../../domain/operators/FiguresForm.ts"
 import { claimableTimeline, clientQueue, epochOf, placeTimeline } from "../queueFragments.ts"
-import { isHeld, mayWait } from "./searchSources.ts"
 
 /** Rows as an array of objects; empty without rows. */
 const listed = (columns: Readonly<Record<string, string>>, from: string) => {
@@ -145,15 +144,6 @@ const countStopped = (name: keyof typeof stops) =>
     `(SELECT p.provider, count(*) AS count FROM ${stopped(name, maxDueCount)} GROUP BY 1 ORDER BY 1) c`
   )
 
-/** The operations of the queue `waiting`, among the first ones of each provider in its index. */
-const waiting = `
-      SELECT p.provider, c.count FROM (SELECT DISTINCT provider FROM places WHERE NOT settled) p CROSS JOIN LATERAL (
-        SELECT count(*) FILTER (WHERE NOT (${isHeld})) AS count FROM (
-          SELECT o.state, o.timeline, o.hold_placed FROM operations o
-          WHERE ${mayWait} AND o.provider = p.provider ORDER BY o.updated_at, o.id LIMIT ${maxDueCount}
-        ) o
-      ) c WHERE c.count > 0 ORDER BY 1`
-
 /** One row: see `LedgerFiguresNow`. Times are milliseconds since the epoch. */
 export const nowStatement = `
   WITH RECURSIVE ${places}, ${oldest}, ${dueAccepted}, ${due}
@@ -168,7 +158,6 @@ export const nowStatement = `
     ${countStopped("unauthorized")} AS unauthorized,
     ${countStopped("unread")} AS unread,
     ${count("review")} AS under_review,
-    ${listed({ provider: "provider", count: "count" }, `(${waiting}) c`)} AS waiting,
     ${
   listed({ provider: "provider", condition: "condition", since: epochOf("since") }, "(TABLE oldest ORDER BY 1, 2) o")
 } AS oldest,

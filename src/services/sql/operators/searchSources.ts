@@ -68,7 +68,7 @@ const named = (column: string): SortColumn => ({
 export const isHeld = `o.state = 'accepted' AND ${placeTimeline} < (SELECT ledger_timeline())`
 
 /** The condition of `operations_waiting`. It must stand here as it stands there. */
-export const mayWait =
+const mayWait =
   "(o.state IN ('accepted', 'submitted', 'indeterminate') AND o.waiting OR o.state = 'submitting' AND o.return_reason IS NOT NULL)"
 
 /** An operation in the queue `waiting`. A held operation waits for something else. */

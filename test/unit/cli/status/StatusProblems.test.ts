@@ -27,7 +27,6 @@ const healthy: LedgerFiguresNow = {
   held: [],
   unauthorized: [],
   unread: [],
-  waiting: [],
   under_review: [],
   oldest: [{ provider, condition: "accepted", since: before(second) }],
   due: [{ provider, work: "claim", count: 3, since: before(second) }],
