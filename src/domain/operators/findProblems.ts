@@ -91,7 +91,7 @@ const forbidden = "because no live grant, client or provider connection allows i
 const operationsAre = (what: string) => (count: number): string =>
   `${counted(count, "operation is", "operations are")} ${what}`
 
-const readsGoOn = "Status reads go on. Ask the provider for the outcome, and record it."
+const askProvider = "Ask the provider for the outcome, and record it."
 
 /** What is wrong with operations in a condition for too long, and what people do. */
 const conditionTexts: Readonly<
@@ -107,8 +107,8 @@ const conditionTexts: Readonly<
     message: operationsAre("submitting"),
     next: "Workers take them over, or rescue them: check that one runs for the provider."
   },
-  submitted: { filter: { states: ["submitted"] }, message: operationsAre("submitted"), next: readsGoOn },
-  indeterminate: { filter: { states: ["indeterminate"] }, message: operationsAre("indeterminate"), next: readsGoOn },
+  submitted: { filter: { states: ["submitted"] }, message: operationsAre("submitted"), next: askProvider },
+  indeterminate: { filter: { states: ["indeterminate"] }, message: operationsAre("indeterminate"), next: askProvider },
   unauthorized: {
     filter: { queue: "waiting", states: ["accepted"] },
     message: operationsAre(`not sent, ${forbidden}`),
