@@ -14,9 +14,10 @@ export const Copy = ({ label = "Copy", text, what }: {
     setCopied(true)
     setTimeout(() => setCopied(false), 2000)
   }
+  const shown = copied ? "Copied" : label
   return (
-    <button type="button" class="quiet copy" aria-label={`${label}: ${what}`} onClick={() => void copy()}>
-      {copied ? "Copied" : label}
+    <button type="button" class="quiet copy" aria-label={`${shown}: ${what}`} onClick={() => void copy()}>
+      {shown}
     </button>
   )
 }
