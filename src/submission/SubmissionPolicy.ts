@@ -3,7 +3,7 @@
  */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
-import { defaultReviewAfter, longestSendWithin, type ReadSchedule, type ReviewTerms } from "../domain/Submission.ts"
+import { defaultReviewAfter, longestSendWithin, type ReadSchedule } from "../domain/Submission.ts"
 
 /** Time limits and concurrency. `defaultPolicy` holds the defaults. */
 export interface SubmissionPolicyShape {
@@ -57,7 +57,11 @@ export interface SubmissionPolicyShape {
   /** How long a worker may take to start. On a ledger that was moved, it first holds all accepted operations. */
   readonly prepareTimeout: Duration.Duration
   /** Age in a state that puts an operation under review. Age never changes the state itself. */
-  readonly reviewAfter: ReviewTerms
+  readonly reviewAfter: {
+    readonly accepted: Duration.Duration
+    readonly submitted: Duration.Duration
+    readonly indeterminate: Duration.Duration
+  }
   /**
    * The id of the worker, 1 to 255 characters, the same after a restart. A worker that starts with an id moves the claims of its
    * last run to `indeterminate` at once, because that process has ended. So no two running processes may have the same id.
