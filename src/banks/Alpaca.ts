@@ -262,13 +262,12 @@ export interface AlpacaOptions extends Pick<HttpProvider.HttpProviderOptions, "d
   readonly keys: KeyPair | ((operation: ProviderOperation) => Effect.Effect<KeyPair, unknown>)
 }
 
-/** The adapter. Dies with a `TypeError` if the address or the keys cannot be right. `limit` is by default that of an account at Alpaca. */
+/** The adapter. Dies with a `TypeError` if the address or the keys cannot be right. */
 export const at = ({ keys, ...options }: AlpacaOptions): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
   Layer.unwrap(Effect.sync(() => {
     const baseUrl = requireAddress("the address of Alpaca (APCA_API_BASE_URL)", options.baseUrl)
     if (typeof keys !== "function") checkPair(baseUrl, keys)
     return HttpProvider.layer({
-      limit: { requests: 200, interval: "1 minute" },
       ...options,
       baseUrl,
       payloads,
@@ -291,7 +290,10 @@ export const at = ({ keys, ...options }: AlpacaOptions): Layer.Layer<ProviderAda
     })
   }))
 
-/** The adapter, with its settings from the environment: APCA_API_BASE_URL, APCA_API_KEY_ID and APCA_API_SECRET_KEY. */
+/** The requests that Alpaca takes for an account. */
+const limit = { requests: 200, interval: "1 minute" } as const
+
+/** The adapter with this limit, and with its settings from the environment: APCA_API_BASE_URL, APCA_API_KEY_ID, APCA_API_SECRET_KEY. */
 export const layer = Layer.unwrap(
   Effect.map(
     Config.all({
@@ -299,6 +301,6 @@ export const layer = Layer.unwrap(
       keyId: Config.Redacted("APCA_API_KEY_ID"),
       secretKey: Config.Redacted("APCA_API_SECRET_KEY")
     }),
-    ({ baseUrl, ...keys }) => at({ baseUrl, keys })
+    ({ baseUrl, ...keys }) => at({ baseUrl, keys, limit })
   )
 )

@@ -5,6 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { rounds } from "../../../fixtures/Effort.ts"
+import { bankNames } from "../kit/Banks.ts"
 import { brokenIn, foundOf } from "../kit/Figure.ts"
 import { judge } from "../kit/Judge.ts"
 import { mistakes } from "../kit/Mistakes.ts"
@@ -28,6 +29,16 @@ describe("four workers, a provider and PostgreSQL, as processes of their own", (
         assert.deepStrictEqual(brokenIn(judge(evidence, 30_000)), [])
         assert.isAbove(evidence.outages.length, 0)
         assert.isAbove(evidence.workerStarts, 4)
+      }),
+    patience * 1000
+  )
+
+  it.live.each(bankNames)(
+    "keep every rule with the simulator of the bank %s and its adapter",
+    (bank) =>
+      Effect.gen(function*() {
+        const asked = { operations: rounds(100, 300), faults: rounds(20, 40), seed: bank, duration: 120 }
+        assert.deepStrictEqual(brokenIn(judge(yield* runChaos({ ...asked, bank }), 30_000)), [])
       }),
     patience * 1000
   )

@@ -4,6 +4,7 @@
  */
 import { Effect } from "effect"
 import type { FaultSettings } from "../../../../src/sandbox/Faults.ts"
+import type { BankName } from "../kit/Banks.ts"
 import { acceptAll, type Acceptance } from "../kit/Clients.ts"
 import { makeDice } from "../kit/Dice.ts"
 import type { MistakeName } from "../kit/Mistakes.ts"
@@ -21,6 +22,8 @@ export interface ChaosOptions {
   /** Seconds that settling may take. Operations settle within 90 if the engine keeps its rules. */
   readonly settling?: number
   readonly mistake?: MistakeName
+  /** Null, the default: the sandbox with its own protocol. */
+  readonly bank?: BankName | null
   readonly say?: (line: string) => void
 }
 
@@ -93,8 +96,8 @@ const rage = Effect.fnUntraced(function*(scene: Scene, options: ChaosOptions, ac
 
 /** Runs, and returns the evidence for the judge. All processes end and all files are removed when its scope closes. */
 export const runChaos = Effect.fnUntraced(function*(options: ChaosOptions) {
-  const { mistake, say = () => {}, seed, settling } = options
-  const scene = yield* makeScene({ seed, workers: 4, faults: sandboxFaults, ...mistake && { mistake } })
+  const { bank = null, mistake, say = () => {}, seed, settling } = options
+  const scene = yield* makeScene({ seed, workers: 4, faults: sandboxFaults, bank, ...mistake && { mistake } })
   return yield* observe(scene, {
     asked: options,
     say,

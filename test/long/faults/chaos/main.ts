@@ -3,6 +3,9 @@
  * operations are accepted.
  *
  *     npm run chaos -- --operations 2000 --faults 100
+ *     npm run chaos -- --bank alpaca --faults 500
+ *
+ * With --bank the provider is the simulator of a bank, and the workers have its adapter.
  *
  * Prints the figures, and exits with 1 if a figure breaks its rule. With --control it exits with 0 if the judge found the
  * mistake, and with 1 if it found nothing.
@@ -11,8 +14,9 @@ import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import { choice, readOptions, text, whole } from "../../../../bench/shared/usage.ts"
 import { operationStates } from "../../../../src/domain/Operation.ts"
+import { bankNames } from "../kit/Banks.ts"
 import { conclude, table, tally } from "../kit/Figure.ts"
-import { judge } from "../kit/Judge.ts"
+import { forPeople, judge } from "../kit/Judge.ts"
 import { mistakes } from "../kit/Mistakes.ts"
 import { controls, runChaos } from "./Chaos.ts"
 
@@ -28,9 +32,10 @@ const values = readOptions(import.meta.url, {
     default: "chaos"
   }),
   duration: whole("Seconds after which acceptances and faults end", { from: 1, to: 86_400, default: 900 }),
+  bank: choice("Bank whose simulator and adapter it takes", bankNames),
   control: choice("Builds a known mistake into the workers, which the judge must find", controls)
 })
-const { control, duration, faults, operations, seed } = values
+const { bank, control, duration, faults, operations, seed } = values
 
 const started = performance.now()
 const seconds = () => ((performance.now() - started) / 1000).toFixed(0)
@@ -40,6 +45,7 @@ runChaos({
   faults,
   seed,
   duration,
+  bank,
   say: (line) => void process.stderr.write(`${seconds().padStart(4)} s  ${line}\n`),
   ...control !== null && { mistake: control }
 }).pipe(
@@ -61,6 +67,7 @@ runChaos({
           tally("submissions received by the provider, by outcome", receipts.map(({ outcome }) => outcome)),
           table([
             ["workers started", String(workerStarts)],
+            ["operations that a person must end", String(forPeople(evidence).length)],
             ["submissions sent by workers", String([...sent.values()].reduce((sum, times) => sum + times, 0))],
             ["database down (ms)", String(down)]
           ])

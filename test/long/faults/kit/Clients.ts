@@ -15,8 +15,9 @@ import { IdempotencyKey } from "../../../../src/domain/Idempotency.ts"
 import type { Instruction } from "../../../../src/sandbox/SandboxOutcome.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { type Bank, banks } from "./Banks.ts"
 import type { Dice } from "./Dice.ts"
-import { type Provider, providerNames, providers } from "./Plan.ts"
+import { type Provider, windowOf } from "./Plan.ts"
 
 /** The answers of the ledger to all repetitions of one request. */
 export interface Acceptance {
@@ -36,11 +37,11 @@ export interface ClientGrant {
 }
 
 /** One grant for each owner and provider. */
-export const issueGrants = Effect.gen(function*() {
+export const issueGrants = Effect.fnUntraced(function*(providers: ReadonlyArray<Provider>) {
   const grants = yield* Grants
   const owners = Array.from({ length: 4 }, (_, index) => `owner-${index}`)
   return yield* Effect.forEach(
-    owners.flatMap((owner) => providerNames.map((provider) => ({ owner, provider }))),
+    owners.flatMap((owner) => providers.map((provider) => ({ owner, provider }))),
     ({ owner, provider }) =>
       Effect.map(
         grants.issue({
@@ -65,8 +66,16 @@ export const issueGrants = Effect.gen(function*() {
  */
 const instruct = (dice: Dice, provider: Provider): Instruction => ({
   ...dice.roll() < 0.002 && { outcome: "pending" },
-  ...providers[provider] !== null && { faults: { flapping_status: false } }
+  ...windowOf(provider) !== null && { faults: { flapping_status: false } }
 })
+
+/** The request of a client: a payment at the sandbox, or what the bank carries out. */
+const request = (dice: Dice, provider: Provider): { readonly type: string; readonly payload: Schema.Json } => {
+  const bank: Bank | undefined = provider === "careful" || provider === "windowed" ? undefined : banks[provider]
+  return bank === undefined
+    ? { type: "payment", payload: { amount: `${dice.below(10_000)}.00`, sandbox: instruct(dice, provider) } }
+    : { type: bank.type, payload: bank.payload(dice) }
+}
 
 export interface AcceptingOptions {
   readonly grants: ReadonlyArray<ClientGrant>
@@ -87,8 +96,7 @@ export const acceptAll = Effect.fnUntraced(function*({ acceptances, dice, grants
     const ids = new Set<string>()
     let created = 0
     const { identity, provider } = grants[dice.below(grants.length)]!
-    const payload: Schema.Json = { amount: `${dice.below(10_000)}.00`, sandbox: instruct(dice, provider) }
-    const ask = ledger.accept(identity, { type: "payment", key: IdempotencyKey.make(key), payload }).pipe(
+    const ask = ledger.accept(identity, { ...request(dice, provider), key: IdempotencyKey.make(key) }).pipe(
       Effect.timeout("1500 millis"),
       // It is unknown whether the request was recorded.
       Effect.retry({ while: retryable, schedule: Schedule.spaced("100 millis") }),

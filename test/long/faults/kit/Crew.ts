@@ -3,6 +3,7 @@ import { Schema } from "effect"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 import { Proxy, type Target } from "../../../fixtures/processes/Proxy.ts"
+import type { BankName } from "./Banks.ts"
 import { Daemon, type End } from "./Daemon.ts"
 import type { MistakeName } from "./Mistakes.ts"
 import { type Blow, configVariable, type CrashPoint, Message, Order, WorkerConfig } from "./Plan.ts"
@@ -22,6 +23,7 @@ export interface CrewOptions {
   readonly username: string
   readonly database: string
   readonly mistake: MistakeName | null
+  readonly bank: BankName | null
 }
 
 /**
@@ -130,7 +132,7 @@ export class Crew {
   }
 
   async start(): Promise<void> {
-    const { database, databaseTarget, directory, mistake, sandboxTarget, size, username } = this.options
+    const { bank, database, databaseTarget, directory, mistake, sandboxTarget, size, username } = this.options
     for (let number = 1; number <= size; number++) {
       const [databaseLink, sandboxLink] = [new Proxy(databaseTarget), new Proxy(sandboxTarget, this.sent.watch)]
       const [databasePort, sandboxPort] = [await databaseLink.listen(), await sandboxLink.listen()]
@@ -140,7 +142,7 @@ export class Crew {
         command: [process.execPath, script],
         env: {
           NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] ?? path.join(directory, "compiled"),
-          [configVariable]: encodeConfig({ databasePort, sandboxPort, username, database, mistake })
+          [configVariable]: encodeConfig({ databasePort, sandboxPort, username, database, mistake, bank })
         },
         onLine: (line) => this.hear(worker, decodeMessage(line)),
         onEnd: (end) => this.replace(worker, end)

@@ -2,9 +2,10 @@
 import { Duration } from "effect"
 import { canTransition, isEvidence, isTerminal, requiresEvidence } from "../../../../src/domain/Operation.ts"
 import type { Receipt } from "../../../../src/sandbox/Record.ts"
+import { type Bank, banks } from "./Banks.ts"
 import type { Evidence, FinalOperation, Step } from "./Evidence.ts"
 import { atLeast, atMost, counted, type Figure, type Figures } from "./Figure.ts"
-import { blows, crashPoints, policy, type Provider, providers } from "./Plan.ts"
+import { blows, crashPoints, policy, windowOf } from "./Plan.ts"
 import type { Outage } from "./Postgres.ts"
 
 /** Keys that the provider received, in whole, more than once. */
@@ -46,6 +47,18 @@ const results = ({ truths }: Evidence): ReadonlyMap<string, Result> =>
 const refusals = (receipts: ReadonlyArray<Receipt>): ReadonlySet<string> =>
   new Set(receipts.filter(({ outcome }) => outcome === "rejected").map(({ key }) => key))
 
+/** Whether a status read finds a submission that the provider refused at once. */
+const keepsRefusals = (provider: string): boolean =>
+  (banks as Readonly<Record<string, Bank>>)[provider]?.forgetsRefusals !== true
+
+/** Operations that a person must end: the provider has no record of them, or a final one that no read finds. */
+export const forPeople = (evidence: Evidence): ReadonlyArray<string> => {
+  const resultOf = results(evidence)
+  return evidence.operations.flatMap(({ id, state }) =>
+    state === "indeterminate" && resultOf.get(id) !== "pending" ? [id] : []
+  )
+}
+
 /** Settled operations that contradict the provider's record, or that report nothing sent although it was. */
 const contradictions = (evidence: Evidence): ReadonlyArray<string> => {
   const resultOf = results(evidence)
@@ -84,7 +97,7 @@ export const abandoned = (evidence: Pick<Evidence, "operations" | "receipts" | "
     const result = resultOf.get(id) ?? "never"
     const mayStay = state === "indeterminate"
       ? result === "pending" ||
-        (result === "never" && !refused.has(id) && providers[provider as Provider] === null)
+        (result === "never" && !(refused.has(id) && keepsRefusals(provider)) && windowOf(provider) === null)
       : state === "submitted" && result === "pending"
     return mayStay ? [] : [`${id}: ${state} with ${provider}; the provider's record: ${result}`]
   })

@@ -1,6 +1,7 @@
 /** The settings that the processes of a run share: the policy of the workers, their crash points, and their messages. */
 import { Duration, Schema } from "effect"
 import { defaultPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
+import { type BankName, bankNames } from "./Banks.ts"
 import { mistakeNames } from "./Mistakes.ts"
 
 /** The five points at which a worker can be struck, in the order of an operation's way. */
@@ -41,7 +42,9 @@ export const WorkerConfig = Schema.fromJsonString(Schema.Struct({
   sandboxPort: Schema.Int,
   username: Schema.String,
   database: Schema.String,
-  mistake: Schema.NullOr(Schema.Literals(mistakeNames))
+  mistake: Schema.NullOr(Schema.Literals(mistakeNames)),
+  /** The bank whose adapter works. Null: those for the sandbox. */
+  bank: Schema.NullOr(Schema.Literals(bankNames))
 }))
 export type WorkerConfig = typeof WorkerConfig.Type
 
@@ -52,9 +55,15 @@ export const configVariable = "FAULTS_CONFIG"
  * One sandbox under two names: `careful` accepts no "not found", `windowed` accepts it this many milliseconds
  * after the last moment at which the operation can have been sent.
  */
-export const providers = { careful: null, windowed: 3000 } as const
-export type Provider = keyof typeof providers
-export const providerNames = Object.keys(providers) as ReadonlyArray<Provider>
+export const windows = { careful: null, windowed: 3000 } as const
+
+/** The providers of a run: the two names of the sandbox, or the simulator of a bank. */
+export type Provider = keyof typeof windows | BankName
+export const providersOf = (bank: BankName | null): ReadonlyArray<Provider> =>
+  bank === null ? Object.keys(windows) as ReadonlyArray<keyof typeof windows> : [bank]
+
+/** After which time "not found" is final with a provider. Null: never. */
+export const windowOf = (provider: string): number | null => provider === "windowed" ? windows.windowed : null
 
 /** Short times, so that every kind of lateness occurs often. */
 export const policy: typeof defaultPolicy = {

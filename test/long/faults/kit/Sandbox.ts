@@ -6,6 +6,7 @@ import type { Arrival } from "../../../../src/sandbox/BankRequests.ts"
 import type { FaultSettings } from "../../../../src/sandbox/Faults.ts"
 import { decodeReceipt, type Receipt } from "../../../../src/sandbox/Record.ts"
 import { Truth } from "../../../../src/sandbox/Submissions.ts"
+import type { BankName } from "./Banks.ts"
 import { Daemon } from "./Daemon.ts"
 import { configVariable } from "./Plan.ts"
 
@@ -20,10 +21,12 @@ export interface SandboxOptions {
   readonly directory: string
   readonly seed: string
   readonly faults: FaultSettings
+  /** The bank that it simulates. Null: it has a protocol of its own. */
+  readonly bank: BankName | null
 }
 
 /** Runs until the scope closes. */
-export const makeSandbox = Effect.fnUntraced(function*({ directory, faults, seed }: SandboxOptions) {
+export const makeSandbox = Effect.fnUntraced(function*({ bank, directory, faults, seed }: SandboxOptions) {
   const urls = { service: "", control: "" }
   let settings = faults
   let daemon: Daemon | null = null
@@ -39,7 +42,8 @@ export const makeSandbox = Effect.fnUntraced(function*({ directory, faults, seed
             port: Number(URL.parse(urls.service)?.port ?? 0),
             record: path.join(directory, "sandbox.jsonl"),
             seed,
-            faults: settings
+            faults: settings,
+            bank
           })
         },
         onLine: (line) => {

@@ -13,11 +13,13 @@ import { Grants } from "../../../../src/services/Grants.ts"
 import { migrate } from "../../../../src/services/Migrations.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { Proxy } from "../../../fixtures/processes/Proxy.ts"
+import type { BankName } from "./Banks.ts"
 import { type Acceptance, issueGrants } from "./Clients.ts"
 import { Crew } from "./Crew.ts"
 import { type Evidence, type Injected, noteReturns, readLedger, type Sample, sampleInto } from "./Evidence.ts"
 import { abandoned } from "./Judge.ts"
 import type { MistakeName } from "./Mistakes.ts"
+import { providersOf } from "./Plan.ts"
 import { makePostgres, Platform } from "./Postgres.ts"
 import { makeSandbox } from "./Sandbox.ts"
 
@@ -27,6 +29,8 @@ export interface SceneOptions {
   /** Faults of the provider, until the scenario ends. */
   readonly faults: FaultSettings
   readonly mistake?: MistakeName
+  /** Its simulator and its adapter, in place of those of the sandbox. */
+  readonly bank?: BankName | null
 }
 
 /** A directory that is removed when the scope closes. */
@@ -37,11 +41,12 @@ const workspace = Effect.acquireRelease(
 
 /** The processes, and the networks between them. */
 export const makeScene = Effect.fnUntraced(function*(options: SceneOptions) {
+  const { bank = null } = options
   const directory = yield* workspace
   const postgres = yield* makePostgres(path.join(directory, "postgres"))
   const direct = PgClient.layer({ ...postgres.connection, maxConnections: 3 })
   yield* Effect.andThen(migrate, noteReturns).pipe(Effect.provide(Layer.fresh(direct)), Effect.provide(Platform))
-  const sandbox = yield* makeSandbox({ directory, seed: options.seed, faults: options.faults })
+  const sandbox = yield* makeSandbox({ directory, seed: options.seed, faults: options.faults, bank })
   const clientLink = new Proxy(postgres.target)
   const clientPort = yield* Effect.acquireRelease(
     Effect.promise(() => clientLink.listen()),
@@ -54,20 +59,21 @@ export const makeScene = Effect.fnUntraced(function*(options: SceneOptions) {
     sandboxTarget: { host: "127.0.0.1", port: sandbox.port },
     username: postgres.connection.username,
     database: postgres.connection.database,
-    mistake: options.mistake ?? null
+    mistake: options.mistake ?? null,
+    bank
   })
   yield* Effect.acquireRelease(
     Effect.promise(() => crew.start()),
     () => Effect.promise(() => crew.close())
   )
-  return { directory, postgres, direct, sandbox, clientLink, clientPort, crew }
+  return { bank, directory, postgres, direct, sandbox, clientLink, clientPort, crew }
 })
 
 export type Scene = Effect.Success<ReturnType<typeof makeScene>>
 
 /** One grant for each owner and provider. */
-export const grantsOf = ({ direct }: Scene) =>
-  issueGrants.pipe(
+export const grantsOf = ({ bank, direct }: Scene) =>
+  issueGrants(providersOf(bank)).pipe(
     Effect.provide(Layer.fresh(Grants.layer.pipe(Layer.provide(direct), Layer.provideMerge(Platform))))
   )
 

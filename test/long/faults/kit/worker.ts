@@ -1,6 +1,7 @@
 /** A worker as in a deployment, in a process of its own, that can be ordered to crash. Ends with 0 after SIGTERM. */
 import { NodeCrypto, NodeRuntime } from "@effect/platform-node"
 import { Cause, Duration, Effect, Exit, Layer, Logger, References, Schema } from "effect"
+import type { HttpClient } from "effect/http"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import { Database } from "../../../../src/node/postgres/Database.ts"
 import * as PgAcceptanceSignal from "../../../../src/node/postgres/PgAcceptanceSignal.ts"
@@ -11,9 +12,10 @@ import { Providers } from "../../../../src/submission/providers/Providers.ts"
 import * as SandboxProvider from "../../../../src/submission/providers/SandboxProvider.ts"
 import { SubmissionPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
 import * as Submission from "../../../../src/submission/SubmissionProcesses.ts"
+import { banks } from "./Banks.ts"
 import { crashingProvider, layerCrashingQueue, makeStriker, tell } from "./CrashPoints.ts"
 import { mistakes } from "./Mistakes.ts"
-import { configVariable, policy, providers, WorkerConfig } from "./Plan.ts"
+import { configVariable, policy, windows, WorkerConfig } from "./Plan.ts"
 
 const config = Schema.decodeSync(WorkerConfig)(process.env[configVariable] ?? "")
 const striker = makeStriker()
@@ -35,22 +37,28 @@ const Queue = layerCrashingQueue(striker, connection).pipe(
   ])
 )
 
-const adapter = (window: number | null) =>
+const baseUrl = `http://127.0.0.1:${config.sandboxPort}`
+
+const crashing = (adapter: Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient>) =>
   Layer.effect(
     ProviderAdapter,
-    Effect.map(
-      SandboxProvider.make({
-        baseUrl: `http://127.0.0.1:${config.sandboxPort}`,
-        ...window !== null && { notFoundIsFinalAfter: Duration.millis(window) }
-      }),
-      (provider) => {
-        const crashing = crashingProvider(striker, provider)
-        return config.mistake === null ? crashing : mistakes[config.mistake].make(crashing)
-      }
-    )
-  )
+    Effect.map(ProviderAdapter, (provider) => {
+      const crashing = crashingProvider(striker, provider)
+      return config.mistake === null ? crashing : mistakes[config.mistake].make(crashing)
+    })
+  ).pipe(Layer.provide(adapter))
 
-const Adapters = Providers.layer({ careful: adapter(providers.careful), windowed: adapter(providers.windowed) })
+const sandboxProvider = (window: number | null) =>
+  crashing(SandboxProvider.layer({
+    baseUrl,
+    ...window !== null && { notFoundIsFinalAfter: Duration.millis(window) }
+  }))
+
+const Adapters = Providers.layer(
+  config.bank === null
+    ? { careful: sandboxProvider(windows.careful), windowed: sandboxProvider(windows.windowed) }
+    : { [config.bank]: crashing(banks[config.bank].adapter(baseUrl)) }
+)
 
 const Work = Layer.effectDiscard(Effect.sync(() => tell({ _tag: "Ready" }))).pipe(
   Layer.provide(Submission.layer),
