@@ -35,11 +35,15 @@ const Dollars = Schema.String.check(
   })
 )
 
+/** The bank takes no other, and no member for it: a client that means euros is refused. */
+const currency = Schema.Literal("USD")
+
 /** The payload of an `ach_transfer`: a credit to an account at another bank. */
 export const AchTransfer = Schema.Struct({
   /** The own account that pays. */
   account_id: text(200),
   amount: Dollars,
+  currency,
   /** The payee: an external account that the bank knows, or else routing and account number. */
   external_account_id: Schema.optionalKey(text(200)),
   routing_number: Schema.optionalKey(
@@ -68,25 +72,26 @@ export const AchTransfer = Schema.Struct({
 export const AccountTransfer = Schema.Struct({
   account_id: text(200),
   amount: Dollars,
+  currency,
   destination_account_id: text(200),
   description: text(200)
 })
 
-/** What the bank can carry out, by type of operation. */
+/** What the bank can carry out, by type of operation. The bank's paths are these types in the plural. */
 export const payloads = { ach_transfer: AchTransfer, account_transfer: AccountTransfer }
 
 /** The terms of an `ach_transfer`, for its endpoint. */
 export const achTransferTerms = (transfer: typeof AchTransfer.Type): Terms => ({
   amount: transfer.amount,
-  currency: "USD",
+  currency: transfer.currency,
   payee: transfer.external_account_id ?? `${transfer.routing_number} ${transfer.account_number}`
 })
 
 /** The terms of an `account_transfer`, for its endpoint. */
-export const accountTransferTerms = ({ amount, destination_account_id }: typeof AccountTransfer.Type): Terms => ({
-  amount,
-  currency: "USD",
-  payee: destination_account_id
+export const accountTransferTerms = (transfer: typeof AccountTransfer.Type): Terms => ({
+  amount: transfer.amount,
+  currency: transfer.currency,
+  payee: transfer.destination_account_id
 })
 
 /** What clients read of a failure, by code. */
@@ -138,12 +143,8 @@ const Transfer = Schema.Struct({
   currency: Schema.String,
   created_at: Schema.String,
   transaction_id: Schema.NullOr(Schema.String),
-  submission: Schema.optionalKey(
-    Schema.NullOr(Schema.Struct({ trace_number: Schema.String, submitted_at: Schema.String }))
-  ),
-  return: Schema.optionalKey(
-    Schema.NullOr(Schema.Struct({ return_reason_code: Schema.String, created_at: Schema.String }))
-  )
+  submission: Schema.optionalKey(Schema.NullOr(Schema.Struct({ trace_number: Schema.String }))),
+  return: Schema.optionalKey(Schema.NullOr(Schema.Struct({ return_reason_code: Schema.String })))
 })
 type Transfer = typeof Transfer.Type
 
@@ -160,12 +161,7 @@ const evident = (transfer: Transfer, { status }: HttpProvider.HttpAnswer) => ({
 
 /** An error of the bank (RFC 9457). Its `type` is stable; its texts are for people, and may change. */
 const problem = <T extends string>(...types: ReadonlyArray<T>) =>
-  Schema.Struct({
-    type: Schema.Literals(types),
-    status: Schema.Int,
-    title: Schema.String,
-    detail: Schema.NullOr(Schema.String)
-  })
+  Schema.Struct({ type: Schema.Literals(types), status: Schema.Int, title: Schema.String })
 
 /** Final refusals: the bank made no object. */
 const refusal = <T extends string>(type: T, code: keyof typeof failures) =>
@@ -257,11 +253,6 @@ const centsOf = (amount: string): number => {
   return Number(dollars + cents.padEnd(2, "0"))
 }
 
-const paths: Readonly<Record<string, string>> = {
-  ach_transfer: "/ach_transfers",
-  account_transfer: "/account_transfers"
-}
-
 /** The settings of the adapter. */
 export interface IncreaseOptions extends Pick<HttpProvider.HttpProviderOptions, "deadlines" | "limit"> {
   /** The bank's address: `https://api.increase.com`, or `https://sandbox.increase.com` without money. */
@@ -280,18 +271,19 @@ export const at = (options: IncreaseOptions): Layer.Layer<ProviderAdapter, never
       baseUrl: requireAddress("the address of Increase (INCREASE_URL)", options.baseUrl),
       payloads,
       failures,
-      // It carries a request out however late it arrives, so "not found" is never final.
-      promises: { keys: "for_ever", readByOwnReference: "yes" },
+      // It carries a request out however late it arrives, so "not found" is never final. A consumer may have an ACH transfer returned for
+      // 60 days.
+      promises: { keys: "for_ever", readByOwnReference: "yes", reversibleFor: "60 days" },
       credentials: () => Effect.succeed({ authorization }),
       submit: {
-        request: (_operation, payload, type) => ({
-          path: paths[type]!,
-          body: { ...payload, amount: centsOf(payload.amount) }
+        request: (_operation, { currency: _currency, ...transfer }, type) => ({
+          path: `/${type}s`,
+          body: { ...transfer, amount: centsOf(transfer.amount) }
         }),
         decode: decodeSubmission
       },
       status: {
-        request: ({ id, type }) => ({ path: `${paths[type]}?idempotency_key=${id}` }),
+        request: ({ id, type }) => ({ path: `/${type}s?idempotency_key=${id}` }),
         decode: decodeStatus
       }
     })

@@ -187,6 +187,6 @@ export const closedBank = (otherRequests: OtherRequests): Effect.Effect<Contract
 
 /** A bank whose name does not resolve, on any network: a label of a name has 63 characters at most. */
 export const unknownBank: Effect.Effect<ContractBank> = Effect.succeed({
-  baseUrl: `http://${"bank".repeat(16)}.invalid`,
+  baseUrl: `https://${"bank".repeat(16)}.invalid`,
   seen: () => ({ requests: [], bytes: 0, sent: 0 })
 })

@@ -4,6 +4,7 @@
 import type { Plant } from "./Plant.ts"
 import { acceptance } from "./subjects/acceptance.ts"
 import { attacks } from "./subjects/attacks.ts"
+import { banks } from "./subjects/banks.ts"
 import { claims } from "./subjects/claims.ts"
 import { cluster } from "./subjects/cluster.ts"
 import { feed } from "./subjects/feed.ts"
@@ -32,5 +33,6 @@ export const subjects: Readonly<Record<string, ReadonlyArray<Plant>>> = {
   limits,
   attacks,
   providers,
+  banks,
   cluster
 }

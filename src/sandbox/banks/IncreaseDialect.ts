@@ -192,8 +192,8 @@ const write = (saying: Saying, head: RequestHead): Answer => {
     }
     case "Status": {
       const transfer = transferOf(saying.known, head)
-      // A key is unique in the bank, and a list shows transfers of its own type alone.
-      if (transfer.type !== typeOf(head)) return notFound(head)
+      // A refused request makes no transfer. A key is unique in the bank, and a list shows transfers of its own type alone.
+      if (saying.known.settlement.outcome === "rejected" || transfer.type !== typeOf(head)) return notFound(head)
       return isList(head) ? listOf([transfer]) : jsonAnswer(200, transfer)
     }
     case "Refused":
