@@ -27,7 +27,7 @@ import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { AcceptanceSignal } from "../../services/WorkSignals.ts"
 import { type ProviderTask, runOnce, runPollers } from "../Poller.ts"
 import { makeFailureCheck } from "../providers/AnswerRecord.ts"
-import { watchCircuits } from "../providers/Circuit.ts"
+import { callAdapter, watchCircuits } from "../providers/Circuit.ts"
 import { ProviderPauses } from "../providers/ProviderPauses.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { RequestPermits } from "../providers/RequestPermits.ts"
@@ -161,6 +161,7 @@ const work = Effect.gen(function*() {
   if (policy.workerId !== null) yield* rescueOwnClaims(rescues, policy.workerId, metrics)
   yield* recorder.begin
   yield* Effect.forkScoped(watchCircuits(breaker, metrics))
+  yield* Effect.forkScoped(probeProviders(services))
   const running = yield* FiberSet.make<void, never>()
   // Finalizers run in reverse: the pollers stop first, then this one waits, then the set interrupts the rest.
   yield* Effect.addFinalizer(() =>
@@ -175,6 +176,14 @@ const work = Effect.gen(function*() {
     Effect.forkScoped
   )
 })
+
+/** Finds a wrong path before an operation does. Nothing waits for it. */
+const probeProviders = ({ pauses, policy, providers }: WorkerServices) =>
+  Effect.forEach(providers, ([name, { probe }]) =>
+    probe === undefined ? Effect.void : Effect.flatMap(
+      callAdapter(probe, policy.attemptTimeout, () => Effect.succeed(null)),
+      (reason) => reason === null ? Effect.void : pauses.suspect(name, reason)
+    ), { concurrency: "unbounded", discard: true })
 
 /** The process that had this id before has ended, so its claims need not wait until they are stale. */
 const rescueOwnClaims = Effect.fnUntraced(function*(

@@ -25,6 +25,8 @@ import * as HttpClient from "effect/http/HttpClient"
 import type { HttpClientRequest } from "effect/http/HttpClientRequest"
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
+import { ProviderConnectionId, ResourceOwner } from "../../domain/Grant.ts"
+import { OperationId, OperationType } from "../../domain/Operation.ts"
 import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
 import { withinTime } from "../../http/exchangeLimits.ts"
@@ -263,6 +265,26 @@ const readStatus = (adapter: Adapter) =>
     inSpan("HttpProvider.readStatus")
   )
 
+/** An operation that no ledger has: ids begin with the time, and this one is of 1970. */
+const nonexistent: Omit<ProviderOperation, "type"> = {
+  id: OperationId.make("00000000-0000-7000-8000-000000000000"),
+  resource_owner: ResourceOwner.make("probe"),
+  provider_connection_id: ProviderConnectionId.make("00000000-0000-7000-8000-000000000000"),
+  send_before: null
+}
+
+/** Reads the status of an operation that does not exist. A 404 that the adapter does not declare is likely one of another path. */
+const probe = (adapter: Adapter): Effect.Effect<string | null> => {
+  const [type = "probe"] = Object.keys(adapter.options.payloads ?? {})
+  return Effect.map(
+    readStatus(adapter)({ ...nonexistent, type: OperationType.make(type) }, null),
+    (status) =>
+      status._tag === "NotFound" && status.evidence === null
+        ? "a status read of an operation that does not exist got a 404 that the adapter does not declare"
+        : null
+  )
+}
+
 /** Makes an adapter. Dies with a `TypeError` if the base URL is invalid, or if the promises cannot be safe together. */
 export const make = <P extends PayloadSchemas = AnyPayloads>(
   options: HttpProviderOptions<P>
@@ -276,7 +298,8 @@ export const make = <P extends PayloadSchemas = AnyPayloads>(
       ...options.limit === undefined ? {} : { limit: options.limit },
       promises: options.promises,
       submit: submit(adapter),
-      readStatus: readStatus(adapter)
+      readStatus: readStatus(adapter),
+      ...options.probe === false ? {} : { probe: probe(adapter) }
     })
   })
 

@@ -99,6 +99,11 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
   readonly failures?: DeclaredFailures
   /** How many requests the provider takes. See `ProviderAdapter`. Default: no limit. */
   readonly limit?: ProviderLimit
+  /**
+   * Whether a worker reads, at its start, the status of an operation that does not exist: an undeclared 404 pauses the provider until a
+   * declared answer to a submission. `false` for a provider that must not get such a read. Default: true.
+   */
+  readonly probe?: boolean
   /** What the provider documents. See `ProviderPromises`. */
   readonly promises: ProviderPromises
 }

@@ -208,6 +208,11 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
     reference: ProviderReference | null,
     payload?: Schema.Json
   ) => Effect.Effect<StatusAnswer>
+  /**
+   * Asks the provider at the start of a worker, by a request that changes nothing, whether the settings fit it. Yields what speaks against
+   * them, in words for the log and for operators; null if nothing does, or the provider gives no answer. Default: no probe.
+   */
+  readonly probe?: Effect.Effect<string | null>
 }>()("financial-agents-gateway/submission/providers/ProviderAdapter") {}
 
 /**

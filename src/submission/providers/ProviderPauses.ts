@@ -2,7 +2,7 @@
  * Stops the claims for a provider after a local failure, such as wrong credentials, and after answers in a row that the adapter does not
  * declare, such as those of a wrong address: every operation would meet them. An answer that names another operation counts as
  * undeclared. The worker then claims one operation at a time as a probe, until an attempt shows that the cause has passed. Status reads
- * neither begin nor end a pause.
+ * neither begin nor end a pause, except the probe of the adapter at the start of the worker, which may begin one.
  */
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
@@ -90,6 +90,8 @@ export class ProviderPauses extends Context.Service<ProviderPauses, {
     attempt: Attempt,
     id: OperationId
   ) => Effect.Effect<void>
+  /** Pauses a provider whose probe speaks against its settings. The next operation probes it at once. Attempts have shown more already. */
+  readonly suspect: (provider: ProviderName, reason: string) => Effect.Effect<void>
   /** Counts the return of a claim in the pause of the provider. False: it is not paused. */
   readonly countReturn: (provider: ProviderName) => boolean
   /** Why the provider is paused; null if it is not. */
@@ -107,7 +109,7 @@ const pauseMessages: Readonly<Record<Failure["cause"], string>> = {
     "Paused a provider after a local failure: its operations wait. Repair the reason, such as credentials, the "
     + "adapter or the clock; the worker tries one operation at a time, and resumes by itself",
   undeclared_answers:
-    "Paused a provider after answers in a row that the adapter does not declare: its operations wait. Likely the adapter "
+    "Paused a provider after answers that the adapter does not declare: its operations wait. Likely the adapter "
     + `or its settings have a mistake: ${check}. The worker tries one operation at a time, less and less often`
 }
 
@@ -149,7 +151,7 @@ const make = Effect.gen(function*() {
     const before = pause?.failure.cause
     const length = pause === null || before !== failure.cause
       ? shortest[failure.cause]
-      : Math.min(2 * pause.length, longest[failure.cause])
+      : Math.min(Math.max(2 * pause.length, shortest[failure.cause]), longest[failure.cause])
     if (pause === null) state.pause = { failure, since, length, isProbing: false, returned: 0 }
     else Object.assign(pause, { failure, since, length })
     if (before === failure.cause) return
@@ -239,6 +241,14 @@ const make = Effect.gen(function*() {
       if (isDeclared) stateOf(provider).undeclared = 0
       return resume(provider, probeOf)
     },
+    suspect: Effect.fnUntraced(function*(provider, reason) {
+      const state = stateOf(provider)
+      if (state.pause !== null || state.undeclared !== null) return
+      state.undeclared = mostUndeclared
+      state.undeclaredReason = reason
+      yield* fail(provider, null, { cause: "undeclared_answers", reason })
+      if (stateOf(provider).pause !== null) stateOf(provider).pause!.length = 0
+    }),
     countReturn: (provider) => {
       const { pause } = stateOf(provider)
       if (pause !== null) pause.returned++

@@ -94,6 +94,13 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [unit("submission/attempts/UndeclaredAnswers", "pause the provider after five in a row")]
   },
   {
+    rule: "a wrong path of the bank pauses the provider before any operation is sent",
+    file: "src/submission/providers/ProviderPauses.ts",
+    from: "      yield* fail(provider, null, { cause: \"undeclared_answers\", reason })\n",
+    to: "",
+    tests: [unit("submission/attempts/UndeclaredAnswers", "pauses the provider without a submission")]
+  },
+  {
     rule: "only a declared answer ends the pause after undeclared ones, also after a local failure",
     file: "src/submission/providers/ProviderPauses.ts",
     from: "    return (undeclared ?? 0) < mostUndeclared",

@@ -36,6 +36,36 @@ const logged = (world: World, start: string) =>
 const countOf = (world: World, state: string) =>
   [...world.memory.operations.values()].filter(({ operation }) => operation.state === state).length
 
+describe("A probe at the start that speaks against the settings", () => {
+  it.effect("pauses the provider without a submission, and the first operation is its next probe", () =>
+    Effect.gen(function*() {
+      const reason = "a 404 that the adapter does not declare"
+      for (const answer of [undeclared, accepts]) {
+        const world = yield* makeWorld({ probe: Effect.succeed(reason), submit: () => answer })
+        const stop = yield* world.start(SubmissionWorker.layer)
+        yield* until(() => logged(world, "Paused a provider").length > 0)
+        const line = { level: "WARN", provider: bank, reason }
+        assert.deepStrictEqual(logged(world, "Paused a provider"), [line])
+        assert.isEmpty(world.attempts)
+        yield* world.acceptMany(30)
+        yield* TestClock.adjust("5 seconds")
+        yield* stop
+        assert.lengthOf(world.attempts, answer === accepts ? 30 : 1)
+      }
+    }))
+
+  it.effect("does not delay the start, and an attempt that was declared shows more", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ probe: Effect.delay(Effect.succeed("a 404"), "3 seconds") })
+      yield* world.acceptOne
+      yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("2 seconds")
+      assert.lengthOf(world.attempts, 1)
+      yield* TestClock.adjust("2 seconds")
+      assert.isEmpty(logged(world, "Paused a provider"))
+    }))
+})
+
 describe("Answers that the adapter does not declare", () => {
   it.effect("pause the provider after five in a row, whatever its status reads say in between", () =>
     Effect.gen(function*() {

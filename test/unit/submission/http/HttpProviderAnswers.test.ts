@@ -6,6 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import type { ProviderReference } from "../../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
+import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
 import { namesNothing, SendDeadline, StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import {
   answering,
@@ -66,6 +67,26 @@ describe("Decoders", () => {
         assert.notInclude(JSON.stringify(status), "secret")
       }).pipe(Effect.provide(layer)))
   }
+})
+
+describe("The probe of an adapter", () => {
+  const undeclared = "a status read of an operation that does not exist got a 404 that the adapter does not declare"
+  it.live.each<readonly [string, Behaviour, string | null]>([
+    [
+      "the 404 of another path",
+      answering(response(404, "<html>secret</html>", { "Content-Type": "text/html" })),
+      undeclared
+    ],
+    ["an answer that the adapter declares", answering(response(200, succeeded)), null],
+    ["a gateway in front of the bank", answering(response(503, "{}")), null]
+  ])("reads a status, and tells of %s", ([, behaviour, expected]) =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(behaviour)
+      const { probe } = yield* HttpProvider.make(optionsFor(server.url))
+      assert.strictEqual(yield* probe!, expected)
+      assert.deepStrictEqual(server.requests.map(({ head }) => head.split(" ")[0]), ["GET"])
+      assert.isFalse("probe" in (yield* HttpProvider.make({ ...optionsFor(server.url), probe: false })))
+    }).pipe(Effect.provide(ProviderHttpClient.layer())))
 })
 
 describe("An answer to a submission that is not declared", () => {
