@@ -145,7 +145,7 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
       return effects.includes("due") ? "due" : effects.includes("noted") ? "noted" : "ignored"
     })
 
-  const payloadOf = ({ operation: { id } }: Pick<DueRead, "operation">) =>
+  const payloadOf = ({ operation: { id } }: { readonly operation: { readonly id: OperationId } }) =>
     Effect.suspend(() => {
       const { digest, operation, payload } = memory.operations.get(id)!
       return openPayload({ ...operation, request_digest: digest, sealed: payload })

@@ -13,6 +13,7 @@ import type {
   HintEffect,
   PayloadAltered,
   PayloadUnreadable,
+  ProviderOperation,
   ReadTerms,
   Recording
 } from "../../domain/Submission.ts"
@@ -48,7 +49,7 @@ export class StatusReads extends Context.Service<StatusReads, {
   ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
   /** The payload of an operation that is read indirectly. Decrypts it and checks its digest, as `Claim.payload` does. */
   readonly payloadOf: (
-    due: Pick<DueRead, "operation">
+    due: { readonly operation: Pick<ProviderOperation, "id"> }
   ) => Effect.Effect<Schema.Json, PayloadUnreadable | PayloadAltered | StoreUnavailable>
   /**
    * Sets the time of the next status read. It changes only an operation that is still at `revision`, and in the situation of

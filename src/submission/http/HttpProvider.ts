@@ -222,12 +222,17 @@ const notProven = ({ failure, reason, retryAfter, status }: NoAnswer): StatusAns
 const mostReadOn = 8
 
 /** Reads the resource that an answer names. That it is not found says nothing of the operation. */
-const readOn = Effect.fnUntraced(function*(adapter: Adapter, operation: ProviderOperation, first: ReadOn) {
+const readOn = Effect.fnUntraced(function*(
+  adapter: Adapter,
+  operation: ProviderOperation,
+  payload: unknown,
+  first: ReadOn
+) {
   let next = first
   for (let count = 0; count < mostReadOn; count++) {
     const { decode, path } = next
     const encode = (credentials: HttpCredentials) => encodeStatusRead(adapter.baseUrl, { path }, credentials)
-    const answer = yield* ask(adapter, operation, encode, null)
+    const answer = yield* ask(adapter, operation, encode, null, payload)
     const status = yield* Effect.mapError(
       decodeAnswer(decode, answer, adapter),
       (error) => error._tag === "NoAnswer" && error.status === 404 ? new NoAnswer({ ...error, status: null }) : error
@@ -251,7 +256,7 @@ const readStatus = (adapter: Adapter) =>
         encodeStatusRead(baseUrl, options.status.request(operation, reference, decoded), credentials)
       const answer = yield* ask(adapter, operation, encode, null, decoded)
       const status = yield* decodeAnswer(options.status.decode, answer, adapter)
-      return status._tag === "ReadOn" ? yield* readOn(adapter, operation, status) : status
+      return status._tag === "ReadOn" ? yield* readOn(adapter, operation, decoded, status) : status
     },
     Effect.catchTags({
       NotPrepared: ({ reason }) => Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: reason })),

@@ -183,8 +183,8 @@ const readAndRecord = (
 ): Effect.Effect<void> =>
   Effect.gen(function*() {
     const adapter = services.providers.get(due.provider)
-    const isAsked = readKind(adapter?.promises ?? {}, due.reference) !== "none"
-    const answer = isAsked ? yield* readStatus(services, due) : withoutRead(due, adapter?.promises)
+    const isAsked = adapter === undefined || readKind(adapter.promises ?? {}, due.reference) !== "none"
+    const answer = isAsked ? yield* readStatus(services, due) : withoutRead(due, adapter.promises)
     if (answer !== null && isAsked) countRead(services, due.provider, answer)
     const decision = decideAfterRead(due, answer, adapter)
     if (answer !== null && isAsked && decision._tag !== "Contradicted") yield* logUnusable(due.provider, answer)

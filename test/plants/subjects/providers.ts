@@ -1,9 +1,60 @@
-/** Mistakes in the bank to test against: its record must be true, whatever its dialect and its faults. */
+/** Mistakes in what follows from the promises of a bank, and in the bank to test against, whose record must be true. */
 import { type Plant, unit } from "../Plant.ts"
 
 const submissions = "src/sandbox/Submissions.ts"
+const promises = "src/submission/providers/ProviderPromises.ts"
+const promised = [unit("submission/providers/ProviderPromises")]
 
 export const providers: ReadonlyArray<Plant> = [
+  {
+    rule: "not found is never final at a bank that takes late requests",
+    file: promises,
+    from: " || lateRequests === \"accepted\" || send_before === null",
+    to: " || send_before === null",
+    tests: promised
+  },
+  {
+    rule: "the instant that a bank states ends no operation before its send_before",
+    file: promises,
+    from: "DateTime.max(send_before, DateTime.addDuration(last, notFoundIsFinalAfter))",
+    to: "DateTime.addDuration(last, notFoundIsFinalAfter)",
+    tests: promised
+  },
+  {
+    rule: "a bank that may have forgotten the key proves nothing by not found",
+    file: promises,
+    from: "return lifetime === null || DateTime.isLessThan(",
+    to: "return lifetime === null || !DateTime.isLessThan(",
+    tests: promised
+  },
+  {
+    rule: "a bank that is read by its own reference alone is not asked without one",
+    file: promises,
+    from: "return readByOwnReference === \"no\" ? \"none\" :",
+    to: "return",
+    tests: promised
+  },
+  {
+    rule: "an indirect read proves nothing without the reference of the bank",
+    file: "src/submission/reads/decideAfterRead.ts",
+    from: "if (isIndirect && reference === null) return",
+    to: "if (isIndirect && reference !== null) return",
+    tests: promised
+  },
+  {
+    rule: "unsafe promises do not start",
+    file: "src/submission/providers/Providers.ts",
+    from: "    checkPromises(adapter.promises ?? {})\n",
+    to: "",
+    tests: [unit("submission/providers/Providers")]
+  },
+  {
+    rule: "not found of a resource that an answer named says nothing of the operation",
+    file: "src/submission/http/HttpProvider.ts",
+    from: "return StatusAnswer.NotFound({ ...status, evidence: null })",
+    to: "return StatusAnswer.NotFound(status)",
+    tests: [unit("submission/http/HttpProviderAnswers")]
+  },
   {
     rule: "an order that ended with a part filled is not recorded as failed",
     file: "src/banks/Alpaca.ts",

@@ -360,7 +360,7 @@ describe("The simulator of Alpaca", () => {
       assert.strictEqual(brief(yield* adapter.readStatus(named("a"), null)), "failed order_canceled")
       const forbidden = yield* adapter.submit(named("b"), { ...order, symbol: "SANDBOX.FORBIDDEN" })
       assert.include(["failed order_not_permitted", "failed insufficient_buying_power"], brief(forbidden))
-      assert.strictEqual(brief(yield* adapter.readStatus(named("b"), null)), "not_found")
+      assert.strictEqual(brief(yield* adapter.readStatus(named("b"), null)), "NotFound")
       assert.strictEqual(
         brief(yield* adapter.submit(named("c"), { ...order, symbol: "SANDBOX.NONE" })),
         "failed order_invalid"

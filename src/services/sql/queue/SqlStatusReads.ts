@@ -114,7 +114,7 @@ export const makeStatusReads = Effect.gen(function*() {
     }
   )
 
-  const payloadOf = ({ operation: { id } }: Pick<DueRead, "operation">) =>
+  const payloadOf = ({ operation: { id } }: { readonly operation: { readonly id: OperationId } }) =>
     Effect.flatMap(orUnavailable(sql.unsafe<ClaimRow>(payloadStatement, [id])), ([row]) => toClaim(row!).payload)
 
   return { takeReads, takeHeld, payloadOf, postpone, hint }

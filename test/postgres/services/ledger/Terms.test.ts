@@ -231,10 +231,21 @@ layer(Operators, { excludeTestServices: true })("stored terms", (it) => {
       const { id, revision } = yield* drive(operation, pathTo.indeterminate)
       assert.isNull((yield* search.detail(id)).last_read)
       yield* queue.takeReads(issued.grant.provider, 1, readTerms)
-      yield* queue.postpone(id, revision, { due_in: readTerms.lease, reference: null, answer: "not_found: unknown" })
+      const next = { due_in: readTerms.lease, reference: null }
+      yield* queue.postpone(id, revision, { ...next, answer: "not found" })
       const { last_read } = yield* search.detail(id)
-      assert.deepInclude(last_read, { read: 1, answer: "not_found: unknown" })
-      yield* queue.postpone(id, revision, { due_in: readTerms.lease, reference: null })
+      assert.deepInclude(last_read, { read: 1, answer: "not found", question: null })
+      yield* queue.postpone(id, revision, next)
       assert.deepStrictEqual((yield* search.detail(id)).last_read, last_read)
+      const question = "Which payment has the consent 7?"
+      yield* queue.postpone(id, revision, { ...next, answer: "ordered: the consent is consumed", question })
+      yield* queue.postpone(id, revision, { ...next, answer: "unreachable: reset" })
+      const asked = yield* search.detail(id)
+      assert.deepInclude(
+        asked.last_read,
+        { answer: "unreachable: reset", question },
+        "a later answer keeps the question"
+      )
+      assert.include(asked.next.reason, `Ask the provider: ${question}`)
     }))
 })

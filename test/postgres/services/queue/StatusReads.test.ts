@@ -8,6 +8,7 @@ import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import {
+  accept,
   expiredIn,
   issueAgain,
   newProvider,
@@ -77,6 +78,15 @@ queueConformance("a status read that is due", (it) => {
         assert.deepStrictEqual(yield* ledger.show(id), before)
       }))
   }
+
+  it.effect("can have the payload of its operation, for a provider that is asked about something else", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const issued = yield* issueAtNewProvider()
+      const payload = { consent: "7", to: ["ünïcode", null] }
+      const { operation } = yield* accept(issued.identity, { payload })
+      assert.deepStrictEqual(yield* queue.payloadOf({ operation }), payload)
+    }))
 
   it.effect("is taken for no operation in another state, at any age", () =>
     Effect.gen(function*() {

@@ -3,9 +3,10 @@
  * socket server.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Effect } from "effect"
+import { DateTime, Effect, Schema } from "effect"
 import type { ProviderReference } from "../../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
+import { byStatus, evidenceOf, onBody, ReadOn } from "../../../../src/submission/http/HttpDecoding.ts"
 import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
 import { namesNothing, SendDeadline, StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import {
@@ -159,6 +160,25 @@ describe("A status read", () => {
         yield* readFrom(optionsFor(server.url)),
         StatusAnswer.NotFound({ names: namesNothing, evidence: { status: 404, body: { code: "not_found" } } })
       )
+    }).pipe(Effect.provide(layer)))
+
+  it.live("that follows an answer to a resource which is not found proves nothing of the operation", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer({
+        onRequest: (socket, _, index) => socket.write(response(index === 1 ? 200 : 404, `{"code":"not_found"}`))
+      })
+      const decode = byStatus({
+        404: onBody(
+          Schema.Unknown,
+          (_, answer) => StatusAnswer.NotFound({ names: namesNothing, evidence: evidenceOf(answer) })
+        )
+      })
+      const status = {
+        request: () => ({ path: "/replaced" }),
+        decode: byStatus({ 200: onBody(Schema.Unknown, () => new ReadOn({ path: "/by", decode })) })
+      }
+      assert.deepInclude(yield* readFrom(optionsFor(server.url, { status })), { _tag: "NotFound", evidence: null })
+      assert.lengthOf(server.requests, 2)
     }).pipe(Effect.provide(layer)))
 
   for (

@@ -65,6 +65,20 @@ describe("The providers of a process", () => {
       }
     }))
 
+  it.effect("promise what is safe together, else they do not start", () =>
+    Effect.gen(function*() {
+      const unsafe = Layer.effect(
+        ProviderAdapter,
+        Effect.map(
+          ProviderAdapter,
+          (adapter) => ({ ...adapter, promises: { notFoundIsFinalAfter: "1 hour" } as const })
+        )
+      ).pipe(Layer.provide(Adapter))
+      const exit = yield* Effect.exit(Effect.scoped(Layer.build(Providers.layer({ "north-bank": unsafe }))))
+      const line = failureLine(Exit.isFailure(exit) ? Cause.squash(exit.cause) : null)
+      assert.include(line, "provider north-bank: notFoundIsFinalAfter requires lateRequests")
+    }))
+
   it.effect("have names that are valid for a provider connection; the failure names the rule", () =>
     Effect.gen(function*() {
       const exit = yield* Effect.exit(Effect.scoped(Layer.build(Providers.layer({ "no name": Adapter }))))
