@@ -17,10 +17,7 @@ import { type GrantIdentity, operationsRead, ProviderName, Scope } from "../../.
 import { Grants } from "../../../src/services/Grants.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
-import { ProviderReference, SubmissionAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { bytesOf, contractBank } from "../../../src/testing/ContractBank.ts"
-import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
 import { fetchServed } from "../../fixtures/http/fetchServed.ts"
 import { issue } from "../../fixtures/ledger/Ledger.ts"
 import { codeBlocks } from "../../fixtures/Markdown.ts"
@@ -110,53 +107,6 @@ describe("docs/composition.md, ByHand.ts:", () => {
       assert.deepStrictEqual(bank.seen().requests.map(({ headers }) => headers["idempotency-key"]), [id])
       assert.strictEqual((yield* ask("/v1/payments", { method: "POST", body: JSON.stringify(payment) })).id, id)
     }))
-})
-
-describe("docs/providers.md, ListBank.ts:", async () => {
-  const { status } = await import(/* @vite-ignore */ path.join(folder, "ListBank.ts")) as {
-    readonly status: HttpProvider.HttpProviderOptions["status"]
-  }
-  const Accepted = Schema.Struct({ id: ProviderReference, reference: Schema.String })
-  const cases = ProviderContract.cases({
-    adapter: (baseUrl) =>
-      HttpProvider.layer({
-        baseUrl,
-        promises: { readByOwnReference: "yes" },
-        credentials: () => Effect.succeed({ authorization: Redacted.make("Bearer key") }),
-        submit: {
-          request: (_, body) => ({ path: "/payments", body }),
-          decode: HttpProvider.byStatus({
-            202: HttpProvider.onBody(Accepted, ({ id, reference }, answer) =>
-              SubmissionAnswer.Acknowledged({
-                names: { reference: id, operation_id: reference },
-                evidence: HttpProvider.evidenceOf(answer)
-              }))
-          })
-        },
-        status
-      }),
-    operation: { type: "payment" },
-    terms: null,
-    expects: [{
-      payload: {},
-      request: ({ id }) => ({
-        path: "/payments",
-        headers: { authorization: "Bearer key", "content-type": "application/json", "idempotency-key": id },
-        body: "{}"
-      })
-    }],
-    answers: {
-      submission: { acknowledged: ({ id, reference }) => ({ status: 202, body: { id: reference, reference: id } }) },
-      status: {
-        succeeded: ({ id, reference }) => ({
-          status: 200,
-          body: { items: [{ id: reference, reference: id, status: "booked" }] }
-        }),
-        notFound: () => ({ status: 200, body: { items: [] } })
-      }
-    }
-  })
-  for (const { name, run } of cases) it.effect(name, () => run)
 })
 
 /** What the tests call of `TeamTokens.ts`. */

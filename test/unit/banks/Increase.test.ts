@@ -249,6 +249,15 @@ describe("The adapter for Increase", () => {
       assert.notInclude(JSON.stringify("reason" in said.submitted ? said.submitted.reason : ""), "somewhere")
     }))
 
+  it.effect("takes a list of two transfers as no evidence", () =>
+    Effect.gen(function*() {
+      const one = transfer({ idempotency_key: "k", status: "submitted" })
+      assert.deepInclude((yield* saidTo({ status: 200, body: list(one, one) })).read, {
+        _tag: "NotProven",
+        reason: "unclear"
+      })
+    }))
+
   it.effect("keeps as evidence what counts, and no account number", () =>
     Effect.gen(function*() {
       const body = transfer({ idempotency_key: "k", status: "submitted", account_number: "987654321" })
