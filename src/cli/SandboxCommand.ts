@@ -94,12 +94,16 @@ export const sandbox = Command.make(
   Effect.fn(function*({ bank, fault, webhookUrl, ...options }) {
     const faults = yield* toSettings(fault)
     const webhooks = yield* webhooksTo(webhookUrl)
-    const dialect = Option.getOrUndefined(Option.map(bank, (name) => bankDialects[name]!))
     const announced = Layer.effectDiscard(Effect.gen(function*() {
       const { controlUrl, url } = yield* Sandbox
       yield* Effect.annotateLogs(Effect.logInfo("Listening"), { url, control_url: controlUrl, record: options.record })
     }))
-    yield* Layer.launch(Layer.provide(announced, Sandbox.layer({ ...options, ...webhooks, faults }, dialect)))
+    yield* Layer.launch(
+      Layer.provide(
+        announced,
+        Sandbox.layer({ ...options, ...webhooks, faults, ...Option.isSome(bank) && { bank: bank.value } })
+      )
+    )
   })
 ).pipe(
   Command.withDescription(

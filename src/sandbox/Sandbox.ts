@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { type Arrival, makeArrivals } from "./BankRequests.ts"
+import { bankDialects } from "./banks/bankDialects.ts"
 import type { CannotListen } from "./Control.ts"
 import type { Dialect } from "./Dialect.ts"
 import { FaultSettings } from "./Faults.ts"
@@ -33,6 +34,8 @@ export const SandboxOptions = Schema.Struct({
   record: Schema.optionalKey(Schema.String),
   /** Decides outcomes and faults that are not instructed. The same seed gives the same decisions. */
   seed: Schema.optionalKey(Schema.String),
+  /** Name of the bank whose form it has: `docs/banks.md`. Default: that of `Protocol`. */
+  bank: Schema.optionalKey(Schema.Literals(Object.keys(bankDialects))),
   /** The switches at the start, all off by default. */
   faults: Schema.optionalKey(FaultSettings),
   /** Outcomes that the seed chooses for submissions without an instruction. */
@@ -60,15 +63,16 @@ export class Sandbox extends Context.Service<Sandbox, {
   /** Replaces all switches. Fails when `refuse_connection` had closed the port and it cannot be opened again. */
   readonly setFaults: (settings: FaultSettings) => Effect.Effect<void, CannotListen>
 }>()("financial-agents-gateway/sandbox/Sandbox") {
-  /** Listens until the scope closes. Dies when an option is out of range. The dialect is that of `Protocol` by default. */
+  /** Listens until the scope closes. Dies when an option is out of range. The dialect is by default that of the option `bank`. */
   static readonly layer = (
     options: SandboxOptions = {},
-    dialect: Dialect = sandboxDialect
+    given?: Dialect
   ): Layer.Layer<Sandbox, RecordFailed | CannotListen> =>
     Layer.effect(
       Sandbox,
       Effect.gen(function*() {
         const {
+          bank,
           controlPort = 0,
           faults = {},
           host = "127.0.0.1",
@@ -78,6 +82,7 @@ export class Sandbox extends Context.Service<Sandbox, {
           seed = "sandbox",
           webhooks: receiver
         } = yield* Effect.orDie(decodeOptions(options))
+        const dialect = given ?? bankDialects[bank ?? ""] ?? sandboxDialect
         const kept = record === undefined ? makeMemoryRecord() : yield* openFileRecord(record)
         const switches: Switches = { settings: faults }
         const faultsNow = () => switches.settings

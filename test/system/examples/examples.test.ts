@@ -7,6 +7,7 @@ import { Console, Deferred, Effect, Layer, Redacted } from "effect"
 import { FetchHttpClient, HttpClient, HttpServer } from "effect/http"
 import { createServer } from "node:http"
 import { Application } from "../../../examples/application.ts"
+import * as Banks from "../../../examples/banks.ts"
 import { program } from "../../../examples/client.ts"
 import { copyOperations, type TokenStore } from "../../../examples/fetch.ts"
 import { GatewayClient } from "../../../src/api/Client.ts"
@@ -52,6 +53,17 @@ describe("The examples", () => {
       const { operations } = (yield* alice.json) as { readonly operations: ReadonlyArray<{ readonly type: string }> }
       assert.deepStrictEqual(operations.map(({ type }) => type), ["payment"])
     }).pipe(Effect.provide(Running)))
+
+  it.live("banks: pays once through each bank, although the bank loses its answer", () =>
+    Effect.gen(function*() {
+      const { console_, lines } = yield* recorded(/^$/)
+      yield* Effect.provideService(Banks.program, Console.Console, console_)
+      const table = lines.filter((line) => line.includes("requests"))
+      assert.deepStrictEqual(
+        table.map((line) => [line.split(" ")[0], /requests 1 .*indeterminate.* succeeded$/u.test(line)]),
+        [["alpaca", true], ["increase", true]]
+      )
+    }), 120_000)
 
   it.live("client: lists operations, and then follows those that are not settled", () =>
     Effect.gen(function*() {

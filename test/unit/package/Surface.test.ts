@@ -81,7 +81,7 @@ describe("The public surface", () => {
 
   it("is resolved to the source by the scripts that start the examples", () => {
     const starts = Object.entries(manifest.scripts).filter(([name]) => name.startsWith("example:"))
-    assert.lengthOf(starts, 5)
+    assert.lengthOf(starts, 6)
     for (const [, script] of starts) {
       const [exec, node, condition, file = ""] = script.split(" ")
       // Without exec a shell stands between npm and the program, and keeps signals to itself.

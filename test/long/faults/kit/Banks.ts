@@ -3,6 +3,7 @@ import { Redacted, type Schema } from "effect"
 import type { HttpClient } from "effect/http"
 import type { Layer } from "effect/Layer"
 import * as Alpaca from "../../../../src/banks/Alpaca.ts"
+import * as Increase from "../../../../src/banks/Increase.ts"
 import type { ProviderAdapter } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import type { Dice } from "./Dice.ts"
 
@@ -30,6 +31,18 @@ export const banks = {
       time_in_force: "day"
     }),
     adapter: (baseUrl) => Alpaca.at({ baseUrl, keys: { keyId: secret, secretKey: secret } }),
+    forgetsRefusals: true
+  },
+  increase: {
+    type: "ach_transfer",
+    payload: (dice) => ({
+      account_id: "account_own",
+      amount: `${1 + dice.below(10_000)}.00`,
+      currency: "USD",
+      external_account_id: "external_account_payee",
+      statement_descriptor: staysPending(dice) ? "sandbox {\"outcome\":\"pending\"}" : "Rent"
+    }),
+    adapter: (baseUrl) => Increase.at({ baseUrl, apiKey: secret }),
     forgetsRefusals: true
   }
 } satisfies Readonly<Record<string, Bank>>

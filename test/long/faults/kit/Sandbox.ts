@@ -43,7 +43,7 @@ export const makeSandbox = Effect.fnUntraced(function*({ bank, directory, faults
             record: path.join(directory, "sandbox.jsonl"),
             seed,
             faults: settings,
-            bank
+            ...bank !== null && { bank }
           })
         },
         onLine: (line) => {

@@ -1,11 +1,10 @@
 /** The sandbox in a process of its own. Prints its addresses, and runs until it is killed or its standard input ends. */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Logger } from "effect"
-import { bankDialects } from "../../../../src/sandbox/banks/bankDialects.ts"
 import { Sandbox, type SandboxOptions } from "../../../../src/sandbox/Sandbox.ts"
 import { configVariable } from "./Plan.ts"
 
-const { bank, ...options } = JSON.parse(process.env[configVariable] ?? "") as SandboxOptions & { bank: string | null }
+const options = JSON.parse(process.env[configVariable] ?? "") as SandboxOptions
 
 const inputEnds = Effect.callback<void>((resume) => {
   process.stdin.once("end", () => resume(Effect.void)).resume()
@@ -14,7 +13,7 @@ const inputEnds = Effect.callback<void>((resume) => {
 Sandbox.pipe(
   Effect.flatMap(({ controlUrl, url }) => Effect.sync(() => process.stdout.write(`${url} ${controlUrl}\n`))),
   Effect.andThen(inputEnds),
-  Effect.provide(Sandbox.layer(options, bank === null ? undefined : bankDialects[bank])),
+  Effect.provide(Sandbox.layer(options)),
   Effect.provide(Logger.layer([Logger.withConsoleError(Logger.formatJson)])),
   NodeRuntime.runMain
 )
