@@ -3,6 +3,7 @@
  */
 import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
+import * as HttpBody from "effect/http/HttpBody"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
@@ -14,6 +15,7 @@ import {
   isWithHeadersValue
 } from "./internals.ts"
 import { makeJsonEncoder } from "./JsonEncoder.ts"
+import { makeOwnedResponse, OwnedHeaders } from "./OwnedResponse.ts"
 import { makeReadRecord, undecided } from "./RecordDecoder.ts"
 
 /** The response to a value. Null: the schemas may refuse it, or another one of them applies. */
@@ -40,7 +42,12 @@ const writeBody = (schema: Schema.Top, body: Schema.Top): WriteBody => {
     // Those of an endpoint take the place of those that come from the body.
     if (headers !== undefined && ("content-type" in headers || "content-length" in headers)) return null
     const text = write(value)
-    return text === null ? null : HttpServerResponse.text(text, { status, contentType, headers })
+    if (text === null) return null
+    const content = HttpBody.text(text, contentType)
+    const owned = new OwnedHeaders(headers)
+    owned["content-type"] = contentType
+    owned["content-length"] = String(content.contentLength)
+    return makeOwnedResponse(status, owned, content)
   }
 }
 
@@ -50,6 +57,14 @@ interface Member {
   readonly headers: ReturnType<typeof makeReadRecord> | null
 }
 
+/** Headers of a response have names in lower case. Effect writes those of other schemas. */
+const readHeaders = ({ ast }: Schema.Top, options: SchemaAST.ParseOptions | undefined) => {
+  const flipped = SchemaAST.flip(ast)
+  const areLower = SchemaAST.isObjects(flipped)
+    && flipped.propertySignatures.every(({ name }) => typeof name === "string" && name === name.toLowerCase())
+  return areLower ? makeReadRecord(flipped, options) : (): typeof undecided => undecided
+}
+
 /** A schema of the response. */
 const compileMember = (schema: Schema.Top, options: SchemaAST.ParseOptions | undefined): Member => {
   const hasHeaders = HttpApiSchema.isWithHeaders(schema)
@@ -57,7 +72,7 @@ const compileMember = (schema: Schema.Top, options: SchemaAST.ParseOptions | und
   return {
     refuses: (value) => refusesKind(body.ast, value),
     write: getWithHeadersAnnotation(schema.ast) === undefined ? writeBody(schema, body) : () => null,
-    headers: hasHeaders ? makeReadRecord(SchemaAST.flip(schema.headers.ast), options) : null
+    headers: hasHeaders ? readHeaders(schema.headers, options) : null
   }
 }
 

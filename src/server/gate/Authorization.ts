@@ -96,11 +96,15 @@ export const makeAuthorize = Effect.gen(function*() {
       (grant) =>
         admitted.forClient(
           grant.client_id,
-          Effect.updateContext(
-            quotas === null ? httpEffect : quotas.request(grant, request, httpEffect),
-            (context: Context.Context<R>) =>
-              Context.add(Context.add(context, CurrentGrant, grant), CurrentSlot, admitted.slot)
-          )
+          Effect.withFiber((fiber) => {
+            // The request restores the context of its fiber.
+            fiber.setContext(
+              Context.add(Context.add(fiber.context, CurrentGrant, grant), CurrentSlot, admitted.slot)
+            )
+            // The context has the grant now.
+            const granted = httpEffect as Responding<E, R>
+            return quotas === null ? granted : quotas.request(grant, request, granted)
+          })
         )
     )
 })
@@ -108,19 +112,21 @@ export const makeAuthorize = Effect.gen(function*() {
 type Verify = GrantVerifier["Service"]["verify"]
 
 /** Counts the outcomes. A verification whose client leaves has none. */
-const countVerifications = (counts: VerificationMetrics, verify: Verify): Verify =>
-  counts === null ? verify : (credential) =>
-    Effect.matchEffect(verify(credential), {
-      onSuccess: (grant) => {
-        counts.verified.value++
-        return Effect.succeed(grant)
-      },
-      onFailure: (error) => {
-        const isUnavailable = error._tag === "AuthorizationUnavailable" || error._tag === "StoreUnavailable"
-        counts[isUnavailable ? "unavailable" : "refused"].value++
-        return Effect.fail(error)
-      }
-    })
+const countVerifications = (counts: VerificationMetrics, verify: Verify): Verify => {
+  if (counts === null) return verify
+  const outcomes = {
+    onSuccess: (grant: GrantIdentity) => {
+      counts.verified.value++
+      return Effect.succeed(grant)
+    },
+    onFailure: <E extends Effect.Error<ReturnType<Verify>>>(error: E) => {
+      const isUnavailable = error._tag === "AuthorizationUnavailable" || error._tag === "StoreUnavailable"
+      counts[isUnavailable ? "unavailable" : "refused"].value++
+      return Effect.fail(error)
+    }
+  }
+  return (credential) => Effect.matchEffect(verify(credential), outcomes)
+}
 
 /** An application may replace the verifier, so the log names it. */
 const nameDefect = (cause: unknown) => Effect.die(new Error("GrantVerifier.verify failed with a defect", { cause }))
@@ -130,21 +136,29 @@ export const makeVerify = Effect.gen(function*() {
   const { verify } = yield* GrantVerifier
   const counted = countVerifications(yield* VerificationMetrics, verify)
   const problems = yield* Problems
-  return (credential: Credential): Effect.Effect<GrantIdentity, Unauthorized | ServiceUnavailable> =>
-    Effect.catchTags(Effect.catchDefect(Effect.suspend(() => counted(credential)), nameDefect), {
-      InvalidCredential: ({ reason }) =>
-        Effect.andThen(
-          reason === undefined
+  const refuse = (error: Effect.Error<ReturnType<Verify>>): Effect.Effect<never, Unauthorized | ServiceUnavailable> => {
+    switch (error._tag) {
+      case "InvalidCredential":
+        return Effect.andThen(
+          error.reason === undefined
             ? Effect.void
-            : Effect.annotateLogs(Effect.logInfo("The verifier refused a credential"), { reason }),
+            : Effect.annotateLogs(Effect.logInfo("The verifier refused a credential"), { reason: error.reason }),
           problems.fail("invalid_token")
-        ),
-      InvalidDpopProof: ({ reason }) => problems.fail("invalid_dpop_proof", { detail: `The DPoP proof ${reason}.` }),
-      NonceRequired: ({ nonce }) => problems.fail("use_dpop_nonce", { nonce }),
-      AuthorizationUnavailable: ({ cause }) =>
-        problems.fail("authorization_unavailable", {
-          cause: `the credential could not be verified: ${cause instanceof Error ? cause.message : String(cause)}`
-        }),
-      StoreUnavailable: (error) => refuseForNow(problems, error)
-    })
+        )
+      case "InvalidDpopProof":
+        return problems.fail("invalid_dpop_proof", { detail: `The DPoP proof ${error.reason}.` })
+      case "NonceRequired":
+        return problems.fail("use_dpop_nonce", { nonce: error.nonce })
+      case "AuthorizationUnavailable":
+        return problems.fail("authorization_unavailable", {
+          cause: `the credential could not be verified: ${
+            error.cause instanceof Error ? error.cause.message : String(error.cause)
+          }`
+        })
+      case "StoreUnavailable":
+        return refuseForNow(problems, error)
+    }
+  }
+  return (credential: Credential): Effect.Effect<GrantIdentity, Unauthorized | ServiceUnavailable> =>
+    Effect.catch(Effect.catchDefect(Effect.suspend(() => counted(credential)), nameDefect), refuse)
 })

@@ -3,6 +3,7 @@
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import type * as HttpApi from "effect/http-api/HttpApi"
 import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as FindMyWay from "effect/http/FindMyWay"
@@ -22,7 +23,7 @@ import { problemResponse, Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery, withhold } from "./Refusals.ts"
 import { maxBody } from "./RequestBody.ts"
 import { frontForm, lacksHost, type RequestHeaders } from "./RequestChecks.ts"
-import { hasEmptyParameter, pathOf, variesByAccept, withRequestContext } from "./RequestContext.ts"
+import { hasEmptyParameter, makeBeginRequest, pathOf, variesByAccept } from "./RequestContext.ts"
 
 type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
 
@@ -77,14 +78,11 @@ const isDecodable = (target: string): boolean => {
 /** What HTTP can send as the value of a header (RFC 9110 §5.5). */
 const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/
 
-/** Withholds a response with a header that no server can send: its value may have ended the line. */
-const makeRefuseUnsendable =
-  (problems: Problems["Service"]) => (response: HttpServerResponse.HttpServerResponse): Handled => {
-    const broken = Object.entries(response.headers).find(([, value]) => !headerValue.test(value))
-    return broken === undefined
-      ? Effect.succeed(response)
-      : answer(withhold(problems, new Error(`the header ${broken[0]} has a character that no header may have`)))
-  }
+/** The name of a header that no server can send: its value may have ended the line. Null: there is none. */
+const findUnsendable = (headers: Readonly<Record<string, string>>): string | null => {
+  for (const name in headers) if (!headerValue.test(headers[name]!)) return name
+  return null
+}
 
 /** A path of the server, in the router's syntax, and the methods of its endpoints. */
 export interface ServedPath {
@@ -220,22 +218,40 @@ export const edge = (
       const lifecycle = yield* Lifecycle
       const problems = yield* Problems
       // A kept-alive connection would delay the server's shutdown.
-      const withContext = withRequestContext(yield* RequestIds, lifecycle.isDraining)
+      const begin = makeBeginRequest(yield* RequestIds, lifecycle.isDraining)
       const intercept = makeIntercept(problems)
-      const refuseUnsendable = makeRefuseUnsendable(problems)
       const served = front === undefined ? paths : [...paths, { path: "/" as const, methods: ["GET"] }]
       const fallback = makeFallback(problems, makeUnrouted(problems, makeFindAllow(served), front))
       const metrics = yield* HttpMetrics
       if (metrics !== null) metrics.templateOf = makeFindTemplate(served)
       const count = metrics === null ? null : countRequest(metrics)
 
+      const refuseUnsendable = (name: string) =>
+        answer(withhold(problems, new Error(`the header ${name} has a character that no header may have`)))
+
       return (httpEffect: Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled>): Handled =>
-        withContext((request): Handled => {
-          const handled = intercept(request) ?? Effect.matchCauseEffect(httpEffect, {
-            onFailure: (cause) => fallback(cause, request),
-            onSuccess: refuseUnsendable
+        Effect.withFiber((fiber) => {
+          const begun = begin(fiber)
+          const { finish, request } = begun
+          const end = count === null ? null : count(fiber, begun)
+          const answered = (handled: Handled): Handled =>
+            Effect.map(
+              end === null ? handled : Effect.onExit(handled, (exit) => {
+                end(Exit.isSuccess(exit) ? exit.value.status : null)
+                return Effect.void
+              }),
+              finish
+            )
+          const intercepted = intercept(request)
+          return intercepted !== undefined ? answered(intercepted) : Effect.matchCauseEffect(httpEffect, {
+            onFailure: (cause) => answered(fallback(cause, request)),
+            onSuccess: (response) => {
+              const unsendable = findUnsendable(response.headers)
+              if (unsendable !== null) return answered(refuseUnsendable(unsendable))
+              end?.(response.status)
+              return Effect.succeed(finish(response))
+            }
           })
-          return count === null ? handled : count(request, handled)
         })
     }),
     { global: true }

@@ -37,7 +37,7 @@ import { Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery } from "./Refusals.ts"
 import { makeGuardBody } from "./RequestBody.ts"
 import { acceptsJson, preferredForm, type RequestHeaders } from "./RequestChecks.ts"
-import { CurrentRequest, hasEmptyParameter, variesByAccept, withRequestContext } from "./RequestContext.ts"
+import { CurrentRequest, hasEmptyParameter, makeBeginRequest, variesByAccept } from "./RequestContext.ts"
 
 type FromRouter = HttpServerRequest | ParsedSearchParams | RouteContext
 
@@ -50,7 +50,7 @@ const make = Effect.gen(function*() {
   const admit = yield* makeAdmit
   const problems = yield* Problems
   const guardBody = yield* makeGuardBody
-  const withContext = withRequestContext(yield* RequestIds)
+  const begin = makeBeginRequest(yield* RequestIds)
 
   /** Steps 1 to 3. */
   const guard = <E, R>(httpEffect: Responding<E, R>, options: Options): Responding<never, R | FromRouter> => {
@@ -71,7 +71,9 @@ const make = Effect.gen(function*() {
     }
     const checked = Effect.contextWith(check)
     const guarded = hasPages ? Effect.map(checked, variesByAccept) : checked
-    const inContext = withContext(() => guarded)
+    const inContext = Effect.withFiber<HttpServerResponse.HttpServerResponse, never, R | FromRouter>((fiber) =>
+      Effect.map(guarded, begin(fiber).finish)
+    )
     return Effect.contextWith((context: Context.Context<FromRouter>) =>
       Context.get(context, CurrentRequest) === null ? inContext : hasPages ? guarded : check(context)
     )

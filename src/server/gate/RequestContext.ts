@@ -2,13 +2,13 @@
  * The current request: its id, and the path that problems name.
  */
 import * as Context from "effect/Context"
-import * as Effect from "effect/Effect"
-import * as Headers from "effect/http/Headers"
+import type * as Fiber from "effect/Fiber"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as References from "effect/References"
 import * as Tracer from "effect/Tracer"
 import type { ProblemCode } from "../../api/ProblemKinds.ts"
+import { asHeaders, withOwnedHeaders } from "../../dispatch/OwnedResponse.ts"
 import type { RequestId } from "../../domain/RequestId.ts"
 import type { RequestIds } from "../../services/RequestIds.ts"
 
@@ -51,16 +51,25 @@ export const hasEmptyParameter = (params: Readonly<Record<string, string | undef
 }
 
 /**
- * Headers of every response, unless the response sets them. Pages must not run or frame a response, nor guess its type,
- * and caches must not keep it.
+ * The headers of a response. Those that stand here are in every response, unless it sets them. Pages must not run or frame a response,
+ * nor guess its type, and caches must not keep it.
  */
-export const headersOfEveryResponse = {
-  "cache-control": "no-store",
-  "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
-  "cross-origin-resource-policy": "same-origin",
-  "referrer-policy": "no-referrer",
-  "x-content-type-options": "nosniff"
+class ResponseHeaders {
+  [name: string]: string
+  "cache-control" = "no-store"
+  "content-security-policy" = "default-src 'none'; frame-ancestors 'none'"
+  "cross-origin-resource-policy" = "same-origin"
+  "referrer-policy" = "no-referrer"
+  "x-content-type-options" = "nosniff"
+
+  constructor(own: Readonly<Record<string, string>>) {
+    for (const name in own) this[name] = own[name]!
+  }
 }
+asHeaders(ResponseHeaders)
+
+/** Headers of every response, unless the response sets them. */
+export const headersOfEveryResponse: Readonly<Record<string, string>> = { ...new ResponseHeaders({}) }
 
 /** Tells caches that the form of the response depends on the request's `Accept` (RFC 9110 §12.5.5). */
 export const variesByAccept = (
@@ -74,47 +83,60 @@ const withRequest = (context: Context.Context<never>, info: RequestInfo): Contex
     request_id: info.id
   })
 
-/**
- * The response with these headers alone, whose names are in lower case. `setHeaders` copies headers three times, which is a sixth of
- * the work of a small response.
- */
-const withOwnHeaders = (
-  response: HttpServerResponse.HttpServerResponse,
-  headers: Record<string, string>
-): HttpServerResponse.HttpServerResponse =>
-  Object.assign(Object.create(Object.getPrototypeOf(response) as object), response, {
-    headers: Headers.fromRecordUnsafe(headers)
-  }) as HttpServerResponse.HttpServerResponse
+/** Its members are read on demand: most requests have no problem. */
+class Info implements RequestInfo {
+  readonly id: RequestId
+  rateLimit?: RateLimitFields
+  problem?: ProblemCode
+  readonly #request: HttpServerRequest
 
-const isDpop = (authorization: string | undefined) => authorization !== undefined && /^dpop /i.test(authorization)
+  constructor(id: RequestId, request: HttpServerRequest) {
+    this.id = id
+    this.#request = request
+  }
+
+  get path(): string {
+    return pathOf(this.#request.url)
+  }
+
+  get scheme(): "Bearer" | "DPoP" {
+    return /^dpop /i.test(this.#request.headers["authorization"] ?? "") ? "DPoP" : "Bearer"
+  }
+}
+
+/** Begins a request: `finish` gives its response the id and the other headers of every response. */
+export interface BegunRequest {
+  readonly request: HttpServerRequest
+  readonly info: RequestInfo
+  readonly finish: (response: HttpServerResponse.HttpServerResponse) => HttpServerResponse.HttpServerResponse
+}
 
 /**
- * Gives a request its id, which appears in the response, in every log line of the request and in its trace span. `isLast` tells whether
- * the connection ends with the response.
+ * Gives the request of a fiber its id, which appears in the response, in every log line of the request and in its trace span. `isLast`
+ * tells whether the connection ends with the response.
  */
-export const withRequestContext = (ids: RequestIds["Service"], isLast: () => boolean = () => false) =>
-<E, R>(
-  handle: (request: HttpServerRequest) => Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
-): Effect.Effect<HttpServerResponse.HttpServerResponse, E, R | HttpServerRequest> =>
-  Effect.withFiber((fiber) => {
-    const request = Context.getUnsafe(fiber.context, HttpServerRequest)
+export const makeBeginRequest =
+  (ids: RequestIds["Service"], isLast: () => boolean = () => false) =>
+  (fiber: Fiber.Fiber<unknown, unknown>): BegunRequest => {
+    const request = Context.getUnsafe(fiber.context as Context.Context<HttpServerRequest>, HttpServerRequest)
     const id = ids.of(request.headers["x-request-id"])
-    const info: RequestInfo = {
-      id,
-      path: pathOf(request.url),
-      scheme: isDpop(request.headers["authorization"]) ? "DPoP" : "Bearer"
-    }
+    const info = new Info(id, request)
     const span = Context.getOrUndefined(fiber.context, Tracer.ParentSpan)
     if (span?._tag === "Span") span.attribute("request_id", id)
     // The request restores the context of its fiber.
     fiber.setContext(withRequest(fiber.context, info))
-    return Effect.map(handle(request), (response) => {
-      const headers: Record<string, string> = { ...headersOfEveryResponse, ...response.headers, "x-request-id": id }
-      if (info.rateLimit !== undefined) {
-        headers["ratelimit"] = info.rateLimit.RateLimit
-        headers["ratelimit-policy"] = info.rateLimit.RateLimitPolicy
+    return {
+      request,
+      info,
+      finish: (response) => {
+        const headers = new ResponseHeaders(response.headers)
+        headers["x-request-id"] = id
+        if (info.rateLimit !== undefined) {
+          headers["ratelimit"] = info.rateLimit.RateLimit
+          headers["ratelimit-policy"] = info.rateLimit.RateLimitPolicy
+        }
+        if (isLast()) headers["connection"] = "close"
+        return withOwnedHeaders(response, headers)
       }
-      if (isLast()) headers["connection"] = "close"
-      return withOwnHeaders(response, headers)
-    })
-  })
+    }
+  }

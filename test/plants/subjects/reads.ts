@@ -83,8 +83,8 @@ export const reads: ReadonlyArray<Plant> = [
   {
     rule: "a request with a body takes Effect's adapter",
     file: plain,
-    from: "[\"content-length\", \"transfer-encoding\", ",
-    to: "[",
+    from: "headers[\"content-length\"] !== undefined || headers[\"transfer-encoding\"] !== undefined\n  || ",
+    to: "",
     tests: [unit("node/PlainServer")]
   },
   {
@@ -217,8 +217,8 @@ export const reads: ReadonlyArray<Plant> = [
   {
     rule: "a response with a header that may end its line never leaves",
     file: "src/server/gate/Edge.ts",
-    from: "onSuccess: refuseUnsendable",
-    to: "onSuccess: Effect.succeed",
+    from: "if (unsendable !== null)",
+    to: "if (unsendable === \"\")",
     tests: [unit("server/Mounting", "headers that cannot be sent")]
   },
   {
