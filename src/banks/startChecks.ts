@@ -3,6 +3,7 @@
  * what all of them refuse at the start: each refusal is a `TypeError` of one sentence, and repeats no value.
  */
 import * as Redacted from "effect/Redacted"
+import { createPrivateKey, X509Certificate } from "node:crypto"
 import { loopbackHosts, parseBaseUrl } from "../http/OutgoingRequest.ts"
 
 /** The address of a bank, without trailing slashes. A key goes without TLS to this machine alone. */
@@ -22,4 +23,32 @@ export const requireSecret = (setting: string, secret: Redacted.Redacted<string>
   throw new TypeError(
     `${setting} must be set, and have visible ASCII characters alone: check it for spaces and line ends`
   )
+}
+
+/** The certificate of the gateway at the bank, and its key. PEM. */
+export interface TransportOptions {
+  readonly cert: string
+  readonly key: Redacted.Redacted<string>
+  /** Replaces the certificate authorities of Node. */
+  readonly ca?: string | ReadonlyArray<string>
+}
+
+const parse = <A>(parsed: () => A, sentence: string): A => {
+  try {
+    return parsed()
+  } catch {
+    throw new TypeError(sentence)
+  }
+}
+
+/** A certificate for mutual TLS, with its key. */
+export const requireCertificate = (setting: string, { cert, key }: TransportOptions): void => {
+  const certificate = parse(() => new X509Certificate(cert), `${setting}.cert must be a certificate in PEM`)
+  const privateKey = parse(
+    () => createPrivateKey(Redacted.value(key)),
+    `${setting}.key must be a private key in PEM, without a passphrase`
+  )
+  if (!certificate.checkPrivateKey(privateKey)) {
+    throw new TypeError(`${setting}.key is not the key of the certificate in ${setting}.cert`)
+  }
 }

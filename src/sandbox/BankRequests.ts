@@ -72,9 +72,9 @@ interface BankRequestsOptions {
   readonly closing: Latch.Latch
 }
 
-export const headOf = ({ headers, method = "", url = "/" }: IncomingMessage): RequestHead => {
+export const headOf = ({ headers, method = "", url = "/" }: IncomingMessage, now: number): RequestHead => {
   const [path = "/", query] = url.split("?", 2)
-  return { method, path, query: new URLSearchParams(query), headers }
+  return { method, path, query: new URLSearchParams(query), headers, now }
 }
 
 /** Answers a request, unless it is one too many. */
@@ -86,7 +86,13 @@ export const answerDemand = Effect.fnUntraced(function*(
   response: ServerResponse
 ) {
   const { arrivals, dialect: { write }, submissions } = options
-  if (demand._tag === "Answered") return yield* send(response, demand.answer)
+  if (demand._tag === "Answered") {
+    if (typeof demand.answer !== "function") return yield* send(response, demand.answer)
+    const body = yield* readBody(request)
+    return yield* typeof body === "string"
+      ? Effect.sync(() => hangUp(response))
+      : send(response, demand.answer(body.toString("utf8")))
+  }
   const refusal = arrivals.admit(demand._tag === "Submit" ? "submission" : "status", yield* Clock.currentTimeMillis)
   if (refusal !== null) return yield* send(response, write(refusal, head))
   if (demand._tag !== "Submit") return yield* answer(options, response, yield* submissions.read(demand, head))

@@ -14,6 +14,8 @@ export interface RequestHead {
   readonly query: URLSearchParams
   /** By name in lower case. */
   readonly headers: Readonly<Record<string, string | Array<string> | undefined>>
+  /** When it arrived. Milliseconds since 1970. */
+  readonly now: number
 }
 
 export interface Answer {
@@ -23,13 +25,13 @@ export interface Answer {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** What a request asks for. `Answered`: it is refused, or needs nothing of the engine. */
+/** What a request asks for. `Answered`: it is refused, or needs nothing of the engine. A function makes the answer of the body. */
 export type Demand =
   /** Null: the body has the key. */
   | { readonly _tag: "Submit"; readonly key: SubmissionKey | null }
   | { readonly _tag: "ReadByKey"; readonly key: SubmissionKey }
   | { readonly _tag: "ReadByReference"; readonly reference: string }
-  | { readonly _tag: "Answered"; readonly answer: Answer }
+  | { readonly _tag: "Answered"; readonly answer: Answer | ((body: string) => Answer) }
 
 /** The submission of a valid request. */
 export interface Submission {

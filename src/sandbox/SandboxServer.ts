@@ -3,6 +3,7 @@
  * the service port refuses connections. The service port answers the control plane, too.
  */
 import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as FiberSet from "effect/FiberSet"
 import * as Latch from "effect/Latch"
@@ -65,11 +66,12 @@ export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxSer
   const fibers = yield* FiberSet.make<void>()
   const fork = yield* FiberSet.runtime(fibers)<never>()
   const closing = yield* Latch.make()
+  const clock = yield* Clock.Clock
 
   const onControl: Handler = (request, response, path) =>
     Effect.raceFirst(control(controlled, request, response, path), closing.await)
   const onService: Handler = (request, response, path) => {
-    const head = headOf(request)
+    const head = headOf(request, clock.currentTimeMillisUnsafe())
     const demand = dialect.demandOf(head)
     if (demand !== null) {
       return answerDemand({ dialect, submissions, arrivals, closing }, demand, head, request, response)

@@ -5,6 +5,11 @@
 import type { Dialect } from "../Dialect.ts"
 import { alpacaDialect } from "./AlpacaDialect.ts"
 import { increaseDialect } from "./IncreaseDialect.ts"
+import { makeOpenBankingUkDialect } from "./OpenBankingUkDialect.ts"
 
 /** By the name of the bank. */
-export const bankDialects: Readonly<Record<string, Dialect>> = { alpaca: alpacaDialect, increase: increaseDialect }
+export const bankDialects: Readonly<Record<string, Dialect>> = {
+  alpaca: alpacaDialect,
+  increase: increaseDialect,
+  "open-banking-uk": makeOpenBankingUkDialect()
+}

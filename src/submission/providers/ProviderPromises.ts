@@ -51,9 +51,11 @@ interface ReadFacts {
 const lagOf = ({ readByOwnReference }: ProviderPromises): Duration.Duration =>
   typeof readByOwnReference === "object" ? Duration.fromInputUnsafe(readByOwnReference.lag) : Duration.zero
 
-/** The lifetime of keys, if it ends. */
-const lifetimeOf = ({ keys }: ProviderPromises): Duration.Duration | null =>
-  keys === undefined || keys === "none" || keys === "for_ever" ? null : Duration.fromInputUnsafe(keys)
+/** How long a read by the key finds a payment, if that ends. An indirect read does not look for the key. */
+const lifetimeOf = ({ keys, readByOwnReference }: ProviderPromises): Duration.Duration | null =>
+  keys === undefined || keys === "none" || keys === "for_ever" || readByOwnReference === "indirectly"
+    ? null
+    : Duration.fromInputUnsafe(keys)
 
 /** The kind of a status read: by the reference, by the operation's id, indirectly, or none. */
 export const readKind = (

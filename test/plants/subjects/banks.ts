@@ -33,6 +33,34 @@ export const banks: ReadonlyArray<Plant> = [
     tests: [unit("banks/Increase")]
   },
   {
+    rule: "Open Banking UK: an answer without the bank's signature proves nothing",
+    file: "src/banks/OpenBankingSignature.ts",
+    from: "Effect.flatMap(verify(answer), () => decode(answer))",
+    to: "Effect.flatMap(Effect.ignore(verify(answer)), () => decode(answer))",
+    tests: [unit("banks/OpenBankingUk", "A signature")]
+  },
+  {
+    rule: "Open Banking UK: a used consent proves no payment of this operation",
+    file: "src/banks/OpenBankingAnswers.ts",
+    from: "if (Data.Status === \"COND\") {",
+    to: "if (Data.Status !== Data.Status) {",
+    tests: [unit("banks/OpenBankingUk", "After a lost answer")]
+  },
+  {
+    rule: "Open Banking UK: the refusal of a consent that this operation may have used is no refusal",
+    file: "src/banks/OpenBankingAnswers.ts",
+    from: "new Set([\"U009\", \"U035\"])",
+    to: "new Set([\"U035\"])",
+    tests: [unit("banks/OpenBankingUk", "Each documented error")]
+  },
+  {
+    rule: "Open Banking UK: the simulator pays once under a consent, also after 24 hours",
+    file: "src/sandbox/banks/OpenBankingUkDialect.ts",
+    from: "return { key: ConsentId,",
+    to: "return { key: `${ConsentId} ${key}`,",
+    tests: [unit("banks/OpenBankingUkSandbox", "pays once")]
+  },
+  {
     rule: "a key goes to a bank without TLS to this machine alone",
     file: "src/banks/startChecks.ts",
     from: "protocol === \"https:\" || loopbackHosts.has(hostname)",

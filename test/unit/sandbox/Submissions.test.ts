@@ -13,7 +13,7 @@ import { told } from "../../fixtures/sandbox/SandboxHarness.ts"
 const body = (payload: unknown) => Buffer.from(JSON.stringify({ type: "payment", payload }))
 const done = body(told({ outcome: "succeeded" }))
 
-const head = { method: "POST", path: "/mutations", query: new URLSearchParams(), headers: {} }
+const head = { method: "POST", path: "/mutations", query: new URLSearchParams(), headers: {}, now: 0 }
 
 const submissionsOn = (record: SubmissionRecord) =>
   makeSubmissions({ dialect: sandboxDialect, seed: "x", mix: defaultMix, record, faults: () => ({}) })

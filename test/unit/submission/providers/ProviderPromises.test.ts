@@ -86,6 +86,10 @@ describe("\"Not found\"", () => {
     assert.isTrue(isFinalNotFound(promises, readAfter(3569.999), null))
     assert.isFalse(isFinalNotFound(promises, readAfter(3570), null))
     assert.isTrue(isFinalNotFound({ ...promises, keys: "for_ever" }, readAfter(3570), null))
+    // An indirect read does not look for the key.
+    const consent = { readByOwnReference: "indirectly", lateRequests: "refused_as_stated" } as const
+    const due = readAfter(3570)
+    assert.isTrue(isFinalNotFound({ ...promises, ...consent }, due, due.operation.send_before))
   })
 })
 

@@ -1,0 +1,173 @@
+/**
+ * The adapter for banks of the Open Banking standard (United Kingdom, Read/Write API 4.0): domestic payments under a consent that the payer
+ * has authorised. `docs/banks.md` has the table of states, and what happens after a lost answer.
+ *
+ * The operation's id is the `x-idempotency-key`, which the bank knows for 24 hours, and the `x-fapi-interaction-id`, which each answer
+ * repeats. The bank has no read by either. So after a lost answer the adapter reads the consent: `COND` says that a payment was ordered
+ * under it, and any other status that none was so far. Names of members are those of the standard.
+ */
+import * as Effect from "effect/Effect"
+import type * as HttpClient from "effect/http/HttpClient"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import type { Terms } from "../domain/Terms.ts"
+import * as ProviderHttpClient from "../node/http/ProviderHttpClient.ts"
+import * as HttpProvider from "../submission/http/HttpProvider.ts"
+import type { ProviderAdapter, ProviderOperation } from "../submission/providers/ProviderAdapter.ts"
+import { makeClientToken } from "./ClientCredentials.ts"
+import {
+  type ConsentEnds,
+  failures,
+  known,
+  ofConsent,
+  refused,
+  submitted,
+  wrongEndpoint
+} from "./OpenBankingAnswers.ts"
+import { type BankKeys, makeSigned, makeSigner, type SigningOptions } from "./OpenBankingSignature.ts"
+import { requireAddress, requireCertificate, type TransportOptions } from "./startChecks.ts"
+
+export type { BankKeys, ConsentEnds, SigningOptions, TransportOptions }
+
+const text = (longest: number) => Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(longest))
+
+const Amount = Schema.String.check(
+  Schema.isPattern(/^(?!0+(?:\.0+)?$)(?:0|[1-9][0-9]{0,12})(?:\.[0-9]{1,5})?$/u, {
+    expected: "an amount above zero, such as \"12.50\""
+  })
+)
+
+const account = {
+  SchemeName: text(40),
+  Identification: text(256),
+  SecondaryIdentification: Schema.optionalKey(text(34))
+}
+
+/** A part of the consent that the bank alone reads. */
+const Part = Schema.optionalKey(Schema.Record(Schema.String, Schema.Json))
+
+/** The payload of a `domestic_payment`. `Initiation` and `Risk` are those of the consent, or the bank refuses the payment. */
+export const DomesticPayment = Schema.Struct({
+  Data: Schema.Struct({
+    ConsentId: Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,128}$/u, { expected: "the id of a consent" })),
+    Initiation: Schema.Struct({
+      InstructionIdentification: text(35),
+      EndToEndIdentification: text(35),
+      LocalInstrument: Schema.optionalKey(text(50)),
+      InstructedAmount: Schema.Struct({
+        Amount,
+        Currency: Schema.String.check(Schema.isPattern(/^[A-Z]{3}$/u, { expected: "a currency such as GBP" }))
+      }),
+      DebtorAccount: Schema.optionalKey(
+        Schema.Struct({ ...account, Name: Schema.optionalKey(text(350)), Proxy: Part })
+      ),
+      CreditorAgent: Part,
+      CreditorAccount: Schema.Struct({ ...account, Name: text(350), Proxy: Part }),
+      CreditorPostalAddress: Part,
+      UltimateCreditor: Part,
+      UltimateDebtor: Part,
+      RegulatoryReporting: Schema.optionalKey(Schema.Array(Schema.Json)),
+      RemittanceInformation: Part,
+      SupplementaryData: Part
+    })
+  }),
+  Risk: Schema.Record(Schema.String, Schema.Json)
+})
+export type DomesticPayment = typeof DomesticPayment.Type
+
+/** What the bank can carry out, by type of operation. */
+export const payloads = { domestic_payment: DomesticPayment }
+
+/** The terms of a `domestic_payment`, for its endpoint. */
+export const domesticPaymentTerms = ({ Data: { Initiation } }: DomesticPayment): Terms => ({
+  amount: Initiation.InstructedAmount.Amount,
+  currency: Initiation.InstructedAmount.Currency,
+  payee: `${Initiation.CreditorAccount.SchemeName} ${Initiation.CreditorAccount.Identification}`
+})
+
+/** The settings of the adapter. */
+export interface OpenBankingUkOptions extends Pick<HttpProvider.HttpProviderOptions, "deadlines" | "limit"> {
+  /** The bank's address with the version: `https://api.bank.example/open-banking/v4.0/pisp`. */
+  readonly baseUrl: string
+  /** The gateway as a client of the bank: where it gets its own tokens, for reads. */
+  readonly client: { readonly tokenUrl: string; readonly clientId: string }
+  /** Finds the payer's access token for a consent: that of the authorization code with which the payer authorised it. */
+  readonly payerToken: (
+    consentId: string,
+    operation: ProviderOperation
+  ) => Effect.Effect<Redacted.Redacted<string>, unknown>
+  readonly signing: SigningOptions
+  readonly bank: BankKeys
+  /** Default: the bank documents nothing, and an unused consent never proves that nothing was ordered. */
+  readonly consentEnds?: ConsentEnds
+}
+
+const bearer = (token: Redacted.Redacted<string>) => ({
+  authorization: Redacted.make(`Bearer ${Redacted.value(token)}`)
+})
+
+/** The adapter over a client that authenticates by mutual TLS. Dies with a `TypeError` if an option cannot be right. See `layer`. */
+export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
+  Layer.unwrap(Effect.gen(function*() {
+    const { bank, client, consentEnds, payerToken, signing, ...http } = options
+    const baseUrl = yield* Effect.sync(() => requireAddress("baseUrl", options.baseUrl))
+    const tokenUrl = yield* Effect.sync(() => requireAddress("client.tokenUrl", client.tokenUrl))
+    const sign = yield* makeSigner(signing)
+    const signed = yield* makeSigned(bank)
+    const clientToken = yield* makeClientToken({ tokenUrl, clientId: client.clientId, scope: "payments" })
+    const headers = ({ id }: ProviderOperation) => ({ "x-fapi-interaction-id": id })
+    return HttpProvider.layer({
+      ...http,
+      baseUrl,
+      payloads,
+      failures,
+      idempotencyKeyHeader: "x-idempotency-key",
+      promises: {
+        keys: "24 hours",
+        readByOwnReference: "indirectly",
+        ...consentEnds === undefined
+          ? {}
+          : { lateRequests: "refused_as_stated", notFoundIsFinalAfter: consentEnds.visibleAfter }
+      },
+      credentials: (operation, payload) =>
+        Effect.map(payload === null ? clientToken : payerToken(payload.Data.ConsentId, operation), bearer),
+      submit: {
+        request: (operation, payload) => ({ path: "/domestic-payments", headers: headers(operation), body: payload }),
+        sign,
+        decode: HttpProvider.byStatus({
+          201: signed(submitted),
+          400: signed(refused("payment_rejected")),
+          // These have no body, and no signature.
+          401: HttpProvider.wrongCredentials,
+          403: signed(refused("access_refused")),
+          405: wrongEndpoint,
+          415: wrongEndpoint,
+          429: HttpProvider.refusedForNow
+        })
+      },
+      status: {
+        request: (operation, reference, payload) => ({
+          path: reference === null
+            ? `/domestic-payment-consents/${encodeURIComponent(payload!.Data.ConsentId)}`
+            : `/domestic-payments/${encodeURIComponent(reference)}`,
+          headers: headers(operation)
+        }),
+        decode: HttpProvider.byStatus({
+          200: signed(HttpProvider.firstOf(known, ofConsent(consentEnds))),
+          401: HttpProvider.wrongCredentials,
+          403: HttpProvider.wrongCredentials,
+          429: HttpProvider.refusedForNow
+        })
+      }
+    })
+  }))
+
+/** The adapter with its own client, which authenticates by mutual TLS. Dies with a `TypeError` if an option cannot be right. */
+export const layer = (
+  options: OpenBankingUkOptions & { readonly tls: TransportOptions }
+): Layer.Layer<ProviderAdapter> =>
+  Layer.unwrap(Effect.sync(() => {
+    requireCertificate("tls", options.tls)
+    return Layer.provide(at(options), ProviderHttpClient.layer({ tls: options.tls }))
+  }))

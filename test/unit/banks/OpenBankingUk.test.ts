@@ -1,0 +1,371 @@
+/**
+ * The adapter for banks of the Open Banking standard gives each documented answer its meaning, believes only answers with the bank's
+ * signature, and refuses settings that cannot be right. The cases of the contract kit that this bank cannot meet stand below, with the
+ * reason.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Context, Effect, Exit, Layer, Redacted, type Schema } from "effect"
+import { HttpClient, HttpClientResponse } from "effect/http"
+import * as crypto from "node:crypto"
+import * as OpenBankingUk from "../../../src/banks/OpenBankingUk.ts"
+import { OperationType } from "../../../src/domain/Operation.ts"
+import { ProviderAdapter, ProviderReference } from "../../../src/submission/providers/ProviderAdapter.ts"
+import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
+import {
+  consentBody,
+  errorBody,
+  gatewayKeys,
+  openBankingClaims,
+  optionsAt,
+  otherRequests,
+  payment,
+  paymentBody,
+  signatureOf,
+  signedAnswer,
+  signingKey
+} from "../../fixtures/banks/openBankingUk.ts"
+import { cert, key } from "../../fixtures/http/TlsServer.ts"
+import { operationOf } from "../../fixtures/submission/HttpProviderServer.ts"
+
+const operation = operationOf({ type: OperationType.make("domestic_payment") })
+const reference = ProviderReference.make("payment-1")
+
+interface Answered {
+  readonly status: number
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: Schema.Json
+}
+
+/** The client of a bank that answers each payment and each read like this. */
+const answering = (answer: Answered) =>
+  HttpClient.make((request) => {
+    const { body, headers, status }: Answered = otherRequests({ path: new URL(request.url).pathname }) ?? answer
+    const text = body === undefined ? "" : JSON.stringify(body)
+    return Effect.succeed(HttpClientResponse.fromWeb(
+      request,
+      new Response(text, {
+        status,
+        headers: { "content-type": "application/json", "content-length": String(text.length), ...headers }
+      })
+    ))
+  })
+
+const adapterOf = (answer: Answered, options: Partial<OpenBankingUk.OpenBankingUkOptions> = {}) =>
+  Effect.map(
+    Layer.build(Layer.provide(
+      OpenBankingUk.at({ ...optionsAt("http://127.0.0.1:1"), ...options }),
+      Layer.succeed(HttpClient.HttpClient, answering(answer))
+    )),
+    (context) => Context.get(context, ProviderAdapter)
+  )
+
+const submitted = (answer: Answered) =>
+  Effect.flatMap(
+    adapterOf(answer),
+    ({ submit }) =>
+      Effect.match(submit(operation, payment), { onFailure: (failure) => failure, onSuccess: (said) => said })
+  )
+
+/** By the bank's id, or without it by the consent. */
+const read = (answer: Answered, by: ProviderReference | null = reference) =>
+  Effect.flatMap(adapterOf(answer), ({ readStatus }) => readStatus(operation, by, by === null ? payment : undefined))
+
+const signed = (status: number, body: Schema.Json) => signedAnswer(operation.id, status, body)
+
+const creditor = payment.Data.Initiation.CreditorAccount
+const withInitiation = (more: object) => ({
+  ...payment,
+  Data: { ...payment.Data, Initiation: { ...payment.Data.Initiation, ...more } }
+})
+
+const sent = (payload: typeof payment) => ({
+  payload,
+  request: ({ id }: ProviderContract.Submitted) => ({
+    path: "/open-banking/v4.0/pisp/domestic-payments",
+    headers: {
+      "x-idempotency-key": id,
+      "x-fapi-interaction-id": id,
+      authorization: "Bearer token-of-the-payer-for-consent-1",
+      "content-type": "application/json"
+    },
+    body: JSON.stringify(payload)
+  })
+})
+
+const about = (status: number, body: (reference: string) => Schema.Json) => (subject: ProviderContract.AnswerSubject) =>
+  signedAnswer(subject.id, status, body(subject.reference))
+
+describe("The adapter for Open Banking UK follows the contract:", () => {
+  const cases = ProviderContract.cases({
+    adapter: (baseUrl) => OpenBankingUk.at(optionsAt(baseUrl)),
+    operation: { type: "domestic_payment" },
+    terms: OpenBankingUk.domesticPaymentTerms,
+    expects: [
+      sent(payment),
+      sent(withInitiation({ InstructedAmount: { Amount: "16588", Currency: "GBP" } }) as typeof payment),
+      sent(withInitiation({ InstructedAmount: { Amount: "165.88", Currency: "EUR" } }) as typeof payment),
+      sent(withInitiation({ CreditorAccount: { ...creditor, Identification: "08080099999999" } }) as typeof payment)
+    ],
+    invalidPayloads: [
+      withInitiation({ InstructedAmount: { Amount: "0.00", Currency: "GBP" } }),
+      { ...payment, Data: { ...payment.Data, ConsentId: "" } }
+    ],
+    idempotencyKey: ({ headers }) => headers["x-idempotency-key"],
+    references: { own: "payment-1", foreign: "payment-2" },
+    otherRequests,
+    answers: {
+      submission: {
+        acknowledged: about(201, (id) => paymentBody("RCVD", id)),
+        succeeded: about(201, (id) => paymentBody("ACSC", id)),
+        refused: { answer: about(400, () => errorBody("U008")), code: "consent_mismatch" },
+        duplicate: about(409, () => errorBody("U029")),
+        unauthorized: () => ({ status: 401, headers: { "Content-Length": "0" } }),
+        unavailable: () => ({ status: 429, headers: { "Content-Length": "0", "Retry-After": "2" } })
+      },
+      status: {
+        pending: about(200, (id) => paymentBody("ACSP", id)),
+        succeeded: about(200, (id) => paymentBody("ACCC", id)),
+        failed: { answer: about(200, (id) => paymentBody("RJCT", id)), code: "payment_rejected" },
+        notFound: about(200, () => consentBody("AUTH"))
+      }
+    }
+  })
+  for (const { name, run } of cases) it.effect(name, () => run)
+})
+
+describe("Each status of a payment", () => {
+  it.effect.each<
+    [status: string, answer: "Acknowledged" | "Succeeded" | "Rejected", state: "submitted" | "succeeded" | "failed"]
+  >([
+    ...["RCVD", "PDNG", "ACTC", "PATC", "ACCP", "ACFC", "ACSP", "ACWC", "ACWP"].map((status) =>
+      [status, "Acknowledged", "submitted"] as [string, "Acknowledged", "submitted"]
+    ),
+    ["ACSC", "Succeeded", "succeeded"],
+    ["ACCC", "Succeeded", "succeeded"],
+    ["RJCT", "Rejected", "failed"]
+  ])("%s: the answer is %s, and a read proves %s", ([status, answer, state]) =>
+    Effect.gen(function*() {
+      const names = { reference, operation_id: operation.id }
+      assert.deepInclude(yield* submitted(signed(201, paymentBody(status))), { _tag: answer, names })
+      assert.deepInclude(yield* read(signed(200, paymentBody(status))), { _tag: "Proven", state, names })
+    }))
+
+  it.effect("BLCK waits for a person, who gets the question", () =>
+    Effect.gen(function*() {
+      assert.strictEqual((yield* submitted(signed(201, paymentBody("BLCK"))))._tag, "Acknowledged")
+      const said = yield* read(signed(200, paymentBody("BLCK")))
+      assert.deepInclude(said, { _tag: "NotProven", reason: "unclear" })
+      assert.match(said._tag === "NotProven" ? said.question! : "", /^Payment payment-1 is blocked/)
+    }))
+
+  it.effect("an unknown one is not understood", () =>
+    Effect.gen(function*() {
+      assert.strictEqual((yield* submitted(signed(201, paymentBody("ACXX"))))._tag, "Uncertain")
+      assert.deepInclude(yield* read(signed(200, paymentBody("ACXX"))), { _tag: "NotProven", reason: "unclear" })
+    }))
+
+  it.effect.each([["AM04", "insufficient_funds"], ["AC04", "account_closed"], ["XXXX", "payment_rejected"]])(
+    "RJCT for the reason %s fails with %s",
+    ([StatusReasonCode, code]) =>
+      Effect.gen(function*() {
+        const body = paymentBody("RJCT", "payment-1", { StatusReason: [{ StatusReasonCode: StatusReasonCode! }] })
+        assert.deepInclude(yield* read(signed(200, body)), { state: "failed", code })
+      })
+  )
+})
+
+describe("Each documented error of a payment", () => {
+  const empty = (status: number): Answered => ({ status, headers: { "content-length": "0" } })
+  it.effect.each<[name: string, answer: Answered, said: object]>([
+    ["400 with a mistake in the payment", signed(400, errorBody("U002")), {
+      _tag: "Rejected",
+      code: "invalid_payment"
+    }],
+    ["400 with a code of no own meaning", signed(400, errorBody("U013")), {
+      _tag: "Rejected",
+      code: "payment_rejected"
+    }],
+    ["400 of a consent that may be used", signed(400, errorBody("U009")), { _tag: "Uncertain" }],
+    ["400 of the gateway's signature", signed(400, errorBody("U015")), {
+      _tag: "NotSent",
+      isRefused: true,
+      isLocal: true
+    }],
+    ["401", empty(401), { _tag: "NotSent", isRefused: true, isLocal: true }],
+    ["403", signed(403, errorBody("U028")), { _tag: "Rejected", code: "reauthentication_required" }],
+    ["404", signed(404, errorBody("U011")), { _tag: "Uncertain", isUndeclared: true }],
+    ["405", empty(405), { _tag: "NotSent", isRefused: true, isLocal: true }],
+    ["406, which a framework gives after it carried out a request", empty(406), {
+      _tag: "Uncertain",
+      isUndeclared: true
+    }],
+    ["409", signed(409, errorBody("U029")), { _tag: "Uncertain", isUndeclared: true }],
+    ["415", empty(415), { _tag: "NotSent", isRefused: true, isLocal: true }],
+    ["429", empty(429), { _tag: "NotSent", isRefused: true }],
+    ["500", signed(500, errorBody("U000")), { _tag: "Uncertain", isUndeclared: true }],
+    ["503", empty(503), { _tag: "Uncertain" }]
+  ])("%s", ([, answer, said]) =>
+    Effect.gen(function*() {
+      assert.deepInclude({ ...(yield* submitted(answer)) }, said)
+    }))
+})
+
+describe("A signature", () => {
+  const body = paymentBody("ACSC")
+  const text = JSON.stringify(body)
+  const other = crypto.generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey
+  const claims = (more: object) => signatureOf(text, more)
+
+  it.effect.each<[name: string, signature: string | undefined]>([
+    ["that is missing", undefined],
+    ["that is none", "e30"],
+    ["of another body", signatureOf("{}")],
+    ["by another key", signatureOf(text, {}, other)],
+    ["by an unknown key", claims({ kid: "key-9" })],
+    ["of another party", claims({ "http://openbanking.org.uk/iss": "another-bank" })],
+    ["of another trust anchor", claims({ "http://openbanking.org.uk/tan": "example.com" })],
+    ["from the future", claims({ "http://openbanking.org.uk/iat": 3600 })],
+    ["with a critical claim of unknown meaning", claims({ crit: [...openBankingClaims(0).crit, "exp"], exp: 1 })],
+    ["without critical claims that bind it", claims({ alg: "RS256" })],
+    ["for another type", claims({ typ: "JWT" })]
+  ])("%s: the answer proves nothing", ([, signature]) =>
+    Effect.gen(function*() {
+      const headers = {
+        "x-fapi-interaction-id": operation.id,
+        ...signature === undefined ? {} : { "x-jws-signature": signature }
+      }
+      assert.deepInclude(yield* submitted({ status: 201, headers, body }), { _tag: "Uncertain", isUndeclared: true })
+      assert.deepInclude(yield* read({ status: 200, headers, body }), { _tag: "NotProven", reason: "unclear" })
+    }))
+
+  it.effect("of the body as it is, with b64 false, is believed", () =>
+    Effect.gen(function*() {
+      const signature = claims({ b64: false, crit: ["b64", ...openBankingClaims(0).crit] })
+      const headers = { "x-fapi-interaction-id": operation.id, "x-jws-signature": signature }
+      assert.strictEqual((yield* submitted({ status: 201, headers, body }))._tag, "Succeeded")
+    }))
+
+  it.effect.each<[form: string, b64: false | undefined]>([["version 4.0", undefined], ["b64 false", false]])(
+    "of the gateway is detached and PS256, in the form of %s",
+    ([, b64]) =>
+      Effect.gen(function*() {
+        let seen: { readonly jws: string; readonly body: string } | undefined
+        const client = HttpClient.make((request) => {
+          if (request.body._tag === "Uint8Array" && request.url.endsWith("/domestic-payments")) {
+            seen = { jws: request.headers["x-jws-signature"]!, body: new TextDecoder().decode(request.body.body) }
+          }
+          return Effect.succeed(HttpClientResponse.fromWeb(request, new Response("", { status: 500 })))
+        })
+        const options = optionsAt("http://127.0.0.1:1")
+        const context = yield* Layer.build(Layer.provide(
+          OpenBankingUk.at({ ...options, signing: { ...options.signing, ...b64 === undefined ? {} : { b64 } } }),
+          Layer.succeed(HttpClient.HttpClient, client)
+        ))
+        yield* Effect.flip(Context.get(context, ProviderAdapter).submit(operation, payment))
+        const [header, detached, signature] = seen!.jws.split(".")
+        assert.strictEqual(detached, "")
+        assert.deepStrictEqual(JSON.parse(Buffer.from(header!, "base64url").toString()), {
+          ...openBankingClaims(0),
+          kid: "key-1",
+          "http://openbanking.org.uk/iss": "org-1/software-1",
+          ...b64 === false ? { b64, crit: ["b64", ...openBankingClaims(0).crit] } : {}
+        })
+        const signedText = `${header}.${b64 === false ? seen!.body : Buffer.from(seen!.body).toString("base64url")}`
+        const padding = { padding: crypto.constants.RSA_PKCS1_PSS_PADDING, saltLength: 32 }
+        assert.isTrue(
+          crypto.verify(
+            "sha256",
+            Buffer.from(signedText),
+            { key: gatewayKeys.publicKey, ...padding },
+            Buffer.from(signature!, "base64url")
+          )
+        )
+      })
+  )
+})
+
+describe("After a lost answer, the consent", () => {
+  it.effect("COND says that something was ordered, and a person gets the exact question", () =>
+    Effect.gen(function*() {
+      const said = yield* read(signed(200, consentBody("COND")), null)
+      assert.deepInclude(said, {
+        _tag: "NotProven",
+        reason: "ordered",
+        question:
+          `Which DomesticPaymentId did you create under the consent consent-1, for the x-idempotency-key ${operation.id}, and `
+          + "what is its Status?"
+      })
+    }))
+
+  it.effect.each<[status: string, more: Schema.JsonObject, from: string | null]>([
+    ["AUTH", {}, null],
+    ["AUTH", { CutOffDateTime: "2026-11-26T16:00:00Z" }, "2026-11-26T16:00:00.000Z"],
+    ["AWAU", {}, null],
+    ["RJCT", { StatusUpdateDateTime: "2026-11-26T11:00:00Z" }, "2026-11-26T11:00:00.000Z"],
+    ["EXPD", { StatusUpdateDateTime: "2026-11-26T12:00:00Z" }, "2026-11-26T12:00:00.000Z"]
+  ])(
+    "%s with %o says that none was ordered so far, and from when on none can be",
+    ([status, more, from]) =>
+      Effect.gen(function*() {
+        const said = yield* read(signed(200, consentBody(status, more)), null)
+        assert.deepInclude(said, { _tag: "NotFound", names: { reference: null, operation_id: operation.id } })
+        const refusedFrom = said._tag === "NotFound" ? said.refusedFrom : undefined
+        assert.strictEqual(
+          refusedFrom === undefined ? null : new Date(refusedFrom.epochMilliseconds).toISOString(),
+          from
+        )
+      })
+  )
+})
+
+describe("At the start, the adapter refuses", () => {
+  const options = optionsAt("https://bank.example")
+  const elliptic = crypto.generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({
+    type: "pkcs8",
+    format: "pem"
+  })
+  const publicPem = gatewayKeys.publicKey.export({ type: "spki", format: "pem" }) as string
+  const signing = (more: object) => ({ ...options, signing: { ...options.signing, ...more } })
+  const tls = { cert, key: Redacted.make(key) }
+
+  it.effect.each<
+    [what: string, options: OpenBankingUk.OpenBankingUkOptions, tls: OpenBankingUk.TransportOptions, why: RegExp]
+  >([
+    ["a missing certificate", options, { ...tls, cert: "" }, /^tls\.cert must be a certificate in PEM$/],
+    [
+      "the key of another certificate",
+      options,
+      { ...tls, key: signingKey },
+      /^tls\.key is not the key of the certificate/
+    ],
+    [
+      "an algorithm other than PS256",
+      signing({ key: Redacted.make(elliptic) }),
+      tls,
+      /^signing\.key must be an RSA key of 2048 bits/
+    ],
+    ["a missing key id", signing({ keyId: "" }), tls, /^signing\.keyId must be set/],
+    [
+      "a key that is not private",
+      signing({ key: Redacted.make(publicPem) }),
+      tls,
+      /^signing\.key must be a private key in PEM/
+    ],
+    ["an address without TLS", { ...options, baseUrl: "http://bank.example" }, tls, /^baseUrl must begin with https/],
+    [
+      "a bank without an issuer",
+      { ...options, bank: { ...options.bank, issuer: "" } },
+      tls,
+      /^bank\.issuer must be set/
+    ]
+  ])("%s", ([, given, transport, why]) =>
+    Effect.gen(function*() {
+      const exit = yield* Effect.exit(Layer.build(OpenBankingUk.layer({ ...given, tls: transport })))
+      assert.isTrue(Exit.isFailure(exit))
+      const defect = Exit.isFailure(exit) ? Cause.squash(exit.cause) : null
+      assert.instanceOf(defect, TypeError)
+      assert.match((defect as TypeError).message, why)
+    }))
+
+  it.effect("nothing that is right", () => Layer.build(OpenBankingUk.layer({ ...options, tls })))
+})
