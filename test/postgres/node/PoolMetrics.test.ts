@@ -1,8 +1,10 @@
 /** Connections are counted as PostgreSQL sees them, in pools that share connections and in those that do not. */
+import type { PgPool } from "@effect/sql-pg/PgPool"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer } from "effect"
+import { Effect, Fiber, Layer, Metric } from "effect"
 import { SqlClient } from "effect/sql"
 import * as PoolMetrics from "../../../src/metrics/PoolMetrics.ts"
+import { countPool } from "../../../src/node/postgres/driver/countPool.ts"
 import * as DriverClient from "../../../src/node/postgres/driver/DriverClient.ts"
 import { counted } from "../../fixtures/metrics/Scrape.ts"
 import { createDatabase, Platform, server } from "../../fixtures/postgres/TestDatabase.ts"
@@ -36,6 +38,20 @@ const values = (read: ReturnType<typeof counted>["read"]) =>
   }))
 
 describe("The metrics of pools", () => {
+  it.live("name the pools in which statements wait for a connection, or gave up waiting a moment ago", () =>
+    Effect.gen(function*() {
+      const pools = (yield* PoolMetrics.PoolMetrics)!
+      const silent = { use: () => Effect.never, get: Effect.never } as unknown as PgPool
+      const waiting = yield* Effect.forkChild(countPool(silent, pools.pool("lists")).use(() => Effect.void))
+      pools.pool("reader")
+      yield* Effect.yieldNow
+      assert.deepStrictEqual(pools.exhausted(), ["lists"])
+      yield* Fiber.interrupt(waiting)
+      assert.deepStrictEqual([pools.pool("lists").waiting, pools.exhausted()], [0, ["lists"]])
+      pools.pool("lists").gaveUpAt -= 1001
+      assert.deepStrictEqual(pools.exhausted(), [])
+    }).pipe(Effect.provide(PoolMetrics.layer), Effect.provideService(Metric.MetricRegistry, new Map())))
+
   it.live.each(clients)(
     "follow transactions that use all connections: %s",
     ([, kind]) =>
