@@ -94,8 +94,10 @@ const referenceIn = (id: string): string =>
 
 const isOfReplacement = ({ path }: RequestHead): boolean => path.startsWith("/v2/orders/") && path.endsWith("1")
 
+const decimal = new Intl.NumberFormat("en-US", { useGrouping: false, maximumFractionDigits: 9 })
+
 /** A part of a quantity, as decimal text. */
-const share = (quantity: number, part: number): string => (quantity * part).toFixed(9).replace(/\.?0+$/u, "")
+const share = (quantity: number, part: number): string => decimal.format(quantity * part)
 
 /** The state of an order, and the part of it that is filled. */
 const stateOf = (

@@ -358,7 +358,7 @@ describe("The simulator of Increase", () => {
             { outcome: "failed", code: "canceled" },
             { outcome: "failed", code: "rejected" },
             { outcome: "rejected", code: "object_not_found" },
-            { outcome: "rejected" }
+            { outcome: "rejected", code: "insufficient_funds" }
           ]
         ) {
           for (
