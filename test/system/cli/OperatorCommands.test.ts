@@ -253,7 +253,7 @@ interface StatusJson {
     readonly held: ReadonlyArray<object>
     readonly workers: ReadonlyArray<{ readonly worker_id: string | null }>
   } | null
-  readonly problems: ReadonlyArray<{ readonly message: string; readonly command: string | null }>
+  readonly problems: ReadonlyArray<{ readonly message: string; readonly next: string; readonly command: string | null }>
 }
 
 describe("status", () => {
@@ -269,16 +269,17 @@ describe("status", () => {
         { provider: "demo-bank", state: "accepted", count: 1 },
         { provider: "demo-bank", state: "cancelled", count: 1 }
       ])
-      assert.deepStrictEqual(idle.problems, [
-        {
-          message: "no worker has reported for 30s, and 1 operation is unsettled",
-          command: "npm run -s gateway -- work --help"
-        },
-        {
-          message: "demo-bank: 1 operation is held",
-          command: "npm run -s gateway -- operations list --held --provider demo-bank --order oldest"
-        }
-      ])
+      const [noWorker, held, ...others] = idle.problems
+      assert.deepStrictEqual(others, [])
+      assert.deepInclude(noWorker, {
+        message: "no worker reports itself, so nothing is sent and no status is read: 1 operation is unsettled",
+        next: "Start a worker: `npm run -s gateway -- work --help`"
+      })
+      assert.match(held!.message, /^demo-bank: 1 operation is held, the oldest for \d+s$/)
+      assert.strictEqual(
+        held!.command,
+        "npm run -s gateway -- operations list --held --provider demo-bank --order oldest"
+      )
       // The command that a problem names finds its operations.
       const call = idle.problems[1]!.command!.split(" -- ")[1]!.split(" ")
       assert.deepStrictEqual(idsOf(decodePage(yield* result([...call, "--json"], env)).operations), [id])
@@ -295,7 +296,7 @@ describe("status", () => {
       })
       const watched = yield* result<StatusJson>(["status", "--json"], env)
       assert.deepStrictEqual(watched.figures!.workers.map(({ worker_id }) => worker_id), ["worker-1"])
-      assert.deepStrictEqual(watched.problems.map(({ message }) => message), ["demo-bank: 1 operation is held"])
+      assert.deepStrictEqual(watched.problems.map(({ command }) => command), [held!.command])
       const { stdout } = yield* run(["status"], env)
       assert.match(stdout, /^ {2}workers {3}1 reported within 30s$/m)
       assert.match(stdout, /^demo-bank {2}held +1 +\d+s$/m)
@@ -310,7 +311,7 @@ describe("status", () => {
         const { figures, migrated, problems } = yield* result<StatusJson>(["status", "--json"], env)
         assert.deepStrictEqual([figures, migrated], [null, false])
         assert.deepStrictEqual(problems, [
-          { message: "the database lacks migrations", command: "npm run -s gateway -- migrate" }
+          { message: "the database lacks migrations", next: "Apply them.", command: "npm run -s gateway -- migrate" }
         ])
       }
     }).pipe(Effect.scoped, Effect.provide(Platform)))
