@@ -31,7 +31,7 @@ const kinds = [
   ...kindsOf("statement", "releaseUnsent", "report", "rescue", "rescueClaimsOf", "returnClaim", "reviewAged"),
   ...kindsOf("statement", "takeHeld", "takeReads", "verify"),
   ...kindsOf("status read", ...readFaults),
-  ...kindsOf("status read", "failed", "never received", "not_found", "submitted", "succeeded"),
+  ...kindsOf("status read", "failed", "not found", "submitted", "succeeded"),
   ...kindsOf("verification", "begun", "missing", "proven"),
   ...kindsOf("witness", "answer lost", "batches", "compact", "epoch", "fence", "no answer", "record"),
   "a replaced server goes on",
