@@ -19,14 +19,15 @@ export const queues: ReadonlyArray<Queue> = [
     name: "indeterminate",
     title: "Indeterminate",
     meaning:
-      "A mutation may have reached the provider, and its outcome is unknown. Status reads settle these operations.",
+      "A mutation may have reached the provider, and its outcome is unknown. Status reads settle these operations, or the answer of the provider to a person.",
     empty: "The outcome of each operation that was sent is known, or its provider has confirmed that it received it.",
     count: ({ operations }) => sum(operations.filter(({ state }) => state === "indeterminate"))
   },
   {
     name: "under_review",
     title: "Under review",
-    meaning: "People look into these operations: an operator asked for it, or they stayed in one state for too long.",
+    meaning:
+      "People look into these operations: an operator asked for it, status reads may not settle them, or they stayed in one state for too long.",
     empty: "No operator began a review, and no operation has been in one state for too long.",
     count: ({ under_review }) => sum(under_review)
   },

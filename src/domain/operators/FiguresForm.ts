@@ -75,11 +75,15 @@ export const Figures = Schema.Struct({
   under_review: Schema.Array(Count),
   /**
    * Since when the oldest operation of the provider has been in its state. When a hold or a review began is not stored. Providers
-   * without an operation in the condition are left out.
+   * without an operation in the condition are left out. `question`: what a person asks the provider about one under review, because
+   * reads may not settle it. Only `nowWithQuestions` has it.
    */
-  oldest: Schema.Array(
-    Schema.Struct({ provider: ProviderName, condition: Schema.Literals(conditions), since: Timestamp })
-  ),
+  oldest: Schema.Array(Schema.Struct({
+    provider: ProviderName,
+    condition: Schema.Literals(conditions),
+    since: Timestamp,
+    question: Schema.optionalKey(Schema.String)
+  })),
   /**
    * Operations whose next action is due, and since when the first of them has been. At most `maxDueCount` are counted; of `rescue`,
    * the first ones of all providers. If more than `maxDueCount` clients have accepted operations of the provider, `since` is that of

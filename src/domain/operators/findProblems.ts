@@ -134,12 +134,12 @@ const conditionTexts: Readonly<
 const conditionProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> =>
   figures.oldest.filter(({ condition, since }) =>
     Duration.isZero(longest[condition]) || lasts(since, figures, longest[condition])
-  ).map(({ condition, provider, since }) => {
+  ).map(({ condition, provider, question, since }) => {
     const { filter, message, next } = conditionTexts[condition]
     return {
       message: `${provider}: ${message(countOf(figures, provider, condition))}`,
       since,
-      next,
+      next: question === undefined ? next : `${next} For one of them, ask: ${question}`,
       operations: { provider, ...filter }
     }
   })

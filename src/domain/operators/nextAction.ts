@@ -18,7 +18,7 @@ export interface Situation {
   readonly standing: OperationStanding
   /** Why every worker that runs has paused the provider. Null: one of them sends to it, or none runs. */
   readonly pause: string | null
-  /** What a person asks the provider, because reads may not settle the operation. */
+  /** What a person asks the provider, because reads may not settle the operation in its present state. */
   readonly question: string | null
 }
 
@@ -94,7 +94,11 @@ const causes = {
   failover: "The database failed over, and may have lost a claim."
 } as const
 
-const actionOnHeld = ({ acknowledged, schedule, standing }: Situation, hold: Hold, now: DateTime.Utc): NextAction => {
+const actionOnHeld = (
+  { acknowledged, question, schedule, standing }: Situation,
+  hold: Hold,
+  now: DateTime.Utc
+): NextAction => {
   const at = unlessPast(schedule.due_at, now)
   const cause = causes[hold.kind]
   if (schedule.unsent) {
@@ -108,6 +112,7 @@ const actionOnHeld = ({ acknowledged, schedule, standing }: Situation, hold: Hol
   }
   const obstacle = obstacles(standing, "read")
   const reads = obstacle === null ? "Status reads go on." : `Status reads wait. ${obstacle}`
+  if (question !== null) return askProvider(question, cause, obstacle)
   if (acknowledged || hold.releasable_from === null) {
     return { by: "reconciler", action: readAction(schedule, obstacle), at, reason: withObstacle(received, obstacle) }
   }
@@ -150,14 +155,24 @@ const actionOnSubmitted = ({ question, schedule, standing, state }: Situation, n
   const reason = state === "submitted"
     ? "Its provider received it. The outcome is open."
     : "It may have been sent, so no worker sends it again."
-  const asked = question === null ? reason : `${reason} Ask the provider: ${question}`
+  if (question !== null) return askProvider(question, reason, obstacle)
   return {
     by: "reconciler",
     action: readAction(schedule, obstacle),
     at: unlessPast(schedule.due_at, now),
-    reason: withObstacle(asked, obstacle)
+    reason: withObstacle(reason, obstacle)
   }
 }
+
+const askProvider = (question: string, reason: string, obstacle: string | null): NextAction => ({
+  by: "operator",
+  action: `Ask the provider, and record its answer: ${question}`,
+  at: null,
+  reason: withObstacle(
+    `${reason} Status reads ${obstacle === null ? "go on, but may never settle it" : "wait"}.`,
+    obstacle
+  )
+})
 
 const readAction = ({ reads }: OperationSchedule, obstacle: string | null) =>
   obstacle === null ? `A reconciler reads its status (read ${reads + 1}).` : "A reconciler tries to read its status."

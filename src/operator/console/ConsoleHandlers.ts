@@ -164,7 +164,9 @@ export const ConsoleHandlers = (version: string) =>
         overview: ({ query }) =>
           Effect.map(
             readLedger(
-              Effect.all([figures.now, figures.flow(Number(query.hours ?? defaultHours))], { concurrency: 2 })
+              Effect.all([figures.nowWithQuestions, figures.flow(Number(query.hours ?? defaultHours))], {
+                concurrency: 2
+              })
             ),
             ([now, flow]) => ({ ...now, problems: findProblems(now), flow })
           ),

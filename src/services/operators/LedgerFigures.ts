@@ -10,7 +10,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationState } from "../../domain/Operation.ts"
 import type { FlowPoint, LedgerFiguresNow } from "../../domain/operators/FiguresForm.ts"
-import { flowStatement, nowStatement } from "../sql/operators/figureStatements.ts"
+import { flowStatement, nowStatement, questionsStatement } from "../sql/operators/figureStatements.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
 
 export class LedgerFigures extends Context.Service<LedgerFigures, {
@@ -21,6 +21,8 @@ export class LedgerFigures extends Context.Service<LedgerFigures, {
    * changed are left out, apart from the first one.
    */
   readonly flow: (hours: number) => Effect.Effect<ReadonlyArray<FlowPoint>, StoreUnavailable>
+  /** `now`, with questions to the providers. The role of `serve` may not read them. */
+  readonly nowWithQuestions: Effect.Effect<LedgerFiguresNow, StoreUnavailable>
 }>()("financial-agents-gateway/services/operators/LedgerFigures") {
   /** Use a pool without the planner settings of the readers: the statements aggregate. */
   static readonly layer: Layer.Layer<LedgerFigures, never, SqlClient.SqlClient> = Layer.effect(
@@ -97,6 +99,20 @@ const make = Effect.gen(function*() {
     Effect.withSpan("LedgerFigures.now")
   )
 
+  const nowWithQuestions = Effect.gen(function*() {
+    const figures = yield* now
+    const providers = figures.under_review.map(({ provider }) => provider)
+    if (providers.length === 0) return figures
+    const rows = yield* orUnavailable(
+      sql.unsafe<{ readonly provider: ProviderName; readonly question: string }>(questionsStatement, [providers])
+    )
+    const questions = new Map(rows.map(({ provider, question }) => [provider, { question }]))
+    const oldest = figures.oldest.map((row) =>
+      row.condition === "under_review" ? { ...row, ...questions.get(row.provider) } : row
+    )
+    return { ...figures, oldest }
+  })
+
   const flow = Effect.fn("LedgerFigures.flow")((hours: number) =>
     Effect.map(
       orUnavailable(sql.unsafe<FlowRow>(flowStatement, [hours, hours <= 3 ? "minute" : "hour"])),
@@ -104,5 +120,5 @@ const make = Effect.gen(function*() {
     )
   )
 
-  return LedgerFigures.of({ now, flow })
+  return LedgerFigures.of({ now, nowWithQuestions, flow })
 })

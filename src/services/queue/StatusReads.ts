@@ -27,8 +27,11 @@ export interface Postponement extends Omit<Recording, "evidence"> {
   readonly review?: boolean
   /** What the provider answered, for operators: 1,024 characters at most. Absent: there was no read. */
   readonly answer?: string
-  /** What a person asks the provider, because reads may not settle the operation: 1,024 characters at most. */
-  readonly question?: string
+  /**
+   * What a person asks the provider, because reads may not settle the operation: 1,024 characters at most. Absent: an earlier question
+   * stays. Null: it is answered.
+   */
+  readonly question?: string | null
 }
 
 export class StatusReads extends Context.Service<StatusReads, {

@@ -25,6 +25,11 @@ export const clientQueue = `(CASE WHEN o.waiting THEN '' ELSE o.client_id END CO
 /** Milliseconds since the epoch. */
 export const epochOf = (time: string) => `(extract(epoch FROM ${time}) * 1000)::float8`
 
+/** What a person asks the provider, if a status read in the present state of the row `o` left a question. */
+export const openQuestion = `CASE WHEN (o.last_read ->> 'at')::float8 >= ${
+  epochOf("o.updated_at")
+} THEN o.last_read ->> 'question' END`
+
 /** The instant of a parameter in milliseconds since the epoch. */
 export const instantAt = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)::timestamptz(3)`
 

@@ -93,9 +93,32 @@ export const isFinalNotFound = (
 ): boolean => {
   const from = notFoundIsFinalFrom(promises, due, refusedFrom)
   if (from === null || !DateTime.isGreaterThan(due.taken_at, from)) return false
-  // A provider that has forgotten the key says "not found" of a payment that it carried out. Nothing was sent before the acceptance.
+  return knowsKey(promises, due)
+}
+
+/**
+ * Whether the provider still knows the key. One that has forgotten it says "not found" of a payment that it carried out. Nothing was sent
+ * before the acceptance.
+ */
+const knowsKey = (promises: ProviderPromises, { created_at, taken_at }: ReadFacts): boolean => {
   const lifetime = lifetimeOf(promises)
-  return lifetime === null || DateTime.isLessThan(due.taken_at, DateTime.addDuration(due.created_at, lifetime))
+  return lifetime === null || DateTime.isLessThan(taken_at, DateTime.addDuration(created_at, lifetime))
+}
+
+/**
+ * Whether a person must ask the provider about an operation that a read did not find: no later "not found" proves anything, and the provider
+ * would show a payment by now. A later read that finds it still settles it.
+ */
+export const isNeverFinalNotFound = (
+  promises: ProviderPromises,
+  due: ReadFacts & { readonly acknowledged: boolean }
+): boolean => {
+  const { send_before } = due.operation
+  if (send_before === null) return true
+  if (!DateTime.isGreaterThan(due.taken_at, DateTime.addDuration(send_before, lagOf(promises)))) return false
+  // The provider contradicts an acknowledgement.
+  if (due.acknowledged || !knowsKey(promises, due)) return true
+  return !isFinal(promises) || promises.lateRequests === undefined || promises.lateRequests === "accepted"
 }
 
 /** What a person asks the provider. */

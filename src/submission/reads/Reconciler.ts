@@ -301,7 +301,8 @@ const apply = Effect.fnUntraced(function*(
           ...read,
           reference: decision.reference,
           send_before,
-          ...decision.question === undefined ? {} : { question: decision.question, review: true }
+          ...decision.question === undefined ? {} : { question: decision.question },
+          review: typeof decision.question === "string"
         })
       )
     case "Release":

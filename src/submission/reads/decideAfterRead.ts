@@ -16,6 +16,7 @@ import {
 import type { NotFound, ProviderAdapter, StatusAnswer } from "../providers/ProviderAdapter.ts"
 import {
   isFinalNotFound,
+  isNeverFinalNotFound,
   type ProviderPromises,
   questionOf,
   readKind,
@@ -30,9 +31,9 @@ type Due = Pick<DueRead, "operation" | "state" | "reference" | "acknowledged" | 
 export type ReadDecision =
   /**
    * The state stays. A reference that the answer gave is kept. With a question, reads alone may not settle the operation: it comes
-   * under review, and a person asks the provider.
+   * under review, and a person asks the provider. Null: an earlier question is answered.
    */
-  | { readonly _tag: "Postpone"; readonly reference: ProviderReference | null; readonly question?: string }
+  | { readonly _tag: "Postpone"; readonly reference: ProviderReference | null; readonly question?: string | null }
   /** The answer proves nothing. The operation is put under review. */
   | { readonly _tag: "Contradicted"; readonly contradiction: Contradiction }
   /** The held operation was never received, and may be claimed again. */
@@ -80,7 +81,9 @@ const decideByRule = (
         ...answered("status_read", answer.evidence),
         ...answer.state === "succeeded" ? reversibleEvidence(promises) : {}
       }
-      if (answer.state === "submitted" && due.state === "submitted") return { _tag: "Postpone", reference }
+      if (answer.state === "submitted" && due.state === "submitted") {
+        return { _tag: "Postpone", reference, question: null }
+      }
       const outcome: Outcome = answer.state === "failed"
         ? { state: "failed", failure: publicFailure(failures, answer.code) }
         : { state: answer.state }
@@ -88,7 +91,11 @@ const decideByRule = (
     }
     case "NotFound":
       // The provider may contradict its earlier acknowledgement.
-      if (due.acknowledged || !provesNeverReceived(due, answer, promises)) return postpone
+      if (due.acknowledged || !provesNeverReceived(due, answer, promises)) {
+        return answer.evidence !== null && isNeverFinalNotFound(promises, due)
+          ? { ...postpone, question: questionOf(promises, due.operation) }
+          : postpone
+      }
       if (due.state === "accepted") return { _tag: "Release" }
       return due.state === "indeterminate"
         ? {

@@ -72,8 +72,8 @@ export const outcomes: ReadonlyArray<Plant> = [
   {
     rule: "not found proves nothing about an indeterminate operation",
     file: decision,
-    from: " || !provesNeverReceived(due, answer, promises)) return postpone",
-    to: ") return postpone",
+    from: " || !provesNeverReceived(due, answer, promises)) {",
+    to: ") {",
     tests: [unit("submission/reads/ReconcilerRules")]
   },
   {

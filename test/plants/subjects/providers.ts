@@ -35,6 +35,20 @@ export const providers: ReadonlyArray<Plant> = [
     tests: promised
   },
   {
+    rule: "a person is asked once no later not found proves anything, and not before",
+    file: promises,
+    from: "addDuration(send_before, lagOf(promises)))) return false",
+    to: "addDuration(send_before, lagOf(promises)))) return true",
+    tests: promised
+  },
+  {
+    rule: "a bank that may have forgotten the key is asked by a person",
+    file: promises,
+    from: "if (due.acknowledged || !knowsKey(promises, due)) return true",
+    to: "if (due.acknowledged) return true",
+    tests: promised
+  },
+  {
     rule: "an indirect read proves nothing without the reference of the bank",
     file: "src/submission/reads/decideAfterRead.ts",
     from: "if (isIndirect && reference === null) return",

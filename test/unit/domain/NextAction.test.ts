@@ -186,6 +186,27 @@ const expectations: ReadonlyArray<readonly [string, Situation, NextAction["by"],
       null,
       "It may have been sent, so no worker sends it again."
     ],
+    [
+      "an indeterminate operation with a question",
+      scheduled({ due_at: future }, { state: "indeterminate", under_review: true, question: "Did you pay 7?" }),
+      "operator",
+      null,
+      "Status reads go on, but may never settle it."
+    ],
+    [
+      "a submitted operation with a question, whose grant was revoked",
+      scheduled({}, { state: "submitted", question: "Did you pay 7?", standing: revoked }),
+      "operator",
+      null,
+      "Status reads wait. It has no live grant"
+    ],
+    [
+      "a held operation with a question",
+      held({ releasable_from: null }, { acknowledged: true, question: "Did you pay 7?" }),
+      "operator",
+      null,
+      "A hold was placed. Status reads go on"
+    ],
     ["a settled operation", scheduled({ due_at: null }, { state: "succeeded" }), "none", null, "It is settled."]
   ]
 
@@ -261,6 +282,7 @@ describe("the next action", () => {
     assert.include(reason, why)
     const [, read] = /\(read (\d+)\)/.exec(action) ?? []
     if (read !== undefined) assert.strictEqual(Number(read), given.schedule.reads + 1)
+    if (given.question !== null) assert.include(action, `Ask the provider, and record its answer: ${given.question}`)
   })
 
   it("of any operation is in the future or open, is told in short sentences, and none is left only when it is settled", () => {

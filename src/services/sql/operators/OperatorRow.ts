@@ -19,7 +19,7 @@ import type { Hold, OperationStanding, OperatorSummary } from "../../../domain/o
 import type { ProviderReference } from "../../../domain/Submission.ts"
 import type { ShownTerms } from "../../../domain/Terms.ts"
 import { fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../OperationRow.ts"
-import { hasLiveGrant, isExamined, isFree, isUnsent } from "../queueFragments.ts"
+import { hasLiveGrant, isExamined, isFree, isUnsent, openQuestion } from "../queueFragments.ts"
 
 /** The columns of `operatorColumns`. */
 export interface OperatorRow extends OperationRow {
@@ -60,6 +60,7 @@ export interface OperatorRow extends OperationRow {
     readonly answer: string
     readonly question?: string | null
   } | null
+  readonly question: string | null
 }
 
 const seenInterval = `interval '${Duration.toSeconds(workerSeenWithin)} seconds'`
@@ -103,7 +104,7 @@ export const operatorColumns = `${publicColumns}, ${plainColumns.map((name) => `
     (
       SELECT CASE WHEN bool_and(w.pauses ->> o.provider IS NOT NULL) THEN min(w.pauses ->> o.provider) END
       FROM worker_reports w WHERE w.pauses ? o.provider AND w.seen_at >= now() - ${seenInterval}
-    ) AS pause, now() AS read_at`
+    ) AS pause, ${openQuestion} AS question, now() AS read_at`
 
 const instantOrNull = (instant: Instant | null): DateTime.Utc | null => instant === null ? null : instantOf(instant)
 
@@ -139,11 +140,9 @@ export const toSummary = (row: OperatorRow, shown: ShownTerms | null): OperatorS
     hold: holdOf(row),
     unsent: row.is_unsent
   }
-  const { acknowledged, is_of_other_timeline, pause } = row
+  const { acknowledged, is_of_other_timeline, pause, question } = row
   const { state, under_review } = operation
   const standing = toStanding(row)
-  // Lists leave the column out.
-  const question = row.last_read?.question ?? null
   const situation = { state, under_review, acknowledged, is_of_other_timeline, schedule, standing, pause, question }
   return {
     operation,

@@ -3,7 +3,7 @@
  * operations (`maxDueCount` at most). It does not depend on the number of operations.
  */
 import { maxDueCount } from "../../../domain/operators/FiguresForm.ts"
-import { claimableTimeline, clientQueue, epochOf, placeTimeline } from "../queueFragments.ts"
+import { claimableTimeline, clientQueue, epochOf, openQuestion, placeTimeline } from "../queueFragments.ts"
 
 /** Rows as an array of objects; empty without rows. */
 const listed = (columns: Readonly<Record<string, string>>, from: string) => {
@@ -181,6 +181,15 @@ export const nowStatement = `
     "(SELECT * FROM worker_reports WHERE seen_at > now() - interval '1 day' ORDER BY seen_at DESC, process_id) w"
   )
 } AS workers`
+
+/** One question about an operation under review, for each of the providers `$1`: among its first hundred. */
+export const questionsStatement = `
+  SELECT p.provider, q.question FROM unnest($1::text[]) p (provider) CROSS JOIN LATERAL (
+    SELECT question FROM (
+      SELECT o.updated_at, ${openQuestion} AS question FROM operations o
+      WHERE o.under_review AND o.provider = p.provider ORDER BY o.updated_at LIMIT 100
+    ) o WHERE question IS NOT NULL ORDER BY updated_at LIMIT 1
+  ) q`
 
 /**
  * The moves of the last `$1` hours by interval (`$2`: `minute` or `hour`), oldest first. `at` is null for all earlier ones. A fold

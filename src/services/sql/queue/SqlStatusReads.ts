@@ -95,7 +95,8 @@ export const makeStatusReads = Effect.gen(function*() {
       revision: number,
       { answer, due_in, question, reference, review = false, send_before }: Postponement
     ) => {
-      const [text, asked] = [answer, question].map((given) => given === undefined ? null : returnReason(given))
+      const text = answer === undefined ? null : returnReason(answer)
+      const asked = question === null ? "" : question === undefined ? null : returnReason(question)
       const parameters = [id, revision, Duration.toMillis(due_in), reference, toDate(send_before), review, text, asked]
       return Effect.asVoid(orUnavailable(sql.unsafe(postponeStatement, parameters)))
     }
@@ -196,7 +197,7 @@ const postponeStatement = `
   UPDATE operations o
   SET due_at = ${nextRead(millis("$3"))}, reading_since = NULL, reference = coalesce(o.reference, $4),
     last_read = CASE WHEN $7::text IS NULL THEN o.last_read
-      ELSE json_build_object('read', o.reads, 'at', (extract(epoch FROM now()) * 1000)::bigint, 'answer', $7, 'question', coalesce($8::text, o.last_read ->> 'question')) END,
+      ELSE json_build_object('read', o.reads, 'at', (extract(epoch FROM now()) * 1000)::bigint, 'answer', $7, 'question', nullif(coalesce($8::text, o.last_read ->> 'question'), '')) END,
     under_review = o.under_review OR ($6::boolean AND coalesce(o.reviewed_at < o.updated_at, true))
   WHERE o.id = $1 AND o.revision = $2 AND CASE o.state
     WHEN 'accepted' THEN o.send_before = $5::timestamptz AND ${isExamined}

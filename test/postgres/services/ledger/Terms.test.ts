@@ -246,6 +246,8 @@ layer(Operators, { excludeTestServices: true })("stored terms", (it) => {
         { answer: "unreachable: reset", question },
         "a later answer keeps the question"
       )
-      assert.include(asked.next.reason, `Ask the provider: ${question}`)
+      assert.include(asked.next, { by: "operator", action: `Ask the provider, and record its answer: ${question}` })
+      yield* queue.postpone(id, revision, { ...next, answer: "submitted", question: null })
+      assert.deepInclude((yield* search.detail(id)).last_read, { answer: "submitted", question: null })
     }))
 })

@@ -12,7 +12,7 @@ import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
 import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
 import { OperatorActions } from "../../../../src/services/operators/OperatorActions.ts"
-import { accept, newKey, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { accept, drive, newKey, nextMillisecond, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import {
   claimIds,
   claimTerms,
@@ -200,6 +200,39 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
         assert.deepStrictEqual(yield* seen, { count: 0, listed: [] })
       }))
   }
+
+  it.effect("has an operator next while it has a question to its provider, in its present state alone", () =>
+    Effect.gen(function*() {
+      const issued = yield* issueAtNewProvider()
+      const { provider } = issued.grant
+      const indeterminate = yield* queued(issued, "indeterminate")
+      const { id } = indeterminate
+      const question = "Did you pay 7?"
+      const seen = Effect.gen(function*() {
+        const search = yield* OperationSearch
+        const { operations: [listed] } = yield* search.list({ provider, order: "oldest", limit: 1 })
+        assert.deepStrictEqual(listed!.next, (yield* detail(id)).next)
+        const figures = yield* LedgerFigures.use((figures) => figures.nowWithQuestions)
+        const asked = figures.oldest.find((row) => row.provider === provider && row.condition === "under_review")
+          ?.question
+        return { asked, next: listed!.next.action }
+      })
+      const unproven = { due_in: readTerms.lease, reference: null, answer: "not found", review: true }
+      const postpone = (answer: { readonly question?: string | null }) =>
+        Effect.flatMap(Queue, (queue) => queue.postpone(id, indeterminate.revision, { ...unproven, ...answer }))
+      const reads = { asked: undefined, next: "A reconciler reads its status (read 1)." }
+      const asks = { asked: question, next: `Ask the provider, and record its answer: ${question}` }
+      for (
+        const [answer, shown] of [[{}, reads], [{ question }, asks], [{}, asks], [{ question: null }, reads]] as const
+      ) {
+        yield* postpone(answer)
+        assert.deepStrictEqual(yield* seen, shown)
+      }
+      yield* postpone({ question })
+      yield* nextMillisecond
+      yield* drive(indeterminate, ["submitted"])
+      assert.deepStrictEqual(yield* seen, reads)
+    }))
 
   it.effect("says that its provider is paused while every worker that runs has paused it", () =>
     Effect.gen(function*() {

@@ -103,6 +103,15 @@ describe("status", () => {
     )
   })
 
+  it("says what to ask the provider about the oldest operation under review", () => {
+    const asked = { provider, condition: "under_review", since: before(second), question: "Did you pay 7?" } as const
+    const [problem] = problemsOf({ embedded: false, migrated: true, figures: { ...healthy, oldest: [asked] } })
+    assert.strictEqual(
+      problem!.next,
+      "Ask the provider about each, act on the answer, and end the review. For one of them, ask: Did you pay 7?"
+    )
+  })
+
   it("names operations that nothing allows to send or to read, at any age", () => {
     assert.deepStrictEqual(
       problems({

@@ -7,13 +7,20 @@ import { Clock, DateTime, Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import type { ProviderReference } from "../../../../src/domain/Submission.ts"
-import { StatusAnswer, SubmissionAnswer, Uncertain } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import {
+  namesNothing,
+  StatusAnswer,
+  SubmissionAnswer,
+  Uncertain
+} from "../../../../src/submission/providers/ProviderAdapter.ts"
 import {
   checkPromises,
   isFinalNotFound,
   notFoundIsFinalFrom,
   type ProviderPromises
 } from "../../../../src/submission/providers/ProviderPromises.ts"
+import { decideAfterRead } from "../../../../src/submission/reads/decideAfterRead.ts"
+import { operationOf } from "../../../fixtures/submission/HttpProviderServer.ts"
 import { evidence, findsById, makeWorld, reference, type Script, unclear } from "../../../fixtures/submission/World.ts"
 
 const at = DateTime.makeUnsafe("2026-01-01T00:00:30Z")
@@ -93,9 +100,47 @@ describe("\"Not found\"", () => {
   })
 })
 
+describe("A payment that the provider does not find", () => {
+  const notFound = StatusAnswer.NotFound({ names: namesNothing, evidence })
+  type Facts = Partial<Parameters<typeof decideAfterRead>[0]>
+  const questionAfter = (promises: ProviderPromises, seconds: number, facts: Facts = {}, answer = notFound) => {
+    const operation = operationOf({ send_before: at })
+    const read = { ...readAfter(seconds), operation, state: "indeterminate", acknowledged: false, ...facts } as const
+    const decision = decideAfterRead(read, answer, { promises: { question: () => "Ask?", ...promises } })
+    return decision._tag === "Postpone" ? decision.question : decision._tag
+  }
+
+  it("is asked about once no later read can prove that it was never received", () => {
+    const never: ReadonlyArray<readonly [string, ProviderPromises, Facts?]> = [
+      ["no promise", { readByOwnReference: "yes" }],
+      ["late requests", { ...final, lateRequests: "accepted" }],
+      ["no end", { readByOwnReference: "yes", lateRequests: "refused" }],
+      ["an acknowledgement", { ...final, keys: "for_ever" }, { acknowledged: true }],
+      ["a held one", { readByOwnReference: "yes" }, { state: "accepted" }]
+    ]
+    for (const [why, promises, facts] of never) {
+      assert.isUndefined(questionAfter(promises, 0, facts), `${why}: it may still be sent`)
+      assert.strictEqual(questionAfter(promises, 0.001, facts), "Ask?", why)
+    }
+    const lag: ProviderPromises = { readByOwnReference: { lag: "1 hour" } }
+    assert.isUndefined(questionAfter(lag, 3600))
+    assert.strictEqual(questionAfter(lag, 3600.001), "Ask?")
+    const forgets: ProviderPromises = { ...final, keys: "1 hour" }
+    assert.strictEqual(questionAfter(forgets, 3569.999), "Record")
+    assert.strictEqual(questionAfter(forgets, 3570), "Ask?")
+    assert.strictEqual(questionAfter(final, -1, { operation: operationOf({ send_before: null }) }), "Ask?")
+  })
+
+  it("is not asked about while a later read may prove it, or if a proxy may have answered", () => {
+    const stated: ProviderPromises = { ...final, lateRequests: "refused_as_stated" }
+    for (const promises of [final, stated]) assert.isUndefined(questionAfter(promises, 60))
+    assert.isUndefined(questionAfter({ readByOwnReference: "yes" }, 60, {}, { ...notFound, evidence: null }))
+  })
+})
+
 /** An operation whose answer was lost, read once at `seconds` by a bank with these promises. */
 const readOnce = Effect.fnUntraced(function*(promises: ProviderPromises, script: Script = {}) {
-  const notes: Array<{ readonly answer?: string; readonly question?: string; readonly review?: boolean }> = []
+  const notes: Array<{ readonly answer?: string; readonly question?: string | null; readonly review?: boolean }> = []
   const world = yield* makeWorld({
     submit: () => Effect.fail(new Uncertain({ reason: "the answer was lost" })),
     promises,
