@@ -1,7 +1,6 @@
 /** The workers as the parent manages them: each has proxies of its own, and is restarted when it dies. */
 import { Schema } from "effect"
 import * as path from "node:path"
-import { fileURLToPath } from "node:url"
 import { Proxy, type Target } from "../../../fixtures/processes/Proxy.ts"
 import type { BankName } from "./Banks.ts"
 import { Daemon, type End } from "./Daemon.ts"
@@ -13,9 +12,9 @@ const decodeMessage = Schema.decodeSync(Message)
 const encodeOrder = Schema.encodeSync(Order)
 const encodeConfig = Schema.encodeSync(WorkerConfig)
 
-const script = fileURLToPath(new URL("./worker.ts", import.meta.url))
-
 export interface CrewOptions {
+  /** Path of `worker.ts`, bundled. */
+  readonly program: string
   readonly size: number
   readonly directory: string
   readonly databaseTarget: Target
@@ -132,14 +131,14 @@ export class Crew {
   }
 
   async start(): Promise<void> {
-    const { bank, database, databaseTarget, directory, mistake, sandboxTarget, size, username } = this.options
+    const { bank, database, databaseTarget, directory, mistake, program, sandboxTarget, size, username } = this.options
     for (let number = 1; number <= size; number++) {
       const [databaseLink, sandboxLink] = [new Proxy(databaseTarget), new Proxy(sandboxTarget, this.sent.watch)]
       const [databasePort, sandboxPort] = [await databaseLink.listen(), await sandboxLink.listen()]
       const daemon = new Daemon({
         name: `worker-${number}`,
         logs: directory,
-        command: [process.execPath, script],
+        command: [process.execPath, program],
         env: {
           NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] ?? path.join(directory, "compiled"),
           [configVariable]: encodeConfig({ databasePort, sandboxPort, username, database, mistake, bank })

@@ -1,7 +1,6 @@
 /** The sandbox as a process of a run. Its record survives restarts. */
 import { Effect, Result, Schema } from "effect"
 import * as path from "node:path"
-import { fileURLToPath } from "node:url"
 import type { Arrival } from "../../../../src/sandbox/BankRequests.ts"
 import type { FaultSettings } from "../../../../src/sandbox/Faults.ts"
 import { decodeReceipt, type Receipt } from "../../../../src/sandbox/Record.ts"
@@ -12,12 +11,12 @@ import { configVariable } from "./Plan.ts"
 
 const decodeTruth = Schema.decodeSync(Schema.fromJsonString(Truth))
 
-const script = fileURLToPath(new URL("./sandboxProcess.ts", import.meta.url))
-
 export const receiptsIn = (lines: ReadonlyArray<string>): ReadonlyArray<Receipt> =>
   lines.map((line) => Result.getOrThrow(decodeReceipt(line)))
 
 export interface SandboxOptions {
+  /** Path of `sandboxProcess.ts`, bundled. */
+  readonly program: string
   readonly directory: string
   readonly seed: string
   readonly faults: FaultSettings
@@ -26,7 +25,7 @@ export interface SandboxOptions {
 }
 
 /** Runs until the scope closes. */
-export const makeSandbox = Effect.fnUntraced(function*({ bank, directory, faults, seed }: SandboxOptions) {
+export const makeSandbox = Effect.fnUntraced(function*({ bank, directory, faults, program, seed }: SandboxOptions) {
   const urls = { service: "", control: "" }
   let settings = faults
   let daemon: Daemon | null = null
@@ -35,7 +34,7 @@ export const makeSandbox = Effect.fnUntraced(function*({ bank, directory, faults
       daemon = new Daemon({
         name: "sandbox",
         logs: directory,
-        command: [process.execPath, script],
+        command: [process.execPath, program],
         env: {
           [configVariable]: JSON.stringify({
             // The same after a restart.

@@ -12,6 +12,7 @@ import type { FaultSettings } from "../../../../src/sandbox/Faults.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { migrate } from "../../../../src/services/Migrations.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { bundleInto } from "../../../fixtures/processes/CommandBundle.ts"
 import { Proxy } from "../../../fixtures/processes/Proxy.ts"
 import type { BankName } from "./Banks.ts"
 import { type Acceptance, issueGrants } from "./Clients.ts"
@@ -39,20 +40,35 @@ const workspace = Effect.acquireRelease(
   (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true, maxRetries: 5 }))
 )
 
+/** The programs as bundles: a run starts them many times, and from their modules each start costs two seconds of CPU. */
+const programs = (directory: string) =>
+  Effect.promise(async () => ({
+    worker: await bundleInto(directory, "test/long/faults/kit/worker.ts"),
+    sandbox: await bundleInto(directory, "test/long/faults/kit/sandboxProcess.ts")
+  }))
+
 /** The processes, and the networks between them. */
 export const makeScene = Effect.fnUntraced(function*(options: SceneOptions) {
   const { bank = null } = options
   const directory = yield* workspace
+  const program = yield* programs(directory)
   const postgres = yield* makePostgres(path.join(directory, "postgres"))
   const direct = PgClient.layer({ ...postgres.connection, maxConnections: 3 })
   yield* Effect.andThen(migrate, noteReturns).pipe(Effect.provide(Layer.fresh(direct)), Effect.provide(Platform))
-  const sandbox = yield* makeSandbox({ directory, seed: options.seed, faults: options.faults, bank })
+  const sandbox = yield* makeSandbox({
+    program: program.sandbox,
+    directory,
+    seed: options.seed,
+    faults: options.faults,
+    bank
+  })
   const clientLink = new Proxy(postgres.target)
   const clientPort = yield* Effect.acquireRelease(
     Effect.promise(() => clientLink.listen()),
     () => Effect.sync(() => clientLink.close())
   )
   const crew = new Crew({
+    program: program.worker,
     size: options.workers,
     directory,
     databaseTarget: postgres.target,

@@ -11,7 +11,7 @@ describe("while the bank refuses the key of the workers", () => {
   it.live("no operation ends; with the right key each is carried out once and settles", () =>
     Effect.gen(function*() {
       const { figures } = yield* runWrongKey({
-        rate: 100,
+        rate: 25,
         // Until the bank has refused six more submissions, so that the workers have claimed, returned and probed.
         wrong: (refused) =>
           Effect.flatMap(refused, (before) =>
