@@ -118,7 +118,7 @@ const returnCodes: Readonly<Record<string, keyof typeof failures>> = {
 /**
  * Each documented state of a transfer. Those with `submitted` wait: for an approval, the bank, or the next file to the Federal Reserve.
  * ACH knows no acknowledgement of the payee's bank. So `submitted` of an `ach_transfer` is final: the order has left the bank. A return
- * that comes later is a payment of its own, back to the payer.
+ * that comes later is a payment of its own, back to the payer: the promise `reversibleFor` has it recorded for operators.
  */
 const states = {
   pending_approval: "submitted",

@@ -190,6 +190,8 @@ export interface Recording {
    * have the same revision, and this outcome must not overwrite it. Absent or null if no claim is known.
    */
   readonly send_before?: DateTime.Utc | null
+  /** A success may be reversed for so long. Its status is read again, for the first time after `read_in`. Absent: it is final. */
+  readonly reversible?: { readonly within: Duration.Duration; readonly read_in: Duration.Duration }
 }
 
 /** An outcome that a worker or a reconciler records of an operation, if the operation is still at `revision`. */

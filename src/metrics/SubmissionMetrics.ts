@@ -34,6 +34,11 @@ const families = {
     name: "gateway_status_reads_total",
     help: "Status reads that a provider was asked for, by provider and outcome."
   },
+  reversals: {
+    name: "gateway_reversals_total",
+    help:
+      "Succeeded operations of which a status read proved that they were reversed, such as by a return of the receiving bank, by provider."
+  },
   waits: {
     name: "gateway_provider_limit_waits_total",
     help: "Requests that waited for a permit of the provider's limit, by provider."
@@ -86,6 +91,7 @@ export class ProviderCounts {
   /** In seconds. */
   readonly duration: Distribution
   readonly reads: Readonly<Record<ReadOutcome, Count>>
+  readonly reversals: Count
   readonly waits: Count
   /** In seconds. */
   readonly pauses: Count
@@ -96,6 +102,7 @@ export class ProviderCounts {
     this.sends = countEach(sendOutcomes, (outcome) => counter(families.sends, { provider, outcome }))
     this.duration = histogram(families.duration, secondsBounds, { provider })
     this.reads = countEach(readOutcomes, (outcome) => counter(families.reads, { provider, outcome }))
+    this.reversals = counter(families.reversals, { provider })
     this.waits = counter(families.waits, { provider })
     this.pauses = counter(families.pauses, { provider })
     for (const cause of pauseCauses) {

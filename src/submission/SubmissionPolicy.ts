@@ -36,6 +36,8 @@ export interface SubmissionPolicyShape {
   readonly readTimeout: Duration.Duration
   /** When the status of an unsettled operation is read again. */
   readonly readSchedule: ReadSchedule
+  /** Time between two status reads of an operation that succeeded and may be reversed (`reversibleFor` of the promises). */
+  readonly readAfterSuccess: Duration.Duration
   /**
    * Shortest time between two status reads of an operation that hints ask for (`Reconciler.hint`). So a provider that repeats its
    * webhooks, or an attacker with its secret, causes few reads.
@@ -81,6 +83,7 @@ export const defaultPolicy: SubmissionPolicyShape = {
   rescueAfter: Duration.seconds(90),
   readTimeout: Duration.seconds(15),
   readSchedule: { first: Duration.seconds(1), factor: 1.6, longest: Duration.hours(1), jitter: 0.2 },
+  readAfterSuccess: Duration.days(1),
   hintInterval: Duration.seconds(5),
   idle: Duration.seconds(30),
   pollInterval: Duration.seconds(1),

@@ -15,6 +15,7 @@ import { operators } from "./subjects/operators.ts"
 import { outcomes } from "./subjects/outcomes.ts"
 import { providers } from "./subjects/providers.ts"
 import { reads } from "./subjects/reads.ts"
+import { reversals } from "./subjects/reversals.ts"
 import { tokens } from "./subjects/tokens.ts"
 import { transitions } from "./subjects/transitions.ts"
 
@@ -28,6 +29,7 @@ export const subjects: Readonly<Record<string, ReadonlyArray<Plant>>> = {
   outcomes,
   holds,
   feed,
+  reversals,
   tokens,
   operators,
   limits,

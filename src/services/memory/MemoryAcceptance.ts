@@ -117,5 +117,7 @@ const newRecord = (
   reads: 0,
   reviewed_at: null,
   reading_since: null,
-  hinted_at: null
+  hinted_at: null,
+  reversal_read: null,
+  reversal: null
 })

@@ -21,7 +21,7 @@ import type {
   Scope
 } from "../../domain/Grant.ts"
 import type { HistoryEntry, Operation } from "../../domain/Operation.ts"
-import type { ProviderReference } from "../../domain/Submission.ts"
+import type { ProviderReference, Recording } from "../../domain/Submission.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
 import type { LimitState } from "../rules/providerPermits.ts"
 import { MemoryRecords } from "./MemoryRecords.ts"
@@ -65,6 +65,18 @@ export interface MemoryRecord {
   /** When the status read under way began, in milliseconds since the epoch. */
   readonly reading_since: number | null
   /** When the read that the last hint asked for is due, in milliseconds since the epoch. */
+  readonly hinted_at: number | null
+  /** The row of `reversal_reads`. */
+  readonly reversal_read: MemoryReversalRead | null
+  /** The row of `operation_reversals`. */
+  readonly reversal: { readonly recorded_at: DateTime.Utc; readonly evidence: Recording["evidence"] } | null
+}
+
+/** When a succeeded operation is read again, because it may be reversed. Milliseconds since the epoch. */
+export interface MemoryReversalRead {
+  readonly due_at: number
+  readonly until: number
+  readonly reading_since: number | null
   readonly hinted_at: number | null
 }
 

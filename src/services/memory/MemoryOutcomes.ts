@@ -19,10 +19,20 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
     if (ends && record.operation.state === "accepted" && !isUnsent(record, table.memory)) {
       throw new Error(`operation ${record.operation.id} may have been sent`)
     }
-    return withReference(
-      moveRecord(record, outcome, recording.evidence, now(), nextRead(record, recording.due_in)),
-      recording.reference
-    )
+    const moved = moveRecord(record, outcome, recording.evidence, now(), nextRead(record, recording.due_in))
+    return withReference({ ...moved, reversal_read: reversalRead(record, outcome, recording) }, recording.reference)
+  }
+
+  /** A success that may be reversed is read again. */
+  const reversalRead = (record: MemoryRecord, { state }: Outcome, { reversible }: Recording) => {
+    if (state !== "succeeded" || reversible === undefined) return null
+    const until = after(reversible.within)
+    return {
+      due_at: Math.min(nextRead(record, reversible.read_in), until),
+      until,
+      reading_since: null,
+      hinted_at: null
+    }
   }
 
   const moved = (record: MemoryRecord, outcome: Outcome, recording: Recording): Operation =>

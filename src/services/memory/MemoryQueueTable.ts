@@ -64,12 +64,18 @@ export const makeQueueTable = Effect.gen(function*() {
     return millis() + Math.max(Duration.toMillis(idle), Math.min(5 * 60_000, age / 10))
   }
 
-  /** The next status read after an outcome, or earlier if a hint came meanwhile: see `nextRead` of the SQL queue. */
-  const nextRead = ({ hinted_at, operation, reading_since }: MemoryRecord, delay: Duration.Duration): number => {
-    const since = operation.state === "submitting" ? operation.updated_at.epochMilliseconds : reading_since
+  /** The next status read after one that began at `since`, or earlier if a hint came meanwhile: see `nextRead` of the SQL queue. */
+  const nextReadAfter = (since: number | null, hinted_at: number | null, delay: Duration.Duration): number => {
     const isHinted = hinted_at !== null && since !== null && hinted_at > since
     return isHinted ? Math.min(after(delay), Math.max(millis(), hinted_at)) : after(delay)
   }
+
+  const nextRead = ({ hinted_at, operation, reading_since }: MemoryRecord, delay: Duration.Duration): number =>
+    nextReadAfter(
+      operation.state === "submitting" ? operation.updated_at.epochMilliseconds : reading_since,
+      hinted_at,
+      delay
+    )
 
   const find = (id: OperationId) => findRecord(memory, id)
 
@@ -93,6 +99,7 @@ export const makeQueueTable = Effect.gen(function*() {
     reviewAfter,
     idleUntil,
     nextRead,
+    nextReadAfter,
     find,
     findAt
   }

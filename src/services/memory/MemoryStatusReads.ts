@@ -6,20 +6,25 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
-import type { DueRead, HintedOperation, HintEffect, ReadTerms } from "../../domain/Submission.ts"
-import { mostHinted, type Postponement } from "../queue/StatusReads.ts"
+import type { DueRead, HintedOperation, HintEffect, ReadTerms, Recording } from "../../domain/Submission.ts"
+import {
+  mostHinted,
+  type Postponement,
+  type ReversiblePostponement,
+  type ReversibleTerms
+} from "../queue/StatusReads.ts"
 import { makeOpenPayload } from "../rules/openPayload.ts"
-import type { MemoryRecord } from "./MemoryLedger.ts"
+import type { MemoryRecord, MemoryReversalRead } from "./MemoryLedger.ts"
 import { isForeign, type MemoryQueueTable, toProviderOperation, withReview } from "./MemoryQueueTable.ts"
 import { isExamined, isHeld, withReference } from "./recordRules.ts"
 
 const isBeingRead = ({ operation: { state } }: MemoryRecord) => state === "submitted" || state === "indeterminate"
 
 /** Up to `limit` items. A record without an item makes room for the next one. */
-const serve = <A>(
-  records: ReadonlyArray<MemoryRecord>,
+const serve = <Item, A>(
+  records: ReadonlyArray<Item>,
   limit: number,
-  handle: (record: MemoryRecord) => A | null
+  handle: (record: Item) => A | null
 ): ReadonlyArray<A> => {
   const served: Array<A> = []
   for (const record of records) {
@@ -34,6 +39,18 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
   const openPayload = yield* makeOpenPayload
   const { after, memory, millis, records, reviewAfter, update } = table
 
+  const dueRead = (record: MemoryRecord): DueRead => ({
+    operation: toProviderOperation(record),
+    created_at: record.operation.created_at,
+    taken_at: table.now(),
+    provider: record.owner.provider,
+    state: record.operation.state,
+    revision: record.operation.revision,
+    reference: record.reference,
+    acknowledged: record.acknowledged,
+    reads: record.reads
+  })
+
   const takeOne = (record: MemoryRecord, reviewed: MemoryRecord, terms: ReadTerms): DueRead | null => {
     const active = table.hasStanding(record, "read")
     const taken = update({
@@ -43,20 +60,7 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
       reads: record.reads + (active ? 1 : 0),
       reading_since: active ? millis() : null
     })
-    const { acknowledged, operation: { revision, state }, owner: { provider }, reads, reference } = taken
-    return active
-      ? {
-        operation: toProviderOperation(taken),
-        created_at: taken.operation.created_at,
-        taken_at: table.now(),
-        provider,
-        state,
-        revision,
-        reference,
-        acknowledged,
-        reads
-      }
-      : null
+    return active ? dueRead(taken) : null
   }
 
   const take =
@@ -103,8 +107,50 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
       ))
     })
 
+  const dueReversible = (provider: ProviderName) =>
+    records().flatMap((record) =>
+      record.owner.provider === provider && record.reversal_read !== null && record.reversal_read.due_at <= millis()
+        ? [{ record, read: record.reversal_read }]
+        : []
+    ).toSorted((a, b) => a.read.due_at - b.read.due_at)
+
+  /** See `takeReversibleStatement` of the SQL queue. */
+  const takeReversible = (provider: ProviderName, limit: number, { idle, lease }: ReversibleTerms) =>
+    Effect.sync(() =>
+      serve(dueReversible(provider), limit, ({ read, record }) => {
+        if (table.hasStanding(record, "read")) {
+          return dueRead(
+            update({ ...record, reversal_read: { ...read, due_at: after(lease), reading_since: millis() } })
+          )
+        }
+        const isLast = read.until <= millis()
+        update({ ...record, reversal_read: isLast ? null : { ...read, due_at: after(idle), reading_since: null } })
+        return null
+      })
+    )
+
+  const postponeReversible = (id: OperationId, { due_in, isRead }: ReversiblePostponement) =>
+    Effect.sync(() => {
+      const record = memory.operations.get(id)
+      const read = record?.reversal_read
+      if (record === undefined || read == null) return
+      const { hinted_at, reading_since, until } = read
+      const isLast = isRead && reading_since !== null && until <= reading_since
+      const next = table.nextReadAfter(reading_since, hinted_at, due_in)
+      const due_at = until > millis() ? Math.min(next, until) : next
+      update({ ...record, reversal_read: isLast ? null : { ...read, due_at, reading_since: null } })
+    })
+
+  const recordReversal = (id: OperationId, evidence: Recording["evidence"]) =>
+    Effect.sync(() => {
+      const record = memory.operations.get(id)
+      if (record?.operation.state !== "succeeded") throw new Error(`operation ${id} has not succeeded`)
+      update({ ...record, reversal_read: null, reversal: record.reversal ?? { recorded_at: table.now(), evidence } })
+      return record.reversal === null
+    })
+
   /** When the read is due that a hint asks for: see `asked` of the SQL queue. */
-  const askedFor = ({ hinted_at }: MemoryRecord, interval: number): number =>
+  const askedFor = ({ hinted_at }: { readonly hinted_at: number | null }, interval: number): number =>
     hinted_at === null ? millis() : Math.max(millis(), Math.min(hinted_at, millis() + interval) + interval)
 
   /** When the submission or the status read under way began; null when none is. */
@@ -113,19 +159,45 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
 
   const waitsForRead = (record: MemoryRecord): boolean =>
     ["submitting", "submitted", "indeterminate"].includes(record.operation.state)
-    || isHeld(record, memory.cluster.timeline)
+    || isHeld(record, memory.cluster.timeline) || record.reversal_read !== null
 
-  const takeHint = (record: MemoryRecord, interval: number): HintEffect => {
-    const asked = askedFor(record, interval)
-    const since = underWay(record)
+  type Schedule = Pick<MemoryReversalRead, "due_at" | "hinted_at">
+
+  /** Moves a read forward, if it is later than `asked`. `since`: when the submission or the read under way began. */
+  const moveForward = (
+    schedule: Schedule,
+    since: number | null,
+    interval: number,
+    move: (moved: Schedule) => void
+  ): HintEffect => {
+    const asked = askedFor(schedule, interval)
     if (since !== null) {
-      if (record.hinted_at !== null && record.hinted_at > since) return "ignored"
-      update({ ...record, hinted_at: Math.max(asked, since + 1) })
+      if (schedule.hinted_at !== null && schedule.hinted_at > since) return "ignored"
+      move({ due_at: schedule.due_at, hinted_at: Math.max(asked, since + 1) })
       return "noted"
     }
-    if (record.due_at! <= asked) return "ignored"
-    update({ ...record, hinted_at: asked, due_at: asked })
+    if (schedule.due_at <= asked) return "ignored"
+    move({ hinted_at: asked, due_at: asked })
     return asked <= millis() ? "due" : "noted"
+  }
+
+  const takeHint = (record: MemoryRecord, interval: number): HintEffect => {
+    const { due_at, hinted_at, reversal_read } = record
+    if (reversal_read === null) {
+      return moveForward(
+        { due_at: due_at!, hinted_at },
+        underWay(record),
+        interval,
+        (moved) => update({ ...record, ...moved })
+      )
+    }
+    const since = reversal_read.due_at > millis() ? reversal_read.reading_since : null
+    return moveForward(
+      reversal_read,
+      since,
+      interval,
+      (moved) => update({ ...record, reversal_read: { ...reversal_read, ...moved } })
+    )
   }
 
   const find = (about: HintedOperation): ReadonlyArray<MemoryRecord> => {
@@ -151,5 +223,5 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
       return openPayload({ ...operation, request_digest: digest, sealed: payload })
     })
 
-  return { takeReads, takeHeld, payloadOf, postpone, hint }
+  return { takeReads, takeHeld, takeReversible, payloadOf, postpone, postponeReversible, recordReversal, hint }
 })

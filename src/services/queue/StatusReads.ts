@@ -34,6 +34,19 @@ export interface Postponement extends Omit<Recording, "evidence"> {
   readonly question?: string | null
 }
 
+/** Durations of the reads of succeeded operations. */
+export interface ReversibleTerms extends Pick<ReadTerms, "lease"> {
+  /** The next try of an operation that nothing allows to read. */
+  readonly idle: Duration.Duration
+}
+
+/** What a read of a succeeded operation leaves behind if it proves no reversal. */
+export interface ReversiblePostponement {
+  readonly due_in: Duration.Duration
+  /** The provider was asked. Otherwise the read does not count as the last one. */
+  readonly isRead: boolean
+}
+
 export class StatusReads extends Context.Service<StatusReads, {
   /**
    * Takes up to `limit` `submitted` and `indeterminate` operations whose status read is due. It postpones operations without
@@ -50,6 +63,27 @@ export class StatusReads extends Context.Service<StatusReads, {
     limit: number,
     terms: ReadTerms
   ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
+  /**
+   * Takes succeeded operations that may be reversed, in the same way. After the end of that time, each is taken for the last time.
+   */
+  readonly takeReversible: (
+    provider: ProviderName,
+    limit: number,
+    terms: ReversibleTerms
+  ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
+  /** Sets the time of the next read of a succeeded operation, or ends its reads if this was the last one. */
+  readonly postponeReversible: (
+    id: OperationId,
+    next: ReversiblePostponement
+  ) => Effect.Effect<void, StoreUnavailable>
+  /**
+   * Records that a succeeded operation was reversed, once, and ends its reads. No state, no revision and no public form changes. Yields
+   * whether this call recorded it. After `StoreUnavailable` that is unknown.
+   */
+  readonly recordReversal: (
+    id: OperationId,
+    evidence: Recording["evidence"]
+  ) => Effect.Effect<boolean, StoreUnavailable>
   /** The payload of an operation that is read indirectly. Decrypts it and checks its digest, as `Claim.payload` does. */
   readonly payloadOf: (
     due: { readonly operation: Pick<ProviderOperation, "id"> }
@@ -73,7 +107,7 @@ export class StatusReads extends Context.Service<StatusReads, {
    * During a submission or a status read, the hint is noted: the next read is due when the outcome is recorded. So a hint that
    * comes before the answer of the provider leads to a read, too, and two reads of one operation do not overlap.
    *
-   * A free `accepted` operation and a settled one have nothing to read. A hint by reference concerns the `mostHinted` operations with
+   * A free `accepted` operation has nothing to read, nor has a settled one that cannot be reversed any more. A hint by reference concerns the `mostHinted` operations with
    * that reference that changed last.
    */
   readonly hint: (

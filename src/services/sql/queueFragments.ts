@@ -84,14 +84,15 @@ export const reviewAfter = (age: string) =>
 /** The present in whole milliseconds: a column rounds, and work that is due at once must not be due half a millisecond later. */
 export const present = "date_trunc('milliseconds', now())"
 
+/** When the submission or the status read of an operation began. */
+const begun = "CASE WHEN o.state = 'submitting' THEN o.updated_at ELSE o.reading_since END"
+
 /**
  * The next status read after the outcome of a submission or of a read: `delay` from now, or earlier if a hint came meanwhile.
- * It stands in the UPDATE that ends the submission or the read.
+ * It stands in the UPDATE that ends the submission or the read, which began at `since`.
  */
-export const nextRead = (delay: string) => `
-    least(now() + ${delay},
-      CASE WHEN o.hinted_at > CASE WHEN o.state = 'submitting' THEN o.updated_at ELSE o.reading_since END
-        THEN greatest(${present}, o.hinted_at) END)`
+export const nextRead = (delay: string, since = begun) => `
+    least(now() + ${delay}, CASE WHEN o.hinted_at > ${since} THEN greatest(${present}, o.hinted_at) END)`
 
 /** The columns of `SubmissionRow`. */
 export const submissionColumns = "o.id, o.type, o.resource_owner, o.provider_connection_id, o.send_before, o.revision"

@@ -48,6 +48,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       },
       operation_counts: { SELECT: "all" },
       worker_reports: { SELECT: "all" },
+      operation_reversals: { SELECT: ["provider", "recorded_at"] },
       ledger_home: { SELECT: ["system_identifier", "database", "change_offset", "history"] },
       change_marks: { SELECT: ["timeline", "id", "high", "pending"] },
       token_keys: { SELECT: ["key", "created_at"] },
@@ -83,6 +84,14 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         `)
       },
       operation_history: { SELECT: "all" },
+      // Not recorded_at: the database chooses it.
+      operation_reversals: { SELECT: "all", INSERT: ["operation_id", "client_id", "provider", "evidence"] },
+      reversal_reads: {
+        SELECT: "all",
+        INSERT: ["operation_id", "client_id", "provider", "due_at", "until"],
+        UPDATE: ["due_at", "reading_since", "hinted_at"],
+        DELETE: true
+      },
       operation_payloads: { SELECT: "all", INSERT: "all" },
       // Not id and at: the database chooses both.
       operator_actions: {

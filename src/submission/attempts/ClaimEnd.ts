@@ -6,7 +6,7 @@ import * as Schedule from "effect/Schedule"
 import { readDelay } from "../../domain/Submission.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { elapsed } from "../elapsed.ts"
-import { firstReadAfter } from "../providers/ProviderPromises.ts"
+import { firstReadAfter, reversibleRecording } from "../providers/ProviderPromises.ts"
 import { withinStore } from "../storeStatements.ts"
 import { logFailure } from "../submissionLog.ts"
 import type { WorkerServices } from "../SubmissionServices.ts"
@@ -46,13 +46,14 @@ export const recordSettlement = Effect.fnUntraced(function*(
   const { outcomeRecorder, outcomes, policy } = services
   const { claim: { operation: { id, send_before }, revision }, provider } = timed
   const { evidence, outcome, reference } = settlement
-  const lag = firstReadAfter(services.providers.get(provider)?.promises ?? {}, reference)
+  const promises = services.providers.get(provider)?.promises ?? {}
+  const lag = firstReadAfter(promises, reference)
   const due_in = Duration.max(lag, Duration.millis(readDelay(policy.readSchedule, 0, yield* Random.next)))
   const record = outcomeRecorder.record({
     id,
     revision,
     outcome,
-    recording: { evidence, reference, due_in, send_before }
+    recording: { evidence, reference, due_in, send_before, ...reversibleRecording(promises, policy) }
   })
   yield* whileClaimed(services, timed, record).pipe(
     // An earlier try recorded it, the rescuer moved it, or a failover forgot the claim. The report gives the reference

@@ -4,7 +4,13 @@
  */
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
-import { longestSendWithin, type ProviderOperation, type ProviderReference } from "../../domain/Submission.ts"
+import {
+  longestSendWithin,
+  type ProviderOperation,
+  type ProviderReference,
+  type Recording
+} from "../../domain/Submission.ts"
+import type { SubmissionPolicyShape } from "../SubmissionPolicy.ts"
 
 /** What the provider documents. Declare no more than that. Each default is the case in which the provider promises nothing. */
 export interface ProviderPromises {
@@ -34,7 +40,10 @@ export interface ProviderPromises {
    * "not found" proves nothing.
    */
   readonly notFoundIsFinalAfter?: Duration.Input
-  /** For how long a success may be reversed, such as by a return of the receiving bank. Default: it is final. */
+  /**
+   * For how long a success may be reversed, such as by a return of the receiving bank. Until then its status is read again. A read that
+   * proves `failed` is recorded as a reversal, and changes no state. Default: a success is final.
+   */
   readonly reversibleFor?: Duration.Input
   /** The question that a person asks the provider if reads cannot settle the operation. It contains no credential. */
   readonly question?: (operation: ProviderOperation) => string
@@ -129,6 +138,15 @@ export const questionOf = ({ question }: ProviderPromises, operation: ProviderOp
 /** The member of the evidence of a success that may be reversed. */
 export const reversibleEvidence = ({ reversibleFor }: ProviderPromises): { readonly reversible_for?: string } =>
   reversibleFor === undefined ? {} : { reversible_for: Duration.format(Duration.fromInputUnsafe(reversibleFor)) }
+
+/** The member of a recording that has a success read again, for as long as it may be reversed. */
+export const reversibleRecording = (
+  { reversibleFor }: ProviderPromises,
+  { readAfterSuccess }: SubmissionPolicyShape
+): Pick<Recording, "reversible"> =>
+  reversibleFor === undefined
+    ? {}
+    : { reversible: { within: Duration.fromInputUnsafe(reversibleFor), read_in: readAfterSuccess } }
 
 const isDuration = (input: Duration.Input): boolean => {
   const duration = Duration.fromInput(input)

@@ -1,7 +1,7 @@
 /**
  * Reads the status of unsettled operations until a result is proven. A read never submits anything, age never changes a
- * state, and an answer without evidence leaves the state as it is. Hints of providers move reads forward. The room `reads` has what a
- * status read does and decides. Read this file first.
+ * state, and an answer without evidence leaves the state as it is. Hints of providers move reads forward. A success that its provider may
+ * reverse is read on. The room `reads` has what a status read does and decides. Read this file first.
  */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -16,7 +16,7 @@ import type { ProviderName } from "../../domain/Grant.ts"
 import { isOperationId } from "../../domain/Operation.ts"
 import { type DueRead, type HintedOperation, isProviderReference, readDelay } from "../../domain/Submission.ts"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
-import { type Postponement, StatusReads } from "../../services/queue/StatusReads.ts"
+import { type Postponement, type ReversiblePostponement, StatusReads } from "../../services/queue/StatusReads.ts"
 import type { SubmissionQueue } from "../../services/queue/SubmissionQueue.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { HintSignal } from "../../services/WorkSignals.ts"
@@ -25,7 +25,7 @@ import { type Poller, type ProviderTask, runOnce, runPollers } from "../Poller.t
 import { makeFailureCheck } from "../providers/AnswerRecord.ts"
 import { callAdapter, classifyRead, throughCircuits } from "../providers/Circuit.ts"
 import { type ProviderAdapter, type ProviderPromises, StatusAnswer } from "../providers/ProviderAdapter.ts"
-import { questionOf, readKind } from "../providers/ProviderPromises.ts"
+import { questionOf, readKind, reversibleRecording } from "../providers/ProviderPromises.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { RequestPermits } from "../providers/RequestPermits.ts"
 import { withinStore } from "../storeStatements.ts"
@@ -77,8 +77,8 @@ export class Reconciler extends Context.Service<Reconciler, {
    * no state: it moves the next status read of the operation to now, at most once in `hintInterval` of the policy. A hint that comes
    * sooner moves the read to the end of the interval.
    *
-   * Yields whether a read was moved, for logs and metrics. Do not tell it the sender of the hint. For an unknown, settled or free
-   * `accepted` operation, and for one of another provider, it does nothing.
+   * Yields whether a read was moved, for logs and metrics. Do not tell it the sender of the hint. For an unknown or free `accepted`
+   * operation, one that is settled and cannot be reversed, and one of another provider, it does nothing.
    *
    * Fails with `StoreUnavailable` if the database does not answer in time. The schedule of the reads then still holds.
    */
@@ -167,7 +167,15 @@ const takeDueReads = ({ policy, providers, statusReads }: SubmissionServices) =>
       const more = held.length === half && left > 0
         ? yield* withinStore(statusReads.takeHeld(provider, left, terms))
         : []
-      return [...held, ...reads, ...more]
+      // Half of what all of them leave free, so that an operation whose outcome is open waits for no success that may be reversed.
+      const free = Math.ceil((left - more.length) / 2)
+      const mayReverse = providers.get(provider)?.promises?.reversibleFor !== undefined
+      const reversible = mayReverse && free > 0
+        ? yield* withinStore(
+          statusReads.takeReversible(provider, free, { lease: terms.lease, idle: policy.readAfterSuccess })
+        )
+        : []
+      return [...held, ...reads, ...more, ...reversible]
     },
     // After any failure, the next poll tries again.
     Effect.catchCause((cause) =>
@@ -188,13 +196,15 @@ const readAndRecord = (
     if (answer !== null && isAsked) countRead(services, due.provider, answer)
     const decision = decideAfterRead(due, answer, adapter)
     if (answer !== null && isAsked && decision._tag !== "Contradicted") yield* logUnusable(due.provider, answer)
-    if (decision._tag === "Record" && answer?._tag === "Proven" && answer.state === "failed") {
+    const isRecorded = decision._tag === "Record" || decision._tag === "Reversed"
+    if (isRecorded && answer?._tag === "Proven" && answer.state === "failed") {
       yield* checkFailure(due.provider, adapter?.failures, answer.code)
     }
     // Without an answer there was no read: a hint or the schedule still asks for one.
     const reads = answer === null ? 0 : due.reads
     const due_in = Duration.millis(readDelay(services.policy.readSchedule, reads, yield* Random.next))
-    yield* apply(services, due, decision, { due_in, ...answer === null ? {} : { answer: answerText(answer) } })
+    const isRead = answer !== null && !isUnreachable(answer)
+    yield* apply(services, due, decision, { due_in, isRead, ...answer === null ? {} : { answer: answerText(answer) } })
   }).pipe(
     // Another process was faster, and decided on a newer revision.
     Effect.catchTag("StaleOperation", () => Effect.void),
@@ -211,6 +221,8 @@ const withoutRead = ({ operation }: DueRead, promises: ProviderPromises = {}): S
     question: questionOf(promises, operation)
   })
 
+const isUnreachable = (answer: StatusAnswer): boolean => answer._tag === "NotProven" && answer.reason === "unreachable"
+
 /** The answer as operators read it. */
 const answerText = (answer: StatusAnswer): string =>
   answer._tag === "NotProven"
@@ -222,8 +234,7 @@ const answerText = (answer: StatusAnswer): string =>
 /** Counts an answer. A read that the circuit does not let through has none. */
 const countRead = ({ metrics }: SubmissionServices, provider: ProviderName, answer: StatusAnswer): void => {
   if (metrics === null) return
-  const isUnreachable = answer._tag === "NotProven" && answer.reason === "unreachable"
-  const outcome = isUnreachable ? "unreachable" : answer._tag === "Proven" ? "proven" : "not_proven"
+  const outcome = isUnreachable(answer) ? "unreachable" : answer._tag === "Proven" ? "proven" : "not_proven"
   metrics.of(provider).reads[outcome].value++
 }
 
@@ -278,12 +289,19 @@ const awaitPermit = Effect.fnUntraced(function*(
 
 /** Records the decision, or notes the answer and sets the time of the next read, `due_in` from now. */
 const apply = Effect.fnUntraced(function*(
-  { holds, outcomeRecorder, outcomes, statusReads }: SubmissionServices,
+  { holds, metrics, outcomeRecorder, outcomes, policy, providers, statusReads }: SubmissionServices,
   due: DueRead,
   decision: ReadDecision,
-  read: Pick<Postponement, "answer" | "due_in">
+  { isRead, ...read }: Pick<Postponement, "answer" | "due_in"> & Pick<ReversiblePostponement, "isRead">
 ) {
   const { operation: { id, send_before }, revision } = due
+  const postpone = (next: Omit<Postponement, keyof typeof read | "send_before">) => {
+    if (due.state !== "succeeded") {
+      return withinStore(statusReads.postpone(id, revision, { ...read, ...next, send_before }))
+    }
+    const due_in = isRead ? policy.readAfterSuccess : policy.readSchedule.longest
+    return withinStore(statusReads.postponeReversible(id, { due_in, isRead }))
+  }
   switch (decision._tag) {
     case "Contradicted":
       yield* Effect.annotateLogs(
@@ -292,25 +310,27 @@ const apply = Effect.fnUntraced(function*(
         ),
         { ...decision.contradiction }
       )
-      return yield* withinStore(
-        statusReads.postpone(id, revision, { ...read, reference: null, send_before, review: true })
-      )
+      return yield* postpone({ reference: null, review: true })
     case "Postpone":
-      return yield* withinStore(
-        statusReads.postpone(id, revision, {
-          ...read,
-          reference: decision.reference,
-          send_before,
-          ...decision.question === undefined ? {} : { question: decision.question },
-          review: typeof decision.question === "string"
-        })
+      return yield* postpone({
+        reference: decision.reference,
+        ...decision.question === undefined ? {} : { question: decision.question },
+        review: typeof decision.question === "string"
+      })
+    case "Reversed": {
+      if (!(yield* withinStore(statusReads.recordReversal(id, decision.evidence)))) return
+      if (metrics !== null) metrics.of(due.provider).reversals.value++
+      return yield* Effect.logWarning(
+        "A succeeded operation was reversed: it stays succeeded, so tell those whom it concerns"
       )
+    }
     case "Release":
       return yield* withinStore(holds.releaseUnsent(id, send_before!))
     case "Record": {
       yield* logOutcome(decision.outcome, decision.evidence["reason"], { operation_id: id, provider: due.provider })
       const { evidence, outcome, reference } = decision
-      const recording = { evidence, reference, due_in: read.due_in, send_before }
+      const reversible = reversibleRecording(providers.get(due.provider)?.promises ?? {}, policy)
+      const recording = { evidence, reference, due_in: read.due_in, send_before, ...reversible }
       if (due.state !== "accepted") return yield* outcomeRecorder.record({ id, revision, outcome, recording })
       return yield* Effect.asVoid(withinStore(outcomes.recordHeld(id, revision, outcome, recording)))
     }

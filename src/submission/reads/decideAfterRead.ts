@@ -38,6 +38,8 @@ export type ReadDecision =
   | { readonly _tag: "Contradicted"; readonly contradiction: Contradiction }
   /** The held operation was never received, and may be claimed again. */
   | { readonly _tag: "Release" }
+  /** The succeeded operation was reversed. Its state stays. */
+  | { readonly _tag: "Reversed"; readonly evidence: Evidence }
   | {
     readonly _tag: "Record"
     readonly outcome: Outcome
@@ -61,8 +63,18 @@ export const decideAfterRead = (due: Due, answer: StatusAnswer | null, rules: An
   const contradiction = answer === null || answer._tag === "NotProven"
     ? null
     : findContradiction(answer.names, { id: due.operation.id, reference: due.reference })
-  return contradiction === null ? decideByRule(due, answer, rules) : { _tag: "Contradicted", contradiction }
+  if (contradiction !== null) return { _tag: "Contradicted", contradiction }
+  return due.state === "succeeded" ? decideAfterSuccess(answer, rules) : decideByRule(due, answer, rules)
 }
+
+/** A success is final, so only the proof that it did not last is recorded. */
+const decideAfterSuccess = (answer: StatusAnswer | null, { failures }: AnswerRules): ReadDecision =>
+  answer?._tag === "Proven" && answer.state === "failed"
+    ? {
+      _tag: "Reversed",
+      evidence: { ...answered("status_read", answer.evidence), failure: { ...publicFailure(failures, answer.code) } }
+    }
+    : postpone
 
 /** For an answer about this operation. */
 const decideByRule = (

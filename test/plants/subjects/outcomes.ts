@@ -86,8 +86,8 @@ export const outcomes: ReadonlyArray<Plant> = [
   {
     rule: "a status answer that names another operation proves nothing",
     file: decision,
-    from: "  return contradiction === null ? decideByRule",
-    to: "  return contradiction?.member !== \"operation_id\" ? decideByRule",
+    from: "  if (contradiction !== null) return",
+    to: "  if (contradiction?.member === \"reference\") return",
     tests: [postgres("services/queue/ForeignEvidence", "is only a review if a status read names another operation id")]
   },
   {

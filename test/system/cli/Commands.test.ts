@@ -392,7 +392,8 @@ describe("The command line", () => {
             "0023_operation_terms",
             "0024_payee_index",
             "0025_sendable_operations",
-            "0026_unauthorized"
+            "0026_unauthorized",
+            "0027_reversals"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

@@ -25,6 +25,7 @@ describe("The roles of the gateway", () => {
   it("never delete anything but rows that expire, and have no tables of the owner", () => {
     assert.sameMembers(verbsOf(roles.writer.tables).filter((verb) => verb.startsWith("DELETE ")), [
       "DELETE claim_batches",
+      "DELETE reversal_reads",
       "DELETE worker_reports"
     ])
     for (const role of Object.values(roles)) {
@@ -33,7 +34,12 @@ describe("The roles of the gateway", () => {
   })
 
   it("leave ids and times of records to the database: no role inserts them", () => {
-    const chosen = { operator_actions: ["id", "at"], grants: ["created_at", "revoked_at"], token_keys: ["key"] }
+    const chosen = {
+      operator_actions: ["id", "at"],
+      operation_reversals: ["recorded_at"],
+      grants: ["created_at", "revoked_at"],
+      token_keys: ["key"]
+    }
     for (const role of Object.values(roles)) {
       for (const [table, columns] of Object.entries(chosen)) {
         const inserted = role.tables[table]?.INSERT ?? []

@@ -71,20 +71,30 @@ const toInput = ({ id, outcome, recording, revision }: OutcomeRecord, n: number)
   evidence: JSON.stringify(recording.evidence),
   reference: recording.reference,
   due_in: Duration.toMillis(recording.due_in),
-  send_before: toDate(recording.send_before)
+  send_before: toDate(recording.send_before),
+  ...outcome.state === "succeeded" && recording.reversible !== undefined && {
+    reversible_for: Duration.toMillis(recording.reversible.within),
+    read_in: Duration.toMillis(recording.reversible.read_in)
+  }
 })
 
-/** Rows are locked in the order of the input. */
+/** Rows are locked in the order of the input. Each of `free` is updated, so a success that may be reversed is read again. */
 const recordInput = (locked: "" | " SKIP LOCKED") => `
   WITH input AS MATERIALIZED (
     SELECT * FROM json_to_recordset($1::json) AS i (n integer, id uuid, revision integer, state text, failure_code text,
-      failure_message text, evidence text, reference text, due_in float8, send_before timestamptz)
+      failure_message text, evidence text, reference text, due_in float8, send_before timestamptz, reversible_for float8,
+      read_in float8)
   ), free AS MATERIALIZED (
-    SELECT i.*, o.client_id FROM input i JOIN operations o ON o.id = i.id
+    SELECT i.*, o.client_id, o.provider, now() + ${millis("i.reversible_for")} AS until,
+      ${nextRead(millis("i.read_in"))} AS read_at
+    FROM input i JOIN operations o ON o.id = i.id
     WHERE o.revision = i.revision AND o.return_reason IS NULL
       AND (i.send_before IS NULL OR o.send_before = i.send_before)
       AND coalesce(o.reference = i.reference, true)
     FOR NO KEY UPDATE OF o${locked}
+  ), reversible AS (
+    INSERT INTO reversal_reads (operation_id, client_id, provider, due_at, until)
+    SELECT id, client_id, provider, least(read_at, until), until FROM free WHERE until IS NOT NULL
   )
   UPDATE operations o
   SET state = i.state, revision = o.revision + 1, failure_code = i.failure_code, failure_message = i.failure_message,

@@ -8,9 +8,21 @@ import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { ProviderName } from "../../../domain/Grant.ts"
 import type { OperationId, OperationState } from "../../../domain/Operation.ts"
-import type { DueRead, HintedOperation, HintEffect, ProviderReference, ReadTerms } from "../../../domain/Submission.ts"
+import type {
+  DueRead,
+  HintedOperation,
+  HintEffect,
+  ProviderReference,
+  ReadTerms,
+  Recording
+} from "../../../domain/Submission.ts"
 import { returnReason } from "../../queue/Claims.ts"
-import { mostHinted, type Postponement } from "../../queue/StatusReads.ts"
+import {
+  mostHinted,
+  type Postponement,
+  type ReversiblePostponement,
+  type ReversibleTerms
+} from "../../queue/StatusReads.ts"
 import { untilServed } from "../../rules/claimRounds.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
 import {
@@ -62,10 +74,14 @@ export const makeStatusReads = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const toClaim = yield* makeToClaim
 
-  const take = (statement: string, provider: ProviderName, left: number, terms: ReadTerms, last: unknown) => {
-    const { idle, lease, review_indeterminate_after, review_submitted_after } = terms
-    const durations = [lease, idle, review_submitted_after, review_indeterminate_after]
-    const parameters = [provider, ...durations.map((duration) => Duration.toMillis(duration)), last]
+  const takeIn = (
+    statement: string,
+    provider: ProviderName,
+    left: number,
+    durations: ReadonlyArray<Duration.Duration>,
+    more: ReadonlyArray<unknown> = []
+  ) => {
+    const parameters = [provider, ...durations.map((duration) => Duration.toMillis(duration)), ...more]
     return Effect.map(orUnavailable(sql.unsafe<TakenRow>(statement, parameters)), (rows) => ({
       items: rows.filter((row): row is ReadRow & DueCount => row.id !== null)
         .map((row) => toDueRead(provider, row)),
@@ -73,6 +89,12 @@ export const makeStatusReads = Effect.gen(function*() {
       walked: rows[0]!.walked ?? 0,
       marks: rows[0]!.mark === undefined ? [] : [["", rows[0]!.mark] as const]
     }))
+  }
+
+  const take = (statement: string, provider: ProviderName, left: number, terms: ReadTerms, last: unknown) => {
+    const { idle, lease, review_indeterminate_after, review_submitted_after } = terms
+    const durations = [lease, idle, review_submitted_after, review_indeterminate_after]
+    return takeIn(statement, provider, left, durations, [last])
   }
 
   const searchFromMarks = yield* makeLowWaterMarks
@@ -88,6 +110,22 @@ export const makeStatusReads = Effect.gen(function*() {
       limit,
       (left) => take(takeHeldStatement(left), provider, left, terms, Duration.toMillis(terms.rescue_after))
     )
+
+  const takeReversible = (provider: ProviderName, limit: number, { idle, lease }: ReversibleTerms) =>
+    untilServed(limit, (left) => takeIn(takeReversibleStatement(left), provider, left, [lease, idle]))
+
+  const postponeReversible = Effect.fn("StatusReads.postponeReversible")(
+    (id: OperationId, { due_in, isRead }: ReversiblePostponement) =>
+      Effect.asVoid(orUnavailable(sql.unsafe(postponeReversibleStatement, [id, Duration.toMillis(due_in), isRead])))
+  )
+
+  const recordReversal = Effect.fn("StatusReads.recordReversal")(
+    (id: OperationId, evidence: Recording["evidence"]) =>
+      Effect.map(
+        orUnavailable(sql.unsafe(recordReversalStatement, [id, JSON.stringify(evidence)])),
+        (rows) => rows.length > 0
+      )
+  )
 
   const postpone = Effect.fn("StatusReads.postpone")(
     (
@@ -118,7 +156,7 @@ export const makeStatusReads = Effect.gen(function*() {
   const payloadOf = ({ operation: { id } }: { readonly operation: { readonly id: OperationId } }) =>
     Effect.flatMap(orUnavailable(sql.unsafe<ClaimRow>(payloadStatement, [id])), ([row]) => toClaim(row!).payload)
 
-  return { takeReads, takeHeld, payloadOf, postpone, hint }
+  return { takeReads, takeHeld, takeReversible, payloadOf, postpone, postponeReversible, recordReversal, hint }
 })
 
 /** One more read, up to the maximum of the column: a full count must not fail the other operations of the batch. */
@@ -188,6 +226,46 @@ const takeHeldStatement = (limit: number) => `
     RETURNING o.*, due.active
   )${selectTaken()}`
 
+/** The reads of an operation that nothing allows to read end with the time in which it may be reversed. */
+const takeReversibleStatement = (limit: number) => `
+  WITH due AS MATERIALIZED (
+    SELECT r.operation_id, r.client_id, ${standing("read")} AS active, r.until <= now() AS is_last
+    FROM reversal_reads r JOIN operations o ON o.id = r.operation_id AND o.client_id = r.client_id
+    WHERE r.provider = $1 AND r.due_at <= now()
+    ORDER BY r.due_at LIMIT ${limit}
+    FOR UPDATE OF r SKIP LOCKED
+  ), ended AS (
+    DELETE FROM reversal_reads r USING due
+    WHERE r.operation_id = due.operation_id AND r.client_id = due.client_id AND due.is_last AND NOT due.active
+  ), reading AS (
+    UPDATE reversal_reads r
+    SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${millis("$3")} END,
+      reading_since = ${readingSince}
+    FROM due WHERE r.operation_id = due.operation_id AND r.client_id = due.client_id AND (due.active OR NOT due.is_last)
+    RETURNING r.operation_id, r.client_id, due.active
+  ), taken AS (
+    SELECT o.*, r.active FROM reading r JOIN operations o ON o.id = r.operation_id AND o.client_id = r.client_id
+  )${selectTaken()}`
+
+const postponeReversibleStatement = `
+  WITH ended AS (
+    DELETE FROM reversal_reads WHERE operation_id = $1 AND $3::boolean AND until <= reading_since
+  )
+  UPDATE reversal_reads o
+  SET due_at = least(${
+  nextRead(millis("$2"), "o.reading_since")
+}, CASE WHEN o.until > now() THEN o.until END), reading_since = NULL
+  WHERE o.operation_id = $1 AND NOT ($3::boolean AND o.until <= o.reading_since)`
+
+/** The trigger permits it for a succeeded operation alone. */
+const recordReversalStatement = `
+  WITH ended AS (
+    DELETE FROM reversal_reads WHERE operation_id = $1
+  )
+  INSERT INTO operation_reversals (operation_id, client_id, provider, evidence)
+  SELECT id, client_id, provider, $2::json FROM operations WHERE id = $1
+  ON CONFLICT DO NOTHING RETURNING operation_id`
+
 const payloadStatement = `
   SELECT ${submissionColumns}, o.created_at, now() AS claimed_at, o.request_digest, y.payload, y.key_id
   FROM operations o LEFT JOIN payloads_of(ARRAY[$1::uuid]) y ON y.operation_id = o.id AND y.client_id = o.client_id
@@ -215,19 +293,36 @@ const asked = `CASE WHEN o.hinted_at IS NULL THEN ${present}
  * When the submission or the status read under way began. The hint may be older than its answer, so the next read follows it.
  * Null: none is under way. The lease of a read lasts until `due_at`.
  */
-const underWay = "CASE WHEN o.state = 'submitting' THEN o.updated_at WHEN o.due_at > now() THEN o.reading_since END"
+
+const underWayOf = (state: string) => `CASE ${state} WHEN o.due_at > now() THEN o.reading_since END`
+const underWay = underWayOf("WHEN o.state = 'submitting' THEN o.updated_at")
+const readUnderWay = underWayOf("")
+
+const moveForward = (underWay: string) => `
+    SET hinted_at = greatest(${asked}, ${underWay} + interval '1 millisecond'),
+      due_at = CASE WHEN ${underWay} IS NULL THEN ${asked} ELSE o.due_at END`
+
+const movesForward = (underWay: string) =>
+  `CASE WHEN ${underWay} IS NULL THEN o.due_at > ${asked} ELSE (o.hinted_at > ${underWay}) IS NOT TRUE END`
 
 /** The conditions are on the updated row, so PostgreSQL checks them again after it waited for a lock. */
 const hintStatement = (found: string) => `
-  UPDATE operations o
-  SET hinted_at = greatest(${asked}, ${underWay} + interval '1 millisecond'),
-    due_at = CASE WHEN ${underWay} IS NULL THEN ${asked} ELSE o.due_at END
-  FROM (${found}) f
-  WHERE o.id = f.id AND o.client_id = f.client_id AND o.provider = $1
-    AND (o.state IN ('submitting', 'submitted', 'indeterminate')
-      OR o.state = 'accepted' AND ${claimableTimeline} < (SELECT ledger_timeline()))
-    AND CASE WHEN ${underWay} IS NULL THEN o.due_at > ${asked} ELSE (o.hinted_at > ${underWay}) IS NOT TRUE END
-  RETURNING o.state <> 'submitting' AND o.due_at <= now() AS is_due`
+  WITH f AS MATERIALIZED (${found}), unsettled AS (
+    UPDATE operations o ${moveForward(underWay)}
+    FROM f
+    WHERE o.id = f.id AND o.client_id = f.client_id AND o.provider = $1
+      AND (o.state IN ('submitting', 'submitted', 'indeterminate')
+        OR o.state = 'accepted' AND ${claimableTimeline} < (SELECT ledger_timeline()))
+      AND ${movesForward(underWay)}
+    RETURNING o.state <> 'submitting' AND o.due_at <= now() AS is_due
+  ), reversible AS (
+    UPDATE reversal_reads o ${moveForward(readUnderWay)}
+    FROM f WHERE o.operation_id = f.id AND o.client_id = f.client_id AND o.provider = $1 AND ${
+  movesForward(readUnderWay)
+}
+    RETURNING o.due_at <= now() AS is_due
+  )
+  SELECT is_due FROM unsettled UNION ALL SELECT is_due FROM reversible`
 
 const hintById = hintStatement("SELECT id, client_id FROM operations WHERE id = $2")
 

@@ -36,7 +36,8 @@ const all = [
   "0023_operation_terms",
   "0024_payee_index",
   "0025_sendable_operations",
-  "0026_unauthorized"
+  "0026_unauthorized",
+  "0027_reversals"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>
