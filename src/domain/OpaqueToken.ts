@@ -38,5 +38,5 @@ export const generateAccessToken: Effect.Effect<
 })
 
 /** SHA-256 of a token in hexadecimal, which is stored. 256 random bits need no salt and no slow hash. */
-export const accessTokenDigest = (token: string): Effect.Effect<string, never, Digest.Digest> =>
-  Digest.Digest.use((digest) => digest.digestHex(sha256, encoder.encode(token)))
+export const accessTokenDigest = (digests: Digest.Digest["Service"], token: string): Effect.Effect<string> =>
+  digests.digestHex(sha256, encoder.encode(token))

@@ -17,4 +17,5 @@ export type RequestId = typeof RequestId.Type
  * Tells whether a value received in `X-Request-Id` may be echoed. Unsafe values are replaced, never refused
  * (specification, "Endpoints").
  */
-export const isRequestId = Schema.is(RequestId)
+export const isRequestId = (value: unknown): value is RequestId =>
+  typeof value === "string" && requestIdPattern.test(value)

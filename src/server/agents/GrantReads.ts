@@ -7,9 +7,8 @@ import { CurrentGrant } from "../../api/Middleware.ts"
 import type { Problem } from "../../api/Problems.ts"
 import type { Operation, OperationId } from "../../domain/Operation.ts"
 import { AgentReads, differs, ReadRefused } from "../../mcp/AgentReads.ts"
-import { logFailedCall, Problems } from "../gate/ProblemResponses.ts"
-import { withhold } from "../gate/Refusals.ts"
-import { checkContract, makeOperationReads } from "../reads/OperationReads.ts"
+import { logFailedCall } from "../gate/ProblemResponses.ts"
+import { makeOperationReads } from "../reads/OperationReads.ts"
 import { topicOfOperation } from "../waits/Waiters.ts"
 import { makeWaits } from "../waits/Waits.ts"
 
@@ -36,16 +35,11 @@ interface RequestReads {
 export const makeGrantReads = Effect.gen(function*() {
   const operations = yield* makeOperationReads
   const waits = yield* makeWaits
-  const problems = yield* Problems
 
   const checked = <A extends { readonly operations: ReadonlyArray<Operation> }, E>(
     read: Effect.Effect<A, E>
   ): Effect.Effect<A, E | Problem> =>
-    Effect.tap(
-      read,
-      ({ operations }) =>
-        Effect.catch(Effect.forEach(operations, checkContract, { discard: true }), (error) => withhold(problems, error))
-    )
+    Effect.tap(read, (page) => Effect.forEach(page.operations, operations.check, { discard: true }))
 
   return Effect.contextWith((context: Context.Context<CurrentGrant>): Effect.Effect<RequestReads> => {
     const grant = Context.get(context, CurrentGrant)
@@ -69,7 +63,7 @@ export const makeGrantReads = Effect.gen(function*() {
         )
       )
 
-    const get = (id: OperationId) => operations.find(grant, id)
+    const get = (id: OperationId) => Effect.flatMap(operations.find(grant, id), operations.check)
 
     const next = (known: Operation, seconds: number) => {
       const isNews = (operation: Operation) => differs(known, operation)

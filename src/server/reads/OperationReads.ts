@@ -31,7 +31,7 @@ import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { TokenCipher } from "../../services/TokenCipher.ts"
 import { Lifecycle } from "../gate/Lifecycle.ts"
 import { Problems } from "../gate/ProblemResponses.ts"
-import { refuseForNow, refuseRead } from "../gate/Refusals.ts"
+import { refuseForNow, refuseRead, withhold } from "../gate/Refusals.ts"
 import { openPageToken, sealPageToken } from "./PageToken.ts"
 
 /** The problems of every read. */
@@ -55,16 +55,6 @@ const toChangeQuery = (query: ChangesQuery): ChangeQuery => ({
 })
 
 const { encode } = makeJsonEncoder(Operation)
-
-/**
- * Fails for an operation that breaks the contract. A list over HTTP is checked where its body is encoded. Every other read is checked
- * here, because its answer may leave out what is wrong: 304 has no body, and tools quote texts and select members.
- */
-export const checkContract = (operation: Operation): Effect.Effect<Operation, MalformedOperation> =>
-  Effect.mapBoth(encode(operation), {
-    onFailure: () => MalformedOperation.of(operation.id),
-    onSuccess: () => operation
-  })
 
 /** Makes the reads. They fail with problems of the current request. */
 export const makeOperationReads = Effect.gen(function*() {
@@ -124,9 +114,17 @@ export const makeOperationReads = Effect.gen(function*() {
   })
 
   return {
-    find: (grant: GrantIdentity, id: OperationId) =>
-      Effect.catch(Effect.flatMap(store.find(grant, id), checkContract), refuseFind),
+    find: (grant: GrantIdentity, id: OperationId) => Effect.catch(store.find(grant, id), refuseFind),
     list,
+    /**
+     * Withholds an operation that breaks the contract. The encoder of a body finds that while it encodes. Every other answer needs this
+     * check, because it may leave out what is wrong: 304 has no body, and tools quote texts and select members.
+     */
+    check: (operation: Operation): Effect.Effect<Operation, InternalError> =>
+      Effect.catch(
+        Effect.as(encode(operation), operation),
+        () => withhold(problems, MalformedOperation.of(operation.id))
+      ),
     /** A page of the change feed. Slow pages wait for a permit of their client, unless `runSlow` says otherwise. */
     changes: (
       grant: GrantIdentity,

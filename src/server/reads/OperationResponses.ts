@@ -26,17 +26,17 @@ const entityTag = ({ revision, under_review }: Operation): string =>
   `"${formVersion}-${revision}${under_review ? "-review" : ""}"`
 
 /** Whether the client has this form of the operation already. */
-export const isHeld = (operation: Operation, ifNoneMatch: string): boolean =>
-  matchesTag(ifNoneMatch, entityTag(operation))
+export const isHeld = (operation: Operation, ifNoneMatch: string | undefined): boolean =>
+  ifNoneMatch !== undefined && matchesTag(ifNoneMatch, entityTag(operation))
 
 /**
- * The response of a read by id: the operation, or 304 without a body if the client holds it. A state that is not final has
+ * The response of a read by id: the operation, or 304 without a body if the client has it (`held`). A state that is not final has
  * `Retry-After` (RFC 9110 §10.2.3).
  */
 export const readResponse = (
   operation: Operation,
-  { ifNoneMatch, now, waited }: {
-    readonly ifNoneMatch: string | undefined
+  { held, now, waited }: {
+    readonly held: boolean
     readonly now: DateTime.Utc
     readonly waited: number | null
   }
@@ -48,7 +48,7 @@ export const readResponse = (
     ...awaitable,
     ...applied(waited)
   }
-  return ifNoneMatch !== undefined && isHeld(operation, ifNoneMatch)
+  return held
     ? withHeaders({ body: undefined, headers })
     : withHeaders({ body: operation, headers })
 }

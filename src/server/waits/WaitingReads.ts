@@ -3,13 +3,14 @@
  *
  * The reads that a client may make wait with `Prefer: wait` (RFC 7240 §4.3): one operation, and the change feed.
  */
-import * as DateTime from "effect/DateTime"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { identity } from "effect/Function"
 import type { ChangesQuery } from "../../api/OperationsApi.ts"
 import type { RunSlowRead } from "../../domain/ChangeFeed.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import type { Operation, OperationId } from "../../domain/Operation.ts"
+import { makeInstant } from "../../domain/Timestamp.ts"
 import { makeOperationReads } from "../reads/OperationReads.ts"
 import { changesResponse, isHeld, readResponse } from "../reads/OperationResponses.ts"
 import { readWait } from "./Preferences.ts"
@@ -43,14 +44,16 @@ export const makeWaitingReads = Effect.gen(function*() {
       const found = seconds === null
         ? Effect.map(find, notAwaited)
         : waits.until({ grant, seconds, topic: topicOfOperation(id) }, find, isMet)
-      return Effect.flatMap(
-        found,
-        ({ answer, isHonoured }) =>
+      return Effect.flatMap(found, ({ answer, isHonoured }) => {
+        const held = isHeld(answer, ifNoneMatch)
+        return Effect.andThen(
+          held ? operations.check(answer) : Effect.void,
           Effect.map(
-            DateTime.now,
-            (now) => readResponse(answer, { ifNoneMatch, now, waited: isHonoured ? seconds : null })
+            Clock.currentTimeMillis,
+            (now) => readResponse(answer, { held, now: makeInstant(now), waited: isHonoured ? seconds : null })
           )
-      )
+        )
+      })
     },
 
     /** Waits until a page has changes, or more pages follow. */

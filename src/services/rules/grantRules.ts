@@ -1,6 +1,7 @@
 /**
  * New grants, and what registrations change of known ones.
  */
+import * as Digest from "effect/crypto/Digest"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -26,7 +27,7 @@ export const newGrant = Effect.fnUntraced(function*(request: GrantRequest) {
   const access_token = yield* generateAccessToken
   return {
     access_token,
-    digest: yield* accessTokenDigest(Redacted.value(access_token)),
+    digest: yield* accessTokenDigest(yield* Digest.Digest, Redacted.value(access_token)),
     grant_id: GrantId.make(yield* SecureRandom.SecureRandom.use((random) => random.uuidV7())),
     new_connection_id: yield* newProviderConnectionId
   }

@@ -138,10 +138,7 @@ const makeOpaqueVerifier = Effect.fnUntraced(function*(
     verify: (credential) => {
       const token = Redacted.value(credential.token)
       return accessTokenPattern.test(token)
-        ? Effect.flatMap(
-          Effect.provideService(accessTokenDigest(token), Digest.Digest, digests),
-          (digest) => Cache.get(identities, digest)
-        )
+        ? Effect.flatMap(accessTokenDigest(digests, token), (digest) => Cache.get(identities, digest))
         : Effect.fail(new InvalidCredential())
     }
   })

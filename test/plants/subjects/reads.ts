@@ -188,9 +188,9 @@ export const reads: ReadonlyArray<Plant> = [
   },
   {
     rule: "an operation that breaks the contract is never answered, also not with 304",
-    file: "src/server/reads/OperationReads.ts",
-    from: "Effect.catch(Effect.flatMap(store.find(grant, id), checkContract), refuseFind)",
-    to: "Effect.catch(store.find(grant, id), refuseFind)",
+    file: "src/server/waits/WaitingReads.ts",
+    from: "held ? operations.check(answer) : Effect.void",
+    to: "Effect.void",
     tests: [postgres("server/BrokenRows", "is withheld by id")]
   },
   {

@@ -5,7 +5,7 @@
 import { NodeCrypto } from "@effect/platform-node"
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Layer, Logger, Redacted } from "effect"
-import { SecureRandom } from "effect/crypto"
+import { Digest, SecureRandom } from "effect/crypto"
 import { createHash } from "node:crypto"
 import { inspect } from "node:util"
 import { accessTokenDigest, accessTokenPattern, generateAccessToken } from "../../../src/domain/OpaqueToken.ts"
@@ -68,7 +68,7 @@ layer(Layer.merge(NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom))("an acc
   it.effect("is stored as its SHA-256 in hex", () =>
     Effect.gen(function*() {
       const token = yield* generate
-      const digest = yield* accessTokenDigest(token)
+      const digest = yield* accessTokenDigest(yield* Digest.Digest, token)
       assert.strictEqual(digest, sha256(token).toString("hex"))
       assert.notInclude(digest, token.slice(6))
     }))

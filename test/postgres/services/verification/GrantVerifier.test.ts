@@ -4,6 +4,7 @@
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Fiber, Layer, Redacted } from "effect"
+import { Digest } from "effect/crypto"
 import { TestClock } from "effect/testing"
 import { inspect } from "node:util"
 import { bearer } from "../../../../src/domain/Credential.ts"
@@ -67,7 +68,7 @@ conformance("the verifier of access tokens", (it) => {
 describe("the verifier's cache", () => {
   const unknownToken = Effect.gen(function*() {
     const token = yield* generateAccessToken
-    return { token, digest: yield* accessTokenDigest(Redacted.value(token)) }
+    return { token, digest: yield* accessTokenDigest(yield* Digest.Digest, Redacted.value(token)) }
   })
 
   it.effect("keeps the identity of a token for a minute", () =>
@@ -105,7 +106,7 @@ layer(PostgresLedger, { excludeTestServices: true })("the verifier's cache (in P
         assert.deepStrictEqual({ ...verified }, identity)
       }
       yield* verify(access_token)
-      const digest = yield* accessTokenDigest(Redacted.value(access_token))
+      const digest = yield* accessTokenDigest(yield* Digest.Digest, Redacted.value(access_token))
       assert.deepStrictEqual(statements.map(({ parameters }) => parameters), [[digest]], "no token, only its SHA-256")
     }).pipe(Effect.provide(recorded)))
 
