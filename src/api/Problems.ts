@@ -312,6 +312,7 @@ export const refusedGrants = [
 /** The codes that an endpoint and its middleware declare. @internal */
 export const codesOf = ({ error, middlewares }: HttpApiEndpoint.Top): ReadonlySet<ProblemCode> =>
   new Set(
-    [...error, ...[...middlewares].flatMap((middleware) => [...(middleware as unknown as AnyService).error])]
+    // The cast: Effect types the members of the set as keys, and adds only middleware services to it.
+    [...error, ...[...middlewares].flatMap((middleware) => [...(middleware as AnyService).error])]
       .flatMap(({ ast }) => declaredProblems(ast)?.codes ?? [])
   )
