@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact"
 import { useEffect, useId, useRef, useState } from "preact/hooks"
+import { validateAskedAt } from "../../src/domain/operators/validateAskedAt.ts"
 import type { AdvanceRequest, Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { formatInstant } from "../data/format.ts"
 import { advance } from "../data/session.ts"
@@ -32,15 +33,26 @@ const requestOf = (fields: Fields, revision: number): AdvanceRequest => ({
   reason: fields["reason"]!
 })
 
+/** Why the ledger would refuse the instant: in its words, but by the clock of this machine. */
+const askedAtError = ({ asked_at, state }: Fields, { operation, schedule }: Detail): string | null =>
+  validateAskedAt(asked_at!, {
+    created_at: Date.parse(operation.created_at),
+    now: Date.now(),
+    sendable_until: state === "failed" && operation.submission_uncertain && schedule.send_before !== null
+      ? Date.parse(schedule.send_before)
+      : null
+  })
+
 /** What is wrong with the fields of the form, in their order. */
-const errorsOf = (form: HTMLFormElement, given: Fields): Fields => {
+const errorsOf = (form: HTMLFormElement, given: Fields, detail: Detail): Fields => {
   const fields = [...form.elements].filter((element): element is HTMLInputElement => "validity" in element)
   const wrong = fields.flatMap(({ name, required, title, validity }): ReadonlyArray<readonly [string, string]> => {
     if (required && (given[name] ?? "") === "") return [[name, "Fill this in."]]
     if (name === "answer" && given["answer"] === "" && given["document_sha256"] === "") {
       return [[name, "Give the answer, or the digest of its document."]]
     }
-    return validity.valid ? [] : [[name, title]]
+    const error = !validity.valid ? title : name === "asked_at" ? askedAtError(given, detail) : null
+    return error === null ? [] : [[name, error]]
   })
   return Object.fromEntries(wrong)
 }
@@ -163,6 +175,7 @@ const EvidenceFields = ({ detail, errors, fields: given }: {
           <input
             id={`${id}-at`}
             type="datetime-local"
+            step={1}
             name="asked_at"
             defaultValue={given["asked_at"] ?? ""}
             required
@@ -240,7 +253,7 @@ export const AdvanceDialog = ({ close, detail }: {
     const given = Object.fromEntries(
       [...new FormData(form)].map(([name, value]) => [name, typeof value === "string" ? value.trim() : ""])
     )
-    const wrong = errorsOf(form, given)
+    const wrong = errorsOf(form, given, detail)
     setErrors(wrong)
     const [first] = Object.keys(wrong)
     if (first !== undefined) return (form.elements.namedItem(first) as HTMLElement).focus()

@@ -244,7 +244,8 @@ export class StaleOperation extends Schema.TaggedError<StaleOperation>()("StaleO
 
 /**
  * The transition table does not permit the transition, or the evidence to leave `indeterminate` is missing. Or the failure is
- * malformed, or the operation is held and may have been sent, or a worker may be sending it. `only_accepted`: a hold of an operation that is not
+ * malformed, or the operation is held and may have been sent, or a worker may be sending it. `asked_at`: an operator cannot have asked at
+ * the instant of the evidence, or the answer proves nothing; `detail` says why. `only_accepted`: a hold of an operation that is not
  * accepted. `only_held`: a release of an operation that is not accepted, so that it is not held either.
  */
 export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("IllegalTransition", {
@@ -254,13 +255,15 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
   reason: Schema.Literals([
     "not_permitted",
     "evidence_required",
+    "asked_at",
     "invalid_failure",
     "held",
     "claimed",
     "sendable",
     "only_accepted",
     "only_held"
-  ])
+  ]),
+  detail: Schema.optionalKey(Schema.String)
 }) {
   override get message() {
     switch (this.reason) {
@@ -268,6 +271,8 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
         return `operation ${this.id} cannot move from ${this.from} to ${this.to}`
       case "evidence_required":
         return `operation ${this.id} leaves ${this.from} only with recorded evidence: give it as a JSON object, with question, asked, asked_at, reference and answer or document_sha256 if it comes from an operator`
+      case "asked_at":
+        return `operation ${this.id} cannot move to ${this.to} with this evidence: ${this.detail}`
       case "held":
         return `operation ${this.id} is held, and nothing proves that it was never sent, because the ledger may have lost the record: ask its provider. To end it with the answer, advance it to submitting, and then to its outcome. Release it only to send it`
       case "claimed":

@@ -41,5 +41,10 @@ export const OperatorEvidence = Schema.Struct({
 )
 export type OperatorEvidence = typeof OperatorEvidence.Type
 
+/** Whether the evidence says when an operator asked. */
+export const hasAskedAt = Schema.is(
+  Schema.Struct({ by: Schema.Literal("operator"), asked_at: OperatorEvidence.fields.asked_at })
+)
+
 /** Whether the evidence has the members of `OperatorEvidence`. It may have more, such as who recorded it. */
 export const isOperatorEvidence = Schema.is(OperatorEvidence)

@@ -10,17 +10,19 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { strict } from "../../domain/InvalidMember.ts"
-import { OperationFailure, OperationId, operationStates, type Outcome } from "../../domain/Operation.ts"
+import { type Operation, OperationFailure, OperationId, operationStates, type Outcome } from "../../domain/Operation.ts"
 import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
 import type {
   AccountableOperator,
   Advance,
   OperationFilter,
+  OperationSchedule,
   OperatorPage,
   OperatorSummary
 } from "../../domain/operators/OperatorView.ts"
 import { makeListRecorded } from "../../services/operators/listRecorded.ts"
-import { OperatorActions } from "../../services/operators/OperatorActions.ts"
+import { OperatorActions, statementOf } from "../../services/operators/OperatorActions.ts"
+import { findTransitionError } from "../../services/rules/ledgerRules.ts"
 import { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { accountableFlags, accountableOperator, id, jsonFlag, optionalText, toggle } from "../Flags.ts"
 import { CommandFailed, print, publicForm } from "../Output.ts"
@@ -97,6 +99,19 @@ const findAll = Effect.fn(function*(filter: OperationFilter, operator: Accountab
   return found
 })
 
+/** Fails if the ledger refuses the transition of the operation as it was found. A hold or a claim may prevent it, too. */
+const tryAdvance = (
+  operation: Operation,
+  { return_reason, send_before }: OperationSchedule,
+  statement: ReturnType<typeof statementOf>,
+  to: Outcome,
+  now: DateTime.Utc
+) => {
+  const facts = { now, send_before: return_reason === null ? send_before : null }
+  const refused = findTransitionError(operation, operation.revision, to, statement, facts)
+  return refused === null ? Effect.void : Effect.fail(refused)
+}
+
 /** Advances each operation as it was found, and prints what became of it. Without `apply` it prints what it would do. */
 const advanceAll = Effect.fn(function*(
   filter: OperationFilter,
@@ -105,12 +120,19 @@ const advanceAll = Effect.fn(function*(
 ) {
   const actions = yield* OperatorActions
   const found = yield* findAll(filter, operator)
+  const statement = statementOf(advance, operator)
+  const now = yield* DateTime.now
   let refused = 0
-  for (const { operation: { id, revision, state }, provider, resource_owner } of found) {
-    const result = apply ? yield* Effect.result(actions.advance(advance, id, operator, revision)) : null
-    if (result?._tag === "Failure" && result.failure instanceof StoreUnavailable) return yield* result.failure
-    if (result?._tag === "Failure") refused++
-    const outcome = result === null ? "would change" : result._tag === "Success" ? "done" : result.failure.message
+  for (const { operation, provider, resource_owner, schedule } of found) {
+    const { id, revision, state } = operation
+    const result = yield* Effect.result(
+      apply
+        ? Effect.as(actions.advance(advance, id, operator, revision), "done")
+        : Effect.as(tryAdvance(operation, schedule, statement, advance.to, now), "would change")
+    )
+    if (result._tag === "Failure" && result.failure instanceof StoreUnavailable) return yield* result.failure
+    if (result._tag === "Failure") refused++
+    const outcome = result._tag === "Success" ? result.success : result.failure.message
     yield* print({ id, provider, resource_owner, from: state, to: advance.to.state, result: outcome })
   }
   yield* Console.error(
@@ -118,7 +140,10 @@ const advanceAll = Effect.fn(function*(
       ? `${found.length - refused} of ${found.length} operations changed.`
       : `${found.length} operations match, and none was changed: add --apply to change them.`
   )
-  if (refused > 0) yield* new CommandFailed({ message: `the ledger refused ${refused} of ${found.length} operations` })
+  if (refused > 0) {
+    const refuses = apply ? "refused" : "would refuse"
+    yield* new CommandFailed({ message: `the ledger ${refuses} ${refused} of ${found.length} operations` })
+  }
 })
 
 const isEmpty = (filter: OperationFilter): boolean => Object.keys(filter).length === 0

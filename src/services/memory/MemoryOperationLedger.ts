@@ -23,7 +23,7 @@ import {
 import { findBound, findRecord } from "./lookups.ts"
 import { makeAcceptances } from "./MemoryAcceptance.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
-import { isPresentLedger, isReturnedClaim, isUnsent, moveRecord } from "./recordRules.ts"
+import { evidenceFacts, isPresentLedger, isReturnedClaim, isUnsent, moveRecord } from "./recordRules.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger
@@ -41,7 +41,7 @@ export const makeMemory = Effect.gen(function*() {
   /** Why the record may not move, or null if it may. */
   const findRefusal = (found: MemoryRecord, revision: number, to: Outcome, evidence: Schema.Json, at: DateTime.Utc) => {
     const { operation } = found
-    const refused = findTransitionError(operation, revision, to, evidence)
+    const refused = findTransitionError(operation, revision, to, evidence, evidenceFacts(found, at))
     if (refused !== null) return refused
     if (operation.state === "accepted") {
       return to.state === "submitting" || isUnsent(found, memory) ? null : heldError(operation, to)

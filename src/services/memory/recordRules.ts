@@ -3,16 +3,9 @@
  */
 import * as DateTime from "effect/DateTime"
 import type * as Schema from "effect/Schema"
-import {
-  canTransition,
-  isEvidence,
-  isOperationFailure,
-  isTerminal,
-  type Outcome,
-  requiresEvidence,
-  submissionUncertain
-} from "../../domain/Operation.ts"
+import { isTerminal, type Outcome, submissionUncertain } from "../../domain/Operation.ts"
 import type { ProviderReference } from "../../domain/Submission.ts"
+import { type EvidenceFacts, findTransitionError } from "../rules/ledgerRules.ts"
 import type { MemoryLedger, MemoryRecord } from "./MemoryLedger.ts"
 
 /** How long the rescuer waits for the report of a claim that was made by hand, in milliseconds. */
@@ -60,12 +53,11 @@ export const withReference = (record: MemoryRecord, reference: ProviderReference
   acknowledged: record.acknowledged || reference !== null
 })
 
-/** The triggers of PostgreSQL refuse the same transitions: they are mistakes of the caller. */
-const refuseIllegal = ({ operation: { id, state } }: MemoryRecord, to: Outcome, evidence: Schema.Json): void => {
-  const isLegal = canTransition(state, to.state) && (!requiresEvidence(state) || isEvidence(evidence))
-    && (to.state !== "failed" || isOperationFailure(to.failure))
-  if (!isLegal) throw new Error(`operation ${id}: illegal transition, evidence or failure (${state} to ${to.state})`)
-}
+/** What the instants of evidence about the record are compared with. */
+export const evidenceFacts = (record: MemoryRecord, now: DateTime.Utc): EvidenceFacts => ({
+  now,
+  send_before: isReturnedClaim(record) ? null : record.send_before
+})
 
 /**
  * Makes a transition. `due_at` is when the next component acts, in milliseconds since the epoch. Null: at once, and after
@@ -78,8 +70,10 @@ export const moveRecord = (
   now: DateTime.Utc,
   due_at: number | null
 ): MemoryRecord => {
-  refuseIllegal(record, to, evidence)
   const { operation } = record
+  // The triggers of PostgreSQL refuse the same transitions: they are mistakes of the caller.
+  const refused = findTransitionError(operation, operation.revision, to, evidence, evidenceFacts(record, now))
+  if (refused !== null) throw refused
   const at = DateTime.max(now, operation.updated_at)
   const revision = operation.revision + 1
   const terminal = isTerminal(to.state)

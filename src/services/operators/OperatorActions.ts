@@ -133,6 +133,14 @@ export const mayActAsOperator = Effect.gen(function*() {
 const lacksEvidence = ({ state }: Operation, to: Outcome, evidence: Advance["evidence"]): boolean =>
   state === "submitting" && (to.state === "succeeded" || to.state === "failed") && evidence === null
 
+/** What the history says of an advance. */
+export const statementOf = ({ evidence }: Advance, { name, reason }: AccountableOperator) => ({
+  by: "operator",
+  operator: name,
+  reason,
+  ...evidence
+})
+
 const make = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   // On this client, so that they take part in its transactions.
@@ -196,21 +204,18 @@ const make = Effect.gen(function*() {
   )
 
   const advance = Effect.fn("OperatorActions.advance")(
-    ({ evidence, to }: Advance, id: OperationId, operator: AccountableOperator, revision?: number) => {
-      const { name, reason } = operator
-      const stated = { by: "operator", operator: name, reason, ...evidence }
-      return recorded(
+    (advance: Advance, id: OperationId, operator: AccountableOperator, revision?: number) =>
+      recorded(
         "advance",
         id,
         operator,
         Effect.flatMap(ledger.show(id), (operation) =>
-          lacksEvidence(operation, to, evidence)
+          lacksEvidence(operation, advance.to, advance.evidence)
             ? Effect.fail(
-              new IllegalTransition({ id, from: operation.state, to: to.state, reason: "evidence_required" })
+              new IllegalTransition({ id, from: operation.state, to: advance.to.state, reason: "evidence_required" })
             )
-            : ledger.transition(id, revision ?? operation.revision, to, stated))
+            : ledger.transition(id, revision ?? operation.revision, advance.to, statementOf(advance, operator)))
       )
-    }
   )
 
   const onAll = (action: "hold_all" | "release_all", all: Effect.Effect<number, StoreUnavailable>) =>

@@ -15,16 +15,28 @@ import {
   type Operation,
   type Outcome,
   requiresEvidence,
-  StaleOperation
+  StaleOperation,
+  submissionUncertain
 } from "../../domain/Operation.ts"
+import { hasAskedAt } from "../../domain/OperatorEvidence.ts"
+import { validateAskedAt } from "../../domain/operators/validateAskedAt.ts"
 import { longestSendWithin, StillHeld } from "../../domain/Submission.ts"
+
+/** What an instant in evidence is compared with. */
+export interface EvidenceFacts {
+  /** By the clock of the ledger. */
+  readonly now: DateTime.Utc
+  /** That of the claim. Null: none, or the claim was returned, so that it sent nothing. */
+  readonly send_before: DateTime.Utc | null
+}
 
 /** Why an operation in this state may not make a transition, or null if it may. */
 export const findTransitionError = (
   operation: Operation,
   revision: number,
   to: Outcome,
-  evidence: Schema.Json
+  evidence: Schema.Json,
+  { now, send_before }: EvidenceFacts
 ): StaleOperation | IllegalTransition | null => {
   const { id, state: from } = operation
   if (operation.revision !== revision) {
@@ -34,7 +46,14 @@ export const findTransitionError = (
   if (!canTransition(from, to.state)) return illegal("not_permitted")
   if (requiresEvidence(from) && !isEvidence(evidence)) return illegal("evidence_required")
   if (to.state === "failed" && !isOperationFailure(to.failure)) return illegal("invalid_failure")
-  return null
+  const detail = hasAskedAt(evidence)
+    ? validateAskedAt(evidence.asked_at, {
+      created_at: operation.created_at.epochMilliseconds,
+      now: now.epochMilliseconds,
+      sendable_until: to.state === "failed" && submissionUncertain(from) ? send_before?.epochMilliseconds ?? null : null
+    })
+    : null
+  return detail === null ? null : new IllegalTransition({ id, from, to: to.state, reason: "asked_at", detail })
 }
 
 /** What clients read of an operation whose returned claim was cancelled: the specification has no way from `submitting` to `cancelled`. */

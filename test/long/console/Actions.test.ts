@@ -1,6 +1,6 @@
 /** Actions of operators: each is confirmed in a dialog, which says what it means, and shows what the ledger answered. */
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { DateTime, Effect } from "effect"
 import type { Locator, Page } from "playwright-core"
 import { ConsoleScene } from "../../fixtures/console/ConsoleScene.ts"
 import { Operator, OperatorOfScene } from "../../fixtures/console/Operator.ts"
@@ -177,7 +177,7 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
             "Failure message": "The bank has no such payment.",
             "What did you ask?": "Did you receive it?",
             "Whom did you ask?": "Payments office",
-            "When did you ask?": "2026-05-02T09:30",
+            "When did you ask?": "2000-05-02T09:30",
             "Reference": "Case 4711",
             "Link to": "https://cases.bank.example/4711",
             "Reason": "ticket 12"
@@ -188,6 +188,14 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
             mimeType: "text/plain",
             buffer: Buffer.from("test")
           })
+          const created = DateTime.formatIso(details.get(idOf(3))!.operation.created_at)
+          await dialog.getByRole("button", { name: "Check and confirm" }).click()
+          assert.strictEqual(
+            await errorOf(dialog.getByLabel("When did you ask?")),
+            `asked_at 2000-05-02T09:30:00.000Z is before the creation of the operation at ${created}`
+          )
+          // The field has the time zone of the browser: UTC.
+          await dialog.getByLabel("When did you ask?").fill(created.slice(0, 19))
           await dialog.getByRole("button", { name: "Check and confirm" }).click()
           await dialog.getByText("Record it as failed for ever?").waitFor()
           await dialog.getByRole("button", { name: "Show amount and payee" }).click()

@@ -37,8 +37,8 @@ export const operators: ReadonlyArray<Plant> = [
   {
     rule: "an outcome that an operator records has the name and the reason of the operator in its evidence",
     file: "src/services/operators/OperatorActions.ts",
-    from: "const stated = { by: \"operator\", operator: name, reason, ...evidence }",
-    to: "const stated = { ...evidence, by: name, reason }",
+    from: "  by: \"operator\",\n  operator: name,\n  reason,\n  ...evidence\n})",
+    to: "  ...evidence,\n  by: name,\n  reason\n})",
     tests: [postgres("services/operators/OperatorActions")]
   },
   {

@@ -3,6 +3,7 @@ import { type Plant, postgres, unit } from "../Plant.ts"
 
 const rules = "migrations/0006_operation_rules.sql"
 const evidence = "migrations/0019_operator_evidence.sql"
+const evidenceTime = "migrations/0028_evidence_time.sql"
 const history = "migrations/0004_operation_history.sql"
 const payloads = "migrations/0005_operation_payloads.sql"
 
@@ -76,6 +77,62 @@ export const transitions: ReadonlyArray<Plant> = [
     from: "regexp_replace(NEW.evidence::text, '\\\\u(0000|d[89a-f][0-9a-f]{2})', '\\\\ufffd', 'gi')",
     to: "NEW.evidence",
     tests: [postgres("services/ledger/Transitions", "is refused without evidence")]
+  },
+  {
+    rule: "an operator asked after the operation was created",
+    file: "src/domain/operators/validateAskedAt.ts",
+    from: "if (at < created_at - tolerance) {",
+    to: "if (at < created_at - 1000 * tolerance) {",
+    tests: [unit("domain/OperatorEvidence", "names one between")]
+  },
+  {
+    rule: "an operator did not ask in the future",
+    file: "src/domain/operators/validateAskedAt.ts",
+    from: "if (at > now + tolerance)",
+    to: "if (at > now + 1000 * tolerance)",
+    tests: [unit("domain/OperatorEvidence", "names one between")]
+  },
+  {
+    rule: "an operation fails only by an answer from after its last send",
+    file: "src/domain/operators/validateAskedAt.ts",
+    from: "at < sendable_until)",
+    to: "at < sendable_until - tolerance)",
+    tests: [unit("domain/OperatorEvidence", "names one between")]
+  },
+  {
+    rule: "the ledger refuses an answer from before the last send of an uncertain operation",
+    file: "src/services/rules/ledgerRules.ts",
+    from: "to.state === \"failed\" && submissionUncertain(from) ? send_before",
+    to: "to.state === \"failed\" && !submissionUncertain(from) ? send_before",
+    tests: [postgres("services/ledger/CancelAndReview", "about which an operator asked")]
+  },
+  {
+    rule: "an operation that a worker returned unsent fails, whenever the operator asked",
+    file: "src/services/sql/ledger/SqlOperationLedger.ts",
+    from: "CASE WHEN o.return_reason IS NULL THEN o.send_before END AS send_before",
+    to: "o.send_before",
+    tests: [postgres("services/ledger/CancelAndReview", "that no request can still reach")]
+  },
+  {
+    rule: "an operator asked after the operation was created, in the database too",
+    file: evidenceTime,
+    from: "IF asked_at < OLD.created_at - interval '1 minute' THEN",
+    to: "IF asked_at < OLD.created_at - interval '99 years' THEN",
+    tests: [postgres("services/schema/ForbiddenStatements", "who asked before the creation")]
+  },
+  {
+    rule: "an operator did not ask in the future, in the database too",
+    file: evidenceTime,
+    from: "IF asked_at > clock_timestamp() + interval '1 minute' THEN",
+    to: "IF asked_at > clock_timestamp() + interval '9000 years' THEN",
+    tests: [postgres("services/schema/ForbiddenStatements", "who asked in the future")]
+  },
+  {
+    rule: "an operation fails only by an answer from after its last send, in the database too",
+    file: evidenceTime,
+    from: "AND asked_at < OLD.send_before\n",
+    to: "AND asked_at < OLD.send_before - interval '1 minute'\n",
+    tests: [postgres("services/ledger/CancelAndReview", "is refused by the database")]
   },
   {
     rule: "an operation that a worker may have sent is uncertain",

@@ -9,7 +9,7 @@ import { once } from "node:events"
 import * as fs from "node:fs"
 import { inject } from "vitest"
 import { issue, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
-import { operatorEvidence } from "../../fixtures/OperatorEvidence.ts"
+import { evidenceOf } from "../../fixtures/OperatorEvidence.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { result, run, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
@@ -32,7 +32,7 @@ const scene = Effect.gen(function*() {
 
 interface Accepted {
   readonly created: boolean
-  readonly operation: { readonly id: string }
+  readonly operation: { readonly id: string; readonly created_at: string }
 }
 
 /** The warnings of a command, line by line. Fails when the command failed. */
@@ -82,21 +82,21 @@ describe("A payload", () => {
         assert.deepStrictEqual(yield* warnings([...accept, "--payload", payload], env), [
           "--payload shows its value in the process list: use --payload - and standard input instead"
         ])
-        const { operation: { id } } = yield* result<Accepted>([...accept, "--payload", payload], env)
+        const { operation } = yield* result<Accepted>([...accept, "--payload", payload], env)
         const list = ["operations", "list", "--reason", "a test", "--payee"]
         assert.deepStrictEqual(yield* warnings([...list, secret, "--json"], env), [
           "--payee shows its value in the process list: use --payee - and standard input instead"
         ])
         assert.deepStrictEqual(yield* warnings([...list, "-", "--json"], env, `${secret}\n`), [])
-        const advance = ["operations", "advance", id, "--reason", "a test", "--to"]
-        const evidence = JSON.stringify({ ...operatorEvidence, answer: secret })
+        const advance = ["operations", "advance", operation.id, "--reason", "a test", "--to"]
+        const evidence = JSON.stringify({ ...evidenceOf(operation), answer: secret })
         assert.deepStrictEqual(yield* warnings([...advance, "submitting", "--evidence", evidence], env), [
           "--evidence shows its value in the process list: use --evidence - and standard input instead"
         ])
         assert.deepStrictEqual(yield* warnings([...advance, "succeeded", "--evidence", "-"], env, evidence), [])
         const { history } = yield* result<{
           readonly history: ReadonlyArray<{ readonly evidence: { readonly answer: string } | null }>
-        }>(["operations", "show", id, "--json"], env)
+        }>(["operations", "show", operation.id, "--json"], env)
         assert.deepStrictEqual(history.map(({ evidence }) => evidence?.answer), [undefined, secret, secret])
       }).pipe(Effect.scoped),
     timeout

@@ -7,12 +7,12 @@ import { Effect } from "effect"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
-import { operatorEvidence } from "../../fixtures/OperatorEvidence.ts"
+import { evidenceOf, operatorEvidence } from "../../fixtures/OperatorEvidence.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { result, run, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
 type Env = Readonly<Record<string, string>>
-type Operation = { readonly id: string; readonly state: string; readonly revision: number }
+type Operation = { readonly id: string; readonly state: string; readonly revision: number; readonly created_at: string }
 type Issued = Readonly<
   Record<"grant_id" | "client_id" | "provider_connection_id" | "access_token" | "expires_at", string>
 >
@@ -209,7 +209,12 @@ describe("The command line", () => {
           yield* refused(advance, env, JSON.stringify({ ...operatorEvidence, answer: undefined })),
           "--evidence: Expected an answer, a document_sha256, or both"
         )
-        const failed = yield* run([...advance, "--operator", "alice"], env, JSON.stringify(operatorEvidence))
+        assert.include(
+          yield* refused(advance, env, JSON.stringify({ ...operatorEvidence, asked_at: "2000-05-02T09:30:00Z" })),
+          `with this evidence: asked_at 2000-05-02T09:30:00.000Z is before the creation of the operation at ${first.operation.created_at}`
+        )
+        const evidence = evidenceOf(first.operation)
+        const failed = yield* run([...advance, "--operator", "alice"], env, JSON.stringify(evidence))
           .pipe(Effect.map(({ stdout }) => JSON.parse(stdout) as Operation))
         assert.deepInclude(failed, { state: "failed", revision: 4 })
         const by = (operator: string) => ({ by: "operator", operator, reason: "ticket 4711" })
@@ -230,7 +235,7 @@ describe("The command line", () => {
               revision: 4,
               from: "indeterminate",
               to: "failed",
-              evidence: { ...by("alice"), ...operatorEvidence }
+              evidence: { ...by("alice"), ...evidence }
             }
           ]
         )
@@ -239,9 +244,10 @@ describe("The command line", () => {
           "done",
           `operation ${id} cannot move from indeterminate to cancelled`,
           shown.actions[3]!.result,
+          shown.actions[4]!.result,
           "done"
         ])
-        assert.deepInclude(shown.actions[4], { action: "advance", operator: "alice", reason: "ticket 4711" })
+        assert.deepInclude(shown.actions[5], { action: "advance", operator: "alice", reason: "ticket 4711" })
       })
     ))
 
@@ -393,7 +399,8 @@ describe("The command line", () => {
             "0024_payee_index",
             "0025_sendable_operations",
             "0026_unauthorized",
-            "0027_reversals"
+            "0027_reversals",
+            "0028_evidence_time"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

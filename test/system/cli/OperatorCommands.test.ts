@@ -347,7 +347,7 @@ describe("status", () => {
 })
 
 describe("An action of an operator", () => {
-  it.live("is recorded with the name and the reason, also if the ledger refuses it", () =>
+  it.live("is recorded with the name and the reason, also if the ledger refuses it, and prints the record", () =>
     Effect.gen(function*() {
       const { accept, env, sql } = yield* scene
       const id = yield* accept
@@ -359,7 +359,10 @@ describe("An action of an operator", () => {
       assert.strictEqual(code, 1)
       assert.include(stderr, "is held, and nothing proves that it was never sent")
       assert.strictEqual((yield* act(["release", "--all", "--operator", "anna"])).stdout, "{\"released\":1}\n")
-      yield* act(["cancel", id, "--operator", "anna", "--reason", "a typing error"])
+      const printed = [
+        yield* act(["hold", id, "--operator", "anna", "--reason", "a call"]),
+        yield* act(["cancel", id, "--operator", "anna", "--reason", "a typing error"])
+      ].map(({ stdout }) => JSON.parse(stdout) as Readonly<Record<string, unknown>>)
       const rows = yield* sql`SELECT operator, via, action, reason, result, affected FROM operator_actions ORDER BY at`
       const user = os.userInfo().username
       const row = (operator: string, action: string, more: object = {}) => ({
@@ -377,10 +380,18 @@ describe("An action of an operator", () => {
         row(user, "hold_all", { affected: 1 }),
         row("anna", "cancel", { result: stderr.replace(/^error: (.*)\n$/, "$1") }),
         row("anna", "release_all", { affected: 1 }),
+        row("anna", "hold", { reason: "a call" }),
         row("anna", "cancel", { reason: "a typing error" })
       ])
-      const { actions, history } = decodeDetail(yield* result(["operations", "show", id, "--json"], env))
-      assert.deepStrictEqual(actions.map(({ action }) => action), ["review", "end_review", "cancel", "cancel"])
+      const shown = yield* result<{ readonly actions: ReadonlyArray<object> }>(
+        ["operations", "show", id, "--json"],
+        env
+      )
+      assert.deepStrictEqual(printed.map(({ action }) => action), shown.actions.slice(-2))
+      assert.deepInclude(printed[0], { id, state: "accepted", held: true })
+      assert.deepInclude(printed[1], { id, state: "cancelled", held: false })
+      const { actions, history } = decodeDetail(shown)
+      assert.deepStrictEqual(actions.map(({ action }) => action), ["review", "end_review", "cancel", "hold", "cancel"])
       assert.deepStrictEqual(history.at(-1)!.evidence, { by: "operator", operator: "anna", reason: "a typing error" })
       const { stdout } = yield* run(["operations", "show", id], env)
       assert.match(stdout, /review by anna \(command\): done\n +reason looks odd\n/)
@@ -408,6 +419,15 @@ describe("An action of an operator", () => {
         ids.map((id) => [id, "would change"])
       )
       assert.include(dry.stderr, "3 operations match, and none was changed: add --apply")
+      const wrong = yield* run(
+        ["operations", "advance", "--to", "succeeded", "--reason", "case 4711", "--state", "accepted"],
+        env
+      )
+      assert.include(wrong.stderr, "the ledger would refuse 3 of 3 operations")
+      assert.deepStrictEqual(
+        results(wrong.stdout).map(({ result }) => result),
+        ids.map((id) => `operation ${id} cannot move from accepted to succeeded`)
+      )
       assert.deepStrictEqual(yield* states, ["accepted", "accepted", "accepted"])
       yield* run(["operations", "hold", "--all"], env)
       yield* sql`UPDATE operations SET hold_placed = false WHERE id <> ${ids[2]!}`

@@ -5,6 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { isEvidence } from "../../../src/domain/Operation.ts"
 import { type OperatorEvidence } from "../../../src/domain/OperatorEvidence.ts"
+import { validateAskedAt } from "../../../src/domain/operators/validateAskedAt.ts"
 import { operatorEvidence } from "../../fixtures/OperatorEvidence.ts"
 
 const isProof = (evidence: Readonly<Record<string, unknown>>) => isEvidence({ by: "operator", ...evidence } as never)
@@ -47,6 +48,36 @@ describe("the evidence of an operator", () => {
     assert.isTrue(isProof({ ...operatorEvidence, asked_at: "2026-05-02T09:30:00.5+02:00" }))
     for (const asked_at of ["2026-05-02", "yesterday", "2026-02-30T09:30:00Z", "2026-05-02 09:30:00Z", "infinity"]) {
       assert.isFalse(isProof({ ...operatorEvidence, asked_at }), asked_at)
+    }
+  })
+
+  it("names one between the creation and now, give or take a minute, and none before the end of the sends for a failure", () => {
+    const [created_at, sendable_until, now] = [9, 10, 11].map((hour) => Date.UTC(2026, 4, 2, hour)) as [
+      number,
+      number,
+      number
+    ]
+    const reasonAt = (asked: number, sendable: number | null) =>
+      validateAskedAt(new Date(asked).toISOString(), { created_at, now, sendable_until: sendable })
+    const minute = 60_000
+    const expected: ReadonlyArray<readonly [asked: number, succeeded: string | null, failed: string | null]> = [
+      [
+        created_at - minute - 1,
+        "2026-05-02T08:58:59.999Z is before the creation of the operation at 2026-05-02T09:00",
+        "creation"
+      ],
+      [created_at - minute, null, "2026-05-02T08:59:00.000Z is before 2026-05-02T10:00:00.000Z, until"],
+      [sendable_until - 1, null, "until which the request could be sent"],
+      [sendable_until, null, null],
+      [now + minute, null, null],
+      [now + minute + 1, "2026-05-02T11:01:00.001Z is in the future: it is 2026-05-02T11:00:00.000Z now", "future"]
+    ]
+    for (const [asked, ...reasons] of expected) {
+      for (const [at, sendable] of [null, sendable_until].entries()) {
+        const [reason, part] = [reasonAt(asked, sendable), reasons[at]!]
+        if (part === null) assert.isNull(reason)
+        else assert.include(reason, part)
+      }
     }
   })
 })

@@ -24,7 +24,7 @@ import {
   sendableError
 } from "../../rules/ledgerRules.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
-import { findOperation, fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
+import { findOperation, fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../OperationRow.ts"
 import { isUnsent } from "../queueFragments.ts"
 import { makeAcceptances } from "./SqlAcceptances.ts"
 
@@ -37,7 +37,12 @@ export const makeSql = Effect.gen(function*() {
 
   const transition = Effect.fn("OperationLedger.transition")(
     function*(id: OperationId, revision: number, to: Outcome, evidence: Schema.Json) {
-      const refused = findTransitionError(yield* show(id), revision, to, evidence)
+      const [found] = yield* orUnavailable(sql.unsafe<FactsRow>(factsStatement, [id]))
+      if (found === undefined) return yield* new OperationNotFound({ id })
+      const refused = findTransitionError(fromRow(found), revision, to, evidence, {
+        now: instantOf(found.now),
+        send_before: found.send_before === null ? null : instantOf(found.send_before)
+      })
       if (refused !== null) return yield* refused
       const failure = to.state === "failed" ? to.failure : null
       const [row] = yield* orUnavailable(
@@ -101,6 +106,16 @@ export const makeSql = Effect.gen(function*() {
 
 const boundStatement = `
   SELECT ${publicColumns} FROM operations o WHERE o.client_id = $1 AND o.subject = $2 AND o.idempotency_key = $3`
+
+interface FactsRow extends OperationRow {
+  readonly now: Instant
+  readonly send_before: Instant | null
+}
+
+/** The operation, and `EvidenceFacts`. */
+const factsStatement = `
+  SELECT ${publicColumns}, clock_timestamp() AS now, CASE WHEN o.return_reason IS NULL THEN o.send_before END AS send_before
+  FROM operations o WHERE o.id = $1`
 
 /**
  * A held operation that may have been sent ends only by way of `submitting`. No `due_at` is given: the trigger sets the time of the next

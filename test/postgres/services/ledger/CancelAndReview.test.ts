@@ -3,7 +3,7 @@
  * PostgreSQL and the memory store.
  */
 import { assert, layer } from "@effect/vitest"
-import { Duration, Effect, Schema } from "effect"
+import { DateTime, Duration, Effect, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { gatewayFailure } from "../../../../src/domain/GatewayFailures.ts"
 import type { ProviderName } from "../../../../src/domain/Grant.ts"
@@ -37,7 +37,7 @@ import {
   takeOverSoon
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
-import { operatorEvidence } from "../../../fixtures/OperatorEvidence.ts"
+import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
 import { anotherQueue } from "../../../fixtures/postgres/Pools.ts"
 import { attempt } from "../../../fixtures/postgres/RawSql.ts"
 import { specifiedStates } from "../../../fixtures/Specification.ts"
@@ -206,6 +206,45 @@ conformance("a cancellation", (it) => {
       assert.strictEqual(succeeded.state, "succeeded")
     }))
 
+  it.effect("of an operation about which an operator asked before its send_before is no failure either, at any age", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* Queue
+      const { claim, id } = yield* claimedOperation()
+      const { revision } = yield* queue.record(id, claim.revision, outcome("indeterminate"), recording())
+      const { created_at } = yield* ledger.show(id)
+      const { send_before } = claim.operation
+      const fail = (asked: DateTime.Utc) =>
+        ledger.transition(id, revision, outcome("failed"), { by: "operator", ...evidenceOf({ created_at: asked }) })
+      const error = yield* Effect.flip(fail(created_at))
+      assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "asked_at" })
+      const [asked, until] = [created_at, send_before!].map(DateTime.formatIso)
+      assert.include(error.message, `asked_at ${asked} is before ${until}, until which the request could be sent`)
+      yield* pass("1 day")
+      const passed = DateTime.subtract(send_before!, { days: 1 })
+      const early = yield* Effect.flip(fail(DateTime.subtract(passed, { milliseconds: 1 })))
+      assert.deepInclude(fieldsOf(early), { _tag: "IllegalTransition", reason: "asked_at" })
+      assert.strictEqual((yield* fail(passed)).state, "failed")
+    }))
+
+  it.effect("of an operation that no request can still reach is a failure, whenever the operator asked", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* Queue
+      const received = yield* claimedOperation()
+      yield* queue.record(received.id, received.claim.revision, outcome("submitted"), recording())
+      const unsent = yield* claimedOperation()
+      yield* queue.returnClaim(unsent.claim, returnTerms)
+      for (const { id } of [received, unsent]) {
+        const operation = yield* ledger.show(id)
+        const evidence = { by: "operator", ...evidenceOf(operation) }
+        assert.strictEqual(
+          (yield* ledger.transition(id, operation.revision, outcome("failed"), evidence)).state,
+          "failed"
+        )
+      }
+    }))
+
   it.effect("ends a review, and needs no grant in good standing", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
@@ -228,20 +267,27 @@ conformance("a cancellation", (it) => {
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("a cancellation in PostgreSQL", (it) => {
-  it.effect("of an operation that may still be sent is refused by the database, if a person says that it failed", () =>
+  it.effect("of an operation that may still be sent is refused by the database, if a person says or was told that it failed", () =>
     Effect.gen(function*() {
       const queue = yield* Queue
-      const { claim: { revision }, id } = yield* claimedOperation()
-      yield* queue.record(id, revision, outcome("indeterminate"), recording())
-      const fail = (by: string) =>
+      const { claim, id } = yield* claimedOperation()
+      yield* queue.record(id, claim.revision, outcome("indeterminate"), recording())
+      const { send_before } = claim.operation
+      const fail = (by: string, asked: DateTime.Utc) =>
         attempt(
           "replica",
           `UPDATE operations SET state = 'failed', revision = 4, evidence = $2, failure_code = 'none', failure_message = 'None'
           WHERE id = $1`,
-          [id, JSON.stringify({ by, ...operatorEvidence, answer: "\0" })]
+          [id, JSON.stringify({ by, ...evidenceOf({ created_at: asked }), answer: "\0" })]
         )
-      assert.strictEqual(yield* fail("operator"), "23001")
-      assert.isArray(yield* fail("status_read"))
+      assert.strictEqual(yield* fail("operator", send_before!), "23001")
+      assert.isArray(yield* fail("status_read", send_before!))
+      yield* pass("1 day")
+      const passed = DateTime.subtract(send_before!, { days: 1 })
+      const early = DateTime.subtract(passed, { milliseconds: 1 })
+      assert.strictEqual(yield* fail("operator", early), "23001")
+      assert.isArray(yield* fail("status_read", early))
+      assert.isArray(yield* fail("operator", passed))
     }))
 
   for (

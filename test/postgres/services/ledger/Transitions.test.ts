@@ -20,7 +20,7 @@ import {
   pathTo,
   unknownId
 } from "../../../fixtures/ledger/Ledger.ts"
-import { operatorEvidence } from "../../../fixtures/OperatorEvidence.ts"
+import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
 import { permittedTransitions, specifiedStates, uncertainStates } from "../../../fixtures/Specification.ts"
 
 const terminalStates: ReadonlyArray<OperationState> = ["succeeded", "failed", "cancelled"]
@@ -122,13 +122,13 @@ conformance("the transition of an operation", (it) => {
           assert.deepStrictEqual(fieldsOf(refused), fieldsOf(error))
         }
         for (const member of ["question", "asked", "asked_at", "reference", "answer"] as const) {
-          const wrong = { by: "operator", ...operatorEvidence, [member]: null }
+          const wrong = { by: "operator", ...evidenceOf(before), [member]: null }
           const refused = yield* Effect.flip(ledger.transition(before.id, before.revision, outcome(to), wrong))
           assert.deepStrictEqual(fieldsOf(refused), fieldsOf(error))
         }
         assert.deepStrictEqual(yield* ledger.show(before.id), before)
         const proofs = [
-          { by: "operator", ...operatorEvidence },
+          { by: "operator", ...evidenceOf(before) },
           { by: "status_read", answer: "\ud800 \\u0000 \0" },
           { read: false },
           { n: "\0" },
@@ -141,6 +141,34 @@ conformance("the transition of an operation", (it) => {
         }
       }))
   }
+
+  it.effect("is refused if an operator says to have asked before the creation, or in the future, from any state", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issue()
+      for (const state of ["submitting", "submitted", "indeterminate"] as const) {
+        const before = yield* operationIn(identity, state)
+        const asked = (asked_at: DateTime.Utc) =>
+          ledger.transition(before.id, before.revision, outcome("failed"), {
+            by: "operator",
+            ...evidenceOf({ created_at: asked_at })
+          })
+        const minuteBefore = DateTime.subtract(before.created_at, { minutes: 1 })
+        const inAnHour = DateTime.add(yield* DateTime.now, { hours: 1 })
+        for (
+          const [instant, detail] of [
+            [DateTime.subtract(minuteBefore, { milliseconds: 1 }), "is before the creation"],
+            [inAnHour, "is in the future"]
+          ] as const
+        ) {
+          const error = yield* Effect.flip(asked(instant))
+          assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "asked_at" })
+          assert.include(error.message, `asked_at ${DateTime.formatIso(instant)} ${detail}`)
+        }
+        assert.deepStrictEqual(yield* ledger.show(before.id), before)
+        assert.strictEqual((yield* asked(minuteBefore)).state, "failed")
+      }
+    }))
 
   it.effect("is refused for an operation that does not exist", () =>
     Effect.gen(function*() {

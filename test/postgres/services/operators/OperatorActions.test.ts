@@ -14,7 +14,7 @@ import { StoreUnavailable } from "../../../../src/services/StoreUnavailable.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import { accept, fieldsOf, type Ledger, operationIn, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { claimIds, inspect, issueAtNewProvider, waitOut } from "../../../fixtures/ledger/Queue.ts"
-import { operatorEvidence } from "../../../fixtures/OperatorEvidence.ts"
+import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
 import { anotherPool, isSuperuser, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 import { attempt, modes } from "../../../fixtures/postgres/RawSql.ts"
 import { specifiedStates } from "../../../fixtures/Specification.ts"
@@ -86,17 +86,19 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
         const sending = yield* operationIn(identity, "submitting")
         const unproven = yield* Effect.flip(service.advance({ to, evidence: null }, sending.id, operator))
         assert.deepInclude(unproven, { _tag: "IllegalTransition", reason: "evidence_required" })
-        const { id } = yield* operationIn(identity, "indeterminate")
+        const operation = yield* operationIn(identity, "indeterminate")
+        const { id } = operation
+        const evidence = evidenceOf(operation)
         const without = yield* Effect.flip(service.advance({ to, evidence: null }, id, operator))
-        const stale = yield* Effect.flip(service.advance({ to, evidence: operatorEvidence }, id, operator, 2))
-        const settled = yield* service.advance({ to, evidence: operatorEvidence }, id, operator, 3)
+        const stale = yield* Effect.flip(service.advance({ to, evidence }, id, operator, 2))
+        const settled = yield* service.advance({ to, evidence }, id, operator, 3)
         assert.deepInclude(settled, { state: to.state, revision: 4 })
         const { name, reason } = operator
         assert.deepStrictEqual((yield* ledger.history(id)).at(-1)!.evidence, {
           by: "operator",
           operator: name,
           reason,
-          ...operatorEvidence
+          ...evidence
         })
         assert.deepStrictEqual(
           (yield* recorded(id)).map((row) => [row.action, row.operator, row.reason, row.result]),

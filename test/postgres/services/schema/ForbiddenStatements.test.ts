@@ -6,7 +6,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { newRegistration, register, revocations } from "../../../fixtures/ledger/ExternalGrants.ts"
 import { PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
-import { operatorEvidence } from "../../../fixtures/OperatorEvidence.ts"
+import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
 import { attempt, fill, inModes, once, sevenOperations } from "../../../fixtures/postgres/RawSql.ts"
 
 const insert = (values: { readonly id?: string; readonly state?: string; readonly revision?: number }) => `
@@ -52,6 +52,8 @@ const wrongEvidence: Readonly<Record<string, Readonly<Record<string, unknown>>>>
   "without when the operator asked": { asked_at: undefined },
   "of a day": { asked_at: "2026-05-02" },
   "of an instant that does not exist": { asked_at: "2026-02-30T09:30:00Z" },
+  "who asked before the creation": { asked_at: "2000-05-02T09:30:00Z" },
+  "who asked in the future": { asked_at: "9000-05-02T09:30:00Z" },
   "without the provider's reference": { reference: undefined },
   "with a reference that is no text": { reference: 88 },
   "without the answer": { answer: undefined },
@@ -59,7 +61,10 @@ const wrongEvidence: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }
 const proofOf = (members: Readonly<Record<string, unknown>>) =>
   `UPDATE operations SET state = 'succeeded', revision = revision + 1,
-    evidence = '${JSON.stringify({ by: "operator", ...operatorEvidence, ...members })}' WHERE id = :indeterminate`
+    evidence = replace('${
+    JSON.stringify({ by: "operator", ...evidenceOf({ created_at: "ASKED" }), ...members })
+  }', 'ASKED',
+      to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))::json WHERE id = :indeterminate`
 
 /** Statements that must fail, by the rule that each breaks. */
 const forbidden: Readonly<Record<string, string>> = {
@@ -287,6 +292,10 @@ layer(PostgresLedger, { excludeTestServices: true })("no statement can", (it) =>
     for (const revoke of Object.values(revocations)) yield* revoke(registration)
     return yield* sevenOperations
   }))
+  it.effect("be refused for evidence that has all of it", () =>
+    Effect.gen(function*() {
+      assert.isArray(yield* attempt("origin", fill(proofOf({}), yield* world)))
+    }))
   for (const [name, text] of Object.entries(forbidden)) {
     inModes(it, name, (mode) =>
       Effect.gen(function*() {

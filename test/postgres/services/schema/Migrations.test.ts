@@ -37,7 +37,8 @@ const all = [
   "0024_payee_index",
   "0025_sendable_operations",
   "0026_unauthorized",
-  "0027_reversals"
+  "0027_reversals",
+  "0028_evidence_time"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>

@@ -1,0 +1,34 @@
+/**
+ * When a person can have asked a provider about an operation. The ledgers, the commands and the page of the console share this rule, so
+ * the file imports nothing. The trigger `operations_evidence_time` has it, too.
+ */
+
+/** Milliseconds by which the clock of a person may differ from that of the ledger. People also leave the seconds out. */
+const tolerance = 60_000
+
+/** What decides. Instants are milliseconds since the epoch. */
+export interface AskedFacts {
+  readonly created_at: number
+  readonly now: number
+  /** The operation becomes `failed`, and a request may leave until this instant. Null: it does not, or no request can. */
+  readonly sendable_until: number | null
+}
+
+const iso = (instant: number) => new Date(instant).toISOString()
+
+/** Why an operator cannot have asked at this instant, or why the answer proves nothing. Null: it counts. `asked_at` is an RFC 3339 date-time. */
+export const validateAskedAt = (asked_at: string, { created_at, now, sendable_until }: AskedFacts): string | null => {
+  const at = Date.parse(asked_at)
+  if (at < created_at - tolerance) {
+    return `asked_at ${iso(at)} is before the creation of the operation at ${iso(created_at)}`
+  }
+  if (at > now + tolerance) return `asked_at ${iso(at)} is in the future: it is ${iso(now)} now`
+  // Without tolerance: asking once more is cheap, and a payment that is carried out after it failed is not.
+  if (sendable_until !== null && at < sendable_until) {
+    return `asked_at ${iso(at)} is before ${
+      iso(sendable_until)
+    }, until which the request could be sent: the provider may `
+      + "have received it after its answer. Ask once more, and record that answer"
+  }
+  return null
+}
