@@ -2,6 +2,7 @@
  * The demo: one grant and nine operations that a sandbox provider carries out, with the texts for the terminal.
  */
 import * as Console from "effect/Console"
+import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -18,6 +19,7 @@ import {
 } from "../../domain/Grant.ts"
 import { IdempotencyKey } from "../../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../../domain/Operation.ts"
+import type { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
 import type { Terms } from "../../domain/Terms.ts"
 import { WriteServices } from "../../node/GatewayServices.ts"
 import { Database } from "../../node/postgres/Database.ts"
@@ -205,7 +207,14 @@ const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger> =>
   })
 
 /** The greeting of the demo: links, and commands to paste that read with its grant. */
-const invitation = (address: string, { accessToken, grantId, pending, uncertain }: Demo): string => {
+const invitation = (address: string, { accessToken, grantId, pending, uncertain }: Demo, now: DateTime.Utc): string => {
+  const answer = {
+    question: "Did you carry out the transfer?",
+    asked: "The bank of the demo",
+    asked_at: DateTime.formatIso(now),
+    reference: pending,
+    answer: "Yes."
+  } satisfies OperatorEvidence
   const curl = "curl -H \"Authorization: Bearer $TOKEN\""
   return `
 Gateway: ${address}   Documentation: ${address}/docs   Agents (MCP): ${address}/mcp
@@ -217,7 +226,9 @@ Paste into a second terminal:
   ${curl} $GATEWAY/v1/operations
   ${curl} $GATEWAY/v1/operations/${uncertain} # its outcome stays unknown
   ${curl} -H 'Prefer: wait=30' $GATEWAY/v1/operations/${pending} # waits until this, in a third terminal:
-  ${invocation} operations advance ${pending} --to succeeded --reason demo
+  echo '${
+    JSON.stringify(answer)
+  }' | ${invocation} operations advance ${pending} --to succeeded --reason demo --evidence -
   ${curl} $GATEWAY/v1/operations/changes # the change feed
   ${invocation} grants revoke ${grantId} # then read again: refused
 `
@@ -253,7 +264,7 @@ const policy = { ...defaultPolicy, reviewAfter: { ...defaultPolicy.reviewAfter, 
 const showDemo = Effect.fn(function*(address: string) {
   const filled = yield* fillWithDemo
   const demo = filled ?? (yield* reopenDemo)
-  yield* Console.log(demo === null ? instructions(address) : invitation(address, demo))
+  yield* Console.log(demo === null ? instructions(address) : invitation(address, demo, yield* DateTime.now))
   if (filled !== null) yield* Effect.forkScoped(narrate(filled))
 })
 

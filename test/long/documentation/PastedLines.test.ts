@@ -37,8 +37,8 @@ const startDemo = Effect.gen(function*() {
     return operations?.[0]?.state === "submitted"
   })
   yield* isSubmitted.pipe(Effect.delay("200 millis"), Effect.repeat({ until: (is) => is }))
-  const [advance] = /operations advance .*$/m.exec(greeting)!
-  yield* result(advance.split(" "), env)
+  const [, answer, advance] = /^ {2}echo '(.*)' \| .*(operations advance .*)$/m.exec(greeting)!
+  yield* result(advance!.split(" "), env, answer)
   return Demo.of({ GATEWAY: GATEWAY!, TOKEN: TOKEN!, greeting })
 })
 
