@@ -8,7 +8,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { OperationId } from "../../domain/Operation.ts"
 import { HeldOperations, nextStepOf } from "../../domain/operators/HeldOperations.ts"
-import type { ActingOperator } from "../../domain/operators/OperatorView.ts"
+import { type ActingOperator, type OperatorAction, OperatorActionRecord } from "../../domain/operators/OperatorView.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
 import { OperatorActions } from "../../services/operators/OperatorActions.ts"
 import { actingFlags, actingOperator, id, toggle } from "../Flags.ts"
@@ -18,13 +18,23 @@ import { advance } from "./advance.ts"
 import { list } from "./list.ts"
 import { show } from "./show.ts"
 
-const perform = Effect.fn(function*(
-  action: Parameters<OperatorActions["Service"]["perform"]>[0],
-  operation: OperationId,
-  operator: ActingOperator
-) {
+const encodeAction = Schema.encodeSync(OperatorActionRecord)
+
+/** Performs the action, and prints the operation after it, whether it is held, and the record of the action. */
+const perform = Effect.fn(function*(action: OperatorAction, id: OperationId, operator: ActingOperator) {
   const actions = yield* OperatorActions
-  yield* print(publicForm(yield* actions.perform(action, operation, operator)))
+  const search = yield* OperationSearch
+  const operation = yield* actions.perform(action, id, operator)
+  const { actions: records, schedule } = yield* Effect.mapError(search.detail(id), (error) =>
+    new CommandFailed({
+      message: `the action was carried out, and the operation could not be read after it: ${error.message}`
+    }))
+  const record = records.findLast((record) => record.action === action && record.operator === operator.name)
+  yield* print({
+    ...publicForm(operation),
+    held: schedule.hold !== null,
+    ...record === undefined ? {} : { action: encodeAction(record) }
+  })
 })
 
 const cancel = Command.make(
