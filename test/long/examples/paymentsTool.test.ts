@@ -7,8 +7,10 @@ import { Context, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { paymentsWrite } from "../../../examples/payments/Api.ts"
 import { operationsRead } from "../../../src/domain/Grant.ts"
+import type { OperationId } from "../../../src/domain/Operation.ts"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { Grants } from "../../../src/services/Grants.ts"
+import { OperatorActions } from "../../../src/services/operators/OperatorActions.ts"
 import { direct, pay, rent, settled, startPayments } from "../../fixtures/examples/paymentsProcess.ts"
 import { issue, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
 import {
@@ -50,7 +52,12 @@ const world = Effect.gen(function*() {
       Effect.map((rows) => rows.map(({ id }) => id)),
       Effect.provide(services)
     )
+  const shownTerms = (id: string) =>
+    OperatorActions.use(({ showTerms }) =>
+      showTerms([id as OperationId], { name: "ada", via: "console", reason: null })
+    ).pipe(Effect.map((shown) => [...shown.values()]), Effect.provide(OperatorActions.layer), Effect.provide(services))
   return {
+    shownTerms,
     environment: { DATABASE_URL: urlOf(database), BANK_URL: bank.url },
     operations,
     revoke: (id: Parameters<Grants["Service"]["revoke"]>[0]) =>
@@ -122,13 +129,15 @@ layer(Example.layer, { excludeTestServices: true })((it) => {
   describe.each(versions)("The tool pay for a client of %s", (version) => {
     it.effect("accepts a confirmed payment once: the bank gets one submission, and HTTP finds the same operation", () =>
       Effect.gen(function*() {
-        const { operations, submitted, token, url } = yield* started
+        const { operations, shownTerms, submitted, token, url } = yield* started
         const agent = yield* payingAgent(version, { url, token, person: person("confirm") })
         const args = { ...rent, idempotency_key: "rent-of-may" }
         const paid = yield* call(() => agent.pay(args))
         assert.isFalse(paid.isError)
         assert.match(paid.advice, /Do not send the request again and do not use a new key\. Read again in/)
         const { id } = paid.operation!
+        const terms = { amount: "750.00", currency: "EUR", payee: rent.creditor.iban }
+        assert.deepStrictEqual(yield* shownTerms(id), [terms], "operators see what the person confirmed")
         yield* settled(`${url}/v1/operations/${id}`, token)
         const repeated = yield* call(() => agent.pay(args))
         assert.deepStrictEqual([repeated.operation?.id, repeated.operation?.state], [id, "succeeded"])

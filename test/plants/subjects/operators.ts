@@ -147,6 +147,20 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [system("examples/paymentsEndpoint", "the terms of the payment")]
   },
   {
+    rule: "a tool of agents gives the ledger the terms that it declares",
+    file: "src/server/agents/MutationTool.ts",
+    from: "...terms === undefined ? {} : { terms: termsIn(terms, payload) }",
+    to: "",
+    tests: [long("examples/paymentsTool", "accepts a confirmed payment once")]
+  },
+  {
+    rule: "the terms that an operator sees are in no log",
+    file: "src/services/operators/OperatorActions.ts",
+    from: "const shown = yield* Effect.forEach(rows, (row) => openTerms(row, identity))",
+    to: "const shown = yield* Effect.tap(Effect.forEach(rows, (row) => openTerms(row, identity)), Effect.logDebug)",
+    tests: [postgres("services/ledger/PayloadSecrecy", "are in no span and no log either")]
+  },
+  {
     rule: "a request that changes something always has an anti-forgery token",
     file: guard,
     from: "if (!changesNothing(method) && !isSameSecret(",
