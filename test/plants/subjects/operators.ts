@@ -16,8 +16,8 @@ export const operators: ReadonlyArray<Plant> = [
   {
     rule: "an advance by filters changes nothing without --apply",
     file: "src/cli/operations/advance.ts",
-    from: "const result = apply ? yield*",
-    to: "const result = found.length > 0 ? yield*",
+    from: "      apply\n        ? Effect.as(actions.advance(",
+    to: "      found.length > 0\n        ? Effect.as(actions.advance(",
     tests: [system("cli/OperatorCommands", "changes nothing without --apply")]
   },
   {
