@@ -44,7 +44,7 @@ const onOldest = [
   `${services}/reads/*.test.ts`,
   `${services}/schema/{ForbiddenStatements,ForgedDates,Migrations,Storage,Triggers}.test.ts`,
   `${services}/verification/*.test.ts`,
-  "test/long/costs/{AcceptPlans,ChangeFeedPlans,FindByKeyCost,GrantCheckCost,ListCost,OperationSearchCost,PayloadCost,QueueCost}.test.ts"
+  "test/long/costs/{AcceptPlans,ChangeFeedPlans,FiguresCost,FindByKeyCost,GrantCheckCost,ListCost,OperationSearchCost,PayloadCost,QueueCost}.test.ts"
 ]
 
 export default defineConfig({

@@ -76,7 +76,7 @@ describe("four workers and a limit of 50 requests a second, for 60 simulated sec
 })
 
 describe("workers of a provider with a limit, while every other part fails,", () => {
-  const seeds = rounds(500, 3000)
+  const seeds = rounds(200, 3000)
   const withLimit = (scenario: Scenario): Scenario => ({
     ...scenario,
     providers: scenario.providers.map((provider) => ({

@@ -11,7 +11,7 @@ import { readFaults } from "../../system/simulation/SimulatedProvider.ts"
 import { simulate } from "../../system/simulation/Simulation.ts"
 import { firstViolation, sweep } from "../../system/simulation/Sweep.ts"
 
-const seeds = rounds(3000, 10_000)
+const seeds = rounds(1500, 10_000)
 
 /** Milliseconds, which only end what hangs: on a busy machine the seeds take ten times as long. */
 const patience = 1_200_000

@@ -8,7 +8,7 @@ import { execFileSync } from "node:child_process"
 import { simulate } from "./Simulation.ts"
 import { sweep } from "./Sweep.ts"
 
-const seeds = 300
+const seeds = 100
 
 const traceOf = (seed: number): string => {
   const { hash, lines } = simulate(seed, { isVerbose: true })

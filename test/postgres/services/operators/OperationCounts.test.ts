@@ -1,6 +1,6 @@
 /**
- * The counts of moves, from which figures about the ledger are made: how they age, what they cost to read, and how a ledger that has
- * operations gets them.
+ * The counts of moves, from which figures about the ledger are made: how they age, and how a ledger that has operations gets
+ * them.
  */
 import { assert, layer } from "@effect/vitest"
 import { Cause, Effect, Exit, Layer } from "effect"
@@ -8,15 +8,12 @@ import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import * as fs from "node:fs"
 import type { OperationState } from "../../../../src/domain/Operation.ts"
-import { maxDueCount } from "../../../../src/domain/operators/FiguresForm.ts"
 import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
-import { nowStatement } from "../../../../src/services/sql/operators/figureStatements.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import { fillQueue } from "../../../fixtures/ledger/FilledQueue.ts"
-import { issueAgain, operationIn, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { operationIn, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { assertExact, fold } from "../../../fixtures/ledger/PlainFigures.ts"
 import { acceptSeveral, issueAtNewProvider } from "../../../fixtures/ledger/Queue.ts"
-import { planOf, rowsOf } from "../../../fixtures/postgres/Plans.ts"
 import { specifiedStates } from "../../../fixtures/Specification.ts"
 
 const Figures = LedgerFigures.layer.pipe(Layer.provideMerge(PostgresLedger))
@@ -115,12 +112,6 @@ const compareFlow = (moves: ReadonlyArray<Move>) =>
     return yield* Effect.fail("done" as const)
   })
 
-/** Rows of operations that the plan of the figures reads, including those that it discards. */
-const rowsOfNow = Effect.map(
-  planOf({ text: nowStatement, parameters: [] }, "force_custom_plan"),
-  (nodes) => nodes.filter((node) => node["Relation Name"] === "operations").reduce((sum, node) => sum + rowsOf(node), 0)
-)
-
 layer(Figures, { excludeTestServices: true })("counts of moves", (it) => {
   it.effect(
     "give the flow of each interval, the same before and after a fold of any age",
@@ -208,34 +199,4 @@ layer(Figures, { excludeTestServices: true })("counts of moves", (it) => {
       assert.deepStrictEqual(yield* sql`SELECT FROM operation_counts`, [], "no operation moved")
       yield* sql`SELECT recount_operations()`
     }))
-
-  it.effect(
-    "are read at a cost that does not depend on the numbers of due, waiting, unsettled and settled operations",
-    () =>
-      Effect.gen(function*() {
-        const sql = yield* SqlClient.SqlClient
-        const { grant } = yield* issueAtNewProvider()
-        const { grant: other } = yield* issueAgain(grant, { client_id: "a-client" as never })
-        const fill = (count: number) =>
-          Effect.gen(function*() {
-            yield* fillQueue(grant, { count })
-            yield* fillQueue(other, { count, waiting: true, due_in: 3600 })
-            yield* fillQueue(other, { count, behind: 1, waiting: true, due_in: 3600 })
-            yield* fillQueue(grant, { count, state: "submitting", returned: true })
-            yield* fillQueue(grant, { count, state: "submitting", due_in: 3600 })
-            yield* fillQueue(grant, { count, state: "indeterminate" })
-            yield* fillQueue(grant, { count, state: "succeeded" })
-            yield* sql`SELECT recount_operations()`
-          })
-        yield* fill(2 * maxDueCount)
-        const few = yield* rowsOfNow
-        yield* fill(10 * maxDueCount)
-        // Without statistics of the new rows, and with them.
-        for (const step of [Effect.void, sql`ANALYZE operations, operation_counts`]) {
-          yield* step
-          assert.isAtMost(yield* rowsOfNow, few + 10)
-        }
-        yield* assertExact("the filling")
-      })
-  )
 })
