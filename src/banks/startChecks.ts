@@ -41,8 +41,10 @@ const parse = <A>(parsed: () => A, sentence: string): A => {
   }
 }
 
-/** A certificate for mutual TLS, with its key. */
-export const requireCertificate = (setting: string, { cert, key }: TransportOptions): void => {
+/** A certificate for mutual TLS, with its key. Undefined: a module in JavaScript left it out. */
+export const requireCertificate = (setting: string, transport: TransportOptions | undefined): void => {
+  if (transport === undefined) throw new TypeError(`${setting} must have the certificate of the gateway and its key`)
+  const { cert, key } = transport
   const certificate = parse(() => new X509Certificate(cert), `${setting}.cert must be a certificate in PEM`)
   const privateKey = parse(
     () => createPrivateKey(Redacted.value(key)),

@@ -58,6 +58,8 @@ export const FaultSettings = Schema.Struct({
   reset_mid_body: switched(on),
   /** Carries out the request, and answers with the right status and a body that is no JSON. */
   garbage_body: switched(on),
+  /** Carries out the request, and answers with the right status and body, under the content type of HTML. */
+  wrong_content_type: switched(on),
   /** Carries out the request at once, and answers `ms` (120,000) later. Strikes submissions by default. */
   late: switched({ ...ms, ...on }),
   /** Status reads answer 404 until `ms` (2,000) after the submission took effect. */
@@ -98,6 +100,7 @@ export const InstructedFaults = Schema.Struct({
   bad_gateway: instructed({ ...on, ...times }),
   reset_mid_body: instructed({ ...on, ...times }),
   garbage_body: instructed({ ...on, ...times }),
+  wrong_content_type: instructed({ ...on, ...times }),
   late: instructed({ ...ms, ...on, ...times }),
   not_found_for: instructed(ms),
   duplicate_key_rejected: instructed({}),
@@ -119,7 +122,13 @@ export type KeyedFault = Exclude<FaultName, "refuse_connection" | "too_many_requ
 export const faultNames = Object.keys(FaultSettings.fields) as ReadonlyArray<FaultName>
 
 /** Faults that spoil an answer. If several strike, the first of these spoils it. */
-export const spoilers = ["drop_response", "reset_mid_body", "garbage_body", "bad_gateway"] as const
+export const spoilers = [
+  "drop_response",
+  "reset_mid_body",
+  "garbage_body",
+  "wrong_content_type",
+  "bad_gateway"
+] as const
 export type Spoiler = typeof spoilers[number]
 
 const transport: ReadonlySet<FaultName> = new Set(["slow", "late", "foreign_answer", ...spoilers])

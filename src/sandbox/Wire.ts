@@ -80,6 +80,8 @@ export const sendSpoilt = (response: ServerResponse, answer: Answer, spoiler: Sp
       return sendHalf(response, answer)
     case "garbage_body":
       return send(response, { ...answer, text: garbage })
+    case "wrong_content_type":
+      return send(response, { ...answer, contentType: "text/html" })
     case "bad_gateway":
       return send(response, badGateway)
   }

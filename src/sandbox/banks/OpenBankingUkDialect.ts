@@ -2,16 +2,18 @@
  * A bank of the Open Banking standard (United Kingdom, 4.0) as a dialect of the sandbox: consents and domestic payments.
  *
  * - A consent pays at most once, so its id is the key of the engine. It is `AWAU` in the answer that creates it, then `AUTH`, and `COND`
- *   from its payment on. A payment that arrives more than an hour after it (`CutOffDateTime`) is refused.
+ *   from its payment on. A payment that arrives more than an hour after it (`CutOffDateTime`) is refused. The id has the time of the
+ *   creation.
  * - The `x-idempotency-key` is known for 24 hours. Within them, a repetition gets the payment again; after them it is a new request.
  * - Requests and answers with a body are signed. The public keys are at `/keys`; any client gets a token at `/token`.
  *
  * A payment names its outcome in `RemittanceInformation.Unstructured`: see `instructionIn`. Consents and keys are in memory. After a restart
- * the bank takes each id of a consent for one that the payer has authorised.
+ * the bank takes each id of a consent for one that the payer has authorised, and signs with another key, unless it was given one.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as crypto from "node:crypto"
+import { isDeepStrictEqual } from "node:util"
 import { formatTimestamp } from "../../domain/Timestamp.ts"
 import { type Answer, type Demand, type Dialect, jsonAnswer, type RequestHead, type Saying } from "../Dialect.ts"
 import { digest } from "../Faults.ts"
@@ -99,31 +101,48 @@ export interface OpenBankingUkBank {
   readonly issuer?: string
   /** The public key of the client. Without it, the form of a signature counts alone. */
   readonly clientKey?: crypto.KeyObject
+  /** The private RSA key of the bank. Default: a new one. */
+  readonly bankKey?: crypto.KeyObject
+  /** Milliseconds from the creation of a consent until the bank refuses payments under it. Default: an hour. */
+  readonly consentLifetime?: number
+}
+
+/** Of a consent of this bank. Null: the id has another form. */
+const creationIn = (id: string): number | null => {
+  const [, time] = /^consent-([0-9a-z]{1,9})-[0-9a-f]{24}$/u.exec(id) ?? []
+  return time === undefined ? null : Number.parseInt(time, 36)
 }
 
 /** A bank without consents. Two sandboxes need two. */
-export const makeOpenBankingUkDialect = ({ clientKey, issuer = "sandbox-bank" }: OpenBankingUkBank = {}): Dialect => {
+export const makeOpenBankingUkDialect = (
+  { bankKey, clientKey, consentLifetime = hour, issuer = "sandbox-bank" }: OpenBankingUkBank = {}
+): Dialect => {
   const consents = new Map<string, Consent>()
+  /** Ids of consents, by key and body of the request for them. */
+  const created = new Map<string, string>()
   /** The payment that a key made last. */
   const keys = new Map<string, { readonly consentId: string; readonly at: number }>()
-  let pair: crypto.KeyPairKeyObjectResult | undefined
-  const bankKeys = () => pair ??= crypto.generateKeyPairSync("rsa", { modulusLength: 2048 })
+  let signingKey: { readonly key: crypto.KeyObject; readonly jwk: crypto.JsonWebKey; readonly kid: string } | undefined
+  const bankKeys = () => {
+    if (signingKey !== undefined) return signingKey
+    const key = bankKey ?? crypto.generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey
+    const jwk = crypto.createPublicKey(key).export({ format: "jwk" })
+    return signingKey = { key, jwk, kid: `bank-key-${digest("key", jwk.n!).slice(0, 8)}` }
+  }
 
   const sign = (body: string, now: number): string => {
     const [iat, iss, tan] = claims as [string, string, string]
+    const { key, kid } = bankKeys()
     const protectedHeader = {
       alg: "PS256",
-      kid: "bank-key",
+      kid,
       [iat]: Math.floor(now / 1000),
       [iss]: issuer,
       [tan]: "openbanking.org.uk",
       crit: claims
     }
     const header = Buffer.from(JSON.stringify(protectedHeader)).toString("base64url")
-    const signature = crypto.sign("sha256", Buffer.from(signedText(header, body, true)), {
-      key: bankKeys().privateKey,
-      ...pss
-    })
+    const signature = crypto.sign("sha256", Buffer.from(signedText(header, body, true)), { key, ...pss })
     return `${header}..${signature.toString("base64url")}`
   }
 
@@ -172,7 +191,7 @@ export const makeOpenBankingUkDialect = ({ clientKey, issuer = "sandbox-bank" }:
   }
 
   const consentOf = (id: string, now: number): Consent => {
-    const known = consents.get(id) ?? { createdAt: now, request: null }
+    const known = consents.get(id) ?? { createdAt: creationIn(id) ?? now, request: null }
     consents.set(id, known)
     return known
   }
@@ -188,7 +207,7 @@ export const makeOpenBankingUkDialect = ({ clientKey, issuer = "sandbox-bank" }:
           CreationDateTime: at,
           Status: state,
           StatusUpdateDateTime: at,
-          CutOffDateTime: formatTimestamp(createdAt + hour),
+          CutOffDateTime: formatTimestamp(createdAt + consentLifetime),
           Initiation: request?.Data.Initiation ?? echo?.Initiation ?? someInitiation
         },
         Risk: request?.Risk ?? {},
@@ -202,7 +221,9 @@ export const makeOpenBankingUkDialect = ({ clientKey, issuer = "sandbox-bank" }:
     if (problem !== null) return invalid(head, problem)
     const request = decodeConsent(body)
     if (Result.isFailure(request)) return invalid(head, `U002 ${describeIssues(request.failure)}`)
-    const id = `consent-${digest("consent", String(head.headers["x-idempotency-key"]), body).slice(0, 24)}`
+    const name = digest("consent", String(head.headers["x-idempotency-key"]), body).slice(0, 24)
+    const id = created.get(name) ?? `consent-${head.now.toString(36)}-${name}`
+    created.set(name, id)
     if (!consents.has(id)) consents.set(id, { createdAt: head.now, request: request.success })
     return consentAnswer(head, 201, id, "AWAU")
   }
@@ -314,8 +335,8 @@ export const makeOpenBankingUkDialect = ({ clientKey, issuer = "sandbox-bank" }:
     const { headers, method, path } = head
     const answered = (answer: Answer | ((body: string) => Answer)): Demand => ({ _tag: "Answered", answer })
     if (path === "/keys") {
-      const jwk = { ...bankKeys().publicKey.export({ format: "jwk" }), kid: "bank-key", use: "sig", alg: "PS256" }
-      return answered(jsonAnswer(200, { keys: [jwk] }))
+      const { jwk, kid } = bankKeys()
+      return answered(jsonAnswer(200, { keys: [{ ...jwk, kid, use: "sig", alg: "PS256" }] }))
     }
     if (path === "/token") {
       return answered(jsonAnswer(200, { access_token: "token-of-the-client", token_type: "Bearer", expires_in: 300 }))
@@ -352,12 +373,12 @@ export const makeOpenBankingUkDialect = ({ clientKey, issuer = "sandbox-bank" }:
           return yield* Result.fail("U002 x-idempotency-key was used for another consent")
         }
         const { createdAt, request } = consentOf(ConsentId, head.now)
-        if (request !== null && JSON.stringify(request) !== JSON.stringify({ Data: { Initiation }, Risk })) {
+        if (request !== null && !isDeepStrictEqual(request, { Data: { Initiation }, Risk })) {
           return yield* Result.fail("U008 the payment differs from its consent")
         }
         const instruction = yield* instructionIn(Initiation.RemittanceInformation?.Unstructured?.[0] ?? "")
         const echo = { ConsentId, Initiation, key }
-        return { key: ConsentId, type: "domestic_payment", instruction, sendBefore: createdAt + hour, echo }
+        return { key: ConsentId, type: "domestic_payment", instruction, sendBefore: createdAt + consentLifetime, echo }
       }),
     write
   }

@@ -61,6 +61,13 @@ export const banks: ReadonlyArray<Plant> = [
     tests: [unit("banks/OpenBankingUkSandbox", "pays once")]
   },
   {
+    rule: "Open Banking UK: after a restart, the simulator refuses payments from the cut-off time of a consent on",
+    file: "src/sandbox/banks/OpenBankingUkDialect.ts",
+    from: "createdAt: creationIn(id) ?? now",
+    to: "createdAt: now",
+    tests: [unit("banks/OpenBankingUkSandbox", "restarted meanwhile")]
+  },
+  {
     rule: "a key goes to a bank without TLS to this machine alone",
     file: "src/banks/startChecks.ts",
     from: "protocol === \"https:\" || loopbackHosts.has(hostname)",

@@ -46,6 +46,14 @@ const scene = Effect.gen(function*() {
 
 const key = (byte: number) => Buffer.alloc(32, byte).toString("base64")
 
+const misconfigured = "./test/fixtures/banks/misconfigured.ts"
+
+const alpaca = (host: string, key: string) => ({
+  APCA_API_BASE_URL: `https://${host}.alpaca.markets`,
+  APCA_API_KEY_ID: key,
+  APCA_API_SECRET_KEY: "secret"
+})
+
 const worker = (url: string, env: Readonly<Record<string, string>>, ...flags: ReadonlyArray<string>) =>
   launch(["work", "--sandbox", `demo-bank=${url}`, ...flags], env, ({ stderr }) => stderr.includes("\"Working\""))
 
@@ -111,7 +119,7 @@ describe("work", () => {
   it.live("reports invalid flags and environments in one line", () =>
     Effect.gen(function*() {
       const { env } = yield* scene
-      const refusals: ReadonlyArray<
+      const refusals: Array<
         readonly [args: ReadonlyArray<string>, extra: Record<string, string>, line: RegExp]
       > = [
         [[], {}, /--providers and --sandbox/],
@@ -126,6 +134,19 @@ describe("work", () => {
         [["--sandbox", "b=http://127.0.0.1:1"], { PAYLOAD_KEYS: "k:c2hvcnQ=" }, /PAYLOAD_KEYS must be/],
         [["--sandbox", "b=http://127.0.0.1:1"], { PAYLOAD_KEYS: `k:${key(1)}:more` }, /PAYLOAD_KEYS must be/]
       ]
+      const banks: ReadonlyArray<readonly [settings: Record<string, string>, line: RegExp]> = [
+        [{ CASE: "increase", INCREASE_URL: "https://api.increase.com" }, /INCREASE_API_KEY/],
+        [
+          { CASE: "increase", INCREASE_URL: "http://api.increase.com", INCREASE_API_KEY: "k" },
+          /INCREASE_URL\) must begin/
+        ],
+        [{ CASE: "alpaca", ...alpaca("api", "PKEY") }, /APCA_API_BASE_URL is api\.alpaca\.markets/],
+        [{ CASE: "alpaca", ...alpaca("paper-api", "AKEY") }, /APCA_API_KEY_ID does not begin with PK/],
+        [{ CASE: "no-tls" }, /tls must have the certificate/],
+        [{ CASE: "no-certificate" }, /tls\.cert must be a certificate in PEM/],
+        [{ CASE: "elliptic-key" }, /signing\.key must be an RSA key/]
+      ]
+      for (const [settings, line] of banks) refusals.push([["--providers", misconfigured], settings, line])
       for (const [args, extra, line] of refusals) {
         const { code, stderr, stdout } = yield* run(["work", ...args], { ...env, ...extra })
         assert.strictEqual(code, 1, args.join(" "))

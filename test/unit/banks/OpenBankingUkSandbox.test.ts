@@ -9,21 +9,21 @@ import { TestClock } from "effect/testing"
 import * as OpenBankingUk from "../../../src/banks/OpenBankingUk.ts"
 import { OperationType } from "../../../src/domain/Operation.ts"
 import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
-import { makeOpenBankingUkDialect } from "../../../src/sandbox/banks/OpenBankingUkDialect.ts"
+import { makeOpenBankingUkDialect, type OpenBankingUkBank } from "../../../src/sandbox/banks/OpenBankingUkDialect.ts"
 import type { FaultSettings } from "../../../src/sandbox/Faults.ts"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { ProviderAdapter, ProviderReference } from "../../../src/submission/providers/ProviderAdapter.ts"
-import { gatewayKeys, optionsAt, payment, signatureOf } from "../../fixtures/banks/openBankingUk.ts"
+import { bankKeys, gatewayKeys, optionsAt, payment, signatureOf } from "../../fixtures/banks/openBankingUk.ts"
 import { assertDocumented, watch, withDocument } from "../../fixtures/banks/PublishedDocument.ts"
 import { operationOf } from "../../fixtures/submission/HttpProviderServer.ts"
 
 const operation = () => operationOf({ type: OperationType.make("domestic_payment") })
 
-const startBank = (faults: FaultSettings = {}) =>
+const startBank = (faults: FaultSettings = {}, bank: OpenBankingUkBank = {}) =>
   Effect.map(
     Layer.build(Layer.fresh(Sandbox.layer(
       { seed: "open banking", faults },
-      makeOpenBankingUkDialect({ clientKey: gatewayKeys.publicKey })
+      makeOpenBankingUkDialect({ clientKey: gatewayKeys.publicKey, ...bank })
     ))),
     (context) => Context.get(context, Sandbox)
   )
@@ -157,9 +157,43 @@ describe("A bank of the Open Banking standard", () => {
       const { ConsentId } = (JSON.parse(created.text) as { Data: { ConsentId: string } }).Data
       assert.strictEqual(codeIn((yield* pay(bank.url, "key-1", under(ConsentId))).text), "U008")
       yield* TestClock.adjust("61 minutes")
-      const late = yield* pay(bank.url, "key-1", { ...payment, Data: { ...payment.Data, ConsentId } })
+      // JSON gives the order of members no meaning.
+      const members = Object.fromEntries(Object.entries(Initiation).toReversed())
+      const late = yield* pay(bank.url, "key-1", { Risk, Data: { Initiation: members, ConsentId } })
       assert.strictEqual(codeIn(late.text), "U012")
       assert.strictEqual(yield* bookings(bank), 0)
+    }).pipe(Effect.provide(ProviderHttpClient.layer())))
+
+  it.effect("refuses a payment after the cut-off of its consent also if it was restarted meanwhile", () =>
+    Effect.gen(function*() {
+      const { Data: { Initiation }, Risk } = payment
+      const before = yield* startBank()
+      const created = yield* post(before.url, "domestic-payment-consents", { Data: { Initiation }, Risk }, {
+        "x-idempotency-key": "key-0"
+      })
+      const { ConsentId } = (JSON.parse(created.text) as { Data: { ConsentId: string } }).Data
+      yield* TestClock.adjust("59 minutes")
+      const after = yield* startBank()
+      const { readStatus } = yield* adapterAt(after.url)
+      const paid = { ...payment, Data: { ...payment.Data, ConsentId } }
+      const read = yield* readStatus(operation(), null, paid)
+      assert.strictEqual(read._tag === "NotFound" ? read.refusedFrom!.epochMilliseconds : 0, 3_600_000)
+      yield* TestClock.adjust("2 minutes")
+      assert.strictEqual(codeIn((yield* pay(after.url, "key-1", paid)).text), "U012")
+    }).pipe(Effect.provide(ProviderHttpClient.layer())))
+
+  it.effect("names its key by the key: another one has another name", () =>
+    Effect.gen(function*() {
+      const namesOf = (bank: Sandbox["Service"]) =>
+        HttpClient.get(`${bank.url}/keys`).pipe(
+          Effect.flatMap(({ text }) => text),
+          Effect.map((text) => (JSON.parse(text) as { keys: ReadonlyArray<{ kid: string }> }).keys[0]!.kid)
+        )
+      const [one, other] = [yield* startBank(), yield* startBank()]
+      assert.notStrictEqual(yield* namesOf(one), yield* namesOf(other))
+      const bankKey = bankKeys.privateKey
+      const kept = [yield* startBank({}, { bankKey }), yield* startBank({}, { bankKey })] as const
+      assert.strictEqual(yield* namesOf(kept[0]), yield* namesOf(kept[1]))
     }).pipe(Effect.provide(ProviderHttpClient.layer())))
 
   it.effect.each<[what: string, headers: Readonly<Record<string, string>>, code: string]>([
@@ -193,7 +227,8 @@ describe("After a lost answer", () => {
     ["the connection closes", { drop_response: { rate: 1 } }],
     ["the body is cut", { reset_mid_body: { rate: 1 } }],
     ["a proxy answers with a page", { bad_gateway: { rate: 1 } }],
-    ["the body is no JSON", { garbage_body: { rate: 1 } }]
+    ["the body is no JSON", { garbage_body: { rate: 1 } }],
+    ["the body is called a page", { wrong_content_type: { rate: 1 } }]
   ])(
     "(%s) the consent says that a payment was ordered, which a person settles",
     ([, faults]) =>

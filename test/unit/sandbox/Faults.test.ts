@@ -155,7 +155,7 @@ describe("Faults of the sandbox", () => {
       assert.strictEqual((yield* truth("a")).status, "succeeded")
     }))
 
-  it.effect("bad_gateway and garbage_body: executed, and answered 502 with HTML, or with a body that is not JSON", () =>
+  it.effect("bad_gateway, garbage_body, wrong_content_type: executed, and answered with no JSON, or as if it were none", () =>
     Effect.gen(function*() {
       const { truth, url } = yield* start()
       const gateway = yield* submit(url, "a", succeeded({ bad_gateway: true }))
@@ -166,6 +166,9 @@ describe("Faults of the sandbox", () => {
       assert.deepInclude(garbage, { status: 202, type: "application/json", json: undefined })
       assert.isNotEmpty(garbage.text)
       assert.strictEqual((yield* truth("b")).status, "pending")
+      const page = yield* submit(url, "c", later({ wrong_content_type: true }))
+      assert.deepInclude(page, { status: 202, type: "text/html" })
+      assert.deepInclude(page.json, { status: "pending" })
     }))
 
   it.effect("late: executed at once, and answered minutes later", () =>

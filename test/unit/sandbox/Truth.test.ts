@@ -14,6 +14,7 @@ const everything: FaultSettings = {
   bad_gateway: { rate: 0.1 },
   reset_mid_body: { rate: 0.1 },
   garbage_body: { rate: 0.1 },
+  wrong_content_type: { rate: 0.1 },
   not_found_for: { rate: 0.3, ms: 1500 },
   duplicate_key_rejected: { rate: 0.5 },
   flapping_status: { rate: 0.5, reads: 6 },

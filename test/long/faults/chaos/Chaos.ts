@@ -41,6 +41,9 @@ const sandboxFaults: FaultSettings = {
   bad_gateway: { rate: 0.02 },
   reset_mid_body: { rate: 0.02 },
   garbage_body: { rate: 0.02 },
+  wrong_content_type: { rate: 0.01 },
+  // Each pauses the provider for a second.
+  too_many_requests: { rate: 0.001, requests: 1 },
   late: { rate: 0.02, ms: 3000 },
   not_found_for: { rate: 0.1, ms: 1500 },
   duplicate_key_rejected: { rate: 0.5 },
@@ -78,6 +81,7 @@ const rage = Effect.fnUntraced(function*(scene: Scene, options: ChaosOptions, ac
     grants,
     dice: makeDice(options.seed, "clients"),
     acceptances,
+    order: scene.order,
     // Requests continue while there are faults, and end soon after them if the faults are late.
     pause: (index) => {
       if (index >= options.operations && !isInjecting) return null

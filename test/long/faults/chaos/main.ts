@@ -51,7 +51,9 @@ runChaos({
 }).pipe(
   Effect.flatMap((evidence) =>
     Effect.sync(() => {
-      const { injected, outages, receipts, sent, workerStarts } = evidence
+      const { injected, outages, receipts, sent, turnedAway, workerStarts } = evidence
+      const people = forPeople(evidence)
+      const share = 100 * (1 - people.length / evidence.operations.length)
       const down = outages.reduce((sum, { from, to }) => sum + to - from, 0)
       conclude(
         judge(evidence),
@@ -64,10 +66,15 @@ runChaos({
             ])
           ]),
           tally("faults of processes and networks", injected.map(({ name }) => name)),
+          tally("faults of the provider, at submissions", [
+            ...receipts.flatMap(({ faults }) => faults),
+            ...Array.from({ length: turnedAway }, () => "too_many_requests, at reads too")
+          ]),
+          tally("operations that a person must end, by what the provider knows", people),
           tally("submissions received by the provider, by outcome", receipts.map(({ outcome }) => outcome)),
           table([
             ["workers started", String(workerStarts)],
-            ["operations that a person must end", String(forPeople(evidence).length)],
+            ["settled without a person (%)", share.toFixed(2)],
             ["submissions sent by workers", String([...sent.values()].reduce((sum, times) => sum + times, 0))],
             ["database down (ms)", String(down)]
           ])

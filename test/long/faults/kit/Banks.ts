@@ -1,19 +1,43 @@
 /** Real banks under chaos: the simulator of each as a process, and its adapter in the workers. A bank is a row of the table. */
-import { Redacted, type Schema } from "effect"
+import { Effect, Redacted, type Schema } from "effect"
 import type { HttpClient } from "effect/http"
 import type { Layer } from "effect/Layer"
 import * as Alpaca from "../../../../src/banks/Alpaca.ts"
 import * as Increase from "../../../../src/banks/Increase.ts"
 import type { ProviderAdapter } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import type { Dice } from "./Dice.ts"
+import * as OpenBanking from "./OpenBanking.ts"
+
+/** Makes the payload of the request with this key. */
+export type Order = (dice: Dice, key: string) => Effect.Effect<Schema.Json>
 
 export interface Bank {
   readonly type: string
-  readonly payload: (dice: Dice) => Schema.Json
-  readonly adapter: (baseUrl: string) => Layer<ProviderAdapter, never, HttpClient.HttpClient>
-  /** It keeps nothing of a request that it refuses. So a status read never finds a refusal whose answer was lost. */
-  readonly forgetsRefusals: boolean
+  /** `note` takes the key of a request in the bank's record, if that is not the operation's id. */
+  readonly orders: (
+    baseUrl: string,
+    keys: OpenBanking.BankKeys,
+    note: (recordKey: string, key: string) => void
+  ) => Effect.Effect<Order>
+  readonly adapter: (
+    baseUrl: string,
+    keys: OpenBanking.BankKeys
+  ) => Layer<ProviderAdapter, never, HttpClient.HttpClient>
+  /** What no status read settles, so that a person asks the bank. */
+  readonly unsettled: {
+    /** A request that the bank never received. */
+    readonly unreceived: boolean
+    /** A refusal whose answer was lost: the bank keeps nothing of it. */
+    readonly refused: boolean
+    /** An order whose answer was lost, so that the ledger has no reference of it. */
+    readonly ordered: boolean
+  }
+  /** Milliseconds until the bank's promises settle the last operation. */
+  readonly settlesAfter?: number
 }
+
+const payloads = (payload: (dice: Dice) => Schema.Json) => () =>
+  Effect.succeed<Order>((dice) => Effect.sync(() => payload(dice)))
 
 /** A few operations stay pending for ever, so that some stay unsettled. */
 const staysPending = (dice: Dice): boolean => dice.roll() < 0.002
@@ -23,27 +47,42 @@ const secret = Redacted.make("secret-of-the-simulator")
 export const banks = {
   alpaca: {
     type: "order",
-    payload: (dice) => ({
+    orders: payloads((dice) => ({
       symbol: staysPending(dice) ? "SANDBOX.OPEN" : "AAPL",
       qty: String(1 + dice.below(100)),
       side: "buy",
       type: "market",
       time_in_force: "day"
-    }),
+    })),
     adapter: (baseUrl) => Alpaca.at({ baseUrl, keys: { keyId: secret, secretKey: secret } }),
-    forgetsRefusals: true
+    unsettled: { unreceived: true, refused: true, ordered: false }
   },
   increase: {
     type: "ach_transfer",
-    payload: (dice) => ({
+    orders: payloads((dice) => ({
       account_id: "account_own",
       amount: `${1 + dice.below(10_000)}.00`,
       currency: "USD",
       external_account_id: "external_account_payee",
       statement_descriptor: staysPending(dice) ? "sandbox {\"outcome\":\"pending\"}" : "Rent"
-    }),
+    })),
     adapter: (baseUrl) => Increase.at({ baseUrl, apiKey: secret }),
-    forgetsRefusals: true
+    unsettled: { unreceived: true, refused: true, ordered: false }
+  },
+  "open-banking-uk": {
+    type: "domestic_payment",
+    orders: (baseUrl, keys, note) =>
+      Effect.map(
+        OpenBanking.makeConsents(baseUrl, keys),
+        (consentTo): Order => (dice, key) =>
+          consentTo(key, OpenBanking.consentRequest(1 + dice.below(10_000), staysPending(dice))).pipe(
+            Effect.tap(({ ConsentId }) => Effect.sync(() => note(ConsentId, key))),
+            Effect.map(({ payment }) => payment)
+          )
+      ),
+    adapter: OpenBanking.adapterAt,
+    unsettled: { unreceived: false, refused: false, ordered: true },
+    settlesAfter: OpenBanking.times.consentLifetime + OpenBanking.times.visibleAfter
   }
 } satisfies Readonly<Record<string, Bank>>
 

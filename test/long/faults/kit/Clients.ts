@@ -15,7 +15,7 @@ import { IdempotencyKey } from "../../../../src/domain/Idempotency.ts"
 import type { Instruction } from "../../../../src/sandbox/SandboxOutcome.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import { type Bank, banks } from "./Banks.ts"
+import { banks, type Order } from "./Banks.ts"
 import type { Dice } from "./Dice.ts"
 import { type Provider, windowOf } from "./Plan.ts"
 
@@ -69,13 +69,14 @@ const instruct = (dice: Dice, provider: Provider): Instruction => ({
   ...windowOf(provider) !== null && { faults: { flapping_status: false } }
 })
 
-/** The request of a client: a payment at the sandbox, or what the bank carries out. */
-const request = (dice: Dice, provider: Provider): { readonly type: string; readonly payload: Schema.Json } => {
-  const bank: Bank | undefined = provider === "careful" || provider === "windowed" ? undefined : banks[provider]
-  return bank === undefined
-    ? { type: "payment", payload: { amount: `${dice.below(10_000)}.00`, sandbox: instruct(dice, provider) } }
-    : { type: bank.type, payload: bank.payload(dice) }
-}
+/** A payment at the sandbox. */
+const payment = (dice: Dice, provider: Provider): Schema.Json => ({
+  amount: `${dice.below(10_000)}.00`,
+  sandbox: instruct(dice, provider)
+})
+
+const typeOf = (provider: Provider): string =>
+  provider === "careful" || provider === "windowed" ? "payment" : banks[provider].type
 
 export interface AcceptingOptions {
   readonly grants: ReadonlyArray<ClientGrant>
@@ -83,10 +84,13 @@ export interface AcceptingOptions {
   /** Milliseconds from the request with this number, from 0, to the next; null if there is no such request. */
   readonly pause: (index: number) => number | null
   readonly acceptances: Array<Acceptance>
+  /** What a bank carries out. Null: payments at the sandbox. */
+  readonly order: Order | null
 }
 
 /** Sends all requests. Late ones follow at once. */
-export const acceptAll = Effect.fnUntraced(function*({ acceptances, dice, grants, pause }: AcceptingOptions) {
+export const acceptAll = Effect.fnUntraced(function*(options: AcceptingOptions) {
+  const { acceptances, dice, grants, order, pause } = options
   const ledger = yield* OperationLedger
   let next = 0
   let due = Date.now()
@@ -96,7 +100,9 @@ export const acceptAll = Effect.fnUntraced(function*({ acceptances, dice, grants
     const ids = new Set<string>()
     let created = 0
     const { identity, provider } = grants[dice.below(grants.length)]!
-    const ask = ledger.accept(identity, { ...request(dice, provider), key: IdempotencyKey.make(key) }).pipe(
+    const payload = order === null ? payment(dice, provider) : yield* order(dice, key)
+    const request = { type: typeOf(provider), payload, key: IdempotencyKey.make(key) }
+    const ask = ledger.accept(identity, request).pipe(
       Effect.timeout("1500 millis"),
       // It is unknown whether the request was recorded.
       Effect.retry({ while: retryable, schedule: Schedule.spaced("100 millis") }),

@@ -5,6 +5,7 @@ import { Proxy, type Target } from "../../../fixtures/processes/Proxy.ts"
 import type { BankName } from "./Banks.ts"
 import { Daemon, type End } from "./Daemon.ts"
 import type { MistakeName } from "./Mistakes.ts"
+import type { BankKeys } from "./OpenBanking.ts"
 import { type Blow, configVariable, type CrashPoint, Message, Order, WorkerConfig } from "./Plan.ts"
 import { SentKeys } from "./SentKeys.ts"
 
@@ -23,6 +24,7 @@ export interface CrewOptions {
   readonly database: string
   readonly mistake: MistakeName | null
   readonly bank: BankName | null
+  readonly keys: BankKeys
 }
 
 /**
@@ -131,7 +133,8 @@ export class Crew {
   }
 
   async start(): Promise<void> {
-    const { bank, database, databaseTarget, directory, mistake, program, sandboxTarget, size, username } = this.options
+    const { bank, database, databaseTarget, directory, keys, mistake, program, sandboxTarget, size, username } =
+      this.options
     for (let number = 1; number <= size; number++) {
       const [databaseLink, sandboxLink] = [new Proxy(databaseTarget), new Proxy(sandboxTarget, this.sent.watch)]
       const [databasePort, sandboxPort] = [await databaseLink.listen(), await sandboxLink.listen()]
@@ -141,7 +144,7 @@ export class Crew {
         command: [process.execPath, program],
         env: {
           NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] ?? path.join(directory, "compiled"),
-          [configVariable]: encodeConfig({ databasePort, sandboxPort, username, database, mistake, bank })
+          [configVariable]: encodeConfig({ databasePort, sandboxPort, username, database, mistake, bank, keys })
         },
         onLine: (line) => this.hear(worker, decodeMessage(line)),
         onEnd: (end) => this.replace(worker, end)

@@ -30,6 +30,8 @@ export interface FinalOperation {
   readonly state: OperationState
   readonly revision: number
   readonly failure_code: string | null
+  /** The provider's own. */
+  readonly reference: string | null
   /** When the operation is due next. */
   readonly due_at: Date | null
 }
@@ -58,6 +60,8 @@ export interface Evidence {
   /** The provider's record. */
   readonly receipts: ReadonlyArray<Receipt>
   readonly truths: ReadonlyArray<Truth>
+  /** How many requests the provider answered 429. They are not in its record. */
+  readonly turnedAway: number
   /** How often each idempotency key was sent over the network. */
   readonly sent: ReadonlyMap<string, number>
   readonly injected: ReadonlyArray<Injected>
@@ -85,7 +89,7 @@ export const noteReturns = Effect.gen(function*() {
 export const readLedger = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const operations = yield* sql<FinalOperation>`
-    SELECT id, idempotency_key AS key, provider, state, revision, failure_code, due_at FROM operations`
+    SELECT id, idempotency_key AS key, provider, state, revision, failure_code, reference, due_at FROM operations`
   const history = yield* sql<Step>`
     SELECT operation_id, revision, from_state, to_state, at, evidence FROM operation_history
     ORDER BY operation_id, revision`

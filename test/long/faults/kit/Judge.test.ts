@@ -7,7 +7,7 @@ import { SubmissionKey } from "../../../../src/sandbox/Protocol.ts"
 import type { Receipt } from "../../../../src/sandbox/Record.ts"
 import type { Evidence, FinalOperation, Sample, Step } from "./Evidence.ts"
 import { brokenIn } from "./Figure.ts"
-import { judge } from "./Judge.ts"
+import { forPeople, judge } from "./Judge.ts"
 import { crashPoints } from "./Plan.ts"
 
 const at = (milliseconds: number) => new Date(1_700_000_000_000 + milliseconds)
@@ -19,6 +19,7 @@ const operation = (id: string, last: Partial<FinalOperation>): FinalOperation =>
   state: "succeeded",
   revision: 3,
   failure_code: null,
+  reference: null,
   due_at: null,
   ...last
 })
@@ -55,6 +56,7 @@ const correct: Evidence = {
   returned: new Set(),
   receipts: [receipt("a")],
   truths: [{ key: "a", receipts: 1, status: "succeeded", final: true }],
+  turnedAway: 0,
   sent: new Map([["a", 1]]),
   injected: crashPoints.map((point) => ({ at: 0, name: `kill ${point}` })),
   samples: [],
@@ -158,6 +160,16 @@ describe("the judge", () => {
       assert.include(broken({ ...correct, ...violation }), figure)
     })
   }
+
+  it("requires that a consent settles what never arrived, and that an order with a reference is read", () => {
+    const at = (last: Partial<FinalOperation>) => ({ ...b, provider: "open-banking-uk", ...last })
+    const ordered = [...correct.truths, { key: "b", receipts: 1, status: "succeeded", final: true } as const]
+    assert.include(broken({ ...correct, operations: [a, at({})] }), "abandoned")
+    assert.include(broken({ ...correct, operations: [a, at({ reference: "p-1" })], truths: ordered }), "abandoned")
+    const forPerson = { ...correct, operations: [a, at({})], truths: ordered }
+    assert.notInclude(broken(forPerson), "abandoned")
+    assert.deepStrictEqual(forPeople(forPerson), ["ordered"])
+  })
 
   it("requires that an operation is submitting at most until its rescue is due, and a second", () => {
     assert.notInclude(broken({ ...correct, ...lasting(5000) }), tooLong)

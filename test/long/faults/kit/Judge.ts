@@ -47,16 +47,34 @@ const results = ({ truths }: Evidence): ReadonlyMap<string, Result> =>
 const refusals = (receipts: ReadonlyArray<Receipt>): ReadonlySet<string> =>
   new Set(receipts.filter(({ outcome }) => outcome === "rejected").map(({ key }) => key))
 
-/** Whether a status read finds a submission that the provider refused at once. */
-const keepsRefusals = (provider: string): boolean =>
-  (banks as Readonly<Record<string, Bank>>)[provider]?.forgetsRefusals !== true
+/** What no status read settles with a provider. */
+const unsettledWith = (provider: string): Bank["unsettled"] =>
+  (banks as Readonly<Record<string, Bank>>)[provider]?.unsettled
+    ?? { unreceived: windowOf(provider) === null, refused: false, ordered: false }
 
-/** Operations that a person must end: the provider has no record of them, or a final one that no read finds. */
-export const forPeople = (evidence: Evidence): ReadonlyArray<string> => {
-  const resultOf = results(evidence)
-  return evidence.operations.flatMap(({ id, state }) =>
-    state === "indeterminate" && resultOf.get(id) !== "pending" ? [id] : []
-  )
+/** Why an operation that is `indeterminate` is not settled, and may stay so. */
+type Reason = keyof Bank["unsettled"] | "pending"
+
+/** Null: nothing keeps it from being settled. */
+const reasonOf = (
+  { id, provider, reference }: FinalOperation,
+  resultOf: ReadonlyMap<string, Result>,
+  refused: ReadonlySet<string>
+): Reason | null => {
+  const result = resultOf.get(id) ?? "never"
+  if (result === "never") return refused.has(id) ? "refused" : "unreceived"
+  if (reference === null && unsettledWith(provider).ordered) return "ordered"
+  return result === "pending" ? "pending" : null
+}
+
+/** The operations that a person must end, by what the provider knows of them. */
+export const forPeople = (evidence: Evidence) => {
+  const [resultOf, refused] = [results(evidence), refusals(evidence.receipts)]
+  return evidence.operations.flatMap((operation) => {
+    if (operation.state !== "indeterminate") return []
+    const reason = reasonOf(operation, resultOf, refused)
+    return reason === null || reason === "pending" ? [] : [reason]
+  })
 }
 
 /** Settled operations that contradict the provider's record, or that report nothing sent although it was. */
@@ -91,13 +109,14 @@ const contradictions = (evidence: Evidence): ReadonlyArray<string> => {
 export const abandoned = (evidence: Pick<Evidence, "operations" | "receipts" | "truths">): ReadonlyArray<string> => {
   const resultOf = results(evidence as Evidence)
   const refused = refusals(evidence.receipts)
-  return evidence.operations.flatMap(({ due_at, id, provider, state }) => {
+  return evidence.operations.flatMap((operation) => {
+    const { due_at, id, provider, state } = operation
     if (isTerminal(state)) return []
     if (due_at === null) return [`${id}: ${state}, without a schedule`]
     const result = resultOf.get(id) ?? "never"
+    const reason = reasonOf(operation, resultOf, refused)
     const mayStay = state === "indeterminate"
-      ? result === "pending" ||
-        (result === "never" && !(refused.has(id) && keepsRefusals(provider)) && windowOf(provider) === null)
+      ? reason === "pending" || reason !== null && unsettledWith(provider)[reason]
       : state === "submitted" && result === "pending"
     return mayStay ? [] : [`${id}: ${state} with ${provider}; the provider's record: ${result}`]
   })

@@ -3,6 +3,7 @@ import { Duration, Schema } from "effect"
 import { defaultPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
 import { type BankName, bankNames } from "./Banks.ts"
 import { mistakeNames } from "./Mistakes.ts"
+import { BankKeys } from "./OpenBanking.ts"
 
 /** The five points at which a worker can be struck, in the order of an operation's way. */
 export const crashPoints = [
@@ -44,7 +45,8 @@ export const WorkerConfig = Schema.fromJsonString(Schema.Struct({
   database: Schema.String,
   mistake: Schema.NullOr(Schema.Literals(mistakeNames)),
   /** The bank whose adapter works. Null: those for the sandbox. */
-  bank: Schema.NullOr(Schema.Literals(bankNames))
+  bank: Schema.NullOr(Schema.Literals(bankNames)),
+  keys: BankKeys
 }))
 export type WorkerConfig = typeof WorkerConfig.Type
 

@@ -7,6 +7,7 @@ import { decodeReceipt, type Receipt } from "../../../../src/sandbox/Record.ts"
 import { Truth } from "../../../../src/sandbox/Submissions.ts"
 import type { BankName } from "./Banks.ts"
 import { Daemon } from "./Daemon.ts"
+import type { BankKeys } from "./OpenBanking.ts"
 import { configVariable } from "./Plan.ts"
 
 const decodeTruth = Schema.decodeSync(Schema.fromJsonString(Truth))
@@ -22,59 +23,75 @@ export interface SandboxOptions {
   readonly faults: FaultSettings
   /** The bank that it simulates. Null: it has a protocol of its own. */
   readonly bank: BankName | null
+  readonly keys: BankKeys
 }
 
 /** Runs until the scope closes. */
-export const makeSandbox = Effect.fnUntraced(function*({ bank, directory, faults, program, seed }: SandboxOptions) {
-  const urls = { service: "", control: "" }
-  let settings = faults
-  let daemon: Daemon | null = null
-  const start = () =>
-    new Promise<void>((resolve, reject) => {
-      daemon = new Daemon({
-        name: "sandbox",
-        logs: directory,
-        command: [process.execPath, program],
-        env: {
-          [configVariable]: JSON.stringify({
-            // The same after a restart.
-            port: Number(URL.parse(urls.service)?.port ?? 0),
-            record: path.join(directory, "sandbox.jsonl"),
-            seed,
-            faults: settings,
-            ...bank !== null && { bank }
-          })
-        },
-        onLine: (line) => {
-          const [service = "", control = ""] = line.split(" ")
-          Object.assign(urls, { service, control })
-          resolve()
-        },
-        onEnd: ({ code, signal }) => reject(new Error(`the sandbox ended: code ${code}, signal ${signal}`))
+export const makeSandbox = Effect.fnUntraced(
+  function*({ bank, directory, faults, keys, program, seed }: SandboxOptions) {
+    const urls = { service: "", control: "" }
+    /** Requests that earlier processes turned away. */
+    let turnedAwayBefore = 0
+    let settings = faults
+    let daemon: Daemon | null = null
+    const start = () =>
+      new Promise<void>((resolve, reject) => {
+        daemon = new Daemon({
+          name: "sandbox",
+          logs: directory,
+          command: [process.execPath, program],
+          env: {
+            [configVariable]: JSON.stringify({
+              // The same after a restart.
+              port: Number(URL.parse(urls.service)?.port ?? 0),
+              record: path.join(directory, "sandbox.jsonl"),
+              seed,
+              faults: settings,
+              keys,
+              ...bank !== null && { bank }
+            })
+          },
+          onLine: (line) => {
+            const [service = "", control = ""] = line.split(" ")
+            Object.assign(urls, { service, control })
+            resolve()
+          },
+          onEnd: ({ code, signal }) => reject(new Error(`the sandbox ended: code ${code}, signal ${signal}`))
+        })
+        daemon.start()
       })
-      daemon.start()
-    })
-  const kill = async () => daemon?.kill()
-  const control = async (path: string, init: RequestInit = {}): Promise<string> => {
-    const response = await fetch(`${urls.control}${path}`, init)
-    const text = await response.text()
-    if (!response.ok) throw new Error(`${path}: ${text}`)
-    return text
-  }
-  const linesOf = async (path: string) => (await control(path)).split("\n").filter((line) => line !== "")
-  yield* Effect.acquireRelease(Effect.promise(start), () => Effect.promise(kill))
-  return {
-    port: Number(new URL(urls.service).port),
-    /** SIGKILL, and a restart on the same record. */
-    crash: Effect.promise(() => kill().then(start)),
-    setFaults: (replacement: FaultSettings) =>
-      Effect.promise(() => {
-        settings = replacement
-        return control("/faults", { method: "PUT", body: JSON.stringify(settings) })
+    const kill = async () => daemon?.kill()
+    const control = async (path: string, init: RequestInit = {}): Promise<string> => {
+      const response = await fetch(`${urls.control}${path}`, init)
+      const text = await response.text()
+      if (!response.ok) throw new Error(`${path}: ${text}`)
+      return text
+    }
+    const linesOf = async (path: string) => (await control(path)).split("\n").filter((line) => line !== "")
+    const arrivals = async () => (await linesOf("/arrivals")).map((line) => JSON.parse(line) as Arrival)
+    const turnedAway = async () =>
+      turnedAwayBefore + (await arrivals()).filter(({ isTurnedAway }) => isTurnedAway).length
+    yield* Effect.acquireRelease(Effect.promise(start), () => Effect.promise(kill))
+    return {
+      port: Number(new URL(urls.service).port),
+      url: urls.service,
+      /** SIGKILL, and a restart on the same record. */
+      crash: Effect.promise(async () => {
+        turnedAwayBefore = await turnedAway()
+        await kill()
+        await start()
       }),
-    /** When the last requests arrived, in order. */
-    arrivals: Effect.promise(async () => (await linesOf("/arrivals")).map((line) => JSON.parse(line) as Arrival)),
-    record: Effect.promise(() => linesOf("/record").then(receiptsIn)),
-    truths: Effect.promise(async () => (await linesOf("/truth")).map((line) => decodeTruth(line)))
+      setFaults: (replacement: FaultSettings) =>
+        Effect.promise(() => {
+          settings = replacement
+          return control("/faults", { method: "PUT", body: JSON.stringify(settings) })
+        }),
+      /** When the last requests arrived, in order. */
+      arrivals: Effect.promise(arrivals),
+      /** How many requests it answered 429. */
+      turnedAway: Effect.promise(turnedAway),
+      record: Effect.promise(() => linesOf("/record").then(receiptsIn)),
+      truths: Effect.promise(async () => (await linesOf("/truth")).map((line) => decodeTruth(line)))
+    }
   }
-})
+)

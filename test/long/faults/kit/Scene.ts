@@ -14,12 +14,21 @@ import { migrate } from "../../../../src/services/Migrations.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { bundleInto } from "../../../fixtures/processes/CommandBundle.ts"
 import { Proxy } from "../../../fixtures/processes/Proxy.ts"
-import type { BankName } from "./Banks.ts"
+import { type Bank, type BankName, banks } from "./Banks.ts"
 import { type Acceptance, issueGrants } from "./Clients.ts"
 import { Crew } from "./Crew.ts"
-import { type Evidence, type Injected, noteReturns, readLedger, type Sample, sampleInto } from "./Evidence.ts"
+import {
+  type Evidence,
+  type FinalOperation,
+  type Injected,
+  noteReturns,
+  readLedger,
+  type Sample,
+  sampleInto
+} from "./Evidence.ts"
 import { abandoned } from "./Judge.ts"
 import type { MistakeName } from "./Mistakes.ts"
+import { newKeys } from "./OpenBanking.ts"
 import { providersOf } from "./Plan.ts"
 import { makePostgres, Platform } from "./Postgres.ts"
 import { makeSandbox } from "./Sandbox.ts"
@@ -50,6 +59,7 @@ const programs = (directory: string) =>
 /** The processes, and the networks between them. */
 export const makeScene = Effect.fnUntraced(function*(options: SceneOptions) {
   const { bank = null } = options
+  const keys = newKeys()
   const directory = yield* workspace
   const program = yield* programs(directory)
   const postgres = yield* makePostgres(path.join(directory, "postgres"))
@@ -60,7 +70,8 @@ export const makeScene = Effect.fnUntraced(function*(options: SceneOptions) {
     directory,
     seed: options.seed,
     faults: options.faults,
-    bank
+    bank,
+    keys
   })
   const clientLink = new Proxy(postgres.target)
   const clientPort = yield* Effect.acquireRelease(
@@ -76,13 +87,18 @@ export const makeScene = Effect.fnUntraced(function*(options: SceneOptions) {
     username: postgres.connection.username,
     database: postgres.connection.database,
     mistake: options.mistake ?? null,
-    bank
+    bank,
+    keys
   })
   yield* Effect.acquireRelease(
     Effect.promise(() => crew.start()),
     () => Effect.promise(() => crew.close())
   )
-  return { bank, directory, postgres, direct, sandbox, clientLink, clientPort, crew }
+  /** By the key in the bank's record, the key of the request. */
+  const requests = new Map<string, string>()
+  const note = (recordKey: string, key: string) => void requests.set(recordKey, key)
+  const order = bank === null ? null : yield* (banks[bank] as Bank).orders(sandbox.url, keys, note)
+  return { bank, directory, postgres, direct, sandbox, clientLink, clientPort, crew, order, requests }
 })
 
 export type Scene = Effect.Success<ReturnType<typeof makeScene>>
@@ -92,6 +108,14 @@ export const grantsOf = ({ bank, direct }: Scene) =>
   issueGrants(providersOf(bank)).pipe(
     Effect.provide(Layer.fresh(Grants.layer.pipe(Layer.provide(direct), Layer.provideMerge(Platform))))
   )
+
+/** The provider's record, by ids of operations. */
+const recordOf = Effect.fnUntraced(function*({ requests, sandbox }: Scene, operations: ReadonlyArray<FinalOperation>) {
+  const ids = new Map(operations.map(({ id, key }) => [key, id]))
+  const named = <A extends { readonly key: string }>(all: ReadonlyArray<A>): ReadonlyArray<A> =>
+    requests.size === 0 ? all : all.map((one) => ({ ...one, key: ids.get(requests.get(one.key) ?? "") ?? one.key }))
+  return { receipts: named(yield* sandbox.record), truths: named(yield* sandbox.truths) }
+})
 
 /** The ledger of the clients, over a network that fails. */
 export const clients = ({ clientPort, postgres }: Scene) =>
@@ -111,16 +135,15 @@ export const clients = ({ clientPort, postgres }: Scene) =>
 export const everyoneWorks = ({ crew }: Scene) =>
   Effect.sync(() => crew.workers.every(({ state }) => state === "running")).pipe(
     Effect.repeat({ until: (all) => all, schedule: Schedule.spaced("20 millis") }),
-    Effect.timeout("1 minute"),
+    Effect.timeout("5 minutes"),
     Effect.orDie
   )
 
 /** Waits until every operation that can be settled is settled. The judge finds the others. */
-const settle = ({ sandbox }: Scene, seconds: number) =>
+const settle = (scene: Scene, seconds: number) =>
   Effect.gen(function*() {
     const { operations } = yield* readLedger
-    const [receipts, truths] = [yield* sandbox.record, yield* sandbox.truths]
-    return abandoned({ operations, receipts, truths }).length
+    return abandoned({ operations, ...yield* recordOf(scene, operations) }).length
   }).pipe(
     Effect.repeat({ until: (left) => left === 0, schedule: Schedule.spaced("1 second") }),
     Effect.timeoutOption(seconds * 1000)
@@ -144,14 +167,19 @@ const progress = (samples: ReadonlyArray<Sample>, { crew, postgres }: Scene, say
 export interface Observation {
   readonly asked: Evidence["asked"]
   readonly say: (line: string) => void
-  /** Seconds that settling may take. Operations settle within 90 if the engine keeps its rules. */
+  /**
+   * Seconds that settling may take. Operations settle within 90 if the engine keeps its rules, or within so long after the bank's promises
+   * settle the last one.
+   */
   readonly settling?: number | undefined
   /** Adds to the acceptances, and yields the faults that it injected. */
   readonly scenario: (acceptances: Array<Acceptance>) => Effect.Effect<ReadonlyArray<Injected>, unknown>
 }
 
 /** Runs a scenario. The sandbox then behaves, the operations settle, and the workers end. */
-export const observe = Effect.fnUntraced(function*(scene: Scene, { asked, say, scenario, settling = 90 }: Observation) {
+export const observe = Effect.fnUntraced(function*(scene: Scene, { asked, say, scenario, ...limits }: Observation) {
+  const bank: Bank | null = scene.bank && banks[scene.bank]
+  const { settling = 90 + (bank?.settlesAfter ?? 0) / 1000 } = limits
   const { crew, direct, postgres, sandbox } = scene
   const samples: Array<Sample> = []
   const acceptances: Array<Acceptance> = []
@@ -168,12 +196,13 @@ export const observe = Effect.fnUntraced(function*(scene: Scene, { asked, say, s
   const undrained = ends.filter(({ code }) => code !== 0).map(({ code, signal }) =>
     `after SIGTERM, a worker ended with code ${code}, signal ${signal}`
   )
+  const ledger = yield* Effect.provide(readLedger, Layer.fresh(direct))
   return {
     asked,
     acceptances,
-    ...yield* Effect.provide(readLedger, Layer.fresh(direct)),
-    receipts: yield* sandbox.record,
-    truths: yield* sandbox.truths,
+    ...ledger,
+    ...yield* recordOf(scene, ledger.operations),
+    turnedAway: yield* sandbox.turnedAway,
     sent: crew.sent.counts,
     injected,
     samples,

@@ -2,9 +2,12 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Logger } from "effect"
 import { Sandbox, type SandboxOptions } from "../../../../src/sandbox/Sandbox.ts"
+import { type BankKeys, dialectOf } from "./OpenBanking.ts"
 import { configVariable } from "./Plan.ts"
 
-const options = JSON.parse(process.env[configVariable] ?? "") as SandboxOptions
+const { keys, ...options } = JSON.parse(process.env[configVariable] ?? "") as SandboxOptions & {
+  readonly keys: BankKeys
+}
 
 const inputEnds = Effect.callback<void>((resume) => {
   process.stdin.once("end", () => resume(Effect.void)).resume()
@@ -13,7 +16,7 @@ const inputEnds = Effect.callback<void>((resume) => {
 Sandbox.pipe(
   Effect.flatMap(({ controlUrl, url }) => Effect.sync(() => process.stdout.write(`${url} ${controlUrl}\n`))),
   Effect.andThen(inputEnds),
-  Effect.provide(Sandbox.layer(options)),
+  Effect.provide(Sandbox.layer(options, options.bank === "open-banking-uk" ? dialectOf(keys) : undefined)),
   Effect.provide(Logger.layer([Logger.withConsoleError(Logger.formatJson)])),
   NodeRuntime.runMain
 )

@@ -57,7 +57,7 @@ const sandboxProvider = (window: number | null) =>
 const Adapters = Providers.layer(
   config.bank === null
     ? { careful: sandboxProvider(windows.careful), windowed: sandboxProvider(windows.windowed) }
-    : { [config.bank]: crashing(banks[config.bank].adapter(baseUrl)) }
+    : { [config.bank]: crashing(banks[config.bank].adapter(baseUrl, config.keys)) }
 )
 
 const Work = Layer.effectDiscard(Effect.sync(() => tell({ _tag: "Ready" }))).pipe(

@@ -51,6 +51,7 @@ export const runWrongKey = Effect.fnUntraced(function*({ mistake, rate, say = ()
         grants: yield* grantsOf(scene),
         dice: makeDice("wrong-key", "clients"),
         acceptances,
+        order: scene.order,
         pause: () => isPaying ? 1000 / rate : null
       }).pipe(Effect.provide(clients(scene)), Effect.forkChild)
       yield* wrong(refused)
