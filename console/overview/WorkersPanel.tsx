@@ -31,20 +31,23 @@ const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean
       <span class="worker-name" title={worker.worker_id ?? worker.process_id}>
         {worker.worker_id ?? worker.process_id}
       </span>
-      <span class="secondary">version {worker.version}</span>
+      <span class="secondary">
+        {worker.worker_id === null ? "" : `process ${worker.process_id.slice(0, 8)}, `}version {worker.version}
+      </span>
     </th>
     <td class="number">
-      <Age since={worker.started_at} />
+      {!gone && <Age since={worker.started_at} />}
     </td>
     <td class="number">
-      {gone ? <span class="badge badge-gone">Not seen</span> : null} <Time at={worker.seen_at} />
+      {gone ? <span class="badge badge-gone">Lost</span> : null} <Time at={worker.seen_at} />
     </td>
     <td class="cell-rest">
       <span class="badges">
-        {Object.entries(worker.pauses).map(([provider, reason]) => (
-          <PauseBadge key={provider} provider={provider} reason={reason} />
-        ))}
-        <ClockBadge skew={worker.clock_skew_ms ?? 0} />
+        {!gone &&
+          Object.entries(worker.pauses).map(([provider, reason]) => (
+            <PauseBadge key={provider} provider={provider} reason={reason} />
+          ))}
+        {!gone && <ClockBadge skew={worker.clock_skew_ms ?? 0} />}
       </span>
     </td>
   </tr>
@@ -62,7 +65,7 @@ export const WorkersPanel = ({ at, workers }: { readonly workers: ReadonlyArray<
               <tr>
                 <th scope="col">Worker</th>
                 <th scope="col" class="number">Up for</th>
-                <th scope="col" class="number">Seen</th>
+                <th scope="col" class="number">Last heard from</th>
                 <th scope="col">Providers and clock</th>
               </tr>
             </thead>

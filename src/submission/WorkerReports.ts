@@ -11,6 +11,7 @@ import * as Layer from "effect/Layer"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../domain/Grant.ts"
+import { pauseReasons } from "../domain/operators/FiguresForm.ts"
 import type { Claims } from "../services/queue/Claims.ts"
 import { Maintenance } from "../services/queue/Maintenance.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
@@ -28,8 +29,6 @@ const interval = Duration.seconds(10)
 /** How long a stop waits until the report is removed. */
 const farewell = Duration.seconds(1)
 
-const openCircuit = "it did not answer several times in a row, so its circuit is open"
-
 /** Why each provider is paused; null if it is not. */
 const readPauses = Effect.fnUntraced(
   function*(
@@ -40,7 +39,7 @@ const readPauses = Effect.fnUntraced(
     const entries: Array<readonly [ProviderName, string | null]> = []
     for (const provider of providers) {
       const isOpen = (yield* passable(breaker, provider, "submissions")) < Infinity
-      entries.push([provider, pauses.reasonOf(provider) ?? (isOpen ? openCircuit : null)])
+      entries.push([provider, pauses.reasonOf(provider) ?? (isOpen ? pauseReasons.circuit : null)])
     }
     return Object.fromEntries(entries)
   }

@@ -121,7 +121,7 @@ const workerColumns = (figures: LedgerFiguresNow): ReadonlyArray<Column<SeenWork
   {
     title: "last report",
     cell: (worker) => ({
-      text: `${spanBetween(worker.seen_at, figures.at)} ago`,
+      text: `${isSeen(worker, figures) ? "" : "lost, "}${spanBetween(worker.seen_at, figures.at)} ago`,
       style: isSeen(worker, figures) ? undefined : "yellow"
     }),
     align: "right"
@@ -138,7 +138,7 @@ const workerColumns = (figures: LedgerFiguresNow): ReadonlyArray<Column<SeenWork
     cell: (worker) => ({
       text: Object.entries(worker.pauses)
         .map(([provider, reason]) => reason === null ? provider : `${provider} (paused: ${reason})`).join(", "),
-      style: pausesOf(worker).length > 0 ? "red" : undefined
+      style: isSeen(worker, figures) && pausesOf(worker).length > 0 ? "red" : undefined
     }),
     least: 8
   }

@@ -11,6 +11,14 @@ import { Timestamp } from "../Timestamp.ts"
 /** A process with workers that reported nothing for longer has stopped, or cannot reach the database. */
 export const workerSeenWithin = Duration.seconds(30)
 
+/** How the reasons of pauses begin that have a next step of their own: see `findProblems`. */
+export const pauseReasons = {
+  credentials: "the provider refused the credentials",
+  undeclared: "the adapter does not declare its answers",
+  circuit: "it did not answer several times in a row, so its circuit is open",
+  clock: "the clock of this worker"
+} as const
+
 /** The largest `count` of due work, and of operations that nothing allows to send or to read. It stands for this many operations or more. */
 export const maxDueCount = 1000
 

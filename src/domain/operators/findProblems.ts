@@ -14,6 +14,7 @@ import {
   type DueWork,
   type LedgerFiguresNow,
   maxDueCount,
+  pauseReasons,
   type SeenWorker,
   workerSeenWithin
 } from "./FiguresForm.ts"
@@ -155,16 +156,19 @@ export const dueWorkTexts: Readonly<Record<DueWork, { readonly name: string; rea
   examine: { name: "status read of held operations", filter: { queue: "held" } }
 }
 
-const lagProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> =>
-  figures.due.filter(({ since }) => lasts(since, figures, longestLag)).map(({ count, provider, since, work }) => {
-    const { filter, name } = dueWorkTexts[work]
-    return {
-      message: `${provider}: ${name} is late (${dueCount(count)} due)`,
-      since,
-      next: addWorkers,
-      operations: { provider, ...filter }
+/** Late work. That of a provider without a worker is a problem already. */
+const lagProblems = (figures: LedgerFiguresNow, unserved: ReadonlySet<ProviderName>): ReadonlyArray<Problem> =>
+  figures.due.filter(({ provider, since }) => !unserved.has(provider) && lasts(since, figures, longestLag)).map(
+    ({ count, provider, since, work }) => {
+      const { filter, name } = dueWorkTexts[work]
+      return {
+        message: `${provider}: ${name} is late (${dueCount(count)} due)`,
+        since,
+        next: addWorkers,
+        operations: { provider, ...filter }
+      }
     }
-  })
+  )
 
 /** Operations that wait to be sent. A worker that is not paused may be sending some of them. */
 export const unsentOf = (figures: LedgerFiguresNow, provider: ProviderName): number =>
@@ -173,6 +177,38 @@ export const unsentOf = (figures: LedgerFiguresNow, provider: ProviderName): num
 /** The providers for which a worker is paused, with the reasons. */
 export const pausesOf = ({ pauses }: SeenWorker): ReadonlyArray<readonly [ProviderName, string]> =>
   Object.entries(pauses).flatMap(([provider, reason]) => reason === null ? [] : [[provider as ProviderName, reason]])
+
+/** What people do about a pause, by the begin of its reason. Then the workers go on by themselves. The first that fits is told. */
+const pauseSteps: ReadonlyArray<readonly [reason: RegExp, next: string]> = [
+  [
+    new RegExp(`^${pauseReasons.credentials}|^${pauseReasons.undeclared}: status 40[13]\\b`),
+    "Check the credentials of the provider, such as its key, and restart the workers with the right ones."
+  ],
+  [
+    new RegExp(`^${pauseReasons.undeclared}: .*status 404\\b`),
+    "Check the base URL of the provider and the paths of its adapter, and restart the workers with the right ones."
+  ],
+  [
+    new RegExp(`^${pauseReasons.undeclared}: status 5\\d\\d\\b`),
+    "The provider fails: wait. A worker tries one operation at a time. If it lasts, ask the provider."
+  ],
+  [
+    new RegExp(`^${pauseReasons.undeclared}`),
+    "Compare the adapter with the documentation of the provider, and declare the answer."
+  ],
+  [
+    new RegExp(`^${pauseReasons.circuit}`),
+    "The provider is down, or cannot be reached: wait. If it lasts, ask the provider, and check the network of the workers."
+  ],
+  [new RegExp(`^${pauseReasons.clock}`), "Set the clock of the machine."]
+]
+
+const otherStep = "Repair the reason: it is in the settings, the adapter or the network of the worker."
+
+const nextOnPause = (reason: string): string =>
+  `${
+    pauseSteps.find(([pattern]) => pattern.test(reason))?.[1] ?? otherStep
+  } The workers then send the operations by themselves.`
 
 /** Workers that have paused a provider for the same reason are one problem. */
 const pauseProblems = (figures: LedgerFiguresNow, seen: ReadonlyArray<SeenWorker>): ReadonlyArray<Problem> => {
@@ -186,14 +222,42 @@ const pauseProblems = (figures: LedgerFiguresNow, seen: ReadonlyArray<SeenWorker
     return {
       message: `${provider}: ${paused}, and ${waits}: ${reason}`,
       since: null,
-      next: "Repair the reason, such as the key of the provider. The workers then send them by themselves.",
+      next: nextOnPause(reason),
       operations: { provider, states: ["accepted", "submitting"] }
     }
   })
 }
 
-const workerProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> => {
-  const seen = figures.workers.filter((worker) => isSeen(worker, figures))
+/** Providers with unsettled operations that no running worker serves. None if a worker of an earlier version does not tell what it serves. */
+const unservedOf = (figures: LedgerFiguresNow, seen: ReadonlyArray<SeenWorker>): ReadonlySet<ProviderName> => {
+  const served = new Set(seen.flatMap(({ pauses }) => Object.keys(pauses)))
+  const tellsNone = seen.length === 0 || seen.some(({ pauses }) => Object.keys(pauses).length === 0)
+  return new Set(
+    tellsNone
+      ? []
+      : figures.operations.filter(({ provider, state }) => !isTerminal(state) && !served.has(provider))
+        .map(({ provider }) => provider)
+  )
+}
+
+const unservedProblem = (figures: LedgerFiguresNow, provider: ProviderName): Problem => {
+  const open = figures.operations.filter((row) => row.provider === provider && !isTerminal(row.state))
+  const count = open.reduce((sum, row) => sum + row.count, 0)
+  return {
+    message: `${provider}: no worker serves this provider, and ${
+      counted(count, "operation is", "operations are")
+    } unsettled`,
+    since: null,
+    next: "Start a worker with an adapter for it: `financial-agents-gateway work --help`",
+    operations: { provider, states: open.map(({ state }) => state) }
+  }
+}
+
+const workerProblems = (
+  figures: LedgerFiguresNow,
+  seen: ReadonlyArray<SeenWorker>,
+  unserved: ReadonlySet<ProviderName>
+): ReadonlyArray<Problem> => {
   const unsettled = figures.operations.filter(({ state }) => !isTerminal(state))
   const waiting = unsettled.reduce((sum, { count }) => sum + count, 0)
   const clocks = seen.flatMap(({ clock_skew_ms, process_id, worker_id }): ReadonlyArray<Problem> =>
@@ -206,7 +270,13 @@ const workerProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> => {
       operations: null
     }]
   )
-  if (seen.length > 0 || waiting === 0) return [...clocks, ...pauseProblems(figures, seen)]
+  if (seen.length > 0 || waiting === 0) {
+    return [
+      ...[...unserved].map((provider) => unservedProblem(figures, provider)),
+      ...clocks,
+      ...pauseProblems(figures, seen)
+    ]
+  }
   return [{
     message: `no worker reports itself, so nothing is sent and no status is read: ${
       counted(waiting, "operation is", "operations are")
@@ -218,8 +288,12 @@ const workerProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> => {
 }
 
 /** The most urgent first. */
-export const findProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> => [
-  ...workerProblems(figures),
-  ...conditionProblems(figures),
-  ...lagProblems(figures)
-]
+export const findProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> => {
+  const seen = figures.workers.filter((worker) => isSeen(worker, figures))
+  const unserved = unservedOf(figures, seen)
+  return [
+    ...workerProblems(figures, seen, unserved),
+    ...conditionProblems(figures),
+    ...lagProblems(figures, unserved)
+  ]
+}

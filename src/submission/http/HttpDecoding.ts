@@ -8,6 +8,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Headers from "effect/http/Headers"
 import * as Schema from "effect/Schema"
+import { pauseReasons } from "../../domain/operators/FiguresForm.ts"
 import { longestRetryAfter } from "../../domain/ProviderLimit.ts"
 import { NotSent, type StatusAnswer } from "../providers/ProviderAdapter.ts"
 
@@ -142,7 +143,7 @@ export const byStatus = <D extends Decode<unknown, unknown>>(
  */
 export const wrongCredentials: Decode<never, NotSent> = ({ status }) =>
   Effect.fail(
-    new NotSent({ reason: `the provider refused the credentials: status ${status}`, isRefused: true, isLocal: true })
+    new NotSent({ reason: `${pauseReasons.credentials}: status ${status}`, isRefused: true, isLocal: true })
   )
 
 /**

@@ -115,7 +115,7 @@ const makeAdapter = (client: HttpClient.HttpClient, options: AnyOptions): Adapte
 const decodeAnswer = <A, E extends NotSent | Uncertain = never>(
   decode: Decode<A, E>,
   answer: HttpAnswer,
-  { limits }: Adapter
+  limits: ExchangeLimits
 ): Effect.Effect<A, E | NoAnswer> => {
   const { status } = answer
   const unclear = (reason: string) =>
@@ -137,7 +137,7 @@ const decodeAnswer = <A, E extends NotSent | Uncertain = never>(
 const gatewayStatuses: ReadonlySet<number | null> = new Set([502, 503, 504])
 
 /** The request has left, so a decoder's `NotSent` is a refusal. */
-const asRefusal = <E extends NotSent | Uncertain | NoAnswer>(failure: E): E | NotSent =>
+const asRefusal = <E extends NotSent | Uncertain | NoAnswer | NotPrepared>(failure: E): E | NotSent =>
   failure._tag === "NotSent" ? new NotSent({ ...failure, isRefused: true }) : failure
 
 const submissionHeaders = (
@@ -154,11 +154,32 @@ const submissionHeaders = (
 const inSpan = (name: string) => <A, E>(call: Effect.Effect<A, E>, { id }: ProviderOperation): Effect.Effect<A, E> =>
   Effect.withSpan(call, name, { attributes: { "operation.id": id }, captureStackTrace: false })
 
-/** Finds the credentials, builds the request with them, and sends it before `notAfter`. */
-const ask = Effect.fnUntraced(function*(
+/** The longest shown path, in UTF-16 code units. */
+const longestPath = 120
+
+/**
+ * The method and the path of a request, for a 404 that the adapter does not declare. Without the query, and with an ellipsis for each
+ * segment that may be an id, an account or a secret.
+ */
+const describeTarget = ({ method, url }: Pick<HttpClientRequest, "method" | "url">): string => {
+  const segments = new URL(url).pathname.split("/").map((segment) =>
+    segment.length > 40 || /\d{6}|%/.test(segment) || segment.length >= 16 && /\d/.test(segment) ? "…" : segment
+  )
+  return `${method} ${segments.join("/").slice(0, longestPath)}`
+}
+
+/** Adds to a 404 that the adapter does not declare which request got it: likely the address of the provider is wrong. */
+const namingTarget = (request: HttpClientRequest) => <E extends NotSent | Uncertain | NoAnswer>(failure: E) =>
+  failure instanceof NoAnswer && failure.failure === "answer" && failure.status === 404
+    ? new NoAnswer({ ...failure, reason: `${failure.reason}: ${describeTarget(request)}` })
+    : failure
+
+/** Finds the credentials, builds the request with them, sends it before `notAfter`, and decodes the answer. */
+const ask = Effect.fnUntraced(function*<A, E extends NotSent | Uncertain = never>(
   { client, limits, options }: Adapter,
   operation: ProviderOperation,
   encode: (credentials: HttpCredentials) => Effect.Effect<HttpClientRequest, unknown>,
+  decode: Decode<A, E>,
   notAfter: number | null,
   payload: unknown = null
 ) {
@@ -168,7 +189,10 @@ const ask = Effect.fnUntraced(function*(
   if (notAfter !== null && clock.currentTimeMillisUnsafe() >= notAfter) {
     return yield* new NotPrepared({ reason: "send_before has passed" })
   }
-  return yield* exchange(client, request, limits, makeSendDeadline(clock, notAfter), Object.keys(credentials))
+  const answer = exchange(client, request, limits, makeSendDeadline(clock, notAfter), Object.keys(credentials))
+  return yield* Effect.flatMap(answer, (given) => decodeAnswer(decode, given, limits)).pipe(
+    Effect.mapError(namingTarget(request))
+  )
 })
 
 const submit = (adapter: Adapter) =>
@@ -185,8 +209,10 @@ const submit = (adapter: Adapter) =>
           options.submit.sign
         )
       const notAfter = (yield* SendDeadline) ?? operation.send_before?.epochMilliseconds ?? null
-      const answer = yield* ask(adapter, operation, encode, notAfter, decoded)
-      return yield* Effect.mapError(decodeAnswer(options.submit.decode, answer, adapter), asRefusal)
+      return yield* Effect.mapError(
+        ask(adapter, operation, encode, options.submit.decode, notAfter, decoded),
+        asRefusal
+      )
     },
     Effect.catchTags({
       NotPrepared: ({ reason }) => Effect.fail(new NotSent({ reason, isLocal: true })),
@@ -199,7 +225,12 @@ const submit = (adapter: Adapter) =>
           default: {
             const isUndeclared = failure === "answer" && !gatewayStatuses.has(status)
             return Effect.fail(
-              new Uncertain({ reason, ...isUndeclared ? { isUndeclared } : {}, ...withRetryAfter(retryAfter) })
+              new Uncertain({
+                reason,
+                ...isUndeclared ? { isUndeclared } : {},
+                ...isUndeclared && status === 401 ? { isUnauthorized: true } : {},
+                ...withRetryAfter(retryAfter)
+              })
             )
           }
         }
@@ -232,9 +263,8 @@ const readOn = Effect.fnUntraced(function*(
   for (let count = 0; count < mostReadOn; count++) {
     const { decode, path } = next
     const encode = (credentials: HttpCredentials) => encodeStatusRead(adapter.baseUrl, { path }, credentials)
-    const answer = yield* ask(adapter, operation, encode, null, payload)
     const status = yield* Effect.mapError(
-      decodeAnswer(decode, answer, adapter),
+      ask(adapter, operation, encode, decode, null, payload),
       (error) => error._tag === "NoAnswer" && error.status === 404 ? new NoAnswer({ ...error, status: null }) : error
     )
     if (status._tag === "NotFound") return StatusAnswer.NotFound({ ...status, evidence: null })
@@ -254,8 +284,7 @@ const readStatus = (adapter: Adapter) =>
       const decoded = payload === undefined ? null : yield* adapter.payloadOf(operation, payload)
       const encode = (credentials: HttpCredentials) =>
         encodeStatusRead(baseUrl, options.status.request(operation, reference, decoded), credentials)
-      const answer = yield* ask(adapter, operation, encode, null, decoded)
-      const status = yield* decodeAnswer(options.status.decode, answer, adapter)
+      const status = yield* ask(adapter, operation, encode, options.status.decode, null, decoded)
       return status._tag === "ReadOn" ? yield* readOn(adapter, operation, decoded, status) : status
     },
     Effect.catchTags({
@@ -281,13 +310,13 @@ const nonexistent: Omit<ProviderOperation, "type"> = {
 /** Reads the status of an operation that does not exist. A 404 that the adapter does not declare is likely one of another path. */
 const probe = (adapter: Adapter): Effect.Effect<string | null> => {
   const [type = "probe"] = Object.keys(adapter.options.payloads ?? {})
-  return Effect.map(
-    readStatus(adapter)({ ...nonexistent, type: OperationType.make(type) }, null),
-    (status) =>
-      status._tag === "NotFound" && status.evidence === null
-        ? "a status read of an operation that does not exist got a 404 that the adapter does not declare"
-        : null
-  )
+  const operation = { ...nonexistent, type: OperationType.make(type) }
+  return Effect.map(readStatus(adapter)(operation, null), (status) => {
+    if (status._tag !== "NotFound" || status.evidence !== null) return null
+    const { path } = adapter.options.status.request(operation, null, null)
+    const target = describeTarget({ method: "GET", url: adapter.baseUrl + path })
+    return `a status read of an operation that does not exist got status 404, which is not declared: ${target}`
+  })
 }
 
 /** Makes an adapter. Dies with a `TypeError` if the base URL is invalid, or if the promises cannot be safe together. */

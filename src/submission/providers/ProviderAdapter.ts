@@ -96,6 +96,7 @@ export class NotSent extends Schema.TaggedError<NotSent>()("NotSent", {
  *
  * - `isUndeclared`: the provider answered, and the adapter does not declare the answer. After five in a row the worker claims nothing for
  *   the provider, and tries one operation at a time: likely the adapter or its settings have a mistake.
+ * - `isUnauthorized`: with `isUndeclared`, the provider refused the credentials, as by 401. The first such answer pauses the provider.
  * - `retryAfter`: for how long the provider, or a gateway in its place, asks to send nothing.
  *
  * `reason` is logged, and must contain no credential, no part of the payload and no text of the provider.
@@ -103,6 +104,7 @@ export class NotSent extends Schema.TaggedError<NotSent>()("NotSent", {
 export class Uncertain extends Schema.TaggedError<Uncertain>()("Uncertain", {
   reason: Schema.String,
   isUndeclared: Schema.optionalKey(Schema.Boolean),
+  isUnauthorized: Schema.optionalKey(Schema.Boolean),
   retryAfter: Schema.optionalKey(Schema.Duration)
 }) {
   override get message() {

@@ -15,6 +15,7 @@ import * as PubSub from "effect/PubSub"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
+import { pauseReasons } from "../../domain/operators/FiguresForm.ts"
 import { type PauseCause, SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
 import { describeContradiction, findContradiction } from "./AnswerRecord.ts"
@@ -102,7 +103,7 @@ export class ProviderPauses extends Context.Service<ProviderPauses, {
   static readonly layer: Layer.Layer<ProviderPauses> = Layer.effect(ProviderPauses, Effect.suspend(() => make))
 }
 
-const check = "check the address and the path of the provider, and what the adapter declares"
+const check = "check the credentials, the address and the path of the provider, and what the adapter declares"
 
 const pauseMessages: Readonly<Record<Failure["cause"], string>> = {
   local_failure:
@@ -114,7 +115,7 @@ const pauseMessages: Readonly<Record<Failure["cause"], string>> = {
 }
 
 const describe = ({ cause, reason }: Failure): string =>
-  cause === "undeclared_answers" ? `the adapter does not declare its answers: ${reason}` : reason
+  cause === "undeclared_answers" ? `${pauseReasons.undeclared}: ${reason}` : reason
 
 const logWarning = (message: string, provider: ProviderName, reason: string) =>
   Effect.annotateLogs(Effect.logWarning(message), { provider, reason })
@@ -183,10 +184,11 @@ const make = Effect.gen(function*() {
   const countUndeclared = Effect.fnUntraced(function*(
     provider: ProviderName,
     probeOf: ProviderPause | null,
-    reason: string
+    reason: string,
+    weight = 1
   ) {
     const state = stateOf(provider)
-    state.undeclared = (state.undeclared ?? 0) + 1
+    state.undeclared = (state.undeclared ?? 0) + weight
     state.undeclaredReason = reason
     if (state.undeclared === 1) {
       const message = `A provider gave an answer that the adapter does not declare. If it is not an exception, ${check}`
@@ -231,7 +233,8 @@ const make = Effect.gen(function*() {
         if (error.isLocal === true) return fail(provider, probeOf, { cause: "local_failure", reason: error.reason })
       }
       if (error?._tag === "Uncertain" && error.isUndeclared === true) {
-        return countUndeclared(provider, probeOf, error.reason)
+        // Every operation would meet refused credentials.
+        return countUndeclared(provider, probeOf, error.reason, error.isUnauthorized === true ? mostUndeclared : 1)
       }
       // An adapter without type checks may answer with anything.
       const other = Exit.isSuccess(attempt) ? findContradiction(attempt.value?.names, { id, reference: null }) : null

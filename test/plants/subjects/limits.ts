@@ -80,6 +80,20 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [unit("submission/providers/Circuit")]
   },
   {
+    rule: "the first undeclared answer that refuses the credentials pauses the provider",
+    file: "src/submission/providers/ProviderPauses.ts",
+    from: "error.isUnauthorized === true ? mostUndeclared : 1",
+    to: "1",
+    tests: [unit("submission/attempts/UndeclaredAnswers")]
+  },
+  {
+    rule: "the request that a 404 names has no id, account or secret",
+    file: "src/submission/http/HttpProvider.ts",
+    from: "segment.length > 40 || ",
+    to: "segment.length > 400 && ",
+    tests: [unit("submission/http/HttpProviderAnswers")]
+  },
+  {
     rule: "after a local failure at most one operation probes a provider",
     file: "src/submission/providers/ProviderPauses.ts",
     from: "      pause.isProbing = true\n",

@@ -28,6 +28,27 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [unit("cli/status/StatusProblems")]
   },
   {
+    rule: "a provider that no running worker serves is a problem",
+    file: "src/domain/operators/findProblems.ts",
+    from: "!isTerminal(state) && !served.has(provider)",
+    to: "!isTerminal(state) && served.has(provider)",
+    tests: [unit("cli/status/StatusProblems")]
+  },
+  {
+    rule: "each cause of a pause has its own next step",
+    file: "src/domain/operators/findProblems.ts",
+    from: ": status 40[13]",
+    to: ": status 40[134]",
+    tests: [unit("cli/status/StatusProblems")]
+  },
+  {
+    rule: "a question to a provider counts in the state in which it arose",
+    file: "src/services/sql/queueFragments.ts",
+    from: "(o.last_read ->> 'at')::float8 >= ${",
+    to: "(o.last_read ->> 'at')::float8 + 1e15 >= ${",
+    tests: [postgres("services/operators/OperationSearch", "has an operator next while it has a question")]
+  },
+  {
     rule: "the record of an outcome needs a reason",
     file: "migrations/0021_operator_advances.sql",
     from: "CHECK (action <> 'advance' OR reason IS NOT NULL)",

@@ -63,7 +63,8 @@ export interface OperatorRow extends OperationRow {
   readonly question: string | null
 }
 
-const seenInterval = `interval '${Duration.toSeconds(workerSeenWithin)} seconds'`
+/** For how long a process with workers counts as running after its last report. */
+export const seenInterval = `interval '${Duration.toSeconds(workerSeenWithin)} seconds'`
 
 const plainColumns = [
   "client_id",

@@ -4,6 +4,7 @@
  */
 import { maxDueCount } from "../../../domain/operators/FiguresForm.ts"
 import { claimableTimeline, clientQueue, epochOf, openQuestion, placeTimeline } from "../queueFragments.ts"
+import { seenInterval } from "./OperatorRow.ts"
 
 /** Rows as an array of objects; empty without rows. */
 const listed = (columns: Readonly<Record<string, string>>, from: string) => {
@@ -209,10 +210,12 @@ export const flowStatement = `
   ) c ON true
   ORDER BY at NULLS FIRST, provider`
 
-/** `$1` to `$5`: process, worker id, version, pauses and skew of the clock. Forgets processes that reported nothing for a day. */
+/** `$1` to `$5`: process, worker id, version, pauses and skew of the clock. Forgets processes that reported nothing for a day, and
+ * earlier processes with the same worker id that stopped without a farewell. */
 export const reportWorkerStatement = `
   WITH forgotten AS (
-    DELETE FROM worker_reports WHERE seen_at < now() - interval '1 day' AND process_id <> $1::uuid
+    DELETE FROM worker_reports WHERE process_id <> $1::uuid
+      AND seen_at < now() - CASE WHEN worker_id = $2 THEN ${seenInterval} ELSE interval '1 day' END
   )
   INSERT INTO worker_reports (process_id, worker_id, version, pauses, clock_skew_ms)
   VALUES ($1::uuid, $2, $3, $4::jsonb, $5::float8)

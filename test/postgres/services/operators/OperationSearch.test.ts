@@ -234,6 +234,33 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
       assert.deepStrictEqual(yield* seen, reads)
     }))
 
+  it.effect("has a worker that stopped without a farewell until another process reports its worker id", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const sql = yield* SqlClient.SqlClient
+      const worker_id = newKey()
+      const report = (worker: string | null) => {
+        const process_id = crypto.randomUUID()
+        return Effect.as(
+          queue.reportWorker({ process_id, worker_id: worker, pauses: {}, clock_skew_ms: null }),
+          process_id
+        )
+      }
+      const [lost, other, running] = [yield* report(worker_id), yield* report(null), yield* report(worker_id)]
+      const seen = LedgerFigures.use(({ now }) =>
+        Effect.map(now, ({ workers }) => {
+          const ids = workers.map(({ process_id }) => process_id)
+          return [lost, other, running].map((id) => ids.includes(id))
+        })
+      )
+      assert.deepStrictEqual(yield* seen, [true, true, true], "two that run with one id are both shown")
+      yield* sql`UPDATE worker_reports SET seen_at = now() - interval '31 seconds' WHERE process_id IN (${lost}, ${other})`
+      yield* report(null)
+      assert.deepStrictEqual(yield* seen, [true, true, true])
+      yield* report(worker_id)
+      assert.deepStrictEqual(yield* seen, [false, true, true])
+    }))
+
   it.effect("says that its provider is paused while every worker that runs has paused it", () =>
     Effect.gen(function*() {
       const { grant: { provider }, identity } = yield* issueAtNewProvider()

@@ -3,6 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { problemsOf } from "../../../../src/cli/status/renderStatus.ts"
+import { whySkewed } from "../../../../src/domain/ClockSkew.ts"
 import type { ProviderName } from "../../../../src/domain/Grant.ts"
 import type { LedgerFiguresNow, SeenWorker } from "../../../../src/domain/operators/FiguresForm.ts"
 import { before, now } from "../../../fixtures/ledger/OperatorViews.ts"
@@ -149,6 +150,41 @@ describe("status", () => {
     assert.lengthOf(several, 1)
     assert.include(several[0], "bank: 2 workers are paused, and 9 operations wait")
     assert.deepStrictEqual(problems({ workers: [worker, { ...paused, seen_at: before(31 * second) }] }), [])
+  })
+
+  it("has a next step for each cause of a pause", () => {
+    const nextOf = (reason: string) =>
+      problemsOf({
+        embedded: false,
+        migrated: true,
+        figures: { ...healthy, workers: [{ ...worker, pauses: { [provider]: reason } }] }
+      })[0]!.next
+    const undeclared = "the adapter does not declare its answers: "
+    const steps: ReadonlyArray<readonly [string, RegExp]> = [
+      ["the provider refused the credentials: status 403", /^Check the credentials/],
+      [`${undeclared}status 401, which is not declared`, /^Check the credentials/],
+      [`${undeclared}status 404, which is not declared: POST /v1/transfers`, /^Check the base URL/],
+      [`${undeclared}a status read of an operation that does not exist got status 404, which`, /^Check the base URL/],
+      [`${undeclared}status 500, which is not declared`, /^The provider fails: wait\./],
+      [`${undeclared}status 201, which is not declared`, /^Compare the adapter/],
+      ["it did not answer several times in a row, so its circuit is open", /^The provider is down/],
+      [whySkewed({ proven: 6000, most: 6001 })!, /^Set the clock/],
+      ["no credentials: VaultError", /^Repair the reason/]
+    ]
+    for (const [reason, step] of steps) assert.match(nextOf(reason), step, reason)
+  })
+
+  it("names a provider that no running worker serves, and its late work is no further problem", () => {
+    const other = { ...worker, pauses: { another: null } }
+    const due = [{ provider, work: "claim", count: 3, since: before(hour) }] as const
+    const expected = [
+      `bank: no worker serves this provider, and 3 operations are unsettled: ${listCall} --state accepted --provider bank --order oldest`
+    ]
+    assert.deepStrictEqual(problems({ due, workers: [other] }), expected)
+    assert.deepStrictEqual(problems({ due, workers: [other, { ...worker, seen_at: before(31 * second) }] }), expected)
+    assert.deepStrictEqual(problems({ workers: [other, worker] }), [])
+    // Of an earlier version, which does not tell which providers it serves.
+    assert.deepStrictEqual(problems({ workers: [other, { ...worker, pauses: {} }] }), [])
   })
 
   it("names clocks that differ by more than two seconds, of workers that run, and tells which of them send nothing", () => {

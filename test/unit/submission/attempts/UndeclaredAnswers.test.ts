@@ -81,6 +81,17 @@ describe("Answers that the adapter does not declare", () => {
       assert.deepStrictEqual(logged(world, "Paused a provider after answers"), [line])
     }))
 
+  it.effect("pause the provider after the first one that refuses the credentials", () =>
+    Effect.gen(function*() {
+      const { bank, world } = yield* makeBank({ concurrency: 1 })
+      const reason = "status 401, which is not declared"
+      bank.answer = Effect.fail(new Uncertain({ reason, isUndeclared: true, isUnauthorized: true }))
+      yield* world.acceptMany(4)
+      yield* world.work
+      assert.lengthOf(world.attempts, 1)
+      assert.strictEqual(countOf(world, "indeterminate"), 1)
+    }))
+
   it.effect("reach five operations of a backlog, and none of the claims that were returned before", () =>
     Effect.gen(function*() {
       const { bank, world } = yield* makeBank()

@@ -71,7 +71,8 @@ describe("Decoders", () => {
 })
 
 describe("The probe of an adapter", () => {
-  const undeclared = "a status read of an operation that does not exist got a 404 that the adapter does not declare"
+  const undeclared =
+    "a status read of an operation that does not exist got status 404, which is not declared: GET /mutations/…"
   it.live.each<readonly [string, Behaviour, string | null]>([
     [
       "the 404 of another path",
@@ -94,6 +95,7 @@ describe("An answer to a submission that is not declared", () => {
   const cases: ReadonlyArray<readonly [string, string, boolean]> = [
     ["404 with JSON", response(404, "{}"), true],
     ["404 with a page", response(404, "<html>secret</html>", { "Content-Type": "text/html" }), true],
+    ["401 with JSON", response(401, "{}"), true],
     ["200 with another body", response(200, `{"secret":1}`), true],
     ["a redirect", response(302, "{}", { Location: "/secret" }), true],
     ["502 of a gateway", response(502, "{}"), false],
@@ -106,9 +108,22 @@ describe("An answer to a submission that is not declared", () => {
         const failure = yield* failureOf(optionsFor(server.url))
         assert.strictEqual(failure._tag, "Uncertain")
         assert.strictEqual("isUndeclared" in failure, isUndeclared)
+        assert.strictEqual("isUnauthorized" in failure, answer.includes(" 401 "))
+        assert.strictEqual(failure.reason.endsWith(": POST /mutations"), answer.includes(" 404 "))
         assert.notInclude(failure.reason, "secret")
       }).pipe(Effect.provide(ProviderHttpClient.layer())))
   }
+})
+
+describe("The request that a 404 names", () => {
+  it.live("has no query, and no segment that may be an id, an account or a secret", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(response(404, "{}")))
+      const base = optionsFor(`${server.url}/v3.1/T0k3nOf16LettersX`)
+      const path = "/accounts/DE89370400440532013000/customers/1234567/payments?api_key=secret"
+      const { reason } = yield* failureOf({ ...base, submit: { ...base.submit, request: () => ({ path, body: {} }) } })
+      assert.match(reason, /: POST \/v3\.1\/…\/accounts\/…\/customers\/…\/payments$/)
+    }).pipe(Effect.provide(ProviderHttpClient.layer())))
 })
 
 describe("A status read", () => {
