@@ -15,7 +15,6 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type { ProviderOperation } from "../domain/Submission.ts"
-import { Terms } from "../domain/Terms.ts"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
 import {
   namesNothing,
@@ -25,93 +24,10 @@ import {
   StatusAnswer,
   SubmissionAnswer
 } from "../submission/providers/ProviderAdapter.ts"
+import { BoundedOrder, fenceOf, isUnfillable, Order, text } from "./AlpacaOrder.ts"
 import { requireAddress, requireSecret } from "./startChecks.ts"
 
-const text = (pattern: RegExp, expected: string) => Schema.String.check(Schema.isPattern(pattern, { expected }))
-
-/** Decimal text with at most nine digits after the point. */
-const Decimal = text(
-  /^(?=.*[1-9])(?:0|[1-9][0-9]{0,11})(?:\.[0-9]{1,9})?$/u,
-  "a number above zero as text, such as \"1.5\""
-)
-
-const Fields = Schema.Struct({
-  symbol: text(/^[A-Z0-9][A-Z0-9.]{0,24}(?:\/[A-Z]{3,5})?$/u, "a symbol, such as AAPL, or a pair, such as BTC/USD"),
-  /** Shares, contracts or coins. */
-  qty: Schema.optionalKey(Decimal),
-  /** Amount to trade for, in the currency of the price. */
-  notional: Schema.optionalKey(Decimal),
-  side: Schema.Literals(["buy", "sell"]),
-  type: Schema.Literals(["market", "limit", "stop", "stop_limit", "trailing_stop"]),
-  time_in_force: Schema.Literals(["day", "gtc", "opg", "cls", "ioc", "fok"]),
-  limit_price: Schema.optionalKey(Decimal),
-  stop_price: Schema.optionalKey(Decimal),
-  trail_price: Schema.optionalKey(Decimal),
-  trail_percent: Schema.optionalKey(Decimal),
-  extended_hours: Schema.optionalKey(Schema.Boolean),
-  position_intent: Schema.optionalKey(Schema.Literals(["buy_to_open", "buy_to_close", "sell_to_open", "sell_to_close"]))
-})
-
-/** The prices that an order of each type has: the one set or the other. */
-const pricesOf: Readonly<Record<typeof Fields.Type.type, ReadonlyArray<string>>> = {
-  market: [""],
-  limit: ["limit_price"],
-  stop: ["stop_price"],
-  stop_limit: ["limit_price stop_price"],
-  trailing_stop: ["trail_price", "trail_percent"]
-}
-const prices = ["limit_price", "stop_price", "trail_price", "trail_percent"] as const
-
-/**
- * An order, with the names of Alpaca's document. Numbers are text. Bracket, OCO, OTO and multi-leg orders are several orders at
- * once, and cannot be one operation.
- */
-export const Order = Fields.check(
-  Schema.makeFilter(
-    ({ notional, qty, type }) => notional === undefined ? qty !== undefined : qty === undefined && type === "market",
-    { expected: "either qty, or notional with the type market" }
-  ),
-  Schema.makeFilter(
-    (order) => pricesOf[order.type].includes(prices.filter((price) => order[price] !== undefined).join(" ")),
-    { expected: "the prices of its type, such as limit_price for a limit order, and no others" }
-  ),
-  Schema.makeFilter(
-    ({ extended_hours, time_in_force, type }) =>
-      extended_hours !== true || type === "limit" && (time_in_force === "day" || time_in_force === "gtc"),
-    { expected: "extended_hours with the type limit and the time in force day or gtc alone" }
-  )
-)
-export type Order = typeof Order.Type
-
-/** The product of two numbers as text, rounded up to cents. */
-const productOf = (one: string, other: string): string => {
-  const digits = (number: string) => (number.split(".")[1] ?? "").length
-  const unit = 10n ** BigInt(digits(one) + digits(other))
-  const cents = (BigInt(one.replace(".", "")) * BigInt(other.replace(".", "")) * 100n + unit - 1n) / unit
-  return `${cents / 100n}.${String(cents % 100n).padStart(2, "0")}`
-}
-
-/** The terms of a `BoundedOrder`: the most that it pays, in the currency of its price, and the asset. */
-export const orderTerms = ({ limit_price = "1", notional, qty = "1", symbol }: Order): Terms => {
-  const [payee = symbol, currency = "USD"] = symbol.split("/")
-  return { amount: productOf(notional ?? qty, limit_price), currency, payee }
-}
-
-/** The price of an option is that of one share, and most contracts are for 100. */
-const isOption = (symbol: string): boolean => /[0-9]{6}[CP][0-9]{8}$/u.test(symbol)
-
-/**
- * A purchase that bounds what it pays, by `notional` or by `qty` and `limit_price`. A type of operation with terms needs it, because the
- * terms must be known before the order is sent.
- */
-export const BoundedOrder = Order.check(
-  Schema.makeFilter(
-    (order) =>
-      order.side === "buy" && (order.notional ?? order.limit_price) !== undefined && !isOption(order.symbol)
-      && Schema.is(Terms)(orderTerms(order)),
-    { expected: "a purchase of stocks or coins, with notional or limit_price, in a currency of three letters" }
-  )
-)
+export { BoundedOrder, Order, orderTerms } from "./AlpacaOrder.ts"
 
 /** What Alpaca can carry out, by type of operation. */
 export const payloads = { order: Order, bounded_order: BoundedOrder }
@@ -141,7 +57,11 @@ const Answered = Schema.Struct({
   client_order_id: Schema.String,
   status: Schema.Literals([...open, "filled", "canceled", "expired", "rejected"]),
   filled_qty: text(/^[0-9]+(?:\.[0-9]+)?$/u, "a number as text"),
-  replaced_by: Schema.optionalKey(Schema.NullOr(ProviderReference))
+  replaced_by: Schema.optionalKey(Schema.NullOr(ProviderReference)),
+  // By these the order of a fence is known.
+  symbol: Schema.optionalKey(Schema.String),
+  side: Schema.optionalKey(Schema.String),
+  limit_price: Schema.optionalKey(Schema.NullOr(Schema.String))
 })
 type Answered = typeof Answered.Type
 
@@ -201,6 +121,10 @@ interface Earlier {
 /** Decodes an order, and those that replaced it, in turn. What was filled before a replacement counts. */
 const decodeOrder = (earlier?: Earlier): HttpProvider.Decode<StatusAnswer | HttpProvider.ReadOn> =>
   HttpProvider.onBody(Answered, (order, answer) => {
+    // Only if the ledger lost the record of a fence. If its order is cancelled, nothing was ordered.
+    if (earlier === undefined && isUnfillable(order) && (order.status !== "canceled" || isFilled(order))) {
+      return StatusAnswer.NotProven({ reason: "unclear", detail: `the order of a fence is ${order.status}` })
+    }
     const first = earlier?.first ?? order
     const wasFilled = earlier?.isFilled === true
     const answers = [...earlier?.answers ?? [], HttpProvider.evidenceOf(answer)]
@@ -217,6 +141,23 @@ const decodeOrder = (earlier?: Earlier): HttpProvider.Decode<StatusAnswer | Http
       decode: HttpProvider.byStatus({ 200: decode, 401: HttpProvider.wrongCredentials })
     })
   })
+
+/** An order of a fence that is filled, or has ended in another way than by its cancellation, leaves the fence uncertain. */
+const decodeFence = HttpProvider.byStatus({
+  200: HttpProvider.onBody(Answered, (order, answer) => {
+    const names = namesOf(order)
+    if (!isUnfillable(order)) return HttpProvider.KeyHolder.First({ names })
+    const isCancelled = order.status === "canceled"
+    if (isFilled(order) || !isCancelled && resultOf(order, false).state !== "submitted") {
+      return Effect.fail(new HttpProvider.NotUnderstood({ reason: `the order of the fence is ${order.status}` }))
+    }
+    return HttpProvider.KeyHolder.Own({ names, evidence: HttpProvider.evidenceOf(answer), isCancelled })
+  }),
+  401: HttpProvider.wrongCredentials,
+  // The `client_order_id` was taken before, or a member is invalid.
+  422: HttpProvider.onBody(refusal(40010001), () => HttpProvider.KeyHolder.Unnamed()),
+  429: HttpProvider.refusedForNow
+})
 
 const decodeStatus = HttpProvider.byStatus({
   200: decodeOrder(),
@@ -260,10 +201,14 @@ export interface AlpacaOptions extends Pick<HttpProvider.HttpProviderOptions, "d
   readonly baseUrl: string
   /** The keys of the account, or a function that finds those of the operation's resource owner or provider connection. */
   readonly keys: KeyPair | ((operation: ProviderOperation) => Effect.Effect<KeyPair, unknown>)
+  /** Whether an order for a stock that cannot fill, and is cancelled, occupies the id of a lost request. Default: true. */
+  readonly fence?: boolean
 }
 
 /** The adapter. Dies with a `TypeError` if the address or the keys cannot be right. */
-export const at = ({ keys, ...options }: AlpacaOptions): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
+export const at = (
+  { fence = true, keys, ...options }: AlpacaOptions
+): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
   Layer.unwrap(Effect.sync(() => {
     const baseUrl = requireAddress("the address of Alpaca (APCA_API_BASE_URL)", options.baseUrl)
     if (typeof keys !== "function") checkPair(baseUrl, keys)
@@ -282,6 +227,14 @@ export const at = ({ keys, ...options }: AlpacaOptions): Layer.Layer<ProviderAda
       submit: {
         request: ({ id }, order, _type) => ({ path: "/v2/orders", body: { ...order, client_order_id: id } }),
         decode: decodeSubmission
+      },
+      fence: !fence ? undefined : {
+        request: ({ id }, order, _type) => {
+          const body = fenceOf(order)
+          return body === null ? null : { path: "/v2/orders", body: { ...body, client_order_id: id } }
+        },
+        decode: decodeFence,
+        cancel: (reference) => ({ method: "DELETE", path: `/v2/orders/${encodeURIComponent(reference)}` })
       },
       status: {
         request: ({ id }) => ({ path: `/v2/orders:by_client_order_id?client_order_id=${id}` }),

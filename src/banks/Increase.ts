@@ -3,7 +3,7 @@
  * the table of states, and what happens after a lost answer.
  *
  * The operation's id is the `Idempotency-Key`: the bank makes one object for each key, for ever, and lists it by its key. So a lost
- * answer is settled by that list. Names of members are those of the bank's documents; amounts are decimal text in payloads and cents
+ * answer is settled by that list, and a lost request by a fence. Names of members are those of the bank's documents; amounts are decimal text in payloads and cents
  * on the wire.
  */
 import * as Config from "effect/Config"
@@ -148,6 +148,9 @@ const Transfer = Schema.Struct({
 })
 type Transfer = typeof Transfer.Type
 
+/** The list of the transfers with a key. */
+const OneTransfer = Schema.Struct({ data: Schema.Tuple([Transfer]) })
+
 const failureOf = ({ return: returned, status }: Transfer): keyof typeof failures => {
   if (status === "canceled") return "transfer_canceled"
   if (status === "rejected") return "transfer_rejected"
@@ -229,10 +232,36 @@ const decodeSubmission = HttpProvider.byStatus({
   500: uncertain("internal_server_error")
 })
 
+/** What has the key after a fence: the transfer of the fence waits for its approval, and is then cancelled. */
+const holderOf = (transfer: Transfer, answer: HttpProvider.HttpAnswer): HttpProvider.KeyHolder => {
+  const { status } = transfer
+  // A person at the bank who approves it makes it the transfer of the operation.
+  return status === "canceled" || status === "pending_approval"
+    ? HttpProvider.KeyHolder.Own({ ...evident(transfer, answer), isCancelled: status === "canceled" })
+    : HttpProvider.KeyHolder.First(evident(transfer, answer))
+}
+
+const KeyUsed = Schema.Struct({
+  ...problem("idempotency_key_already_used_error").fields,
+  resource_id: ProviderReference
+})
+
+const decodeFence = HttpProvider.byStatus({
+  ...nothingDone,
+  200: HttpProvider.firstOf(
+    HttpProvider.onBody(Transfer, holderOf),
+    HttpProvider.onBody(OneTransfer, ({ data: [transfer] }, answer) => holderOf(transfer, answer))
+  ),
+  409: HttpProvider.onBody(
+    KeyUsed,
+    ({ resource_id }) => HttpProvider.KeyHolder.First({ names: { reference: resource_id, operation_id: null } })
+  )
+})
+
 const decodeStatus = HttpProvider.byStatus({
   ...nothingDone,
   200: HttpProvider.firstOf(
-    HttpProvider.onBody(Schema.Struct({ data: Schema.Tuple([Transfer]) }), ({ data: [transfer] }, answer) => {
+    HttpProvider.onBody(OneTransfer, ({ data: [transfer] }, answer) => {
       const state = states[transfer.status]
       return StatusAnswer.Proven({
         ...state === "failed" ? { state, code: failureOf(transfer) } : { state },
@@ -253,16 +282,25 @@ const centsOf = (amount: string): number => {
   return Number(dollars + cents.padEnd(2, "0"))
 }
 
+const bodyOf = ({ currency: _currency, ...transfer }: typeof AchTransfer.Type | typeof AccountTransfer.Type) => ({
+  ...transfer,
+  amount: centsOf(transfer.amount)
+})
+
 /** The settings of the adapter. */
 export interface IncreaseOptions extends Pick<HttpProvider.HttpProviderOptions, "deadlines" | "limit"> {
   /** The bank's address: `https://api.increase.com`, or `https://sandbox.increase.com` without money. */
   readonly baseUrl: string
-  /** A key of that environment. */
+  /** A key of that environment. It may create and cancel transfers. */
   readonly apiKey: Redacted.Redacted<string>
+  /** Whether a transfer that waits for an approval, and is cancelled, occupies the key of a lost request. Default: true. */
+  readonly fence?: boolean
 }
 
 /** The adapter. Dies with a `TypeError` if the address or the key cannot be right. */
-export const at = (options: IncreaseOptions): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
+export const at = (
+  { fence = true, ...options }: IncreaseOptions
+): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
   Layer.unwrap(Effect.sync(() => {
     const apiKey = requireSecret("the key of Increase (INCREASE_API_KEY)", options.apiKey)
     const authorization = Redacted.make(`Bearer ${Redacted.value(apiKey)}`)
@@ -276,11 +314,19 @@ export const at = (options: IncreaseOptions): Layer.Layer<ProviderAdapter, never
       promises: { keys: "for_ever", readByOwnReference: "yes", reversibleFor: "60 days" },
       credentials: () => Effect.succeed({ authorization }),
       submit: {
-        request: (_operation, { currency: _currency, ...transfer }, type) => ({
-          path: `/${type}s`,
-          body: { ...transfer, amount: centsOf(transfer.amount) }
-        }),
+        request: (_operation, transfer, type) => ({ path: `/${type}s`, body: bodyOf(transfer) }),
         decode: decodeSubmission
+      },
+      fence: !fence ? undefined : {
+        request: (_operation, transfer, type) => ({
+          path: `/${type}s`,
+          body: { ...bodyOf(transfer), require_approval: true }
+        }),
+        decode: decodeFence,
+        cancel: (reference, { type }) => ({
+          method: "POST",
+          path: `/${type}s/${encodeURIComponent(reference)}/cancel`
+        })
       },
       status: {
         request: ({ id, type }) => ({ path: `/${type}s?idempotency_key=${id}` }),

@@ -117,7 +117,14 @@ export interface DueRead {
   readonly acknowledged: boolean
   /** Status reads so far, this one included. */
   readonly reads: number
+  /** When a fence of the operation began; null if none did. From then on a read by the key may find the order of the fence. */
+  readonly fence_started_at: DateTime.Utc | null
 }
+
+/** Whether a fence has begun and is not certain yet. Then the operation is not read by its key. */
+export const isFenced = (
+  { acknowledged, fence_started_at, state }: Pick<DueRead, "acknowledged" | "fence_started_at" | "state">
+): boolean => state === "indeterminate" && fence_started_at !== null && !acknowledged
 
 /**
  * Longest `send_within` of a claim. A rollback of the database may lose a claim. Its holder may then send for so long, without a

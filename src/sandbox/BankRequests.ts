@@ -95,7 +95,12 @@ export const answerDemand = Effect.fnUntraced(function*(
   }
   const refusal = arrivals.admit(demand._tag === "Submit" ? "submission" : "status", yield* Clock.currentTimeMillis)
   if (refusal !== null) return yield* send(response, write(refusal, head))
-  if (demand._tag !== "Submit") return yield* answer(options, response, yield* submissions.read(demand, head))
+  if (demand._tag !== "Submit") {
+    const reply = demand._tag === "Cancel" || demand._tag === "Approve"
+      ? submissions.decide(demand, head)
+      : submissions.read(demand, head)
+    return yield* answer(options, response, yield* reply)
+  }
   const reply = yield* take(submissions, demand.key, head, request)
   if (reply === "incomplete") return hangUp(response)
   if (reply !== "too_large") return yield* answer(options, response, reply)

@@ -31,6 +31,9 @@ export type Demand =
   | { readonly _tag: "Submit"; readonly key: SubmissionKey | null }
   | { readonly _tag: "ReadByKey"; readonly key: SubmissionKey }
   | { readonly _tag: "ReadByReference"; readonly reference: string }
+  /** A client cancels an order that may still be cancelled, or a person at the bank approves it. */
+  | { readonly _tag: "Cancel"; readonly reference: string }
+  | { readonly _tag: "Approve"; readonly reference: string }
   | { readonly _tag: "Answered"; readonly answer: Answer | ((body: string) => Answer) }
 
 /** The submission of a valid request. */
@@ -42,6 +45,8 @@ export interface Submission {
   readonly instruction: Instruction | undefined
   /** Milliseconds since 1970, after which the bank does not carry it out. Infinite: it may at any time. */
   readonly sendBefore: number
+  /** It cannot pay: it only occupies the key. A request that the bank refused or lost does not have the key. */
+  readonly isFence?: boolean
   /** What later answers repeat of the request. The record keeps it. */
   readonly echo?: Schema.Json
 }
@@ -77,6 +82,8 @@ export interface Dialect {
   readonly submissionOf: (head: RequestHead, body: string) => Result.Result<Submission, string>
   /** `head` is that of the request which is answered. */
   readonly write: (saying: Saying, head: RequestHead) => Answer
+  /** Whether the bank cancels or approves the submission if it is asked now. Default: never. */
+  readonly isOpen?: (known: KnownSubmission) => boolean
   /** The body of a webhook. Default: that of the sandbox. */
   readonly webhook?: (event: BankEvent) => Schema.Json
 }

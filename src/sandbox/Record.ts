@@ -31,20 +31,25 @@ export const ReceiptOutcome = Schema.Literals([
   /** The request is invalid. Nothing was carried out, and the key is still free. */
   "invalid",
   /** The request was not received completely: not a submission, and not counted. */
-  "incomplete"
+  "incomplete",
+  /** It was cancelled, or approved by a person at the bank. Not a submission, and not counted. */
+  "cancelled",
+  "approved"
 ])
 export type ReceiptOutcome = typeof ReceiptOutcome.Type
 
 /** One line of the record. */
 export const Receipt = Schema.Struct({
   key: SubmissionKey,
-  /** Sequence number of complete requests with this key, from 1. 0 for an incomplete request. */
+  /** Sequence number of complete requests with this key, from 1. 0 for what is not counted. */
   receipt: Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)),
   at: Instant,
   outcome: ReceiptOutcome,
   /** Faults that struck the receipt or its answer, by name. */
   faults: Schema.Array(Schema.String),
   type: Schema.optionalKey(Schema.String),
+  /** The order cannot pay: it only occupies the key. */
+  fence: Schema.optionalKey(Schema.Literal(true)),
   /** SHA-256 of the body in hexadecimal, to compare receipts of a key. The sandbox records no payload. */
   body_sha256: Schema.optionalKey(Schema.String),
   settlement: Schema.optionalKey(SandboxOutcome),

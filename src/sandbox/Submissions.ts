@@ -62,6 +62,9 @@ export interface ReceivedRequest {
   readonly body: Buffer
 }
 
+/** A person or a client ends a submission that is open. */
+export type Verdict = Extract<Demand, { readonly _tag: "Cancel" | "Approve" }>
+
 export type StatusRead = Extract<Demand, { readonly _tag: "ReadByKey" | "ReadByReference" }>
 
 export interface SubmissionsOptions {
@@ -80,6 +83,8 @@ export interface Submissions {
   /** Records a request that was not received completely. */
   readonly abandon: (key: SubmissionKey) => Effect.Effect<void, RecordFailed>
   readonly read: (demand: StatusRead, head: RequestHead) => Effect.Effect<Reply>
+  /** Cancels or approves a submission, if the dialect allows that in its state. */
+  readonly decide: (demand: Verdict, head: RequestHead) => Effect.Effect<Reply, RecordFailed>
   readonly truth: (key: SubmissionKey) => Effect.Effect<Truth>
   readonly keys: () => Iterable<SubmissionKey>
 }
@@ -97,8 +102,9 @@ interface Fate {
 
 interface Entry {
   receipts: number
-  /** Reads of its status. Not recorded: a restart counts from 0. */
+  /** Reads of its status, and requests to cancel or approve it. Not recorded: a restart counts from 0. */
   reads: number
+  decisions: number
   fate: Fate | undefined
   /** Whether the record has the fate. Until then the submission has no effect. */
   recorded: boolean
@@ -113,7 +119,7 @@ interface Entries {
 const entryOf = ({ byKey }: Entries, key: SubmissionKey): Entry => {
   const known = byKey.get(key)
   if (known !== undefined) return known
-  const entry: Entry = { receipts: 0, reads: 0, fate: undefined, recorded: false }
+  const entry: Entry = { receipts: 0, reads: 0, decisions: 0, fate: undefined, recorded: false }
   byKey.set(key, entry)
   return entry
 }
@@ -129,6 +135,9 @@ const fateOf = ({ body_sha256: body, echo = null, instructed, outcome, settlemen
     ? { outcome, settlement, instructed, echo, body }
     : undefined
 
+/** Whether the bank has an order with the key. */
+const hasKey = (fate: Fate | undefined): boolean => fate?.outcome === "accepted"
+
 /**
  * Rebuilds the entries from a record. Throws `RecordFailed` when the receipts of a key are not numbered 1, 2, 3 and so
  * on.
@@ -137,6 +146,11 @@ const restore = (receipts: ReadonlyArray<Receipt>): Entries => {
   const entries: Entries = { byKey: new Map(), byReference: new Map() }
   for (const [index, receipt] of receipts.entries()) {
     if (receipt.outcome === "incomplete") continue
+    if (receipt.outcome === "cancelled" || receipt.outcome === "approved") {
+      const { fate } = entryOf(entries, receipt.key)
+      if (fate !== undefined) entryOf(entries, receipt.key).fate = { ...fate, settlement: receipt.settlement }
+      continue
+    }
     const entry = entryOf(entries, receipt.key)
     if (receipt.receipt !== entry.receipts + 1) {
       throw new RecordFailed({
@@ -144,6 +158,7 @@ const restore = (receipts: ReadonlyArray<Receipt>): Entries => {
       })
     }
     entry.receipts = receipt.receipt
+    if (receipt.fence === true && !hasKey(entry.fate)) entry.fate = undefined
     entry.fate ??= fateOf(receipt)
     if (entry.fate !== undefined) hasRecorded(entries, receipt.key, entry)
   }
@@ -176,6 +191,10 @@ export const makeSubmissions = Effect.fnUntraced(function*(options: SubmissionsO
         })
       ),
     read: makeRead(options, entries),
+    decide: (demand, head) =>
+      Effect.uninterruptible(
+        Clock.clockWith((clock) => decide(options, entries, demand, head, clock.currentTimeMillisUnsafe()))
+      ),
     truth: (key) => Clock.clockWith((clock) => Effect.sync(() => truth(entries, key, clock.currentTimeMillisUnsafe()))),
     keys: () => entries.byKey.keys()
   }
@@ -255,7 +274,9 @@ const decideReceipt = (
   { key, now, received }: { readonly key: SubmissionKey; readonly now: number; readonly received: Received },
   faults: StruckFaults
 ): { readonly outcome: ReceiptOutcome; readonly slow: number; readonly answer: Answer | null } => {
-  const lost = entry.fate === undefined ? faults.find("lose") !== null : entry.fate.outcome === "lost"
+  const isFence = received.submission.isFence === true
+  if (isFence && !hasKey(entry.fate)) entry.fate = undefined
+  const lost = entry.fate === undefined ? !isFence && faults.find("lose") !== null : entry.fate.outcome === "lost"
   if (lost) {
     entry.fate ??= {
       outcome: "lost",
@@ -300,7 +321,7 @@ const receive = (
     })
   }
   const entry = entryOf(entries, key)
-  const isFateOpen = entry.fate === undefined
+  const isFateOpen = entry.fate === undefined || submission?.isFence === true && !hasKey(entry.fate)
   const faults = strikesOn(options, {
     key,
     stage: "submission",
@@ -321,6 +342,7 @@ const receive = (
     faults: faults.names,
     body_sha256: body,
     ...submission && { type: submission.type },
+    ...submission?.isFence === true && { fence: true as const },
     ...isFateOpen && fate?.settlement && { settlement: fate.settlement },
     ...isFateOpen && fate?.settlement && fate.echo !== null && { echo: fate.echo },
     ...isFateOpen && fate?.instructed && { instructed: fate.instructed }
@@ -330,6 +352,48 @@ const receive = (
     if (isFateOpen) announce(options, key, fate, now)
     return { slow, answer: () => isForeign ? foreignAnswer(options, key, fate, head, now) : answer, ...way }
   })
+}
+
+/** Ends an open submission as asked, and answers with its state. The record has the verdict before the answer leaves. */
+const decide = (
+  options: SubmissionsOptions,
+  { byKey, byReference }: Entries,
+  { _tag: verdict, reference }: Verdict,
+  head: RequestHead,
+  now: number
+): Effect.Effect<Reply, RecordFailed> => {
+  const { dialect } = options
+  const key = byReference.get(reference)
+  const entry = key === undefined ? undefined : byKey.get(key)
+  const fate = entry?.fate
+  const known = key === undefined || fate?.settlement === undefined
+    ? null
+    : knownAt(key, fate.settlement, fate.echo, now)
+  if (key === undefined || fate?.settlement === undefined || known === null) {
+    const answer = () => dialect.write({ _tag: "NotFound", demand: { _tag: "ReadByReference", reference } }, head)
+    return Effect.succeed({ slow: 0, answer, late: 0, spoiler: null })
+  }
+  const faults = strikesOn(options, { key, stage: "submission", attempt: ++entry!.decisions, instructed: undefined })
+  const way = faults.onTheWay()
+  if (dialect.isOpen?.(known) !== true) {
+    const failure = { code: "not_open", message: "The order is not open." }
+    return Effect.succeed({ slow: 0, answer: () => dialect.write({ _tag: "Refused", key, failure }, head), ...way })
+  }
+  const isCancelled = verdict === "Cancel"
+  const settlement: SandboxOutcome = {
+    reference: fate.settlement.reference,
+    effective_at: fate.settlement.effective_at,
+    outcome: isCancelled ? "failed" : "succeeded",
+    settles_at: now,
+    failure: isCancelled ? { code: "canceled", message: "The order was cancelled." } : null
+  }
+  entry!.fate = { ...fate, settlement }
+  const outcome = isCancelled ? "cancelled" as const : "approved" as const
+  const shown = knownAt(key, settlement, fate.echo, now)!
+  return Effect.map(
+    options.record.append({ key, receipt: 0, at: now, outcome, faults: faults.names, settlement }),
+    () => ({ slow: 0, answer: () => dialect.write({ _tag: "Status", known: shown }, head), ...way })
+  )
 }
 
 /** Sends the webhooks of a submission from now on, if it was accepted. */

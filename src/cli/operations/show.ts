@@ -75,7 +75,10 @@ const nextFacts = ({ next }: OperatorDetail, now: DateTime.Utc): ReadonlyArray<F
   { label: "reason", value: next.reason }
 ]
 
-const scheduleFacts = ({ last_read, schedule }: OperatorDetail, now: DateTime.Utc): ReadonlyArray<Fact> => [
+const scheduleFacts = (
+  { fence_started_at, last_read, schedule }: OperatorDetail,
+  now: DateTime.Utc
+): ReadonlyArray<Fact> => [
   { label: "due", value: schedule.due_at === null ? "never" : instant(schedule.due_at, now) },
   { label: "waiting", value: yesNo(schedule.waiting) },
   ...instantFact("send before", schedule.send_before, now),
@@ -87,6 +90,7 @@ const scheduleFacts = ({ last_read, schedule }: OperatorDetail, now: DateTime.Ut
     "answer",
     last_read === null ? null : `of read ${last_read.read}, ${relativeTo(now, last_read.at)}: ${last_read.answer}`
   ),
+  ...instantFact("fence", fence_started_at, now),
   ...instantFact("reviewed", schedule.reviewed_at, now)
 ]
 

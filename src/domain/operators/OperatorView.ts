@@ -136,6 +136,8 @@ export const OperatorDetail = Schema.Struct({
       question: Schema.NullOr(Schema.String)
     })
   ),
+  /** When a fence of the operation began. It is repeated until it is certain. */
+  fence_started_at: Schema.NullOr(Timestamp),
   standing: OperationStanding,
   /** The latest 200 entries, oldest first. */
   history: Schema.Array(HistoryEntry),

@@ -20,6 +20,8 @@ export interface Situation {
   readonly pause: string | null
   /** What a person asks the provider, because reads may not settle the operation in its present state. */
   readonly question: string | null
+  /** When a fence of the operation began. */
+  readonly fence_started_at: DateTime.Utc | null
 }
 
 /** The next action at an instant of the clock of the database. */
@@ -150,15 +152,20 @@ const actionOnReturned = (situation: Situation, why: string, now: DateTime.Utc):
   return { by: "worker", action: "A worker takes it over.", at: unlessPast(schedule.due_at, now), reason }
 }
 
-const actionOnSubmitted = ({ question, schedule, standing, state }: Situation, now: DateTime.Utc): NextAction => {
-  const obstacle = obstacles(standing, "read")
+const actionOnSubmitted = (situation: Situation, now: DateTime.Utc): NextAction => {
+  const { acknowledged, fence_started_at, question, schedule, standing, state } = situation
+  const isFenced = fence_started_at !== null && !acknowledged
+  const obstacle = isFenced ? obstaclesToSend(situation) : obstacles(standing, "read")
   const reason = state === "submitted"
     ? "Its provider received it. The outcome is open."
+    : isFenced
+    ? `A fence began at ${DateTime.formatIso(fence_started_at)}. It is repeated until it is certain.`
     : "It may have been sent, so no worker sends it again."
   if (question !== null) return askProvider(question, reason, obstacle)
+  const repetition = obstacle === null ? "A reconciler repeats the fence." : "A reconciler tries to repeat the fence."
   return {
     by: "reconciler",
-    action: readAction(schedule, obstacle),
+    action: isFenced ? repetition : readAction(schedule, obstacle),
     at: unlessPast(schedule.due_at, now),
     reason: withObstacle(reason, obstacle)
   }

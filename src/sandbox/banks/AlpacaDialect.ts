@@ -67,6 +67,7 @@ const endings: ReadonlyArray<Ending> = [
 const failures: Readonly<Record<string, Ending>> = { insufficient_funds: "canceled", account_closed: "rejected" }
 
 const endingOf = ({ settlement: { failure, reference } }: KnownSubmission, { symbol }: Request): Ending => {
+  if (failure?.code === "canceled") return "canceled"
   if (instructed[symbol] !== undefined) return instructed[symbol][1]
   if (failure !== null) return failures[failure.code] ?? "expired"
   return endings[Number.parseInt(reference.at(-1)!, 16) % endings.length]!
@@ -182,9 +183,12 @@ const write = (saying: Saying, head: RequestHead): Answer => {
     case "TooLate":
       return problem(422, 40010001, "client_order_id must be unique")
     case "Status":
+      // A cancelled order is not shown: the bank cancels it later.
+      if (head.method === "DELETE") return { status: 204, contentType: "application/json", text: "" }
       // The bank keeps no order that it refused when it came.
       return saying.known.settlement.outcome === "rejected" ? notFound : jsonAnswer(200, orderOf(saying.known, head))
     case "Refused":
+      if (head.method === "DELETE") return problem(422, 42210000, "order is not cancelable")
       return saying.failure.code === "insufficient_funds"
         ? problem(403, 40310000, "insufficient buying power", { buying_power: "0", cost_basis: "100" })
         : problem(403, 40310000, saying.failure.message)
@@ -205,7 +209,7 @@ const answered = (answer: Answer): Demand => ({ _tag: "Answered", answer })
 
 const isKey = Schema.is(SubmissionKey)
 
-/** Answers only what the adapter needs: an order, and its state by its own or by the bank's id. */
+/** Answers only what the adapter needs: an order, its state by its own or by the bank's id, and its cancellation. */
 const demandOf = ({ headers, method, path, query }: RequestHead): Demand | null => {
   if (!path.startsWith("/v2/")) return null
   const isAuthorized = [headers["apca-api-key-id"], headers["apca-api-secret-key"]].every((key) =>
@@ -213,13 +217,19 @@ const demandOf = ({ headers, method, path, query }: RequestHead): Demand | null 
   )
   if (!isAuthorized) return answered(problem(401, 40110000, "request is not authorized"))
   if (path === "/v2/orders" && method === "POST") return { _tag: "Submit", key: null }
+  const ofOrder = referenceIn(path.slice("/v2/orders/".length))
+  if (path.startsWith("/v2/orders/") && method === "DELETE") return { _tag: "Cancel", reference: ofOrder }
   if (method !== "GET") return answered(problem(404, 40410000, "endpoint not found"))
   const key = query.get("client_order_id")
   if (path === "/v2/orders:by_client_order_id" && isKey(key)) return { _tag: "ReadByKey", key }
   return path.startsWith("/v2/orders/")
-    ? { _tag: "ReadByReference", reference: referenceIn(path.slice("/v2/orders/".length)) }
+    ? { _tag: "ReadByReference", reference: ofOrder }
     : answered(problem(404, 40410000, "endpoint not found"))
 }
+
+/** No listed stock trades as low as this, so the order never finds a seller. */
+const cannotFill = ({ limit_price, side, symbol }: Request): boolean =>
+  side === "buy" && !symbol.includes("/") && Number(limit_price ?? 1) <= 0.0001
 
 /** Alpaca, by its documents. */
 export const alpacaDialect: Dialect = {
@@ -231,9 +241,12 @@ export const alpacaDialect: Dialect = {
         : Result.succeed({
           key: echo.client_order_id,
           type: "order",
-          instruction: instructed[echo.symbol]?.[0],
+          ...cannotFill(echo)
+            ? { instruction: { outcome: "pending" as const }, isFence: true }
+            : { instruction: instructed[echo.symbol]?.[0] },
           sendBefore: Infinity,
           echo
         })),
+  isOpen: ({ echo, status }) => status.status === "pending" && isRequest(echo) && cannotFill(echo),
   write
 }

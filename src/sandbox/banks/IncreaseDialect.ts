@@ -34,14 +34,16 @@ const AchRequest = Schema.Struct({
   company_name: optional(16),
   company_entry_description: optional(10),
   standard_entry_class_code: optional(40),
-  statement_descriptor: text(200)
+  statement_descriptor: text(200),
+  require_approval: Schema.optionalKey(Schema.Boolean)
 })
 
 const AccountRequest = Schema.Struct({
   account_id: text(200),
   amount: Schema.Int.check(Schema.isGreaterThan(0)),
   destination_account_id: text(200),
-  description: text(200)
+  description: text(200),
+  require_approval: Schema.optionalKey(Schema.Boolean)
 })
 
 /** What the bank keeps of a request. */
@@ -74,13 +76,13 @@ const echoOf = ({ echo }: KnownSubmission, type: Echo["type"]): Echo => {
 }
 
 /** References have the form of the bank's ids: `ach_transfer_` and so on. */
-const idOf = (known: KnownSubmission, { type }: Echo): string =>
+const idOf = (known: KnownSubmission, { type }: Pick<Echo, "type">): string =>
   `${type}_${known.status.reference.slice("sbx_".length)}`
 
 /** Reasons of returns by the failures of the sandbox. Other codes are reasons of the bank. */
 const returnReasons: Readonly<Record<string, string>> = { insufficient_funds: "insufficient_fund" }
 
-type AchStatus = "pending_submission" | "submitted" | "returned" | "rejected" | "canceled"
+type AchStatus = "pending_approval" | "pending_submission" | "submitted" | "returned" | "rejected" | "canceled"
 
 /** The sandbox's own `limit_exceeded` is a refusal by the bank's review. */
 const failedStatus = (code: string): AchStatus => {
@@ -88,8 +90,8 @@ const failedStatus = (code: string): AchStatus => {
   return code === "rejected" || code === "limit_exceeded" ? "rejected" : "returned"
 }
 
-const achStatus = ({ returnedAt, status }: KnownSubmission): AchStatus => {
-  if (status.status === "pending") return "pending_submission"
+const achStatus = ({ returnedAt, status }: KnownSubmission, requiresApproval: boolean): AchStatus => {
+  if (status.status === "pending") return requiresApproval ? "pending_approval" : "pending_submission"
   if (status.status === "failed") return failedStatus(status.code)
   return returnedAt === null ? "submitted" : "returned"
 }
@@ -97,9 +99,10 @@ const achStatus = ({ returnedAt, status }: KnownSubmission): AchStatus => {
 const cancellationOf = (canceledAt: number | null) =>
   canceledAt === null ? null : { canceled_at: formatTimestamp(canceledAt), canceled_by: null }
 
-const achTransfer = (known: KnownSubmission, echo: Extract<Echo, { readonly type: "ach_transfer" }>) => {
+const achTransfer = (known: KnownSubmission, given: Extract<Echo, { readonly type: "ach_transfer" }>) => {
   const { acceptedAt, settledAt } = known
-  const status = achStatus(known)
+  const { require_approval = false, ...echo } = given
+  const status = achStatus(known, require_approval)
   const reason = known.status.status === "failed" ? known.status.code : "no_account"
   const at = known.returnedAt ?? settledAt ?? acceptedAt
   return {
@@ -141,7 +144,8 @@ const achTransfer = (known: KnownSubmission, echo: Extract<Echo, { readonly type
   }
 }
 
-const accountTransfer = (known: KnownSubmission, echo: Extract<Echo, { readonly type: "account_transfer" }>) => {
+const accountTransfer = (known: KnownSubmission, given: Extract<Echo, { readonly type: "account_transfer" }>) => {
+  const { require_approval: _, ...echo } = given
   const { acceptedAt, settledAt, status: { idempotency_key, reference, status } } = known
   const isComplete = status === "succeeded"
   return {
@@ -220,20 +224,24 @@ const answered = (answer: Answer): Demand => ({ _tag: "Answered", answer })
 
 const isKey = (key: unknown): key is SubmissionKey => typeof key === "string" && /^[\x21-\x7e]{1,200}$/u.test(key)
 
-/** Answers only what the adapter needs: a transfer with a key, and its status by key or by id. */
+/** What a person or a client makes of a transfer that is `pending_approval`. */
+const verdicts: Readonly<Record<string, "Cancel" | "Approve" | undefined>> = { cancel: "Cancel", approve: "Approve" }
+
+/** Answers only what the adapter needs: a transfer with a key, its status by key or by id, and its cancellation or approval. */
 const demandOf = (head: RequestHead): Demand | null => {
   const { headers, method, path, query } = head
   const [, collection, id, ...more] = path.split("/")
   if (collection !== "ach_transfers" && collection !== "account_transfers") return null
   if (!/^Bearer \S+$/u.test(String(headers["authorization"]))) return answered(problem(401, "invalid_api_key_error"))
   const isRead = method === "GET"
+  const reference = (id ?? "").replace(/^(?:ach|account)_transfer_/u, "sbx_")
+  const verdict = more.length === 1 && method === "POST" ? verdicts[more[0]!] : undefined
+  if (verdict !== undefined) return { _tag: verdict, reference }
   const key = isRead ? query.get("idempotency_key") : headers["idempotency-key"]
   if (more.length > 0 || !isRead && (method !== "POST" || id !== undefined)) {
     return answered(problem(404, "api_method_not_found_error"))
   }
-  if (id !== undefined) {
-    return { _tag: "ReadByReference", reference: id.replace(/^(?:ach|account)_transfer_/u, "sbx_") }
-  }
+  if (id !== undefined) return { _tag: "ReadByReference", reference }
   if (!isKey(key)) return answered(problem(400, "invalid_parameters_error", { errors: [] }))
   return { _tag: isRead ? "ReadByKey" : "Submit", key }
 }
@@ -259,8 +267,12 @@ export const increaseDialect: Dialect = {
       const instruction = yield* instructionIn(
         echo.type === "ach_transfer" ? echo.statement_descriptor : echo.description
       )
-      return { type: echo.type, instruction, sendBefore: Infinity, echo }
+      // A transfer that waits for an approval pays nothing. Without one it waits for ever.
+      return echo.require_approval === true
+        ? { type: echo.type, instruction: { outcome: "pending" }, sendBefore: Infinity, isFence: true, echo }
+        : { type: echo.type, instruction, sendBefore: Infinity, echo }
     }),
+  isOpen: ({ echo, status }) => status.status === "pending" && isEcho(echo) && echo.require_approval === true,
   write,
   webhook
 }

@@ -118,6 +118,7 @@ const newRecord = (
   reviewed_at: null,
   reading_since: null,
   hinted_at: null,
+  fence_started_at: null,
   reversal_read: null,
   reversal: null
 })

@@ -66,6 +66,8 @@ export interface MemoryRecord {
   readonly reading_since: number | null
   /** When the read that the last hint asked for is due, in milliseconds since the epoch. */
   readonly hinted_at: number | null
+  /** When a fence of the operation began. */
+  readonly fence_started_at: DateTime.Utc | null
   /** The row of `reversal_reads`. */
   readonly reversal_read: MemoryReversalRead | null
   /** The row of `operation_reversals`. */

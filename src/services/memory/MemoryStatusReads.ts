@@ -4,6 +4,7 @@
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import { longestSkew } from "../../domain/ClockSkew.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
 import type { DueRead, HintedOperation, HintEffect, ReadTerms, Recording } from "../../domain/Submission.ts"
@@ -11,7 +12,8 @@ import {
   mostHinted,
   type Postponement,
   type ReversiblePostponement,
-  type ReversibleTerms
+  type ReversibleTerms,
+  type StatusReads
 } from "../queue/StatusReads.ts"
 import { makeOpenPayload } from "../rules/openPayload.ts"
 import type { MemoryRecord, MemoryReversalRead } from "./MemoryLedger.ts"
@@ -48,7 +50,8 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
     revision: record.operation.revision,
     reference: record.reference,
     acknowledged: record.acknowledged,
-    reads: record.reads
+    reads: record.reads,
+    fence_started_at: record.fence_started_at
   })
 
   const takeOne = (record: MemoryRecord, reviewed: MemoryRecord, terms: ReadTerms): DueRead | null => {
@@ -223,5 +226,26 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
       return openPayload({ ...operation, request_digest: digest, sealed: payload })
     })
 
-  return { takeReads, takeHeld, takeReversible, payloadOf, postpone, postponeReversible, recordReversal, hint }
+  /** See `mayFenceStatement` of the SQL queue. */
+  const mayFence: StatusReads["Service"]["mayFence"] = ({ operation: { id, send_before }, revision }) =>
+    Effect.sync(() => {
+      const record = memory.operations.get(id)
+      const isAllowed = record?.operation.revision === revision && record.operation.state === "indeterminate"
+        && record.reference === null && !record.acknowledged && send_before !== null && !isForeign(record, send_before)
+        && send_before.epochMilliseconds < millis() - longestSkew && table.hasStanding(record, "send")
+      if (isAllowed) update({ ...record, fence_started_at: record.fence_started_at ?? table.now() })
+      return isAllowed
+    })
+
+  return {
+    takeReads,
+    takeHeld,
+    takeReversible,
+    payloadOf,
+    mayFence,
+    postpone,
+    postponeReversible,
+    recordReversal,
+    hint
+  }
 })

@@ -10,7 +10,7 @@ import type * as Headers from "effect/http/Headers"
 import * as Schema from "effect/Schema"
 import { pauseReasons } from "../../domain/operators/FiguresForm.ts"
 import { longestRetryAfter } from "../../domain/ProviderLimit.ts"
-import { NotSent, type StatusAnswer } from "../providers/ProviderAdapter.ts"
+import { type EvidentAnswer, type Known, NotSent, type StatusAnswer } from "../providers/ProviderAdapter.ts"
 
 const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
@@ -85,6 +85,17 @@ export class ReadOn extends Data.TaggedClass("ReadOn")<{
   readonly path: string
   readonly decode: Decode<StatusAnswer | ReadOn, NotSent>
 }> {}
+
+/** The order that has the key of an operation, by an answer to a fence. */
+export type KeyHolder = Data.TaggedEnum<{
+  /** The first order, or an order of the fence that a person carried out: its state is that of the operation. */
+  First: Pick<Known, "names">
+  /** The order of the fence. It has paid nothing: it waits, or it is cancelled. */
+  Own: Pick<Known, "names"> & Pick<EvidentAnswer, "evidence"> & { readonly isCancelled: boolean }
+  /** The answer does not name it. A status read by the key shows it. */
+  Unnamed: {}
+}>
+export const KeyHolder = Data.taggedEnum<KeyHolder>()
 
 /**
  * Decodes an answer whose body fits the schema.

@@ -32,7 +32,9 @@ import type { ProviderOperation, ProviderReference } from "../../domain/Submissi
 import { withinTime } from "../../http/exchangeLimits.ts"
 import { parseBaseUrl } from "../../http/OutgoingRequest.ts"
 import {
+  FenceAnswer,
   namesNothing,
+  type NotProven,
   NotSent,
   ProviderAdapter,
   SendDeadline,
@@ -46,6 +48,7 @@ import {
   evidenceOf,
   firstOf,
   type HttpAnswer,
+  KeyHolder,
   NotUnderstood,
   onBody,
   ReadOn,
@@ -57,7 +60,13 @@ import {
 import { exchange, type ExchangeLimits, NoAnswer, type ScopedHttpClient } from "./HttpExchange.ts"
 import { NotPrepared, prepareCredentials, preparePayload, prepareRequest } from "./HttpPreparation.ts"
 import type { AnyPayloads, HttpProviderOptions } from "./HttpProviderOptions.ts"
-import { encodeStatusRead, encodeSubmission, type HttpCredentials, type HttpHeaders } from "./HttpRequest.ts"
+import {
+  encodeSubmission,
+  encodeWithoutBody,
+  type HttpCredentials,
+  type HttpHeaders,
+  type HttpSubmission
+} from "./HttpRequest.ts"
 import { makeSendDeadline } from "./SendDeadline.ts"
 
 export {
@@ -67,6 +76,7 @@ export {
   firstOf,
   type HttpAnswer,
   type HttpProviderOptions,
+  KeyHolder,
   NotUnderstood,
   onBody,
   ReadOn,
@@ -94,7 +104,7 @@ const requireBaseUrl = (baseUrl: string | URL): string => {
 }
 
 const makeAdapter = (client: HttpClient.HttpClient, options: AnyOptions): Adapter => {
-  checkPromises(options.promises)
+  checkPromises(options.promises, options.fence !== undefined)
   return {
     options,
     payloadOf: preparePayload(options.payloads),
@@ -239,15 +249,16 @@ const submit = (adapter: Adapter) =>
     inSpan("HttpProvider.submit")
   )
 
-const notProven = ({ failure, reason, retryAfter, status }: NoAnswer): StatusAnswer => {
-  if (status === 404) return StatusAnswer.NotFound({ names: namesNothing, evidence: null })
-  const unreachable = failure !== "answer" || gatewayStatuses.has(status)
+const notProven = (error: NotPrepared | NotSent | NoAnswer): NotProven => {
+  const isUnreachable = error._tag === "NoAnswer" && (error.failure !== "answer" || gatewayStatuses.has(error.status))
   return StatusAnswer.NotProven({
-    reason: unreachable ? "unreachable" : "unclear",
-    detail: reason,
-    ...withRetryAfter(retryAfter)
+    reason: isUnreachable ? "unreachable" : "unclear",
+    detail: error.reason,
+    ...error._tag === "NotPrepared" ? {} : withRetryAfter(error.retryAfter)
   })
 }
+
+const unexpected = () => Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: "an unexpected error" }))
 
 /** Resources that a status read visits after the first one, at most. */
 const mostReadOn = 8
@@ -262,7 +273,7 @@ const readOn = Effect.fnUntraced(function*(
   let next = first
   for (let count = 0; count < mostReadOn; count++) {
     const { decode, path } = next
-    const encode = (credentials: HttpCredentials) => encodeStatusRead(adapter.baseUrl, { path }, credentials)
+    const encode = (credentials: HttpCredentials) => encodeWithoutBody(adapter.baseUrl, { path }, credentials)
     const status = yield* Effect.mapError(
       ask(adapter, operation, encode, decode, null, payload),
       (error) => error._tag === "NoAnswer" && error.status === 404 ? new NoAnswer({ ...error, status: null }) : error
@@ -283,20 +294,60 @@ const readStatus = (adapter: Adapter) =>
       const { baseUrl, options } = adapter
       const decoded = payload === undefined ? null : yield* adapter.payloadOf(operation, payload)
       const encode = (credentials: HttpCredentials) =>
-        encodeStatusRead(baseUrl, options.status.request(operation, reference, decoded), credentials)
+        encodeWithoutBody(baseUrl, options.status.request(operation, reference, decoded), credentials)
       const status = yield* ask(adapter, operation, encode, options.status.decode, null, decoded)
       return status._tag === "ReadOn" ? yield* readOn(adapter, operation, decoded, status) : status
     },
-    Effect.catchTags({
-      NotPrepared: ({ reason }) => Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: reason })),
-      NotSent: ({ reason, retryAfter }) =>
-        Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: reason, ...withRetryAfter(retryAfter) })),
-      NoAnswer: (failure) => Effect.succeed(notProven(failure))
-    }),
-    Effect.catchDefect(() =>
-      Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: "an unexpected error" }))
+    Effect.catch((error) =>
+      Effect.succeed<StatusAnswer>(
+        error._tag === "NoAnswer" && error.status === 404
+          ? StatusAnswer.NotFound({ names: namesNothing, evidence: null })
+          : notProven(error)
+      )
     ),
+    Effect.catchDefect(unexpected),
     inSpan("HttpProvider.readStatus")
+  )
+
+const stillWaits = FenceAnswer.NotProven({ reason: "unclear", detail: "the order of the fence is not cancelled yet" })
+
+const sendFence = (adapter: Adapter, order: HttpSubmission, decoded: unknown) =>
+  Effect.fnUntraced(
+    function*(operation: ProviderOperation) {
+      const { baseUrl, options } = adapter
+      const { cancel, decode } = options.fence!
+      const headers = submissionHeaders(options, operation)
+      const occupy = (credentials: HttpCredentials) =>
+        encodeSubmission(baseUrl, order, credentials, headers, options.submit.sign)
+      const readByKey = (credentials: HttpCredentials) =>
+        encodeWithoutBody(baseUrl, options.status.request(operation, null, decoded), credentials)
+      let holder = yield* ask(adapter, operation, occupy, decode, null, decoded)
+      if (holder._tag === "Unnamed") holder = yield* ask(adapter, operation, readByKey, decode, null, decoded)
+      if (holder._tag === "Own" && !holder.isCancelled) {
+        const cancellation = cancel(holder.names.reference, operation)
+        const encode = (credentials: HttpCredentials) => encodeWithoutBody(baseUrl, cancellation, credentials)
+        yield* ask(adapter, operation, encode, () => Effect.void, null, decoded)
+        holder = yield* ask(adapter, operation, readByKey, decode, null, decoded)
+      }
+      if (holder._tag === "First") return FenceAnswer.Known(holder.names)
+      if (holder._tag === "Unnamed" || !holder.isCancelled) return stillWaits
+      const { evidence, names } = holder
+      return FenceAnswer.Occupied({ names, evidence })
+    },
+    Effect.catch((error) => Effect.succeed(notProven(error))),
+    Effect.catchDefect(unexpected),
+    inSpan("HttpProvider.fence")
+  )
+
+/** A payload that cannot be prepared has no fence: a person asks the provider. */
+const fence = (adapter: Adapter, { request }: NonNullable<AnyOptions["fence"]>) =>
+  Effect.fnUntraced(
+    function*(operation: ProviderOperation, payload: Schema.Json) {
+      const decoded = yield* adapter.payloadOf(operation, payload)
+      const order = request(operation, decoded, operation.type)
+      return order === null ? null : sendFence(adapter, order, decoded)(operation)
+    },
+    Effect.catchCause(() => Effect.succeed(null))
   )
 
 /** An operation that no ledger has: ids begin with the time, and this one is of 1970. */
@@ -333,6 +384,7 @@ export const make = <P extends PayloadSchemas = AnyPayloads>(
       promises: options.promises,
       submit: submit(adapter),
       readStatus: readStatus(adapter),
+      ...adapter.options.fence === undefined ? {} : { fence: fence(adapter, adapter.options.fence) },
       ...options.probe === false ? {} : { probe: probe(adapter) }
     })
   })

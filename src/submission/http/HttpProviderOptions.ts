@@ -15,8 +15,8 @@ import type {
   SubmissionAnswer,
   Uncertain
 } from "../providers/ProviderAdapter.ts"
-import type { Decode, ReadOn } from "./HttpDecoding.ts"
-import type { HttpCredentials, HttpHeaders, HttpStatusRead, HttpSubmission } from "./HttpRequest.ts"
+import type { Decode, KeyHolder, ReadOn } from "./HttpDecoding.ts"
+import type { HttpCancellation, HttpCredentials, HttpHeaders, HttpStatusRead, HttpSubmission } from "./HttpRequest.ts"
 
 /** The payloads of an adapter that declares none: any JSON, of any type of operation. */
 export type AnyPayloads = Readonly<Record<string, Schema.ConstraintDecoder<Schema.Json>>>
@@ -86,7 +86,19 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
      */
     readonly decode: Decode<StatusAnswer | ReadOn, NotSent>
   }
-  /** Header of submissions that contains the operation's id. Default: `Idempotency-Key`. */
+  /** Occupies the key of an operation whose request was lost. See `ProviderAdapter`. Default: no fence. */
+  readonly fence?: {
+    /** The order that cannot pay, with the operation's key. Null: there is none for this payload. Credentials and signature are those of `submit`. */
+    readonly request: (...submission: SubmissionArguments<P>) => HttpSubmission | null
+    /**
+     * Decodes the answer to this order, and to a status read by the key. `HttpProvider` cancels an `Own` order that waits, and reads its
+     * state afterwards. An undeclared answer leaves the fence uncertain: it is sent again.
+     */
+    readonly decode: Decode<KeyHolder, NotSent>
+    /** Cancels the order of the fence. Its answer is not decoded: the status read afterwards counts. */
+    readonly cancel: (reference: ProviderReference, operation: ProviderOperation) => HttpCancellation
+  } | undefined
+  /** Header of submissions and fences that contains the operation's id. Default: `Idempotency-Key`. */
   readonly idempotencyKeyHeader?: string
   /**
    * Default: 20 seconds from the start of a request to the head of the response, and 10 seconds from there to its end. The

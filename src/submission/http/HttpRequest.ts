@@ -29,6 +29,13 @@ export interface HttpStatusRead {
   readonly headers?: HttpHeaders
 }
 
+/** A request that cancels an order. */
+export interface HttpCancellation {
+  readonly method: "POST" | "DELETE"
+  /** Path below the base URL; begins with `/`. Encode inserted values with `encodeURIComponent`. */
+  readonly path: string
+}
+
 /** The request cannot be encoded. Nothing of it was sent. */
 export class NotEncodable extends Data.TaggedError("NotEncodable")<{ readonly reason: string }> {}
 
@@ -104,12 +111,13 @@ export const encodeSubmission = (
     )
   })
 
-export const encodeStatusRead = (
+/** Encodes a request without a body: a status read, or a cancellation. */
+export const encodeWithoutBody = (
   baseUrl: string,
-  { headers = {}, path }: HttpStatusRead,
+  { headers = {}, method = "GET", path }: HttpStatusRead & { readonly method?: HttpCancellation["method"] | "GET" },
   credentials: HttpCredentials
 ): Effect.Effect<HttpClientRequest.HttpClientRequest, NotEncodable> =>
   Effect.flatMap(
     resolve(baseUrl, path),
-    (url) => withHeaders(HttpClientRequest.get(url), acceptJson, headers, reveal(credentials))
+    (url) => withHeaders(HttpClientRequest.make(method)(url), acceptJson, headers, reveal(credentials))
   )

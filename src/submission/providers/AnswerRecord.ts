@@ -25,7 +25,7 @@ const longest = 65_536
  * Makes evidence of a provider's answer. An answer that is too deep or too long for the ledger must not prevent the
  * record of the outcome. It is left out, and `answer_omitted` gives the reason.
  */
-export const answered = (by: "submission" | "status_read", answer: Schema.Json): Evidence => {
+export const answered = (by: "submission" | "status_read" | "fence", answer: Schema.Json): Evidence => {
   // An adapter without type checks may leave it out.
   if (answer === undefined) return { by, answer_omitted: "the adapter gave none" }
   // PostgreSQL and JavaScript fail on very deep values; answers of providers have few levels.

@@ -15,7 +15,7 @@ import type { RequestKind } from "../../domain/ProviderLimit.ts"
 import { layerCircuit, withinTime } from "../../http/exchangeLimits.ts"
 import type { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { describeDefect } from "../submissionLog.ts"
-import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
+import type { FenceAnswer, NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
 
 /**
  * Opens a circuit after five failures in a row, for one second at first and for 30 seconds at most. The process keeps
@@ -77,7 +77,7 @@ export const classifyAttempt = (exit: Exit.Exit<SubmissionAnswer, NotSent | Unce
  * Any answer is a success of the provider, also one that proves nothing. A network failure is a failure. An answer with
  * `Retry-After` counts neither way.
  */
-export const classifyRead = (exit: Exit.Exit<StatusAnswer>): CircuitBreaker.Outcome => {
+export const classifyRead = (exit: Exit.Exit<StatusAnswer | FenceAnswer>): CircuitBreaker.Outcome => {
   if (Exit.isFailure(exit)) return CircuitBreaker.failure()
   if (exit.value._tag !== "NotProven") return CircuitBreaker.success
   if (exit.value.retryAfter !== undefined) return CircuitBreaker.ignored

@@ -168,6 +168,23 @@ export const StatusAnswer = {
   NotProven: (not: NoEvidence): NotProven => ({ _tag: "NotProven", ...not })
 }
 
+/** The first order of the operation has its key: the provider names it. The next status read shows its state. */
+export interface Known {
+  readonly _tag: "Known"
+  readonly names: AnswerNames & { readonly reference: ProviderReference }
+}
+
+/** The order of the fence has the key and is cancelled, so the provider takes no other order of the operation: it has failed. */
+export type Occupied = EvidentAnswer & { readonly _tag: "Occupied" }
+
+/** The result of a fence. `NotProven`: the outcome is uncertain, and the fence is repeated. */
+export type FenceAnswer = Known | Occupied | NotProven
+export const FenceAnswer = {
+  Known: (names: Known["names"]): Known => ({ _tag: "Known", names }),
+  Occupied: (occupied: EvidentAnswer): Occupied => ({ _tag: "Occupied", ...occupied }),
+  NotProven: StatusAnswer.NotProven
+}
+
 /**
  * One upstream provider. Reasons, details and contradicting names of an answer are logged and kept as evidence: they
  * must not contain credentials. Reasons and details must not quote the text of the provider, which may repeat the payload.
@@ -210,6 +227,24 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
     reference: ProviderReference | null,
     payload?: Schema.Json
   ) => Effect.Effect<StatusAnswer>
+  /**
+   * Occupies the operation's key, so that a lost request can never arrive. It sends an order with this key that cannot pay, and cancels it.
+   * Null: there is no such order for this payload. Otherwise it yields the effect that sends, and has sent nothing before.
+   *
+   * The reconciler runs it after "not found", once the last attempt has ended. It repeats it until the answer is certain, so repetitions must do no harm. The order
+   * must differ from every order of `submit`. Then the provider never takes the first order for that of the fence.
+   *
+   * - `Known`: another order has the key. If a person carried out the order of the fence, name that one: its state is the operation's.
+   * - `Occupied`: the order of the fence has the key, and the provider says that it is cancelled.
+   * - `NotProven`: anything else, also an order of the fence that is not cancelled yet.
+   *
+   * It requires the promises `keys: "for_ever"` and `readByOwnReference: "yes"`, and those of a provider that takes late requests.
+   * Default: no fence.
+   */
+  readonly fence?: (
+    operation: ProviderOperation,
+    payload: Schema.Json
+  ) => Effect.Effect<Effect.Effect<FenceAnswer> | null>
   /**
    * Asks the provider at the start of a worker, by a request that changes nothing, whether the settings fit it. Yields what speaks against
    * them, in words for the log and for operators; null if nothing does, or the provider gives no answer. Default: no probe.

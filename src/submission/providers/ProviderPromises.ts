@@ -165,7 +165,7 @@ const windowOf = ({ notFoundIsFinalAfter = 0 }: ProviderPromises) => Duration.fr
 
 /** The promises that no adapter can keep safely together, each with the sentence that refuses it. The first that holds is told. */
 export const refusedPromises: ReadonlyArray<
-  readonly [refuses: (promises: ProviderPromises) => boolean, sentence: string]
+  readonly [refuses: (promises: ProviderPromises, hasFence: boolean) => boolean, sentence: string]
 > = [
   [
     (promises) => !durationsOf(promises).every(isDuration),
@@ -196,11 +196,23 @@ export const refusedPromises: ReadonlyArray<
         && Duration.isLessThanOrEqualTo(lifetime, Duration.sum(windowOf(promises), longestSendWithin))
     },
     "notFoundIsFinalAfter must end five minutes or more before keys do: later, the provider does not find what it carried out"
+  ],
+  [
+    ({ keys }, hasFence) => hasFence && keys !== "for_ever",
+    "fence requires keys \"for_ever\": a provider that forgets the key could take the lost request later"
+  ],
+  [
+    ({ readByOwnReference }, hasFence) => hasFence && readByOwnReference !== "yes",
+    "fence requires readByOwnReference \"yes\": a fence begins only if a read finds no order with the operation's id"
+  ],
+  [
+    ({ lateRequests = "accepted" }, hasFence) => hasFence && lateRequests !== "accepted",
+    "fence requires lateRequests \"accepted\": a provider that refuses late requests refuses the fence, and needs none"
   ]
 ]
 
 /** Throws a `TypeError` with one sentence if the promises cannot be safe together. */
-export const checkPromises = (promises: ProviderPromises): void => {
-  const refused = refusedPromises.find(([refuses]) => refuses(promises))
+export const checkPromises = (promises: ProviderPromises, hasFence = false): void => {
+  const refused = refusedPromises.find(([refuses]) => refuses(promises, hasFence))
   if (refused !== undefined) throw new TypeError(refused[1])
 }

@@ -29,7 +29,7 @@ const checkName = (name: string): Effect.Effect<ProviderName> =>
 const checkAdapter = (adapter: ProviderAdapter["Service"]): Effect.Effect<ProviderAdapter["Service"]> =>
   Effect.sync(() => {
     if (adapter.limit !== undefined) permitTerms(adapter.limit, 1)
-    checkPromises(adapter.promises ?? {})
+    checkPromises(adapter.promises ?? {}, adapter.fence !== undefined)
     for (const code of Object.keys(adapter.failures ?? {})) {
       if (declaredFailure(adapter.failures, code) === null) {
         throw new TypeError(

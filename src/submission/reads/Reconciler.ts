@@ -1,7 +1,8 @@
 /**
  * Reads the status of unsettled operations until a result is proven. A read never submits anything, age never changes a
- * state, and an answer without evidence leaves the state as it is. Hints of providers move reads forward. A success that its provider may
- * reverse is read on. The room `reads` has what a status read does and decides. Read this file first.
+ * state, and an answer without evidence leaves the state as it is. A fence (`fences`) sends an order that cannot pay. Hints of providers
+ * move reads forward. A success that its provider may reverse is read on. The room `reads` has what a status read does and decides. Read
+ * this file first.
  */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -14,7 +15,13 @@ import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../../domain/Grant.ts"
 import { isOperationId } from "../../domain/Operation.ts"
-import { type DueRead, type HintedOperation, isProviderReference, readDelay } from "../../domain/Submission.ts"
+import {
+  type DueRead,
+  type HintedOperation,
+  isFenced,
+  isProviderReference,
+  readDelay
+} from "../../domain/Submission.ts"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { type Postponement, type ReversiblePostponement, StatusReads } from "../../services/queue/StatusReads.ts"
 import type { SubmissionQueue } from "../../services/queue/SubmissionQueue.ts"
@@ -24,7 +31,14 @@ import { elapsed, readClocks } from "../elapsed.ts"
 import { type Poller, type ProviderTask, runOnce, runPollers } from "../Poller.ts"
 import { makeFailureCheck } from "../providers/AnswerRecord.ts"
 import { callAdapter, classifyRead, throughCircuits } from "../providers/Circuit.ts"
-import { type ProviderAdapter, type ProviderPromises, StatusAnswer } from "../providers/ProviderAdapter.ts"
+import {
+  type FenceAnswer,
+  type NotProven,
+  type ProviderAdapter,
+  type ProviderPromises,
+  StatusAnswer
+} from "../providers/ProviderAdapter.ts"
+import { ProviderPauses } from "../providers/ProviderPauses.ts"
 import { questionOf, readKind, reversibleRecording } from "../providers/ProviderPromises.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { RequestPermits } from "../providers/RequestPermits.ts"
@@ -33,6 +47,7 @@ import { logFailure, logOutcome } from "../submissionLog.ts"
 import { SubmissionPolicy } from "../SubmissionPolicy.ts"
 import { type SubmissionServices, submissionServices } from "../SubmissionServices.ts"
 import { decideAfterRead, type ReadDecision } from "./decideAfterRead.ts"
+import { beginFence, type ReadServices, readyFence } from "./fences.ts"
 import { makeUnusableReadLog } from "./logUnusableReads.ts"
 
 /**
@@ -88,11 +103,11 @@ export class Reconciler extends Context.Service<Reconciler, {
   static readonly layerManual = Layer.effect(
     Reconciler,
     Effect.gen(function*() {
-      const services = yield* submissionServices
+      const services = yield* readServices
       const hint = yield* makeHint(new Map())
       return Reconciler.of({ runOnce: runOnce(makeTask(services)), hint })
     })
-  ).pipe(Layer.provide(RequestPermits.layer))
+  ).pipe(Layer.provide([RequestPermits.layer, ProviderPauses.layer]))
 
   /** Reads until its scope closes. An operation whose read is then under way is due again after the lease. */
   static readonly layer: Layer.Layer<
@@ -102,7 +117,7 @@ export class Reconciler extends Context.Service<Reconciler, {
   > = Layer.effect(
     Reconciler,
     Effect.gen(function*() {
-      const services = yield* submissionServices
+      const services = yield* readServices
       const running = yield* FiberSet.make<void, never>()
       const task = makeTask(services)
       const pollers = yield* runPollers(services, task, running)
@@ -113,7 +128,7 @@ export class Reconciler extends Context.Service<Reconciler, {
       )
       return Reconciler.of({ runOnce: runOnce(task), hint: yield* makeHint(pollers) })
     })
-  ).pipe(Layer.provide(RequestPermits.layer))
+  ).pipe(Layer.provide([RequestPermits.layer, ProviderPauses.layer]))
 
   /**
    * For a process without workers: `hint` goes through the database, and `HintSignal` wakes the reconcilers of other processes.
@@ -128,13 +143,19 @@ export class Reconciler extends Context.Service<Reconciler, {
   )
 }
 
+const readServices: Effect.Effect<
+  ReadServices,
+  never,
+  Effect.Services<typeof submissionServices> | ProviderPauses
+> = Effect.zipWith(submissionServices, ProviderPauses, (services, pauses) => ({ ...services, pauses }))
+
 /** What the log already says of each provider. */
 interface ReadLogs {
   readonly checkFailure: ReturnType<typeof makeFailureCheck>
   readonly logUnusable: ReturnType<typeof makeUnusableReadLog>
 }
 
-const makeTask = (services: SubmissionServices): ProviderTask<DueRead> => {
+const makeTask = (services: ReadServices): ProviderTask<DueRead> => {
   const logs: ReadLogs = { checkFailure: makeFailureCheck("status read"), logUnusable: makeUnusableReadLog() }
   return {
     kind: "reads",
@@ -185,23 +206,31 @@ const takeDueReads = ({ policy, providers, statusReads }: SubmissionServices) =>
 }
 
 const readAndRecord = (
-  services: SubmissionServices,
+  services: ReadServices,
   { checkFailure, logUnusable }: ReadLogs,
   due: DueRead
 ): Effect.Effect<void> =>
   Effect.gen(function*() {
     const adapter = services.providers.get(due.provider)
     const isAsked = adapter === undefined || readKind(adapter.promises ?? {}, due.reference) !== "none"
-    const answer = isAsked ? yield* readStatus(services, due) : withoutRead(due, adapter.promises)
+    // From the beginning of a fence on, a read by the key may find the order of the fence.
+    const answer = !isAsked
+      ? withoutRead(due, adapter.promises)
+      : isFenced(due)
+      ? yield* repeatFence(services, due)
+      : yield* readStatus(services, due)
     if (answer !== null && isAsked) countRead(services, due.provider, answer)
-    const decision = decideAfterRead(due, answer, adapter)
+    const decided = decideAfterRead(due, answer, adapter)
+    const isFencing = decided._tag === "Postpone" && answer?._tag === "NotFound" && answer.evidence !== null
+      && (yield* beginFence(services, due))
+    const decision = isFencing ? { ...decided, question: null } : decided
     if (answer !== null && isAsked && decision._tag !== "Contradicted") yield* logUnusable(due.provider, answer)
     const isRecorded = decision._tag === "Record" || decision._tag === "Reversed"
     if (isRecorded && answer?._tag === "Proven" && answer.state === "failed") {
       yield* checkFailure(due.provider, adapter?.failures, answer.code)
     }
-    // Without an answer there was no read: a hint or the schedule still asks for one.
-    const reads = answer === null ? 0 : due.reads
+    // Without an answer there was no read: a hint or the schedule still asks for one. A fence has found what to read.
+    const reads = answer === null || answer._tag === "Known" ? 0 : due.reads
     const due_in = Duration.millis(readDelay(services.policy.readSchedule, reads, yield* Random.next))
     const isRead = answer !== null && !isUnreachable(answer)
     yield* apply(services, due, decision, { due_in, isRead, ...answer === null ? {} : { answer: answerText(answer) } })
@@ -221,35 +250,63 @@ const withoutRead = ({ operation }: DueRead, promises: ProviderPromises = {}): S
     question: questionOf(promises, operation)
   })
 
-const isUnreachable = (answer: StatusAnswer): boolean => answer._tag === "NotProven" && answer.reason === "unreachable"
+const isUnreachable = (answer: StatusAnswer | FenceAnswer): boolean =>
+  answer._tag === "NotProven" && answer.reason === "unreachable"
 
 /** The answer as operators read it. */
-const answerText = (answer: StatusAnswer): string =>
-  answer._tag === "NotProven"
-    ? `${answer.reason}: ${answer.detail}`
-    : answer._tag === "Proven"
-    ? answer.state
-    : "not found"
+const answerText = (answer: StatusAnswer | FenceAnswer): string => {
+  switch (answer._tag) {
+    case "NotProven":
+      return `${answer.reason}: ${answer.detail}`
+    case "Proven":
+      return answer.state
+    case "NotFound":
+      return "not found"
+    case "Known":
+      return "the fence found that another order has the key"
+    case "Occupied":
+      return "the order of the fence has the key and is cancelled"
+  }
+}
 
 /** Counts an answer. A read that the circuit does not let through has none. */
-const countRead = ({ metrics }: SubmissionServices, provider: ProviderName, answer: StatusAnswer): void => {
+const countRead = (
+  { metrics }: SubmissionServices,
+  provider: ProviderName,
+  answer: StatusAnswer | FenceAnswer
+): void => {
   if (metrics === null) return
-  const outcome = isUnreachable(answer) ? "unreachable" : answer._tag === "Proven" ? "proven" : "not_proven"
+  const isProven = answer._tag === "Proven" || answer._tag === "Occupied"
+  const outcome = isUnreachable(answer) ? "unreachable" : isProven ? "proven" : "not_proven"
   metrics.of(provider).reads[outcome].value++
 }
 
-/** Asks the provider. Yields null when its circuit let no read through, or its limit had no permit for one. */
-const readStatus = Effect.fnUntraced(function*(
-  { breaker, policy, providers, requestPermits, statusReads }: SubmissionServices,
-  due: DueRead
-): Effect.fn.Return<StatusAnswer | null> {
+/** Runs the fence in place of the status read. */
+const repeatFence = Effect.fnUntraced(function*(services: ReadServices, due: DueRead) {
+  const fence = yield* readyFence(services, due)
+  return Effect.isEffect(fence) ? yield* askProvider(services, due, fence) : fence
+})
+
+/** Reads the status at the provider. */
+const readStatus = (services: SubmissionServices, due: DueRead): Effect.Effect<StatusAnswer | null> => {
   const { operation, provider: name, reference } = due
-  const provider = providers.get(name)
-  if (provider === undefined || !(yield* awaitPermit(requestPermits, policy, name))) return null
-  const answer = callAdapter(
-    readKind(provider.promises ?? {}, reference) === "indirect"
-      ? readIndirectly(provider, due, withinStore(statusReads.payloadOf(due)))
-      : provider.readStatus(operation, reference),
+  const provider = services.providers.get(name)
+  if (provider === undefined) return Effect.succeed(null)
+  const read = readKind(provider.promises ?? {}, reference) === "indirect"
+    ? readIndirectly(provider, due, withinStore(services.statusReads.payloadOf(due)))
+    : provider.readStatus(operation, reference)
+  return askProvider(services, due, read)
+}
+
+/** Asks the provider. Yields null when its circuit let no read through, or its limit had no permit for one. */
+const askProvider = Effect.fnUntraced(function*<A extends StatusAnswer | FenceAnswer>(
+  { breaker, policy, requestPermits }: SubmissionServices,
+  { provider: name }: DueRead,
+  call: Effect.Effect<A>
+): Effect.fn.Return<A | NotProven | null> {
+  if (!(yield* awaitPermit(requestPermits, policy, name))) return null
+  const answer = callAdapter<A, never, NotProven, never>(
+    call,
     policy.readTimeout,
     (detail) => Effect.succeed(StatusAnswer.NotProven({ reason: "unreachable", detail }))
   )

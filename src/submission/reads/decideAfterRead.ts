@@ -5,7 +5,7 @@ import * as DateTime from "effect/DateTime"
 import type * as Schema from "effect/Schema"
 import { gatewayFailure } from "../../domain/GatewayFailures.ts"
 import type { Outcome } from "../../domain/Operation.ts"
-import { type DueRead, isProviderReference, type ProviderReference } from "../../domain/Submission.ts"
+import { type DueRead, isFenced, isProviderReference, type ProviderReference } from "../../domain/Submission.ts"
 import {
   answered,
   type Contradiction,
@@ -13,7 +13,7 @@ import {
   findContradiction,
   publicFailure
 } from "../providers/AnswerRecord.ts"
-import type { NotFound, ProviderAdapter, StatusAnswer } from "../providers/ProviderAdapter.ts"
+import type { FenceAnswer, NotFound, ProviderAdapter, StatusAnswer } from "../providers/ProviderAdapter.ts"
 import {
   isFinalNotFound,
   isNeverFinalNotFound,
@@ -26,7 +26,10 @@ import {
 /** What an adapter declares about its answers. */
 export type AnswerRules = Pick<ProviderAdapter["Service"], "failures" | "promises">
 
-type Due = Pick<DueRead, "operation" | "state" | "reference" | "acknowledged" | "created_at" | "taken_at">
+type Due = Pick<
+  DueRead,
+  "operation" | "state" | "reference" | "acknowledged" | "created_at" | "taken_at" | "fence_started_at"
+>
 
 export type ReadDecision =
   /**
@@ -50,7 +53,7 @@ export type ReadDecision =
 const postpone = { _tag: "Postpone", reference: null } as const
 
 /**
- * Decides the consequence of a status read. Evidence moves the operation, a network failure makes a `submitted`
+ * Decides the consequence of a status read, or of a fence. Evidence moves the operation, a network failure makes a `submitted`
  * operation `indeterminate`, and in every other case the state stays. `answer` is null when the circuit let no read
  * through.
  *
@@ -58,7 +61,11 @@ const postpone = { _tag: "Postpone", reference: null } as const
  * names neither counts: the adapter asked for exactly this operation (see `AnswerNames`). The answer of an indirect read counts only
  * with the provider's reference.
  */
-export const decideAfterRead = (due: Due, answer: StatusAnswer | null, rules: AnswerRules = {}): ReadDecision => {
+export const decideAfterRead = (
+  due: Due,
+  answer: StatusAnswer | FenceAnswer | null,
+  rules: AnswerRules = {}
+): ReadDecision => {
   // A read that failed, or whose answer was not understood, names no operation.
   const contradiction = answer === null || answer._tag === "NotProven"
     ? null
@@ -68,7 +75,7 @@ export const decideAfterRead = (due: Due, answer: StatusAnswer | null, rules: An
 }
 
 /** A success is final, so only the proof that it did not last is recorded. */
-const decideAfterSuccess = (answer: StatusAnswer | null, { failures }: AnswerRules): ReadDecision =>
+const decideAfterSuccess = (answer: StatusAnswer | FenceAnswer | null, { failures }: AnswerRules): ReadDecision =>
   answer?._tag === "Proven" && answer.state === "failed"
     ? {
       _tag: "Reversed",
@@ -79,7 +86,7 @@ const decideAfterSuccess = (answer: StatusAnswer | null, { failures }: AnswerRul
 /** For an answer about this operation. */
 const decideByRule = (
   due: Due,
-  answer: StatusAnswer | null,
+  answer: StatusAnswer | FenceAnswer | null,
   { failures, promises = {} }: AnswerRules
 ): ReadDecision => {
   const isIndirect = readKind(promises, due.reference) === "indirect"
@@ -118,6 +125,25 @@ const decideByRule = (
             asked_at: DateTime.formatIso(due.taken_at),
             send_before: DateTime.formatIso(due.operation.send_before!)
           },
+          reference: null
+        }
+        : postpone
+    // The next status read shows the state of this order.
+    case "Known":
+      return isProviderReference(answer.names.reference)
+        ? { _tag: "Postpone", reference: answer.names.reference, question: null }
+        : postpone
+    case "Occupied":
+      return isFenced(due)
+        ? {
+          _tag: "Record",
+          outcome: { state: "failed", failure: gatewayFailure("provider_never_received") },
+          evidence: {
+            ...answered("fence", answer.evidence),
+            fence_started_at: DateTime.formatIso(due.fence_started_at!),
+            send_before: DateTime.formatIso(due.operation.send_before!)
+          },
+          // That of the answer is the order of the fence.
           reference: null
         }
         : postpone

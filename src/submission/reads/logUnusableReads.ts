@@ -4,7 +4,7 @@
 import * as Effect from "effect/Effect"
 import type { ProviderName } from "../../domain/Grant.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
-import type { StatusAnswer } from "../providers/ProviderAdapter.ts"
+import type { FenceAnswer, StatusAnswer } from "../providers/ProviderAdapter.ts"
 
 /** UTF-16 code units of a detail. */
 const longestDetail = 1024
@@ -52,9 +52,11 @@ export const makeUnusableReadLog = () => {
     })
 
   /** The caller annotates the log with the provider and the operation. */
-  return (provider: ProviderName, answer: StatusAnswer): Effect.Effect<void> => {
+  return (provider: ProviderName, answer: StatusAnswer | FenceAnswer): Effect.Effect<void> => {
     switch (answer._tag) {
       case "Proven":
+      case "Known":
+      case "Occupied":
         return pass(provider)
       case "NotFound":
         return Effect.void

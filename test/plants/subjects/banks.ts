@@ -73,5 +73,26 @@ export const banks: ReadonlyArray<Plant> = [
     from: "protocol === \"https:\" || loopbackHosts.has(hostname)",
     to: "true || protocol === \"https:\" || loopbackHosts.has(hostname)",
     tests: [unit("banks/Increase")]
+  },
+  {
+    rule: "Increase: a transfer of a fence that a person approved is the payment of the operation",
+    file: "src/banks/Increase.ts",
+    from: "return status === \"canceled\" || status === \"pending_approval\"",
+    to: "return status !== \"pending_reviewing\"",
+    tests: [unit("banks/Fences")]
+  },
+  {
+    rule: "Increase: the order of a fence differs from that of the submission",
+    file: "src/banks/Increase.ts",
+    from: "body: { ...bodyOf(transfer), require_approval: true }",
+    to: "body: bodyOf(transfer)",
+    tests: [unit("banks/Fences")]
+  },
+  {
+    rule: "Alpaca: the first order is never taken for that of a fence",
+    file: "src/banks/Alpaca.ts",
+    from: "if (!isUnfillable(order)) return HttpProvider.KeyHolder.First({ names })",
+    to: "if (order.id === \"\") return HttpProvider.KeyHolder.First({ names })",
+    tests: [unit("banks/Fences")]
   }
 ]

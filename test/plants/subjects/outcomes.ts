@@ -6,6 +6,7 @@ const settlement = "src/submission/attempts/Settlement.ts"
 const decision = "src/submission/reads/decideAfterRead.ts"
 const attempts = "src/submission/attempts/attemptUntilSent.ts"
 const statusReads = "src/services/sql/queue/SqlStatusReads.ts"
+const fences = "src/submission/reads/fences.ts"
 
 export const outcomes: ReadonlyArray<Plant> = [
   {
@@ -197,5 +198,83 @@ export const outcomes: ReadonlyArray<Plant> = [
     from: "${present} + ${millis(\"$3\")}) + ${millis(\"$3\")}) END`",
     to: "${present} + ${millis(\"$3\")})) END`",
     tests: [postgres("services/queue/Hints")]
+  },
+  {
+    rule: "a fence is recorded before it is sent, and needs the authorization of a submission each time",
+    file: fences,
+    from:
+      "  if (!(yield* withinStore(statusReads.mayFence(due)))) return notSent(\"nothing allows to send the operation\")\n",
+    to: "",
+    tests: [unit("submission/reads/Fences")]
+  },
+  {
+    rule: "a fence begins in the ledger by the read that precedes it",
+    file: fences,
+    from: "  const hasBegun = yield* withinStore(services.statusReads.mayFence(due))\n",
+    to: "  const hasBegun = false\n",
+    tests: [unit("submission/reads/Fences")]
+  },
+  {
+    rule: "a fence is never sent to a paused provider",
+    file: fences,
+    from: "  if (pause !== null) return notSent(`the provider is paused: ${pause}`)\n",
+    to: "",
+    tests: [unit("submission/reads/Fences")]
+  },
+  {
+    rule: "a fenced operation is never read by its key",
+    file: "src/domain/Submission.ts",
+    from: "fence_started_at !== null && !acknowledged\n",
+    to: "fence_started_at !== null && acknowledged\n",
+    tests: [unit("submission/reads/Fences")]
+  },
+  {
+    rule: "the \"not found\" of a proxy begins no fence",
+    file: "src/submission/reads/Reconciler.ts",
+    from: "answer?._tag === \"NotFound\" && answer.evidence !== null",
+    to: "answer?._tag === \"NotFound\"",
+    tests: [unit("submission/reads/Fences")]
+  },
+  {
+    rule: "an order of a fence that is not cancelled is no proof",
+    file: "src/submission/http/HttpProvider.ts",
+    from: "holder._tag === \"Unnamed\" || !holder.isCancelled) return stillWaits",
+    to: "holder._tag === \"Unnamed\") return stillWaits",
+    tests: [unit("banks/Fences")]
+  },
+  {
+    rule: "a fence never begins before clocks agree that send_before has passed",
+    file: statusReads,
+    from: "o.send_before < now() - ${millis(String(longestSkew))}",
+    to: "o.send_before < now()",
+    tests: [postgres("services/queue/Fences")]
+  },
+  {
+    rule: "only an indeterminate operation is fenced",
+    file: statusReads,
+    from: "o.revision = $2 AND o.state = 'indeterminate' AND o.reference IS NULL",
+    to: "o.revision = $2 AND o.reference IS NULL",
+    tests: [postgres("services/queue/Fences")]
+  },
+  {
+    rule: "a fence needs a grant with all scopes of the accepting one",
+    file: statusReads,
+    from: "    AND ${standing(\"send\")}\n",
+    to: "    AND ${standing(\"read\")}\n",
+    tests: [postgres("services/queue/Fences")]
+  },
+  {
+    rule: "the beginning of a fence never changes",
+    file: "migrations/0029_fences.sql",
+    from: "IF OLD.fence_started_at IS NOT NULL THEN",
+    to: "IF NEW.fence_started_at > now() + interval '1 day' THEN",
+    tests: [postgres("services/queue/Fences")]
+  },
+  {
+    rule: "the database refuses a fence before send_before",
+    file: "migrations/0029_fences.sql",
+    from: "IF (OLD.send_before < clock_timestamp()) IS NOT TRUE THEN",
+    to: "IF OLD.send_before IS NULL THEN",
+    tests: [postgres("services/queue/Fences")]
   }
 ]

@@ -58,7 +58,7 @@ export const providers: ReadonlyArray<Plant> = [
   {
     rule: "unsafe promises do not start",
     file: "src/submission/providers/Providers.ts",
-    from: "    checkPromises(adapter.promises ?? {})\n",
+    from: "    checkPromises(adapter.promises ?? {}, adapter.fence !== undefined)\n",
     to: "",
     tests: [unit("submission/providers/Providers")]
   },

@@ -400,7 +400,8 @@ describe("The command line", () => {
             "0025_sendable_operations",
             "0026_unauthorized",
             "0027_reversals",
-            "0028_evidence_time"
+            "0028_evidence_time",
+            "0029_fences"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

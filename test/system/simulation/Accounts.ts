@@ -181,7 +181,8 @@ export class Accounts {
     if (isFindable) return state === "submitted" && provider.truthOf(id).outcome === "pending"
     if (this.#simulation.judge.wasSent(id)) return true
     if (isFree(record, database.memory.cluster.timeline)) return false
-    return provider.traits.window === null
+    const { fences, window } = provider.traits
+    return window === null && !(fences && state === "indeterminate" && record.send_before !== null)
   }
 
   /** An operation, preferably one that waits to be claimed: an operator can do most with those. */

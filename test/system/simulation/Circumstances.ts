@@ -49,6 +49,7 @@ export const forgottenClaims = (scenario: Scenario, network: Partial<NetworkFaul
   providers: scenario.providers.map((provider) => ({
     ...provider,
     refusesLate: true,
+    fences: false,
     forgetful: 0,
     consistency: 20,
     window: 30
@@ -109,12 +110,44 @@ export const lateRequestsByWrongClocks = (scenario: Scenario): Scenario => ({
   providers: scenario.providers.map((provider) => ({
     ...provider,
     refusesLate: true,
+    fences: false,
     forgetful: 0,
     consistency: 20,
     window: null
   })),
   database: noDatabaseFaults,
   network: { ...noNetworkFaults, lateRequest: 0.8 },
+  mishaps: nothing()
+})
+
+/** The same faults, at providers whose adapters have a fence if "not found" is never final there. Requests get lost more often. */
+export const withFences = (scenario: Scenario): Scenario => ({
+  ...scenario,
+  network: { ...scenario.network, lostRequest: Math.max(0.2, scenario.network.lostRequest) },
+  providers: scenario.providers.map((provider) =>
+    provider.window === null ? { ...provider, refusesLate: false, fences: true } : provider
+  )
+})
+
+/** Requests that get lost or arrive seconds later, at a provider whose adapter has a fence. There are no other faults. */
+export const fenced = (scenario: Scenario): Scenario => ({
+  ...scenario,
+  skew: 0,
+  drift: 0,
+  forgets: false,
+  hasWitness: false,
+  operations: 5,
+  calmAt: 25_000,
+  providers: scenario.providers.map((provider) => ({
+    ...provider,
+    refusesLate: false,
+    forgetful: 0,
+    consistency: 20,
+    window: null,
+    fences: true
+  })),
+  database: noDatabaseFaults,
+  network: { ...noNetworkFaults, lostRequest: 0.5, lateRequest: 0.3, lostAnswer: 0.3 },
   mishaps: nothing()
 })
 

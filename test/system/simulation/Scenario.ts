@@ -132,7 +132,8 @@ const drawCommonScenario = (chance: Chance): Scenario => {
       consistency,
       // Twice the greatest difference between two clocks, which is twice the error of one clock.
       window: refusesLate && isExact && chance.happens(0.7) ? consistency + 4 * skew + 10 : null,
-      forgetful: 0
+      forgetful: 0,
+      fences: false
     }
   }
   const providers = ["bank", "broker"].slice(0, chance.pick([1, 1, 1, 1, 2])).map(traits)

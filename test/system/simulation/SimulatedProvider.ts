@@ -7,6 +7,7 @@ import type { ProviderLimit } from "../../../src/domain/ProviderLimit.ts"
 import { type ProviderOperation, ProviderReference } from "../../../src/domain/Submission.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import {
+  FenceAnswer,
   NotSent,
   type ProviderAdapter,
   SendDeadline,
@@ -71,6 +72,8 @@ export interface Traits {
   readonly window: number | null
   /** Share of operations that status reads never find. */
   readonly forgetful: number
+  /** Whether its adapter has a fence. Only for providers that take late requests. */
+  readonly fences: boolean
   /** How many requests it takes. */
   readonly limit?: ProviderLimit
   /**
@@ -112,6 +115,8 @@ export class SimulatedProvider {
   readonly #judge: Judge
   readonly #find: (id: OperationId) => MemoryRecord | undefined
   readonly #mutations = new Map<OperationId, Mutation>()
+  /** The orders of fences, which have the keys of their operations and have paid nothing. */
+  readonly #fences = new Map<OperationId, { isCancelled: boolean }>()
 
   constructor(
     world: World,
@@ -164,6 +169,7 @@ export class SimulatedProvider {
       },
       failures: { declined: { message: "Declined." } },
       submit: (operation) => this.#submit(process, operation),
+      ...this.traits.fences ? { fence: (operation) => Effect.succeed(this.#fence(process, operation)) } : {},
       readStatus: (operation) => this.#readStatus(process, operation)
     }
   }
@@ -288,6 +294,10 @@ export class SimulatedProvider {
       this.#judge.notSent(id, "provider_unavailable")
       return Effect.fail(new NotSent({ reason: "refused as late", isRefused: true }))
     }
+    if (this.#fences.has(id)) {
+      trace.note("provider refuses: a fence has the key", this.#judge.name(id))
+      return uncertain("duplicate key")
+    }
     this.#judge.received(id, this.#find(id))
     const known = this.#mutations.get(id)
     const mutation = known ?? this.#decide(id)
@@ -330,6 +340,72 @@ export class SimulatedProvider {
     return mutation
   }
 
+  /** Occupies the key, and then cancels that order. */
+  #fence(process: SimulatedProcess, { id }: ProviderOperation): Effect.Effect<FenceAnswer> {
+    const name = this.#judge.name(id)
+    const occupied = FenceAnswer.Occupied({
+      names: { reference: ProviderReference.make(`fence-${id}`), operation_id: id },
+      evidence: { said: "cancelled" }
+    })
+    const occupy = this.#step(process, name, () => {
+      const first = this.#mutations.get(id)
+      if (first !== undefined) return FenceAnswer.Known({ reference: first.reference, operation_id: id })
+      const order = this.#fences.get(id)
+      if (order !== undefined) return order.isCancelled ? occupied : null
+      this.#fences.set(id, { isCancelled: false })
+      this.#world.trace.note("fence: occupies the key", name)
+      this.#world.after(this.#world.chance.between(50, 20_000), () => this.#approve(id))
+      return null
+    })
+    const cancel = this.#step(process, name, () => {
+      const order = this.#fences.get(id)
+      if (order === undefined) return null
+      order.isCancelled = true
+      this.#world.trace.note("fence: cancelled", name)
+      return occupied
+    })
+    return Effect.suspend(() => {
+      this.#judge.attempted(id, this.#find(id), (instant) => process.stoppedAt >= instant)
+      return Effect.flatMap(occupy, (answer) => answer === null ? cancel : Effect.succeed(answer))
+    }).pipe(Effect.map((answer) => answer ?? FenceAnswer.NotProven({ reason: "unclear", detail: "not cancelled" })))
+  }
+
+  /** A person at the provider approves an order of a fence that is not cancelled yet: it pays, as the operation would. */
+  #approve(id: OperationId): void {
+    if (this.#fences.get(id)?.isCancelled !== false) return
+    this.#fences.delete(id)
+    this.#judge.received(id, this.#find(id))
+    this.#world.trace.note("fence: approved by a person", this.#judge.name(id))
+    this.#mutations.set(id, { ...this.#decide(id), isRejection: false })
+  }
+
+  /** A request of a fence, and its answer. */
+  #step(process: SimulatedProcess, name: string, take: () => FenceAnswer | null): Effect.Effect<FenceAnswer | null> {
+    return Effect.callback((resume) => {
+      const { chance, trace } = this.#world
+      const { faults } = this
+      let isWaiting = true
+      const answer = (said: FenceAnswer | null) =>
+        this.#world.after(chance.below(20), () => isWaiting ? resume(Effect.succeed(said)) : undefined, process)
+      if (chance.happens(faults.lostRequest)) trace.note("fence: request lost", name)
+      else {
+        this.#world.after(chance.happens(faults.lateRequest) ? chance.between(200, 12_000) : chance.below(20), () => {
+          this.#judge.arrived(this.traits)
+          const said = take()
+          if (chance.happens(faults.lostAnswer)) return trace.note("fence: answer lost", name)
+          answer(
+            chance.happens(faults.garbledAnswer)
+              ? FenceAnswer.NotProven({ reason: "unreachable", detail: "status 502" })
+              : said
+          )
+        })
+      }
+      return Effect.sync(() => {
+        isWaiting = false
+      })
+    })
+  }
+
   #readStatus(process: SimulatedProcess, operation: ProviderOperation) {
     return Effect.callback<StatusAnswer>((resume) => {
       const { chance, trace } = this.#world
@@ -370,6 +446,13 @@ export class SimulatedProvider {
   /** The status of an operation on a replica that shows the state of that instant. */
   #status({ id }: ProviderOperation, instant: number): StatusAnswer {
     const mutation = this.#mutations.get(id)
+    const fence = this.#fences.get(id)
+    if (fence !== undefined) {
+      const names = { reference: ProviderReference.make(`fence-${id}`), operation_id: id }
+      return fence.isCancelled
+        ? StatusAnswer.Proven({ state: "failed", code: "declined", names, evidence: { said: "cancelled" } })
+        : StatusAnswer.Proven({ state: "submitted", names, evidence: { said: "pending approval" } })
+    }
     if (mutation === undefined || instant < mutation.visibleAt) {
       return StatusAnswer.NotFound({
         names: { reference: null, operation_id: id },

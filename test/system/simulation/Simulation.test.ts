@@ -5,6 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
+import { fenced, withFences } from "./Circumstances.ts"
 import { simulate } from "./Simulation.ts"
 import { sweep } from "./Sweep.ts"
 
@@ -19,6 +20,14 @@ describe("the real workers, while every other part fails,", () => {
   it(`break no rule in ${seeds} seeds`, async () => {
     const { violations } = await Effect.runPromise(sweep(1, seeds))
     assert.deepStrictEqual(violations.map(({ seed, violation }) => ({ seed, ...violation })), [])
+  })
+
+  it("break no rule at providers whose adapters have a fence, and leave no lost request to a person", async () => {
+    for (const circumstances of [fenced, withFences]) {
+      const { counts, violations } = await Effect.runPromise(sweep(1, 100, { plant: { circumstances } }))
+      assert.deepStrictEqual(violations.map(({ seed, violation }) => ({ seed, ...violation })), [])
+      for (const event of ["occupies the key", "cancelled"]) assert.isAbove(counts.get(`fence: ${event}`) ?? 0, 0)
+    }
   })
 
   it("run identically for the same seed", () => {

@@ -12,6 +12,7 @@ import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import { moveRecord } from "../../../src/services/memory/recordRules.ts"
 import { sharePermits, stateAfter, toPermits, unusedLimit } from "../../../src/services/rules/providerPermits.ts"
 import {
+  FenceAnswer,
   namesNothing,
   NotSent,
   type ProviderAdapter,
@@ -19,6 +20,7 @@ import {
   SubmissionAnswer
 } from "../../../src/submission/providers/ProviderAdapter.ts"
 import {
+  fenced,
   forgetful,
   forgottenAndUnfindable,
   forgottenClaims,
@@ -187,6 +189,19 @@ export const plants: Readonly<Record<string, () => Plant>> = {
         (answer) => ({ ...answer, names: { ...answer.names, operation_id: id } }) as SubmissionAnswer
       )
     ),
+  "a fence whose order is not cancelled counts as proof": () => ({
+    adapter: (adapter) =>
+      adapter.fence === undefined ? adapter : {
+        ...adapter,
+        fence: (operation, payload) =>
+          Effect.map(adapter.fence!(operation, payload), (sent) =>
+            sent && Effect.timeoutOrElse(sent, {
+              duration: "500 millis",
+              orElse: () => Effect.succeed(FenceAnswer.Occupied({ names: namesNothing, evidence: { said: "pending" } }))
+            }))
+      },
+    circumstances: fenced
+  }),
   "rescue to failed": () => ({ queue: rescueToFailed }),
   "double claim": () => ({
     remoteQueue: (queue, simulation) => ({

@@ -45,7 +45,8 @@ const situation: Situation = {
   schedule,
   standing,
   pause: null,
-  question: null
+  question: null,
+  fence_started_at: null
 }
 
 const scheduled = (over: Partial<OperationSchedule>, rest: Partial<Situation> = {}): Situation => ({
@@ -97,6 +98,17 @@ const expectations: ReadonlyArray<readonly [string, Situation, NextAction["by"],
       "worker",
       null,
       "No live grant has all scopes of the grant that accepted it."
+    ],
+    [
+      "an operation with a fence, whose grant lost a scope",
+      scheduled({ due_at: future }, {
+        state: "indeterminate",
+        fence_started_at: past,
+        standing: { ...standing, may_send: false }
+      }),
+      "reconciler",
+      future,
+      "It is repeated until it is certain. No live grant has all scopes of the grant that accepted it."
     ],
     [
       "a held operation that is not examined",
@@ -238,6 +250,7 @@ const situations = function*(): Generator<Situation> {
                   ) {
                     for (const consent of standings) {
                       for (const pause of state === "accepted" || state === "submitting" ? [null, "no key"] : [null]) {
+                        const fence_started_at = state === "indeterminate" && waiting ? past : null
                         yield {
                           state,
                           under_review,
@@ -246,7 +259,8 @@ const situations = function*(): Generator<Situation> {
                           standing: consent,
                           schedule: { ...schedule, due_at, send_before, waiting, hold, return_reason },
                           pause,
-                          question: null
+                          question: null,
+                          fence_started_at
                         }
                       }
                     }
@@ -324,7 +338,8 @@ describe("the next action", () => {
       const { client_active, may_read, may_send, provider_connected } = given.standing
       const isTold = reason.includes("client is inactive") === !client_active
         && reason.includes("provider is disconnected") === !provider_connected
-        && /no live grant|No live grant/.test(reason) === (isSending ? !may_send : !may_read)
+        && /no live grant|No live grant/.test(reason) ===
+          (isSending || given.fence_started_at !== null ? !may_send : !may_read)
       if (!isTold) assert.fail(`${JSON.stringify(given)}: ${reason}`)
     }
   })

@@ -61,6 +61,7 @@ export interface OperatorRow extends OperationRow {
     readonly question?: string | null
   } | null
   readonly question: string | null
+  readonly fence_started_at: Instant | null
 }
 
 /** For how long a process with workers counts as running after its last report. */
@@ -87,7 +88,8 @@ const plainColumns = [
   "hold_placed",
   "terms",
   "terms_key_id",
-  "last_read"
+  "last_read",
+  "fence_started_at"
 ] as const satisfies ReadonlyArray<keyof OperatorRow>
 
 /** The columns of `OperatorRow`, of the row `o`. */
@@ -107,7 +109,8 @@ export const operatorColumns = `${publicColumns}, ${plainColumns.map((name) => `
       FROM worker_reports w WHERE w.pauses ? o.provider AND w.seen_at >= now() - ${seenInterval}
     ) AS pause, ${openQuestion} AS question, now() AS read_at`
 
-const instantOrNull = (instant: Instant | null): DateTime.Utc | null => instant === null ? null : instantOf(instant)
+export const instantOrNull = (instant: Instant | null): DateTime.Utc | null =>
+  instant === null ? null : instantOf(instant)
 
 const holdOf = (row: OperatorRow): Hold | null =>
   row.state !== "accepted" || row.is_free ? null : {
@@ -144,7 +147,17 @@ export const toSummary = (row: OperatorRow, shown: ShownTerms | null): OperatorS
   const { acknowledged, is_of_other_timeline, pause, question } = row
   const { state, under_review } = operation
   const standing = toStanding(row)
-  const situation = { state, under_review, acknowledged, is_of_other_timeline, schedule, standing, pause, question }
+  const situation = {
+    state,
+    under_review,
+    acknowledged,
+    is_of_other_timeline,
+    schedule,
+    standing,
+    pause,
+    question,
+    fence_started_at: instantOrNull(row.fence_started_at)
+  }
   return {
     operation,
     client_id: row.client_id,

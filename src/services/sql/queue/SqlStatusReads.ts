@@ -6,6 +6,7 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
+import { longestSkew } from "../../../domain/ClockSkew.ts"
 import type { ProviderName } from "../../../domain/Grant.ts"
 import type { OperationId, OperationState } from "../../../domain/Operation.ts"
 import type {
@@ -21,7 +22,8 @@ import {
   mostHinted,
   type Postponement,
   type ReversiblePostponement,
-  type ReversibleTerms
+  type ReversibleTerms,
+  type StatusReads
 } from "../../queue/StatusReads.ts"
 import { untilServed } from "../../rules/claimRounds.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
@@ -46,6 +48,7 @@ interface ReadRow extends SubmissionRow {
   readonly reference: ProviderReference | null
   readonly acknowledged: boolean
   readonly reads: number
+  readonly fence_started_at: Date | null
 }
 
 /** The number of due operations, postponed ones included, in each row. A statement returns at least one row. */
@@ -67,7 +70,8 @@ const toDueRead = (provider: ProviderName, row: ReadRow): DueRead => ({
   revision: row.revision,
   reference: row.reference,
   acknowledged: row.acknowledged,
-  reads: row.reads
+  reads: row.reads,
+  fence_started_at: row.fence_started_at === null ? null : DateTime.fromDateUnsafe(row.fence_started_at)
 })
 
 export const makeStatusReads = Effect.gen(function*() {
@@ -156,7 +160,25 @@ export const makeStatusReads = Effect.gen(function*() {
   const payloadOf = ({ operation: { id } }: { readonly operation: { readonly id: OperationId } }) =>
     Effect.flatMap(orUnavailable(sql.unsafe<ClaimRow>(payloadStatement, [id])), ([row]) => toClaim(row!).payload)
 
-  return { takeReads, takeHeld, takeReversible, payloadOf, postpone, postponeReversible, recordReversal, hint }
+  const mayFence = Effect.fn("StatusReads.mayFence")(
+    ({ operation: { id, send_before }, revision }: Parameters<StatusReads["Service"]["mayFence"]>[0]) =>
+      Effect.map(
+        orUnavailable(sql.unsafe(mayFenceStatement, [id, revision, toDate(send_before)])),
+        (rows) => rows.length > 0
+      )
+  )
+
+  return {
+    takeReads,
+    takeHeld,
+    takeReversible,
+    payloadOf,
+    mayFence,
+    postpone,
+    postponeReversible,
+    recordReversal,
+    hint
+  }
 })
 
 /** One more read, up to the maximum of the column: a full count must not fail the other operations of the batch. */
@@ -167,7 +189,8 @@ const readingSince = "CASE WHEN due.active THEN now() END"
 
 /** Ends a statement whose `due` are the due operations, and whose `taken` returns the updated ones. */
 const selectTaken = (more = "") => `
-  SELECT due_count${more}, ${present} AS taken_at, ${submissionColumns}, o.created_at, o.state, o.reference, o.acknowledged, o.reads
+  SELECT due_count${more}, ${present} AS taken_at, ${submissionColumns}, o.created_at, o.state, o.reference, o.acknowledged, o.reads,
+    o.fence_started_at
   FROM (SELECT count(*)::integer AS due_count FROM due) l
   LEFT JOIN taken o ON o.active`
 
@@ -270,6 +293,13 @@ const payloadStatement = `
   SELECT ${submissionColumns}, o.created_at, now() AS claimed_at, o.request_digest, y.payload, y.key_id
   FROM operations o LEFT JOIN payloads_of(ARRAY[$1::uuid]) y ON y.operation_id = o.id AND y.client_id = o.client_id
   WHERE o.id = $1`
+
+const mayFenceStatement = `
+  UPDATE operations o SET fence_started_at = coalesce(o.fence_started_at, now())
+  WHERE o.id = $1 AND o.revision = $2 AND o.state = 'indeterminate' AND o.reference IS NULL AND NOT o.acknowledged
+    AND o.send_before = $3 AND o.send_before < now() - ${millis(String(longestSkew))}
+    AND ${standing("send")}
+  RETURNING o.id`
 
 const postponeStatement = `
   UPDATE operations o

@@ -57,6 +57,8 @@ export interface Evidence {
   readonly history: ReadonlyArray<Step>
   /** Operations whose claim a worker returned. They wait in `submitting` until another worker takes them over. */
   readonly returned: ReadonlySet<string>
+  /** Operations of which a fence began. */
+  readonly fenced: ReadonlySet<string>
   /** The provider's record. */
   readonly receipts: ReadonlyArray<Receipt>
   readonly truths: ReadonlyArray<Truth>
@@ -94,7 +96,13 @@ export const readLedger = Effect.gen(function*() {
     SELECT operation_id, revision, from_state, to_state, at, evidence FROM operation_history
     ORDER BY operation_id, revision`
   const returned = yield* sql<{ readonly operation_id: string }>`SELECT operation_id FROM returned_claims`
-  return { operations, history, returned: new Set(returned.map(({ operation_id }) => operation_id)) }
+  const fenced = yield* sql<{ readonly id: string }>`SELECT id FROM operations WHERE fence_started_at IS NOT NULL`
+  return {
+    operations,
+    history,
+    returned: new Set(returned.map(({ operation_id }) => operation_id)),
+    fenced: new Set(fenced.map(({ id }) => id))
+  }
 })
 
 interface Row {

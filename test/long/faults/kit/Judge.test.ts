@@ -57,6 +57,7 @@ const correct: Evidence = {
   receipts: [receipt("a")],
   truths: [{ key: "a", receipts: 1, status: "succeeded", final: true }],
   turnedAway: 0,
+  fenced: new Set(),
   sent: new Map([["a", 1]]),
   injected: crashPoints.map((point) => ({ at: 0, name: `kill ${point}` })),
   samples: [],

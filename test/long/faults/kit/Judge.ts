@@ -14,11 +14,16 @@ export const doubleSubmissions = (receipts: ReadonlyArray<Receipt>): ReadonlyArr
     all.length > 1 ? [`${key}: received ${all.length} times, ${all.at(-1)!.outcome}`] : []
   )
 
-const isComplete = ({ outcome }: Receipt) => outcome !== "incomplete"
+/** A complete submission of a worker: no order of a fence, and no cancellation of one. */
+const isComplete = ({ fence, outcome }: Receipt) =>
+  fence !== true && !["incomplete", "cancelled", "approved"].includes(outcome)
 
-/** Keys that a worker sent more than once, received or not. */
-export const doubleSends = (sent: Iterable<readonly [key: string, times: number]>): ReadonlyArray<string> =>
-  [...sent].filter(([, times]) => times > 1).map(([key, times]) => `${key}: sent ${times} times`)
+/** Keys that a worker sent more than once, received or not. Fences send theirs again, and the record of the provider tells them apart. */
+export const doubleSends = (
+  sent: Iterable<readonly [key: string, times: number]>,
+  fenced: ReadonlySet<string> = new Set()
+): ReadonlyArray<string> =>
+  [...sent].filter(([key, times]) => times > 1 && !fenced.has(key)).map(([key, times]) => `${key}: sent ${times} times`)
 
 /** Submissions that the provider received, and whose operation is unknown. */
 export const unknownSubmissions = (receipts: ReadonlyArray<Receipt>, known: ReadonlySet<string>) =>
@@ -225,7 +230,7 @@ export const judge = (evidence: Evidence, slack = 1000) =>
     injected: atLeast("faults injected", evidence.injected.length, evidence.asked.faults),
     ...evidence.asked.faults > 0 && { unvisited: counted("crash points not hit", unvisited(evidence)) },
     doubles: counted("double submissions, by the provider's record", doubleSubmissions(evidence.receipts)),
-    doubleSends: counted("double sends, by the wire", doubleSends(evidence.sent)),
+    doubleSends: counted("double sends, by the wire", doubleSends(evidence.sent, evidence.fenced)),
     lost: counted("operations lost", lostOperations(evidence)),
     unknown: counted(
       "submissions without an operation",

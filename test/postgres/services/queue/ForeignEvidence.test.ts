@@ -111,11 +111,15 @@ const anyStatusAnswer: fc.Arbitrary<StatusAnswer> = anyNames.chain((names) =>
 )
 
 const anyDue: fc.Arbitrary<
-  Pick<DueRead, "operation" | "state" | "acknowledged" | "reference" | "created_at" | "taken_at">
+  Pick<
+    DueRead,
+    "operation" | "state" | "acknowledged" | "reference" | "created_at" | "taken_at" | "fence_started_at"
+  >
 > = fc
   .record({
     created_at: fc.constant(DateTime.makeUnsafe(0)),
     taken_at: fc.constant(DateTime.makeUnsafe(0)),
+    fence_started_at: fc.constant(null),
     operation: fc.constant({ id: own, send_before: null } as DueRead["operation"]),
     state: fc.constantFrom<OperationState>("accepted", "submitted", "indeterminate"),
     acknowledged: fc.boolean(),
@@ -123,7 +127,7 @@ const anyDue: fc.Arbitrary<
   })
 
 const dueRead = (state: OperationState, reference: ProviderReference | null) =>
-  ({ operation: { id: own, send_before: null }, state, revision: 3, reference }) as DueRead
+  ({ operation: { id: own, send_before: null }, state, revision: 3, reference, fence_started_at: null }) as DueRead
 
 const contradicts = (names: AnswerNames, stored: ProviderReference | null) =>
   (names.operation_id !== null && names.operation_id !== own)

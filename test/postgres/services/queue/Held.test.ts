@@ -44,7 +44,8 @@ queueConformance("an operation that a change of the timeline holds", (it) => {
         revision: 1,
         reference: null,
         acknowledged: false,
-        reads: 1
+        reads: 1,
+        fence_started_at: null
       })
       assert.deepInclude(operation, {
         id,

@@ -64,7 +64,8 @@ queueConformance("a status read that is due", (it) => {
           revision,
           reference: reference("theirs"),
           acknowledged: true,
-          reads: 1
+          reads: 1,
+          fence_started_at: null
         })
         assert.deepStrictEqual(created_at, before.created_at)
         assert.deepStrictEqual({ ...operation, send_before: null }, {

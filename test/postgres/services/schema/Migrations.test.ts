@@ -38,7 +38,8 @@ const all = [
   "0025_sendable_operations",
   "0026_unauthorized",
   "0027_reversals",
-  "0028_evidence_time"
+  "0028_evidence_time",
+  "0029_fences"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>

@@ -53,6 +53,23 @@ describe("Promises that cannot be safe together", () => {
     it(`are refused: ${JSON.stringify(promises)}`, () => assert.throws(() => checkPromises(promises), sentence))
   }
 
+  it("are refused beside a fence, unless keys live for ever and a request may arrive at any time", () => {
+    const fenced: ProviderPromises = { keys: "for_ever", readByOwnReference: "yes" }
+    checkPromises(fenced, true)
+    const others: ReadonlyArray<readonly [ProviderPromises, RegExp]> = [
+      [{ keys: "1 day" }, /requires keys/],
+      [{ keys: "none" }, /requires keys/],
+      [{ readByOwnReference: "no" }, /requires readByOwnReference/],
+      [{ readByOwnReference: "indirectly" }, /requires readByOwnReference/],
+      [{ readByOwnReference: { lag: "1 hour" } }, /requires readByOwnReference/],
+      [{ lateRequests: "refused" }, /requires lateRequests/]
+    ]
+    for (const [other, sentence] of others) {
+      checkPromises({ ...fenced, ...other })
+      assert.throws(() => checkPromises({ ...fenced, ...other }, true), sentence)
+    }
+  })
+
   it("are no others", () => {
     const safe: ReadonlyArray<ProviderPromises> = [
       {},
@@ -105,7 +122,8 @@ describe("A payment that the provider does not find", () => {
   type Facts = Partial<Parameters<typeof decideAfterRead>[0]>
   const questionAfter = (promises: ProviderPromises, seconds: number, facts: Facts = {}, answer = notFound) => {
     const operation = operationOf({ send_before: at })
-    const read = { ...readAfter(seconds), operation, state: "indeterminate", acknowledged: false, ...facts } as const
+    const situation = { state: "indeterminate", acknowledged: false, fence_started_at: null } as const
+    const read = { ...readAfter(seconds), operation, ...situation, ...facts }
     const decision = decideAfterRead(read, answer, { promises: { question: () => "Ask?", ...promises } })
     return decision._tag === "Postpone" ? decision.question : decision._tag
   }

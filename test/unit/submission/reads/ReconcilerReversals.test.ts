@@ -61,6 +61,7 @@ describe("A read after success", () => {
     created_at: DateTime.makeUnsafe("2026-01-01T00:00:00Z"),
     taken_at: DateTime.makeUnsafe("9999-01-01T00:00:00Z"),
     acknowledged: true,
+    fence_started_at: null,
     reference
   }
 

@@ -27,7 +27,8 @@ const unacknowledged = {
   created_at: DateTime.makeUnsafe("2026-01-01T00:00:00Z"),
   acknowledged: false,
   reference: null,
-  taken_at: DateTime.makeUnsafe("9999-01-01T00:00:00Z")
+  taken_at: DateTime.makeUnsafe("9999-01-01T00:00:00Z"),
+  fence_started_at: null
 }
 
 describe("The decision after a status read", () => {

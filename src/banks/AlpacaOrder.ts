@@ -1,0 +1,115 @@
+/**
+ * The orders that the adapter for Alpaca takes as payloads, and the order of its fence.
+ */
+import * as Schema from "effect/Schema"
+import { Terms } from "../domain/Terms.ts"
+
+export const text = (pattern: RegExp, expected: string) => Schema.String.check(Schema.isPattern(pattern, { expected }))
+
+/** Decimal text with at most nine digits after the point. */
+const Decimal = text(
+  /^(?=.*[1-9])(?:0|[1-9][0-9]{0,11})(?:\.[0-9]{1,9})?$/u,
+  "a number above zero as text, such as \"1.5\""
+)
+
+const Fields = Schema.Struct({
+  symbol: text(/^[A-Z0-9][A-Z0-9.]{0,24}(?:\/[A-Z]{3,5})?$/u, "a symbol, such as AAPL, or a pair, such as BTC/USD"),
+  /** Shares, contracts or coins. */
+  qty: Schema.optionalKey(Decimal),
+  /** Amount to trade for, in the currency of the price. */
+  notional: Schema.optionalKey(Decimal),
+  side: Schema.Literals(["buy", "sell"]),
+  type: Schema.Literals(["market", "limit", "stop", "stop_limit", "trailing_stop"]),
+  time_in_force: Schema.Literals(["day", "gtc", "opg", "cls", "ioc", "fok"]),
+  limit_price: Schema.optionalKey(Decimal),
+  stop_price: Schema.optionalKey(Decimal),
+  trail_price: Schema.optionalKey(Decimal),
+  trail_percent: Schema.optionalKey(Decimal),
+  extended_hours: Schema.optionalKey(Schema.Boolean),
+  position_intent: Schema.optionalKey(Schema.Literals(["buy_to_open", "buy_to_close", "sell_to_open", "sell_to_close"]))
+})
+
+/** The prices that an order of each type has: the one set or the other. */
+const pricesOf: Readonly<Record<typeof Fields.Type.type, ReadonlyArray<string>>> = {
+  market: [""],
+  limit: ["limit_price"],
+  stop: ["stop_price"],
+  stop_limit: ["limit_price stop_price"],
+  trailing_stop: ["trail_price", "trail_percent"]
+}
+const prices = ["limit_price", "stop_price", "trail_price", "trail_percent"] as const
+
+/**
+ * The order of a fence, for stocks: no listed stock trades as low, so it finds no seller. It is good until it is cancelled. Coins trade at any price,
+ * and options have another step of prices, so there is none for them.
+ */
+const unfillable = { qty: "1", side: "buy", type: "limit", time_in_force: "gtc", limit_price: "0.0001" } as const
+
+/** Whether an order is, or looks like, that of a fence. */
+export const isUnfillable = (
+  { limit_price, side, symbol }: {
+    readonly limit_price?: string | null
+    readonly side?: string
+    readonly symbol?: string
+  }
+): boolean =>
+  side === "buy" && typeof limit_price === "string" && symbol?.includes("/") !== true
+  && Number(limit_price) <= Number(unfillable.limit_price)
+
+/**
+ * An order, with the names of Alpaca's document. Numbers are text. Bracket, OCO, OTO and multi-leg orders are several orders at
+ * once, and cannot be one operation.
+ */
+export const Order = Fields.check(
+  Schema.makeFilter(
+    ({ notional, qty, type }) => notional === undefined ? qty !== undefined : qty === undefined && type === "market",
+    { expected: "either qty, or notional with the type market" }
+  ),
+  Schema.makeFilter(
+    (order) => pricesOf[order.type].includes(prices.filter((price) => order[price] !== undefined).join(" ")),
+    { expected: "the prices of its type, such as limit_price for a limit order, and no others" }
+  ),
+  Schema.makeFilter((order) => !isUnfillable(order), {
+    expected: `a limit_price above ${unfillable.limit_price}, at which no listed stock trades`
+  }),
+  Schema.makeFilter(
+    ({ extended_hours, time_in_force, type }) =>
+      extended_hours !== true || type === "limit" && (time_in_force === "day" || time_in_force === "gtc"),
+    { expected: "extended_hours with the type limit and the time in force day or gtc alone" }
+  )
+)
+export type Order = typeof Order.Type
+
+/** The product of two numbers as text, rounded up to cents. */
+const productOf = (one: string, other: string): string => {
+  const digits = (number: string) => (number.split(".")[1] ?? "").length
+  const unit = 10n ** BigInt(digits(one) + digits(other))
+  const cents = (BigInt(one.replace(".", "")) * BigInt(other.replace(".", "")) * 100n + unit - 1n) / unit
+  return `${cents / 100n}.${String(cents % 100n).padStart(2, "0")}`
+}
+
+/** The terms of a `BoundedOrder`: the most that it pays, in the currency of its price, and the asset. */
+export const orderTerms = ({ limit_price = "1", notional, qty = "1", symbol }: Order): Terms => {
+  const [payee = symbol, currency = "USD"] = symbol.split("/")
+  return { amount: productOf(notional ?? qty, limit_price), currency, payee }
+}
+
+/** Null: the asset has no order that cannot fill. */
+export const fenceOf = ({ symbol }: Order) =>
+  symbol.includes("/") || isOption(symbol) ? null : { ...unfillable, symbol }
+
+/** The price of an option is that of one share, and most contracts are for 100. */
+const isOption = (symbol: string): boolean => /[0-9]{6}[CP][0-9]{8}$/u.test(symbol)
+
+/**
+ * A purchase that bounds what it pays, by `notional` or by `qty` and `limit_price`. A type of operation with terms needs it, because the
+ * terms must be known before the order is sent.
+ */
+export const BoundedOrder = Order.check(
+  Schema.makeFilter(
+    (order) =>
+      order.side === "buy" && (order.notional ?? order.limit_price) !== undefined && !isOption(order.symbol)
+      && Schema.is(Terms)(orderTerms(order)),
+    { expected: "a purchase of stocks or coins, with notional or limit_price, in a currency of three letters" }
+  )
+)

@@ -1,0 +1,174 @@
+/**
+ * No order of events at a bank lets a fenced operation pay after it counts as failed: the first request, the requests of fences, their
+ * answers, an approval by a person, and a late arrival. The adapters are real, and so is the engine of the simulator, without sockets.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Effect, Layer, Redacted, type Schema } from "effect"
+import { HttpClient, HttpClientError, type HttpClientRequest, HttpClientResponse } from "effect/http"
+import * as fc from "fast-check"
+import * as Alpaca from "../../../src/banks/Alpaca.ts"
+import * as Increase from "../../../src/banks/Increase.ts"
+import { OperationType } from "../../../src/domain/Operation.ts"
+import { headOf } from "../../../src/sandbox/BankRequests.ts"
+import { bankDialects } from "../../../src/sandbox/banks/bankDialects.ts"
+import { makeMemoryRecord } from "../../../src/sandbox/Record.ts"
+import { defaultMix } from "../../../src/sandbox/SandboxOutcome.ts"
+import { makeSubmissions } from "../../../src/sandbox/Submissions.ts"
+import { type FenceAnswer, ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
+import { operationOf } from "../../fixtures/submission/HttpProviderServer.ts"
+
+const secret = Redacted.make("a-key-for-tests")
+const baseUrl = "http://127.0.0.1:1"
+
+const banks = {
+  increase: {
+    adapter: Increase.at({ baseUrl, apiKey: secret }),
+    type: "ach_transfer",
+    payload: {
+      account_id: "account_own",
+      amount: "1.15",
+      currency: "USD",
+      external_account_id: "external_account_payee",
+      statement_descriptor: "sandbox {\"outcome\":\"succeeded\"}"
+    }
+  },
+  alpaca: {
+    adapter: Alpaca.at({ baseUrl, keys: { keyId: secret, secretKey: secret } }),
+    type: "order",
+    payload: { symbol: "SANDBOX.FILLED", qty: "1", side: "buy", type: "market", time_in_force: "day" }
+  }
+} as const
+
+/** What the network does with a request: its answer arrives, it is lost, or its answer is. `late`: it arrives when `deliver` runs. */
+type Way = "arrives" | "lost" | "unanswered" | "late"
+const ways: ReadonlyArray<Way> = ["arrives", "lost", "unanswered", "late"]
+
+/** A bank in this process. Requests take the given ways in turn, and then all arrive. */
+const bankOf = Effect.fnUntraced(function*(name: keyof typeof banks, plan: Iterable<Way>) {
+  const { adapter, payload, type } = banks[name]
+  const dialect = bankDialects[name]
+  const record = makeMemoryRecord()
+  const submissions = yield* makeSubmissions({ dialect, seed: "1", mix: defaultMix, record, faults: () => ({}) })
+  const coming = plan[Symbol.iterator]()
+  const late: Array<Effect.Effect<unknown>> = []
+
+  const receive = (request: HttpClientRequest.HttpClientRequest) =>
+    Effect.suspend(() => {
+      const { pathname, search } = new URL(request.url)
+      const { headers, method } = request
+      const head = headOf({ headers, method, url: pathname + search } as never, 0)
+      const body = Buffer.from((request.body as unknown as { readonly body?: Uint8Array }).body ?? [])
+      const demand = dialect.demandOf(head)!
+      switch (demand._tag) {
+        case "Submit":
+          return submissions.receive({ key: demand.key, head, body })
+        case "Cancel":
+        case "Approve":
+          return submissions.decide(demand, head)
+        case "Answered":
+          return Effect.die(new Error(`the simulator does not know ${method} ${pathname}`))
+        default:
+          return submissions.read(demand, head)
+      }
+    }).pipe(Effect.map((reply) => reply.answer()!), Effect.orDie)
+
+  const client = HttpClient.make((request) =>
+    Effect.gen(function*() {
+      const way = coming.next().value ?? "arrives"
+      const arrival = receive(request)
+      // Requests of several processes mix.
+      yield* Effect.yieldNow
+      if (way === "late") late.push(arrival)
+      const answer = way === "lost" || way === "late" ? null : yield* arrival
+      yield* Effect.yieldNow
+      if (answer === null || way === "unanswered") {
+        return yield* new HttpClientError.HttpClientError({
+          reason: new HttpClientError.TransportError({ request, description: "the connection was reset" })
+        })
+      }
+      const { contentType, status, text } = answer
+      const response = new Response(status === 204 ? null : text, { status, headers: { "content-type": contentType } })
+      return HttpClientResponse.fromWeb(request, response)
+    })
+  )
+  const context = yield* Layer.build(Layer.provide(adapter, Layer.succeed(HttpClient.HttpClient, client)))
+  const { fence, readStatus, submit } = Context.get(context, ProviderAdapter)
+  const operation = operationOf({ type: OperationType.make(type) })
+  return {
+    submit: Effect.exit(submit(operation, payload as Schema.Json)),
+    fence: Effect.flatMap(fence!(operation, payload as Schema.Json), (send) => send!),
+    read: readStatus(operation, null),
+    deliver: Effect.suspend(() => Effect.forEach(late.splice(0), (arrival) => arrival)),
+    /** A person at the bank approves what waits. */
+    approve: Effect.gen(function*() {
+      for (const { fence, settlement } of yield* Effect.orDie(record.receipts)) {
+        if (fence !== true || settlement === undefined) continue
+        const head = headOf({ headers: {}, method: "POST", url: "/ach_transfers/1/approve" } as never, 0)
+        yield* Effect.orDie(submissions.decide({ _tag: "Approve", reference: settlement.reference }, head))
+      }
+    }),
+    truth: submissions.truth(operation.id)
+  }
+})
+
+const events = ["submit", "fence", "two fences", "deliver", "approve"] as const
+
+for (const name of ["increase", "alpaca"] as const) {
+  describe(`A fence at ${name}`, () => {
+    it.effect("never lets an operation pay that it proved to have failed, and is certain once the network recovers", () =>
+      Effect.promise(() =>
+        fc.assert(
+          fc.asyncProperty(
+            fc.array(fc.constantFrom(...events), { maxLength: 6 }),
+            fc.array(fc.constantFrom(...ways), { maxLength: 12 }),
+            (order, plan) =>
+              Effect.runPromise(Effect.scoped(Effect.gen(function*() {
+                const bank = yield* bankOf(name, plan)
+                const answers: Array<FenceAnswer> = []
+                const note = Effect.map(bank.fence, (answer) => void answers.push(answer))
+                let isSubmitted = false
+                for (const event of order) {
+                  if (event === "submit" && !isSubmitted) {
+                    isSubmitted = true
+                    yield* bank.submit
+                  } else if (event === "fence") yield* note
+                  else if (event === "two fences") yield* Effect.all([note, note], { concurrency: 2 })
+                  else if (event === "deliver") yield* bank.deliver
+                  // Nothing approves an order that cannot fill.
+                  else if (event === "approve" && name === "increase") yield* bank.approve
+                }
+                // Requests that are lost for good take the rest of the plan.
+                for (let n = 0; n <= plan.length; n++) yield* note
+                const last = answers.at(-1)!
+                assert.notStrictEqual(last._tag, "NotProven", "the network has recovered")
+                // The first request comes at last, and so do all others that are late.
+                if (!isSubmitted) yield* bank.submit
+                yield* bank.deliver
+                yield* bank.approve
+                const { status } = yield* bank.truth
+                const read = yield* bank.read
+                const certain = new Set(answers.map(({ _tag }) => _tag).filter((tag) => tag !== "NotProven"))
+                assert.deepStrictEqual([...certain], [last._tag], "certain answers agree")
+                if (last._tag === "Occupied") assert.strictEqual(status, "failed")
+                else {assert.deepInclude(read, {
+                    _tag: "Proven",
+                    state: status === "succeeded" ? "succeeded" : "submitted"
+                  })}
+              })))
+          ),
+          { numRuns: 300 }
+        )
+      ))
+  })
+}
+
+describe("A fence at increase", () => {
+  it.effect("that a person approved is the payment of the operation", () =>
+    Effect.gen(function*() {
+      const bank = yield* bankOf("increase", ["unanswered"])
+      assert.strictEqual((yield* bank.fence)._tag, "NotProven")
+      yield* bank.approve
+      assert.strictEqual((yield* bank.fence)._tag, "Known")
+      assert.deepInclude(yield* bank.read, { state: "succeeded" })
+    }))
+})

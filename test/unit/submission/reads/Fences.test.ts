@@ -1,0 +1,180 @@
+/**
+ * When a fence begins, what it needs before each request, and what follows from its answer. The ledger is in memory, and the bank follows a
+ * script.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Duration, Effect } from "effect"
+import { TestClock } from "effect/testing"
+import type { OperationId } from "../../../../src/domain/Operation.ts"
+import type { ProviderReference } from "../../../../src/domain/Submission.ts"
+import {
+  FenceAnswer,
+  namesNothing,
+  NotSent,
+  type ProviderPromises,
+  StatusAnswer,
+  Uncertain
+} from "../../../../src/submission/providers/ProviderAdapter.ts"
+import {
+  evidence,
+  makeWorld,
+  neverReceived,
+  notFound,
+  reference,
+  type Script,
+  type World
+} from "../../../fixtures/submission/World.ts"
+
+const promises: ProviderPromises = { keys: "for_ever", readByOwnReference: "yes" }
+const waits = FenceAnswer.NotProven({ reason: "unclear", detail: "the order of the fence is not cancelled yet" })
+const occupied = FenceAnswer.Occupied({
+  names: { reference: "fence-1" as ProviderReference, operation_id: null },
+  evidence: { status: "canceled" }
+})
+
+/** An operation whose request was lost, at a bank that does not find it. `fences` has the beginning that the ledger had when each was sent. */
+const lostRequest = Effect.fnUntraced(
+  function*(script: Script & { readonly answers?: ReadonlyArray<FenceAnswer> } = {}) {
+    const fences: Array<number | null | undefined> = []
+    const { answers = [waits] } = script
+    // The bank of the world looks into its ledger.
+    let world: World
+    world = yield* makeWorld({
+      submit: () => Effect.fail(new Uncertain({ reason: "the answer was lost" })),
+      promises,
+      read: () => Effect.succeed(neverReceived),
+      fence: (fence, { id }) =>
+        Effect.sync(() => {
+          fences.push(world.recordOf(id).fence_started_at?.epochMilliseconds)
+          return answers[Math.min(fence, answers.length) - 1]!
+        }),
+      ...script
+    })
+    const id = yield* world.acceptOne
+    yield* world.work
+    return { fences, id, world }
+  }
+)
+
+/** Lets time pass until the next read is due, and runs it. */
+const next = Effect.fnUntraced(function*(world: World, id: OperationId) {
+  yield* TestClock.adjust(Duration.millis(Math.max(0, world.recordOf(id).due_at! - (yield* Clock.currentTimeMillis))))
+  yield* world.reconcile
+})
+
+/** Reads until a fence has begun. */
+const untilBegun = Effect.fnUntraced(function*(world: World, id: OperationId) {
+  for (let n = 0; n < 20 && world.recordOf(id).fence_started_at === null; n++) yield* next(world, id)
+})
+
+describe("A fence", () => {
+  it.effect("begins after \"not found\", once clocks agree that send_before has passed, and is recorded before it is sent", () =>
+    Effect.gen(function*() {
+      const { fences, id, world } = yield* lostRequest({ answers: [occupied] })
+      const { send_before } = world.recordOf(id)
+      yield* untilBegun(world, id)
+      const begun = world.recordOf(id).fence_started_at!.epochMilliseconds
+      assert.isAbove(begun, send_before!.epochMilliseconds + 5000)
+      assert.isEmpty(fences, "nothing is sent by the read that begins it")
+      assert.isFalse((yield* world.show(id)).under_review, "no person need ask")
+      const reads = world.reads.length
+      yield* next(world, id)
+      assert.deepStrictEqual(fences, [begun])
+      assert.lengthOf(world.reads, reads, "no read by the key follows")
+      assert.deepInclude((yield* world.show(id)).failure, { code: "provider_never_received" })
+      assert.deepInclude(yield* world.evidenceOf(id), { by: "fence", answer: { status: "canceled" } })
+    }))
+
+  it.effect("is repeated in place of the status read while its own order is not cancelled", () =>
+    Effect.gen(function*() {
+      const { fences, id, world } = yield* lostRequest({ answers: [waits, waits, occupied] })
+      yield* untilBegun(world, id)
+      const reads = world.reads.length
+      for (let n = 0; n < 2; n++) {
+        yield* next(world, id)
+        assert.strictEqual(yield* world.stateOf(id), "indeterminate")
+      }
+      yield* next(world, id)
+      assert.strictEqual(yield* world.stateOf(id), "failed")
+      assert.strictEqual(new Set(fences).size, 1, "the beginning is recorded once")
+      assert.lengthOf(world.reads, reads)
+    }))
+
+  it.effect("that finds the first order is followed by a status read with its reference", () =>
+    Effect.gen(function*() {
+      const names = { reference, operation_id: null }
+      let isKnown = false
+      const { id, world } = yield* lostRequest({
+        fence: () =>
+          Effect.sync(() => {
+            isKnown = true
+            return FenceAnswer.Known(names)
+          }),
+        read: () =>
+          Effect.sync(() => isKnown ? StatusAnswer.Proven({ state: "succeeded", names, evidence }) : neverReceived)
+      })
+      yield* untilBegun(world, id)
+      yield* next(world, id)
+      assert.deepInclude(world.recordOf(id), { reference, acknowledged: true })
+      assert.strictEqual(yield* world.stateOf(id), "indeterminate")
+      yield* next(world, id)
+      assert.strictEqual(world.reads.at(-1)!.reference, reference)
+      assert.strictEqual(yield* world.stateOf(id), "succeeded")
+    }))
+
+  const hour = Effect.fnUntraced(function*(world: World, id: OperationId) {
+    yield* TestClock.adjust("1 hour")
+    for (let n = 0; n < 3; n++) yield* next(world, id)
+  })
+
+  const never: ReadonlyArray<readonly [when: string, script: Script]> = [
+    ["after the \"not found\" of a proxy", { read: () => Effect.succeed(notFound) }],
+    ["for a payload that no order can fence", { fence: () => null }],
+    ["after an answer about another operation", {
+      read: () => Effect.succeed(StatusAnswer.NotFound({ names: { ...namesNothing, operation_id: "other" }, evidence }))
+    }]
+  ]
+  for (const [when, script] of never) {
+    it.effect(`never begins ${when}`, () =>
+      Effect.gen(function*() {
+        const { fences, id, world } = yield* lostRequest(script)
+        yield* hour(world, id)
+        assert.isNull(world.recordOf(id).fence_started_at)
+        assert.isEmpty(fences)
+      }))
+  }
+
+  it.effect("is not sent without a grant that allows to send, and neither is the operation read by its key", () =>
+    Effect.gen(function*() {
+      const { fences, id, world } = yield* lostRequest()
+      yield* untilBegun(world, id)
+      const reads = world.reads.length
+      yield* world.grants.revoke(world.grant.grant_id)
+      const { client_id, provider, resource_owner, subject } = world.grant
+      yield* world.issue({ client_id, provider, resource_owner, subject, scopes: ["payments:write" as never] })
+      yield* hour(world, id)
+      assert.isEmpty(fences)
+      assert.lengthOf(world.reads, reads)
+    }))
+
+  it.effect("is not sent while the provider is paused", () =>
+    Effect.gen(function*() {
+      let isKeyWrong = false
+      const { fences, id, world } = yield* lostRequest({
+        submit: () =>
+          Effect.suspend(() =>
+            Effect.fail(
+              isKeyWrong
+                ? new NotSent({ reason: "the key is wrong", isLocal: true })
+                : new Uncertain({ reason: "the answer was lost" })
+            )
+          )
+      })
+      yield* untilBegun(world, id)
+      isKeyWrong = true
+      yield* world.acceptOne
+      yield* world.work
+      yield* hour(world, id)
+      assert.isEmpty(fences)
+    }))
+})
