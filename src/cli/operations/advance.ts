@@ -21,7 +21,7 @@ import type {
   OperatorSummary
 } from "../../domain/operators/OperatorView.ts"
 import { makeListRecorded } from "../../services/operators/listRecorded.ts"
-import { OperatorActions, statementOf } from "../../services/operators/OperatorActions.ts"
+import { advanceEvidence, OperatorActions } from "../../services/operators/OperatorActions.ts"
 import { findTransitionError } from "../../services/rules/ledgerRules.ts"
 import { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { accountableFlags, accountableOperator, id, jsonFlag, optionalText, toggle } from "../Flags.ts"
@@ -103,12 +103,12 @@ const findAll = Effect.fn(function*(filter: OperationFilter, operator: Accountab
 const tryAdvance = (
   operation: Operation,
   { return_reason, send_before }: OperationSchedule,
-  statement: ReturnType<typeof statementOf>,
+  evidence: ReturnType<typeof advanceEvidence>,
   to: Outcome,
   now: DateTime.Utc
 ) => {
   const facts = { now, send_before: return_reason === null ? send_before : null }
-  const refused = findTransitionError(operation, operation.revision, to, statement, facts)
+  const refused = findTransitionError(operation, operation.revision, to, evidence, facts)
   return refused === null ? Effect.void : Effect.fail(refused)
 }
 
@@ -120,7 +120,7 @@ const advanceAll = Effect.fn(function*(
 ) {
   const actions = yield* OperatorActions
   const found = yield* findAll(filter, operator)
-  const statement = statementOf(advance, operator)
+  const evidence = advanceEvidence(advance, operator)
   const now = yield* DateTime.now
   let refused = 0
   for (const { operation, provider, resource_owner, schedule } of found) {
@@ -128,7 +128,7 @@ const advanceAll = Effect.fn(function*(
     const result = yield* Effect.result(
       apply
         ? Effect.as(actions.advance(advance, id, operator, revision), "done")
-        : Effect.as(tryAdvance(operation, schedule, statement, advance.to, now), "would change")
+        : Effect.as(tryAdvance(operation, schedule, evidence, advance.to, now), "would change")
     )
     if (result._tag === "Failure" && result.failure instanceof StoreUnavailable) return yield* result.failure
     if (result._tag === "Failure") refused++

@@ -134,7 +134,7 @@ const lacksEvidence = ({ state }: Operation, to: Outcome, evidence: Advance["evi
   state === "submitting" && (to.state === "succeeded" || to.state === "failed") && evidence === null
 
 /** What the history says of an advance. */
-export const statementOf = ({ evidence }: Advance, { name, reason }: AccountableOperator) => ({
+export const advanceEvidence = ({ evidence }: Advance, { name, reason }: AccountableOperator) => ({
   by: "operator",
   operator: name,
   reason,
@@ -214,7 +214,7 @@ const make = Effect.gen(function*() {
             ? Effect.fail(
               new IllegalTransition({ id, from: operation.state, to: advance.to.state, reason: "evidence_required" })
             )
-            : ledger.transition(id, revision ?? operation.revision, advance.to, statementOf(advance, operator)))
+            : ledger.transition(id, revision ?? operation.revision, advance.to, advanceEvidence(advance, operator)))
       )
   )
 
