@@ -323,6 +323,10 @@ const sendFence = (adapter: Adapter, order: HttpSubmission, decoded: unknown) =>
         encodeWithoutBody(baseUrl, options.status.request(operation, null, decoded), credentials)
       let holder = yield* ask(adapter, operation, occupy, decode, null, decoded)
       if (holder._tag === "Unnamed") holder = yield* ask(adapter, operation, readByKey, decode, null, decoded)
+      // An order of another operation must not be cancelled. The contradiction brings this one under review.
+      if (holder._tag !== "Unnamed" && (holder.names.operation_id ?? operation.id) !== operation.id) {
+        return FenceAnswer.Known(holder.names)
+      }
       if (holder._tag === "Own" && !holder.isCancelled) {
         const cancellation = cancel(holder.names.reference, operation)
         const encode = (credentials: HttpCredentials) => encodeWithoutBody(baseUrl, cancellation, credentials)

@@ -89,6 +89,13 @@ export const banks: ReadonlyArray<Plant> = [
     tests: [unit("banks/Fences")]
   },
   {
+    rule: "a fence cancels no order of another operation",
+    file: "src/submission/http/HttpProvider.ts",
+    from: "(holder.names.operation_id ?? operation.id) !== operation.id",
+    to: "(holder.names.operation_id ?? operation.id) === \"\"",
+    tests: [unit("banks/Fences")]
+  },
+  {
     rule: "Alpaca: the first order is never taken for that of a fence",
     file: "src/banks/Alpaca.ts",
     from: "if (!isUnfillable(order)) return HttpProvider.KeyHolder.First({ names })",

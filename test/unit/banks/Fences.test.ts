@@ -14,7 +14,11 @@ import { bankDialects } from "../../../src/sandbox/banks/bankDialects.ts"
 import { makeMemoryRecord } from "../../../src/sandbox/Record.ts"
 import { defaultMix } from "../../../src/sandbox/SandboxOutcome.ts"
 import { makeSubmissions } from "../../../src/sandbox/Submissions.ts"
-import { type FenceAnswer, ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
+import {
+  type FenceAnswer,
+  ProviderAdapter,
+  type ProviderReference
+} from "../../../src/submission/providers/ProviderAdapter.ts"
 import { operationOf } from "../../fixtures/submission/HttpProviderServer.ts"
 
 const secret = Redacted.make("a-key-for-tests")
@@ -163,6 +167,38 @@ for (const name of ["increase", "alpaca"] as const) {
 }
 
 describe("A fence at increase", () => {
+  it.effect("cancels no transfer of another operation, which an answer shows", () =>
+    Effect.gen(function*() {
+      const seen: Array<string> = []
+      const other = {
+        id: "ach_transfer_other",
+        idempotency_key: "another-key",
+        type: "ach_transfer",
+        status: "pending_approval",
+        amount: 115,
+        currency: "USD",
+        created_at: "2026-05-01T00:00:00Z",
+        transaction_id: null
+      }
+      const client = HttpClient.make((request) =>
+        Effect.sync(() => {
+          seen.push(new URL(request.url).pathname)
+          return HttpClientResponse.fromWeb(request, Response.json(other))
+        })
+      )
+      const context = yield* Layer.build(
+        Layer.provide(banks.increase.adapter, Layer.succeed(HttpClient.HttpClient, client))
+      )
+      const { fence } = Context.get(context, ProviderAdapter)
+      const operation = operationOf({ type: OperationType.make(banks.increase.type) })
+      const answer = yield* Effect.flatMap(fence!(operation, banks.increase.payload), (send) => send!)
+      assert.deepStrictEqual(answer, {
+        _tag: "Known",
+        names: { reference: other.id as ProviderReference, operation_id: other.idempotency_key }
+      })
+      assert.deepStrictEqual(seen, ["/ach_transfers"])
+    }))
+
   it.effect("that a person approved is the payment of the operation", () =>
     Effect.gen(function*() {
       const bank = yield* bankOf("increase", ["unanswered"])
