@@ -91,9 +91,9 @@ export const makeAuthorize = Effect.gen(function*() {
     path: string,
     httpEffect: Responding<E, R | CurrentGrant>
   ) =>
-    Effect.flatMap(
-      Effect.catch(Effect.flatMapEager(read(request, path), verify), (problem) => refuse(problem, request)),
-      (grant) =>
+    Effect.matchEffect(Effect.flatMapEager(read(request, path), verify), {
+      onFailure: (problem) => refuse(problem, request),
+      onSuccess: (grant) =>
         admitted.forClient(
           grant.client_id,
           Effect.withFiber((fiber) => {
@@ -106,27 +106,10 @@ export const makeAuthorize = Effect.gen(function*() {
             return quotas === null ? granted : quotas.request(grant, request, granted)
           })
         )
-    )
+    })
 })
 
 type Verify = GrantVerifier["Service"]["verify"]
-
-/** Counts the outcomes. A verification whose client leaves has none. */
-const countVerifications = (counts: VerificationMetrics, verify: Verify): Verify => {
-  if (counts === null) return verify
-  const outcomes = {
-    onSuccess: (grant: GrantIdentity) => {
-      counts.verified.value++
-      return Effect.succeed(grant)
-    },
-    onFailure: <E extends Effect.Error<ReturnType<Verify>>>(error: E) => {
-      const isUnavailable = error._tag === "AuthorizationUnavailable" || error._tag === "StoreUnavailable"
-      counts[isUnavailable ? "unavailable" : "refused"].value++
-      return Effect.fail(error)
-    }
-  }
-  return (credential) => Effect.matchEffect(verify(credential), outcomes)
-}
 
 /** An application may replace the verifier, so the log names it. */
 const nameDefect = (cause: unknown) => Effect.die(new Error("GrantVerifier.verify failed with a defect", { cause }))
@@ -134,7 +117,7 @@ const nameDefect = (cause: unknown) => Effect.die(new Error("GrantVerifier.verif
 /** Makes the verification of credentials, which fails with problems. */
 export const makeVerify = Effect.gen(function*() {
   const { verify } = yield* GrantVerifier
-  const counted = countVerifications(yield* VerificationMetrics, verify)
+  const counts = yield* VerificationMetrics
   const problems = yield* Problems
   const refuse = (error: Effect.Error<ReturnType<Verify>>): Effect.Effect<never, Unauthorized | ServiceUnavailable> => {
     switch (error._tag) {
@@ -159,6 +142,18 @@ export const makeVerify = Effect.gen(function*() {
         return refuseForNow(problems, error)
     }
   }
+  /** They are counted. A verification whose client leaves has no outcome. */
+  const outcomes = {
+    onSuccess: (grant: GrantIdentity) => {
+      if (counts !== null) counts.verified.value++
+      return Effect.succeed(grant)
+    },
+    onFailure: (error: Effect.Error<ReturnType<Verify>>) => {
+      const isUnavailable = error._tag === "AuthorizationUnavailable" || error._tag === "StoreUnavailable"
+      if (counts !== null) counts[isUnavailable ? "unavailable" : "refused"].value++
+      return refuse(error)
+    }
+  }
   return (credential: Credential): Effect.Effect<GrantIdentity, Unauthorized | ServiceUnavailable> =>
-    Effect.catch(Effect.catchDefect(Effect.suspend(() => counted(credential)), nameDefect), refuse)
+    Effect.matchEffect(Effect.catchDefect(Effect.suspend(() => verify(credential)), nameDefect), outcomes)
 })
