@@ -12,6 +12,7 @@ import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import {
@@ -30,7 +31,7 @@ import { makeWriteSuccess } from "./SuccessWriter.ts"
 
 type Responding = Effect.Effect<HttpServerResponse.HttpServerResponse, unknown>
 
-type Api = Pick<HttpApi.Top, "annotations">
+type Api = Pick<HttpApi.Top, "annotations" | "groups">
 
 /** Whether Effect's own route serves the endpoint. */
 const isLeft = ({ endpoint, isRaw }: Handler): boolean =>
@@ -141,6 +142,20 @@ export const ServerContext = Context.Reference<Context.Context<never> | null>(
   { defaultValue: () => null }
 )
 
+/**
+ * The services of a group that its handlers may use. Each one costs each request, so those stay out that only build a server: its router,
+ * its layers, and its middleware, which is applied.
+ */
+const servicesOfHandlers = ({ groups }: Api, services: Context.Context<never>): Context.Context<never> => {
+  const endpoints = Object.values(groups).flatMap((group) => Object.values<HttpApiEndpoint.Top>(group.endpoints))
+  return Context.omit(
+    Scope.Scope,
+    HttpRouter.HttpRouter,
+    Layer.CurrentMemoMap,
+    ...endpoints.flatMap(({ middlewares }) => [...middlewares])
+  )(services)
+}
+
 /** Adds the services of a group to the context of a request: all of them, or those that its server does not have. */
 const makeProvide = (services: Context.Context<never>) => {
   let known: Context.Context<never> | null = null
@@ -206,7 +221,7 @@ export const compileEndpoint = (
     guarded,
     (cause) => Effect.catch(Effect.withErrorReporting(Effect.failCause(cause)), (error) => encode(Effect.fail(error)))
   )
-  const provide = makeProvide(Context.omit(Scope.Scope)(services))
+  const provide = makeProvide(servicesOfHandlers(api, services))
   return Effect.withFiber((fiber) => {
     // The request restores the context of its fiber.
     fiber.setContext(provide(fiber.context))

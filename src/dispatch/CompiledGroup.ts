@@ -8,8 +8,8 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import type * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
-import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import { compileEndpoint } from "./CompiledEndpoint.ts"
@@ -27,12 +27,13 @@ export const group: typeof HttpApiBuilder.group = (api, identifier, build) =>
         Layer.build(HttpApiBuilder.group(api, identifier, build) as unknown as Layer.Layer<never>),
         (built) => {
           // `HttpApiBuilder.group` has taken the same identifier. Its types are too deep to follow here.
-          const group = api.groups[identifier] as unknown as HttpApiGroup.Top
+          const whole = api as unknown as HttpApi.Top
+          const group = whole.groups[identifier]!
           const [[key, service] = []] = built.mapUnsafe
           if (key === undefined || !isGroup(service)) return built
           const handlers = [...service.handlers.values()]
           const routes = service.routes.map((route, index) => {
-            const handler = compileEndpoint(api, group, handlers[index]!, services)
+            const handler = compileEndpoint(whole, group, handlers[index]!, services)
             return handler === null
               ? route
               : HttpRouter.route(route.method, route.path, handler, { uninterruptible: route.uninterruptible })

@@ -25,7 +25,12 @@ const Tracing = (resource: ServiceName) =>
     Effect.map(
       Config.option(Config.String("OTEL_EXPORTER_OTLP_ENDPOINT")),
       Option.match({
-        onNone: () => Layer.succeed(References.TracerEnabled, false),
+        // Each statement reads the clock for its span, also if no span is created.
+        onNone: () =>
+          Layer.merge(
+            Layer.succeed(References.TracerEnabled, false),
+            Layer.succeed(References.TracerTimingEnabled, false)
+          ),
         onSome: (baseUrl) =>
           Otlp.layer({ baseUrl, resource }).pipe(
             Layer.provide(OtlpSerialization.layerJson),

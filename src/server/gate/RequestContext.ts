@@ -6,7 +6,6 @@ import type * as Fiber from "effect/Fiber"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as References from "effect/References"
-import * as Tracer from "effect/Tracer"
 import type { ProblemCode } from "../../api/ProblemKinds.ts"
 import { asHeaders, withOwnedHeaders } from "../../dispatch/OwnedResponse.ts"
 import type { RequestId } from "../../domain/RequestId.ts"
@@ -121,7 +120,7 @@ export const makeBeginRequest =
     const request = Context.getUnsafe(fiber.context as Context.Context<HttpServerRequest>, HttpServerRequest)
     const id = ids.of(request.headers["x-request-id"])
     const info = new Info(id, request)
-    const span = Context.getOrUndefined(fiber.context, Tracer.ParentSpan)
+    const { span } = fiber.cache
     if (span?._tag === "Span") span.attribute("request_id", id)
     // The request restores the context of its fiber.
     fiber.setContext(withRequest(fiber.context, info))
