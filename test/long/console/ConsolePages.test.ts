@@ -9,12 +9,9 @@ import { ConsoleScene } from "../../fixtures/console/ConsoleScene.ts"
 import { Operator, OperatorOfScene } from "../../fixtures/console/Operator.ts"
 import { idOf } from "../../fixtures/console/SceneOperations.ts"
 
-/** Each page, and what is on it once it is complete. */
+/** Each kind of page, and what is on it once it is complete. */
 const pages = [
   ["the overview", "", ".plot .axes"],
-  ["the overview of a week", "?hours=168", ".plot .axes"],
-  ["the indeterminate operations", "/queues/indeterminate", "table.operations"],
-  ["the operations under review", "/queues/under_review", "table.operations"],
   ["the held operations", "/queues/held", "table.operations"],
   ["the waiting operations", "/queues/waiting", "table.operations"],
   ["all operations", "/queues/all", "table.operations"],
