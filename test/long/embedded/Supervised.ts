@@ -9,11 +9,10 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import * as readline from "node:readline"
-import { inject } from "vitest"
 import { openCluster } from "../../../src/node/embedded/Cluster.ts"
 import { LocalPostgres, type LocalPostgresOptions } from "../../../src/node/embedded/LocalPostgres.ts"
 import { copyLedgerTo } from "../../fixtures/postgres/OwnServer.ts"
-import { programIn } from "../../fixtures/processes/CommandBundle.ts"
+import { programOf } from "../../fixtures/processes/CommandLine.ts"
 
 /** Time limit of one test, in milliseconds: tests wait for conditions, never for a time. */
 export const timeout = 60_000
@@ -100,8 +99,8 @@ const Line = Schema.fromJsonString(Schema.Struct({
 /** A LocalPostgres in a process of its own (`supervisor.ts`). It ends with the test's scope at the latest. */
 export const spawnSupervisor = (options: LocalPostgresOptions, environment: Record<string, string> = {}) =>
   Effect.acquireRelease(
-    Effect.sync(() => {
-      const child = spawn(process.execPath, [programIn(inject("programs"), "test/long/embedded/supervisor.ts")], {
+    Effect.map(programOf("test/long/embedded/supervisor.ts"), (program) => {
+      const child = spawn(process.execPath, [program], {
         env: { ...process.env, ...environment, OPTIONS: JSON.stringify(options) },
         stdio: ["pipe", "pipe", "inherit"]
       })

@@ -11,9 +11,8 @@ import * as fs from "node:fs"
 import * as net from "node:net"
 import * as path from "node:path"
 import * as readline from "node:readline"
-import { inject } from "vitest"
 import { tryLock, waitForLock } from "../../../src/node/embedded/System.ts"
-import { programIn } from "../../fixtures/processes/CommandBundle.ts"
+import { programOf } from "../../fixtures/processes/CommandLine.ts"
 import { assertAnswers, preparedDirectory, start, temporaryDirectory, timeout, until } from "./Supervised.ts"
 
 const isRoot = process.geteuid?.() === 0
@@ -65,9 +64,8 @@ const endings = ["SIGKILL", "close", "exit", "SIGTERM"] as const
 /** A process that waits for the lock, with its output and a way to end it. */
 const lockHolder = (directory: string) =>
   Effect.acquireRelease(
-    Effect.sync(() => {
-      const script = programIn(inject("programs"), "test/long/services/lockHolder.ts")
-      const child = spawn(process.execPath, [script, directory], {
+    Effect.map(programOf("test/long/services/lockHolder.ts"), (program) => {
+      const child = spawn(process.execPath, [program, directory], {
         stdio: ["pipe", "pipe", "inherit"]
       })
       const said: Array<string> = []

@@ -20,8 +20,7 @@ export interface OutboxProcess {
 /** Starts the example. The scope ends it if it still runs. */
 export const startOutbox = (environment: Readonly<Record<string, string>>) =>
   Effect.acquireRelease(
-    Effect.sync((): OutboxProcess => {
-      const [file, ...args] = direct("examples/outbox/main.ts")
+    Effect.map(direct("examples/outbox/main.ts"), ([file, ...args]): OutboxProcess => {
       const child = spawn(file, args, {
         env: basis({ WEBHOOK_SECRET: secret, ...environment })
       })

@@ -16,7 +16,7 @@ import { anotherProcess, inTime, isSuperuser, openTransaction } from "../../fixt
 import { sqlStateOf } from "../../fixtures/postgres/RawSql.ts"
 import { rolesWith } from "../../fixtures/postgres/Roles.ts"
 import { Platform, serverAddress } from "../../fixtures/postgres/TestDatabase.ts"
-import { programIn } from "../../fixtures/processes/CommandBundle.ts"
+import { programOf } from "../../fixtures/processes/CommandLine.ts"
 import { type Proxy, proxyTo } from "../../fixtures/processes/Proxy.ts"
 
 /** Waits until the session is idle in the server, or waits for a lock. */
@@ -130,12 +130,11 @@ layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it
         applicationName
       }
       const child = yield* Effect.acquireRelease(
-        Effect.sync(() =>
-          spawn(process.execPath, [programIn(inject("programs"), "test/system/services/registering.ts")], {
+        Effect.map(programOf("test/system/services/registering.ts"), (program) =>
+          spawn(process.execPath, [program], {
             env: { ...process.env, TASK: JSON.stringify({ connection, registration }) },
             stdio: ["ignore", "pipe", "inherit"]
-          })
-        ),
+          })),
         (child) => Effect.sync(() => child.kill("SIGKILL"))
       )
       let output = ""
