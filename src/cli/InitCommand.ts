@@ -105,6 +105,8 @@ const copyTemplate = Effect.fnUntraced(function*(folder: string) {
     packageName(path.basename(path.resolve(folder))),
     dependency ?? `file:${path.basename(tarball)}`
   )
+  // npm packs no file of this name either. An older Node is refused before anything is downloaded.
+  yield* files.writeFileString(path.join(folder, ".npmrc"), "engine-strict=true\n")
   yield* files.writeFileString(path.join(folder, "package.json"), `${JSON.stringify(made, null, 2)}\n`)
 })
 

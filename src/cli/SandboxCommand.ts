@@ -25,10 +25,9 @@ const Faults = Schema.Array(
 const flags = {
   host: textOr("host", "Address to listen on", "127.0.0.1", Schema.String),
   port: textOr("port", "Port to listen on; 0 chooses a free port, which the log shows", "4010", Port({ from: 0 })),
-  controlPort: textOr(
+  controlPort: optionalText(
     "control-port",
-    "Port of the control plane on 127.0.0.1; it never refuses connections",
-    "4011",
+    "Port of the control plane on 127.0.0.1; it never refuses connections (default: the one after --port, or a free one if that is 0)",
     Port({ from: 0 })
   ),
   record: textOr(
@@ -62,6 +61,16 @@ const flags = {
   )
 }
 
+/** The port of the control plane. Fails if both ports are to be the same. */
+export const controlPortOf = (port: number, given: Option.Option<number>): Effect.Effect<number, CommandFailed> => {
+  const chosen = Option.getOrElse(given, () => port === 0 ? 0 : port === 65_535 ? port - 1 : port + 1)
+  return chosen === port && port !== 0
+    ? Effect.fail(
+      new CommandFailed({ message: `--control-port: ${port} is the port of the provider; specify another one` })
+    )
+    : Effect.succeed(chosen)
+}
+
 const decodeWebhooks = Schema.decodeUnknownEffect(WebhookSettings)
 
 /** The secret comes from the environment, because every user of the machine can read arguments. */
@@ -91,7 +100,8 @@ const toSettings = (faults: typeof Faults.Type): Effect.Effect<FaultSettings, Co
 export const sandbox = Command.make(
   "sandbox",
   flags,
-  Effect.fn(function*({ bank, fault, webhookUrl, ...options }) {
+  Effect.fn(function*({ bank, controlPort: given, fault, webhookUrl, ...options }) {
+    const controlPort = yield* controlPortOf(options.port, given)
     const faults = yield* toSettings(fault)
     const webhooks = yield* webhooksTo(webhookUrl)
     const announced = Layer.effectDiscard(Effect.gen(function*() {
@@ -101,7 +111,7 @@ export const sandbox = Command.make(
     yield* Layer.launch(
       Layer.provide(
         announced,
-        Sandbox.layer({ ...options, ...webhooks, faults, ...Option.isSome(bank) && { bank: bank.value } })
+        Sandbox.layer({ ...options, controlPort, ...webhooks, faults, ...Option.isSome(bank) && { bank: bank.value } })
       )
     )
   })

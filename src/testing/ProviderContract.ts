@@ -4,9 +4,9 @@
  *
  * The kit needs no test runner of its own. Give each case to yours:
  *
- *     for (const { name, run } of ProviderContract.cases(options)) it.effect(name, () => run)
+ *     for (const { name, run } of ProviderContract.cases(options)) it(name, () => Effect.runPromise(run))
  *
- * Each case takes milliseconds: the kit runs the adapter under a clock of its own, and moves it. The bank listens on a free port
+ * `it.effect` of `@effect/vitest` runs it, too, and prints a failure twice. Each case takes milliseconds: the kit runs the adapter under a clock of its own, and moves it. The bank listens on a free port
  * of 127.0.0.1, so a case needs Node.
  */
 import * as Duration from "effect/Duration"

@@ -2,10 +2,12 @@
  * For development: issues a grant at each start, and prints how to use it. Your production verifies its own sessions, or the
  * tokens of your authorization server.
  */
+import * as Config from "effect/Config"
 import * as Console from "effect/Console"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import {
   ClientId,
@@ -42,7 +44,9 @@ Paste into a second terminal. The same key names one transfer, however often you
   curl ${url}/v1/transfers -H "Authorization: Bearer $TOKEN" -H 'Idempotency-Key: rent-of-may' \\
     -H 'Content-Type: application/json' -d '{"amount":"750.00","currency":"EUR","iban":"DE89370400440532013000"}'
   curl ${url}/v1/operations -H "Authorization: Bearer $TOKEN"
+`
 
+const fakeBankText = `
 Make the bank lose its answers, transfer with another key, and read again:
 
   curl -X PUT http://127.0.0.1:${fakeBank.port}/faults -d '{"drop_response":{"rate":1,"on":"submission"}}'
@@ -53,5 +57,6 @@ export const Invitation = Layer.effectDiscard(Effect.gen(function*() {
   const { isEmbedded } = yield* Database
   if (!isEmbedded) return
   const { access_token } = yield* issueGrant
-  yield* Console.log(text(yield* BaseUrl, Redacted.value(access_token)))
+  const isFakeBank = Option.isNone(yield* Config.option(Config.String("BANK_URL")))
+  yield* Console.log(text(yield* BaseUrl, Redacted.value(access_token)) + (isFakeBank ? fakeBankText : ""))
 }))

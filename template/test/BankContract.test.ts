@@ -3,6 +3,7 @@
  * file says what the bank documents.
  */
 import { describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as ProviderContract from "financial-agents-gateway/testing/ProviderContract"
 import * as Bank from "../src/Bank.ts"
@@ -62,5 +63,5 @@ const cases = ProviderContract.cases({
 })
 
 describe("The contract of providers", () => {
-  for (const { name, run } of cases) it.effect(name, () => run)
+  for (const { name, run } of cases) it(name, () => Effect.runPromise(run))
 })

@@ -30,3 +30,19 @@ it("links of packed documents lead to packed files, and the clone gets its docum
     assert.strictEqual(fs.readFileSync(path.join(clone, file), "utf8"), fs.readFileSync(file, "utf8"), file)
   }
 }, 60_000)
+
+it("a pack that fails leaves the documents as they were", async ({ onTestFinished }) => {
+  const temporary = fs.mkdtempSync(path.join(os.tmpdir(), "links-"))
+  onTestFinished(() => fs.rmSync(temporary, { recursive: true }))
+  const clone = cloneTo(path.join(temporary, "clone"))
+  fs.rmSync(path.join(clone, "node_modules"))
+  const manifest = path.join(clone, "package.json")
+  // The build needs a minute, and changes no document.
+  fs.writeFileSync(manifest, fs.readFileSync(manifest, "utf8").replace("npm run build && ", ""))
+  runIn(clone, ["npm pack --pack-destination missing || cp SECURITY.md failed.md", "test -e failed.md"])
+  const kept = path.join(clone, "node_modules/.cache/packLinks.json")
+  for (let turns = 0; fs.existsSync(kept) && turns < 300; turns++) {
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+  assert.strictEqual(fs.readFileSync(path.join(clone, "SECURITY.md"), "utf8"), fs.readFileSync("SECURITY.md", "utf8"))
+}, 60_000)

@@ -13,6 +13,7 @@ import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 const readManifest = (file: string) =>
   JSON.parse(fs.readFileSync(file, "utf8")) as {
     readonly name: string
+    readonly engines: object
     readonly dependencies: Readonly<Record<string, string>>
     readonly devDependencies: Readonly<Record<string, string>>
   }
@@ -38,6 +39,7 @@ describe("init", () => {
       )
       assert.sameMembers(fs.readdirSync(project, { recursive: true, encoding: "utf8" }), [
         ...template,
+        ".npmrc",
         "package.json",
         tarball
       ])
@@ -45,6 +47,8 @@ describe("init", () => {
       const own = readManifest("package.json")
       const made = readManifest(path.join(project, "package.json"))
       assert.strictEqual(made.name, "my-payments")
+      assert.deepStrictEqual(made.engines, own.engines)
+      assert.strictEqual(fs.readFileSync(path.join(project, ".npmrc"), "utf8"), "engine-strict=true\n")
       const versions = { ...own.devDependencies, ...own.dependencies, [own.name]: `file:${tarball}` }
       for (const [name, version] of Object.entries({ ...made.dependencies, ...made.devDependencies })) {
         assert.strictEqual(version, versions[name], name)

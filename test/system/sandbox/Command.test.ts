@@ -3,9 +3,10 @@
  * and kill it.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Schema } from "effect"
+import { Effect, Option, Schema } from "effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { controlPortOf } from "../../../src/cli/SandboxCommand.ts"
 import { launch, run } from "../../fixtures/processes/CommandLine.ts"
 import { call, dial, read, submissionBytes, submit, told, until } from "../../fixtures/sandbox/SandboxHarness.ts"
 import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
@@ -25,6 +26,17 @@ const launchSandbox = Effect.fnUntraced(function*(args: ReadonlyArray<string>) {
 })
 
 describe("The command sandbox", () => {
+  it.effect("has its control port after its port, and refuses one port for both", () =>
+    Effect.gen(function*() {
+      const chosen = [[0, 0], [4010, 4011], [4011, 4012], [65_535, 65_534]] as const
+      for (const [port, control] of chosen) {
+        assert.strictEqual(yield* controlPortOf(port, Option.none()), control)
+      }
+      assert.strictEqual(yield* controlPortOf(4010, Option.some(0)), 0)
+      const { message } = yield* Effect.flip(controlPortOf(4010, Option.some(4010)))
+      assert.strictEqual(message, "--control-port: 4010 is the port of the provider; specify another one")
+    }))
+
   it.live("keeps every answered receipt through kill -9 in the middle of many", () =>
     Effect.gen(function*() {
       const record = path.join(yield* temporaryDirectory, "record.jsonl")
