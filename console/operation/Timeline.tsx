@@ -7,13 +7,13 @@ import { Time } from "../parts/Time.tsx"
 
 type Entry = Detail["history"][number]
 
-const timeOf = ({ at }: Entry, before: Entry | undefined): string =>
+const timeOf = ({ at }: Pick<Entry, "at">, before: Entry | undefined): string =>
   before === undefined
     ? formatInstant(at)
     : `${formatInstant(at)} · ${formatDuration(Date.parse(at) - Date.parse(before.at))} later`
 
-/** The acceptance and each transition, the oldest first, with the evidence that the ledger recorded. */
-export const Timeline = ({ history }: { readonly history: ReadonlyArray<Entry> }) => (
+/** The acceptance and each transition, the oldest first, and the reversal of a success, with the evidence that the ledger recorded. */
+export const Timeline = ({ detail: { history, reversal } }: { readonly detail: Detail }) => (
   <Panel title="Timeline">
     <ol class="timeline">
       {history.map((entry, at) => (
@@ -30,6 +30,18 @@ export const Timeline = ({ history }: { readonly history: ReadonlyArray<Entry> }
           )}
         </li>
       ))}
+      {reversal !== null && (
+        <li class="step step-failed">
+          <div class="step-head">
+            <span class="badge badge-refused">Reversed by the provider</span>
+            <span class="secondary">
+              <Time at={reversal.at} />
+            </span>
+          </div>
+          <p class="secondary instant">{timeOf(reversal, history.at(-1))} · the state stays succeeded</p>
+          <Evidence title="Evidence of the reversal" value={reversal.evidence} />
+        </li>
+      )}
     </ol>
   </Panel>
 )

@@ -63,7 +63,7 @@ const Contents = ({ detail, heading, reload }: {
       <NextPanel detail={detail} />
       <div class="columns">
         <div class="column">
-          <Timeline history={detail.history} />
+          <Timeline detail={detail} />
           {detail.actions.length > 0 && <ActionRecords actions={detail.actions} />}
         </div>
         <div class="column">

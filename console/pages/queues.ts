@@ -47,6 +47,14 @@ export const queues: ReadonlyArray<Queue> = [
     empty: "No operation waits for a grant, a client, a provider connection, a payload key or its provider."
   },
   {
+    name: "reversed",
+    title: "Reversed",
+    meaning:
+      "These operations succeeded, and their provider reversed them in the last 7 days, such as by a return of the receiving bank. They stay succeeded. The latest 500.",
+    empty: "No status read of the last 7 days proved that a success was reversed.",
+    count: ({ reversed }) => sum(reversed)
+  },
+  {
     name: "all",
     title: "All operations",
     meaning: "Operations in any state, the latest change first.",

@@ -41,6 +41,7 @@ export const filterFlags = {
     "waiting",
     "Operations found due but not ready, returned claims, and operations whose status reads have stopped"
   ),
+  reversed: toggle("reversed", "Successes that their provider reversed in the last 7 days, the latest 500"),
   owner: optionalText("owner", "Resource owner", ResourceOwner),
   client: optionalText("client", "Client", ClientId),
   key: optionalText("key", "Idempotency key", IdempotencyKey),
@@ -72,14 +73,17 @@ type FilterFlags = Command.Command.Config.Infer<typeof filterFlags>
 export type ListFlags = FilterFlags & Command.Command.Config.Infer<typeof pageFlags & typeof actingFlags>
 
 /** The queue that the flags name, if they name one. */
-const queueOf = ({ held, underReview, waiting }: FilterFlags) => {
+const queueOf = ({ held, reversed, underReview, waiting }: FilterFlags) => {
   const named = [
     ...held ? ["held"] as const : [],
     ...underReview ? ["under_review"] as const : [],
-    ...waiting ? ["waiting"] as const : []
+    ...waiting ? ["waiting"] as const : [],
+    ...reversed ? ["reversed"] as const : []
   ]
   return named.length > 1
-    ? Effect.fail(new CommandFailed({ message: "specify at most one of --held, --under-review and --waiting" }))
+    ? Effect.fail(
+      new CommandFailed({ message: "specify at most one of --held, --under-review, --waiting and --reversed" })
+    )
     : Effect.succeed(named.length === 1 ? { queue: named[0]! } : {})
 }
 

@@ -50,6 +50,10 @@ const operationFacts = (detail: OperatorDetail, now: DateTime.Utc): ReadonlyArra
       value: `${state.text}, for ${spanBetween(operation.updated_at, now)}, revision ${operation.revision}`,
       style: state.style
     },
+    ...fact(
+      "reversed",
+      detail.reversal === null ? null : `${instant(detail.reversal.at, now)}: the evidence is in the history`
+    ),
     ...fact("failure", operation.failure === null ? null : `${operation.failure.code}: ${operation.failure.message}`),
     ...terms === null
       ? []
@@ -120,17 +124,23 @@ const standingFacts = (standing: OperationStanding): ReadonlyArray<Fact> => [
   { label: "status reads", value: standing.may_read ? "a grant allows them" : "no live grant allows them" }
 ]
 
-const historyLines = (history: ReadonlyArray<HistoryEntry>, screen: Screen): ReadonlyArray<string> =>
-  history.flatMap(({ at, evidence, revision, to }, n) => {
-    const before = history[n - 1]
+/** The transitions, and at the end the reversal of a success, which has no revision. */
+const historyLines = ({ history, reversal }: OperatorDetail, screen: Screen): ReadonlyArray<string> => {
+  const entries: ReadonlyArray<Pick<HistoryEntry, "at" | "evidence"> & Record<"name" | "number", string>> = [
+    ...history.map(({ at, evidence, revision, to }) => ({ at, evidence, name: to, number: String(revision) })),
+    ...reversal === null ? [] : [{ ...reversal, name: "reversed by the provider", number: "" }]
+  ]
+  return entries.flatMap(({ at, evidence, name, number }, n) => {
+    const before = entries[n - 1]
     const later = before === undefined ? "" : `, ${spanBetween(before.at, at)} later`
     return [
-      indented(`  ${String(revision).padStart(3)}  `, `${formatTimestamp(at.epochMilliseconds)} ${to}${later}`, screen),
+      indented(`  ${number.padStart(3)}  `, `${formatTimestamp(at.epochMilliseconds)} ${name}${later}`, screen),
       ...evidence === null || evidence === undefined
         ? []
         : [indented("       evidence ", JSON.stringify(evidence), screen)]
     ]
   })
+}
 
 const actionLines = (actions: ReadonlyArray<OperatorActionRecord>, screen: Screen): ReadonlyArray<string> =>
   actions.flatMap(({ action, at, operator, reason, result, via }) => [
@@ -151,7 +161,7 @@ export const renderDetail = (detail: OperatorDetail, now: DateTime.Utc, screen: 
       ? []
       : [renderFacts("Hold", holdFacts(detail.schedule.hold, detail.schedule.unsent, now), screen)],
     renderFacts("Authorization", standingFacts(detail.standing), screen),
-    ...section("History", historyLines(detail.history, screen), screen),
+    ...section("History", historyLines(detail, screen), screen),
     ...section("Actions of operators", actionLines(detail.actions, screen), screen)
   ].join("\n\n")
 

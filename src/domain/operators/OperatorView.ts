@@ -30,11 +30,11 @@ import { ShownTerms } from "../Terms.ts"
 import { Timestamp } from "../Timestamp.ts"
 
 /** Lists of operations that need attention. An operation may be in several. */
-export const queueNames = ["indeterminate", "under_review", "held", "waiting"] as const
+export const queueNames = ["indeterminate", "under_review", "held", "waiting", "reversed"] as const
 
 /**
  * One of the queues. `waiting`: accepted operations that a worker found due but not ready, claims that a worker returned without
- * sending, and operations whose status reads nothing allows.
+ * sending, and operations whose status reads nothing allows. `reversed`: the latest 500 successes that were reversed in the last 7 days.
  */
 export const QueueName = Schema.Literals(queueNames)
 export type QueueName = typeof QueueName.Type
@@ -139,6 +139,8 @@ export const OperatorDetail = Schema.Struct({
   /** When a fence of the operation began. It is repeated until it is certain. */
   fence_started_at: Schema.NullOr(Timestamp),
   standing: OperationStanding,
+  /** What proved that the succeeded operation was reversed, such as a return by the receiving bank. It changes no state. Null: nothing. */
+  reversal: Schema.NullOr(Schema.Struct({ at: Timestamp, evidence: Schema.Json })),
   /** The latest 200 entries, oldest first. */
   history: Schema.Array(HistoryEntry),
   /** The latest 200, oldest first. */

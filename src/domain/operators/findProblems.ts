@@ -145,6 +145,15 @@ const conditionProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> =>
     }
   })
 
+/** They are told for 7 days, because no action of an operator ends them. */
+const reversalProblems = ({ reversed }: LedgerFiguresNow): ReadonlyArray<Problem> =>
+  reversed.map(({ count, provider }) => ({
+    message: `${provider}: ${counted(count, "success was", "successes were")} reversed in the last 7 days`,
+    since: null,
+    next: "Each stays succeeded. Book what came back, and tell those whom it concerns.",
+    operations: { provider, queue: "reversed" }
+  }))
+
 const addWorkers = "Check that a worker runs for the provider and is not paused. If it is busy, start another one."
 
 /** What each kind of due work is called, and which operations it concerns. */
@@ -294,6 +303,7 @@ export const findProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> 
   return [
     ...workerProblems(figures, seen, unserved),
     ...conditionProblems(figures),
+    ...reversalProblems(figures),
     ...lagProblems(figures, unserved)
   ]
 }

@@ -125,7 +125,7 @@ const make = Effect.gen(function*() {
     )
 
   const detail = Effect.fn("OperationSearch.detail")(function*(id: OperationId) {
-    const [row] = yield* orUnavailable(sql.unsafe<OperatorRow>(detailStatement, [id]))
+    const [row] = yield* orUnavailable(sql.unsafe<DetailRow>(detailStatement, [id]))
     if (row === undefined) return yield* new OperationNotFound({ id })
     return {
       ...yield* summaryOf(row),
@@ -137,6 +137,7 @@ const make = Effect.gen(function*() {
       last_read: row.last_read === null ? null : { question: null, ...row.last_read, at: instantOf(row.last_read.at) },
       fence_started_at: instantOrNull(row.fence_started_at),
       standing: toStanding(row),
+      reversal: row.reversed_at === null ? null : { at: instantOf(row.reversed_at), evidence: row.reversal_evidence },
       history: yield* historyOf(id, row.revision),
       actions: yield* actionsOf(sql, id)
     } satisfies OperatorDetail
@@ -144,6 +145,11 @@ const make = Effect.gen(function*() {
 
   return OperationSearch.of({ held, list, find, detail })
 })
+
+interface DetailRow extends OperatorRow {
+  readonly reversed_at: Instant | null
+  readonly reversal_evidence: Schema.Json
+}
 
 interface HistoryRow extends Omit<HistoryEntry, "at"> {
   readonly at: Instant

@@ -69,6 +69,7 @@ layer(Filled.layer, options)("operations list", (it) => {
         [["--provider", some!.provider, "--held"], { provider: some!.provider as ProviderName, queue: "held" }],
         [["--under-review"], { queue: "under_review" }],
         [["--waiting"], { queue: "waiting" }],
+        [["--reversed"], { queue: "reversed" }],
         [["--older-than", "10d", "--state", "accepted"], { unchanged_since: tenDays, states: ["accepted"] }],
         [["--owner", some!.resource_owner], { resource_owner: some!.resource_owner as ResourceOwner }],
         [["--client", some!.client_id], { client_id: some!.client_id as ClientId }],
@@ -138,7 +139,7 @@ layer(Filled.layer, options)("operations list", (it) => {
     Effect.gen(function*() {
       const { env } = yield* Filled
       const several = yield* refusal(["operations", "list", "--held", "--waiting"], env)
-      assert.include(several.stderr, "at most one of --held, --under-review and --waiting")
+      assert.include(several.stderr, "at most one of --held, --under-review, --waiting and --reversed")
       const limit = yield* refusal(["operations", "list", "--limit", "1001"], env)
       assert.include(limit.stderr, "between 1 and 1000")
       const page = yield* refusal(["operations", "list", "--after", "unknown"], env)

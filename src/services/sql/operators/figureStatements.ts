@@ -5,6 +5,7 @@
 import { maxDueCount } from "../../../domain/operators/FiguresForm.ts"
 import { claimableTimeline, clientQueue, epochOf, openQuestion, placeTimeline } from "../queueFragments.ts"
 import { seenInterval } from "./OperatorRow.ts"
+import { isLateReversal } from "./searchSources.ts"
 
 /** Rows as an array of objects; empty without rows. */
 const listed = (columns: Readonly<Record<string, string>>, from: string) => {
@@ -159,6 +160,14 @@ export const nowStatement = `
     ${countStopped("unauthorized")} AS unauthorized,
     ${countStopped("unread")} AS unread,
     ${count("review")} AS under_review,
+    ${
+  listed(
+    { provider: "provider", count: "count" },
+    `(SELECT provider, count(*) AS count FROM (
+        SELECT r.provider FROM operation_reversals r WHERE ${isLateReversal} ORDER BY r.recorded_at DESC LIMIT ${maxDueCount}
+      ) r GROUP BY 1 ORDER BY 1) c`
+  )
+} AS reversed,
     ${
   listed({ provider: "provider", condition: "condition", since: epochOf("since") }, "(TABLE oldest ORDER BY 1, 2) o")
 } AS oldest,

@@ -141,6 +141,21 @@ const ofOwner = (owner: string, { client_id }: OperationFilter, add: AddParamete
   }
 }
 
+/** A reversal `r` that operators are told of. */
+export const isLateReversal = "r.recorded_at > now() - interval '7 days'"
+
+/** The reversed operations. A section for each, so there are fewer than half of the rows that a page looks at. */
+const reversed = ({ provider }: OperationFilter, add: AddParameter): Source => ({
+  name: "reversed",
+  sort: [since, id],
+  sections: `sections_found AS (
+      SELECT r.operation_id, r.client_id FROM operation_reversals r
+      WHERE ${isLateReversal}${provider === undefined ? "" : ` AND r.provider = ${add(provider)}`}
+      ORDER BY r.recorded_at DESC LIMIT 500
+    )`,
+  within: "o.id = l.operation_id AND o.client_id = l.client_id"
+})
+
 /** The operations of a payee. A section for each value that it may have: see `payeeIndexes`. */
 const ofPayee = (indexes: ReadonlyArray<string>, add: AddParameter): Source => ({
   name: "payee",
@@ -173,6 +188,7 @@ export const sourceOf = (filter: SearchFilter, add: AddParameter): Source | null
   if (reference !== undefined) return single("reference", [since, id], `o.reference = ${add(reference)}`)
   if (payee_indexes !== undefined) return ofPayee(payee_indexes, add)
   if (resource_owner !== undefined) return ofOwner(resource_owner, filter, add)
+  if (queue === "reversed") return reversed(filter, add)
   if (queue === "under_review") return byProvider("review", "o.under_review", filter, add)
   if (queue === "waiting") return byProvider("waiting", mayWait, filter, add)
   const ofQueue = queue === undefined

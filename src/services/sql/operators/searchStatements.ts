@@ -5,7 +5,15 @@
 import * as DateTime from "effect/DateTime"
 import type { OperationListQuery } from "../../../domain/operators/OperatorView.ts"
 import { operatorColumns } from "./OperatorRow.ts"
-import { type AddParameter, isHeld, isWaiting, type SearchFilter, type Source, sourceOf } from "./searchSources.ts"
+import {
+  type AddParameter,
+  isHeld,
+  isLateReversal,
+  isWaiting,
+  type SearchFilter,
+  type Source,
+  sourceOf
+} from "./searchSources.ts"
 
 /** The sort values of a row, and of the last row that the statement looked at where it did not look further. */
 export interface Sorted {
@@ -22,7 +30,9 @@ const queueConditions = {
   indeterminate: "o.state = 'indeterminate'",
   under_review: "o.under_review",
   held: isHeld,
-  waiting: isWaiting
+  waiting: isWaiting,
+  reversed:
+    `EXISTS (SELECT FROM operation_reversals r WHERE r.operation_id = o.id AND r.client_id = o.client_id AND ${isLateReversal})`
 } as const
 
 type SearchQuery = SearchFilter & Pick<OperationListQuery, "order">
@@ -122,7 +132,10 @@ export const findStatement = `
   ORDER BY f.updated_at DESC, f.id DESC`
 
 /** The operation `$1`, of any owner. */
-export const detailStatement = `SELECT ${operatorColumns} FROM operations o WHERE o.id = $1`
+export const detailStatement = `
+  SELECT ${operatorColumns}, r.recorded_at AS reversed_at, r.evidence AS reversal_evidence FROM operations o
+  LEFT JOIN operation_reversals r ON r.operation_id = o.id AND r.client_id = o.client_id
+  WHERE o.id = $1`
 
 /** Most entries of a history that operators see: the latest. */
 const mostEntries = 200

@@ -3,10 +3,12 @@
  * run against PostgreSQL and the memory store. Those that only PostgreSQL can hold try its triggers.
  */
 import { assert, layer } from "@effect/vitest"
-import { Duration, Effect, Exit } from "effect"
+import { Duration, Effect, Exit, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
+import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
 import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
 import { accept, conformance, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import {
@@ -193,7 +195,42 @@ conformance("a success that may be reversed", (it) => {
     }))
 })
 
-layer(PostgresLedger, { excludeTestServices: true })("the record of reversals", (it) => {
+const Operators = Layer.merge(OperationSearch.layer, LedgerFigures.layer).pipe(Layer.provideMerge(PostgresLedger))
+
+layer(Operators, { excludeTestServices: true })("the record of reversals", (it) => {
+  it.effect("tells operators of an operation, and lists and counts it for seven days", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const queue = yield* Queue
+      const search = yield* OperationSearch
+      const [first, second] = [yield* reversible(), yield* reversible()]
+      assert.isNull((yield* search.detail(first.id)).reversal)
+      for (const { id } of [first, second]) yield* queue.recordReversal(id, evidence)
+      const { history, operation, reversal } = yield* search.detail(first.id)
+      assert.deepStrictEqual(reversal?.evidence, evidence)
+      assert.isAtLeast(reversal!.at.epochMilliseconds, operation.completed_at!.epochMilliseconds)
+      assert.strictEqual(history.at(-1)?.to, "succeeded")
+      const told = Effect.gen(function*() {
+        const { operations } = yield* search.list({ queue: "reversed", order: "newest", limit: 1000 })
+        const { reversed } = yield* LedgerFigures.use(({ now }) => now)
+        return {
+          listed: operations.map(({ operation }) => operation.id).filter((id) => [first.id, second.id].includes(id)),
+          counted: reversed.filter(({ provider }) => [first.provider, second.provider].includes(provider))
+        }
+      })
+      assert.deepStrictEqual(yield* told, {
+        listed: [second.id, first.id],
+        counted: [{ provider: first.provider, count: 1 }, { provider: second.provider, count: 1 }]
+      })
+      const ofProvider = { queue: "reversed", provider: second.provider, order: "oldest", limit: 10 } as const
+      assert.lengthOf((yield* search.list(ofProvider)).operations, 1)
+      yield* sql`ALTER TABLE operation_reversals DISABLE TRIGGER operation_reversals_permanent`
+      yield* sql`UPDATE operation_reversals SET recorded_at = recorded_at - interval '7 days' WHERE operation_id = ${first.id}`
+      yield* sql`ALTER TABLE operation_reversals ENABLE ALWAYS TRIGGER operation_reversals_permanent`
+      assert.deepStrictEqual(yield* told, { listed: [second.id], counted: [{ provider: second.provider, count: 1 }] })
+      assert.isNotNull((yield* search.detail(first.id)).reversal)
+    }))
+
   it.effect("permits one row for a succeeded operation of its provider, and no change of it", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient

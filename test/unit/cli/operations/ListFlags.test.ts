@@ -15,6 +15,7 @@ const none: ListFlags = {
   provider: Option.none(),
   olderThan: Option.none(),
   held: false,
+  reversed: false,
   underReview: false,
   waiting: false,
   owner: Option.none(),
@@ -67,7 +68,7 @@ describe("The filters of a list", () => {
   it.effect("name one queue at most", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(toQuery({ ...none, held: true, waiting: true }, now))
-      assert.include(error.message, "at most one of --held, --under-review and --waiting")
+      assert.include(error.message, "at most one of --held, --under-review, --waiting and --reversed")
       assert.deepStrictEqual(yield* toQuery({ ...none, underReview: true }, now), {
         queue: "under_review",
         order: "newest",

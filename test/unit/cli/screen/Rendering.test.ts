@@ -32,6 +32,16 @@ const anyOutput: fc.Arbitrary<Render> = fc.oneof(
 const width = fc.integer({ min: 24, max: 300 })
 
 describe("The text of a command", () => {
+  it("tells of a reversal at the end of the history", () => {
+    fc.assert(
+      fc.property(detail, (operation) => {
+        const [, history] = renderDetail(operation, now, { width: null, paint: plain }).split("\nHistory\n")
+        assert.strictEqual(history?.includes(" reversed by the provider") ?? false, operation.reversal !== null)
+      }),
+      { numRuns: rounds(20, 300) }
+    )
+  })
+
   it("is never wider than its terminal, escapes control, format and bidirectional characters, and tells nothing by a style", () => {
     fc.assert(
       fc.property(anyOutput, fc.option(width, { nil: null }), (render, width) => {

@@ -28,6 +28,7 @@ const healthy: LedgerFiguresNow = {
   held: [],
   unauthorized: [],
   unread: [],
+  reversed: [],
   under_review: [],
   oldest: [{ provider, condition: "accepted", since: before(second) }],
   due: [{ provider, work: "claim", count: 3, since: before(second) }],
@@ -111,6 +112,12 @@ describe("status", () => {
       problem!.next,
       "Ask the provider about each, act on the answer, and end the review. For one of them, ask: Did you pay 7?"
     )
+  })
+
+  it("names successes that were reversed", () => {
+    assert.deepStrictEqual(problems({ reversed: [{ provider, count: 2 }] }), [
+      `bank: 2 successes were reversed in the last 7 days: ${listCall} --reversed --provider bank --order oldest`
+    ])
   })
 
   it("names operations that nothing allows to send or to read, at any age", () => {
