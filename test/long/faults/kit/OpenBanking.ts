@@ -21,7 +21,7 @@ export const newKeys = (): BankKeys => ({ client: newKey(), bank: newKey() })
  * Milliseconds in which the bank takes a payment under a consent: an hour at a real bank. A payment is sent within seconds, unless the
  * run is too slow. The second is longer than all faults that hide a payment.
  */
-export const times = { consentLifetime: 15_000, visibleAfter: 3000 }
+export const times = { consentLifetime: 30_000, visibleAfter: 3000 }
 
 export const dialectOf = ({ bank, client }: BankKeys) =>
   makeOpenBankingUkDialect({
