@@ -9,6 +9,7 @@ import type * as HttpClient from "effect/http/HttpClient"
 import * as Redacted from "effect/Redacted"
 import { FlattenedSign, flattenedVerify, importPKCS8, type JWSHeaderParameters } from "jose"
 import { createPrivateKey } from "node:crypto"
+import type { AuthorizationUnavailable } from "../domain/Credential.ts"
 import { makeKeySet } from "../oauth/KeySet.ts"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
 import { requireAddress } from "./startChecks.ts"
@@ -127,12 +128,19 @@ const headerOf = (encoded: string): JWSHeaderParameters | null => {
   }
 }
 
-/**
- * Makes a decoder that understands an answer only with a valid signature of the bank. Without one it is as if the bank had said nothing:
- * it proves neither a payment nor a refusal. Dies with a `TypeError` if the options cannot be right.
- */
+interface Signed {
+  /** Fails while there are no keys of the bank: an answer could prove nothing. */
+  readonly ready: Effect.Effect<void, AuthorizationUnavailable>
+  /**
+   * Makes a decoder that understands an answer only with a valid signature of the bank. Without one it is as if the bank had said nothing:
+   * it proves neither a payment nor a refusal.
+   */
+  readonly signed: <A, E>(decode: HttpProvider.Decode<A, E>) => HttpProvider.Decode<A, E>
+}
+
+/** Verifies signatures of the bank. Dies with a `TypeError` if the options cannot be right. */
 export const makeSigned = Effect.fnUntraced(function*(bank: BankKeys): Effect.fn.Return<
-  <A, E>(decode: HttpProvider.Decode<A, E>) => HttpProvider.Decode<A, E>,
+  Signed,
   never,
   HttpClient.HttpClient
 > {
@@ -175,5 +183,8 @@ export const makeSigned = Effect.fnUntraced(function*(bank: BankKeys): Effect.fn
       )
     })
 
-  return (decode) => (answer) => Effect.flatMap(verify(answer), () => decode(answer))
+  return {
+    ready: keys.ready,
+    signed: (decode) => (answer) => Effect.flatMap(verify(answer), () => decode(answer))
+  }
 })

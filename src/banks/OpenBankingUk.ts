@@ -114,7 +114,7 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
     const baseUrl = yield* Effect.sync(() => requireAddress("baseUrl", options.baseUrl))
     const tokenUrl = yield* Effect.sync(() => requireAddress("client.tokenUrl", client.tokenUrl))
     const sign = yield* makeSigner(signing)
-    const signed = yield* makeSigned(bank)
+    const { ready, signed } = yield* makeSigned(bank)
     const clientToken = yield* makeClientToken({ tokenUrl, clientId: client.clientId, scope: "payments" })
     const headers = ({ id }: ProviderOperation) => ({ "x-fapi-interaction-id": id })
     return HttpProvider.layer({
@@ -131,7 +131,10 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
           : { lateRequests: "refused_as_stated", notFoundIsFinalAfter: consentEnds.visibleAfter }
       },
       credentials: (operation, payload) =>
-        Effect.map(payload === null ? clientToken : payerToken(payload.Data.ConsentId, operation), bearer),
+        Effect.map(
+          payload === null ? clientToken : Effect.andThen(ready, payerToken(payload.Data.ConsentId, operation)),
+          bearer
+        ),
       submit: {
         request: (operation, payload) => ({ path: "/domestic-payments", headers: headers(operation), body: payload }),
         sign,

@@ -64,6 +64,8 @@ const makeKeySource = (
 
 /** Finds keys by the header of a signature. */
 export interface KeySet {
+  /** Fails with `AuthorizationUnavailable` if there are no keys, and none could be fetched within a second. */
+  readonly ready: Effect.Effect<void, AuthorizationUnavailable>
   /**
    * Finds the keys for a header: one, or up to four that share its `kid`. The signature tells which of them was meant. Fails with
    * `InvalidCredential` if there is no such key, or if the header has no `kid` and several keys fit. Fails with
@@ -106,6 +108,12 @@ export const makeKeySet = Effect.fnUntraced(function*(
   const unavailable = (cause: ServerFailure) => Effect.fail(new AuthorizationUnavailable({ cause }))
 
   return {
+    ready: Effect.gen(function*() {
+      const now = yield* monotonicMillis
+      if (document.usable(now) !== null) return
+      yield* document.refresh(now)
+      if (document.usable(yield* monotonicMillis) === null) yield* unavailable(document.failure())
+    }),
     find: Effect.fnUntraced(function*({ algorithm, kid }) {
       const now = yield* monotonicMillis
       const known = candidates(now, algorithm, kid)

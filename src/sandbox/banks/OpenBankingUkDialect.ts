@@ -5,7 +5,8 @@
  *   from its payment on. A payment that arrives more than an hour after it (`CutOffDateTime`) is refused. The id has the time of the
  *   creation.
  * - The `x-idempotency-key` is known for 24 hours. Within them, a repetition gets the payment again; after them it is a new request.
- * - Requests and answers with a body are signed. The public keys are at `/keys`; any client gets a token at `/token`.
+ * - Requests and answers with a body are signed. The public keys are at `/keys`; any client gets its token at `/token`. Consents and
+ *   reads take that token, and payments that of the payer, which is any other.
  *
  * A payment names its outcome in `RemittanceInformation.Unstructured`: see `instructionIn`. Consents and keys are in memory. After a restart
  * the bank takes each id of a consent for one that the payer has authorised, and signs with another key, unless it was given one.
@@ -27,6 +28,9 @@ const hour = 3_600_000
 const keyLifetime = 24 * hour
 
 const root = "/open-banking/v4.0/pisp"
+
+/** The access token of each client. */
+const clientToken = "token-of-the-client"
 
 const Initiation = Schema.StructWithRest(
   Schema.Struct({
@@ -339,14 +343,17 @@ export const makeOpenBankingUkDialect = (
       return answered(jsonAnswer(200, { keys: [{ ...jwk, kid, use: "sig", alg: "PS256" }] }))
     }
     if (path === "/token") {
-      return answered(jsonAnswer(200, { access_token: "token-of-the-client", token_type: "Bearer", expires_in: 300 }))
+      return answered(jsonAnswer(200, { access_token: clientToken, token_type: "Bearer", expires_in: 300 }))
     }
     if (!path.startsWith(`${root}/`)) return null
     const [collection, id, ...more] = path.slice(root.length + 1).split("/")
     if (collection !== "domestic-payments" && collection !== "domestic-payment-consents" || more.length > 0) {
       return answered(errors(head, 404, "U011"))
     }
-    if (!/^Bearer \S+$/u.test(String(headers["authorization"]))) return answered(empty(head, 401))
+    const token = /^Bearer (\S+)$/u.exec(String(headers["authorization"]))?.[1]
+    const isOfPayer = token !== clientToken
+    const needsPayer = collection === "domestic-payments" && method === "POST"
+    if (token === undefined || isOfPayer !== needsPayer) return answered(empty(head, 401))
     if (method !== (id === undefined ? "POST" : "GET")) return answered(empty(head, 405))
     if (method === "POST") {
       if (!String(headers["content-type"]).startsWith("application/json")) return answered(empty(head, 415))

@@ -193,12 +193,17 @@ const ask = Effect.fnUntraced(function*<A, E extends NotSent | Uncertain = never
   notAfter: number | null,
   payload: unknown = null
 ) {
+  const clock = yield* Clock.Clock
+  const inTime = Effect.suspend(() =>
+    notAfter !== null && clock.currentTimeMillisUnsafe() >= notAfter
+      ? Effect.fail(new NotPrepared({ reason: "send_before has passed" }))
+      : Effect.void
+  )
+  // Credentials may need a request as well.
+  yield* inTime
   const credentials = yield* prepareCredentials(options.credentials, operation, payload, limits.headers)
   const request = yield* prepareRequest(Effect.suspend(() => encode(credentials)))
-  const clock = yield* Clock.Clock
-  if (notAfter !== null && clock.currentTimeMillisUnsafe() >= notAfter) {
-    return yield* new NotPrepared({ reason: "send_before has passed" })
-  }
+  yield* inTime
   const answer = exchange(client, request, limits, makeSendDeadline(clock, notAfter), Object.keys(credentials))
   return yield* Effect.flatMap(answer, (given) => decodeAnswer(decode, given, limits)).pipe(
     Effect.mapError(namingTarget(request))
@@ -267,7 +272,6 @@ const mostReadOn = 8
 const readOn = Effect.fnUntraced(function*(
   adapter: Adapter,
   operation: ProviderOperation,
-  payload: unknown,
   first: ReadOn
 ) {
   let next = first
@@ -275,7 +279,7 @@ const readOn = Effect.fnUntraced(function*(
     const { decode, path } = next
     const encode = (credentials: HttpCredentials) => encodeWithoutBody(adapter.baseUrl, { path }, credentials)
     const status = yield* Effect.mapError(
-      ask(adapter, operation, encode, decode, null, payload),
+      ask(adapter, operation, encode, decode, null),
       (error) => error._tag === "NoAnswer" && error.status === 404 ? new NoAnswer({ ...error, status: null }) : error
     )
     if (status._tag === "NotFound") return StatusAnswer.NotFound({ ...status, evidence: null })
@@ -295,8 +299,8 @@ const readStatus = (adapter: Adapter) =>
       const decoded = payload === undefined ? null : yield* adapter.payloadOf(operation, payload)
       const encode = (credentials: HttpCredentials) =>
         encodeWithoutBody(baseUrl, options.status.request(operation, reference, decoded), credentials)
-      const status = yield* ask(adapter, operation, encode, options.status.decode, null, decoded)
-      return status._tag === "ReadOn" ? yield* readOn(adapter, operation, decoded, status) : status
+      const status = yield* ask(adapter, operation, encode, options.status.decode, null)
+      return status._tag === "ReadOn" ? yield* readOn(adapter, operation, status) : status
     },
     Effect.catch((error) =>
       Effect.succeed<StatusAnswer>(

@@ -41,7 +41,7 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
   readonly payloads?: P
   /**
    * Finds the headers that authenticate a request to the provider, by the operation's resource owner and provider
-   * connection. `payload` is that of a submission or of an indirect read, for credentials of one payment. In other status reads it is null. If the
+   * connection. `payload` is that of a submission or a fence, for credentials of one payment. In a status read it is null. If the
    * function fails, a submission is `NotSent` with `isLocal`, and the log names the error and its cause without their
    * messages. It has the deadline for headers.
    */

@@ -254,7 +254,11 @@ describe("A signature", () => {
           if (request.body._tag === "Uint8Array" && request.url.endsWith("/domestic-payments")) {
             seen = { jws: request.headers["x-jws-signature"]!, body: new TextDecoder().decode(request.body.body) }
           }
-          return Effect.succeed(HttpClientResponse.fromWeb(request, new Response("", { status: 500 })))
+          const other = otherRequests({ path: new URL(request.url).pathname })
+          const answer = other === undefined
+            ? new Response("", { status: 500 })
+            : Response.json(other.body, { status: other.status })
+          return Effect.succeed(HttpClientResponse.fromWeb(request, answer))
         })
         const options = optionsAt("http://127.0.0.1:1")
         const context = yield* Layer.build(Layer.provide(
@@ -283,6 +287,23 @@ describe("A signature", () => {
       })
   )
 })
+
+it.effect("A payment is not sent while the keys of the bank cannot be read: no answer to it could prove anything", () =>
+  Effect.gen(function*() {
+    const paths: Array<string> = []
+    const client = HttpClient.make((request) =>
+      Effect.sync(() => {
+        paths.push(new URL(request.url).pathname)
+        return HttpClientResponse.fromWeb(request, new Response("", { status: 503 }))
+      })
+    )
+    const context = yield* Layer.build(
+      Layer.provide(OpenBankingUk.at(optionsAt("http://127.0.0.1:1")), Layer.succeed(HttpClient.HttpClient, client))
+    )
+    const failure = yield* Effect.flip(Context.get(context, ProviderAdapter).submit(operation, payment))
+    assert.deepInclude(failure, { _tag: "NotSent", isLocal: true })
+    assert.deepStrictEqual(paths, ["/keys"])
+  }))
 
 describe("After a lost answer, the consent", () => {
   it.effect("COND says that something was ordered, and a person gets the exact question", () =>

@@ -55,7 +55,7 @@ const post = (url: string, collection: string, payload: object, headers: Readonl
   return HttpClientRequest.post(`${url}${root}/${collection}`).pipe(
     HttpClientRequest.bodyText(body, "application/json"),
     HttpClientRequest.setHeaders({
-      authorization: "Bearer token",
+      authorization: `Bearer token-of-the-${collection === "domestic-payments" ? "payer" : "client"}`,
       "x-fapi-interaction-id": "93bac548-d2de-4546-b106-880a5018460d",
       "x-jws-signature": signed(body),
       ...headers

@@ -55,7 +55,7 @@ export const banks = {
       time_in_force: "day"
     })),
     adapter: (baseUrl) => Alpaca.at({ baseUrl, keys: { keyId: secret, secretKey: secret } }),
-    unsettled: { unreceived: true, refused: true, ordered: false }
+    unsettled: { unreceived: false, refused: false, ordered: false }
   },
   increase: {
     type: "ach_transfer",
@@ -67,7 +67,7 @@ export const banks = {
       statement_descriptor: staysPending(dice) ? "sandbox {\"outcome\":\"pending\"}" : "Rent"
     })),
     adapter: (baseUrl) => Increase.at({ baseUrl, apiKey: secret }),
-    unsettled: { unreceived: true, refused: true, ordered: false }
+    unsettled: { unreceived: false, refused: false, ordered: false }
   },
   "open-banking-uk": {
     type: "domestic_payment",
