@@ -167,36 +167,53 @@ for (const name of ["increase", "alpaca"] as const) {
 }
 
 describe("A fence at increase", () => {
+  /** What the fence says of a bank that answers each request with this transfer, and the requests. */
+  const fenceAt = Effect.fnUntraced(function*(key: string | null) {
+    const operation = operationOf({ type: OperationType.make(banks.increase.type) })
+    const seen: Array<string> = []
+    const transfer = {
+      id: "ach_transfer_1",
+      idempotency_key: key ?? operation.id,
+      type: "ach_transfer",
+      status: "pending_approval",
+      amount: 115,
+      currency: "USD",
+      created_at: "2026-05-01T00:00:00Z",
+      transaction_id: null
+    }
+    const client = HttpClient.make((request) =>
+      Effect.sync(() => {
+        seen.push(`${request.method} ${new URL(request.url).pathname}`)
+        return HttpClientResponse.fromWeb(request, Response.json(transfer))
+      })
+    )
+    const context = yield* Layer.build(
+      Layer.provide(banks.increase.adapter, Layer.succeed(HttpClient.HttpClient, client))
+    )
+    const { fence } = Context.get(context, ProviderAdapter)
+    const answer = yield* Effect.flatMap(fence!(operation, banks.increase.payload), (send) => send!)
+    return { answer, seen }
+  })
+
   it.effect("cancels no transfer of another operation, which an answer shows", () =>
     Effect.gen(function*() {
-      const seen: Array<string> = []
-      const other = {
-        id: "ach_transfer_other",
-        idempotency_key: "another-key",
-        type: "ach_transfer",
-        status: "pending_approval",
-        amount: 115,
-        currency: "USD",
-        created_at: "2026-05-01T00:00:00Z",
-        transaction_id: null
-      }
-      const client = HttpClient.make((request) =>
-        Effect.sync(() => {
-          seen.push(new URL(request.url).pathname)
-          return HttpClientResponse.fromWeb(request, Response.json(other))
-        })
-      )
-      const context = yield* Layer.build(
-        Layer.provide(banks.increase.adapter, Layer.succeed(HttpClient.HttpClient, client))
-      )
-      const { fence } = Context.get(context, ProviderAdapter)
-      const operation = operationOf({ type: OperationType.make(banks.increase.type) })
-      const answer = yield* Effect.flatMap(fence!(operation, banks.increase.payload), (send) => send!)
+      const { answer, seen } = yield* fenceAt("another-key")
       assert.deepStrictEqual(answer, {
         _tag: "Known",
-        names: { reference: other.id as ProviderReference, operation_id: other.idempotency_key }
+        names: { reference: "ach_transfer_1" as ProviderReference, operation_id: "another-key" }
       })
-      assert.deepStrictEqual(seen, ["/ach_transfers"])
+      assert.deepStrictEqual(seen, ["POST /ach_transfers"])
+    }))
+
+  it.effect("proves nothing while its transfer still waits after the cancellation", () =>
+    Effect.gen(function*() {
+      const { answer, seen } = yield* fenceAt(null)
+      assert.strictEqual(answer._tag, "NotProven")
+      assert.deepStrictEqual(seen, [
+        "POST /ach_transfers",
+        "POST /ach_transfers/ach_transfer_1/cancel",
+        "GET /ach_transfers"
+      ])
     }))
 
   it.effect("that a person approved is the payment of the operation", () =>
