@@ -68,6 +68,20 @@ export const banks: ReadonlyArray<Plant> = [
     tests: [unit("banks/OpenBankingUkSandbox", "restarted meanwhile")]
   },
   {
+    rule: "Open Banking UK: no payment is sent while the keys of the bank cannot be read",
+    file: "src/banks/OpenBankingUk.ts",
+    from: "Effect.andThen(ready, payerToken(",
+    to: "Effect.andThen(Effect.void, payerToken(",
+    tests: [unit("banks/OpenBankingUk", "A payment is not sent")]
+  },
+  {
+    rule: "Open Banking UK: a consent is read with the token of the gateway",
+    file: "src/submission/http/HttpProvider.ts",
+    from: "ask(adapter, operation, encode, options.status.decode, null)",
+    to: "ask(adapter, operation, encode, options.status.decode, null, decoded)",
+    tests: [unit("banks/OpenBankingUkSandbox", "After a lost answer")]
+  },
+  {
     rule: "a key goes to a bank without TLS to this machine alone",
     file: "src/banks/startChecks.ts",
     from: "protocol === \"https:\" || loopbackHosts.has(hostname)",
