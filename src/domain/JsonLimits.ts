@@ -8,7 +8,7 @@ import type { InvalidMember } from "./InvalidMember.ts"
 export interface JsonLimits {
   /** Levels of arrays and objects. */
   readonly levels: number
-  /** Members of an object. */
+  /** Members of an object. Each has a name of its own. */
   readonly members: number
   /** Items of an array. */
   readonly items: number
@@ -24,9 +24,10 @@ interface Open {
   readonly isArray: boolean
   /** Items or members so far. */
   size: number
-  /** Where the name of the current member begins and ends, with its quotes. */
-  nameStart: number
-  nameEnd: number
+  /** The name of the current member. */
+  name: string
+  /** The names of an object so far. */
+  readonly names: Set<string>
 }
 
 const quote = 0x22
@@ -48,6 +49,16 @@ const endOfString = (text: string, start: number): number => {
   return text.length
 }
 
+/** The name that a quoted text stands for: `"a"` and `"\u0061"` are one. The parser refuses a name with a wrong escape. */
+const nameIn = (quoted: string): string => {
+  if (!quoted.includes("\\")) return quoted.slice(1, -1)
+  try {
+    return String(JSON.parse(quoted))
+  } catch {
+    return quoted
+  }
+}
+
 /** Whether the array that begins at `start` has no items. */
 const isEmptyArray = (text: string, start: number): boolean => {
   let index = start + 1
@@ -59,18 +70,13 @@ const isEmptyArray = (text: string, start: number): boolean => {
 /**
  * The first member of a text of JSON that is beyond the limits; null if there is none. Its path has names and indices. The check stops
  * there, so no text is too large for it. Of a text that is no JSON it may find nothing: the parser refuses that.
+ *
+ * An object has each name once (RFC 7493 §2.3). Parsers disagree about a second member: one in front of the gateway could approve
+ * another amount than the one that is sent.
  */
 export const findExcess = (text: string, limits: JsonLimits): InvalidMember | null => {
   const open: Array<Open> = []
-  const nameOf = ({ isArray, nameEnd, nameStart, size }: Open): string => {
-    if (isArray) return String(size - 1)
-    const quoted = text.slice(nameStart, nameEnd)
-    try {
-      return String(JSON.parse(quoted))
-    } catch {
-      return quoted
-    }
-  }
+  const nameOf = ({ isArray, name, size }: Open): string => isArray ? String(size - 1) : name
   const excess = (around: ReadonlyArray<Open>, message: string): InvalidMember => ({
     path: around.map(nameOf),
     message
@@ -101,8 +107,9 @@ export const findExcess = (text: string, limits: JsonLimits): InvalidMember | nu
       case colon: {
         const container = open.at(-1)
         if (container === undefined || container.isArray) break
-        container.nameStart = stringStart
-        container.nameEnd = stringEnd
+        container.name = nameIn(text.slice(stringStart, stringEnd))
+        if (container.names.has(container.name)) return excess(open, "Expected one member of this name")
+        container.names.add(container.name)
         found = count(container)
         break
       }
@@ -116,7 +123,7 @@ export const findExcess = (text: string, limits: JsonLimits): InvalidMember | nu
         if (open.length === limits.levels) {
           return excess(open, `Expected at most ${limits.levels} levels of arrays and objects`)
         }
-        const opened = { isArray: code === arrayStart, size: 0, nameStart: 0, nameEnd: 0 }
+        const opened = { isArray: code === arrayStart, size: 0, name: "", names: new Set<string>() }
         open.push(opened)
         if (opened.isArray && !isEmptyArray(text, index)) found = count(opened)
         break

@@ -182,6 +182,20 @@ export const attacks: ReadonlyArray<Plant> = [
     tests: [unit("submission/providers/ProviderPromises")]
   },
   {
+    rule: "a body has no two members of one name",
+    file: "src/domain/JsonLimits.ts",
+    from: "        container.names.add(container.name)\n",
+    to: "",
+    tests: [unit("server/gate/WideJson")]
+  },
+  {
+    rule: "a name is compared without its escapes",
+    file: "src/domain/JsonLimits.ts",
+    from: "    return String(JSON.parse(quoted))\n",
+    to: "    return quoted\n",
+    tests: [unit("server/gate/WideJson")]
+  },
+  {
     rule: "an answer names 32 failures of a value at most",
     file: "src/domain/InvalidMember.ts",
     from: "    .slice(0, maxNamed)\n",

@@ -20,7 +20,7 @@ import { MutationRequestLayer } from "../../../../src/server/mutations/MutationE
 import { GrantVerifier } from "../../../../src/services/verification/GrantVerifier.ts"
 import { fixedIdentity, fixedToken, operationWith, withServices } from "../../../fixtures/http/HttpFixed.ts"
 import { assertProblemOf, baseUrl, type Problem } from "../../../fixtures/http/HttpProblem.ts"
-import { legacy, modern, post, requestOf } from "../../../fixtures/mcp/HttpMcp.ts"
+import { headersOf, legacy, modern, open, post, requestOf } from "../../../fixtures/mcp/HttpMcp.ts"
 import { Platform } from "../../../fixtures/postgres/TestDatabase.ts"
 
 const wideObject = (members: number) =>
@@ -39,6 +39,13 @@ const excessive: ReadonlyArray<readonly [body: Schema.Json, path: string, messag
   [{ amounts: Array.from({ length: 8 }, () => wideArray(512)) }, "body", "Expected at most 4096 values"],
   [{ amounts: deepArray(64) }, `body.amounts${".0".repeat(63)}`, "Expected at most 64 levels of arrays and objects"]
 ]
+
+/** The same of a body with two members of one name. */
+const repeated = [
+  `{"amounts":["1"],"\\u0061mounts":["9"]}`,
+  "body.amounts",
+  "Expected one member of this name"
+] as const
 
 describe("The limits of JSON", () => {
   const small: JsonLimits = { levels: 3, members: 3, items: 4, values: 12 }
@@ -89,6 +96,47 @@ describe("The limits of JSON", () => {
     }
   })
 
+  it("refuse exactly the objects with two members of one name, however it is escaped", () => {
+    type Tree = string | ReadonlyArray<Tree> | { readonly members: ReadonlyArray<readonly [string, Tree]> }
+    const escaped = (text: string) =>
+      `"${[...text].map((c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`).join("")}"`
+    const quoted = fc.constantFrom("a", "b", "A", "\"", "\\", "{:", "__proto__", "é").chain((name) =>
+      fc.constantFrom(JSON.stringify(name), escaped(name))
+    )
+    const { tree } = fc.letrec<{ tree: Tree }>((tie) => ({
+      tree: fc.oneof(
+        { maxDepth: 4 },
+        quoted,
+        fc.array(tie("tree"), { maxLength: 3 }),
+        fc.record({ members: fc.array(fc.tuple(quoted, tie("tree")), { maxLength: 4 }) })
+      )
+    }))
+    const textOf = (value: Tree): string => {
+      if (typeof value === "string") return value
+      return "members" in value
+        ? `{${value.members.map(([name, member]) => `${name} :${textOf(member)}`).join(" , ")}}`
+        : `[${value.map(textOf).join(",")}]`
+    }
+    const hasTwice = (value: Tree): boolean => {
+      if (typeof value === "string") return false
+      if (!("members" in value)) return value.some(hasTwice)
+      const names = new Set(value.members.map(([name]) => JSON.parse(name)))
+      return names.size < value.members.length || value.members.some(([, member]) => hasTwice(member))
+    }
+    let refused = 0
+    fc.assert(
+      fc.property(tree, (value) => {
+        const text = textOf(value)
+        const excess = findExcess(text, bodyLimits)
+        assert.strictEqual(excess !== null, hasTwice(value), text)
+        assert.doesNotThrow(() => JSON.parse(text) as unknown)
+        if (excess !== null) refused++
+      }),
+      { numRuns: 2000 }
+    )
+    assert.isAbove(refused, 100)
+  })
+
   it("do not count what stands in strings", () => {
     const quoted = { "[{\\\",:": "[[[[,,,,::::\\", "\\": ["\"", "\\\""] }
     assert.isNull(findExcess(JSON.stringify(quoted), small))
@@ -107,7 +155,6 @@ describe("The limits of JSON", () => {
         ",,,,,,,",
         "{\"a",
         "[\"\\\"",
-        "{:1,:2,:3}",
         "\\\"".repeat(30_000)
       ]
     ) {
@@ -167,12 +214,13 @@ const makePosting = Effect.gen(function*() {
     Effect.sync(() => HttpRouter.toWebHandler(routes, { disableLogger: true })),
     ({ dispose }) => Effect.promise(() => dispose())
   )
-  const send = (path: string, body: Schema.Json) =>
+  const send = (path: string, body: Schema.Json) => sendText(path, JSON.stringify(body))
+  const sendText = (path: string, body: string) =>
     Effect.promise(async () => {
       const response = await handler(
         new Request(`${baseUrl}${path}`, {
           method: "POST",
-          body: JSON.stringify(body),
+          body,
           headers: {
             "content-type": "application/json",
             "idempotency-key": "key-1",
@@ -182,7 +230,7 @@ const makePosting = Effect.gen(function*() {
       )
       return { status: response.status, problem: await response.json() as Problem }
     })
-  return { send, looks }
+  return { send, sendText, looks }
 })
 
 describe("An endpoint", () => {
@@ -190,9 +238,10 @@ describe("An endpoint", () => {
     "refuses a body beyond the limits before a schema sees it: %s",
     (path) =>
       Effect.gen(function*() {
-        const { looks, send } = yield* makePosting
-        for (const [body, at, message] of excessive) {
-          const { problem, status } = yield* send(path, body)
+        const { looks, send, sendText } = yield* makePosting
+        const texts = excessive.map(([body, ...named]) => [JSON.stringify(body), ...named] as const)
+        for (const [body, at, message] of [...texts, repeated]) {
+          const { problem, status } = yield* sendText(path, body)
           assert.deepStrictEqual([status, problem.code, problem.fields], [422, "invalid_request", [{
             path: at,
             message
@@ -231,6 +280,15 @@ describe("An endpoint", () => {
             assert.match(field!.path, /^body(?:\.params|$)/)
             assert.match(field!.message, /^Expected at most \d+ (?:members|items|values)$/)
           }
+          const call = requestOf(version, 1, "tools/call", { name: "get_operation", arguments: {} })
+          const body = JSON.stringify(call).replace(`"arguments":{}`, `"arguments":{"id":1,"\\u0069d":2}`)
+          const answer = yield* Effect.promise(() =>
+            open(port, { body, headers: { ...headersOf(call), authorization: `Bearer ${fixedToken}` } }).complete
+          )
+          assert.deepStrictEqual(assertProblemOf(answer, "invalid_request").fields, [{
+            path: "body.params.arguments.id",
+            message: "Expected one member of this name"
+          }])
         }))
   )
 })
