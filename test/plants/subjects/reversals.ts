@@ -32,14 +32,14 @@ export const reversals: ReadonlyArray<Plant> = [
     file: decision,
     from: "due.state === \"succeeded\" ? decideAfterSuccess(answer, rules) : decideByRule(due, answer, rules)",
     to: "decideByRule(due, answer, rules)",
-    tests: [unit("submission/reads/ReconcilerReversals", "that gets %s")]
+    tests: [unit("submission/reads/ReconcilerReversals", "that gets")]
   },
   {
     rule: "an answer that is pending reverses nothing",
     file: decision,
     from: "  answer?._tag === \"Proven\" && answer.state === \"failed\"\n    ? {\n      _tag: \"Reversed\"",
     to: "  answer?._tag === \"Proven\" && answer.state !== \"succeeded\"\n    ? {\n      _tag: \"Reversed\"",
-    tests: [unit("submission/reads/ReconcilerReversals", "that gets %s")]
+    tests: [unit("submission/reads/ReconcilerReversals", "that gets")]
   },
   {
     rule: "a success is read only for as long as it may be reversed",
