@@ -216,6 +216,13 @@ describe("A fence at increase", () => {
       ])
     }))
 
+  it.effect("pays nothing if the first request never arrives", () =>
+    Effect.gen(function*() {
+      const bank = yield* bankOf("increase", [])
+      assert.strictEqual((yield* bank.fence)._tag, "Occupied")
+      assert.deepInclude(yield* bank.truth, { status: "failed" })
+    }))
+
   it.effect("that a person approved is the payment of the operation", () =>
     Effect.gen(function*() {
       const bank = yield* bankOf("increase", ["unanswered"])
