@@ -38,9 +38,7 @@ const askedAtError = ({ asked_at, state }: Fields, { operation, schedule }: Deta
   validateAskedAt(asked_at!, {
     created_at: Date.parse(operation.created_at),
     now: Date.now(),
-    sendable_until: state === "failed" && operation.submission_uncertain && schedule.send_before !== null
-      ? Date.parse(schedule.send_before)
-      : null
+    sendable_until: state === "failed" && schedule.send_before !== null ? Date.parse(schedule.send_before) : null
   })
 
 /** What is wrong with the fields of the form, in their order. */

@@ -5,7 +5,7 @@
  */
 import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
-import { isOperatorEvidence } from "./OperatorEvidence.ts"
+import { isByOperator, isOperatorEvidence } from "./OperatorEvidence.ts"
 import { Timestamp } from "./Timestamp.ts"
 
 /** The form of an `OperationId`. @internal */
@@ -104,7 +104,7 @@ export const requiresEvidence = (from: OperationState): boolean => from === "ind
  */
 export const isEvidence = (evidence: Schema.Json): boolean =>
   typeof evidence === "object" && evidence !== null && Object.keys(evidence).length > 0
-  && !Array.isArray(evidence) && (!("by" in evidence) || evidence["by"] !== "operator" || isOperatorEvidence(evidence))
+  && !Array.isArray(evidence) && (!isByOperator(evidence) || isOperatorEvidence(evidence))
 
 /** Why an operation failed. The code is stable; the message is for people. Neither holds provider-specific data. */
 export const OperationFailure = Schema.Struct({
@@ -243,8 +243,8 @@ export class StaleOperation extends Schema.TaggedError<StaleOperation>()("StaleO
 }
 
 /**
- * The transition table does not permit the transition, or the evidence to leave `indeterminate` is missing. Or the failure is
- * malformed, or the operation is held and may have been sent, or a worker may be sending it. `asked_at`: an operator cannot have asked at
+ * The transition table does not permit the transition, or the evidence is missing that leaves `indeterminate`, or by which an operator
+ * ends an operation that may have been sent. Or the failure is malformed, or the operation is held and may have been sent, or a worker may be sending it. `asked_at`: an operator cannot have asked at
  * the instant of the evidence, or the answer proves nothing; `detail` says why. `only_accepted`: a hold of an operation that is not
  * accepted. `only_held`: a release of an operation that is not accepted, so that it is not held either.
  */
@@ -268,9 +268,13 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
   override get message() {
     switch (this.reason) {
       case "not_permitted":
-        return `operation ${this.id} cannot move from ${this.from} to ${this.to}`
+        return `operation ${this.id} cannot move from ${this.from} to ${this.to}${
+          this.to === "cancelled" && !isTerminal(this.from)
+            ? ": it may have been sent. Ask its provider, and record the answer with operations advance, as evidence"
+            : ""
+        }`
       case "evidence_required":
-        return `operation ${this.id} leaves ${this.from} only with recorded evidence: give it as a JSON object, with question, asked, asked_at, reference and answer or document_sha256 if it comes from an operator`
+        return `operation ${this.id} moves from ${this.from} to ${this.to} only with recorded evidence: give it as a JSON object, with question, asked, asked_at, reference and answer or document_sha256 if it comes from an operator`
       case "asked_at":
         return `operation ${this.id} cannot move to ${this.to} with this evidence: ${this.detail}`
       case "held":

@@ -41,6 +41,10 @@ export const OperatorEvidence = Schema.Struct({
 )
 export type OperatorEvidence = typeof OperatorEvidence.Type
 
+/** Whether a person recorded the transition. */
+export const isByOperator = (evidence: Schema.Json): boolean =>
+  typeof evidence === "object" && evidence !== null && "by" in evidence && evidence["by"] === "operator"
+
 /** Whether the evidence says when an operator asked. */
 export const hasAskedAt = Schema.is(
   Schema.Struct({ by: Schema.Literal("operator"), asked_at: OperatorEvidence.fields.asked_at })

@@ -48,12 +48,19 @@ const toOutcome = (
   return Effect.succeed({ state, failure: { code: code.value, message: message.value } })
 }
 
+/** What a person may record: no transition leads to `accepted`. */
+const targets = operationStates.filter((state) => state !== "accepted")
+
 const outcomeFlags = {
-  to: Flag.Literals("to", operationStates).pipe(Flag.withDescription("State to move to")),
+  to: Flag.Literals("to", targets).pipe(
+    Flag.withDescription(
+      "State to move to. submitting: only for a held operation whose outcome you record next. cancelled: only if it was never sent"
+    )
+  ),
   evidence: jsonFlag("evidence").pipe(
     Flag.withDescription(
       "The provider's answer, as JSON with question, asked, asked_at, reference, and answer or document_sha256; - for "
-        + "standard input; required to leave indeterminate, and for the outcome of a submitting operation"
+        + "standard input; required to leave indeterminate, and to end any operation that may have been sent"
     ),
     Flag.withDefault(null)
   ),
@@ -107,8 +114,7 @@ const tryAdvance = (
   to: Outcome,
   now: DateTime.Utc
 ) => {
-  const facts = { now, send_before: return_reason === null ? send_before : null }
-  const refused = findTransitionError(operation, operation.revision, to, evidence, facts)
+  const refused = findTransitionError(operation, operation.revision, to, evidence, { now, return_reason, send_before })
   return refused === null ? Effect.void : Effect.fail(refused)
 }
 

@@ -211,7 +211,7 @@ export interface AccountableOperator extends ActingOperator {
 /** What an operator knows of an operation from another source. */
 export interface Advance {
   readonly to: Outcome
-  /** The answer of the provider. Null: none, which suffices for an operation that is neither `submitting` nor `indeterminate`. */
+  /** The answer of the provider. Null: none, which ends no operation that may have been sent. */
   readonly evidence: OperatorEvidence | null
 }
 

@@ -30,5 +30,9 @@ export const validateAskedAt = (asked_at: string, { created_at, now, sendable_un
     }, until which the request could be sent: the provider may `
       + "have received it after its answer. Ask once more, and record that answer"
   }
+  // The tolerance for the clocks moves no answer beyond the present.
+  if (sendable_until !== null && now < sendable_until) {
+    return `the request could be sent until ${iso(sendable_until)}, and it is ${iso(now)} now. Ask once more after that`
+  }
   return null
 }

@@ -56,7 +56,8 @@ export const withReference = (record: MemoryRecord, reference: ProviderReference
 /** What the instants of evidence about the record are compared with. */
 export const evidenceFacts = (record: MemoryRecord, now: DateTime.Utc): EvidenceFacts => ({
   now,
-  send_before: isReturnedClaim(record) ? null : record.send_before
+  send_before: record.send_before,
+  return_reason: record.return_reason
 })
 
 /**

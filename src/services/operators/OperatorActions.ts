@@ -12,14 +12,7 @@ import { identity } from "effect/Function"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
-import {
-  IllegalTransition,
-  type Operation,
-  type OperationId,
-  OperationNotFound,
-  type Outcome,
-  StaleOperation
-} from "../../domain/Operation.ts"
+import { type Operation, type OperationId, OperationNotFound, StaleOperation } from "../../domain/Operation.ts"
 import type {
   AccountableOperator,
   ActingOperator,
@@ -54,7 +47,8 @@ export class OperatorActions extends Context.Service<OperatorActions, {
   ) => Effect.Effect<Operation, ActionRefusal | StoreUnavailable>
   /**
    * Records what the operator knows of an operation from another source. The history gets the name and the reason of the operator, with
-   * the evidence. Evidence is required to leave `indeterminate`, and to record an outcome of a `submitting` operation. `revision` and `StoreUnavailable` as in `perform`.
+   * the evidence. Evidence is required to leave `indeterminate`, and to end any operation that may have been sent. `revision` and
+   * `StoreUnavailable` as in `perform`.
    */
   readonly advance: (
     advance: Advance,
@@ -128,10 +122,6 @@ export const mayActAsOperator = Effect.gen(function*() {
     END AS may_act`
   return row?.may_act === true
 })
-
-/** A claim by hand may stand for one that a failover lost, whose holder sends. Only an answer of the provider ends it. */
-const lacksEvidence = ({ state }: Operation, to: Outcome, evidence: Advance["evidence"]): boolean =>
-  state === "submitting" && (to.state === "succeeded" || to.state === "failed") && evidence === null
 
 /** What the history says of an advance. */
 export const advanceEvidence = ({ evidence }: Advance, { name, reason }: AccountableOperator) => ({
@@ -210,11 +200,7 @@ const make = Effect.gen(function*() {
         id,
         operator,
         Effect.flatMap(ledger.show(id), (operation) =>
-          lacksEvidence(operation, advance.to, advance.evidence)
-            ? Effect.fail(
-              new IllegalTransition({ id, from: operation.state, to: advance.to.state, reason: "evidence_required" })
-            )
-            : ledger.transition(id, revision ?? operation.revision, advance.to, advanceEvidence(advance, operator)))
+          ledger.transition(id, revision ?? operation.revision, advance.to, advanceEvidence(advance, operator)))
       )
   )
 

@@ -12,13 +12,14 @@ import {
   IllegalTransition,
   isEvidence,
   isOperationFailure,
+  isTerminal,
   type Operation,
+  type OperationState,
   type Outcome,
   requiresEvidence,
-  StaleOperation,
-  submissionUncertain
+  StaleOperation
 } from "../../domain/Operation.ts"
-import { hasAskedAt } from "../../domain/OperatorEvidence.ts"
+import { hasAskedAt, isByOperator } from "../../domain/OperatorEvidence.ts"
 import { validateAskedAt } from "../../domain/operators/validateAskedAt.ts"
 import { longestSendWithin, StillHeld } from "../../domain/Submission.ts"
 
@@ -26,8 +27,21 @@ import { longestSendWithin, StillHeld } from "../../domain/Submission.ts"
 export interface EvidenceFacts {
   /** By the clock of the ledger. */
   readonly now: DateTime.Utc
-  /** That of the claim. Null: none, or the claim was returned, so that it sent nothing. */
+  /** That of the claim. Null: none. */
   readonly send_before: DateTime.Utc | null
+  /** Why the claim was returned, so that it sent nothing. Null: it was not. */
+  readonly return_reason: string | null
+}
+
+/** A person ends an operation that may have been sent: only the answer of its provider says how. A returned claim may be cancelled. */
+const isOutcomeByOperator = (
+  from: OperationState,
+  to: Outcome,
+  evidence: Schema.Json,
+  return_reason: string | null
+): boolean => {
+  const isCancellation = return_reason !== null && to.state === "failed" && to.failure.code === cancelledUnsent.code
+  return from !== "accepted" && isTerminal(to.state) && isByOperator(evidence) && !isCancellation
 }
 
 /** Why an operation in this state may not make a transition, or null if it may. */
@@ -36,7 +50,7 @@ export const findTransitionError = (
   revision: number,
   to: Outcome,
   evidence: Schema.Json,
-  { now, send_before }: EvidenceFacts
+  { now, return_reason, send_before }: EvidenceFacts
 ): StaleOperation | IllegalTransition | null => {
   const { id, state: from } = operation
   if (operation.revision !== revision) {
@@ -44,13 +58,16 @@ export const findTransitionError = (
   }
   const illegal = (reason: IllegalTransition["reason"]) => new IllegalTransition({ id, from, to: to.state, reason })
   if (!canTransition(from, to.state)) return illegal("not_permitted")
-  if (requiresEvidence(from) && !isEvidence(evidence)) return illegal("evidence_required")
+  const needsEvidence = requiresEvidence(from) || isOutcomeByOperator(from, to, evidence, return_reason)
+  if (needsEvidence && !isEvidence(evidence)) return illegal("evidence_required")
   if (to.state === "failed" && !isOperationFailure(to.failure)) return illegal("invalid_failure")
   const detail = hasAskedAt(evidence)
     ? validateAskedAt(evidence.asked_at, {
       created_at: operation.created_at.epochMilliseconds,
       now: now.epochMilliseconds,
-      sendable_until: to.state === "failed" && submissionUncertain(from) ? send_before?.epochMilliseconds ?? null : null
+      sendable_until: to.state === "failed" && from !== "accepted" && return_reason === null
+        ? send_before?.epochMilliseconds ?? null
+        : null
     })
     : null
   return detail === null ? null : new IllegalTransition({ id, from, to: to.state, reason: "asked_at", detail })

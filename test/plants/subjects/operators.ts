@@ -388,12 +388,5 @@ export const operators: ReadonlyArray<Plant> = [
     from: "\"../../../domain/operators/GrantsBlocked.ts\"",
     to: "\"../../GrantBlockers.ts\"",
     tests: [unit("architecture", "no file imports itself, by way of any others")]
-  },
-  {
-    rule: "an operator records no outcome of a submitting operation without an answer of the provider",
-    file: "src/services/operators/OperatorActions.ts",
-    from: "state === \"submitting\" && (to.state",
-    to: "state === \"submitted\" && (to.state",
-    tests: [postgres("services/operators/OperatorActions", "that records an outcome needs evidence")]
   }
 ]

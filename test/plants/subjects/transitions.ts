@@ -3,6 +3,7 @@ import { type Plant, postgres, unit } from "../Plant.ts"
 
 const rules = "migrations/0006_operation_rules.sql"
 const evidence = "migrations/0019_operator_evidence.sql"
+const operatorOutcomes = "migrations/0030_operator_outcomes.sql"
 const evidenceTime = "migrations/0028_evidence_time.sql"
 const history = "migrations/0004_operation_history.sql"
 const payloads = "migrations/0005_operation_payloads.sql"
@@ -102,16 +103,16 @@ export const transitions: ReadonlyArray<Plant> = [
   {
     rule: "the ledger refuses an answer from before the last send of an uncertain operation",
     file: "src/services/rules/ledgerRules.ts",
-    from: "to.state === \"failed\" && submissionUncertain(from) ? send_before",
-    to: "to.state === \"failed\" && !submissionUncertain(from) ? send_before",
+    from: "to.state === \"failed\" && from !== \"accepted\" &&",
+    to: "to.state === \"failed\" && from === \"accepted\" &&",
     tests: [postgres("services/ledger/CancelAndReview", "about which an operator asked")]
   },
   {
     rule: "an operation that a worker returned unsent fails, whenever the operator asked",
-    file: "src/services/sql/ledger/SqlOperationLedger.ts",
-    from: "CASE WHEN o.return_reason IS NULL THEN o.send_before END AS send_before",
-    to: "o.send_before",
-    tests: [postgres("services/ledger/CancelAndReview", "that no request can still reach")]
+    file: "src/services/rules/ledgerRules.ts",
+    from: " && return_reason === null\n        ?",
+    to: "\n        ?",
+    tests: [postgres("services/ledger/CancelAndReview", "whose claim was returned is a failure")]
   },
   {
     rule: "an operator asked after the operation was created, in the database too",
@@ -133,6 +134,27 @@ export const transitions: ReadonlyArray<Plant> = [
     from: "AND asked_at < OLD.send_before\n",
     to: "AND asked_at < OLD.send_before - interval '1 minute'\n",
     tests: [postgres("services/ledger/CancelAndReview", "is refused by the database")]
+  },
+  {
+    rule: "an operator ends an operation that may have been sent only by an answer",
+    file: "src/services/rules/ledgerRules.ts",
+    from: "isTerminal(to.state) && isByOperator(evidence) && !isCancellation",
+    to: "isTerminal(to.state) && isByOperator(evidence) && false",
+    tests: [postgres("services/ledger/Transitions", "to an outcome by an operator")]
+  },
+  {
+    rule: "an operator ends an operation that may have been sent only by an answer, in the database too",
+    file: operatorOutcomes,
+    from: "WHEN (OLD.state IN ('submitting', 'submitted') AND NEW.state IN ('succeeded', 'failed')",
+    to: "WHEN (OLD.state IN ('submitting') AND NEW.state IN ('succeeded', 'failed')",
+    tests: [postgres("services/schema/ForbiddenStatements", "let an operator end")]
+  },
+  {
+    rule: "a submitted operation fails by no answer from before its send_before, in the database too",
+    file: operatorOutcomes,
+    from: "least((evidence ->> 'asked_at')::timestamptz, clock_timestamp()) < OLD.send_before",
+    to: "clock_timestamp() < OLD.send_before",
+    tests: [postgres("services/ledger/CancelAndReview", "operation that may still be sent is refused by the database")]
   },
   {
     rule: "an operation that a worker may have sent is uncertain",

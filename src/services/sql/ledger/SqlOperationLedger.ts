@@ -41,7 +41,8 @@ export const makeSql = Effect.gen(function*() {
       if (found === undefined) return yield* new OperationNotFound({ id })
       const refused = findTransitionError(fromRow(found), revision, to, evidence, {
         now: instantOf(found.now),
-        send_before: found.send_before === null ? null : instantOf(found.send_before)
+        send_before: found.send_before === null ? null : instantOf(found.send_before),
+        return_reason: found.return_reason
       })
       if (refused !== null) return yield* refused
       const failure = to.state === "failed" ? to.failure : null
@@ -110,11 +111,12 @@ const boundStatement = `
 interface FactsRow extends OperationRow {
   readonly now: Instant
   readonly send_before: Instant | null
+  readonly return_reason: string | null
 }
 
 /** The operation, and `EvidenceFacts`. */
 const factsStatement = `
-  SELECT ${publicColumns}, clock_timestamp() AS now, CASE WHEN o.return_reason IS NULL THEN o.send_before END AS send_before
+  SELECT ${publicColumns}, clock_timestamp() AS now, o.send_before, o.return_reason
   FROM operations o WHERE o.id = $1`
 
 /**

@@ -206,43 +206,41 @@ conformance("a cancellation", (it) => {
       assert.strictEqual(succeeded.state, "succeeded")
     }))
 
-  it.effect("of an operation about which an operator asked before its send_before is no failure either, at any age", () =>
+  for (const state of ["submitted", "indeterminate"] as const) {
+    it.effect(`of a ${state} operation about which an operator asked before its send_before is no failure either, at any age`, () =>
+      Effect.gen(function*() {
+        const ledger = yield* OperationLedger
+        const queue = yield* Queue
+        const { claim, id } = yield* claimedOperation()
+        const { revision } = yield* queue.record(id, claim.revision, outcome(state), recording())
+        const { created_at } = yield* ledger.show(id)
+        const { send_before } = claim.operation
+        const fail = (asked: DateTime.Utc) =>
+          ledger.transition(id, revision, outcome("failed"), { by: "operator", ...evidenceOf({ created_at: asked }) })
+        const error = yield* Effect.flip(fail(created_at))
+        assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "asked_at" })
+        const [asked, until] = [created_at, send_before!].map(DateTime.formatIso)
+        assert.include(error.message, `asked_at ${asked} is before ${until}, until which the request could be sent`)
+        yield* pass("1 day")
+        const passed = DateTime.subtract(send_before!, { days: 1 })
+        const early = yield* Effect.flip(fail(DateTime.subtract(passed, { milliseconds: 1 })))
+        assert.deepInclude(fieldsOf(early), { _tag: "IllegalTransition", reason: "asked_at" })
+        assert.strictEqual((yield* fail(passed)).state, "failed")
+      }))
+  }
+
+  it.effect("of an operation whose claim was returned is a failure, whenever the operator asked", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* Queue
       const { claim, id } = yield* claimedOperation()
-      const { revision } = yield* queue.record(id, claim.revision, outcome("indeterminate"), recording())
-      const { created_at } = yield* ledger.show(id)
-      const { send_before } = claim.operation
-      const fail = (asked: DateTime.Utc) =>
-        ledger.transition(id, revision, outcome("failed"), { by: "operator", ...evidenceOf({ created_at: asked }) })
-      const error = yield* Effect.flip(fail(created_at))
-      assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "asked_at" })
-      const [asked, until] = [created_at, send_before!].map(DateTime.formatIso)
-      assert.include(error.message, `asked_at ${asked} is before ${until}, until which the request could be sent`)
-      yield* pass("1 day")
-      const passed = DateTime.subtract(send_before!, { days: 1 })
-      const early = yield* Effect.flip(fail(DateTime.subtract(passed, { milliseconds: 1 })))
-      assert.deepInclude(fieldsOf(early), { _tag: "IllegalTransition", reason: "asked_at" })
-      assert.strictEqual((yield* fail(passed)).state, "failed")
-    }))
-
-  it.effect("of an operation that no request can still reach is a failure, whenever the operator asked", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const queue = yield* Queue
-      const received = yield* claimedOperation()
-      yield* queue.record(received.id, received.claim.revision, outcome("submitted"), recording())
-      const unsent = yield* claimedOperation()
-      yield* queue.returnClaim(unsent.claim, returnTerms)
-      for (const { id } of [received, unsent]) {
-        const operation = yield* ledger.show(id)
-        const evidence = { by: "operator", ...evidenceOf(operation) }
-        assert.strictEqual(
-          (yield* ledger.transition(id, operation.revision, outcome("failed"), evidence)).state,
-          "failed"
-        )
-      }
+      yield* queue.returnClaim(claim, returnTerms)
+      const operation = yield* ledger.show(id)
+      const evidence = { by: "operator", ...evidenceOf(operation) }
+      assert.strictEqual(
+        (yield* ledger.transition(id, operation.revision, outcome("failed"), evidence)).state,
+        "failed"
+      )
     }))
 
   it.effect("ends a review, and needs no grant in good standing", () =>
@@ -267,28 +265,30 @@ conformance("a cancellation", (it) => {
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("a cancellation in PostgreSQL", (it) => {
-  it.effect("of an operation that may still be sent is refused by the database, if a person says or was told that it failed", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const { claim, id } = yield* claimedOperation()
-      yield* queue.record(id, claim.revision, outcome("indeterminate"), recording())
-      const { send_before } = claim.operation
-      const fail = (by: string, asked: DateTime.Utc) =>
-        attempt(
-          "replica",
-          `UPDATE operations SET state = 'failed', revision = 4, evidence = $2, failure_code = 'none', failure_message = 'None'
+  for (const state of ["submitting", "submitted", "indeterminate"] as const) {
+    it.effect(`of a ${state} operation that may still be sent is refused by the database, if a person says or was told that it failed`, () =>
+      Effect.gen(function*() {
+        const queue = yield* Queue
+        const { claim, id } = yield* claimedOperation()
+        if (state !== "submitting") yield* queue.record(id, claim.revision, outcome(state), recording())
+        const { send_before } = claim.operation
+        const fail = (by: string, asked: DateTime.Utc) =>
+          attempt(
+            "replica",
+            `UPDATE operations SET state = 'failed', revision = revision + 1, evidence = $2, failure_code = 'none', failure_message = 'None'
           WHERE id = $1`,
-          [id, JSON.stringify({ by, ...evidenceOf({ created_at: asked }), answer: "\0" })]
-        )
-      assert.strictEqual(yield* fail("operator", send_before!), "23001")
-      assert.isArray(yield* fail("status_read", send_before!))
-      yield* pass("1 day")
-      const passed = DateTime.subtract(send_before!, { days: 1 })
-      const early = DateTime.subtract(passed, { milliseconds: 1 })
-      assert.strictEqual(yield* fail("operator", early), "23001")
-      assert.isArray(yield* fail("status_read", early))
-      assert.isArray(yield* fail("operator", passed))
-    }))
+            [id, JSON.stringify({ by, ...evidenceOf({ created_at: asked }), answer: "\0" })]
+          )
+        assert.strictEqual(yield* fail("operator", send_before!), "23001")
+        assert.isArray(yield* fail("status_read", send_before!))
+        yield* pass("1 day")
+        const passed = DateTime.subtract(send_before!, { days: 1 })
+        const early = DateTime.subtract(passed, { milliseconds: 1 })
+        assert.strictEqual(yield* fail("operator", early), "23001")
+        assert.isArray(yield* fail("status_read", early))
+        assert.isArray(yield* fail("operator", passed))
+      }))
+  }
 
   for (
     const [reason, lose, restore] of [

@@ -142,6 +142,28 @@ conformance("the transition of an operation", (it) => {
       }))
   }
 
+  it.effect("to an outcome by an operator needs the provider's answer once it may have been sent, and by no worker", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issue()
+      for (const state of ["submitting", "submitted", "indeterminate"] as const) {
+        for (const to of [outcome("succeeded"), outcome("failed")]) {
+          const before = yield* operationIn(identity, state)
+          const move = (evidence: Schema.Json) => ledger.transition(before.id, before.revision, to, evidence)
+          const told = { by: "operator", operator: "ada", reason: "seems lost" }
+          for (const evidence of [told, { ...told, ...evidenceOf(before), answer: " " }]) {
+            const error = yield* Effect.flip(move(evidence))
+            assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "evidence_required" })
+          }
+          assert.deepStrictEqual(yield* ledger.show(before.id), before)
+          assert.strictEqual((yield* move({ ...told, ...evidenceOf(before) })).state, to.state)
+          const answered = yield* operationIn(identity, state)
+          const moved = yield* ledger.transition(answered.id, answered.revision, to, { by: "status_read" })
+          assert.strictEqual(moved.state, to.state)
+        }
+      }
+    }))
+
   it.effect("is refused if an operator says to have asked before the creation, or in the future, from any state", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger

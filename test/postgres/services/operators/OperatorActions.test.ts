@@ -83,9 +83,11 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
       const ledger = yield* OperationLedger
       const { identity } = yield* issueAtNewProvider()
       for (const to of [outcome("succeeded"), outcome("failed")]) {
-        const sending = yield* operationIn(identity, "submitting")
-        const unproven = yield* Effect.flip(service.advance({ to, evidence: null }, sending.id, operator))
-        assert.deepInclude(unproven, { _tag: "IllegalTransition", reason: "evidence_required" })
+        for (const state of ["submitting", "submitted"] as const) {
+          const { id } = yield* operationIn(identity, state)
+          const unproven = yield* Effect.flip(service.advance({ to, evidence: null }, id, operator))
+          assert.deepInclude(unproven, { _tag: "IllegalTransition", reason: "evidence_required" })
+        }
         const operation = yield* operationIn(identity, "indeterminate")
         const { id } = operation
         const evidence = evidenceOf(operation)

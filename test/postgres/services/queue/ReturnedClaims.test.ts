@@ -4,7 +4,7 @@
  * PostgreSQL holds.
  */
 import { assert } from "@effect/vitest"
-import { DateTime, Duration, Effect } from "effect"
+import { DateTime, Duration, Effect, type Schema } from "effect"
 import type { Claim } from "../../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import type { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
@@ -26,6 +26,7 @@ import {
   takeOverSoon
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
+import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
 
 const claimed = (terms: Partial<typeof claimTerms> = {}) => claimedOperation({}, terms)
 
@@ -234,12 +235,15 @@ queueConformance("a returned claim", (it) => {
       const ledger = yield* OperationLedger
       const queue = yield* Queue
       const { id, provider } = yield* returned({ delay: Duration.zero })
-      const { revision } = yield* ledger.show(id)
+      const operation = yield* ledger.show(id)
+      const fail = (evidence: Schema.Json) => ledger.transition(id, operation.revision, outcome("failed"), evidence)
       const claim = yield* takeOverSoon(provider)
-      const error = yield* Effect.flip(ledger.transition(id, revision, outcome("failed"), { by: "operator" }))
+      const error = yield* Effect.flip(fail(null))
       assert.deepInclude(error, { _tag: "IllegalTransition", reason: "claimed" })
       yield* queue.returnClaim(claim, returnTerms)
-      const failed = yield* ledger.transition(id, revision, outcome("failed"), { by: "operator" })
+      const untold = yield* Effect.flip(fail({ by: "operator" }))
+      assert.deepInclude(untold, { _tag: "IllegalTransition", reason: "evidence_required" })
+      const failed = yield* fail({ by: "operator", ...evidenceOf(operation) })
       assert.strictEqual(failed.state, "failed")
     }))
 

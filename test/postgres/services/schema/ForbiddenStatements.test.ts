@@ -59,12 +59,12 @@ const wrongEvidence: Readonly<Record<string, Readonly<Record<string, unknown>>>>
   "without the answer": { answer: undefined },
   "with an empty answer, and no digest of a document": { answer: " ", document_sha256: "letter.pdf" }
 }
-const proofOf = (members: Readonly<Record<string, unknown>>) =>
+const proofOf = (members: Readonly<Record<string, unknown>>, state = "indeterminate") =>
   `UPDATE operations SET state = 'succeeded', revision = revision + 1,
     evidence = replace('${
     JSON.stringify({ by: "operator", ...evidenceOf({ created_at: "ASKED" }), ...members })
   }', 'ASKED',
-      to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))::json WHERE id = :indeterminate`
+      to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))::json WHERE id = :${state}`
 
 /** Statements that must fail, by the rule that each breaks. */
 const forbidden: Readonly<Record<string, string>> = {
@@ -128,6 +128,8 @@ const forbidden: Readonly<Record<string, string>> = {
       proofOf(members)
     ])
   ),
+  "let an operator end a submitting operation without an answer": proofOf({ answer: undefined }, "submitting"),
+  "let an operator end a submitted operation without an answer": proofOf({ answer: undefined }, "submitted"),
   "cancel an indeterminate operation, even with evidence":
     `UPDATE operations SET state = 'cancelled', revision = revision + 1, evidence = '{"age":"a year"}'
      WHERE id = :indeterminate`,

@@ -39,7 +39,8 @@ const all = [
   "0026_unauthorized",
   "0027_reversals",
   "0028_evidence_time",
-  "0029_fences"
+  "0029_fences",
+  "0030_operator_outcomes"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>
