@@ -16,7 +16,7 @@ import {
   textOf,
   type WireRequest
 } from "./ContractBank.ts"
-import { check, type ContractViolation, keepsSecrets, namesAreOf, type Rule } from "./contractRules.ts"
+import { check, type ContractViolation, hasFailure, keepsSecrets, namesAreOf, type Rule } from "./contractRules.ts"
 import { type Call, observe, operationIds, type Subject } from "./ContractScene.ts"
 
 /** A case to run. Its name states the rule. */
@@ -31,44 +31,56 @@ export interface References {
   readonly foreign: string
 }
 
+/** One answer, or each answer that the bank documents for the same outcome: a list has one for each state and each code. */
+export type OneOrMore<A extends object> = A | ReadonlyArray<A>
+
+/** An answer that says no; `code`, if given, is the code that the adapter must report for it. */
+export interface FailedAnswer {
+  readonly answer: Answering
+  readonly code?: string
+}
+
+/** The answers for an outcome, as a list. */
+export const listOf = <A extends object>(answers: OneOrMore<A> | undefined): ReadonlyArray<A> =>
+  answers === undefined ? [] : Array.isArray(answers) ? answers as ReadonlyArray<A> : [answers as A]
+
 /** The bank's answers to a submission, as it documents them. Declare `acknowledged`, `succeeded` or both. */
 export interface SubmissionAnswers {
   /** It has the operation and decides later. The adapter must return `Acknowledged`. */
-  readonly acknowledged?: Answering
+  readonly acknowledged?: OneOrMore<Answering>
   /** It has carried out the operation. The adapter must return `Succeeded`. */
-  readonly succeeded?: Answering
+  readonly succeeded?: OneOrMore<Answering>
   /**
-   * It refuses for ever. The adapter must return `Rejected`; `code`, if given, is the code that it must report. For JSON of
-   * another shape with the same status, such as that of a proxy, the adapter must fail with `Uncertain`.
+   * It refuses for ever. The adapter must return `Rejected`, with the `code` if one is given. For JSON of another shape with the same status, such as that of a proxy, the adapter must fail with `Uncertain`.
    */
-  readonly refused?: { readonly answer: Answering; readonly code?: string }
+  readonly refused?: OneOrMore<FailedAnswer>
   /**
    * It has the idempotency key already. The bank may have carried out the first request, so the adapter must neither return
    * `Rejected` nor fail with `NotSent`.
    */
-  readonly duplicate?: Answering
+  readonly duplicate?: OneOrMore<Answering>
   /**
    * It refuses the credentials. Default: 401 with an empty JSON object. The adapter must fail with `Uncertain`, or with `NotSent` and
    * `isRefused` and `isLocal`.
    */
-  readonly unauthorized?: Answering
+  readonly unauthorized?: OneOrMore<Answering>
   /**
    * It refuses for now, and documents that it did nothing, such as with 429 or 503. The adapter must fail with `NotSent` and
    * `isRefused`, or with `Uncertain`.
    */
-  readonly unavailable?: Answering
+  readonly unavailable?: OneOrMore<Answering>
 }
 
 /** The bank's answers to a status read, as it documents them. */
 export interface StatusAnswers {
   /** It has not decided. The adapter must return `Proven` with `submitted`. */
-  readonly pending?: Answering
-  /** The adapter must return `Proven` with `succeeded`. */
-  readonly succeeded: Answering
-  /** The adapter must return `Proven` with `failed`; `code`, if given, is the code that it must report. */
-  readonly failed?: { readonly answer: Answering; readonly code?: string }
+  readonly pending?: OneOrMore<Answering>
+  /** The adapter must return `Proven` with `succeeded`. One at least. */
+  readonly succeeded: OneOrMore<Answering>
+  /** The adapter must return `Proven` with `failed`, and with the `code` if one is given. */
+  readonly failed?: OneOrMore<FailedAnswer>
   /** It has no such operation. The adapter must return `NotFound`, with the answer as evidence. */
-  readonly notFound?: Answering
+  readonly notFound?: OneOrMore<Answering>
 }
 
 /** The operation that the kit submits. */
@@ -86,8 +98,9 @@ export interface ExpectedRequest {
 
 export interface Kit {
   readonly subject: Subject
-  readonly submission: SubmissionAnswers & { readonly accepted: Answering; readonly unauthorized: Answering }
-  readonly status: StatusAnswers | null
+  readonly submission: SubmissionAnswers & { readonly accepted: Answering }
+  /** `found` is the first success. */
+  readonly status: StatusAnswers & { readonly found: Answering } | null
   readonly references: References
   readonly keyOf: ((request: ReceivedRequest) => string | undefined) | null
   /** Where `keyOf` looks, for the message of a failure. Empty if the team set `keyOf`. */
@@ -98,6 +111,7 @@ export interface Kit {
   /** One at least. */
   readonly expects: ReadonlyArray<ExpectedRequest>
   readonly invalidPayloads: ReadonlyArray<Schema.Json>
+  readonly otherTypes: ReadonlyArray<string>
 }
 
 /** The operation that an answer is about: the submitted one, or another one. */
@@ -159,28 +173,38 @@ export const namesIn = (kit: Kit, whose: "own" | "foreign", answer: Answering): 
 /** Makes a case for one function of the port. */
 export type MakeCase = (name: string, behaviour: Behaviour, rules: ReadonlyArray<Rule>) => ContractCase
 
+/** Each answer for an outcome, with the end of the names of its cases and the rule for its code. */
+const numbered = (answers: OneOrMore<Answering | FailedAnswer> | undefined) =>
+  listOf(answers).map((one, n) => ({
+    answer: typeof one === "function" ? one : one.answer,
+    suffix: n === 0 ? "" : `, answer ${n + 1}`,
+    rules: typeof one === "function" ? [] : [hasFailure(one.code)]
+  }))
+
 /** A case for each answer that the bank documents. */
 export const declaredCases = (
   kit: Kit,
   make: MakeCase,
-  answers: ReadonlyArray<readonly [name: string, answer: Answering | undefined, ...rules: ReadonlyArray<Rule>]>
+  outcomes: ReadonlyArray<
+    readonly [name: string, answers: OneOrMore<Answering | FailedAnswer> | undefined, ...rules: ReadonlyArray<Rule>]
+  >
 ): ReadonlyArray<ContractCase> =>
-  answers.flatMap(([name, answer, ...rules]) =>
-    answer === undefined
-      ? []
-      : [make(name, answering(kit, "own", answer), [...rules, namesIn(kit, "own", answer)])]
+  outcomes.flatMap(([name, answers, ...rules]) =>
+    numbered(answers).map(({ answer, rules: more, suffix }) =>
+      make(name + suffix, answering(kit, "own", answer), [...rules, ...more, namesIn(kit, "own", answer)])
+    )
   )
 
 /** The bank answers about another operation. The worker compares the names. */
 export const foreignCases = (
   kit: Kit,
   make: MakeCase,
-  answers: ReadonlyArray<readonly [what: string, answer: Answering | undefined]>
+  outcomes: ReadonlyArray<readonly [what: string, answers: OneOrMore<Answering | FailedAnswer> | undefined]>
 ): ReadonlyArray<ContractCase> =>
-  answers.flatMap(([what, answer]) =>
-    answer === undefined ? [] : [
-      make(`the names of a foreign ${what} are copied from the answer`, answering(kit, "foreign", answer), [
+  outcomes.flatMap(([what, answers]) =>
+    numbered(answers).map(({ answer, suffix }) =>
+      make(`the names of a foreign ${what} are copied from the answer${suffix}`, answering(kit, "foreign", answer), [
         namesIn(kit, "foreign", answer)
       ])
-    ]
+    )
   )

@@ -17,14 +17,15 @@ import { isTerms, termsMembers, type TermsOf } from "../domain/Terms.ts"
 import * as ProviderHttpClient from "../node/http/ProviderHttpClient.ts"
 import type { ProviderAdapter } from "../submission/providers/ProviderAdapter.ts"
 import type { Answering, AnswerSubject, BankAnswer, ReceivedRequest } from "./ContractBank.ts"
-import type {
-  ContractCase,
-  ExpectedRequest,
-  Kit,
-  References,
-  StatusAnswers,
-  SubmissionAnswers,
-  Submitted
+import {
+  type ContractCase,
+  type ExpectedRequest,
+  type Kit,
+  listOf,
+  type References,
+  type StatusAnswers,
+  type SubmissionAnswers,
+  type Submitted
 } from "./ContractCase.ts"
 import { ContractViolation } from "./contractRules.ts"
 import { operationIds } from "./ContractScene.ts"
@@ -50,13 +51,15 @@ export interface ProviderContractOptions {
    * the documentation of the bank. The other cases submit the first payload.
    *
    * For each member of `terms` two payloads differ in it alone, and so do their requests. If the bank takes one value only, such as one
-   * currency, the second payload stands in `invalidPayloads`.
+   * currency, the second payload stands in `invalidPayloads`. The same holds for an amount such as 1.15, which floating point changes.
    */
   readonly expects: ReadonlyArray<ExpectedRequest>
   /** The `terms` of the type of operation. Null: the type declares none. */
   readonly terms: TermsOf<never> | null
   /** Payloads that the adapter cannot send: its declared schema (`payloads`) must refuse each of them. Default: none. */
   readonly invalidPayloads?: ReadonlyArray<Schema.Json>
+  /** Types that the adapter declares beside `operation.type`, and that have cases of their own. Default: none. */
+  readonly otherTypes?: ReadonlyArray<string>
   readonly answers: {
     readonly submission: SubmissionAnswers
     /** Absent if the bank has no status reads: then the adapter must return `NotProven`. */
@@ -88,6 +91,9 @@ const unauthorized: Answering = () => ({ status: 401, body: {} })
 const keyHint =
   ". The kit looked in the header Idempotency-Key; if the bank takes the key elsewhere, set idempotencyKey"
 
+/** Whether floating point changes the amount in cents: 1.15 × 100 is 114.99999999999999. */
+const breaksFloats = (amount: string) => /\.\d\d$/u.test(amount) && !Number.isInteger(Number(amount) * 100)
+
 /** Throws unless each member of the terms reaches the bank: see `expects` and `invalidPayloads`. */
 const checkTerms = ({ expects, invalidPayloads = [], terms }: ProviderContractOptions) => {
   if (terms === null) return
@@ -100,6 +106,12 @@ const checkTerms = ({ expects, invalidPayloads = [], terms }: ProviderContractOp
     throw new TypeError(`a payload of expects has invalid terms: ${JSON.stringify(invalid.terms)}`)
   }
   const others = [...sent, ...invalidPayloads.map((payload) => ({ terms: terms(payload as never), request: null }))]
+  if (!others.some((one) => breaksFloats(one.terms.amount))) {
+    throw new TypeError(
+      "declare in expects a payload with an amount that floating point changes, such as 1.15. If the bank takes none, declare the payload "
+        + "in invalidPayloads"
+    )
+  }
   for (const member of termsMembers) {
     const pairs = sent.flatMap((one) =>
       others.filter((other) =>
@@ -124,10 +136,12 @@ const kitOf = (options: ProviderContractOptions): Kit => {
   const { answers: { status, submission }, expects: [first], idempotencyKey } = options
   if (first === undefined) throw new TypeError("declare in expects a payload, and the request that the bank must get")
   checkTerms(options)
-  const accepted = submission.succeeded ?? submission.acknowledged
+  const [accepted] = [...listOf(submission.succeeded), ...listOf(submission.acknowledged)]
   if (accepted === undefined) {
     throw new TypeError("declare answers.submission.acknowledged or answers.submission.succeeded")
   }
+  const [found] = listOf(status?.succeeded)
+  if (status !== undefined && found === undefined) throw new TypeError("declare answers.status.succeeded")
   return {
     subject: {
       adapter: options.adapter,
@@ -137,7 +151,7 @@ const kitOf = (options: ProviderContractOptions): Kit => {
       patience: Duration.toMillis(options.patience ?? "4 seconds")
     },
     submission: { ...submission, accepted, unauthorized: submission.unauthorized ?? unauthorized },
-    status: status ?? null,
+    status: status === undefined || found === undefined ? null : { ...status, found },
     references: options.references ?? { own: "bank-reference-1", foreign: "bank-reference-2" },
     keyOf: idempotencyKey === null ? null : idempotencyKey ?? (({ headers }) => headers["idempotency-key"]),
     keyHint: idempotencyKey === undefined ? keyHint : "",
@@ -145,14 +159,15 @@ const kitOf = (options: ProviderContractOptions): Kit => {
     otherRequests: options.otherRequests ?? (() => undefined),
     secrets: options.secrets ?? [],
     expects: options.expects,
-    invalidPayloads: options.invalidPayloads ?? []
+    invalidPayloads: options.invalidPayloads ?? [],
+    otherTypes: options.otherTypes ?? []
   }
 }
 
 /**
  * The cases for an adapter, for your test runner. A case fails with `ContractViolation`, and dies if the layer of the adapter
- * fails. Throws a `TypeError` if the options declare no answer that accepts a submission, no expected request, or no payloads that
- * show each member of the terms.
+ * fails. Throws a `TypeError` if the options declare no answer that accepts a submission, no expected request, no payloads that
+ * show each member of the terms, or no amount that floating point changes.
  */
 export const cases = (options: ProviderContractOptions): ReadonlyArray<ContractCase> => {
   const kit = kitOf(options)

@@ -12,12 +12,13 @@ import {
   type Kit,
   type MakeCase,
   namesIn,
-  type StatusAnswers,
   subjectOf
 } from "./ContractCase.ts"
-import { hasFailure, onlyReads, type Rule, says } from "./contractRules.ts"
+import { onlyReads, type Rule, says } from "./contractRules.ts"
 import { reading } from "./ContractScene.ts"
 import { hostileAnswers } from "./hostileAnswers.ts"
+
+type StatusReads = NonNullable<Kit["status"]>
 
 const read = (
   kit: Kit,
@@ -43,7 +44,7 @@ const provesNothing: Rule = ({ said }) =>
     : "The adapter must say NotProven here, or NotFound without evidence"
 
 /** The answers that the bank documents, about the operation and about another one. */
-const documentedCases = (kit: Kit, { failed, notFound, pending, succeeded }: StatusAnswers) => {
+const documentedCases = (kit: Kit, { failed, found, notFound, pending, succeeded }: StatusReads) => {
   const make: MakeCase = (name, behaviour, rules) => read(kit, name, behaviour, rules)
   return [
     ...declaredCases(kit, make, [
@@ -51,25 +52,24 @@ const documentedCases = (kit: Kit, { failed, notFound, pending, succeeded }: Sta
       ["a success is Proven as succeeded", succeeded, isProven("succeeded")],
       [
         "a failure is Proven as failed, with a declared code",
-        failed?.answer,
-        isProven("failed"),
-        hasFailure(failed?.code)
+        failed,
+        isProven("failed")
       ],
       ["an unknown operation is NotFound", notFound, isNotFound]
     ]),
     read(
       kit,
       "without a reference it reads by the id, or proves nothing",
-      answering(kit, "own", succeeded),
-      [says("Proven", "NotFound", "NotProven"), namesIn(kit, "own", succeeded)],
+      answering(kit, "own", found),
+      [says("Proven", "NotFound", "NotProven"), namesIn(kit, "own", found)],
       reading(kit.subject, null)
     ),
-    ...foreignCases(kit, make, [["pending operation", pending], ["success", succeeded], ["failure", failed?.answer]])
+    ...foreignCases(kit, make, [["pending operation", pending], ["success", succeeded], ["failure", failed]])
   ]
 }
 
-const hostileCases = (kit: Kit, { succeeded }: StatusAnswers): ReadonlyArray<ContractCase> => [
-  ...hostileAnswers((request) => succeeded(subjectOf(kit, "own", request))).map(({ behaviour, rules, what }) =>
+const hostileCases = (kit: Kit, { found }: StatusReads): ReadonlyArray<ContractCase> => [
+  ...hostileAnswers((request) => found(subjectOf(kit, "own", request))).map(({ behaviour, rules, what }) =>
     read(kit, `a bank that ${what} proves nothing`, behaviour, [...rules ?? [], provesNothing])
   ),
   read(

@@ -34,8 +34,8 @@ const cases = ProviderContract.cases({
       request: transferred("{\"amount\":\"12.50\",\"currency\":\"EUR\",\"iban\":\"DE89370400440532013000\"}")
     },
     {
-      payload: { amount: "1250.00", currency: "EUR", iban: "DE89370400440532013000" },
-      request: transferred("{\"amount\":\"1250.00\",\"currency\":\"EUR\",\"iban\":\"DE89370400440532013000\"}")
+      payload: { amount: "1.15", currency: "EUR", iban: "DE89370400440532013000" },
+      request: transferred("{\"amount\":\"1.15\",\"currency\":\"EUR\",\"iban\":\"DE89370400440532013000\"}")
     },
     {
       payload: { amount: "12.50", currency: "GBP", iban: "DE89370400440532013000" },

@@ -196,6 +196,27 @@ export const attacks: ReadonlyArray<Plant> = [
     tests: [unit("server/gate/WideJson")]
   },
   {
+    rule: "the kit tests each answer that the bank documents",
+    file: "src/testing/ContractCase.ts",
+    from: "  outcomes.flatMap(([name, answers, ...rules]) =>\n    numbered(answers).map(",
+    to: "  outcomes.flatMap(([name, answers, ...rules]) =>\n    numbered(answers).slice(0, 1).map(",
+    tests: [unit("testing/ContractMistakes")]
+  },
+  {
+    rule: "the kit demands an amount that floating point changes",
+    file: "src/testing/ProviderContract.ts",
+    from: "!Number.isInteger(Number(amount) * 100)",
+    to: "true",
+    tests: [unit("testing/ContractMistakes")]
+  },
+  {
+    rule: "the kit demands requests of each declared type",
+    file: "src/testing/submissionCases.ts",
+    from: "filter((declared) => !tested.includes(declared))",
+    to: "filter(() => false)",
+    tests: [unit("testing/ContractMistakes")]
+  },
+  {
     rule: "an answer names 32 failures of a value at most",
     file: "src/domain/InvalidMember.ts",
     from: "    .slice(0, maxNamed)\n",

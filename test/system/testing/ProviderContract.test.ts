@@ -33,7 +33,7 @@ describe("The adapter of the payments example follows the contract:", () => {
     ...sandboxContract,
     adapter: (baseUrl) => Bank.layer(baseUrl, Redacted.make("token-of-the-example")),
     terms: paymentTerms,
-    expects: [payment, { ...payment, amount: "75000.00" }, {
+    expects: [payment, { ...payment, amount: "1.15" }, {
       ...payment,
       creditor: { ...creditor, iban: "FR1420041010050500013M02606" }
     }]

@@ -59,14 +59,25 @@ const unmet = new Set([
   "submit: nothing was sent if the name of the bank does not resolve"
 ])
 
-describe("The adapter for Alpaca follows the contract:", () => {
+describe.each(["order", "bounded_order"])("The adapter for Alpaca follows the contract, for the type %s:", (type) => {
   const cases = ProviderContract.cases({
     adapter: (baseUrl) => Alpaca.at({ baseUrl, keys }),
-    operation: { type: "bounded_order" },
+    operation: { type },
+    otherTypes: ["order", "bounded_order"],
     terms: Alpaca.orderTerms,
-    expects: [order, { ...order, symbol: "MSFT" }, { ...order, qty: "3" }, coins, { ...coins, symbol: "ETH/BTC" }]
-      .map(expected),
-    invalidPayloads: [{ ...order, side: "sell" }, { ...order, qty: "0" }, { ...order, legs: [] }],
+    expects: [
+      order,
+      { ...order, symbol: "MSFT" },
+      { ...order, qty: "1", limit_price: "1.15" },
+      { ...order, qty: "3" },
+      coins,
+      { ...coins, symbol: "ETH/BTC" }
+    ].map(expected),
+    invalidPayloads: [
+      ...type === "order" ? [] : [{ ...order, side: "sell" }],
+      { ...order, qty: "0" },
+      { ...order, legs: [] }
+    ],
     answers: {
       submission: {
         acknowledged: about("new"),

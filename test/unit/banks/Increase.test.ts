@@ -132,6 +132,7 @@ const kits: ReadonlyArray<readonly [type: string, options: ProviderContract.Prov
   ["ach_transfer", {
     adapter: adapterAt,
     operation: { type: "ach_transfer" },
+    otherTypes: ["account_transfer"],
     terms: Increase.achTransferTerms,
     expects: [
       sent("/ach_transfers", ach, achBody(ach, 115)),
@@ -156,13 +157,14 @@ const kits: ReadonlyArray<readonly [type: string, options: ProviderContract.Prov
   ["account_transfer", {
     adapter: adapterAt,
     operation: { type: "account_transfer" },
+    otherTypes: ["ach_transfer"],
     terms: Increase.accountTransferTerms,
     expects: [
       sent("/account_transfers", account, accountBody(account, 1250)),
       sent(
         "/account_transfers",
-        { ...account, amount: "0.01" },
-        accountBody(account, 1)
+        { ...account, amount: "1.15" },
+        accountBody(account, 115)
       ),
       sent(
         "/account_transfers",

@@ -284,6 +284,16 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
     onFailure(/./, (_, payload) => Effect.fail(new Uncertain({ reason: `cannot pay ${JSON.stringify(payload)}` })))
   ],
   [
+    "takes one of the states that end without money for a success",
+    "readStatus: a failure is Proven as failed, with a declared code, answer 2",
+    /must say Proven with failed/,
+    onStatus((answer) =>
+      answer._tag === "Proven" && answer.state === "failed" && answer.code === "insufficient_funds"
+        ? StatusAnswer.Proven({ state: "succeeded", names: answer.names, evidence })
+        : answer
+    )
+  ],
+  [
     "passes the code of the bank on, which it does not declare",
     "submit: a refusal is Rejected, with a declared code",
     /declares in `failures`/,
@@ -386,6 +396,12 @@ describe("The conformance kit checks that the declared payloads", () => {
 
   const wrong: ReadonlyArray<readonly [what: string, caught: string, payloads: Partial<Adapter>, rule: RegExp]> = [
     ["exist", refuses, {}, /must declare a payload for the type payment/],
+    [
+      "have requests of their own for each type",
+      "payloads: each declared type has expected requests",
+      { payloads: { payment: Payment, book_transfer: Payment } },
+      /call `cases` for book_transfer/
+    ],
     ["are of the operation's type", accepts, { payloads: { transfer: Payment } }, /for the type payment/],
     [
       "accept the payload",
@@ -431,7 +447,7 @@ describe("The conformance kit", () => {
 
   it("requires that each member of the terms changes the request, or that the schema refuses the change", () => {
     const terms = { amount: "12.50", currency: "EUR", payee: "Landlord" }
-    const changes = [{ ...terms, amount: "13.00" }, { ...terms, currency: "USD" }, { ...terms, payee: "Baker" }]
+    const changes = [{ ...terms, amount: "1.15" }, { ...terms, currency: "USD" }, { ...terms, payee: "Baker" }]
     const declared = (payloads: ReadonlyArray<typeof terms>, invalid: ReadonlyArray<typeof terms> = []) =>
       withExpected({
         terms: (payload: typeof terms) => payload,
@@ -441,9 +457,11 @@ describe("The conformance kit", () => {
     assert.doesNotThrow(declared([terms, ...changes]))
     assert.doesNotThrow(declared([terms, changes[0]!, changes[2]!], [changes[1]!]))
     for (const [n, member] of ["amount", "currency", "payee"].entries()) {
-      assert.throws(declared([terms, ...changes.toSpliced(n, 1)]), new RegExp(`differ in the ${member} alone`))
+      const others = [{ ...terms, amount: "1.15", currency: "CHF", payee: "Miller" }, ...changes.toSpliced(n, 1)]
+      assert.throws(declared([terms, ...others]), new RegExp(`differ in the ${member} alone`))
     }
     assert.throws(declared([{ ...terms, amount: "12.505" }]), /invalid terms/)
+    assert.throws(declared([terms, { ...terms, amount: "13.00" }, ...changes.slice(1)]), /floating point/)
     const same = [terms, ...changes].map((payload) => ({ ...sandboxRequest(terms), payload }))
     assert.throws(withExpected({ terms: (payload: typeof terms) => payload, expects: same }), /must reach the bank/)
   })
