@@ -1,6 +1,6 @@
 /**
- * Pays through each bank of the package once. The simulator of the bank loses its first answer, so the gateway does not know whether it
- * has paid, and reads until it does. Nothing is sent twice.
+ * Pays once through Alpaca, and once through Increase. The simulator of the bank loses its first answer, so the gateway does not know
+ * whether it has paid, and reads until it does. Nothing is sent twice.
  *
  *     npm run example:banks
  *
