@@ -197,6 +197,11 @@ export interface Recording {
    * have the same revision, and this outcome must not overwrite it. Absent or null if no claim is known.
    */
   readonly send_before?: DateTime.Utc | null
+  /**
+   * `fence_started_at` of the status read behind this outcome. If a fence began meanwhile, the read may have found its order, so the outcome
+   * must not be recorded. Absent if no status read is behind it.
+   */
+  readonly fence_started_at?: DateTime.Utc | null
   /** A success may be reversed for so long. Its status is read again, for the first time after `read_in`. Absent: it is final. */
   readonly reversible?: { readonly within: Duration.Duration; readonly read_in: Duration.Duration }
 }

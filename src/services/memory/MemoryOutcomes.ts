@@ -7,7 +7,7 @@ import { type Operation, type OperationId, type Outcome, StaleOperation } from "
 import type { OutcomeRecord, ProviderReference, Recording } from "../../domain/Submission.ts"
 import { firstOfEach } from "../queue/Outcomes.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
-import { isForeign, isOtherReference, type MemoryQueueTable, withReview } from "./MemoryQueueTable.ts"
+import { isFencedSince, isForeign, isOtherReference, type MemoryQueueTable, withReview } from "./MemoryQueueTable.ts"
 import { isReturnedClaim, isUnsent, moveRecord, withReference } from "./recordRules.ts"
 
 export const makeOutcomes = (table: MemoryQueueTable) => {
@@ -38,12 +38,12 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
   const moved = (record: MemoryRecord, outcome: Outcome, recording: Recording): Operation =>
     update(next(record, outcome, recording)).operation
 
-  /** Finds the record if neither the claim nor the reference contradicts the recording. A returned claim has no holder. */
+  /** Finds the record if neither the claim, a fence nor the reference contradicts the recording. A returned claim has no holder. */
   const findFor = (id: OperationId, revision: number, recording: Recording) =>
     Effect.flatMap(
       findAt(id, revision),
       (found) =>
-        isReturnedClaim(found) || isForeign(found, recording.send_before) ||
+        isReturnedClaim(found) || isForeign(found, recording.send_before) || isFencedSince(found, recording) ||
           isOtherReference(found, recording.reference)
           ? Effect.fail(new StaleOperation({ id, expected: revision, actual: revision }))
           : Effect.succeed(found)

@@ -8,7 +8,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { type ProviderName, refusal, standingAt } from "../../domain/Grant.ts"
 import { type OperationId, StaleOperation } from "../../domain/Operation.ts"
-import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
+import type { ProviderOperation, ProviderReference, Recording } from "../../domain/Submission.ts"
 import { findRecord } from "./lookups.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 
@@ -123,6 +123,12 @@ export const toProviderOperation = ({ operation, owner, send_before }: MemoryRec
 /** Whether a result belongs to another claim than the recorded one. */
 export const isForeign = ({ send_before }: MemoryRecord, known: DateTime.Utc | null | undefined): boolean =>
   known != null && send_before?.epochMilliseconds !== known.epochMilliseconds
+
+/** Whether a fence began after the status read behind a result, so that the read may have found the order of the fence. */
+export const isFencedSince = (
+  { fence_started_at }: MemoryRecord,
+  { fence_started_at: known }: Pick<Recording, "fence_started_at">
+): boolean => known !== undefined && fence_started_at?.epochMilliseconds !== known?.epochMilliseconds
 
 /** Whether a result names another reference than the recorded one. */
 export const isOtherReference = ({ reference }: MemoryRecord, known: ProviderReference | null): boolean =>

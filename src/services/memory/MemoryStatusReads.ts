@@ -17,7 +17,7 @@ import {
 } from "../queue/StatusReads.ts"
 import { makeOpenPayload } from "../rules/openPayload.ts"
 import type { MemoryRecord, MemoryReversalRead } from "./MemoryLedger.ts"
-import { isForeign, type MemoryQueueTable, toProviderOperation, withReview } from "./MemoryQueueTable.ts"
+import { isFencedSince, isForeign, type MemoryQueueTable, toProviderOperation, withReview } from "./MemoryQueueTable.ts"
 import { isExamined, isHeld, withReference } from "./recordRules.ts"
 
 const isBeingRead = ({ operation: { state } }: MemoryRecord) => state === "submitted" || state === "indeterminate"
@@ -99,7 +99,9 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
   ) =>
     Effect.sync(() => {
       const found = memory.operations.get(id)
-      if (found?.operation.revision !== revision || isForeign(found, next.send_before)) return
+      if (
+        found?.operation.revision !== revision || isForeign(found, next.send_before) || isFencedSince(found, next)
+      ) return
       const isTaken = isExamined(found, memory.cluster.timeline) && next.send_before != null
       if (!isBeingRead(found) && !isTaken) return
       update(withReview(
@@ -233,8 +235,8 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
       const isAllowed = record?.operation.revision === revision && record.operation.state === "indeterminate"
         && record.reference === null && !record.acknowledged && send_before !== null && !isForeign(record, send_before)
         && send_before.epochMilliseconds < millis() - longestSkew && table.hasStanding(record, "send")
-      if (isAllowed) update({ ...record, fence_started_at: record.fence_started_at ?? table.now() })
-      return isAllowed
+      if (!isAllowed) return null
+      return update({ ...record, fence_started_at: record.fence_started_at ?? table.now() }).fence_started_at
     })
 
   return {

@@ -2,6 +2,7 @@
  * Status reads: which operations a reconciler reads next, and when it reads them again.
  */
 import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
@@ -89,18 +90,19 @@ export class StatusReads extends Context.Service<StatusReads, {
     due: { readonly operation: Pick<ProviderOperation, "id"> }
   ) => Effect.Effect<Schema.Json, PayloadUnreadable | PayloadAltered | StoreUnavailable>
   /**
-   * Whether a fence of the operation may be sent now. The first time it records that the fence begins, in a transaction of its own, and
-   * returns after the acknowledgement of the COMMIT: call it before each fence. The answer is true of an instant between call and return.
+   * When the fence of the operation began, if it may be sent now; null if not. The first time it records that the fence begins, in a
+   * transaction of its own, and returns after the acknowledgement of the COMMIT: call it before each fence. The answer is true of an instant
+   * between call and return.
    *
    * It allows a fence only of an `indeterminate` operation at `revision`, without a reference, whose `send_before` has passed by more than
    * clocks may differ. Client, provider connection and a grant must allow the operation as for a claim.
    */
   readonly mayFence: (
     due: Pick<DueRead, "revision"> & { readonly operation: Pick<ProviderOperation, "id" | "send_before"> }
-  ) => Effect.Effect<boolean, StoreUnavailable>
+  ) => Effect.Effect<DateTime.Utc | null, StoreUnavailable>
   /**
    * Sets the time of the next status read. It changes only an operation that is still at `revision`, and in the situation of
-   * the last read. A claim stays unchanged, and so does an operation that was held then and is released now.
+   * the last read, in which no fence began since. A claim stays unchanged, and so does an operation that was held then and is released now.
    *
    * `review` also puts the operation under review, unless an operator has ended a review of it in this state. After that, only
    * its age begins a review.

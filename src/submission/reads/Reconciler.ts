@@ -221,9 +221,9 @@ const readAndRecord = (
       : yield* readStatus(services, due)
     if (answer !== null && isAsked) countRead(services, due.provider, answer)
     const decided = decideAfterRead(due, answer, adapter)
-    const isFencing = decided._tag === "Postpone" && answer?._tag === "NotFound" && answer.evidence !== null
-      && (yield* beginFence(services, due))
-    const decision = isFencing ? { ...decided, question: null } : decided
+    const mayBegin = decided._tag === "Postpone" && answer?._tag === "NotFound" && answer.evidence !== null
+    const fencing = mayBegin ? yield* beginFence(services, due) : null
+    const decision = fencing === null ? decided : { ...decided, question: null }
     if (answer !== null && isAsked && decision._tag !== "Contradicted") yield* logUnusable(due.provider, answer)
     const isRecorded = decision._tag === "Record" || decision._tag === "Reversed"
     if (isRecorded && answer?._tag === "Proven" && answer.state === "failed") {
@@ -233,7 +233,11 @@ const readAndRecord = (
     const reads = answer === null || answer._tag === "Known" ? 0 : due.reads
     const due_in = Duration.millis(readDelay(services.policy.readSchedule, reads, yield* Random.next))
     const isRead = answer !== null && !isUnreachable(answer)
-    yield* apply(services, due, decision, { due_in, isRead, ...answer === null ? {} : { answer: answerText(answer) } })
+    yield* apply(services, fencing ?? due, decision, {
+      due_in,
+      isRead,
+      ...answer === null ? {} : { answer: answerText(answer) }
+    })
   }).pipe(
     // Another process was faster, and decided on a newer revision.
     Effect.catchTag("StaleOperation", () => Effect.void),
@@ -351,10 +355,10 @@ const apply = Effect.fnUntraced(function*(
   decision: ReadDecision,
   { isRead, ...read }: Pick<Postponement, "answer" | "due_in"> & Pick<ReversiblePostponement, "isRead">
 ) {
-  const { operation: { id, send_before }, revision } = due
-  const postpone = (next: Omit<Postponement, keyof typeof read | "send_before">) => {
+  const { fence_started_at, operation: { id, send_before }, revision } = due
+  const postpone = (next: Omit<Postponement, keyof typeof read | "fence_started_at" | "send_before">) => {
     if (due.state !== "succeeded") {
-      return withinStore(statusReads.postpone(id, revision, { ...read, ...next, send_before }))
+      return withinStore(statusReads.postpone(id, revision, { ...read, ...next, send_before, fence_started_at }))
     }
     const due_in = isRead ? policy.readAfterSuccess : policy.readSchedule.longest
     return withinStore(statusReads.postponeReversible(id, { due_in, isRead }))
@@ -387,7 +391,7 @@ const apply = Effect.fnUntraced(function*(
       yield* logOutcome(decision.outcome, decision.evidence["reason"], { operation_id: id, provider: due.provider })
       const { evidence, outcome, reference } = decision
       const reversible = reversibleRecording(providers.get(due.provider)?.promises ?? {}, policy)
-      const recording = { evidence, reference, due_in: read.due_in, send_before, ...reversible }
+      const recording = { evidence, reference, due_in: read.due_in, send_before, fence_started_at, ...reversible }
       if (due.state !== "accepted") return yield* outcomeRecorder.record({ id, revision, outcome, recording })
       return yield* Effect.asVoid(withinStore(outcomes.recordHeld(id, revision, outcome, recording)))
     }

@@ -37,19 +37,21 @@ const prepareFence = (
 }
 
 /**
- * Begins a fence after "not found", if the adapter has one for the operation, and the ledger allows it. It sends nothing yet. Yields whether
- * a fence is to settle the operation, so that no person need ask: it has begun, or begins once all clocks agree that `send_before` has passed.
+ * Begins a fence after "not found", if the adapter has one for the operation, and the ledger allows it. It sends nothing yet. Yields the
+ * operation as it is now if a fence is to settle it, so that no person need ask: the fence has begun, or begins once all clocks agree that
+ * `send_before` has passed. Otherwise null.
  */
 export const beginFence = Effect.fnUntraced(function*(services: ReadServices, due: DueRead) {
   const { acknowledged, operation: { send_before }, state, taken_at } = due
   // The statement decides. This spares payload and statement while it would refuse.
-  if (state !== "indeterminate" || acknowledged || send_before === null) return false
-  if (DateTime.isGreaterThanOrEqualTo(send_before, taken_at)) return false
-  if ((yield* prepareFence(services, due)) === null) return false
-  if (DateTime.isGreaterThanOrEqualTo(DateTime.addDuration(send_before, longestSkew), taken_at)) return true
-  const hasBegun = yield* withinStore(services.statusReads.mayFence(due))
-  if (hasBegun) yield* Effect.logInfo("A fence of an operation began: it is repeated until its answer is certain")
-  return hasBegun
+  if (state !== "indeterminate" || acknowledged || send_before === null) return null
+  if (DateTime.isGreaterThanOrEqualTo(send_before, taken_at)) return null
+  if ((yield* prepareFence(services, due)) === null) return null
+  if (DateTime.isGreaterThanOrEqualTo(DateTime.addDuration(send_before, longestSkew), taken_at)) return due
+  const fence_started_at = yield* withinStore(services.statusReads.mayFence(due))
+  if (fence_started_at === null) return null
+  yield* Effect.logInfo("A fence of an operation began: it is repeated until its answer is certain")
+  return { ...due, fence_started_at }
 })
 
 const notSent = (detail: string): NotProven =>
@@ -75,7 +77,7 @@ export const readyFence = Effect.fnUntraced(function*(
     return notSent("the circuit of the provider is open")
   }
   const since = yield* readClocks
-  if (!(yield* withinStore(statusReads.mayFence(due)))) return notSent("nothing allows to send the operation")
+  if ((yield* withinStore(statusReads.mayFence(due))) === null) return notSent("nothing allows to send the operation")
   return Effect.flatMap(
     elapsed(since),
     (age) => age < Duration.toMillis(policy.storeTimeout) ? send : Effect.succeed(notSent("its permit came too late"))

@@ -203,15 +203,36 @@ export const outcomes: ReadonlyArray<Plant> = [
     rule: "a fence is recorded before it is sent, and needs the authorization of a submission each time",
     file: fences,
     from:
-      "  if (!(yield* withinStore(statusReads.mayFence(due)))) return notSent(\"nothing allows to send the operation\")\n",
+      "  if ((yield* withinStore(statusReads.mayFence(due))) === null) return notSent(\"nothing allows to send the operation\")\n",
     to: "",
     tests: [unit("submission/reads/Fences")]
   },
   {
     rule: "a fence begins in the ledger by the read that precedes it",
     file: fences,
-    from: "  const hasBegun = yield* withinStore(services.statusReads.mayFence(due))\n",
-    to: "  const hasBegun = false\n",
+    from: "  const fence_started_at = yield* withinStore(services.statusReads.mayFence(due))\n",
+    to: "  const fence_started_at = null\n",
+    tests: [unit("submission/reads/Fences")]
+  },
+  {
+    rule: "the answer of a read from before a fence is not recorded",
+    file: "src/services/sql/queue/SqlOutcomes.ts",
+    from: "      AND (i.is_read IS NOT TRUE OR o.fence_started_at IS NOT DISTINCT FROM i.fence_started_at)\n",
+    to: "",
+    tests: [postgres("services/queue/Fences", "refuses what a read")]
+  },
+  {
+    rule: "a read from before a fence leaves no reference",
+    file: statusReads,
+    from: "    AND (NOT $9::boolean OR o.fence_started_at IS NOT DISTINCT FROM $10::timestamptz)\n",
+    to: "",
+    tests: [postgres("services/queue/Fences", "refuses what a read")]
+  },
+  {
+    rule: "a reconciler says with an outcome whether it read before a fence",
+    file: "src/submission/reads/Reconciler.ts",
+    from: "send_before, fence_started_at, ...reversible }",
+    to: "send_before, ...reversible }",
     tests: [unit("submission/reads/Fences")]
   },
   {

@@ -72,6 +72,10 @@ const toInput = ({ id, outcome, recording, revision }: OutcomeRecord, n: number)
   reference: recording.reference,
   due_in: Duration.toMillis(recording.due_in),
   send_before: toDate(recording.send_before),
+  ...recording.fence_started_at !== undefined && {
+    is_read: true,
+    fence_started_at: toDate(recording.fence_started_at)
+  },
   ...outcome.state === "succeeded" && recording.reversible !== undefined && {
     reversible_for: Duration.toMillis(recording.reversible.within),
     read_in: Duration.toMillis(recording.reversible.read_in)
@@ -82,14 +86,15 @@ const toInput = ({ id, outcome, recording, revision }: OutcomeRecord, n: number)
 const recordInput = (locked: "" | " SKIP LOCKED") => `
   WITH input AS MATERIALIZED (
     SELECT * FROM json_to_recordset($1::json) AS i (n integer, id uuid, revision integer, state text, failure_code text,
-      failure_message text, evidence text, reference text, due_in float8, send_before timestamptz, reversible_for float8,
-      read_in float8)
+      failure_message text, evidence text, reference text, due_in float8, send_before timestamptz, is_read boolean,
+      fence_started_at timestamptz, reversible_for float8, read_in float8)
   ), free AS MATERIALIZED (
     SELECT i.*, o.client_id, o.provider, now() + ${millis("i.reversible_for")} AS until,
       ${nextRead(millis("i.read_in"))} AS read_at
     FROM input i JOIN operations o ON o.id = i.id
     WHERE o.revision = i.revision AND o.return_reason IS NULL
       AND (i.send_before IS NULL OR o.send_before = i.send_before)
+      AND (i.is_read IS NOT TRUE OR o.fence_started_at IS NOT DISTINCT FROM i.fence_started_at)
       AND coalesce(o.reference = i.reference, true)
     FOR NO KEY UPDATE OF o${locked}
   ), reversible AS (

@@ -135,11 +135,22 @@ export const makeStatusReads = Effect.gen(function*() {
     (
       id: OperationId,
       revision: number,
-      { answer, due_in, question, reference, review = false, send_before }: Postponement
+      { answer, due_in, fence_started_at, question, reference, review = false, send_before }: Postponement
     ) => {
       const text = answer === undefined ? null : returnReason(answer)
       const asked = question === null ? "" : question === undefined ? null : returnReason(question)
-      const parameters = [id, revision, Duration.toMillis(due_in), reference, toDate(send_before), review, text, asked]
+      const parameters = [
+        id,
+        revision,
+        Duration.toMillis(due_in),
+        reference,
+        toDate(send_before),
+        review,
+        text,
+        asked,
+        fence_started_at !== undefined,
+        toDate(fence_started_at)
+      ]
       return Effect.asVoid(orUnavailable(sql.unsafe(postponeStatement, parameters)))
     }
   )
@@ -163,8 +174,10 @@ export const makeStatusReads = Effect.gen(function*() {
   const mayFence = Effect.fn("StatusReads.mayFence")(
     ({ operation: { id, send_before }, revision }: Parameters<StatusReads["Service"]["mayFence"]>[0]) =>
       Effect.map(
-        orUnavailable(sql.unsafe(mayFenceStatement, [id, revision, toDate(send_before)])),
-        (rows) => rows.length > 0
+        orUnavailable(
+          sql.unsafe<{ readonly fence_started_at: Date }>(mayFenceStatement, [id, revision, toDate(send_before)])
+        ),
+        ([row]) => row === undefined ? null : DateTime.fromDateUnsafe(row.fence_started_at)
       )
   )
 
@@ -299,7 +312,7 @@ const mayFenceStatement = `
   WHERE o.id = $1 AND o.revision = $2 AND o.state = 'indeterminate' AND o.reference IS NULL AND NOT o.acknowledged
     AND o.send_before = $3 AND o.send_before < now() - ${millis(String(longestSkew))}
     AND ${standing("send")}
-  RETURNING o.id`
+  RETURNING o.fence_started_at`
 
 const postponeStatement = `
   UPDATE operations o
@@ -307,7 +320,9 @@ const postponeStatement = `
     last_read = CASE WHEN $7::text IS NULL THEN o.last_read
       ELSE json_build_object('read', o.reads, 'at', (extract(epoch FROM now()) * 1000)::bigint, 'answer', $7, 'question', nullif(coalesce($8::text, o.last_read ->> 'question'), '')) END,
     under_review = o.under_review OR ($6::boolean AND coalesce(o.reviewed_at < o.updated_at, true))
-  WHERE o.id = $1 AND o.revision = $2 AND CASE o.state
+  WHERE o.id = $1 AND o.revision = $2
+    AND (NOT $9::boolean OR o.fence_started_at IS NOT DISTINCT FROM $10::timestamptz)
+    AND CASE o.state
     WHEN 'accepted' THEN o.send_before = $5::timestamptz AND ${isExamined}
     ELSE o.state IN ('submitted', 'indeterminate') AND ($5 IS NULL OR o.send_before = $5)
   END`
@@ -323,7 +338,6 @@ const asked = `CASE WHEN o.hinted_at IS NULL THEN ${present}
  * When the submission or the status read under way began. The hint may be older than its answer, so the next read follows it.
  * Null: none is under way. The lease of a read lasts until `due_at`.
  */
-
 const underWayOf = (state: string) => `CASE ${state} WHEN o.due_at > now() THEN o.reading_since END`
 const underWay = underWayOf("WHEN o.state = 'submitting' THEN o.updated_at")
 const readUnderWay = underWayOf("")

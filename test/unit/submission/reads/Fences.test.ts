@@ -20,8 +20,10 @@ import {
   makeWorld,
   neverReceived,
   notFound,
+  pending,
   reference,
   type Script,
+  unclear,
   type World
 } from "../../../fixtures/submission/World.ts"
 
@@ -98,6 +100,26 @@ describe("A fence", () => {
       assert.strictEqual(yield* world.stateOf(id), "failed")
       assert.strictEqual(new Set(fences).size, 1, "the beginning is recorded once")
       assert.lengthOf(world.reads, reads)
+    }))
+
+  it.effect("begins while an older read is under way, whose answer may be its order and is not recorded", () =>
+    Effect.gen(function*() {
+      let world: World
+      const { fences, id, ...made } = yield* lostRequest({
+        read: (_, operation) =>
+          Effect.map(
+            Effect.orDie(
+              world.queue.mayFence({ operation, revision: world.recordOf(operation.id).operation.revision })
+            ),
+            (begun) => begun === null ? unclear : pending
+          )
+      })
+      world = made.world
+      yield* untilBegun(world, id)
+      assert.deepInclude(world.recordOf(id), { reference: null, acknowledged: false })
+      assert.strictEqual(yield* world.stateOf(id), "indeterminate")
+      yield* next(world, id)
+      assert.lengthOf(fences, 1, "its order is cancelled after all")
     }))
 
   it.effect("that finds the first order is followed by a status read with its reference", () =>
