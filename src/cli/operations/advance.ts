@@ -114,7 +114,9 @@ const tryAdvance = (
   to: Outcome,
   now: DateTime.Utc
 ) => {
-  const refused = findTransitionError(operation, operation.revision, to, evidence, { now, return_reason, send_before })
+  // The list does not say when a fence began: the ledger itself compares it.
+  const facts = { now, return_reason, send_before, fence_started_at: null }
+  const refused = findTransitionError(operation, operation.revision, to, evidence, facts)
   return refused === null ? Effect.void : Effect.fail(refused)
 }
 

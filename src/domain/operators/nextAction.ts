@@ -114,7 +114,7 @@ const actionOnHeld = (
   }
   const obstacle = obstacles(standing, "read")
   const reads = obstacle === null ? "Status reads go on." : `Status reads wait. ${obstacle}`
-  if (question !== null) return askProvider(question, cause, obstacle)
+  if (question !== null) return askProvider(question, cause, obstacle, false)
   if (acknowledged || hold.releasable_from === null) {
     return { by: "reconciler", action: readAction(schedule, obstacle), at, reason: withObstacle(received, obstacle) }
   }
@@ -161,7 +161,7 @@ const actionOnSubmitted = (situation: Situation, now: DateTime.Utc): NextAction 
     : isFenced
     ? `A fence began at ${DateTime.formatIso(fence_started_at)}. It is repeated until it is certain.`
     : "It may have been sent, so no worker sends it again."
-  if (question !== null) return askProvider(question, reason, obstacle)
+  if (question !== null) return askProvider(question, reason, obstacle, isFenced)
   const repetition = obstacle === null ? "A reconciler repeats the fence." : "A reconciler tries to repeat the fence."
   return {
     by: "reconciler",
@@ -171,12 +171,17 @@ const actionOnSubmitted = (situation: Situation, now: DateTime.Utc): NextAction 
   }
 }
 
-const askProvider = (question: string, reason: string, obstacle: string | null): NextAction => ({
+/** The order of a fence may wait at the provider. Once the operation has ended, no fence cancels it. */
+const cancelFence = "Cancel the order that waits under this key at the provider. "
+
+const askProvider = (question: string, reason: string, obstacle: string | null, isFenced: boolean): NextAction => ({
   by: "operator",
-  action: `Ask the provider, and record its answer: ${question}`,
+  action: `${isFenced ? cancelFence : ""}Ask the provider, and record its answer: ${question}`,
   at: null,
   reason: withObstacle(
-    `${reason} Status reads ${obstacle === null ? "go on, but may never settle it" : "wait"}.`,
+    `${reason} ${isFenced ? "Fences" : "Status reads"} ${
+      obstacle === null ? "go on, but may never settle it" : "wait"
+    }.`,
     obstacle
   )
 })

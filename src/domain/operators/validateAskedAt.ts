@@ -1,6 +1,6 @@
 /**
  * When a person can have asked a provider about an operation. The ledgers, the commands and the page of the console share this rule, so
- * the file imports nothing. The trigger `operations_evidence_time` has it, too.
+ * the file imports nothing. The trigger `operations_evidence_time` has it, too, but for fences.
  */
 
 /** Milliseconds by which the clock of a person may differ from that of the ledger. People also leave the seconds out. */
@@ -12,12 +12,17 @@ export interface AskedFacts {
   readonly now: number
   /** The operation becomes `failed`, and a request may leave until this instant. Null: it does not, or no request can. */
   readonly sendable_until: number | null
+  /** The operation becomes `failed`, and a fence of it began at this instant. Null: it does not, or none began. */
+  readonly fence_started_at: number | null
 }
 
 const iso = (instant: number) => new Date(instant).toISOString()
 
 /** Why an operator cannot have asked at this instant, or why the answer proves nothing. Null: it counts. `asked_at` is an RFC 3339 date-time. */
-export const validateAskedAt = (asked_at: string, { created_at, now, sendable_until }: AskedFacts): string | null => {
+export const validateAskedAt = (
+  asked_at: string,
+  { created_at, fence_started_at, now, sendable_until }: AskedFacts
+): string | null => {
   const at = Date.parse(asked_at)
   if (at < created_at - tolerance) {
     return `asked_at ${iso(at)} is before the creation of the operation at ${iso(created_at)}`
@@ -29,6 +34,12 @@ export const validateAskedAt = (asked_at: string, { created_at, now, sendable_un
       iso(sendable_until)
     }, until which the request could be sent: the provider may `
       + "have received it after its answer. Ask once more, and record that answer"
+  }
+  if (fence_started_at !== null && at < fence_started_at) {
+    return `asked_at ${iso(at)} is before ${
+      iso(fence_started_at)
+    }, when a fence began: its order may wait at the provider. `
+      + "Cancel the order that waits under this key there, ask once more, and record that answer"
   }
   // The tolerance for the clocks moves no answer beyond the present.
   if (sendable_until !== null && now < sendable_until) {

@@ -57,7 +57,8 @@ export const withReference = (record: MemoryRecord, reference: ProviderReference
 export const evidenceFacts = (record: MemoryRecord, now: DateTime.Utc): EvidenceFacts => ({
   now,
   send_before: record.send_before,
-  return_reason: record.return_reason
+  return_reason: record.return_reason,
+  fence_started_at: record.fence_started_at
 })
 
 /**

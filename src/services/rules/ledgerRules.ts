@@ -31,6 +31,8 @@ export interface EvidenceFacts {
   readonly send_before: DateTime.Utc | null
   /** Why the claim was returned, so that it sent nothing. Null: it was not. */
   readonly return_reason: string | null
+  /** When a fence of the operation began. Null: none did. */
+  readonly fence_started_at: DateTime.Utc | null
 }
 
 /** A person ends an operation that may have been sent: only the answer of its provider says how. A returned claim may be cancelled. */
@@ -50,7 +52,7 @@ export const findTransitionError = (
   revision: number,
   to: Outcome,
   evidence: Schema.Json,
-  { now, return_reason, send_before }: EvidenceFacts
+  { fence_started_at, now, return_reason, send_before }: EvidenceFacts
 ): StaleOperation | IllegalTransition | null => {
   const { id, state: from } = operation
   if (operation.revision !== revision) {
@@ -67,7 +69,8 @@ export const findTransitionError = (
       now: now.epochMilliseconds,
       sendable_until: to.state === "failed" && from !== "accepted" && return_reason === null
         ? send_before?.epochMilliseconds ?? null
-        : null
+        : null,
+      fence_started_at: to.state === "failed" ? fence_started_at?.epochMilliseconds ?? null : null
     })
     : null
   return detail === null ? null : new IllegalTransition({ id, from, to: to.state, reason: "asked_at", detail })

@@ -5,6 +5,7 @@
  * this file first.
  */
 import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FiberSet from "effect/FiberSet"
@@ -212,18 +213,22 @@ const readAndRecord = (
 ): Effect.Effect<void> =>
   Effect.gen(function*() {
     const adapter = services.providers.get(due.provider)
-    const isAsked = adapter === undefined || readKind(adapter.promises ?? {}, due.reference) !== "none"
+    const hasRead = adapter === undefined || readKind(adapter.promises ?? {}, due.reference) !== "none"
     // From the beginning of a fence on, a read by the key may find the order of the fence.
-    const answer = !isAsked
+    const fence = hasRead && isFenced(due) ? yield* readyFence(services, due) : null
+    const isAsked = hasRead && (fence === null || Effect.isEffect(fence))
+    const answer = !hasRead
       ? withoutRead(due, adapter.promises)
-      : isFenced(due)
-      ? yield* repeatFence(services, due)
-      : yield* readStatus(services, due)
+      : fence === null
+      ? yield* readStatus(services, due)
+      : Effect.isEffect(fence)
+      ? yield* askProvider(services, due, fence)
+      : fence
     if (answer !== null && isAsked) countRead(services, due.provider, answer)
     const decided = decideAfterRead(due, answer, adapter)
     const mayBegin = decided._tag === "Postpone" && answer?._tag === "NotFound" && answer.evidence !== null
     const fencing = mayBegin ? yield* beginFence(services, due) : null
-    const decision = fencing === null ? decided : { ...decided, question: null }
+    const decision = fencing === null ? askOfOldFence(services, due, decided) : { ...decided, question: null }
     if (answer !== null && isAsked && decision._tag !== "Contradicted") yield* logUnusable(due.provider, answer)
     const isRecorded = decision._tag === "Record" || decision._tag === "Reversed"
     if (isRecorded && answer?._tag === "Proven" && answer.state === "failed") {
@@ -245,6 +250,15 @@ const readAndRecord = (
     Effect.annotateLogs({ operation_id: due.operation.id, provider: due.provider }),
     Effect.withSpan("Reconciler.read", { attributes: { operation_id: due.operation.id } })
   )
+
+/** A fence may be refused for ever. Once it is old, a person asks the provider, while it is repeated. */
+const askOfOldFence = ({ policy, providers }: ReadServices, due: DueRead, decision: ReadDecision): ReadDecision => {
+  const { fence_started_at, operation, provider, taken_at } = due
+  if (decision._tag !== "Postpone" || decision.question !== undefined || !isFenced(due)) return decision
+  const oldFrom = DateTime.addDuration(fence_started_at!, policy.reviewAfter.indeterminate)
+  if (DateTime.isLessThan(taken_at, oldFrom)) return decision
+  return { ...decision, question: questionOf(providers.get(provider)?.promises ?? {}, operation) }
+}
 
 /** A provider that is only read by its own reference is not asked without one. A person asks it. */
 const withoutRead = ({ operation }: DueRead, promises: ProviderPromises = {}): StatusAnswer =>
@@ -284,12 +298,6 @@ const countRead = (
   const outcome = isUnreachable(answer) ? "unreachable" : isProven ? "proven" : "not_proven"
   metrics.of(provider).reads[outcome].value++
 }
-
-/** Runs the fence in place of the status read. */
-const repeatFence = Effect.fnUntraced(function*(services: ReadServices, due: DueRead) {
-  const fence = yield* readyFence(services, due)
-  return Effect.isEffect(fence) ? yield* askProvider(services, due, fence) : fence
-})
 
 /** Reads the status at the provider. */
 const readStatus = (services: SubmissionServices, due: DueRead): Effect.Effect<StatusAnswer | null> => {

@@ -236,6 +236,13 @@ export const outcomes: ReadonlyArray<Plant> = [
     tests: [unit("submission/reads/Fences")]
   },
   {
+    rule: "a person is asked about an old fence",
+    file: "src/submission/reads/Reconciler.ts",
+    from: "DateTime.isLessThan(taken_at, oldFrom)",
+    to: "!DateTime.isLessThan(taken_at, oldFrom)",
+    tests: [unit("submission/reads/Fences")]
+  },
+  {
     rule: "a fence is never sent to a paused provider",
     file: fences,
     from: "  if (pause !== null) return notSent(`the provider is paused: ${pause}`)\n",

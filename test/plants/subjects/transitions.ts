@@ -101,6 +101,13 @@ export const transitions: ReadonlyArray<Plant> = [
     tests: [unit("domain/OperatorEvidence", "names one between")]
   },
   {
+    rule: "an operation fails only by an answer from after the beginning of its fence",
+    file: "src/services/rules/ledgerRules.ts",
+    from: "fence_started_at: to.state === \"failed\" ? fence_started_at?",
+    to: "fence_started_at: to.state === \"failed\" ? send_before?",
+    tests: [postgres("services/queue/Fences", "lets a person end")]
+  },
+  {
     rule: "the ledger refuses an answer from before the last send of an uncertain operation",
     file: "src/services/rules/ledgerRules.ts",
     from: "to.state === \"failed\" && from !== \"accepted\" &&",

@@ -111,6 +111,13 @@ const expectations: ReadonlyArray<readonly [string, Situation, NextAction["by"],
       "It is repeated until it is certain. No live grant has all scopes of the grant that accepted it."
     ],
     [
+      "an operation with an old fence",
+      scheduled({ due_at: future }, { state: "indeterminate", fence_started_at: past, question: "Did you pay?" }),
+      "operator",
+      null,
+      "Fences go on, but may never settle it."
+    ],
+    [
       "a held operation that is not examined",
       held({ kind: "failover", examined: false, releasable_from: null }),
       "reconciler",

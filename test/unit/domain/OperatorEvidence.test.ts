@@ -58,7 +58,12 @@ describe("the evidence of an operator", () => {
       number
     ]
     const reasonAt = (asked: number, sendable: number | null) =>
-      validateAskedAt(new Date(asked).toISOString(), { created_at, now, sendable_until: sendable })
+      validateAskedAt(new Date(asked).toISOString(), {
+        created_at,
+        now,
+        sendable_until: sendable,
+        fence_started_at: null
+      })
     const minute = 60_000
     const expected: ReadonlyArray<readonly [asked: number, succeeded: string | null, failed: string | null]> = [
       [
@@ -79,5 +84,13 @@ describe("the evidence of an operator", () => {
         else assert.include(reason, part)
       }
     }
+  })
+
+  it("names one from after the beginning of a fence for a failure", () => {
+    const [created_at, fence_started_at, now] = [0, 3_600_000, 7_200_000] as [number, number, number]
+    const reasonAt = (asked: number) =>
+      validateAskedAt(new Date(asked).toISOString(), { created_at, now, sendable_until: null, fence_started_at })
+    assert.include(reasonAt(fence_started_at - 1), "Cancel the order that waits under this key")
+    assert.isNull(reasonAt(fence_started_at))
   })
 })

@@ -42,7 +42,8 @@ export const makeSql = Effect.gen(function*() {
       const refused = findTransitionError(fromRow(found), revision, to, evidence, {
         now: instantOf(found.now),
         send_before: found.send_before === null ? null : instantOf(found.send_before),
-        return_reason: found.return_reason
+        return_reason: found.return_reason,
+        fence_started_at: found.fence_started_at === null ? null : instantOf(found.fence_started_at)
       })
       if (refused !== null) return yield* refused
       const failure = to.state === "failed" ? to.failure : null
@@ -112,11 +113,12 @@ interface FactsRow extends OperationRow {
   readonly now: Instant
   readonly send_before: Instant | null
   readonly return_reason: string | null
+  readonly fence_started_at: Instant | null
 }
 
 /** The operation, and `EvidenceFacts`. */
 const factsStatement = `
-  SELECT ${publicColumns}, clock_timestamp() AS now, o.send_before, o.return_reason
+  SELECT ${publicColumns}, clock_timestamp() AS now, o.send_before, o.return_reason, o.fence_started_at
   FROM operations o WHERE o.id = $1`
 
 /**

@@ -6,6 +6,7 @@ import { assert, layer } from "@effect/vitest"
 import { DateTime, Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { Grants } from "../../../../src/services/Grants.ts"
+import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { issueAgain, outcome, PostgresLedger, queueConformance } from "../../../fixtures/ledger/Ledger.ts"
 import {
   claimedOperation,
@@ -16,6 +17,7 @@ import {
   standingLosses
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
+import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
 
 /** An operation whose attempt has ended: it is indeterminate, and was sent until 30 seconds after its claim. */
 const uncertain = Effect.gen(function*() {
@@ -106,6 +108,21 @@ queueConformance("a fence", (it) => {
       assert.deepInclude(later, { revision, reference: null, acknowledged: false })
       yield* queue.postpone(id, revision, { ...found, fence_started_at: begun })
       assert.isTrue((yield* take).acknowledged, "what was read after its beginning counts")
+    }))
+
+  it.effect("lets a person end its operation as failed only by an answer from after its beginning", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* Queue
+      const { take } = yield* uncertain
+      const read = yield* take
+      const { operation: { id }, revision } = read
+      const begun = (yield* queue.mayFence(read))!
+      const fail = (created_at: DateTime.Utc) =>
+        ledger.transition(id, revision, outcome("failed"), { by: "operator", ...evidenceOf({ created_at }) })
+      const error = yield* Effect.flip(fail(DateTime.subtract(begun, { milliseconds: 1 })))
+      assert.include(error.message, "Cancel the order that waits under this key")
+      assert.strictEqual((yield* fail(begun)).state, "failed")
     }))
 
   for (const { lose, name, restore } of standingLosses) {

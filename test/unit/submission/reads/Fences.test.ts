@@ -122,6 +122,28 @@ describe("A fence", () => {
       assert.lengthOf(fences, 1, "its order is cancelled after all")
     }))
 
+  it.effect("that stays without proof asks a person once it is old, and is repeated", () =>
+    Effect.gen(function*() {
+      const questions: Array<string | null | undefined> = []
+      const { fences, id, world } = yield* lostRequest({
+        queue: (queue) => ({
+          postpone: (id, revision, next) => {
+            questions.push(next.question)
+            return queue.postpone(id, revision, next)
+          }
+        })
+      })
+      yield* untilBegun(world, id)
+      yield* next(world, id)
+      assert.isUndefined(questions.at(-1))
+      yield* TestClock.adjust("15 minutes")
+      yield* next(world, id)
+      assert.include(questions.at(-1), id)
+      const sent = fences.length
+      yield* next(world, id)
+      assert.lengthOf(fences, sent + 1)
+    }))
+
   it.effect("that finds the first order is followed by a status read with its reference", () =>
     Effect.gen(function*() {
       const names = { reference, operation_id: null }
@@ -198,5 +220,7 @@ describe("A fence", () => {
       yield* world.work
       yield* hour(world, id)
       assert.isEmpty(fences)
+      const warnings = world.logs.filter(({ message }) => String(message).startsWith("Status reads of a provider"))
+      assert.isEmpty(warnings, "no provider gave an answer")
     }))
 })
