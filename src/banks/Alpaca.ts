@@ -59,8 +59,10 @@ const Answered = Schema.Struct({
   filled_qty: text(/^[0-9]+(?:\.[0-9]+)?$/u, "a number as text"),
   replaced_by: Schema.optionalKey(Schema.NullOr(ProviderReference)),
   // By these the order of a fence is known.
-  symbol: Schema.optionalKey(Schema.String),
+  qty: Schema.optionalKey(Schema.NullOr(Schema.String)),
   side: Schema.optionalKey(Schema.String),
+  type: Schema.optionalKey(Schema.String),
+  time_in_force: Schema.optionalKey(Schema.String),
   limit_price: Schema.optionalKey(Schema.NullOr(Schema.String))
 })
 type Answered = typeof Answered.Type
@@ -121,8 +123,8 @@ interface Earlier {
 /** Decodes an order, and those that replaced it, in turn. What was filled before a replacement counts. */
 const decodeOrder = (earlier?: Earlier): HttpProvider.Decode<StatusAnswer | HttpProvider.ReadOn> =>
   HttpProvider.onBody(Answered, (order, answer) => {
-    // Only if the ledger lost the record of a fence. If its order is cancelled, nothing was ordered.
-    if (earlier === undefined && isUnfillable(order) && (order.status !== "canceled" || isFilled(order))) {
+    // Only if the ledger lost the record of a fence. If its order has ended unfilled, nothing was ordered.
+    if (earlier === undefined && isUnfillable(order) && resultOf(order, false).state !== "failed") {
       return StatusAnswer.NotProven({ reason: "unclear", detail: `the order of a fence is ${order.status}` })
     }
     const first = earlier?.first ?? order
@@ -142,16 +144,19 @@ const decodeOrder = (earlier?: Earlier): HttpProvider.Decode<StatusAnswer | Http
     })
   })
 
-/** An order of a fence that is filled, or has ended in another way than by its cancellation, leaves the fence uncertain. */
+/** An order of a fence that has ended keeps the id, also if Alpaca ended it. If anything of it is filled, the fence stays uncertain. */
 const decodeFence = HttpProvider.byStatus({
   200: HttpProvider.onBody(Answered, (order, answer) => {
     const names = namesOf(order)
     if (!isUnfillable(order)) return HttpProvider.KeyHolder.First({ names })
-    const isCancelled = order.status === "canceled"
-    if (isFilled(order) || !isCancelled && resultOf(order, false).state !== "submitted") {
+    if (isFilled(order)) {
       return Effect.fail(new HttpProvider.NotUnderstood({ reason: `the order of the fence is ${order.status}` }))
     }
-    return HttpProvider.KeyHolder.Own({ names, evidence: HttpProvider.evidenceOf(answer), isCancelled })
+    return HttpProvider.KeyHolder.Own({
+      names,
+      evidence: HttpProvider.evidenceOf(answer),
+      isCancelled: resultOf(order, false).state === "failed"
+    })
   }),
   401: HttpProvider.wrongCredentials,
   // The `client_order_id` was taken before, or a member is invalid.
@@ -201,17 +206,26 @@ export interface AlpacaOptions extends Pick<HttpProvider.HttpProviderOptions, "d
   readonly baseUrl: string
   /** The keys of the account, or a function that finds those of the operation's resource owner or provider connection. */
   readonly keys: KeyPair | ((operation: ProviderOperation) => Effect.Effect<KeyPair, unknown>)
-  /** Whether an order for a stock that cannot fill, and is cancelled, occupies the id of a lost request. Default: true. */
+  /**
+   * Whether an order for a stock that cannot fill, and is cancelled, occupies the id of a lost request. An order names no account, so this
+   * proves something only at the account that got the request. Set it only if the keys always name the same account while operations
+   * are unsettled. It is refused if `keys` is a function. Default: false.
+   */
   readonly fence?: boolean
 }
 
 /** The adapter. Dies with a `TypeError` if the address or the keys cannot be right. */
 export const at = (
-  { fence = true, keys, ...options }: AlpacaOptions
+  { fence = false, keys, ...options }: AlpacaOptions
 ): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
   Layer.unwrap(Effect.sync(() => {
     const baseUrl = requireAddress("the address of Alpaca (APCA_API_BASE_URL)", options.baseUrl)
     if (typeof keys !== "function") checkPair(baseUrl, keys)
+    else if (fence) {
+      throw new TypeError(
+        "fence of Alpaca requires keys that are no function: a fence at another account than that of the request proves nothing"
+      )
+    }
     return HttpProvider.layer({
       ...options,
       baseUrl,

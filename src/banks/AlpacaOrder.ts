@@ -45,16 +45,17 @@ const prices = ["limit_price", "stop_price", "trail_price", "trail_percent"] as 
  */
 const unfillable = { qty: "1", side: "buy", type: "limit", time_in_force: "gtc", limit_price: "0.0001" } as const
 
-/** Whether an order is, or looks like, that of a fence. */
-export const isUnfillable = (
-  { limit_price, side, symbol }: {
-    readonly limit_price?: string | null
-    readonly side?: string
-    readonly symbol?: string
-  }
-): boolean =>
-  side === "buy" && typeof limit_price === "string" && symbol?.includes("/") !== true
-  && Number(limit_price) <= Number(unfillable.limit_price)
+/**
+ * Whether an order is that of a fence, by its exact shape: Alpaca compares no bodies under a `client_order_id`, so nothing else tells it from
+ * the first order. The symbol does not count. The numbers are decimal text, to which Alpaca may add zeros.
+ */
+export const isUnfillable = Schema.is(Schema.Struct({
+  qty: text(/^1(?:\.0+)?$/u, unfillable.qty),
+  side: Schema.Literal(unfillable.side),
+  type: Schema.Literal(unfillable.type),
+  time_in_force: Schema.Literal(unfillable.time_in_force),
+  limit_price: text(/^0\.00010*$/u, unfillable.limit_price)
+}))
 
 /**
  * An order, with the names of Alpaca's document. Numbers are text. Bracket, OCO, OTO and multi-leg orders are several orders at
@@ -70,7 +71,8 @@ export const Order = Fields.check(
     { expected: "the prices of its type, such as limit_price for a limit order, and no others" }
   ),
   Schema.makeFilter((order) => !isUnfillable(order), {
-    expected: `a limit_price above ${unfillable.limit_price}, at which no listed stock trades`
+    expected:
+      `no purchase of ${unfillable.qty} for ${unfillable.limit_price} until cancelled, which is the order of a fence`
   }),
   Schema.makeFilter(
     ({ extended_hours, time_in_force, type }) =>
@@ -94,9 +96,15 @@ export const orderTerms = ({ limit_price = "1", notional, qty = "1", symbol }: O
   return { amount: productOf(notional ?? qty, limit_price), currency, payee }
 }
 
-/** Null: the asset has no order that cannot fill. */
-export const fenceOf = ({ symbol }: Order) =>
-  symbol.includes("/") || isOption(symbol) ? null : { ...unfillable, symbol }
+/**
+ * Whether only a stock can have the symbol: `AAPL`, `BRK.B`, or five letters that are no pair of coins. Alpaca still takes pairs by their old
+ * symbols, such as `BTCUSD`.
+ */
+const isStock = (symbol: string): boolean =>
+  /^(?:[A-Z]{1,4}(?:\.[A-Z])?|(?!.*(?:USD|USDT|USDC|BTC)$)[A-Z]{5})$/u.test(symbol)
+
+/** The order of a fence. Null: the asset may have none that cannot fill, so a person asks the broker. */
+export const fenceOf = ({ symbol }: Order) => isStock(symbol) ? { ...unfillable, symbol } : null
 
 /** The price of an option is that of one share, and most contracts are for 100. */
 const isOption = (symbol: string): boolean => /[0-9]{6}[CP][0-9]{8}$/u.test(symbol)

@@ -293,7 +293,10 @@ export interface IncreaseOptions extends Pick<HttpProvider.HttpProviderOptions, 
   readonly baseUrl: string
   /** A key of that environment. It may create and cancel transfers. */
   readonly apiKey: Redacted.Redacted<string>
-  /** Whether a transfer that waits for an approval, and is cancelled, occupies the key of a lost request. Default: true. */
+  /**
+   * Whether a transfer that waits for an approval, and is cancelled, occupies the key of a lost request. Default: true: each transfer names the
+   * account that pays, so a key of another owner gets no such transfer.
+   */
   readonly fence?: boolean
 }
 

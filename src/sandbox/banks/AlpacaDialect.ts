@@ -48,6 +48,8 @@ const instructed: Readonly<Record<string, readonly [Instruction, Ending]>> = {
   "SANDBOX.EXPIRED": [{ outcome: "failed", ...later }, "expired"],
   "SANDBOX.REJECTED": [{ outcome: "failed", ...later }, "rejected"],
   "SANDBOX.OPEN": [{ outcome: "pending" }, "filled"],
+  // A test symbol of Nasdaq: the adapter sends fences for the symbols of stocks alone.
+  ZVZZT: [{ outcome: "pending" }, "filled"],
   "SANDBOX.FORBIDDEN": [{ outcome: "rejected" }, "rejected"]
 }
 
@@ -227,9 +229,10 @@ const demandOf = ({ headers, method, path, query }: RequestHead): Demand | null 
     : answered(problem(404, 40410000, "endpoint not found"))
 }
 
-/** No listed stock trades as low as this, so the order never finds a seller. */
-const cannotFill = ({ limit_price, side, symbol }: Request): boolean =>
-  side === "buy" && !symbol.includes("/") && Number(limit_price ?? 1) <= 0.0001
+/** No listed stock trades as low as this, so the order never finds a seller. Coins do, also by the old symbols of their pairs. */
+const cannotFill = ({ limit_price, qty, side, symbol, time_in_force, type }: Request): boolean =>
+  side === "buy" && type === "limit" && time_in_force === "gtc" && qty === "1" && limit_price === "0.0001"
+  && !/\/|^[A-Z]{2,}(?:USD[TC]?|BTC)$/u.test(symbol)
 
 /** Alpaca, by its documents. */
 export const alpacaDialect: Dialect = {

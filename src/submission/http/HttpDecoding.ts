@@ -90,7 +90,7 @@ export class ReadOn extends Data.TaggedClass("ReadOn")<{
 export type KeyHolder = Data.TaggedEnum<{
   /** The first order, or an order of the fence that a person carried out: its state is that of the operation. */
   First: Pick<Known, "names">
-  /** The order of the fence. It has paid nothing: it waits, or it is cancelled. */
+  /** The order of the fence. It has paid nothing: it waits, or it is cancelled, also by the provider, and keeps the key. */
   Own: Pick<Known, "names"> & Pick<EvidentAnswer, "evidence"> & { readonly isCancelled: boolean }
   /** The answer does not name it. A status read by the key shows it. */
   Unnamed: {}

@@ -232,10 +232,11 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
    * Null: there is no such order for this payload. Otherwise it yields the effect that sends, and has sent nothing before.
    *
    * The reconciler runs it after "not found", once the last attempt has ended. It repeats it until the answer is certain, so repetitions must do no harm. The order
-   * must differ from every order of `submit`. Then the provider never takes the first order for that of the fence.
+   * must differ from every order of `submit`, so that the first order is never taken for that of the fence. The credentials must name the
+   * account that got the first request: at another one, its key is free.
    *
    * - `Known`: another order has the key. If a person carried out the order of the fence, name that one: its state is the operation's.
-   * - `Occupied`: the order of the fence has the key, and the provider says that it is cancelled.
+   * - `Occupied`: the order of the fence has the key, and the provider says that it is cancelled, or has ended unpaid and keeps the key.
    * - `NotProven`: anything else, also an order of the fence that is not cancelled yet.
    *
    * It requires the promises `keys: "for_ever"` and `readByOwnReference: "yes"`, and those of a provider that takes late requests.

@@ -115,5 +115,40 @@ export const banks: ReadonlyArray<Plant> = [
     from: "if (!isUnfillable(order)) return HttpProvider.KeyHolder.First({ names })",
     to: "if (order.id === \"\") return HttpProvider.KeyHolder.First({ names })",
     tests: [unit("banks/Fences")]
+  },
+  {
+    rule: "Alpaca: an order without a limit is never taken for that of a fence",
+    file: "src/banks/AlpacaOrder.ts",
+    from: "limit_price: text(/^0\\.00010*$/u, unfillable.limit_price)",
+    to: "limit_price: text(/^(?:0\\.00010*)?$/u, unfillable.limit_price)",
+    tests: [unit("banks/Fences")]
+  },
+  {
+    rule: "Alpaca: the symbol of a pair of coins has no fence, also without a slash",
+    file: "src/banks/AlpacaOrder.ts",
+    from: "(?!.*(?:USD|USDT|USDC|BTC)$)[A-Z]{5})$/u",
+    to: "[A-Z]{5,})$/u",
+    tests: [unit("banks/Fences")]
+  },
+  {
+    rule: "Alpaca: an order of a fence that ended unfilled keeps the id, also without a cancellation",
+    file: "src/banks/Alpaca.ts",
+    from: "isCancelled: resultOf(order, false).state === \"failed\"",
+    to: "isCancelled: order.status === \"canceled\"",
+    tests: [unit("banks/Fences")]
+  },
+  {
+    rule: "Alpaca: no fence is sent with keys that may name another account later",
+    file: "src/banks/Alpaca.ts",
+    from: "else if (fence) {",
+    to: "else if (fence && baseUrl === \"\") {",
+    tests: [unit("banks/Fences")]
+  },
+  {
+    rule: "Alpaca: the ledger refuses an order with the shape of a fence",
+    file: "src/banks/AlpacaOrder.ts",
+    from: "Schema.makeFilter((order) => !isUnfillable(order), {",
+    to: "Schema.makeFilter((order) => order.qty !== \"\", {",
+    tests: [unit("banks/Alpaca")]
   }
 ]

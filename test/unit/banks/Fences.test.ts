@@ -3,7 +3,7 @@
  * answers, an approval by a person, and a late arrival. The adapters are real, and so is the engine of the simulator, without sockets.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer, Redacted, type Schema } from "effect"
+import { Cause, Context, Effect, Exit, Layer, Redacted, type Schema } from "effect"
 import { HttpClient, HttpClientError, type HttpClientRequest, HttpClientResponse } from "effect/http"
 import * as fc from "fast-check"
 import * as Alpaca from "../../../src/banks/Alpaca.ts"
@@ -37,9 +37,9 @@ const banks = {
     }
   },
   alpaca: {
-    adapter: Alpaca.at({ baseUrl, keys: { keyId: secret, secretKey: secret } }),
+    adapter: Alpaca.at({ baseUrl, keys: { keyId: secret, secretKey: secret }, fence: true }),
     type: "order",
-    payload: { symbol: "SANDBOX.FILLED", qty: "1", side: "buy", type: "market", time_in_force: "day" }
+    payload: { symbol: "AAPL", qty: "1", side: "buy", type: "market", time_in_force: "day" }
   }
 } as const
 
@@ -47,12 +47,15 @@ const banks = {
 type Way = "arrives" | "lost" | "unanswered" | "late"
 const ways: ReadonlyArray<Way> = ["arrives", "lost", "unanswered", "late"]
 
+/** The bank carries out each order that it receives. */
+const mix = { ...defaultMix, succeeded_later: 0, failed_later: 0, rejected: 0 }
+
 /** A bank in this process. Requests take the given ways in turn, and then all arrive. */
 const bankOf = Effect.fnUntraced(function*(name: keyof typeof banks, plan: Iterable<Way>) {
   const { adapter, payload, type } = banks[name]
   const dialect = bankDialects[name]
   const record = makeMemoryRecord()
-  const submissions = yield* makeSubmissions({ dialect, seed: "1", mix: defaultMix, record, faults: () => ({}) })
+  const submissions = yield* makeSubmissions({ dialect, seed: "1", mix, record, faults: () => ({}) })
   const coming = plan[Symbol.iterator]()
   const late: Array<Effect.Effect<unknown>> = []
 
@@ -166,12 +169,114 @@ for (const name of ["increase", "alpaca"] as const) {
   })
 }
 
+/** An adapter whose bank answers each request with this object, and the requests. */
+const answeredBy = Effect.fnUntraced(function*(adapter: (typeof banks)[keyof typeof banks]["adapter"], body: object) {
+  const seen: Array<string> = []
+  const client = HttpClient.make((request) =>
+    Effect.sync(() => {
+      seen.push(`${request.method} ${new URL(request.url).pathname}`)
+      return HttpClientResponse.fromWeb(request, Response.json(body))
+    })
+  )
+  const context = yield* Layer.build(
+    Layer.fresh(Layer.provide(adapter, Layer.succeed(HttpClient.HttpClient, client)))
+  )
+  return { ...Context.get(context, ProviderAdapter), seen }
+})
+
+describe("A fence at alpaca", () => {
+  const operation = operationOf({ type: OperationType.make("order") })
+  const { adapter, payload } = banks.alpaca
+  const own = {
+    id: "order_1",
+    client_order_id: operation.id,
+    status: "canceled",
+    filled_qty: "0",
+    symbol: "AAPL",
+    qty: "1",
+    side: "buy",
+    type: "limit",
+    time_in_force: "gtc",
+    limit_price: "0.0001"
+  }
+
+  it.effect.each<readonly [different: object, fence: FenceAnswer["_tag"], status: string]>([
+    [{}, "Occupied", "failed order_canceled"],
+    [{ qty: "1.00", limit_price: "0.000100", symbol: "BTC/USD" }, "Occupied", "failed order_canceled"],
+    // Alpaca ended it, and keeps its id.
+    [{ status: "rejected" }, "Occupied", "failed order_rejected"],
+    [{ status: "expired", filled_qty: "0.00" }, "Occupied", "failed order_expired"],
+    [{ status: "new" }, "NotProven", "unclear"],
+    [{ status: "filled", filled_qty: "1" }, "NotProven", "unclear"],
+    [{ status: "canceled", filled_qty: "0.1" }, "NotProven", "unclear"],
+    [{ status: "partially_filled", filled_qty: "0.1" }, "NotProven", "unclear"],
+    // Each other shape is that of the first order.
+    [{ type: "market", limit_price: null }, "Known", "failed order_canceled"],
+    [{ type: "market", limit_price: "" }, "Known", "failed order_canceled"],
+    [{ limit_price: "" }, "Known", "failed order_canceled"],
+    [{ limit_price: null }, "Known", "failed order_canceled"],
+    [{ limit_price: "0" }, "Known", "failed order_canceled"],
+    [{ limit_price: "0.00009" }, "Known", "failed order_canceled"],
+    [{ limit_price: "0.00010000000000000000000001" }, "Known", "failed order_canceled"],
+    [{ qty: "2" }, "Known", "failed order_canceled"],
+    [{ qty: null }, "Known", "failed order_canceled"],
+    [{ side: "sell" }, "Known", "failed order_canceled"],
+    [{ type: "stop_limit" }, "Known", "failed order_canceled"],
+    [{ time_in_force: "day" }, "Known", "failed order_canceled"]
+  ])(
+    "knows its order by the exact shape: with %o it is %s, and a status read %s",
+    ([different, tag, status]) =>
+      Effect.gen(function*() {
+        const { fence, readStatus } = yield* answeredBy(adapter, { ...own, ...different })
+        const answer = yield* Effect.flatMap(fence!(operation, payload), (send) => send!)
+        assert.strictEqual(answer._tag, tag)
+        const read = yield* readStatus(operation, null)
+        assert.strictEqual(
+          read._tag === "Proven" ? `${read.state} ${"code" in read ? read.code : ""}` : "reason" in read && read.reason,
+          status
+        )
+      })
+  )
+
+  it.effect.each<readonly [symbol: string, isStock: boolean]>([
+    ["F", true],
+    ["AAPL", true],
+    ["GOOGL", true],
+    ["BRK.B", true],
+    ["BTC/USD", false],
+    ["BTCUSD", false],
+    ["BTCUSDT", false],
+    ["ETHBTC", false],
+    ["XXUSD", false],
+    ["XUSDT", false],
+    ["XUSDC", false],
+    ["XXBTC", false],
+    ["AAPL250620C00100000", false],
+    ["ABCDEF", false],
+    ["AAPL1", false]
+  ])("is for what can only be a stock: %s %s", ([symbol, isStock]) =>
+    Effect.gen(function*() {
+      const { fence } = yield* answeredBy(adapter, own)
+      assert.strictEqual((yield* fence!(operation, { ...payload, symbol })) !== null, isStock)
+    }))
+
+  it.effect("is off by default, and refused at the start if a function finds the keys", () =>
+    Effect.gen(function*() {
+      const pair = { keyId: secret, secretKey: secret }
+      const keys = () => Effect.succeed(pair)
+      assert.isUndefined((yield* answeredBy(Alpaca.at({ baseUrl, keys: pair }), own)).fence)
+      assert.isUndefined((yield* answeredBy(Alpaca.at({ baseUrl, keys }), own)).fence)
+      const exit = yield* Effect.exit(answeredBy(Alpaca.at({ baseUrl, keys, fence: true }), own))
+      assert.isTrue(Exit.isFailure(exit))
+      if (Exit.isFailure(exit)) assert.match((Cause.squash(exit.cause) as Error).message, /^fence of Alpaca requires/u)
+    }))
+})
+
 describe("A fence at increase", () => {
   /** What the fence says of a bank that answers each request with this transfer, and the requests. */
   const fenceAt = Effect.fnUntraced(function*(key: string | null) {
     const operation = operationOf({ type: OperationType.make(banks.increase.type) })
-    const seen: Array<string> = []
-    const transfer = {
+    const { fence, seen } = yield* answeredBy(banks.increase.adapter, {
       id: "ach_transfer_1",
       idempotency_key: key ?? operation.id,
       type: "ach_transfer",
@@ -180,17 +285,7 @@ describe("A fence at increase", () => {
       currency: "USD",
       created_at: "2026-05-01T00:00:00Z",
       transaction_id: null
-    }
-    const client = HttpClient.make((request) =>
-      Effect.sync(() => {
-        seen.push(`${request.method} ${new URL(request.url).pathname}`)
-        return HttpClientResponse.fromWeb(request, Response.json(transfer))
-      })
-    )
-    const context = yield* Layer.build(
-      Layer.provide(banks.increase.adapter, Layer.succeed(HttpClient.HttpClient, client))
-    )
-    const { fence } = Context.get(context, ProviderAdapter)
+    })
     const answer = yield* Effect.flatMap(fence!(operation, banks.increase.payload), (send) => send!)
     return { answer, seen }
   })

@@ -48,13 +48,13 @@ export const banks = {
   alpaca: {
     type: "order",
     orders: payloads((dice) => ({
-      symbol: staysPending(dice) ? "SANDBOX.OPEN" : "AAPL",
+      symbol: staysPending(dice) ? "ZVZZT" : "AAPL",
       qty: String(1 + dice.below(100)),
       side: "buy",
       type: "market",
       time_in_force: "day"
     })),
-    adapter: (baseUrl) => Alpaca.at({ baseUrl, keys: { keyId: secret, secretKey: secret } }),
+    adapter: (baseUrl) => Alpaca.at({ baseUrl, keys: { keyId: secret, secretKey: secret }, fence: true }),
     unsettled: { unreceived: false, refused: false, ordered: false }
   },
   increase: {
