@@ -187,37 +187,42 @@ export const unsentOf = (figures: LedgerFiguresNow, provider: ProviderName): num
 export const pausesOf = ({ pauses }: SeenWorker): ReadonlyArray<readonly [ProviderName, string]> =>
   Object.entries(pauses).flatMap(([provider, reason]) => reason === null ? [] : [[provider as ProviderName, reason]])
 
+/** Whether a reason begins so. */
+const begins = (start: string) => (reason: string): boolean => reason.startsWith(start)
+
+/** Whether a reason is an answer that the adapter does not declare, and the rest fits. */
+const undeclared = (rest: RegExp) => (reason: string): boolean =>
+  reason.startsWith(`${pauseReasons.undeclared}: `) && rest.test(reason.slice(pauseReasons.undeclared.length + 2))
+
 /** What people do about a pause, by the begin of its reason. Then the workers go on by themselves. The first that fits is told. */
-const pauseSteps: ReadonlyArray<readonly [reason: RegExp, next: string]> = [
+const pauseSteps: ReadonlyArray<readonly [fits: (reason: string) => boolean, next: string]> = [
   [
-    new RegExp(`^${pauseReasons.credentials}|^${pauseReasons.undeclared}: status 40[13]\\b`),
+    (reason) => begins(pauseReasons.credentials)(reason) || undeclared(/^status 40[13]\b/)(reason),
     "Check the credentials of the provider, such as its key, and restart the workers with the right ones."
   ],
   [
-    new RegExp(`^${pauseReasons.undeclared}: .*status 404\\b`),
+    undeclared(/status 404\b/),
     "Check the base URL of the provider and the paths of its adapter, and restart the workers with the right ones."
   ],
   [
-    new RegExp(`^${pauseReasons.undeclared}: status 5\\d\\d\\b`),
+    undeclared(/^status 5\d\d\b/),
     "The provider fails: wait. A worker tries one operation at a time. If it lasts, ask the provider."
   ],
   [
-    new RegExp(`^${pauseReasons.undeclared}`),
+    begins(pauseReasons.undeclared),
     "Compare the adapter with the documentation of the provider, and declare the answer."
   ],
   [
-    new RegExp(`^${pauseReasons.circuit}`),
+    begins(pauseReasons.circuit),
     "The provider is down, or cannot be reached: wait. If it lasts, ask the provider, and check the network of the workers."
   ],
-  [new RegExp(`^${pauseReasons.clock}`), "Set the clock of the machine."]
+  [begins(pauseReasons.clock), "Set the clock of the machine."]
 ]
 
 const otherStep = "Repair the reason: it is in the settings, the adapter or the network of the worker."
 
 const nextOnPause = (reason: string): string =>
-  `${
-    pauseSteps.find(([pattern]) => pattern.test(reason))?.[1] ?? otherStep
-  } The workers then send the operations by themselves.`
+  `${pauseSteps.find(([fits]) => fits(reason))?.[1] ?? otherStep} The workers then send the operations by themselves.`
 
 /** Workers that have paused a provider for the same reason are one problem. */
 const pauseProblems = (figures: LedgerFiguresNow, seen: ReadonlyArray<SeenWorker>): ReadonlyArray<Problem> => {

@@ -37,8 +37,8 @@ export const operators: ReadonlyArray<Plant> = [
   {
     rule: "each cause of a pause has its own next step",
     file: "src/domain/operators/findProblems.ts",
-    from: ": status 40[13]",
-    to: ": status 40[134]",
+    from: "^status 40[13]",
+    to: "^status 40[134]",
     tests: [unit("cli/status/StatusProblems")]
   },
   {
