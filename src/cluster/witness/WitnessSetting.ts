@@ -71,16 +71,9 @@ const readEndpoint = (host: string, scheme: string): string => {
   return url
 }
 
-/** A pattern would look at each slash of a long row again and again. */
-const withoutSlashes = (text: string): string => {
-  let end = text.length
-  while (text[end - 1] === "/") end--
-  return text.slice(0, end)
-}
-
 /** There is no default: two ledgers with one prefix would hold each other's operations. */
 const readPrefix = (text: string): string => {
-  const prefix = withoutSlashes(decode(text, "prefix"))
+  const prefix = decode(text, "prefix").replace(/(?<!\/)\/+$/, "")
   if (prefix === "") throw invalid("needs a prefix that no other ledger uses: end the hosts with /PREFIX")
   return prefix
 }
