@@ -2,27 +2,20 @@
  * The tests in the documentation pass. This file writes the named code blocks of all pages into one folder, beside the source
  * of the template, and imports those that are tests (`*.test.ts`), which registers them here.
  */
-import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Context, Duration, Effect, Layer, Redacted, Schema } from "effect"
+import { ConfigProvider, Context, Effect, Layer, Redacted, Schema } from "effect"
 import type { Digest } from "effect/crypto"
-import { HttpServer } from "effect/http"
 import { exportSPKI, generateKeyPair, type JWTPayload, SignJWT } from "jose"
 import * as fs from "node:fs"
-import { createServer } from "node:http"
 import * as path from "node:path"
 import { afterAll } from "vitest"
 import { bearer, InvalidCredential } from "../../../src/domain/Credential.ts"
-import { type GrantIdentity, operationsRead, ProviderName, Scope } from "../../../src/domain/Grant.ts"
+import type { GrantIdentity } from "../../../src/domain/Grant.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { bytesOf, contractBank } from "../../../src/testing/ContractBank.ts"
-import { fetchServed } from "../../fixtures/http/fetchServed.ts"
-import { issue } from "../../fixtures/ledger/Ledger.ts"
 import { codeBlocks } from "../../fixtures/Markdown.ts"
-import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
-import { urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
 const pages = fs.globSync("docs/*.md")
 const blocks = pages.flatMap((page) => codeBlocks(page).map((block) => ({ ...block, page })))
@@ -48,67 +41,6 @@ for (const { name, page } of named.filter(({ name }) => name.endsWith(".test.ts"
     await import(/* @vite-ignore */ path.join(folder, name))
   })
 }
-
-/** A bank that settles each payment at once, as `FirstBank.ts` describes it. */
-const settlingBank = contractBank({
-  onRequest: (socket, { headers }) =>
-    void socket.end(
-      bytesOf({
-        status: 201,
-        body: { payment_id: "p-1", client_reference: headers["idempotency-key"] ?? "", status: "settled" }
-      })
-    )
-}, () => undefined)
-
-/** The application of `ByHand.ts` on a database of its own, and a token for its endpoints. */
-const applicationByHand = Effect.gen(function*() {
-  const { Application } = (yield* Effect.promise(() => import(/* @vite-ignore */ path.join(folder, "ByHand.ts")))) as {
-    readonly Application: Layer.Layer<never, unknown, HttpServer.HttpServer>
-  }
-  const database = yield* createDatabase()
-  const bank = yield* settlingBank
-  const env = { DATABASE_URL: urlOf(database), FIRST_BANK_URL: bank.baseUrl, FIRST_BANK_TOKEN: "token" }
-  const services = yield* Layer.build(
-    Layer.provideMerge(Application, NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1" })).pipe(
-      Layer.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env })))
-    )
-  )
-  const { access_token } = yield* issue({
-    provider: ProviderName.make("first-bank"),
-    scopes: [operationsRead, Scope.make("payments:write")],
-    expires_in: Duration.hours(1)
-  }).pipe(
-    Effect.provide(Layer.fresh(Grants.layer.pipe(Layer.provide([layerFor(database), Platform]))))
-  )
-  const url = yield* Effect.provideContext(HttpServer.HttpServer, services).pipe(
-    Effect.map(({ address }) => HttpServer.formatAddress(address))
-  )
-  return { bank, token: Redacted.value(access_token), url }
-})
-
-describe("docs/composition.md, ByHand.ts:", () => {
-  it.live("serves both APIs and submits, on PostgreSQL", () =>
-    Effect.gen(function*() {
-      const { bank, token, url } = yield* applicationByHand
-      const ask = (target: string, init: RequestInit = {}) =>
-        Effect.promise(async () => {
-          const headers = {
-            authorization: `Bearer ${token}`,
-            "content-type": "application/json",
-            "idempotency-key": "rent-of-may"
-          }
-          const response = await fetchServed(url + target, { ...init, headers })
-          return await response.json() as { readonly id: string; readonly state: string }
-        })
-      const payment = { amount: "750.00", currency: "EUR", creditor_iban: "DE89370400440532013000" }
-      const { id } = yield* ask("/v1/payments", { method: "POST", body: JSON.stringify(payment) })
-      assert.isString(id)
-      yield* Effect.repeat(ask(`/v1/operations/${id}`), { while: ({ state }) => state !== "succeeded" })
-      const sent = bank.seen().requests.filter(({ method }) => method === "POST")
-      assert.deepStrictEqual(sent.map(({ headers }) => headers["idempotency-key"]), [id])
-      assert.strictEqual((yield* ask("/v1/payments", { method: "POST", body: JSON.stringify(payment) })).id, id)
-    }))
-})
 
 /** What the tests call of `TeamTokens.ts`. */
 interface TeamTokens {
