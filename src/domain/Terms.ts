@@ -13,23 +13,33 @@ const minorUnits = new Map(
   }).flatMap(([digits, codes]) => codes.split(" ").map((code) => [code, Number(digits)] as const))
 )
 
-const hasDigitsOf = ({ amount, currency }: { readonly amount: string; readonly currency: string }): boolean =>
-  (amount.split(".")[1] ?? "").length <= (minorUnits.get(currency) ?? 2)
-
 const text = (pattern: RegExp, expected: string) => Schema.String.check(Schema.isPattern(pattern, { expected }))
+
+/** An amount of a currency. @internal */
+export const moneyMembers = {
+  /** Decimal text, with at most the digits of the currency after the point (ISO 4217). */
+  amount: text(/^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,4})?$/u, "an amount such as \"12.50\""),
+  currency: text(/^[A-Z]{3}$/u, "a currency code of ISO 4217, such as EUR")
+}
+
+/** @internal */
+export const hasDigitsOfCurrency = Schema.makeFilter(
+  ({ amount, currency }: { readonly amount: string; readonly currency: string }) =>
+    (amount.split(".")[1] ?? "").length <= (minorUnits.get(currency) ?? 2),
+  { expected: "an amount with no more digits after the point than its currency has" }
+)
+
+/** @internal */
+export const payeeMember = text(/^.{1,255}$/su, "a payee of 1 to 255 characters")
 
 /** What an operation moves, and to whom. */
 export const Terms = Schema.Struct({
-  /** Decimal text, with at most the digits of the currency after the point (ISO 4217). */
-  amount: text(/^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,4})?$/u, "an amount such as \"12.50\""),
-  currency: text(/^[A-Z]{3}$/u, "a currency code of ISO 4217, such as EUR"),
+  ...moneyMembers,
   /** Who gets the money, as operators and the provider name them: an IBAN, an account, a name. */
-  payee: text(/^.{1,255}$/su, "a payee of 1 to 255 characters"),
+  payee: payeeMember,
   /** False: the end of the operation erases the terms, together with the payload. Default: the ledger keeps them for ever. */
   kept: Schema.optionalKey(Schema.Boolean)
-}).check(
-  Schema.makeFilter(hasDigitsOf, { expected: "an amount with no more digits after the point than its currency has" })
-)
+}).check(hasDigitsOfCurrency)
 export type Terms = typeof Terms.Type
 
 /** Finds the terms in a payload, as its schema decodes it. The same payload gives the same terms at any time. */
