@@ -103,7 +103,7 @@ describe("The documentation", () => {
 
   it("configures agents' hosts in valid JSON, with no token in an argument, a URL or a header", () => {
     const blocks = [...read("docs/agents.md").matchAll(/^```json\n(.*?)^```/gms)].map(([, json]) => json!)
-    assert.isAbove(blocks.length, 3)
+    assert.isAtLeast(blocks.length, 3)
     for (const block of blocks) {
       const { mcpServers, servers } = JSON.parse(block) as Partial<
         Record<"mcpServers" | "servers", Readonly<Record<string, HostConfiguration>>>

@@ -1,28 +1,21 @@
 /**
- * The host of docs/agents.md, "A host of your own", pays with the payments example, and asks at the terminal first.
+ * The host of examples/payments pays with the payments example, and asks at the terminal first.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import * as fs from "node:fs"
-import * as path from "node:path"
-import { afterAll } from "vitest"
 import { rent, startPayments } from "../../fixtures/examples/paymentsProcess.ts"
 import { createDatabase } from "../../fixtures/postgres/TestDatabase.ts"
 import { urlOf } from "../../fixtures/processes/CommandLine.ts"
 
-const [, lines] = /^### A host of your own\n.*?^```js\n(.*?)^```/ms.exec(fs.readFileSync("docs/agents.md", "utf8"))!
-
-// Within the project, so that the host finds the SDK.
-const folder = fs.mkdtempSync(path.resolve(".host-"))
-const file = path.join(folder, "host.mjs")
-afterAll(() => fs.rmSync(folder, { recursive: true, force: true }))
-
 /** Runs the host. It gets the reply when it asks. Yields what it prints. */
-const host = (token: string, reply: string) =>
+const host = (url: string, token: string, reply: string) =>
   Effect.promise(async () => {
-    const child = spawn(process.execPath, [file], { env: { GATEWAY_TOKEN: token }, stdio: ["pipe", "pipe", "inherit"] })
+    const child = spawn(process.execPath, ["examples/payments/host.ts"], {
+      env: { GATEWAY_URL: url, GATEWAY_TOKEN: token },
+      stdio: ["pipe", "pipe", "inherit"]
+    })
     let output = ""
     let isAsked = false
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
@@ -35,20 +28,19 @@ const host = (token: string, reply: string) =>
     return output
   })
 
-describe("The host of docs/agents.md", () => {
+describe("The host of examples/payments", () => {
   it.live("pays once its user has confirmed the payment, and asks no more for the same key", () =>
     Effect.gen(function*() {
       const { token, url } = yield* startPayments({
         DATABASE_URL: urlOf(yield* createDatabase()),
         BANK_URL: "http://127.0.0.1:9"
       })
-      fs.writeFileSync(file, lines!.replace("http://127.0.0.1:3002", url))
-      const declined = yield* host(token, "no")
+      const declined = yield* host(url, token, "no")
       assert.include(declined, `Amount: "${rent.amount} EUR"`)
       assert.include(declined, "code: 'confirmation_declined'")
-      const paid = yield* host(token, "yes")
+      const paid = yield* host(url, token, "yes")
       const [id] = /id: '[\w-]+'/.exec(paid)!
-      const repeated = yield* host(token, "no")
+      const repeated = yield* host(url, token, "no")
       assert.notInclude(repeated, "Enter yes")
       assert.include(repeated, id)
     }).pipe(Effect.scoped))
