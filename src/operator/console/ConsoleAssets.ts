@@ -3,7 +3,6 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
@@ -35,20 +34,25 @@ const readFolder = async (folder: string): Promise<ReadonlyMap<string, Asset>> =
   )
 }
 
-/** Loads all files. */
-export const loadAssets = (): Effect.Effect<ReadonlyMap<string, Asset>> =>
-  Effect.promise(async () => fs.existsSync(bundled) ? await readFolder(bundled) : (await bundleAssets(sources)).assets)
+/** The module that bundles the sources. It is no part of the package. */
+const bundler = new URL("../../../scripts/consoleBundle.ts", import.meta.url).href
 
-/** A file that the browser loads. */
-interface Asset {
-  readonly contentType: string
-  readonly bytes: Uint8Array
+interface Bundler {
+  readonly bundleAssets: (folder: string) => Promise<{ readonly assets: ReadonlyMap<string, Asset> }>
 }
 
-/** What the bundle holds, by path: see `Metafile` of esbuild. */
-interface BundledAssets {
-  readonly assets: ReadonlyMap<string, Asset>
-  readonly metafile: { readonly inputs: Readonly<Record<string, object>> }
+/** Loads all files. */
+export const loadAssets = (): Effect.Effect<ReadonlyMap<string, Asset>> =>
+  Effect.promise(async () => {
+    if (fs.existsSync(bundled)) return await readFolder(bundled)
+    const { bundleAssets } = await import(/* @vite-ignore */ bundler) as Bundler
+    return (await bundleAssets(sources)).assets
+  })
+
+/** A file that the browser loads. */
+export interface Asset {
+  readonly contentType: string
+  readonly bytes: Uint8Array
 }
 
 const contentTypes: Readonly<Record<string, string>> = {
@@ -59,47 +63,4 @@ const contentTypes: Readonly<Record<string, string>> = {
 }
 
 /** The content type of a file of the page, by its name. */
-const contentTypeOf = (name: string): string => contentTypes[path.extname(name)] ?? "application/octet-stream"
-
-/** The page refers to its sources. In the bundle it refers to the files that were made of them. */
-const linked = (page: string, names: ReadonlyMap<string, string>): string =>
-  [...names].reduce((text, [source, name]) => text.replace(`"${source}"`, `"/console/${name}"`), page)
-
-const hashOf = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex").slice(0, 8).toUpperCase()
-
-/** Bundles the folder of the console's sources. */
-export const bundleAssets = async (folder: string): Promise<BundledAssets> => {
-  const { build } = await import("esbuild")
-  const sources = ["main.tsx", "styles/main.css"]
-  const { metafile, outputFiles } = await build({
-    absWorkingDir: folder,
-    entryPoints: sources,
-    outdir: path.join(folder, "out"),
-    entryNames: "assets/[name]-[hash]",
-    bundle: true,
-    minify: true,
-    format: "esm",
-    platform: "browser",
-    target: ["chrome120", "firefox121", "safari17"],
-    legalComments: "none",
-    preserveSymlinks: true,
-    write: false,
-    metafile: true,
-    logLevel: "error"
-  })
-  const assets = new Map<string, Asset>()
-  const names = new Map<string, string>()
-  for (const { contents, path: file } of outputFiles) {
-    const output = path.relative(folder, file).replaceAll(path.sep, "/")
-    const name = output.replace(/^out\//, "")
-    assets.set(name, { contentType: contentTypeOf(name), bytes: contents })
-    names.set(metafile.outputs[output]!.entryPoint!, name)
-  }
-  const favicon = fs.readFileSync(path.join(folder, "favicon.svg"))
-  const faviconName = `assets/favicon-${hashOf(favicon)}.svg`
-  assets.set(faviconName, { contentType: contentTypeOf(faviconName), bytes: favicon })
-  names.set("favicon.svg", faviconName)
-  const page = linked(fs.readFileSync(path.join(folder, "index.html"), "utf8"), names)
-  assets.set("index.html", { contentType: contentTypeOf("index.html"), bytes: Buffer.from(page) })
-  return { assets, metafile }
-}
+export const contentTypeOf = (name: string): string => contentTypes[path.extname(name)] ?? "application/octet-stream"

@@ -10,8 +10,8 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { bundle, externals, writeDocsScript } from "../../../scripts/bundle.ts"
+import { bundleAssets } from "../../../scripts/consoleBundle.ts"
 import { noticesOf, packagesOf } from "../../../scripts/notices.ts"
-import { bundleAssets } from "../../../src/operator/console/ConsoleAssets.ts"
 import { environment, manifest, timeout } from "../../fixtures/package/Release.ts"
 
 type Metafile = Awaited<ReturnType<typeof bundle>>
