@@ -6,13 +6,7 @@
  */
 import type * as DateTime from "effect/DateTime"
 import { problemKinds } from "../api/ProblemKinds.ts"
-import {
-  isTerminal,
-  type Operation,
-  type OperationState,
-  operationStates,
-  pollAfterSeconds
-} from "../domain/Operation.ts"
+import { isTerminal, type Operation, type OperationState, pollAfterSeconds } from "../domain/Operation.ts"
 import type { ReadRefused } from "./AgentReads.ts"
 
 /** The advice on an operation. */
@@ -243,33 +237,17 @@ export const adviceOnCancel: string = inWords(cancelledTask)
 export const adviceOnRefusal = (code: RefusalCode): string =>
   inWords({ means: meaningOf(code), mustNot: noConclusion, ...onRefusal[code] })
 
-/** A row of the documentation: a state, a situation or codes, and the sentences. */
-export interface AdviceRow extends Sentences {
-  readonly on: string
-}
-
-/** The whole table, for the documentation. Codes with equal sentences share a row; their meanings are those of the problem catalogue. */
-export const adviceTable: Readonly<Record<"states" | "situations" | "refusals", ReadonlyArray<AdviceRow>>> = {
-  states: [
-    ...operationStates.map((state) => ({ on: state, ...onState[state] })),
-    { on: "under review, added in front", ...underReview },
-    { on: "end of a wait, added in front", ...waitEnded }
-  ],
-  situations: [
-    { on: "no operation under a key", ...unknownKey },
-    { on: "list", ...list },
-    { on: "empty list", ...emptyList },
-    { on: "change feed, last page", ...changes },
-    { on: "change feed, more pages", ...moreChanges },
-    { on: "cancelled task", ...cancelledTask }
-  ],
-  refusals: [
-    { on: "every code without a sentence of its own", means: "", mustNot: noConclusion, next: "" },
-    ...Object.values(
-      Object.groupBy(
-        Object.keys(onRefusal) as ReadonlyArray<RefusalCode>,
-        (code) => `${onRefusal[code].mustNot} ${onRefusal[code].next}`
-      )
-    ).map((codes = []) => ({ on: codes.join(", "), means: "", mustNot: "", ...onRefusal[codes[0]!] }))
-  ]
+/** All sentences, for the documentation. */
+export const sentences = {
+  onState,
+  underReview,
+  waitEnded,
+  unknownKey,
+  list,
+  emptyList,
+  changes,
+  moreChanges,
+  cancelledTask,
+  noConclusion,
+  onRefusal
 }

@@ -1,7 +1,7 @@
 /**
  * The advice of tools that submit requests, where it differs from that of reads. `docs/agents.md` shows the table.
  */
-import { adviceOnRefusal, type AdviceRow, inWords, type Sentences } from "./Advice.ts"
+import { adviceOnRefusal, inWords, type Sentences } from "./Advice.ts"
 import type { ReadRefused } from "./AgentReads.ts"
 
 type RefusalCode = ReadRefused["code"]
@@ -59,7 +59,5 @@ export const adviceOnRefusedMutation = (code: RefusalCode): string => {
   return sentences === undefined ? adviceOnRefusal(code) : inWords(sentences)
 }
 
-/** The table, for the documentation. */
-export const mutationAdviceTable: ReadonlyArray<AdviceRow> = Object.entries({ ...onConfirmation, ...onAcceptance }).map(
-  ([on, sentences]) => ({ on, ...sentences })
-)
+/** All sentences, for the documentation. */
+export const mutationSentences = { ...onConfirmation, ...onAcceptance }

@@ -5,11 +5,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
 import { operationStates, transitions } from "../../src/domain/Operation.ts"
-import { type AdviceRow, adviceTable } from "../../src/mcp/Advice.ts"
-import { mutationAdviceTable } from "../../src/mcp/MutationAdvice.ts"
 import { type ProviderPromises, refusedPromises } from "../../src/submission/providers/ProviderPromises.ts"
 import { proofDifferences, tokenDifferences } from "../fixtures/authorization/Differences.ts"
 import { deadLinks } from "../fixtures/Markdown.ts"
+import { type AdviceRow, adviceTable, mutationAdviceTable } from "../fixtures/mcp/AdviceTable.ts"
 
 const read = (file: string) => fs.readFileSync(file, "utf8")
 

@@ -15,11 +15,11 @@ import {
   adviceOnRefusal,
   adviceOnUnknownKey,
   adviceOnWait,
-  adviceTable,
   unknownKeySeconds
 } from "../../../src/mcp/Advice.ts"
 import type { ReadRefused } from "../../../src/mcp/AgentReads.ts"
 import { quotedJson } from "../../../src/mcp/QuotedText.ts"
+import { adviceTable } from "../../fixtures/mcp/AdviceTable.ts"
 import { operationOf, providerText } from "../../fixtures/mcp/HostileText.ts"
 
 const epoch = Date.UTC(2026, 0, 1)
