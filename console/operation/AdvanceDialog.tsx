@@ -34,12 +34,14 @@ const requestOf = (fields: Fields, revision: number): AdvanceRequest => ({
 })
 
 /** Why the ledger would refuse the instant: in its words, but by the clock of this machine. */
-const askedAtError = ({ asked_at, state }: Fields, { fence_started_at, operation, schedule }: Detail): string | null =>
+const askedAtError = ({ asked_at, state }: Fields, { operation, schedule }: Detail): string | null =>
   validateAskedAt(asked_at!, {
     created_at: Date.parse(operation.created_at),
     now: Date.now(),
     sendable_until: state === "failed" && schedule.send_before !== null ? Date.parse(schedule.send_before) : null,
-    fence_started_at: state === "failed" && fence_started_at !== null ? Date.parse(fence_started_at) : null
+    fence_started_at: state === "failed" && schedule.fence_started_at !== null
+      ? Date.parse(schedule.fence_started_at)
+      : null
   })
 
 /** What is wrong with the fields of the form, in their order. */

@@ -34,7 +34,7 @@ const instant = (at: string | null) => at === null ? null : <Time at={at} />
 
 /** What holds or claims the operation, and what the last component did. */
 export const ScheduleFacts = (
-  { detail: { acknowledged, fence_started_at, last_read, operation, schedule } }: { readonly detail: Detail }
+  { detail: { acknowledged, last_read, operation, schedule } }: { readonly detail: Detail }
 ) => (
   <Facts
     facts={[
@@ -59,7 +59,7 @@ export const ScheduleFacts = (
           </>
         )
       ],
-      ["Fence began", instant(fence_started_at)],
+      ["Fence began", instant(schedule.fence_started_at)],
       ["Last review ended", instant(schedule.reviewed_at)]
     ]}
   />

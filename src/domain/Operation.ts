@@ -260,6 +260,7 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
     "held",
     "claimed",
     "sendable",
+    "fenced",
     "only_accepted",
     "only_held"
   ]),
@@ -283,6 +284,8 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
         return `operation ${this.id} cannot fail yet: a worker may be sending it, so try again once it left ${this.from}, or its claim was returned`
       case "sendable":
         return `operation ${this.id} cannot fail yet: a request for it may still be sent until its send_before, so ask its provider after that`
+      case "fenced":
+        return `operation ${this.id} cannot fail by this evidence: a fence of it began, so only the fence or the provider's answer to a person proves that nothing was paid`
       case "only_accepted":
         return `operation ${this.id} is ${this.from}: only accepted operations can be held`
       case "only_held":

@@ -109,13 +109,13 @@ const findAll = Effect.fn(function*(filter: OperationFilter, operator: Accountab
 /** Fails if the ledger refuses the transition of the operation as it was found. A hold or a claim may prevent it, too. */
 const tryAdvance = (
   operation: Operation,
-  { return_reason, send_before }: OperationSchedule,
+  { fence_started_at, return_reason, send_before }: OperationSchedule,
   evidence: ReturnType<typeof advanceEvidence>,
   to: Outcome,
   now: DateTime.Utc
 ) => {
-  // The list does not say when a fence began: the ledger itself compares it.
-  const facts = { now, return_reason, send_before, fence_started_at: null }
+  // The acknowledgement decides on evidence of workers alone.
+  const facts = { now, return_reason, send_before, fence_started_at, acknowledged: false }
   const refused = findTransitionError(operation, operation.revision, to, evidence, facts)
   return refused === null ? Effect.void : Effect.fail(refused)
 }

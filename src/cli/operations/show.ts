@@ -80,7 +80,7 @@ const nextFacts = ({ next }: OperatorDetail, now: DateTime.Utc): ReadonlyArray<F
 ]
 
 const scheduleFacts = (
-  { fence_started_at, last_read, schedule }: OperatorDetail,
+  { last_read, schedule }: OperatorDetail,
   now: DateTime.Utc
 ): ReadonlyArray<Fact> => [
   { label: "due", value: schedule.due_at === null ? "never" : instant(schedule.due_at, now) },
@@ -94,7 +94,7 @@ const scheduleFacts = (
     "answer",
     last_read === null ? null : `of read ${last_read.read}, ${relativeTo(now, last_read.at)}: ${last_read.answer}`
   ),
-  ...instantFact("fence", fence_started_at, now),
+  ...instantFact("fence", schedule.fence_started_at, now),
   ...instantFact("reviewed", schedule.reviewed_at, now)
 ]
 

@@ -70,6 +70,8 @@ export const OperationSchedule = Schema.Struct({
   /** Status reads so far. */
   reads: Schema.Int,
   reviewed_at: Schema.NullOr(Timestamp),
+  /** When a fence of the operation began. It is repeated until it is certain. */
+  fence_started_at: Schema.NullOr(Timestamp),
   hold: Schema.NullOr(Hold),
   /** It was provably never sent, and no worker may send it without another claim. So a cancellation is accepted. */
   unsent: Schema.Boolean
@@ -136,8 +138,6 @@ export const OperatorDetail = Schema.Struct({
       question: Schema.NullOr(Schema.String)
     })
   ),
-  /** When a fence of the operation began. It is repeated until it is certain. */
-  fence_started_at: Schema.NullOr(Timestamp),
   standing: OperationStanding,
   /** What proved that the succeeded operation was reversed, such as a return by the receiving bank. It changes no state. Null: nothing. */
   reversal: Schema.NullOr(Schema.Struct({ at: Timestamp, evidence: Schema.Json })),

@@ -20,8 +20,6 @@ export interface Situation {
   readonly pause: string | null
   /** What a person asks the provider, because reads may not settle the operation in its present state. */
   readonly question: string | null
-  /** When a fence of the operation began. */
-  readonly fence_started_at: DateTime.Utc | null
 }
 
 /** The next action at an instant of the clock of the database. */
@@ -153,7 +151,8 @@ const actionOnReturned = (situation: Situation, why: string, now: DateTime.Utc):
 }
 
 const actionOnSubmitted = (situation: Situation, now: DateTime.Utc): NextAction => {
-  const { acknowledged, fence_started_at, question, schedule, standing, state } = situation
+  const { acknowledged, question, schedule, standing, state } = situation
+  const { fence_started_at } = schedule
   const isFenced = fence_started_at !== null && !acknowledged
   const obstacle = isFenced ? obstaclesToSend(situation) : obstacles(standing, "read")
   const reason = state === "submitted"

@@ -1,6 +1,7 @@
 /**
  * When a person can have asked a provider about an operation. The ledgers, the commands and the page of the console share this rule, so
- * the file imports nothing. The trigger `operations_evidence_time` has it, too, but for fences.
+ * the file imports nothing. The triggers `operations_evidence_time` and `operations_evidence_unfenced` have it,
+ * too.
  */
 
 /** Milliseconds by which the clock of a person may differ from that of the ledger. People also leave the seconds out. */

@@ -58,7 +58,8 @@ export const evidenceFacts = (record: MemoryRecord, now: DateTime.Utc): Evidence
   now,
   send_before: record.send_before,
   return_reason: record.return_reason,
-  fence_started_at: record.fence_started_at
+  fence_started_at: record.fence_started_at,
+  acknowledged: record.acknowledged
 })
 
 /**

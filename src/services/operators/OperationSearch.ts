@@ -24,7 +24,7 @@ import { maskTerms } from "../../domain/Terms.ts"
 import { decodePosition, encodePosition } from "../rules/listPosition.ts"
 import { payeeIndexes } from "../rules/payeeIndexes.ts"
 import { type Instant, instantOf } from "../sql/OperationRow.ts"
-import { instantOrNull, type OperatorRow, toStanding, toSummary } from "../sql/operators/OperatorRow.ts"
+import { type OperatorRow, toStanding, toSummary } from "../sql/operators/OperatorRow.ts"
 import {
   detailStatement,
   findSource,
@@ -135,7 +135,6 @@ const make = Effect.gen(function*() {
       scopes: row.scopes,
       acknowledged: row.acknowledged,
       last_read: row.last_read === null ? null : { question: null, ...row.last_read, at: instantOf(row.last_read.at) },
-      fence_started_at: instantOrNull(row.fence_started_at),
       standing: toStanding(row),
       reversal: row.reversed_at === null ? null : { at: instantOf(row.reversed_at), evidence: row.reversal_evidence },
       history: yield* historyOf(id, row.revision),

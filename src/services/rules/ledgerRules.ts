@@ -2,10 +2,10 @@
  * The room `rules`: what both implementations of a service must decide in the same way. Read this file first: the rules that both ledgers
  * check before they write.
  */
-import type * as DateTime from "effect/DateTime"
+import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
 import { gatewayFailure } from "../../domain/GatewayFailures.ts"
 import {
   canTransition,
@@ -33,7 +33,18 @@ export interface EvidenceFacts {
   readonly return_reason: string | null
   /** When a fence of the operation began. Null: none did. */
   readonly fence_started_at: DateTime.Utc | null
+  /** The provider has named its order of the operation. */
+  readonly acknowledged: boolean
 }
+
+const isByFence = Schema.is(
+  Schema.Struct({ by: Schema.Literal("fence"), fence_started_at: Schema.optionalKey(Schema.Json) })
+)
+
+/** As the trigger `operations_evidence_unfenced`, but for evidence of a person, of which `validateAskedAt` checks the instant. */
+const provesUnpaid = (evidence: Schema.Json, began: DateTime.Utc, acknowledged: boolean): boolean =>
+  isByOperator(evidence)
+  || (isByFence(evidence) ? !acknowledged && evidence.fence_started_at === DateTime.formatIso(began) : acknowledged)
 
 /** A person ends an operation that may have been sent: only the answer of its provider says how. A returned claim may be cancelled. */
 const isOutcomeByOperator = (
@@ -52,7 +63,7 @@ export const findTransitionError = (
   revision: number,
   to: Outcome,
   evidence: Schema.Json,
-  { fence_started_at, now, return_reason, send_before }: EvidenceFacts
+  { acknowledged, fence_started_at, now, return_reason, send_before }: EvidenceFacts
 ): StaleOperation | IllegalTransition | null => {
   const { id, state: from } = operation
   if (operation.revision !== revision) {
@@ -63,6 +74,9 @@ export const findTransitionError = (
   const needsEvidence = requiresEvidence(from) || isOutcomeByOperator(from, to, evidence, return_reason)
   if (needsEvidence && !isEvidence(evidence)) return illegal("evidence_required")
   if (to.state === "failed" && !isOperationFailure(to.failure)) return illegal("invalid_failure")
+  if (to.state === "failed" && fence_started_at !== null && !provesUnpaid(evidence, fence_started_at, acknowledged)) {
+    return illegal("fenced")
+  }
   const detail = hasAskedAt(evidence)
     ? validateAskedAt(evidence.asked_at, {
       created_at: operation.created_at.epochMilliseconds,

@@ -292,6 +292,27 @@ export const outcomes: ReadonlyArray<Plant> = [
     tests: [postgres("services/queue/Fences")]
   },
   {
+    rule: "a fence of another beginning ends no operation, in the database too",
+    file: "migrations/0031_fenced_operations.sql",
+    from: "evidence ->> 'fence_started_at'\n      = to_char",
+    to: "evidence ->> 'fence_started_at'\n      <= to_char",
+    tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
+  },
+  {
+    rule: "no status read ends a fenced operation whose order the provider has not named",
+    file: "migrations/0031_fenced_operations.sql",
+    from: "ELSE OLD.acknowledged END",
+    to: "ELSE true END",
+    tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
+  },
+  {
+    rule: "the answer to a person from before a fence ends no operation, in the database too",
+    file: "migrations/0031_fenced_operations.sql",
+    from: "::timestamptz >= OLD.fence_started_at",
+    to: "::timestamptz <= now()",
+    tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
+  },
+  {
     rule: "the beginning of a fence never changes",
     file: "migrations/0029_fences.sql",
     from: "IF OLD.fence_started_at IS NOT NULL THEN",

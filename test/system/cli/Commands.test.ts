@@ -403,7 +403,8 @@ describe("The command line", () => {
             "0027_reversals",
             "0028_evidence_time",
             "0029_fences",
-            "0030_operator_outcomes"
+            "0030_operator_outcomes",
+            "0031_fenced_operations"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

@@ -27,6 +27,7 @@ const schedule: OperationSchedule = {
   return_reason: null,
   reads: 0,
   reviewed_at: null,
+  fence_started_at: null,
   hold: null,
   unsent: false
 }
@@ -45,8 +46,7 @@ const situation: Situation = {
   schedule,
   standing,
   pause: null,
-  question: null,
-  fence_started_at: null
+  question: null
 }
 
 const scheduled = (over: Partial<OperationSchedule>, rest: Partial<Situation> = {}): Situation => ({
@@ -101,9 +101,8 @@ const expectations: ReadonlyArray<readonly [string, Situation, NextAction["by"],
     ],
     [
       "an operation with a fence, whose grant lost a scope",
-      scheduled({ due_at: future }, {
+      scheduled({ due_at: future, fence_started_at: past }, {
         state: "indeterminate",
-        fence_started_at: past,
         standing: { ...standing, may_send: false }
       }),
       "reconciler",
@@ -112,7 +111,7 @@ const expectations: ReadonlyArray<readonly [string, Situation, NextAction["by"],
     ],
     [
       "an operation with an old fence",
-      scheduled({ due_at: future }, { state: "indeterminate", fence_started_at: past, question: "Did you pay?" }),
+      scheduled({ due_at: future, fence_started_at: past }, { state: "indeterminate", question: "Did you pay?" }),
       "operator",
       null,
       "Fences go on, but may never settle it."
@@ -264,10 +263,17 @@ const situations = function*(): Generator<Situation> {
                           acknowledged,
                           is_of_other_timeline,
                           standing: consent,
-                          schedule: { ...schedule, due_at, send_before, waiting, hold, return_reason },
+                          schedule: {
+                            ...schedule,
+                            due_at,
+                            send_before,
+                            waiting,
+                            hold,
+                            return_reason,
+                            fence_started_at
+                          },
                           pause,
-                          question: null,
-                          fence_started_at
+                          question: null
                         }
                       }
                     }
@@ -346,7 +352,7 @@ describe("the next action", () => {
       const isTold = reason.includes("client is inactive") === !client_active
         && reason.includes("provider is disconnected") === !provider_connected
         && /no live grant|No live grant/.test(reason) ===
-          (isSending || given.fence_started_at !== null ? !may_send : !may_read)
+          (isSending || given.schedule.fence_started_at !== null ? !may_send : !may_read)
       if (!isTold) assert.fail(`${JSON.stringify(given)}: ${reason}`)
     }
   })

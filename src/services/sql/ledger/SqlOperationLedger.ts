@@ -43,7 +43,8 @@ export const makeSql = Effect.gen(function*() {
         now: instantOf(found.now),
         send_before: found.send_before === null ? null : instantOf(found.send_before),
         return_reason: found.return_reason,
-        fence_started_at: found.fence_started_at === null ? null : instantOf(found.fence_started_at)
+        fence_started_at: found.fence_started_at === null ? null : instantOf(found.fence_started_at),
+        acknowledged: found.acknowledged
       })
       if (refused !== null) return yield* refused
       const failure = to.state === "failed" ? to.failure : null
@@ -114,11 +115,13 @@ interface FactsRow extends OperationRow {
   readonly send_before: Instant | null
   readonly return_reason: string | null
   readonly fence_started_at: Instant | null
+  readonly acknowledged: boolean
 }
 
 /** The operation, and `EvidenceFacts`. */
 const factsStatement = `
-  SELECT ${publicColumns}, clock_timestamp() AS now, o.send_before, o.return_reason, o.fence_started_at
+  SELECT ${publicColumns}, clock_timestamp() AS now, o.send_before, o.return_reason, o.fence_started_at,
+    o.acknowledged
   FROM operations o WHERE o.id = $1`
 
 /**

@@ -141,6 +141,7 @@ export const toSummary = (row: OperatorRow, shown: ShownTerms | null): OperatorS
     return_reason: row.return_reason,
     reads: row.reads,
     reviewed_at: instantOrNull(row.reviewed_at),
+    fence_started_at: instantOrNull(row.fence_started_at),
     hold: holdOf(row),
     unsent: row.is_unsent
   }
@@ -155,8 +156,7 @@ export const toSummary = (row: OperatorRow, shown: ShownTerms | null): OperatorS
     schedule,
     standing,
     pause,
-    question,
-    fence_started_at: instantOrNull(row.fence_started_at)
+    question
   }
   return {
     operation,

@@ -3,11 +3,11 @@
  * recorded once. The tests run against PostgreSQL and the memory store.
  */
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Duration, Effect } from "effect"
+import { DateTime, Duration, Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import { issueAgain, outcome, PostgresLedger, queueConformance } from "../../../fixtures/ledger/Ledger.ts"
+import { fieldsOf, issueAgain, outcome, PostgresLedger, queueConformance } from "../../../fixtures/ledger/Ledger.ts"
 import {
   claimedOperation,
   pass,
@@ -122,7 +122,40 @@ queueConformance("a fence", (it) => {
         ledger.transition(id, revision, outcome("failed"), { by: "operator", ...evidenceOf({ created_at }) })
       const error = yield* Effect.flip(fail(DateTime.subtract(begun, { milliseconds: 1 })))
       assert.include(error.message, "Cancel the order that waits under this key")
+      const other = ledger.transition(id, revision, outcome("failed"), { by: "batch job", answer: "never received" })
+      assert.deepInclude(fieldsOf(yield* Effect.flip(other)), { _tag: "IllegalTransition", reason: "fenced" })
       assert.strictEqual((yield* fail(begun)).state, "failed")
+    }))
+
+  it.effect("fails only by a fence of that beginning until its provider names the order", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const proofs = (begun: DateTime.Utc) => [
+        { by: "fence", fence_started_at: DateTime.formatIso(begun) },
+        { by: "fence", fence_started_at: DateTime.formatIso(DateTime.subtract(begun, { milliseconds: 1 })) },
+        { by: "fence" },
+        { by: "status_read", answer: { status: "canceled" } },
+        { fence_started_at: DateTime.formatIso(begun) },
+        { by: "operator", ...evidenceOf({ created_at: DateTime.subtract(begun, { milliseconds: 1 }) }) }
+      ]
+      for (const acknowledged of [false, true]) {
+        const settled: Array<boolean> = []
+        for (const which of proofs(DateTime.makeUnsafe(0)).keys()) {
+          const { take } = yield* uncertain
+          const read = yield* take
+          const { operation: { id }, revision } = read
+          const fence_started_at = (yield* queue.mayFence(read))!
+          const known = { ...recording(), fence_started_at, reference: reference("named") }
+          if (acknowledged) yield* queue.postpone(id, revision, known)
+          const evidence = proofs(fence_started_at)[which]!
+          const recorded = { ...recording(), evidence, fence_started_at }
+          settled.push(Exit.isSuccess(yield* Effect.exit(queue.record(id, revision, outcome("failed"), recorded))))
+        }
+        assert.deepStrictEqual(
+          settled,
+          acknowledged ? [false, false, false, true, true, false] : [true, false, false, false, false, false]
+        )
+      }
     }))
 
   for (const { lose, name, restore } of standingLosses) {

@@ -40,7 +40,8 @@ const all = [
   "0027_reversals",
   "0028_evidence_time",
   "0029_fences",
-  "0030_operator_outcomes"
+  "0030_operator_outcomes",
+  "0031_fenced_operations"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>
