@@ -101,11 +101,13 @@ const scheduleFacts = (
 const holdFacts = (hold: Hold, unsent: boolean, now: DateTime.Utc): ReadonlyArray<Fact> => [
   {
     label: "cause",
-    value: hold.kind === "failover"
+    value: unsent
+      ? "an operator"
+      : hold.kind === "failover"
       ? "the timeline of the database changed"
       : "an operator, a move of the ledger or a late report"
   },
-  { label: "examined", value: yesNo(hold.examined) },
+  ...unsent ? [] : [{ label: "examined", value: yesNo(hold.examined) }],
   {
     label: "release",
     value: unsent

@@ -123,7 +123,8 @@ const conditionTexts: Readonly<
   held: {
     filter: { queue: "held" },
     message: operationsAre("held"),
-    next: "Release or cancel those that were never sent. Ask the provider about each of the others first."
+    next:
+      "Each of them tells whether it was never sent: then release or cancel it. Ask the provider about the others first."
   },
   under_review: {
     filter: { queue: "under_review" },

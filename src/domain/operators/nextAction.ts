@@ -102,7 +102,7 @@ const actionOnHeld = (
   const at = unlessPast(schedule.due_at, now)
   const cause = causes[hold.kind]
   if (schedule.unsent) {
-    const reason = `${cause} No worker had claimed it, so it was never sent.`
+    const reason = "An operator holds it. No worker had claimed it, so it was never sent."
     return { by: "operator", action: "An operator may release or cancel it.", at: null, reason }
   }
   const received = `${cause} Its provider received it, so it is never released.`

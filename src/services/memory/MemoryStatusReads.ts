@@ -18,7 +18,7 @@ import {
 import { makeOpenPayload } from "../rules/openPayload.ts"
 import type { MemoryRecord, MemoryReversalRead } from "./MemoryLedger.ts"
 import { isFencedSince, isForeign, type MemoryQueueTable, toProviderOperation, withReview } from "./MemoryQueueTable.ts"
-import { isExamined, isHeld, withReference } from "./recordRules.ts"
+import { isExamined, isHeld, isUnsent, withReference } from "./recordRules.ts"
 
 const isBeingRead = ({ operation: { state } }: MemoryRecord) => state === "submitted" || state === "indeterminate"
 
@@ -55,7 +55,7 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
   })
 
   const takeOne = (record: MemoryRecord, reviewed: MemoryRecord, terms: ReadTerms): DueRead | null => {
-    const active = table.hasStanding(record, "read")
+    const active = !isUnsent(record, memory) && table.hasStanding(record, "read")
     const taken = update({
       ...reviewed,
       due_at: active ? after(terms.lease) : table.idleUntil(record, terms.idle),
@@ -81,6 +81,7 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
 
   /** See `takeHeldStatement` of the SQL queue. A cleared review begins again after the shorter of both ages. */
   const examine = (record: MemoryRecord, terms: ReadTerms): MemoryRecord => {
+    if (isUnsent(record, memory)) return record
     const { timeline } = memory.cluster
     const send_before = isExamined(record, timeline)
       ? record.send_before

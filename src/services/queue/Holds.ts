@@ -22,9 +22,9 @@ export class Holds extends Context.Service<Holds, {
    */
   readonly prepare: Effect.Effect<{ readonly moved: boolean }, UnsafeDatabase | StoreUnavailable>
   /**
-   * Holds an `accepted` operation, as `holdAll` does: the reconciler examines it at once, and it can be released only after
-   * that. A held operation stays as it is, so its examination still counts. A claim that comes first wins, and the call then
-   * fails with `IllegalTransition`.
+   * Holds an `accepted` operation. A free one was never sent, and the hold keeps the proof until a failover or `holdAll`: until then
+   * no status is read, and it can be released at once. A held operation stays as it is, so its examination still counts. A claim
+   * that comes first wins, and the call then fails with `IllegalTransition`.
    *
    * After `StoreUnavailable` it is unknown whether the operation is held: repeat the call.
    */

@@ -58,7 +58,7 @@ export class StatusReads extends Context.Service<StatusReads, {
     limit: number,
     terms: ReadTerms
   ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
-  /** Takes held operations in the same way, and puts them under review. */
+  /** Takes held operations in the same way, and puts them under review. It leaves those alone that were provably never sent. */
   readonly takeHeld: (
     provider: ProviderName,
     limit: number,

@@ -170,9 +170,16 @@ export const holds: ReadonlyArray<Plant> = [
   {
     rule: "an earlier send_before never shortens the wait of a held operation",
     file: statusReads,
-    from: "send_before = CASE WHEN ${isExamined} THEN o.send_before ELSE",
+    from: "send_before = CASE WHEN due.unsent OR ${isExamined} THEN o.send_before ELSE",
     to: "send_before = CASE WHEN o.send_before IS NOT NULL THEN o.send_before ELSE",
     tests: [postgres("services/queue/Held")]
+  },
+  {
+    rule: "no status is read of a held operation that was provably never sent",
+    file: statusReads,
+    from: "NOT d.unsent AND ${standing(\"read\")} AS active",
+    to: "${standing(\"read\")} AS active",
+    tests: [postgres("services/queue/HeldRelease", "which needs no status read")]
   },
   {
     rule: "a report of a late outcome holds an operation that is accepted again",

@@ -133,8 +133,10 @@ export const toStanding = (row: OperatorRow): OperationStanding => ({
  */
 export const toSummary = (row: OperatorRow, shown: ShownTerms | null): OperatorSummary => {
   const operation = fromRow(row)
+  const hold = holdOf(row)
   const schedule = {
-    due_at: instantOrNull(row.due_at),
+    // A hold of an operation that was never sent leaves nothing to do but to people.
+    due_at: hold !== null && row.is_unsent ? null : instantOrNull(row.due_at),
     waiting: row.waiting,
     send_before: instantOrNull(row.send_before),
     claimed_by: row.claimed_by,
@@ -142,7 +144,7 @@ export const toSummary = (row: OperatorRow, shown: ShownTerms | null): OperatorS
     reads: row.reads,
     reviewed_at: instantOrNull(row.reviewed_at),
     fence_started_at: instantOrNull(row.fence_started_at),
-    hold: holdOf(row),
+    hold,
     unsent: row.is_unsent
   }
   const { acknowledged, is_of_other_timeline, pause, question } = row

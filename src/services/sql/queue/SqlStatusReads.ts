@@ -31,6 +31,7 @@ import {
   claimableTimeline,
   idle,
   isExamined,
+  isUnsent,
   millis,
   nextRead,
   present,
@@ -239,14 +240,14 @@ const takeReadsStatement = (limit: number) => `
 }`
 
 /**
- * Examines held operations. The claim holder of the earlier timeline may send until its claim is stale, counted from the
+ * Examines held operations. One that was provably never sent has no status: it is put off, and nothing else of it changes. The claim holder of the earlier timeline may send until its claim is stale, counted from the
  * first examination on this timeline. An older `send_before` does not count: a failover may have restored it together with
  * the hold, and lost a release and a claim that followed.
  */
 const takeHeldStatement = (limit: number) => `
   WITH due AS MATERIALIZED (
-    SELECT o.id, o.client_id, ${standing("read")} AS active
-    FROM operations o
+    SELECT o.id, o.client_id, d.unsent, NOT d.unsent AND ${standing("read")} AS active
+    FROM operations o CROSS JOIN LATERAL (SELECT ${isUnsent} AS unsent) d
     WHERE o.state = 'accepted' AND o.provider = $1 AND ${claimableTimeline} < (SELECT ledger_timeline())
       AND o.due_at <= now()
     ORDER BY o.due_at LIMIT ${limit}
@@ -254,10 +255,11 @@ const takeHeldStatement = (limit: number) => `
   ), taken AS (
     UPDATE operations o
     SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END,
-      reads = ${countRead}, reading_since = ${readingSince}, examined_timeline = ledger_timeline(),
-      send_before = CASE WHEN ${isExamined} THEN o.send_before ELSE now() + ${millis("$6")} END,
-      under_review = o.under_review OR o.reviewed_at IS NULL
-        OR o.reviewed_at <= now() - least(${millis("$4")}, ${millis("$5")})
+      reads = ${countRead}, reading_since = ${readingSince}, 
+      examined_timeline = CASE WHEN due.unsent THEN o.examined_timeline ELSE ledger_timeline() END,
+      send_before = CASE WHEN due.unsent OR ${isExamined} THEN o.send_before ELSE now() + ${millis("$6")} END,
+      under_review = o.under_review OR NOT due.unsent
+        AND (o.reviewed_at IS NULL OR o.reviewed_at <= now() - least(${millis("$4")}, ${millis("$5")}))
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id
     RETURNING o.*, due.active
   )${selectTaken()}`

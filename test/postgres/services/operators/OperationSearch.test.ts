@@ -441,7 +441,7 @@ layer(Search, { excludeTestServices: true })("a search of operators", (it) => {
       assert.deepStrictEqual(yield* listed("indeterminate"), [indeterminate.id])
       assert.deepStrictEqual(yield* listed("under_review"), [])
       assert.deepStrictEqual(yield* listed("waiting"), [])
-      assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [held.id])
+      yield* OperationLedger.use((ledger) => ledger.review(held.id, true))
       assert.deepStrictEqual(yield* listed("under_review"), [held.id])
     }))
 

@@ -33,6 +33,8 @@ import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { anotherProcess, openTransaction, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 import { specifiedStates } from "../../../fixtures/Specification.ts"
 
+const hour = Duration.hours(1)
+
 queueConformance("the release of a held operation", (it) => {
   it.effect("is refused while another process can still send it; later it allows a claim, without a transition", () =>
     Effect.gen(function*() {
@@ -224,19 +226,29 @@ queueConformance("a late report of a worker", (it) => {
 })
 
 conformance("a hold of one operation", (it) => {
-  it.effect("keeps it from being claimed until it is released, which needs no examination, and leaves the others alone", () =>
+  it.effect("keeps it from being claimed until it is released, which needs no status read, and leaves the others alone", () =>
     Effect.gen(function*() {
       const queue = yield* Queue
+      const ledger = yield* OperationLedger
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const { operation: before } = yield* accept(identity)
       const { operation: other } = yield* accept(identity)
       assert.deepStrictEqual(yield* queue.hold(before.id), before, "no transition, and no review yet")
       assert.isTrue((yield* inspect(before.id)).is_held)
       assert.deepStrictEqual(yield* claimIds(provider), [other.id])
-      isAbout((yield* inspect(before.id)).due_in, Duration.zero)
+      for (const _ of [1, 2]) {
+        yield* pass("2 hours")
+        assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [], "there is nothing to ask the provider")
+        yield* queue.reviewAged(1000, { accepted: hour, submitted: hour, indeterminate: hour })
+        assert.isFalse((yield* ledger.show(before.id)).under_review, "people hold it already")
+      }
+      assert.deepInclude(yield* inspect(before.id), { reads: 0, send_before_in: null })
+      yield* failOver
+      yield* pass("2 hours")
+      assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [before.id], "a claim may be lost")
+      yield* pass("2 hours")
       yield* queue.release(before.id)
       yield* queue.hold(before.id)
-      assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [before.id])
       yield* queue.release(before.id)
       assert.isFalse((yield* inspect(before.id)).is_held)
       assert.deepStrictEqual(yield* claimIds(provider), [before.id])
