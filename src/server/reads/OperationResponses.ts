@@ -1,7 +1,7 @@
 /**
  * The responses of the operations endpoints, as functions of what was read. Their schemas encode them.
  */
-import type * as DateTime from "effect/DateTime"
+import * as DateTime from "effect/DateTime"
 import { withHeaders } from "effect/http-api/HttpApiSchema"
 import type { OperationChanges, OperationList } from "../../api/OperationsApi.ts"
 import { type Operation, pollAfterSeconds } from "../../domain/Operation.ts"
@@ -41,7 +41,8 @@ export const readResponse = (
     readonly waited: number | null
   }
 ) => {
-  const seconds = pollAfterSeconds(operation, now)
+  // A store may break the contract. The encoder withholds the body of such an operation.
+  const seconds = DateTime.isDateTime(operation.updated_at) ? pollAfterSeconds(operation, now) : null
   const headers = {
     etag: entityTag(operation),
     ...seconds === null ? {} : { "retry-after": seconds },

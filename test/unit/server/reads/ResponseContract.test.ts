@@ -21,7 +21,8 @@ const broken: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   "a failed operation without a failure": { state: "failed", terminal: true, completed_at: now },
   "revision 0": { revision: 0 },
   "a creation time that is text": { created_at: "2026-01-31T12:00:00Z" },
-  "no creation time": { created_at: undefined }
+  "no creation time": { created_at: undefined },
+  "no time of the last transition": { updated_at: undefined }
 }
 
 /** An invalid operation. The cast is needed because the test is about a store that returns such a value. */
