@@ -23,7 +23,7 @@ import {
   type SubmissionAnswer,
   type Uncertain
 } from "../submission/providers/ProviderAdapter.ts"
-import { readKind } from "../submission/providers/ProviderPromises.ts"
+import { readNeedsPayload } from "../submission/providers/ProviderPromises.ts"
 import type { ContractBank, Seen } from "./ContractBank.ts"
 
 /** The adapter under test, and the operation that it submits. */
@@ -128,9 +128,7 @@ export const reading =
       adapter.readStatus(
         operationOf(subject, operationIds.own, DateTime.addDuration(now, sendBefore)),
         reference as ProviderReference | null,
-        ...readKind(adapter.promises ?? {}, reference as ProviderReference | null) === "indirect"
-          ? [subject.payload]
-          : []
+        ...readNeedsPayload(adapter, reference as ProviderReference | null) ? [subject.payload] : []
       )
     ).pipe(
       Effect.map((answer): Said => withDeclaration(adapter, answer)),

@@ -77,13 +77,18 @@ export class NotUnderstood extends Data.TaggedError("NotUnderstood")<{
 export type Decode<A, E = never> = (answer: HttpAnswer) => Effect.Effect<A, NotUnderstood | E>
 
 /**
- * The answer to a status read names another resource, which has the state. `HttpProvider` reads that as well, with the same credentials,
- * and `decode` has the meaning of its answer. The limit of the provider does not count this request.
+ * The answer to a status read names what to read next: another resource, which has the state, or the next page of a list.
+ * `HttpProvider` reads that as well, with the same credentials. After 8 of them without a state, the read proves nothing. The limit of the
+ * provider does not count these requests.
  */
 export class ReadOn extends Data.TaggedClass("ReadOn")<{
   /** Path below the base URL; begins with `/`. Encode inserted values with `encodeURIComponent`. */
   readonly path: string
-  readonly decode: Decode<StatusAnswer | ReadOn, NotSent>
+  /**
+   * The meaning of the answer of another resource. That it is not found says nothing of the operation. Absent for the next page: then
+   * `status.decode` has its meaning, and `NotFound` counts, because no page had the operation.
+   */
+  readonly decode?: Decode<StatusAnswer | ReadOn, NotSent>
 }> {}
 
 /** The order that has the key of an operation, by an answer to a fence. */

@@ -59,7 +59,7 @@ import {
 } from "./HttpDecoding.ts"
 import { exchange, type ExchangeLimits, NoAnswer, type ScopedHttpClient } from "./HttpExchange.ts"
 import { NotPrepared, prepareCredentials, preparePayload, prepareRequest } from "./HttpPreparation.ts"
-import type { AnyPayloads, HttpProviderOptions } from "./HttpProviderOptions.ts"
+import type { AnyPayloads, HttpProviderOptions, StatusRead } from "./HttpProviderOptions.ts"
 import {
   encodeSubmission,
   encodeWithoutBody,
@@ -81,6 +81,7 @@ export {
   onBody,
   ReadOn,
   refusedForNow,
+  type StatusRead,
   wrongCredentials
 }
 
@@ -265,30 +266,33 @@ const notProven = (error: NotPrepared | NotSent | NoAnswer): NotProven => {
 
 const unexpected = () => Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: "an unexpected error" }))
 
-/** Resources that a status read visits after the first one, at most. */
+/** Resources and pages that a status read visits after the first one, at most. */
 const mostReadOn = 8
 
-/** Reads the resource that an answer names. That it is not found says nothing of the operation. */
+/** Reads the resources or pages that the answers name, in turn. */
 const readOn = Effect.fnUntraced(function*(
   adapter: Adapter,
   operation: ProviderOperation,
-  first: ReadOn
+  first: ReadOn,
+  decodePage: Decode<StatusAnswer | ReadOn, NotSent>
 ) {
   let next = first
+  let isList = true
   for (let count = 0; count < mostReadOn; count++) {
-    const { decode, path } = next
+    const { decode = decodePage, path } = next
+    isList &&= next.decode === undefined
     const encode = (credentials: HttpCredentials) => encodeWithoutBody(adapter.baseUrl, { path }, credentials)
     const status = yield* Effect.mapError(
       ask(adapter, operation, encode, decode, null),
       (error) => error._tag === "NoAnswer" && error.status === 404 ? new NoAnswer({ ...error, status: null }) : error
     )
-    if (status._tag === "NotFound") return StatusAnswer.NotFound({ ...status, evidence: null })
+    if (status._tag === "NotFound") return isList ? status : StatusAnswer.NotFound({ ...status, evidence: null })
     if (status._tag !== "ReadOn") return status
     next = status
   }
   return StatusAnswer.NotProven({
     reason: "unclear",
-    detail: `the state is not in ${mostReadOn} resources one after the other`
+    detail: `the state is not in the first answer, and not in the ${mostReadOn} resources or pages after it`
   })
 })
 
@@ -299,8 +303,10 @@ const readStatus = (adapter: Adapter) =>
       const decoded = payload === undefined ? null : yield* adapter.payloadOf(operation, payload)
       const encode = (credentials: HttpCredentials) =>
         encodeWithoutBody(baseUrl, options.status.request(operation, reference, decoded), credentials)
-      const status = yield* ask(adapter, operation, encode, options.status.decode, null)
-      return status._tag === "ReadOn" ? yield* readOn(adapter, operation, status) : status
+      const read = { operation, reference, payload: decoded }
+      const decode: Decode<StatusAnswer | ReadOn, NotSent> = (answer) => options.status.decode(answer, read)
+      const status = yield* ask(adapter, operation, encode, decode, null)
+      return status._tag === "ReadOn" ? yield* readOn(adapter, operation, status, decode) : status
     },
     Effect.catch((error) =>
       Effect.succeed<StatusAnswer>(
@@ -390,6 +396,7 @@ export const make = <P extends PayloadSchemas = AnyPayloads>(
       ...options.failures === undefined ? {} : { failures: options.failures },
       ...options.limit === undefined ? {} : { limit: options.limit },
       promises: options.promises,
+      ...options.status.needsPayload === true ? { readsNeedPayload: true } : {},
       submit: submit(adapter),
       readStatus: readStatus(adapter),
       ...adapter.options.fence === undefined ? {} : { fence: fence(adapter, adapter.options.fence) },

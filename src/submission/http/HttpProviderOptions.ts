@@ -15,7 +15,7 @@ import type {
   SubmissionAnswer,
   Uncertain
 } from "../providers/ProviderAdapter.ts"
-import type { Decode, KeyHolder, ReadOn } from "./HttpDecoding.ts"
+import type { Decode, HttpAnswer, KeyHolder, ReadOn } from "./HttpDecoding.ts"
 import type { HttpCancellation, HttpCredentials, HttpHeaders, HttpStatusRead, HttpSubmission } from "./HttpRequest.ts"
 
 /** The payloads of an adapter that declares none: any JSON, of any type of operation. */
@@ -25,6 +25,16 @@ export type AnyPayloads = Readonly<Record<string, Schema.ConstraintDecoder<Schem
 export type SubmissionArguments<P extends PayloadSchemas> = {
   readonly [T in keyof P & string]: [operation: ProviderOperation, payload: P[T]["Type"], type: T]
 }[keyof P & string]
+
+/** The status read that an answer belongs to. Copy the names from the answer, never from here. */
+export interface StatusRead<Payload> {
+  /** Its `id` is the key of the submission. */
+  readonly operation: ProviderOperation
+  /** The provider's reference, if it is known. */
+  readonly reference: ProviderReference | null
+  /** Null, unless the read is indirect or `needsPayload` is set. */
+  readonly payload: Payload | null
+}
 
 /** Options of an adapter. Declare `payloads`, and `submit.request` receives decoded payloads. */
 export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
@@ -71,7 +81,7 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
     readonly decode: Decode<SubmissionAnswer, NotSent | Uncertain>
   }
   readonly status: {
-    /** `payload` is that of the operation in an indirect read, else null: see `readByOwnReference` of the promises. */
+    /** `payload` is that of the operation in an indirect read, or with `needsPayload`. Else it is null. */
     readonly request: (
       operation: ProviderOperation,
       reference: ProviderReference | null,
@@ -82,9 +92,16 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
      * it. Query by the operation's id or by its reference, and set `names` to the id and reference that the body names.
      *
      * Declare 401 and 403 as `wrongCredentials`, too. A read that fails with `NotSent` is `NotProven` with `unclear`, and its
-     * reason is logged. Return `ReadOn` if another resource has the state.
+     * reason is logged. Return `ReadOn` if another resource has the state, or another page of a list.
+     *
+     * In a list that has no filter by the key, find the entry with the id of `read.operation`.
      */
-    readonly decode: Decode<StatusAnswer | ReadOn, NotSent>
+    readonly decode: (
+      answer: HttpAnswer,
+      read: StatusRead<P[keyof P & string]["Type"]>
+    ) => ReturnType<Decode<StatusAnswer | ReadOn, NotSent>>
+    /** Whether every read gets the payload, such as to compare an amount. Default: only an indirect read gets it. */
+    readonly needsPayload?: boolean
   }
   /** Occupies the key of an operation whose request was lost. See `ProviderAdapter`. Default: no fence. */
   readonly fence?: {

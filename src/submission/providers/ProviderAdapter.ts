@@ -210,6 +210,11 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
   /** What the provider documents. Worker and reconciler act by it. Default: the provider promises nothing. */
   readonly promises?: ProviderPromises
   /**
+   * Whether each status read gets the payload, such as to compare an amount that the provider echoes. A process that cannot decrypt it reads
+   * nothing. Default: only an indirect read gets it.
+   */
+  readonly readsNeedPayload?: boolean
+  /**
    * Submits the operation: one attempt, without redirects. Called at most once for an operation, except after
    * `NotSent`. A defect, a timeout or an interruption counts as `Uncertain`.
    */
@@ -220,7 +225,7 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
   /**
    * Reads the state of the operation at the provider, and never changes anything. Ask by the operation's id or by
    * `reference`, which is null when the provider gave none. An answer that names another id or reference proves
-   * nothing. Only an indirect read has the payload: see `readByOwnReference` of the promises.
+   * nothing. An indirect read has the payload (see `readByOwnReference` of the promises), and every read with `readsNeedPayload`.
    */
   readonly readStatus: (
     operation: ProviderOperation,

@@ -75,6 +75,15 @@ export const readKind = (
   return readByOwnReference === "no" ? "none" : readByOwnReference === "indirectly" ? "indirect" : "direct"
 }
 
+/** Whether a status read gets the payload. */
+export const readNeedsPayload = (
+  { promises = {}, readsNeedPayload = false }: {
+    readonly promises?: ProviderPromises
+    readonly readsNeedPayload?: boolean
+  },
+  reference: ProviderReference | null
+): boolean => readsNeedPayload || readKind(promises, reference) === "indirect"
+
 /** How long after the record of a submission its first status read waits, at least. */
 export const firstReadAfter = (promises: ProviderPromises, reference: ProviderReference | null): Duration.Duration =>
   reference === null ? lagOf(promises) : Duration.zero

@@ -40,7 +40,7 @@ import {
   StatusAnswer
 } from "../providers/ProviderAdapter.ts"
 import { ProviderPauses } from "../providers/ProviderPauses.ts"
-import { questionOf, readKind, reversibleRecording } from "../providers/ProviderPromises.ts"
+import { questionOf, readKind, readNeedsPayload, reversibleRecording } from "../providers/ProviderPromises.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { RequestPermits } from "../providers/RequestPermits.ts"
 import { withinStore } from "../storeStatements.ts"
@@ -304,8 +304,8 @@ const readStatus = (services: SubmissionServices, due: DueRead): Effect.Effect<S
   const { operation, provider: name, reference } = due
   const provider = services.providers.get(name)
   if (provider === undefined) return Effect.succeed(null)
-  const read = readKind(provider.promises ?? {}, reference) === "indirect"
-    ? readIndirectly(provider, due, withinStore(services.statusReads.payloadOf(due)))
+  const read = readNeedsPayload(provider, reference)
+    ? readWithPayload(provider, due, withinStore(services.statusReads.payloadOf(due)))
     : provider.readStatus(operation, reference)
   return askProvider(services, due, read)
 }
@@ -332,7 +332,7 @@ const askProvider = Effect.fnUntraced(function*<A extends StatusAnswer | FenceAn
 })
 
 /** Reads with the payload of the operation, which this process may be unable to open. */
-const readIndirectly = <E extends { readonly message: string }>(
+const readWithPayload = <E extends { readonly message: string }>(
   provider: ProviderAdapter["Service"],
   { operation, reference }: DueRead,
   payload: Effect.Effect<Schema.Json, E>

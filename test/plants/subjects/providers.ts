@@ -63,10 +63,25 @@ export const providers: ReadonlyArray<Plant> = [
     tests: [unit("submission/providers/Providers")]
   },
   {
+    rule: "a list with more pages than a status read visits proves nothing",
+    file: "src/submission/http/HttpProvider.ts",
+    from: "    if (status._tag !== \"ReadOn\") return status\n    next = status\n  }\n  return StatusAnswer.NotProven(",
+    to:
+      "    if (status._tag !== \"ReadOn\") return status\n    next = status\n  }\n  return StatusAnswer.NotFound({ names: namesNothing, evidence: {} }) ?? StatusAnswer.NotProven(",
+    tests: [unit("submission/http/HttpProviderAnswers")]
+  },
+  {
+    rule: "a status read that compares what the bank echoes has the payload",
+    file: promises,
+    from: "readsNeedPayload || readKind",
+    to: "readKind",
+    tests: promised
+  },
+  {
     rule: "not found of a resource that an answer named says nothing of the operation",
     file: "src/submission/http/HttpProvider.ts",
-    from: "return StatusAnswer.NotFound({ ...status, evidence: null })",
-    to: "return StatusAnswer.NotFound(status)",
+    from: "isList ? status : StatusAnswer.NotFound({ ...status, evidence: null })",
+    to: "status",
     tests: [unit("submission/http/HttpProviderAnswers")]
   },
   {

@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Schema } from "effect"
-import type { ProviderReference } from "../../../../src/domain/Submission.ts"
+import { ProviderReference } from "../../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import { byStatus, evidenceOf, onBody, ReadOn } from "../../../../src/submission/http/HttpDecoding.ts"
 import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
@@ -195,6 +195,80 @@ describe("A status read", () => {
       assert.deepInclude(yield* readFrom(optionsFor(server.url, { status })), { _tag: "NotFound", evidence: null })
       assert.lengthOf(server.requests, 2)
     }).pipe(Effect.provide(layer)))
+
+  const Page = Schema.Struct({
+    transfers: Schema.Array(Schema.Struct({ id: ProviderReference, key: Schema.String, amount: Schema.String })),
+    more: Schema.Boolean
+  })
+
+  /** A bank that lists its transfers, without a filter by the key, in pages. */
+  const listed = (pages: ReadonlyArray<string>, length: number) =>
+    Effect.map(
+      rawServer({
+        onRequest: (socket, _, index) => {
+          const key = pages[index - 1]
+          const transfers = key === undefined ? [] : [{ id: `ref-${index}`, key, amount: "9.00" }]
+          socket.write(response(200, JSON.stringify({ transfers, more: index < length })))
+        }
+      }),
+      (server) => ({
+        server,
+        options: optionsFor(server.url, {
+          status: {
+            needsPayload: true,
+            request: () => ({ path: "/transfers" }),
+            decode: (answer, { operation, payload }) =>
+              onBody(Page, ({ more, transfers }) => {
+                const own = transfers.find(({ key }) => key === operation.id)
+                if (own === undefined) {
+                  return more
+                    ? new ReadOn({ path: `/transfers?after=${transfers.at(-1)?.id}` })
+                    : StatusAnswer.NotFound({ names: namesNothing, evidence: evidenceOf(answer) })
+                }
+                return own.amount === payload
+                  ? StatusAnswer.Proven({
+                    state: "succeeded",
+                    names: { reference: own.id, operation_id: own.key },
+                    evidence: own.id
+                  })
+                  : StatusAnswer.NotProven({ reason: "unclear", detail: "the amount differs" })
+              })(answer)
+          }
+        })
+      })
+    )
+
+  const read = (options: HttpProvider.HttpProviderOptions, payload: Schema.Json, operation = operationOf()) =>
+    Effect.flatMap(HttpProvider.make(options), ({ readStatus }) => readStatus(operation, null, payload))
+
+  it.live("that searches a list finds the own key on a later page, and compares what the entry repeats", () =>
+    Effect.gen(function*() {
+      const operation = operationOf()
+      const found = yield* listed(["another", operation.id], 3)
+      assert.deepInclude(yield* read(found.options, "9.00", operation), {
+        _tag: "Proven",
+        names: { reference: ProviderReference.make("ref-2"), operation_id: operation.id }
+      })
+      assert.deepStrictEqual(found.server.requests.map(({ head }) => head.split(" ")[1]), [
+        "/transfers",
+        "/transfers?after=ref-1"
+      ])
+      const differing = yield* listed([operation.id], 1)
+      assert.deepInclude(yield* read(differing.options, "1.00", operation), { detail: "the amount differs" })
+      assert.isTrue((yield* HttpProvider.make(differing.options)).readsNeedPayload)
+    }).pipe(Effect.provide(layer)))
+
+  it.live.each([{ length: 1, tag: "NotFound" }, { length: 9, tag: "NotFound" }, { length: 10, tag: "NotProven" }])(
+    "that finds no own key in a list of $length pages is $tag, because a page that was not read proves nothing",
+    ({ length, tag }) =>
+      Effect.gen(function*() {
+        const { options, server } = yield* listed([], length)
+        const status = yield* read(options, "9.00")
+        assert.strictEqual(status._tag, tag)
+        if (status._tag === "NotFound") assert.deepInclude(status.evidence, { status: 200 })
+        assert.lengthOf(server.requests, Math.min(length, 9))
+      }).pipe(Effect.provide(layer))
+  )
 
   for (
     const [what, bytes] of [

@@ -36,6 +36,9 @@ const payloads = {
   refund: Schema.Struct({ lines: Schema.Array(Schema.Number) })
 }
 
+/** No test reads a status. */
+const status = { request: () => ({ path: "/" }), decode: HttpProvider.wrongCredentials }
+
 const declaring = (
   url: string,
   request: (...submission: SubmissionArguments<typeof payloads>) => HttpSubmission = (_, payload, type) =>
@@ -43,8 +46,7 @@ const declaring = (
       ? { path: "/payments", body: { cents: String(payload.amount * 100n) } }
       : { path: "/refunds", body: payload }
 ): HttpProviderOptions<typeof payloads> => {
-  const { promises, status: { decode }, submit } = optionsFor(url)
-  const status = { request: () => ({ path: "/" }), decode }
+  const { promises, submit } = optionsFor(url)
   return { baseUrl: url, payloads, promises, status, submit: { ...submit, request } }
 }
 
@@ -95,7 +97,7 @@ describe("An adapter that declares payloads", () => {
         const { fence: _, ...base } = optionsFor("http://127.0.0.1:1")
         const options = {
           ...base,
-          status: { ...base.status, request: () => ({ path: "/" }) },
+          status,
           payloads: { payment: Schema.Struct({ member: schema }) }
         }
         const { reason } = yield* failureOf(

@@ -219,6 +219,13 @@ describe("A status read without the provider's reference", () => {
       StatusAnswer.Proven({ state: "succeeded", names: { reference: named, operation_id: null }, evidence })
     )
 
+  it.effect("gets the payload if the adapter needs it to compare what the provider echoes", () =>
+    Effect.gen(function*() {
+      const { state, world } = yield* readOnce(findsById, { readsNeedPayload: true, read: () => proven(null) })
+      assert.deepStrictEqual(world.reads.map(({ payload }) => payload), [world.attempts[0]!.payload])
+      assert.deepInclude(state, { state: "succeeded" })
+    }))
+
   it.effect("gets the payload if it is indirect, and proves a result only with the provider's reference", () =>
     Effect.gen(function*() {
       const promises: ProviderPromises = { readByOwnReference: "indirectly" }
