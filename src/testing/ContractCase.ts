@@ -60,8 +60,8 @@ export interface SubmissionAnswers {
    */
   readonly duplicate?: OneOrMore<Answering>
   /**
-   * It refuses the credentials. Default: 401 with an empty JSON object. The adapter must fail with `Uncertain`, or with `NotSent` and
-   * `isRefused` and `isLocal`.
+   * It refuses the credentials. Default: 401 and 403 with an empty JSON object. The adapter must fail with `Uncertain`, or with `NotSent`
+   * and `isRefused` and `isLocal`. In a status read they prove nothing.
    */
   readonly unauthorized?: OneOrMore<Answering>
   /**
@@ -81,6 +81,11 @@ export interface StatusAnswers {
   readonly failed?: OneOrMore<FailedAnswer>
   /** It has no such operation. The adapter must return `NotFound`, with the answer as evidence. */
   readonly notFound?: OneOrMore<Answering>
+  /**
+   * The adapter searches a list for its key. A list of other operations alone says nothing of theirs, so the adapter must return `NotFound`
+   * or `NotProven`. Default: the answer is about one operation, and the adapter must report its names.
+   */
+  readonly isList?: boolean
 }
 
 /** The operation that the kit submits. */
@@ -99,6 +104,7 @@ export interface ExpectedRequest {
 export interface Kit {
   readonly subject: Subject
   readonly submission: SubmissionAnswers & { readonly accepted: Answering }
+  readonly wrongPath: ReadonlyArray<Answering>
   /** `found` is the first success. */
   readonly status: StatusAnswers & { readonly found: Answering } | null
   readonly references: References

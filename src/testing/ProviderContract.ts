@@ -22,6 +22,7 @@ import {
   type ExpectedRequest,
   type Kit,
   listOf,
+  type OneOrMore,
   type References,
   type StatusAnswers,
   type SubmissionAnswers,
@@ -64,6 +65,11 @@ export interface ProviderContractOptions {
     readonly submission: SubmissionAnswers
     /** Absent if the bank has no status reads: then the adapter must return `NotProven`. */
     readonly status?: StatusAnswers
+    /**
+     * How the bank answers a path that it does not have, as with a wrong base URL. The adapter must neither refuse nor prove anything. The
+     * kit adds 404 with a page, with an empty JSON object, and with a `message`.
+     */
+    readonly wrongPath?: OneOrMore<Answering>
   }
   /** References in the bank's form, for the submitted operation and another one. Default: `bank-reference-1` and `-2`. */
   readonly references?: References
@@ -86,7 +92,14 @@ export interface ProviderContractOptions {
   readonly patience?: Duration.Input
 }
 
-const unauthorized: Answering = () => ({ status: 401, body: {} })
+const unauthorized: ReadonlyArray<Answering> = [401, 403].map((status) => () => ({ status, body: {} }))
+
+/** What servers and proxies answer to every path that they do not have. */
+const wrongPath: ReadonlyArray<Answering> = [
+  () => ({ status: 404, text: "<title>Not found</title>" }),
+  () => ({ status: 404, body: {} }),
+  () => ({ status: 404, body: { message: "Not Found" } })
+]
 
 const keyHint =
   ". The kit looked in the header Idempotency-Key; if the bank takes the key elsewhere, set idempotencyKey"
@@ -152,6 +165,7 @@ const kitOf = (options: ProviderContractOptions): Kit => {
     },
     submission: { ...submission, accepted, unauthorized: submission.unauthorized ?? unauthorized },
     status: status === undefined || found === undefined ? null : { ...status, found },
+    wrongPath: [...wrongPath, ...listOf(options.answers.wrongPath)],
     references: options.references ?? { own: "bank-reference-1", foreign: "bank-reference-2" },
     keyOf: idempotencyKey === null ? null : idempotencyKey ?? (({ headers }) => headers["idempotency-key"]),
     keyHint: idempotencyKey === undefined ? keyHint : "",

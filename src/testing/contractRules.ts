@@ -36,10 +36,10 @@ export const notSentIsTrue: Rule = ({ said, seen }) =>
     ? "NotSent without isRefused says that no byte left, but the bank received some"
     : null
 
-/** A wrong key, which an operator repairs, must not end an operation. */
+/** A wrong key or path, which an operator repairs, must not end an operation. */
 export const operatorCanRepair: Rule = ({ said }) =>
   said._tag === "NotSent" && (said.isLocal !== true || said.isPermanent === true)
-    ? "An operator can repair wrong credentials: NotSent needs isLocal here, and not isPermanent"
+    ? "An operator can repair wrong credentials or a wrong path: NotSent needs isLocal here, and not isPermanent"
     : null
 
 /** A proxy sends the status of a refusal as well, with a body of its own. */

@@ -44,8 +44,11 @@ const provesNothing: Rule = ({ said }) =>
     : "The adapter must say NotProven here, or NotFound without evidence"
 
 /** The answers that the bank documents, about the operation and about another one. */
-const documentedCases = (kit: Kit, { failed, found, notFound, pending, succeeded }: StatusReads) => {
+const documentedCases = (kit: Kit, { failed, found, isList, notFound, pending, succeeded }: StatusReads) => {
   const make: MakeCase = (name, behaviour, rules) => read(kit, name, behaviour, rules)
+  // From long ago: also then, nothing of it is final.
+  const late: MakeCase = (name, behaviour, rules) =>
+    read(kit, name, behaviour, rules, reading(kit.subject, kit.references.own, "-365 days"))
   return [
     ...declaredCases(kit, make, [
       ["a pending operation is Proven as submitted", pending, isProven("submitted")],
@@ -57,6 +60,10 @@ const documentedCases = (kit: Kit, { failed, found, notFound, pending, succeeded
       ],
       ["an unknown operation is NotFound", notFound, isNotFound]
     ]),
+    ...declaredCases(kit, late, [
+      ["refused credentials prove nothing", kit.submission.unauthorized, provesNothing],
+      ["a wrong path, such as the 404 of a proxy, proves nothing, however late", kit.wrongPath, provesNothing]
+    ]),
     read(
       kit,
       "without a reference it reads by the id, or proves nothing",
@@ -64,7 +71,11 @@ const documentedCases = (kit: Kit, { failed, found, notFound, pending, succeeded
       [says("Proven", "NotFound", "NotProven"), namesIn(kit, "own", found)],
       reading(kit.subject, null)
     ),
-    ...foreignCases(kit, make, [["pending operation", pending], ["success", succeeded], ["failure", failed]])
+    ...isList === true
+      ? [read(kit, "a list of another operation alone proves nothing", answering(kit, "foreign", found), [
+        says("NotFound", "NotProven")
+      ])]
+      : foreignCases(kit, make, [["pending operation", pending], ["success", succeeded], ["failure", failed]])
   ]
 }
 
@@ -72,16 +83,6 @@ const hostileCases = (kit: Kit, { found }: StatusReads): ReadonlyArray<ContractC
   ...hostileAnswers((request) => found(subjectOf(kit, "own", request))).map(({ behaviour, rules, what }) =>
     read(kit, `a bank that ${what} proves nothing`, behaviour, [...rules ?? [], provesNothing])
   ),
-  read(
-    kit,
-    "a 404 of a proxy is never final, however late",
-    answering(kit, "own", () => ({ status: 404, text: "<title>Not found</title>" })),
-    [provesNothing],
-    reading(kit.subject, kit.references.own, "-365 days")
-  ),
-  read(kit, "refused credentials prove nothing", answering(kit, "own", () => ({ status: 401, body: {} })), [
-    provesNothing
-  ]),
   caseWith(
     kit,
     "readStatus: a bank that refuses the connection proves nothing",

@@ -152,6 +152,12 @@ const documentedCases = (kit: Kit): ReadonlyArray<ContractCase> => {
         says("NotSent", "Uncertain"),
         operatorCanRepair
       ],
+      [
+        "a wrong path never ends the operation, because an operator can repair it",
+        kit.wrongPath,
+        says("NotSent", "Uncertain"),
+        operatorCanRepair
+      ],
       ["a refusal for now is not final", unavailable, says("NotSent", "Uncertain"), mayBeTriedAgain]
     ]),
     ...foreignCases(kit, make, [
@@ -174,7 +180,7 @@ const hostileCases = (kit: Kit): ReadonlyArray<ContractCase> =>
 const foreignBodies: ReadonlyArray<Schema.Json> = [{}, { message: "Bad Request" }]
 
 /** Statuses with which a bank may refuse. Proxies send them as well. */
-const refusalStatuses = [400, 404, 409, 422]
+const refusalStatuses = [400, 409, 422]
 
 /** The body of a refusal must be declared, because others than the bank send its status as well. */
 const foreignRefusals = (kit: Kit): ReadonlyArray<ContractCase> =>

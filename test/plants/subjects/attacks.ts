@@ -203,6 +203,13 @@ export const attacks: ReadonlyArray<Plant> = [
     tests: [unit("testing/ContractMistakes")]
   },
   {
+    rule: "the kit tests 403 as a wrong key",
+    file: "src/testing/ProviderContract.ts",
+    from: "[401, 403].map",
+    to: "[401].map",
+    tests: [unit("testing/ContractMistakes")]
+  },
+  {
     rule: "the kit demands an amount that floating point changes",
     file: "src/testing/ProviderContract.ts",
     from: "!Number.isInteger(Number(amount) * 100)",

@@ -212,6 +212,24 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
     onFailure(/status 401/, (reason) => Effect.fail(new NotSent({ reason, isRefused: true })))
   ],
   [
+    "takes a forbidden key for a refusal for now",
+    "submit: refused credentials never end the operation, because an operator can repair them, answer 2",
+    /NotSent needs isLocal/,
+    onFailure(/status 403/, (reason) => Effect.fail(new NotSent({ reason, isRefused: true })))
+  ],
+  [
+    "takes a wrong path for a refusal",
+    "submit: a wrong path never ends the operation, because an operator can repair it, answer 3",
+    /must say NotSent or Uncertain/,
+    careless(404)
+  ],
+  [
+    "takes any JSON with a 404 for \"not found\"",
+    "readStatus: a wrong path, such as the 404 of a proxy, proves nothing, however late, answer 2",
+    /must say NotProven/,
+    onStatus((answer) => answer._tag === "NotFound" ? { ...answer, evidence } : answer)
+  ],
+  [
     "takes a known key for a refusal",
     "submit: a known idempotency key is no refusal, because the first request may have been carried out",
     /must say Uncertain or Acknowledged or Succeeded/,
@@ -322,7 +340,7 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
   ],
   [
     "takes the 404 of a proxy for the end",
-    "readStatus: a 404 of a proxy is never final, however late",
+    "readStatus: a wrong path, such as the 404 of a proxy, proves nothing, however late",
     /must say NotProven/,
     onStatus((answer) =>
       answer._tag === "NotFound" && answer.evidence === null
