@@ -7,6 +7,7 @@ import type * as Schema from "effect/Schema"
 import type { SandboxFailure, SubmissionKey } from "./Protocol.ts"
 import type { Instruction, KnownSubmission } from "./SandboxOutcome.ts"
 
+/** A request without its body. */
 export interface RequestHead {
   readonly method: string
   /** Without the query. */
@@ -18,6 +19,7 @@ export interface RequestHead {
   readonly now: number
 }
 
+/** An answer of the bank. */
 export interface Answer {
   readonly status: number
   readonly contentType: string
@@ -31,6 +33,17 @@ export type Demand =
   | { readonly _tag: "Submit"; readonly key: SubmissionKey | null }
   | { readonly _tag: "ReadByKey"; readonly key: SubmissionKey }
   | { readonly _tag: "ReadByReference"; readonly reference: string }
+  /**
+   * A page of the submissions that the bank carries out, the newest first: those that `matches` accepts (default: all), from the one after
+   * the reference `after` on. The function makes the answer. `hasMore`: others follow the page.
+   */
+  | {
+    readonly _tag: "List"
+    readonly limit: number
+    readonly after?: string | null
+    readonly matches?: (known: KnownSubmission) => boolean
+    readonly answer: (page: ReadonlyArray<KnownSubmission>, hasMore: boolean) => Answer
+  }
   /** A client cancels an order that may still be cancelled, or a person at the bank approves it. */
   | { readonly _tag: "Cancel"; readonly reference: string }
   | { readonly _tag: "Approve"; readonly reference: string }

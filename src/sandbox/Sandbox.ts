@@ -9,16 +9,28 @@ import * as Schema from "effect/Schema"
 import { type Arrival, makeArrivals } from "./BankRequests.ts"
 import { bankDialects } from "./banks/bankDialects.ts"
 import type { CannotListen } from "./Control.ts"
-import type { Dialect } from "./Dialect.ts"
+import type { Answer, Demand, Dialect, RequestHead, Saying, Submission } from "./Dialect.ts"
 import { FaultSettings } from "./Faults.ts"
 import { makeMemoryRecord, openFileRecord, type Receipt, type RecordFailed } from "./Record.ts"
 import { sandboxDialect } from "./SandboxDialect.ts"
-import { defaultMix, OutcomeMix } from "./SandboxOutcome.ts"
+import { defaultMix, type Instruction, type KnownSubmission, OutcomeMix } from "./SandboxOutcome.ts"
 import { makeSandboxServer, type Switches } from "./SandboxServer.ts"
 import { makeSubmissions, type Truth } from "./Submissions.ts"
 import { makeWebhooks, WebhookSettings } from "./Webhooks.ts"
 
-export type { Arrival, CannotListen, Dialect, RecordFailed }
+export type {
+  Answer,
+  Arrival,
+  CannotListen,
+  Demand,
+  Dialect,
+  Instruction,
+  KnownSubmission,
+  RecordFailed,
+  RequestHead,
+  Saying,
+  Submission
+}
 
 const PortNumber = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65_535 }))
 

@@ -65,7 +65,7 @@ export interface ReceivedRequest {
 /** A person or a client ends a submission that is open. */
 export type Verdict = Extract<Demand, { readonly _tag: "Cancel" | "Approve" }>
 
-export type StatusRead = Extract<Demand, { readonly _tag: "ReadByKey" | "ReadByReference" }>
+export type StatusRead = Extract<Demand, { readonly _tag: "ReadByKey" | "ReadByReference" | "List" }>
 
 export interface SubmissionsOptions {
   readonly dialect: Dialect
@@ -416,10 +416,50 @@ const known = (entries: Entries, key: SubmissionKey): Fate | undefined => {
   return entry?.recorded === true ? entry.fate : undefined
 }
 
+/** The newest first, with the states that the faults let a read show. */
+const allShown = (options: SubmissionsOptions, entries: Entries, now: number) =>
+  [...entries.byReference.values()].toReversed().flatMap((key) => {
+    const fate = known(entries, key)
+    if (fate?.outcome !== "accepted") return []
+    const attempt = ++entryOf(entries, key).reads
+    const faults = strikesOn(options, { key, stage: "status", attempt, instructed: fate.instructed })
+    const shown = shownAt(key, fate, now, attempt, faults)
+    const isForeign = faults.find("foreign_answer") !== null
+    return [...isForeign ? [foreignKnown(options.seed, key, fate.echo, now)] : [], ...shown === null ? [] : [shown]]
+  })
+
+/** Faults on the way strike the answer, and those of a status its entries. */
+const list = (
+  options: SubmissionsOptions,
+  entries: Entries,
+  { after = null, answer, limit, matches = () => true }: Extract<StatusRead, { readonly _tag: "List" }>,
+  attempt: number
+): Effect.Effect<Reply> =>
+  Clock.clockWith((clock) =>
+    Effect.sync(() => {
+      const faults = strikesOn(options, { key: "list", stage: "status", attempt, instructed: undefined })
+      return {
+        slow: faults.find("slow")?.milliseconds ?? 0,
+        answer: () => {
+          const shown = allShown(options, entries, clock.currentTimeMillisUnsafe())
+          const found = shown.filter((one) => one !== "bad_gateway")
+          if (found.length < shown.length) return badGateway
+          const matching = found.filter(matches)
+          // After an unknown reference the list begins anew, and leaves nothing out.
+          const start = matching.findIndex(({ status }) => status.reference === after) + 1
+          return answer(matching.slice(start, start + limit), matching.length > start + limit)
+        },
+        ...faults.onTheWay()
+      }
+    })
+  )
+
 const makeRead = (options: SubmissionsOptions, entries: Entries): Submissions["read"] => {
   let readsOfUnknown = 0
-  return (demand, head) =>
-    Clock.clockWith((clock) =>
+  let lists = 0
+  return (demand, head) => {
+    if (demand._tag === "List") return list(options, entries, demand, ++lists)
+    return Clock.clockWith((clock) =>
       Effect.sync(() => {
         const key = demand._tag === "ReadByKey" ? demand.key : entries.byReference.get(demand.reference)
         const entry = key === undefined ? undefined : entries.byKey.get(key)
@@ -442,6 +482,7 @@ const makeRead = (options: SubmissionsOptions, entries: Entries): Submissions["r
         }
       })
     )
+  }
 }
 
 /** What a read shows. Null: the submission is not known. */

@@ -14,6 +14,15 @@ const orders: Dialect = {
     if (!path.startsWith("/orders")) return null
     if (headers["api-key"] !== "right") return { _tag: "Answered", answer: jsonAnswer(403, {}) }
     if (method === "POST") return { _tag: "Submit", key: null }
+    if (path === "/orders/all") {
+      return {
+        _tag: "List",
+        limit: 2,
+        after: query.get("after"),
+        matches: ({ status }) => status.status !== "failed",
+        answer: (page, hasMore) => jsonAnswer(200, { keys: page.map(({ status }) => status.idempotency_key), hasMore })
+      }
+    }
     const own = query.get("own_id")
     return own === null
       ? { _tag: "ReadByReference", reference: path.slice("/orders/".length) }
@@ -66,6 +75,24 @@ describe("A dialect of the sandbox", () => {
       const refused = yield* call(`${sandbox.url}/orders`, { method: "POST", body: JSON.stringify({ own_id: "a" }) })
       assert.strictEqual(refused.status, 403)
       assert.deepStrictEqual(yield* sandbox.record, [])
+    }))
+
+  it.effect("lists in pages what it carries out, the newest first, and hides what a fault hides", () =>
+    Effect.gen(function*() {
+      const sandbox = yield* bank()
+      const references = new Map<string, string>()
+      for (const own_id of ["a", "b", "c", "d"]) {
+        const { json } = yield* order(sandbox, { own_id, qty: own_id === "b" ? 200 : 1 })
+        references.set(own_id, (json as { readonly id: string }).id)
+      }
+      const list = (after = "") => Effect.map(get(sandbox, `/orders/all${after}`), ({ json }) => json)
+      assert.deepStrictEqual(yield* list(), { keys: ["d", "c"], hasMore: true })
+      assert.deepStrictEqual(yield* list(`?after=${references.get("c")}`), { keys: ["a"], hasMore: false })
+      assert.deepStrictEqual(yield* list("?after=unknown"), { keys: ["d", "c"], hasMore: true })
+      yield* sandbox.setFaults({ not_found_for: { rate: 1, ms: 60_000 } })
+      assert.deepStrictEqual(yield* list(), { keys: [], hasMore: false })
+      yield* sandbox.setFaults({ bad_gateway: { rate: 1 } })
+      assert.strictEqual((yield* get(sandbox, "/orders/all")).status, 502)
     }))
 
   it.effect("finds a submission by its key and by its reference, also after a restart", () =>
