@@ -77,8 +77,8 @@ export const banks: ReadonlyArray<Plant> = [
   {
     rule: "Open Banking UK: a consent is read with the token of the gateway",
     file: "src/submission/http/HttpProvider.ts",
-    from: "ask(adapter, operation, encode, options.status.decode, null)",
-    to: "ask(adapter, operation, encode, options.status.decode, null, decoded)",
+    from: "const status = yield* ask(adapter, operation, encode, decode, null)\n",
+    to: "const status = yield* ask(adapter, operation, encode, decode, null, decoded)\n",
     tests: [unit("banks/OpenBankingUkSandbox", "After a lost answer")]
   },
   {
