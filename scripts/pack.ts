@@ -1,5 +1,5 @@
 /**
- * `npm run package:pack -- DIRECTORY`: creates the files of a release. They are the tarball, its SHA-256 for `sha256sum
+ * `npm run package:pack -- DIRECTORY [--built]`: builds, unless `dist` is built, and creates the files of a release. They are the tarball, its SHA-256 for `sha256sum
  * --check`, and an SBOM in CycloneDX format, which contains the time of its creation.
  *
  * With the same Node and npm, a commit always gives the same tarball. npm gives all files one date. This script packs a
@@ -43,7 +43,7 @@ const setModes = (place: string) => {
 
 const temporary = fs.mkdtempSync(path.join(os.tmpdir(), "pack-"))
 try {
-  npm(root, "run", "build")
+  if (!process.argv.includes("--built")) npm(root, "run", "build")
   // The SBOM names the package after its directory.
   const copy = path.join(temporary, name)
   for (const file of ["package.json", "package-lock.json", "README.md", "LICENSE", ...files]) {

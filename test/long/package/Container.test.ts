@@ -48,9 +48,9 @@ describe("The container", () => {
   let temporary = ""
   let image: Image
 
-  beforeAll(() => {
+  beforeAll(async () => {
     temporary = fs.mkdtempSync(path.join(os.tmpdir(), "container-"))
-    image = buildImage(temporary)
+    image = await buildImage(temporary)
     // A temporary directory is private to its user.
     fs.chmodSync(temporary, 0o755)
   }, timeout)

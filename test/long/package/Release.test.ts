@@ -10,6 +10,7 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { deadLinks } from "../../fixtures/Markdown.ts"
+import { builtDist } from "../../fixtures/package/Containerfile.ts"
 import {
   cloneTo,
   manifest,
@@ -42,15 +43,16 @@ describe("A release", () => {
   afterAll(() => fs.rmSync(temporary, { recursive: true, force: true }))
 
   it(
-    "has the bytes of its checksum, also from a clone with other dates, permissions and path",
-    () => {
+    "has the bytes of its checksum, also from a clone with other dates, permissions and path, and built in another place",
+    async () => {
       const digest = createHash("sha256").update(fs.readFileSync(path.join(release, tarball))).digest("hex")
       assert.strictEqual(fs.readFileSync(path.join(release, `${tarball}.sha256`), "utf8"), `${digest}  ${tarball}\n`)
       const clone = cloneTo(path.join(temporary, "another", "place", "of", "another", "length"))
+      fs.cpSync(await builtDist(), path.join(clone, "dist"), { recursive: true })
       makeOldAndPrivate(clone)
       const named = scriptsOfBuild.filter((script) => script.startsWith("npm pkg set"))
       assert.lengthOf(named, 1)
-      runIn(clone, ["umask 077", ...named, "npm run package:pack -- out"])
+      runIn(clone, ["umask 077", ...named, "npm run package:pack -- out --built"])
       assert.strictEqual(
         fs.readFileSync(path.join(clone, "out", `${tarball}.sha256`), "utf8"),
         fs.readFileSync(path.join(release, `${tarball}.sha256`), "utf8")
