@@ -6,13 +6,16 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { rounds } from "../../../fixtures/Effort.ts"
 import { bankNames } from "../kit/Banks.ts"
-import { brokenIn, foundOf } from "../kit/Figure.ts"
+import { brokenIn, type Figures, figuresTable, foundOf } from "../kit/Figure.ts"
 import { judge } from "../kit/Judge.ts"
 import { mistakes } from "../kit/Mistakes.ts"
 import { controls, runChaos } from "./Chaos.ts"
 
 /** Time limit in seconds, settling included: an idle machine needs far less. */
 const patience = 240
+
+/** A failure shows some of the violations. */
+const assertKept = (figures: Figures) => assert.deepStrictEqual(brokenIn(figures), [], figuresTable(figures).join("\n"))
 
 describe("four workers, a provider and PostgreSQL, as processes of their own", () => {
   it.live(
@@ -26,7 +29,7 @@ describe("four workers, a provider and PostgreSQL, as processes of their own", (
           duration: 120
         })
         // Other tests use the machine: only the long form checks how soon a rescue comes.
-        assert.deepStrictEqual(brokenIn(judge(evidence, 30_000)), [])
+        assertKept(judge(evidence, 30_000))
         assert.isAbove(evidence.outages.length, 0)
         assert.isAbove(evidence.workerStarts, 4)
       }),
@@ -39,7 +42,7 @@ describe("four workers, a provider and PostgreSQL, as processes of their own", (
       Effect.gen(function*() {
         // The adapter meets the faults of its bank. Those of processes and networks meet the workers, in the test above.
         const asked = { operations: rounds(100, 300), faults: rounds(0, 40), seed: bank, duration: 120 }
-        assert.deepStrictEqual(brokenIn(judge(yield* runChaos({ ...asked, bank }), 30_000)), [])
+        assertKept(judge(yield* runChaos({ ...asked, bank }), 30_000))
       }),
     patience * 1000
   )
