@@ -2,8 +2,8 @@
  * With `DATABASE_READ_URL`, standbys serve reads, and no read is ever stale. The servers are real: a primary, its synchronous standby, and
  * an asynchronous standby that serves.
  */
-import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, Exit, Fiber, Layer, Redacted, Schedule, type Scope } from "effect"
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Cause, Context, Effect, Exit, Fiber, Layer, Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import type { SqlError } from "effect/sql/SqlError"
 import { forStandby } from "../../../src/cluster/standbys/StandbyReads.ts"
@@ -45,18 +45,12 @@ const threeServers = Effect.gen(function*() {
   return { servers, follower, services: servicesWith(database) }
 })
 
-type Scene = Effect.Success<typeof threeServers>
-
-/** A test with the services of a process on three servers. */
-const onThreeServers = <E>(
-  title: string,
-  test: (scene: Scene) => Effect.Effect<void, E, Layer.Success<Scene["services"]> | Scope.Scope>
-) =>
-  it.live(
-    title,
-    () => Effect.flatMap(threeServers, (scene) => Effect.provide(test(scene), scene.services)).pipe(Effect.scoped),
-    120_000
+class Scene extends Context.Service<Scene, Effect.Success<typeof threeServers>>()("test/Scene") {
+  /** The servers, and the services of a process on them. */
+  static readonly layer = Layer.unwrap(
+    Effect.map(threeServers, (scene) => Layer.merge(Layer.succeed(Scene, scene), scene.services))
   )
+}
 
 const serverOf = "current_setting('unix_socket_directories')"
 
@@ -155,11 +149,12 @@ const revocationSeen = Effect.fnUntraced(function*(delay: string) {
   assert.strictEqual(stale, 0, delay)
 })
 
-describe("A standby that serves reads", () => {
-  onThreeServers(
+layer(Scene.layer, { excludeTestServices: true, timeout: 120_000 })("A standby that serves reads", (it) => {
+  it.effect(
     "serves those of operations and tokens, and the primary serves all else",
-    ({ follower, servers }) =>
+    () =>
       Effect.gen(function*() {
+        const { follower, servers } = yield* Scene
         const store = yield* OperationStore
         const feed = yield* OperationFeed
         const sql = yield* SqlClient.SqlClient
@@ -182,6 +177,102 @@ describe("A standby that serves reads", () => {
       })
   )
 
+  it.effect(
+    "late, or not at all, serves no grant that was revoked before, and no older state",
+    () =>
+      Effect.gen(function*() {
+        const { follower, servers } = yield* Scene
+        for (const [delay, begin] of Object.entries(delays)) {
+          yield* untilServedBy(follower)
+          const [delayed, over] = begin(follower, servers.primary)
+          yield* delayed
+          for (let round = 0; round < 6; round++) yield* revocationSeen(delay)
+          yield* over
+        }
+      })
+  )
+
+  it.effect(
+    "serves no read on a timeline that no worker has marked",
+    () =>
+      Effect.gen(function*() {
+        const { follower, servers } = yield* Scene
+        yield* untilServedBy(follower)
+        yield* onServer(servers.primary, "UPDATE change_marks SET timeline = timeline + 98")
+        const here = yield* Effect.repeat(runsOn(onPrimaryOrStandby), { times: 3 })
+        assert.strictEqual(here, servers.primary.socketDirectory)
+        yield* onServer(servers.primary, "UPDATE change_marks SET timeline = timeline - 98")
+      })
+  )
+
+  it.effect(
+    "leaves a read that conflicts with its replay to the primary",
+    () =>
+      Effect.gen(function*() {
+        const { follower, servers } = yield* Scene
+        yield* onServer(servers.primary, "CREATE TABLE noted (n integer)")
+        yield* follower.set({ max_standby_streaming_delay: "0" })
+        // Vacuum conflicts with the questions of the test as well.
+        const countOn = (text: string) =>
+          onServer<{ readonly n: number }>(follower.cluster, text).pipe(Effect.sandbox, Effect.retry(poll))
+        const conflicts = countOn("SELECT coalesce(sum(confl_lock), 0)::integer AS n FROM pg_stat_database_conflicts")
+        const running = countOn(
+          `SELECT count(*)::integer AS n FROM pg_stat_activity
+           WHERE state = 'active' AND query LIKE '%FROM noted%' AND pid <> pg_backend_pid()`
+        )
+        const slowRead = SqlClient.SqlClient.use((sql) =>
+          sql.unsafe<{ readonly here: string }>(
+            `SELECT ${serverOf} AS here, CASE WHEN pg_is_in_recovery() THEN pg_sleep(0.5) END, (SELECT count(*) FROM noted)
+             WHERE ${onPrimaryOrStandby}`
+          )
+        )
+        const answered: Array<string> = []
+        // On a busy machine the read may end before the standby replays the lock.
+        const round = Effect.gen(function*() {
+          yield* untilServedBy(follower)
+          const slow = yield* Effect.forkChild(slowRead)
+          yield* Effect.repeat(running, {
+            until: ([row]) => row!.n > 0 || slow.pollUnsafe() !== undefined,
+            schedule: Schedule.spaced("10 millis")
+          })
+          yield* onServer(servers.primary, "DO $$ BEGIN LOCK TABLE noted; END $$")
+          const [row] = yield* Fiber.join(slow)
+          answered.push(row!.here)
+          // The session of a conflict reports it after a later statement.
+          yield* runsOn(onPrimaryOrStandby)
+          return yield* conflicts
+        })
+        yield* Effect.repeat(round, { until: ([row]) => row!.n > 0 })
+        assert.include(answered, servers.primary.socketDirectory)
+        yield* follower.set({ max_standby_streaming_delay: "30s" })
+      })
+  )
+
+  it.effect(
+    "whose sessions are silent leaves its reads to the primary within the deadline of a request",
+    () =>
+      Effect.gen(function*() {
+        const { follower, servers } = yield* Scene
+        yield* untilServedBy(follower)
+        const sessions = yield* onServer<{ readonly pid: number }>(
+          follower.cluster,
+          "SELECT pid FROM pg_stat_activity WHERE application_name = 'financial-agents-gateway'"
+        )
+        const signal = (name: NodeJS.Signals) =>
+          Effect.sync(() => {
+            for (const { pid } of sessions) process.kill(pid, name)
+          })
+        const here = yield* signal("SIGSTOP").pipe(
+          Effect.andThen(Effect.timeout(runsOn(onPrimaryOrStandby), "1800 millis")),
+          Effect.ensuring(signal("SIGCONT"))
+        )
+        assert.strictEqual(here, servers.primary.socketDirectory)
+        yield* untilServedBy(follower)
+      })
+  )
+})
+
+describe("A standby that serves reads, of servers that change", () => {
   it.live(
     "reads only, plans as the primary's sessions do, and needs no role but the reader",
     () =>
@@ -225,24 +316,11 @@ describe("A standby that serves reads", () => {
     60_000
   )
 
-  onThreeServers(
-    "late, or not at all, serves no grant that was revoked before, and no older state",
-    ({ follower, servers }) =>
-      Effect.gen(function*() {
-        for (const [delay, begin] of Object.entries(delays)) {
-          yield* untilServedBy(follower)
-          const [delayed, over] = begin(follower, servers.primary)
-          yield* delayed
-          for (let round = 0; round < 6; round++) yield* revocationSeen(delay)
-          yield* over
-        }
-      })
-  )
-
-  onThreeServers(
+  it.live(
     "shows nothing that no synchronous standby has, and nothing of a primary with a successor",
-    ({ follower, servers }) =>
+    () =>
       Effect.gen(function*() {
+        const { follower, servers } = yield* Scene
         const store = yield* OperationStore
         const { identity } = yield* issue()
         const { operation } = yield* accept(identity)
@@ -254,7 +332,8 @@ describe("A standby that serves reads", () => {
         yield* untilServedBy(follower)
         yield* servers.promote
         assert.strictEqual((yield* found)._tag, "StoreUnavailable")
-      })
+      }).pipe(Effect.provide(Scene.layer), Effect.scoped),
+    120_000
   )
 
   it.live(
@@ -298,58 +377,6 @@ describe("A standby that serves reads", () => {
     90_000
   )
 
-  onThreeServers(
-    "serves no read on a timeline that no worker has marked",
-    ({ follower, servers }) =>
-      Effect.gen(function*() {
-        yield* untilServedBy(follower)
-        yield* onServer(servers.primary, "UPDATE change_marks SET timeline = 99")
-        const here = yield* Effect.repeat(runsOn(onPrimaryOrStandby), { times: 3 })
-        assert.strictEqual(here, servers.primary.socketDirectory)
-      })
-  )
-
-  onThreeServers(
-    "leaves a read that conflicts with its replay to the primary",
-    ({ follower, servers }) =>
-      Effect.gen(function*() {
-        yield* onServer(servers.primary, "CREATE TABLE noted (n integer)")
-        yield* follower.set({ max_standby_streaming_delay: "0" })
-        // Vacuum conflicts with the questions of the test as well.
-        const countOn = (text: string) =>
-          onServer<{ readonly n: number }>(follower.cluster, text).pipe(Effect.sandbox, Effect.retry(poll))
-        const conflicts = countOn("SELECT coalesce(sum(confl_lock), 0)::integer AS n FROM pg_stat_database_conflicts")
-        const running = countOn(
-          `SELECT count(*)::integer AS n FROM pg_stat_activity
-           WHERE state = 'active' AND query LIKE '%FROM noted%' AND pid <> pg_backend_pid()`
-        )
-        const slowRead = SqlClient.SqlClient.use((sql) =>
-          sql.unsafe<{ readonly here: string }>(
-            `SELECT ${serverOf} AS here, CASE WHEN pg_is_in_recovery() THEN pg_sleep(0.5) END, (SELECT count(*) FROM noted)
-             WHERE ${onPrimaryOrStandby}`
-          )
-        )
-        const answered: Array<string> = []
-        // On a busy machine the read may end before the standby replays the lock.
-        const round = Effect.gen(function*() {
-          yield* untilServedBy(follower)
-          const slow = yield* Effect.forkChild(slowRead)
-          yield* Effect.repeat(running, {
-            until: ([row]) => row!.n > 0 || slow.pollUnsafe() !== undefined,
-            schedule: Schedule.spaced("10 millis")
-          })
-          yield* onServer(servers.primary, "DO $$ BEGIN LOCK TABLE noted; END $$")
-          const [row] = yield* Fiber.join(slow)
-          answered.push(row!.here)
-          // The session of a conflict reports it after a later statement.
-          yield* runsOn(onPrimaryOrStandby)
-          return yield* conflicts
-        })
-        yield* Effect.repeat(round, { until: ([row]) => row!.n > 0 })
-        assert.include(answered, servers.primary.socketDirectory)
-      })
-  )
-
   it.live("leaves its reads to the primary when it is promoted, and its host to another", () =>
     Effect.gen(function*() {
       const { follower, servers, services } = yield* threeServers
@@ -371,28 +398,6 @@ describe("A standby that serves reads", () => {
       }).pipe(Effect.provide(servicesWith(databaseOn(servers.primary, true, { url }))))
       assert.strictEqual(here, servers.standby.socketDirectory)
     }).pipe(Effect.scoped), 60_000)
-
-  onThreeServers(
-    "whose sessions are silent leaves its reads to the primary within the deadline of a request",
-    ({ follower, servers }) =>
-      Effect.gen(function*() {
-        yield* untilServedBy(follower)
-        const sessions = yield* onServer<{ readonly pid: number }>(
-          follower.cluster,
-          "SELECT pid FROM pg_stat_activity WHERE application_name = 'financial-agents-gateway'"
-        )
-        const signal = (name: NodeJS.Signals) =>
-          Effect.sync(() => {
-            for (const { pid } of sessions) process.kill(pid, name)
-          })
-        const here = yield* signal("SIGSTOP").pipe(
-          Effect.andThen(Effect.timeout(runsOn(onPrimaryOrStandby), "1800 millis")),
-          Effect.ensuring(signal("SIGCONT"))
-        )
-        assert.strictEqual(here, servers.primary.socketDirectory)
-        yield* untilServedBy(follower)
-      })
-  )
 })
 
 describe("The statement of a standby", () => {
