@@ -3,6 +3,7 @@
  */
 import { ConfigError } from "effect/Config"
 import * as Schema from "effect/Schema"
+import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaIssue from "effect/SchemaIssue"
 import { GrantsBlocked } from "../../domain/operators/GrantsBlocked.ts"
 import { storeFailure, StoreUnavailable } from "../../services/StoreUnavailable.ts"
@@ -13,6 +14,22 @@ export const oneLine = (text: string): string =>
   text.split("\n").map((line) => line.trim()).filter((line) => line !== "").join(" ")
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1()
+
+const notSet = "is not set"
+
+/** A variable is text, so one that is none is missing. */
+const formatVariables = SchemaIssue.makeFormatterStandardSchemaV1({
+  leafHook: (issue) =>
+    issue._tag === "MissingKey" || issue._tag === "InvalidType" && SchemaAST.isString(issue.ast)
+      ? notSet
+      : SchemaIssue.defaultLeafHook(issue)
+})
+
+/** Each variable that is not set, or is invalid. */
+const variablesOf = (issue: SchemaIssue.Issue): string =>
+  formatVariables(issue).issues.map(({ message, path = [] }) =>
+    [...path, message].map(String).join(": ").replace(`: ${notSet}`, ` ${notSet}`)
+  ).join("; ")
 
 /** Each invalid variable or member with what was expected of it. It repeats no value, which may be a secret. */
 const issuesOf = (issue: SchemaIssue.Issue): string =>
@@ -31,7 +48,7 @@ const reasonOf = (error: unknown): string => {
   if (error instanceof StoreUnavailable && error.cause instanceof GrantsBlocked) return error.cause.message
   const failure = storeFailure(error)
   if (failure !== null) return `database error: ${failure}`
-  if (error instanceof ConfigError && error.cause._tag === "SchemaError") return issuesOf(error.cause.issue)
+  if (error instanceof ConfigError && error.cause._tag === "SchemaError") return variablesOf(error.cause.issue)
   const issue = invalidValueOf(error)
   if (issue !== null) return `invalid value: ${issuesOf(issue)}`
   const { cause, message, name } = error instanceof Error ? error : new Error(String(error))

@@ -71,6 +71,13 @@ export const providers: ReadonlyArray<Plant> = [
     tests: [unit("submission/http/HttpProviderAnswers")]
   },
   {
+    rule: "a setting of an adapter that is missing is named as not set",
+    file: "src/node/process/failureLine.ts",
+    from: "&& SchemaAST.isString(issue.ast)",
+    to: "&& SchemaAST.isNever(issue.ast)",
+    tests: [unit("node/process/failureLine")]
+  },
+  {
     rule: "a status read that compares what the bank echoes has the payload",
     file: promises,
     from: "readsNeedPayload || readKind",

@@ -1,6 +1,6 @@
 /** The line that a failing process prints names the rule and the place of an invalid value, and never the value. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Schema } from "effect"
+import { Config, ConfigProvider, Effect, Schema } from "effect"
 import * as SqlError from "effect/sql/SqlError"
 import { ProviderName } from "../../../../src/domain/Grant.ts"
 import { failureLine } from "../../../../src/node/process/failureLine.ts"
@@ -17,6 +17,21 @@ const thrownBy = (run: () => unknown): unknown => {
 }
 
 describe("The line of a failure", () => {
+  it.effect.each<readonly [string, Config.Config<unknown>, string]>([
+    ["text", Config.String("COLUMN_URL"), "COLUMN_URL is not set"],
+    ["a secret", Config.Redacted("COLUMN_API_KEY"), "COLUMN_API_KEY is not set"],
+    ["a number", Config.all({ port: Config.Port("COLUMN_PORT") }), "COLUMN_PORT is not set"],
+    [
+      "a number that is none",
+      Config.Int("COLUMN_LIMIT"),
+      "COLUMN_LIMIT: Expected a string representing a finite number"
+    ]
+  ])("tells which variable is not set, or what was expected of it: %s", ([, config, line]) =>
+    Effect.gen(function*() {
+      const error = yield* Effect.flip(config)
+      assert.strictEqual(failureLine(error), line)
+    }).pipe(Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env: { COLUMN_LIMIT: "ten" } })))))
+
   it("tells the rule that a value of `make` breaks", () => {
     assert.strictEqual(
       failureLine(thrownBy(() => ProviderName.make("My Bank"))),
