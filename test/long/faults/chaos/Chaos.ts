@@ -7,7 +7,9 @@ import type { FaultSettings } from "../../../../src/sandbox/Faults.ts"
 import type { BankName } from "../kit/Banks.ts"
 import { acceptAll, type Acceptance } from "../kit/Clients.ts"
 import { makeDice } from "../kit/Dice.ts"
+import type { Sample } from "../kit/Evidence.ts"
 import type { MistakeName } from "../kit/Mistakes.ts"
+import { slowness } from "../kit/Plan.ts"
 import { clients, grantsOf, makeScene, observe, type Scene } from "../kit/Scene.ts"
 import { dealFaults } from "./Faults.ts"
 import { makeInjector } from "./Injector.ts"
@@ -33,6 +35,12 @@ export const controls = ["retry_uncertain", "resend_after_rescue", "not_found_me
 /** Requests and faults a second, at most as many as two cores can serve. */
 const pace = { operations: 60, faults: 4 }
 
+/**
+ * Operations that wait for a worker, at most. Clients that only kept their pace would overload a busy machine: time-outs cause reads and new
+ * connections, and these more time-outs.
+ */
+const mostWaiting = 24
+
 /** The faults of the sandbox during the run. */
 const sandboxFaults: FaultSettings = {
   slow: { rate: 0.05, ms: 300 },
@@ -44,7 +52,7 @@ const sandboxFaults: FaultSettings = {
   wrong_content_type: { rate: 0.01 },
   // Each pauses the provider for a second.
   too_many_requests: { rate: 0.001, requests: 1 },
-  late: { rate: 0.02, ms: 3000 },
+  late: { rate: 0.02, ms: 3000 * slowness },
   not_found_for: { rate: 0.1, ms: 1500 },
   duplicate_key_rejected: { rate: 0.5 },
   flapping_status: { rate: 0.05, reads: 4 },
@@ -53,7 +61,12 @@ const sandboxFaults: FaultSettings = {
 }
 
 /** Accepts operations and injects faults concurrently, until both are done. */
-const rage = Effect.fnUntraced(function*(scene: Scene, options: ChaosOptions, acceptances: Array<Acceptance>) {
+const rage = Effect.fnUntraced(function*(
+  scene: Scene,
+  options: ChaosOptions,
+  acceptances: Array<Acceptance>,
+  samples: ReadonlyArray<Sample>
+) {
   const grants = yield* grantsOf(scene)
   const { crew, clientLink, postgres, sandbox } = scene
   const deck = options.faults === 0 ? [] : dealFaults(options.faults, makeDice(options.seed, "deck"))
@@ -87,6 +100,10 @@ const rage = Effect.fnUntraced(function*(scene: Scene, options: ChaosOptions, ac
       if (index >= options.operations && !isInjecting) return null
       const isAhead = index / options.operations > injector.injected.length / deck.length + 0.1
       return isAhead ? spacing * 5 : spacing
+    },
+    isFull: () => {
+      const { accepted = 0, submitting = 0 } = samples.at(-1)?.counts ?? {}
+      return accepted + submitting > mostWaiting
     }
   }).pipe(Effect.provide(clients(scene)))
   yield* Effect.all([inject, accept], { concurrency: "unbounded", discard: true }).pipe(
@@ -106,6 +123,6 @@ export const runChaos = Effect.fnUntraced(function*(options: ChaosOptions) {
     asked: options,
     say,
     settling,
-    scenario: (acceptances) => rage(scene, options, acceptances)
+    scenario: (acceptances, samples) => rage(scene, options, acceptances, samples)
   })
 }, Effect.scoped)

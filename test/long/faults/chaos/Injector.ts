@@ -4,7 +4,7 @@ import type { NetworkFault, Proxy } from "../../../fixtures/processes/Proxy.ts"
 import { type Crew, settlingIn, type Worker } from "../kit/Crew.ts"
 import { type Dice, shuffle } from "../kit/Dice.ts"
 import type { Injected } from "../kit/Evidence.ts"
-import type { Order } from "../kit/Plan.ts"
+import { type Order, slowness } from "../kit/Plan.ts"
 import { type Fault, nameOf } from "./Faults.ts"
 
 export interface InjectorOptions {
@@ -23,14 +23,15 @@ export interface InjectorOptions {
 const respite = { postgres_crash: 4000, sandbox_crash: 2000 } as const
 
 /** How long a process is stopped: mostly briefly, sometimes until its claims were rescued. */
-const stopFor = (dice: Dice): number => dice.roll() < 0.3 ? dice.between(4500, 6000) : dice.between(200, 1000)
+const stopFor = (dice: Dice): number =>
+  slowness * (dice.roll() < 0.3 ? dice.between(4500, 6000) : dice.between(200, 1000))
 
 /** Silent peers may stay silent for longer than any time-out. */
 const silences: ReadonlyArray<NetworkFault> = ["half_open", "forgotten"]
 
 /** How long a fault of the network lasts. */
 const lastingOf = (fault: NetworkFault, dice: Dice): number =>
-  silences.includes(fault) && dice.roll() < 0.3 ? 20_000 : dice.between(500, 3500)
+  silences.includes(fault) && dice.roll() < 0.3 ? 20_000 : slowness * dice.between(500, 3500)
 
 /**
  * How long a worker need not work: until it has other connections, which it opens when the old ones end, or with the

@@ -5,7 +5,8 @@
  *     npm run chaos -- --operations 2000 --faults 100
  *     npm run chaos -- --bank alpaca --faults 500
  *
- * With --bank the provider is the simulator of a bank, and the workers have its adapter.
+ * With --bank the provider is the simulator of a bank, and the workers have its adapter. On a machine that others use, FAULTS_SLOWNESS=5
+ * multiplies the time limits of the workers and of the judge.
  *
  * Prints the figures, and exits with 1 if a figure breaks its rule. With --control it exits with 0 if the judge found the
  * mistake, and with 1 if it found nothing.
@@ -18,6 +19,7 @@ import { bankNames } from "../kit/Banks.ts"
 import { conclude, table, tally } from "../kit/Figure.ts"
 import { forPeople, judge } from "../kit/Judge.ts"
 import { mistakes } from "../kit/Mistakes.ts"
+import { slowness } from "../kit/Plan.ts"
 import { controls, runChaos } from "./Chaos.ts"
 
 const values = readOptions(import.meta.url, {
@@ -56,7 +58,7 @@ runChaos({
       const share = 100 * (1 - people.length / evidence.operations.length)
       const down = outages.reduce((sum, { from, to }) => sum + to - from, 0)
       conclude(
-        judge(evidence),
+        judge(evidence, 1000 * slowness),
         [
           table([
             ["operations at the end", String(evidence.operations.length)],
@@ -79,7 +81,7 @@ runChaos({
             ["database down (ms)", String(down)]
           ])
         ],
-        `seed ${seed}, ${seconds()} s`,
+        `seed ${seed}, ${seconds()} s, slowness ${slowness}`,
         control === null ? null : mistakes[control]
       )
     })

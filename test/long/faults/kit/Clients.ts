@@ -17,7 +17,7 @@ import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { banks, type Order } from "./Banks.ts"
 import type { Dice } from "./Dice.ts"
-import { type Provider, windowOf } from "./Plan.ts"
+import { type Provider, slowness, windowOf } from "./Plan.ts"
 
 /** The answers of the ledger to all repetitions of one request. */
 export interface Acceptance {
@@ -29,6 +29,9 @@ export interface Acceptance {
 }
 
 const clientsAtOnce = 16
+
+/** Milliseconds that a client waits for an answer. */
+const patience = 1500 * slowness
 
 /** The owner that a client acts for, and the provider. */
 export interface ClientGrant {
@@ -83,6 +86,8 @@ export interface AcceptingOptions {
   readonly dice: Dice
   /** Milliseconds from the request with this number, from 0, to the next; null if there is no such request. */
   readonly pause: (index: number) => number | null
+  /** True: no further request is sent now. By default the workers' pace does not matter. */
+  readonly isFull?: () => boolean
   readonly acceptances: Array<Acceptance>
   /** What a bank carries out. Null: payments at the sandbox. */
   readonly order: Order | null
@@ -90,7 +95,7 @@ export interface AcceptingOptions {
 
 /** Sends all requests. Late ones follow at once. */
 export const acceptAll = Effect.fnUntraced(function*(options: AcceptingOptions) {
-  const { acceptances, dice, grants, order, pause } = options
+  const { acceptances, dice, grants, isFull = () => false, order, pause } = options
   const ledger = yield* OperationLedger
   let next = 0
   let due = Date.now()
@@ -103,7 +108,7 @@ export const acceptAll = Effect.fnUntraced(function*(options: AcceptingOptions) 
     const payload = order === null ? payment(dice, provider) : yield* order(dice, key)
     const request = { type: typeOf(provider), payload, key: IdempotencyKey.make(key) }
     const ask = ledger.accept(identity, request).pipe(
-      Effect.timeout("1500 millis"),
+      Effect.timeout(patience),
       // It is unknown whether the request was recorded.
       Effect.retry({ while: retryable, schedule: Schedule.spaced("100 millis") }),
       Effect.tap((accepted) =>
@@ -117,7 +122,7 @@ export const acceptAll = Effect.fnUntraced(function*(options: AcceptingOptions) 
     if (dice.roll() < 0.05) yield* ask
     acceptances.push({ key, ids, created })
     if (dice.roll() < 0.01) {
-      yield* Effect.ignore(Effect.timeout(ledger.cancel(operation.id, { by: "client" }), "1500 millis"))
+      yield* Effect.ignore(Effect.timeout(ledger.cancel(operation.id, { by: "client" }), patience))
     }
   })
 
@@ -130,6 +135,7 @@ export const acceptAll = Effect.fnUntraced(function*(options: AcceptingOptions) 
       next++
       due += after
       yield* Effect.sleep(Math.max(0, at - Date.now()))
+      while (isFull()) yield* Effect.sleep("50 millis")
       yield* acceptOnce(index)
     }
   })

@@ -87,11 +87,18 @@ export const noteReturns = Effect.gen(function*() {
     WHEN (OLD.return_reason IS NULL AND NEW.return_reason IS NOT NULL) EXECUTE FUNCTION note_return()`
 })
 
+/** Reads the operations in these states. */
+export const readOperations = Effect.fnUntraced(function*(states: ReadonlyArray<OperationState> = operationStates) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql<FinalOperation>`
+    SELECT id, idempotency_key AS key, provider, state, revision, failure_code, reference, due_at FROM operations
+    WHERE ${sql.in("state", states)}`
+})
+
 /** Reads the operations and the history of the ledger, and which claims were returned. */
 export const readLedger = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
-  const operations = yield* sql<FinalOperation>`
-    SELECT id, idempotency_key AS key, provider, state, revision, failure_code, reference, due_at FROM operations`
+  const operations = yield* readOperations()
   const history = yield* sql<Step>`
     SELECT operation_id, revision, from_state, to_state, at, evidence FROM operation_history
     ORDER BY operation_id, revision`

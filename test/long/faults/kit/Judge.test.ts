@@ -9,6 +9,7 @@ import type { Evidence, FinalOperation, Sample, Step } from "./Evidence.ts"
 import { brokenIn } from "./Figure.ts"
 import { forPeople, judge } from "./Judge.ts"
 import { crashPoints } from "./Plan.ts"
+import { SentKeys } from "./SentKeys.ts"
 
 const at = (milliseconds: number) => new Date(1_700_000_000_000 + milliseconds)
 
@@ -150,6 +151,30 @@ const lasting = (milliseconds: number): Pick<Evidence, "history"> => ({
 })
 
 const tooLong = "stuck"
+
+describe("The keys on the wire", () => {
+  /** How often a key counts, when requests with it and the answers pass over one connection. */
+  const countOf = (...bytes: ReadonlyArray<"request" | "read" | `${number}`>) => {
+    const sent = new SentKeys()
+    let see: (bytes: Buffer) => void = () => {}
+    const ask = sent.watch((given) => {
+      see = given
+    })
+    for (const item of bytes) {
+      if (item === "request") ask(Buffer.from("POST /payments HTTP/1.1\r\nidempotency-key: a\r\n\r\n{}"))
+      else if (item === "read") ask(Buffer.from("GET /payments/a HTTP/1.1\r\n\r\n"))
+      else see(Buffer.from(`HTTP/1.1 ${item} Answer\r\n\r\n`))
+    }
+    return sent.counts.get("a")
+  }
+
+  it("count each request, unless the provider answered 429 to that very request", () => {
+    assert.strictEqual(countOf("request", "429", "request", "200"), 1)
+    assert.strictEqual(countOf("request", "503", "request", "200"), 2)
+    assert.strictEqual(countOf("request", "request", "429"), 1)
+    assert.strictEqual(countOf("request", "200", "read", "429"), 1)
+  })
+})
 
 describe("the judge", () => {
   it("accepts a run that kept every rule", () => {

@@ -7,6 +7,7 @@ import { Effect, Layer, Schedule } from "effect"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
+import { isTerminal, operationStates } from "../../../../src/domain/Operation.ts"
 import * as PgAcceptanceSignal from "../../../../src/node/postgres/PgAcceptanceSignal.ts"
 import type { FaultSettings } from "../../../../src/sandbox/Faults.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
@@ -23,6 +24,7 @@ import {
   type Injected,
   noteReturns,
   readLedger,
+  readOperations,
   type Sample,
   sampleInto
 } from "./Evidence.ts"
@@ -142,10 +144,12 @@ export const everyoneWorks = ({ crew }: Scene) =>
 /** Waits until every operation that can be settled is settled. The judge finds the others. */
 const settle = (scene: Scene, seconds: number) =>
   Effect.gen(function*() {
-    const { operations } = yield* readLedger
-    return abandoned({ operations, ...yield* recordOf(scene, operations) }).length
+    const unsettled = yield* readOperations(operationStates.filter((state) => !isTerminal(state)))
+    // Any of these waits for a worker, so the record of the provider is not needed yet.
+    if (unsettled.some(({ state }) => state === "accepted" || state === "submitting")) return false
+    return abandoned({ operations: unsettled, ...yield* recordOf(scene, unsettled) }).length === 0
   }).pipe(
-    Effect.repeat({ until: (left) => left === 0, schedule: Schedule.spaced("1 second") }),
+    Effect.repeat({ until: (isSettled) => isSettled, schedule: Schedule.spaced("1 second") }),
     Effect.timeoutOption(seconds * 1000)
   )
 
@@ -172,8 +176,11 @@ export interface Observation {
    * settle the last one.
    */
   readonly settling?: number | undefined
-  /** Adds to the acceptances, and yields the faults that it injected. */
-  readonly scenario: (acceptances: Array<Acceptance>) => Effect.Effect<ReadonlyArray<Injected>, unknown>
+  /** Adds to the acceptances, and yields the faults that it injected. The samples grow while it runs. */
+  readonly scenario: (
+    acceptances: Array<Acceptance>,
+    samples: ReadonlyArray<Sample>
+  ) => Effect.Effect<ReadonlyArray<Injected>, unknown>
 }
 
 /** Runs a scenario. The sandbox then behaves, the operations settle, and the workers end. */
@@ -187,7 +194,7 @@ export const observe = Effect.fnUntraced(function*(scene: Scene, { asked, say, s
   yield* Effect.forkScoped(progress(samples, scene, say))
   yield* everyoneWorks(scene)
   say("everyone works")
-  const injected = yield* Effect.orDie(scenario(acceptances))
+  const injected = yield* Effect.orDie(scenario(acceptances, samples))
   yield* sandbox.setFaults({})
   yield* everyoneWorks(scene)
   say("settling")

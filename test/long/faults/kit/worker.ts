@@ -63,7 +63,9 @@ const Adapters = Providers.layer(
 const Work = Layer.effectDiscard(Effect.sync(() => tell({ _tag: "Ready" }))).pipe(
   Layer.provide(Submission.layer),
   Layer.provide(Adapters),
-  Layer.provide(ProviderHttpClient.layer({ connections: policy.concurrency * 2, connectTimeout: "1 second" })),
+  Layer.provide(
+    ProviderHttpClient.layer({ connections: policy.concurrency * 2, connectTimeout: policy.attemptTimeout })
+  ),
   Layer.provide(Queue),
   Layer.provide(Layer.succeed(SubmissionPolicy, policy))
 )
