@@ -5,11 +5,14 @@ import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
+import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
 import { bankDialects } from "../sandbox/banks/bankDialects.ts"
 import { faultNames, FaultSettings } from "../sandbox/Faults.ts"
+import { MutualTls } from "../sandbox/MutualTls.ts"
 import { Sandbox } from "../sandbox/Sandbox.ts"
 import { WebhookSettings } from "../sandbox/Webhooks.ts"
 import { describeIssues } from "../sandbox/Wire.ts"
@@ -54,6 +57,11 @@ const flags = {
     Flag.atLeast(0),
     Flag.withSchema(Faults)
   ),
+  mutualTls: optionalText(
+    "mutual-tls",
+    "Directory with cert.pem, key.pem and client-ca.pem. The service then has TLS with that certificate, and asks its clients for one of client-ca.pem",
+    Schema.String
+  ),
   webhookUrl: optionalText(
     "webhook-url",
     "URL that receives a signed webhook for each accepted submission and each outcome. SANDBOX_WEBHOOK_SECRET has the secret",
@@ -89,6 +97,29 @@ const webhooksTo = (url: Option.Option<string>) =>
     })
   })
 
+const decodeTls = Schema.decodeUnknownEffect(MutualTls)
+
+const tlsIn = (directory: Option.Option<string>) =>
+  Option.match(directory, {
+    onNone: () => Effect.succeed({}),
+    onSome: Effect.fnUntraced(
+      function*(directory) {
+        const files = yield* FileSystem.FileSystem
+        const path = yield* Path.Path
+        const [cert, key, clientCa] = yield* Effect.forEach(
+          ["cert.pem", "key.pem", "client-ca.pem"],
+          (name) => files.readFileString(path.join(directory, name))
+        )
+        return { tls: yield* decodeTls({ cert, key, clientCa }) }
+      },
+      Effect.mapError((error) =>
+        new CommandFailed({
+          message: `--mutual-tls: ${error instanceof Schema.SchemaError ? describeIssues(error) : error.message}`
+        })
+      )
+    )
+  })
+
 const decodeSettings = Schema.decodeUnknownEffect(FaultSettings, { onExcessProperty: "error", errors: "all" })
 
 const toSettings = (faults: typeof Faults.Type): Effect.Effect<FaultSettings, CommandFailed> =>
@@ -100,10 +131,11 @@ const toSettings = (faults: typeof Faults.Type): Effect.Effect<FaultSettings, Co
 export const sandbox = Command.make(
   "sandbox",
   flags,
-  Effect.fn(function*({ bank, controlPort: given, fault, webhookUrl, ...options }) {
+  Effect.fn(function*({ bank, controlPort: given, fault, mutualTls, webhookUrl, ...options }) {
     const controlPort = yield* controlPortOf(options.port, given)
     const faults = yield* toSettings(fault)
     const webhooks = yield* webhooksTo(webhookUrl)
+    const tls = yield* tlsIn(mutualTls)
     const announced = Layer.effectDiscard(Effect.gen(function*() {
       const { controlUrl, url } = yield* Sandbox
       yield* Effect.annotateLogs(Effect.logInfo("Listening"), { url, control_url: controlUrl, record: options.record })
@@ -111,7 +143,14 @@ export const sandbox = Command.make(
     yield* Layer.launch(
       Layer.provide(
         announced,
-        Sandbox.layer({ ...options, controlPort, ...webhooks, faults, ...Option.isSome(bank) && { bank: bank.value } })
+        Sandbox.layer({
+          ...options,
+          controlPort,
+          ...webhooks,
+          ...tls,
+          faults,
+          ...Option.isSome(bank) && { bank: bank.value }
+        })
       )
     )
   })

@@ -11,6 +11,7 @@ import { bankDialects } from "./banks/bankDialects.ts"
 import type { CannotListen } from "./Control.ts"
 import type { Answer, Demand, Dialect, RequestHead, Saying, Submission } from "./Dialect.ts"
 import { FaultSettings } from "./Faults.ts"
+import { MutualTls } from "./MutualTls.ts"
 import { makeMemoryRecord, openFileRecord, type Receipt, type RecordFailed } from "./Record.ts"
 import { sandboxDialect } from "./SandboxDialect.ts"
 import { defaultMix, type Instruction, type KnownSubmission, OutcomeMix } from "./SandboxOutcome.ts"
@@ -53,7 +54,9 @@ export const SandboxOptions = Schema.Struct({
   /** Outcomes that the seed chooses for submissions without an instruction. */
   mix: Schema.optionalKey(OutcomeMix),
   /** Where webhooks go, and the secret that signs them. Without it none are sent. */
-  webhooks: Schema.optionalKey(WebhookSettings)
+  webhooks: Schema.optionalKey(WebhookSettings),
+  /** Mutual TLS of the service. Without it the service has no TLS. */
+  tls: Schema.optionalKey(MutualTls)
 })
 export type SandboxOptions = typeof SandboxOptions.Type
 
@@ -92,6 +95,7 @@ export class Sandbox extends Context.Service<Sandbox, {
           port = 0,
           record,
           seed = "sandbox",
+          tls,
           webhooks: receiver
         } = yield* Effect.orDie(decodeOptions(options))
         const dialect = given ?? bankDialects[bank ?? ""] ?? sandboxDialect
@@ -110,10 +114,11 @@ export class Sandbox extends Context.Service<Sandbox, {
           switches,
           submissions,
           arrivals,
-          record: kept
+          record: kept,
+          tls
         })
         return {
-          url: `http://${host.includes(":") ? `[${host}]` : host}:${server.port}`,
+          url: `${tls === undefined ? "http" : "https"}://${host.includes(":") ? `[${host}]` : host}:${server.port}`,
           controlUrl: `http://127.0.0.1:${server.controlPort}`,
           record: kept.receipts,
           arrivals: Effect.sync(arrivals.all),

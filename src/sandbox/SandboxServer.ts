@@ -10,10 +10,12 @@ import * as Latch from "effect/Latch"
 import * as Semaphore from "effect/Semaphore"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
+import type { TLSSocket } from "node:tls"
 import { answerDemand, type Arrivals, headOf } from "./BankRequests.ts"
 import { CannotListen, control, type ControlledSandbox } from "./Control.ts"
 import type { Dialect } from "./Dialect.ts"
 import { type FaultSettings, refuses } from "./Faults.ts"
+import { createTlsServer, type MutualTls } from "./MutualTls.ts"
 import type { RecordFailed, SubmissionRecord } from "./Record.ts"
 import { problemAnswer } from "./SandboxDialect.ts"
 import type { Submissions } from "./Submissions.ts"
@@ -35,6 +37,8 @@ export interface SandboxServerOptions {
   readonly submissions: Submissions
   readonly arrivals: Arrivals
   readonly record: SubmissionRecord
+  /** Of the service port. Absent: it has no TLS. */
+  readonly tls?: MutualTls | undefined
 }
 
 type Handler = (request: IncomingMessage, response: ServerResponse, path: string) => Effect.Effect<void, RecordFailed>
@@ -62,7 +66,7 @@ export const isLoopback = (address: string | undefined): boolean =>
 
 /** Listens until the scope closes. Then it accepts no more connections, and answers the requests under way. */
 export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxServerOptions) {
-  const { arrivals, dialect, host, seed, submissions, switches } = options
+  const { arrivals, dialect, host, seed, submissions, switches, tls } = options
   const fibers = yield* FiberSet.make<void>()
   const fork = yield* FiberSet.runtime(fibers)<never>()
   const closing = yield* Latch.make()
@@ -81,8 +85,8 @@ export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxSer
       : send(response, loopbackOnly)
   }
   const isOpen = () => !isRefusing(switches.settings)
-  const makeServer = (handle: Handler, mayKeepAlive: () => boolean): Server =>
-    createServer(httpOptions, (request, response) => {
+  const listener =
+    (handle: Handler, mayKeepAlive: () => boolean) => (request: IncomingMessage, response: ServerResponse) => {
       response.shouldKeepAlive &&= mayKeepAlive() && !closing.isOpen()
       response.on("error", () => {})
       const path = (request.url ?? "/").split("?", 1)[0]!
@@ -92,14 +96,23 @@ export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxSer
         // The answer announced a kept connection, and the switches may have changed since.
         if (!mayKeepAlive()) request.socket.end()
       })
-    })
+    }
 
-  const service = makeServer(onService, isOpen)
+  const onRequest = listener(onService, isOpen)
+  const service: Server = tls === undefined
+    ? createServer(httpOptions, onRequest)
+    : createTlsServer(tls, httpOptions, onRequest)
+  service.on("tlsClientError", (_error: Error, { authorizationError }: TLSSocket) => {
+    fork(Effect.annotateLogs(
+      Effect.logWarning("Ended a connection whose client showed no certificate of the authority"),
+      { reason: authorizationError ?? "the handshake failed" }
+    ))
+  })
   let connections = 0
   service.prependListener("connection", (socket) => {
     if (refuses(seed, switches.settings, ++connections)) socket.resetAndDestroy()
   })
-  const controls = makeServer(onControl, () => true)
+  const controls = createServer(httpOptions, listener(onControl, () => true))
   const port = yield* listen(service, host, options.port)
   yield* Effect.addFinalizer(() => Effect.sync(() => void service.close()))
   const controlPort = yield* listen(controls, controlHost, options.controlPort)

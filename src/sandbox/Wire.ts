@@ -6,6 +6,7 @@ import type * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { pipeline, type Readable } from "node:stream"
+import { TLSSocket } from "node:tls"
 import { type Answer, badGateway } from "./Dialect.ts"
 import type { Spoiler } from "./Faults.ts"
 
@@ -67,7 +68,12 @@ const sendHalf = (response: ServerResponse, answer: Answer): Effect.Effect<void>
     response.once("close", () => resume(Effect.void))
     response.writeHead(answer.status, { "content-type": answer.contentType, "content-length": body.length })
     // A reset discards bytes that are not sent yet, so it follows the write.
-    response.write(body.subarray(0, body.length >> 1), () => response.socket?.resetAndDestroy())
+    response.write(body.subarray(0, body.length >> 1), () => {
+      const { socket } = response
+      // Node cannot reset a connection with TLS.
+      if (socket instanceof TLSSocket) socket.destroy()
+      else socket?.resetAndDestroy()
+    })
   })
 
 const garbage = `{"reference": \0<<${"\u{fffd}".repeat(8)}`

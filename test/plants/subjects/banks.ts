@@ -3,6 +3,13 @@ import { type Plant, unit } from "../Plant.ts"
 
 export const banks: ReadonlyArray<Plant> = [
   {
+    rule: "A simulator with mutual TLS takes no payment of a client without a certificate of its authority",
+    file: "src/sandbox/MutualTls.ts",
+    from: "requestCert: true",
+    to: "requestCert: false",
+    tests: [unit("sandbox/MutualTls")]
+  },
+  {
     rule: "Increase: a transfer that waits for a person of the bank is not paid",
     file: "src/banks/Increase.ts",
     from: "requires_attention: \"submitted\"",

@@ -168,7 +168,7 @@ describe("The flags of the command line", () => {
   const open = [
     "admin-host admin-port after all apply attempt-timeout bank base-url by clear client color concurrency console control-port data-dir",
     "database demo drain-timeout expires-in failure-code failure-message fault from grant granted-at held host issuer json key limit",
-    "max-connections migrate older-than operator order owner port prefix processes promote-within proofs provider",
+    "max-connections migrate mutual-tls older-than operator order owner port prefix processes promote-within proofs provider",
     "provider-concurrency provider-limit providers rate-limit reason record reference rescue-after reuse-port reversed sandbox scope seed send-within state subject terminate terms to",
     "type under-review waiting watch webhook-url wide worker-id"
   ].join(" ").split(" ")

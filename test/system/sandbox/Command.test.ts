@@ -102,4 +102,12 @@ describe("The command sandbox", () => {
         assert.match(stderr, /sloth: |lose: ms: |lose: rate: |NAME=RATE/)
       }
     }))
+
+  it.live("does not start with mutual TLS without its files, and names the missing one", () =>
+    Effect.gen(function*() {
+      const directory = yield* temporaryDirectory
+      const { code, stderr } = yield* run([...anyPorts, "--mutual-tls", directory], {})
+      assert.strictEqual(code, 1)
+      assert.match(stderr, /--mutual-tls: .*cert\.pem/)
+    }))
 })
