@@ -1,6 +1,7 @@
 /**
- * Pays once through Alpaca, and once through Increase. The simulator of the bank loses its first answer, so the gateway does not know
- * whether it has paid, and reads until it does. Nothing is sent twice.
+ * Pays once through each bank. The simulator of the bank loses its first answer, so the gateway does not know whether it has paid, and reads
+ * until it does. Nothing is sent twice. A bank of Open Banking UK says only that something was ordered under the consent: there the
+ * operation goes under review, and a person records what the bank answers.
  *
  *     npm run example:banks
  *
@@ -8,6 +9,7 @@
  */
 import { NodeCrypto, NodeRuntime } from "@effect/platform-node"
 import * as Console from "effect/Console"
+import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -15,6 +17,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import * as Alpaca from "financial-agents-gateway/banks/Alpaca"
 import * as Increase from "financial-agents-gateway/banks/Increase"
+import * as OpenBankingUk from "financial-agents-gateway/banks/OpenBankingUk"
 import {
   ClientId,
   operationsRead,
@@ -23,6 +26,7 @@ import {
   ResourceOwner
 } from "financial-agents-gateway/domain/Grant"
 import { IdempotencyKey } from "financial-agents-gateway/domain/Idempotency"
+import type { Operation, OperationId } from "financial-agents-gateway/domain/Operation"
 import * as ProviderHttpClient from "financial-agents-gateway/node/ProviderHttpClient"
 import { Sandbox } from "financial-agents-gateway/sandbox/Sandbox"
 import { Grants } from "financial-agents-gateway/services/Grants"
@@ -31,8 +35,12 @@ import { OperationLedger } from "financial-agents-gateway/services/OperationLedg
 import { SubmissionQueue } from "financial-agents-gateway/services/SubmissionQueue"
 import { Providers } from "financial-agents-gateway/submission/Providers"
 import * as Submission from "financial-agents-gateway/submission/SubmissionProcesses"
+import { generateKeyPairSync } from "node:crypto"
 
 const secret = Redacted.make("secret-of-the-simulator")
+
+const signingKey = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey
+const instruction = "sandbox {\"outcome\":\"succeeded\",\"settle_after_ms\":1000}"
 
 /** For each bank its adapter, and an operation that it can carry out. */
 const banks = {
@@ -56,7 +64,40 @@ const banks = {
       amount: "750.00",
       currency: "USD",
       external_account_id: "external_account_landlord",
-      statement_descriptor: "sandbox {\"outcome\":\"succeeded\",\"settle_after_ms\":1000}"
+      statement_descriptor: instruction
+    }
+  },
+  "open-banking-uk": {
+    adapter: (baseUrl: string) =>
+      OpenBankingUk.at({
+        baseUrl: `${baseUrl}/open-banking/v4.0/pisp`,
+        client: { tokenUrl: `${baseUrl}/token`, clientId: "client-1" },
+        payerToken: () => Effect.succeed(Redacted.make("token-of-the-payer")),
+        signing: {
+          key: Redacted.make(signingKey.export({ type: "pkcs8", format: "pem" }) as string),
+          keyId: "key-1",
+          issuer: "org-1/software-1"
+        },
+        bank: { issuer: "sandbox-bank", keysUrl: `${baseUrl}/keys` }
+      }),
+    type: "domestic_payment",
+    payload: {
+      // An application creates the consent, and the payer authorises it. The simulator takes any id.
+      Data: {
+        ConsentId: "consent-1",
+        Initiation: {
+          InstructionIdentification: "rent-of-may",
+          EndToEndIdentification: "rent-of-may",
+          InstructedAmount: { Amount: "750.00", Currency: "GBP" },
+          CreditorAccount: {
+            SchemeName: "UK.OBIE.SortCodeAccountNumber",
+            Identification: "08080021325698",
+            Name: "Landlord"
+          },
+          RemittanceInformation: { Unstructured: [instruction] }
+        }
+      },
+      Risk: {}
     }
   }
 }
@@ -65,6 +106,22 @@ const Ledger = Layer.mergeAll(Grants.layerMemory, OperationLedger.layerMemory, S
   Layer.provideMerge(MemoryLedger.layer),
   Layer.provide(NodeCrypto.layer)
 )
+
+/** What a person does about an operation under review: asks the bank for the payment, and records its answer. */
+const askTheBank = Effect.fn("askTheBank")(function*(id: OperationId) {
+  const ledger = yield* OperationLedger
+  const { record } = yield* Sandbox
+  const { revision } = yield* ledger.show(id)
+  const evidence = {
+    by: "operator",
+    question: `Which payment has the x-idempotency-key ${id}?`,
+    asked: "the payments desk of the bank",
+    asked_at: DateTime.formatIso(yield* DateTime.now),
+    reference: (yield* record)[0]!.settlement!.reference,
+    answer: "It is credited to the creditor's account."
+  }
+  yield* ledger.transition(id, revision, { state: "succeeded" }, evidence)
+})
 
 /** Pays through one bank, and returns the line of the table. */
 const pay = Effect.fn("pay")(
@@ -87,13 +144,21 @@ const pay = Effect.fn("pay")(
     })
     const { operation } = yield* ledger.accept(grant, { type, key: IdempotencyKey.make("rent-of-may"), payload })
     const seen = new Set<string>()
-    yield* ledger.show(operation.id).pipe(
-      Effect.tap(({ state }) => Effect.sync(() => seen.add(state))),
-      Effect.repeat({ until: ({ state }) => state === "succeeded", schedule: Schedule.spaced("20 millis") }),
-      Effect.timeout("1 minute")
-    )
+    const follow = (until: (shown: Operation) => boolean) =>
+      ledger.show(operation.id).pipe(
+        Effect.tap(({ state, under_review }) =>
+          Effect.sync(() => seen.add(under_review ? `${state}, under review` : state))
+        ),
+        Effect.repeat({ until, schedule: Schedule.spaced("20 millis") }),
+        Effect.timeout("1 minute")
+      )
+    const { under_review } = yield* follow(({ state, under_review }) => under_review || state === "succeeded")
+    if (under_review) {
+      yield* askTheBank(operation.id)
+      yield* follow(({ state }) => state === "succeeded")
+    }
     const receipts = yield* sandbox.record
-    return `${bank.padEnd(10)} ${type.padEnd(14)} requests ${receipts.length}  ${[...seen].join(" → ")}`
+    return `${bank.padEnd(15)} ${type.padEnd(16)} requests ${receipts.length}  ${[...seen].join(" → ")}`
   },
   Effect.scoped,
   (paying, bank) =>
