@@ -206,17 +206,18 @@ export interface AlpacaOptions extends Pick<HttpProvider.HttpProviderOptions, "d
   readonly baseUrl: string
   /** The keys of the account, or a function that finds those of the operation's resource owner or provider connection. */
   readonly keys: KeyPair | ((operation: ProviderOperation) => Effect.Effect<KeyPair, unknown>)
+  /** The number of the account that the keys name (`account_number`). Change it with the account, and not with its keys. */
+  readonly account?: string
   /**
    * Whether an order for a stock that cannot fill, and is cancelled, occupies the id of a lost request. An order names no account, so this
-   * proves something only at the account that got the request. Set it only if the keys always name the same account while operations
-   * are unsettled. It is refused if `keys` is a function. Default: false.
+   * proves something only at the account that got the request: it requires `account`, and `keys` that are no function. Default: false.
    */
   readonly fence?: boolean
 }
 
 /** The adapter. Dies with a `TypeError` if the address or the keys cannot be right. */
 export const at = (
-  { fence = false, keys, ...options }: AlpacaOptions
+  { account, fence = false, keys, ...options }: AlpacaOptions
 ): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
   Layer.unwrap(Effect.sync(() => {
     const baseUrl = requireAddress("the address of Alpaca (APCA_API_BASE_URL)", options.baseUrl)
@@ -226,9 +227,14 @@ export const at = (
         "fence of Alpaca requires keys that are no function: a fence at another account than that of the request proves nothing"
       )
     }
+    const { hostname } = new URL(baseUrl)
+    if (fence && account === undefined) {
+      throw new TypeError("fence of Alpaca requires account: its key is free at every other account")
+    }
     return HttpProvider.layer({
       ...options,
       baseUrl,
+      account: account === undefined ? hostname : `${hostname} ${account}`,
       payloads,
       failures,
       // It carries a request out however late it arrives, so "not found" is never final.

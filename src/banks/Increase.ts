@@ -307,9 +307,12 @@ export const at = (
   Layer.unwrap(Effect.sync(() => {
     const apiKey = requireSecret("the key of Increase (INCREASE_API_KEY)", options.apiKey)
     const authorization = Redacted.make(`Bearer ${Redacted.value(apiKey)}`)
+    const baseUrl = requireAddress("the address of Increase (INCREASE_URL)", options.baseUrl)
     return HttpProvider.layer({
       ...options,
-      baseUrl: requireAddress("the address of Increase (INCREASE_URL)", options.baseUrl),
+      baseUrl,
+      // The environment. Each transfer names its own account, and the bank knows it only with a key of its owner.
+      account: new URL(baseUrl).hostname,
       payloads,
       failures,
       // It carries a request out however late it arrives, so "not found" is never final. A consumer may have an ACH transfer returned for

@@ -119,6 +119,8 @@ export interface DueRead {
   readonly reads: number
   /** When a fence of the operation began; null if none did. From then on a read by the key may find the order of the fence. */
   readonly fence_started_at: DateTime.Utc | null
+  /** See `ClaimTerms`. Null: the adapter named none, or the ledger knows no claim. */
+  readonly provider_account: string | null
 }
 
 /** Whether a fence has begun and is not certain yet. Then the operation is not read by its key. */
@@ -147,6 +149,8 @@ export interface ClaimTerms {
    * worker has no id, and its claims stay claimed until they are stale.
    */
   readonly worker: string | null
+  /** The account at the provider that gets the requests: `account` of the adapter. Absent: it names none. */
+  readonly provider_account?: string | undefined
   /**
    * The UUID of the worker process in the records of its claims. Then it claims only if the ledger requires records, and was compared with
    * them in its present life. Without it, it claims only if the ledger requires none.

@@ -119,6 +119,7 @@ const newRecord = (
   reading_since: null,
   hinted_at: null,
   fence_started_at: null,
+  provider_account: null,
   reversal_read: null,
   reversal: null
 })

@@ -49,7 +49,8 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
     const claimed = update({
       ...moveRecord(record, { state: "submitting" }, null, now(), after(terms.rescue_after)),
       send_before: DateTime.makeUnsafe(after(terms.send_within)),
-      claimed_by: terms.worker
+      claimed_by: terms.worker,
+      provider_account: terms.provider_account ?? null
     })
     return toClaim(claimed, now())
   }
@@ -134,6 +135,7 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
       ...record,
       return_reason: null,
       claimed_by: terms.worker,
+      provider_account: terms.provider_account ?? null,
       send_before: DateTime.makeUnsafe(from + within),
       due_at: from + Duration.toMillis(terms.rescue_after)
     })

@@ -68,6 +68,7 @@ export interface MemoryRecord {
   readonly hinted_at: number | null
   /** When a fence of the operation began. */
   readonly fence_started_at: DateTime.Utc | null
+  readonly provider_account: string | null
   /** The row of `reversal_reads`. */
   readonly reversal_read: MemoryReversalRead | null
   /** The row of `operation_reversals`. */

@@ -51,7 +51,8 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
     reference: record.reference,
     acknowledged: record.acknowledged,
     reads: record.reads,
-    fence_started_at: record.fence_started_at
+    fence_started_at: record.fence_started_at,
+    provider_account: record.provider_account
   })
 
   const takeOne = (record: MemoryRecord, reviewed: MemoryRecord, terms: ReadTerms): DueRead | null => {

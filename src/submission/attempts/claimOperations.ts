@@ -36,17 +36,18 @@ const searchInterval = 1000
  * record it, or if the clock of this process is not proven to be right. A wrong clock also pauses the provider.
  */
 export const claimOperations = (services: WorkerServices) => {
-  const { claims, metrics, pauses, policy, recorder } = services
-  const terms = (): ClaimTerms => ({
+  const { claims, metrics, pauses, policy, providers, recorder } = services
+  const terms = (provider: ProviderName): ClaimTerms => ({
     send_within: policy.sendWithin,
     rescue_after: policy.rescueAfter,
     idle: policy.idle,
     review_after: policy.reviewAfter.accepted,
     worker: policy.workerId,
+    provider_account: providers.get(provider)?.account,
     ...recorder.terms()
   })
   const claim = (limit: number, provider: ProviderName, patience: Duration.Duration) =>
-    claimWithin(services, claims.claim(provider, limit, terms()), patience)
+    claimWithin(services, claims.claim(provider, limit, terms(provider)), patience)
   const emptySince = new Map<ProviderName, ClockReading>()
 
   const isRoundedUp = new Map<ProviderName, boolean>()
@@ -63,7 +64,11 @@ export const claimOperations = (services: WorkerServices) => {
   const takeOver = Effect.fnUntraced(function*(provider: ProviderName, limit: number) {
     const since = emptySince.get(provider)
     if (since !== undefined && (yield* elapsed(since)) < searchInterval) return []
-    const found = yield* claimWithin(services, claims.claimReturned(provider, limit, terms()), policy.rescueAfter)
+    const found = yield* claimWithin(
+      services,
+      claims.claimReturned(provider, limit, terms(provider)),
+      policy.rescueAfter
+    )
     if (found.length > 0) emptySince.delete(provider)
     else emptySince.set(provider, yield* readClocks)
     return found

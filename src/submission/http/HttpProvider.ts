@@ -394,6 +394,7 @@ export const make = <P extends PayloadSchemas = AnyPayloads>(
     return ProviderAdapter.of({
       ...options.payloads === undefined ? {} : { payloads: options.payloads },
       ...options.failures === undefined ? {} : { failures: options.failures },
+      account: options.account,
       ...options.limit === undefined ? {} : { limit: options.limit },
       promises: options.promises,
       ...options.status.needsPayload === true ? { readsNeedPayload: true } : {},

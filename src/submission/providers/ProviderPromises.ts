@@ -139,6 +139,12 @@ export const isNeverFinalNotFound = (
   return !isFinal(promises) || promises.lateRequests === undefined || promises.lateRequests === "accepted"
 }
 
+/** Whether the operation was sent to the account that the settings reach now. So what that account does not have, no account has. */
+export const isOfAccount = (
+  { provider_account }: { readonly provider_account: string | null },
+  { account = null }: { readonly account?: string | null | undefined }
+): boolean => provider_account === account
+
 /** What a person asks the provider. */
 export const questionOf = ({ question }: ProviderPromises, operation: ProviderOperation): string =>
   question?.(operation)

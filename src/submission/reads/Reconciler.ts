@@ -32,15 +32,15 @@ import { elapsed, readClocks } from "../elapsed.ts"
 import { type Poller, type ProviderTask, runOnce, runPollers } from "../Poller.ts"
 import { makeFailureCheck } from "../providers/AnswerRecord.ts"
 import { callAdapter, classifyRead, throughCircuits } from "../providers/Circuit.ts"
-import {
-  type FenceAnswer,
-  type NotProven,
-  type ProviderAdapter,
-  type ProviderPromises,
-  StatusAnswer
-} from "../providers/ProviderAdapter.ts"
+import { type FenceAnswer, type NotProven, type ProviderAdapter, StatusAnswer } from "../providers/ProviderAdapter.ts"
 import { ProviderPauses } from "../providers/ProviderPauses.ts"
-import { questionOf, readKind, readNeedsPayload, reversibleRecording } from "../providers/ProviderPromises.ts"
+import {
+  isOfAccount,
+  questionOf,
+  readKind,
+  readNeedsPayload,
+  reversibleRecording
+} from "../providers/ProviderPromises.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { RequestPermits } from "../providers/RequestPermits.ts"
 import { withinStore } from "../storeStatements.ts"
@@ -213,12 +213,17 @@ const readAndRecord = (
 ): Effect.Effect<void> =>
   Effect.gen(function*() {
     const adapter = services.providers.get(due.provider)
-    const hasRead = adapter === undefined || readKind(adapter.promises ?? {}, due.reference) !== "none"
+    const unasked = adapter === undefined ? null : reasonNotToAsk(adapter, due)
+    const hasRead = unasked === null
     // From the beginning of a fence on, a read by the key may find the order of the fence.
     const fence = hasRead && isFenced(due) ? yield* readyFence(services, due) : null
     const isAsked = hasRead && (fence === null || Effect.isEffect(fence))
     const answer = !hasRead
-      ? withoutRead(due, adapter.promises)
+      ? StatusAnswer.NotProven({
+        reason: "unclear",
+        detail: unasked,
+        question: questionOf(adapter!.promises ?? {}, due.operation)
+      })
       : fence === null
       ? yield* readStatus(services, due)
       : Effect.isEffect(fence)
@@ -260,13 +265,17 @@ const askOfOldFence = ({ policy, providers }: ReadServices, due: DueRead, decisi
   return { ...decision, question: questionOf(providers.get(provider)?.promises ?? {}, operation) }
 }
 
-/** A provider that is only read by its own reference is not asked without one. A person asks it. */
-const withoutRead = ({ operation }: DueRead, promises: ProviderPromises = {}): StatusAnswer =>
-  StatusAnswer.NotProven({
-    reason: "unclear",
-    detail: "not asked, because the provider has no status read without its own reference",
-    question: questionOf(promises, operation)
-  })
+/** Why a person asks the provider in place of the reconciler. Null: the reconciler asks. */
+const reasonNotToAsk = (adapter: ProviderAdapter["Service"], due: DueRead): string | null => {
+  if (due.provider_account !== null && !isOfAccount(due, adapter)) {
+    return `not asked, because it was sent to the account ${due.provider_account}, and the settings name ${
+      adapter.account ?? "none"
+    }`
+  }
+  return readKind(adapter.promises ?? {}, due.reference) === "none"
+    ? "not asked, because the provider has no status read without its own reference"
+    : null
+}
 
 const isUnreachable = (answer: StatusAnswer | FenceAnswer): boolean =>
   answer._tag === "NotProven" && answer.reason === "unreachable"
@@ -307,7 +316,11 @@ const readStatus = (services: SubmissionServices, due: DueRead): Effect.Effect<S
   const read = readNeedsPayload(provider, reference)
     ? readWithPayload(provider, due, withinStore(services.statusReads.payloadOf(due)))
     : provider.readStatus(operation, reference)
-  return askProvider(services, due, read)
+  const answer = askProvider(services, due, read)
+  // Of a lost or older claim the account is not known: it may have the operation.
+  return isOfAccount(due, provider)
+    ? answer
+    : Effect.map(answer, (given) => given?._tag === "NotFound" ? { ...given, evidence: null } : given)
 }
 
 /** Asks the provider. Yields null when its circuit let no read through, or its limit had no permit for one. */

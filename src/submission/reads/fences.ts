@@ -12,7 +12,7 @@ import { elapsed, readClocks } from "../elapsed.ts"
 import { callAdapter, passable } from "../providers/Circuit.ts"
 import { type FenceAnswer, type NotProven, StatusAnswer } from "../providers/ProviderAdapter.ts"
 import type { ProviderPauses } from "../providers/ProviderPauses.ts"
-import { questionOf } from "../providers/ProviderPromises.ts"
+import { isOfAccount, questionOf } from "../providers/ProviderPromises.ts"
 import { withinStore } from "../storeStatements.ts"
 import type { SubmissionServices } from "../SubmissionServices.ts"
 
@@ -26,7 +26,7 @@ const prepareFence = (
   due: DueRead
 ): Effect.Effect<Effect.Effect<FenceAnswer> | null, StoreUnavailable> => {
   const adapter = providers.get(due.provider)
-  if (adapter?.fence === undefined) return Effect.succeed(null)
+  if (adapter?.fence === undefined || !isOfAccount(due, adapter)) return Effect.succeed(null)
   const { fence } = adapter
   return withinStore(statusReads.payloadOf(due)).pipe(
     Effect.flatMap((payload) =>

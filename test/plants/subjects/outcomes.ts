@@ -313,6 +313,34 @@ export const outcomes: ReadonlyArray<Plant> = [
     tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
   },
   {
+    rule: "an operation that was sent to another account is not asked about",
+    file: "src/submission/reads/Reconciler.ts",
+    from: "due.provider_account !== null && !isOfAccount(due, adapter)",
+    to: "due.provider_account === null && !isOfAccount(due, adapter)",
+    tests: [unit("submission/reads/Fences")]
+  },
+  {
+    rule: "\"not found\" proves nothing of an operation whose account is not known",
+    file: "src/submission/reads/Reconciler.ts",
+    from: "given?._tag === \"NotFound\" ? { ...given, evidence: null } : given",
+    to: "given",
+    tests: [unit("submission/reads/Fences")]
+  },
+  {
+    rule: "a worker names its account in each claim",
+    file: "src/submission/attempts/claimOperations.ts",
+    from: "providers.get(provider)?.account",
+    to: "undefined",
+    tests: [unit("submission/reads/Fences")]
+  },
+  {
+    rule: "the account of a claim that may have been sent never changes",
+    file: "migrations/0032_provider_accounts.sql",
+    from: "OLD.return_reason IS NOT NULL AND NEW.return_reason IS NULL",
+    to: "true",
+    tests: [postgres("services/queue/Fences", "account")]
+  },
+  {
     rule: "the beginning of a fence never changes",
     file: "migrations/0029_fences.sql",
     from: "IF OLD.fence_started_at IS NOT NULL THEN",

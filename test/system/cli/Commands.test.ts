@@ -404,7 +404,8 @@ describe("The command line", () => {
             "0028_evidence_time",
             "0029_fences",
             "0030_operator_outcomes",
-            "0031_fenced_operations"
+            "0031_fenced_operations",
+            "0032_provider_accounts"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

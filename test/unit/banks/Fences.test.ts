@@ -37,7 +37,7 @@ const banks = {
     }
   },
   alpaca: {
-    adapter: Alpaca.at({ baseUrl, keys: { keyId: secret, secretKey: secret }, fence: true }),
+    adapter: Alpaca.at({ baseUrl, keys: { keyId: secret, secretKey: secret }, account: "PA1", fence: true }),
     type: "order",
     payload: { symbol: "AAPL", qty: "1", side: "buy", type: "market", time_in_force: "day" }
   }
@@ -170,12 +170,16 @@ for (const name of ["increase", "alpaca"] as const) {
 }
 
 /** An adapter whose bank answers each request with this object, and the requests. */
-const answeredBy = Effect.fnUntraced(function*(adapter: (typeof banks)[keyof typeof banks]["adapter"], body: object) {
+const answeredBy = Effect.fnUntraced(function*(
+  adapter: (typeof banks)[keyof typeof banks]["adapter"],
+  body: object,
+  status = 200
+) {
   const seen: Array<string> = []
   const client = HttpClient.make((request) =>
     Effect.sync(() => {
       seen.push(`${request.method} ${new URL(request.url).pathname}`)
-      return HttpClientResponse.fromWeb(request, Response.json(body))
+      return HttpClientResponse.fromWeb(request, Response.json(body, { status }))
     })
   )
   const context = yield* Layer.build(
@@ -260,15 +264,23 @@ describe("A fence at alpaca", () => {
       assert.strictEqual((yield* fence!(operation, { ...payload, symbol })) !== null, isStock)
     }))
 
-  it.effect("is off by default, and refused at the start if a function finds the keys", () =>
+  it.effect("is off by default, and refused at the start without an account, or if a function finds the keys", () =>
     Effect.gen(function*() {
       const pair = { keyId: secret, secretKey: secret }
       const keys = () => Effect.succeed(pair)
       assert.isUndefined((yield* answeredBy(Alpaca.at({ baseUrl, keys: pair }), own)).fence)
       assert.isUndefined((yield* answeredBy(Alpaca.at({ baseUrl, keys }), own)).fence)
-      const exit = yield* Effect.exit(answeredBy(Alpaca.at({ baseUrl, keys, fence: true }), own))
-      assert.isTrue(Exit.isFailure(exit))
-      if (Exit.isFailure(exit)) assert.match((Cause.squash(exit.cause) as Error).message, /^fence of Alpaca requires/u)
+      for (
+        const [options, required] of [[{ keys, account: "PA1" }, "keys that are no function"], [
+          { keys: pair },
+          "account"
+        ]] as const
+      ) {
+        const exit = yield* Effect.exit(answeredBy(Alpaca.at({ baseUrl, fence: true, ...options }), own))
+        assert.isTrue(Exit.isFailure(exit))
+        if (!Exit.isFailure(exit)) continue
+        assert.include((Cause.squash(exit.cause) as Error).message, `fence of Alpaca requires ${required}`)
+      }
     }))
 })
 
@@ -289,6 +301,18 @@ describe("A fence at increase", () => {
     const answer = yield* Effect.flatMap(fence!(operation, banks.increase.payload), (send) => send!)
     return { answer, seen }
   })
+
+  it.effect("proves nothing with a key whose owner does not have the account that pays", () =>
+    Effect.gen(function*() {
+      const { fence } = yield* answeredBy(
+        banks.increase.adapter,
+        { type: "object_not_found_error", status: 404, title: "not found" },
+        404
+      )
+      const operation = operationOf({ type: OperationType.make(banks.increase.type) })
+      const answer = yield* Effect.flatMap(fence!(operation, banks.increase.payload), (send) => send!)
+      assert.strictEqual(answer._tag, "NotProven")
+    }))
 
   it.effect("cancels no transfer of another operation, which an answer shows", () =>
     Effect.gen(function*() {

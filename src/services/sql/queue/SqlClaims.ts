@@ -59,6 +59,7 @@ export const makeClaims = Effect.fnUntraced(function*({ claimed, column }: Histo
           cipher.plaintextBefore,
           terms.worker,
           limit,
+          terms.provider_account ?? null,
           ...marks === null ? [] : [[...marks.keys()], [...marks.values()]],
           ...terms.recorded_by === undefined ? [] : [terms.recorded_by]
         ]
@@ -133,11 +134,11 @@ const allQueues: QueueSearch = {
   columns: "",
   begin: "",
   marks: "",
-  next: "$11"
+  next: "$12"
 }
 
 /**
- * Looks into the queue of every client, each from its mark on (`$11` queues, `$12` marks). A skip to the next queue would walk all dead
+ * Looks into the queue of every client, each from its mark on (`$12` queues, `$13` marks). A skip to the next queue would walk all dead
  * entries of those between. The next mark of a queue is its first operation that is due, or `margin` ago. A mark is
  * reported once it has moved by a second, so that many queues cost little.
  */
@@ -147,7 +148,7 @@ const queuesFromMarks: QueueSearch = {
     FROM (
       SELECT c.queue, coalesce(m.mark::timestamptz, '-infinity') AS mark
       FROM (SELECT '' COLLATE "C" AS queue UNION ALL SELECT id FROM clients) c
-      LEFT JOIN unnest($11::text[], $12::text[]) m (queue, mark) ON m.queue = c.queue
+      LEFT JOIN unnest($12::text[], $13::text[]) m (queue, mark) ON m.queue = c.queue
     ) q LEFT JOIN LATERAL (
       SELECT o.due_at FROM operations o
       WHERE ${claimable} AND ${clientQueue} = q.queue AND o.due_at >= q.mark AND o.due_at <= now()
@@ -165,7 +166,7 @@ const queuesFromMarks: QueueSearch = {
         SELECT least(p.due_at, now() - ${millis(String(margin))}) AS moved
       ) m WHERE moved >= p.mark + interval '1 second'
     ) AS marks`,
-  next: "$13"
+  next: "$14"
 }
 
 /**
@@ -204,7 +205,8 @@ const claimStatement = (
   ), ${dueWithPayloads("$2", "$8")}, claimed AS (
     UPDATE operations o
     SET state = 'submitting', revision = o.revision + 1, send_before = now() + ${millis("$3")},
-      due_at = now() + ${millis("$4")}, claimed_by = $9
+      due_at = now() + ${millis("$4")}, claimed_by = $9,
+      provider_account = $11
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND due.ready
     RETURNING ${submissionColumns}, o.created_at, o.request_digest, due.payload, due.key_id
   ), put_off AS (

@@ -77,6 +77,7 @@ export const makeReturnedClaims = Effect.fnUntraced(function*({ claimed, column 
               terms.worker,
               cipher.plaintextBefore,
               left,
+              terms.provider_account ?? null,
               ...terms.recorded_by === undefined ? [] : [terms.recorded_by]
             ])
           )),
@@ -113,7 +114,7 @@ const claimReturnedStatement = (planned: number, { recorded_by }: ClaimTerms, co
     ) o LIMIT $9
   ), ${dueWithPayloads("$2", "$8")}, taken AS (
     UPDATE operations o
-    SET return_reason = NULL, claimed_by = $7,
+    SET return_reason = NULL, claimed_by = $7, provider_account = $10,
       send_before = greatest(now() + ${millis("$3")}, o.send_before + interval '1 millisecond'),
       due_at = greatest(now(), o.send_before + interval '1 millisecond' - ${millis("$3")}) + ${millis("$4")}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND due.ready
@@ -122,7 +123,7 @@ const claimReturnedStatement = (planned: number, { recorded_by }: ClaimTerms, co
     UPDATE operations o
     SET due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
-  )${recorded_by === undefined ? "" : countBatch("$10", "$1", "taken")}
+  )${recorded_by === undefined ? "" : countBatch("$11", "$1", "taken")}
   SELECT due_count${column}, ${present} AS claimed_at,
     ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id${
   recorded_by === undefined ? "" : batchColumn

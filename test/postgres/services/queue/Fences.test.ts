@@ -10,6 +10,7 @@ import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { fieldsOf, issueAgain, outcome, PostgresLedger, queueConformance } from "../../../fixtures/ledger/Ledger.ts"
 import {
   claimedOperation,
+  claimTerms,
   pass,
   readTerms,
   recording,
@@ -182,7 +183,31 @@ queueConformance("a fence", (it) => {
     }))
 })
 
+queueConformance("the account of a claim", (it) => {
+  it.effect("is that of the last worker that could send, and a status read has it", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const { claim, id, provider } = yield* claimedOperation({}, { provider_account: "first" })
+      yield* queue.returnClaim(claim, { reason: "no key", delay: Duration.zero, review_after: Duration.hours(1) })
+      yield* pass("1 hour")
+      const [taken] = yield* queue.claimReturned(provider, 1, { ...claimTerms, provider_account: "second" })
+      yield* queue.record(id, taken!.revision, outcome("indeterminate"), recording())
+      yield* pass("1 hour")
+      assert.deepInclude((yield* queue.takeReads(provider, 1, readTerms))[0], { provider_account: "second" })
+    }))
+})
+
 layer(PostgresLedger, { excludeTestServices: true })("the database", (it) => {
+  it.effect("keeps the account of a claim that may have been sent", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      for (const operation of [uncertain, claimedOperation()]) {
+        const { id } = yield* operation
+        const error = yield* Effect.flip(sql`UPDATE operations SET provider_account = 'other' WHERE id = ${id}`)
+        assert.match(String((error.reason.cause as Error).message), /changes only with a claim/)
+      }
+    }))
+
   it.effect("refuses any other record of a fence", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient

@@ -45,7 +45,8 @@ queueConformance("an operation that a change of the timeline holds", (it) => {
         reference: null,
         acknowledged: false,
         reads: 1,
-        fence_started_at: null
+        fence_started_at: null,
+        provider_account: null
       })
       assert.deepInclude(operation, {
         id,

@@ -65,7 +65,8 @@ queueConformance("a status read that is due", (it) => {
           reference: reference("theirs"),
           acknowledged: true,
           reads: 1,
-          fence_started_at: null
+          fence_started_at: null,
+          provider_account: null
         })
         assert.deepStrictEqual(created_at, before.created_at)
         assert.deepStrictEqual({ ...operation, send_before: null }, {

@@ -41,7 +41,8 @@ const all = [
   "0028_evidence_time",
   "0029_fences",
   "0030_operator_outcomes",
-  "0031_fenced_operations"
+  "0031_fenced_operations",
+  "0032_provider_accounts"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>

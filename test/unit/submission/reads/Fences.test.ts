@@ -171,6 +171,41 @@ describe("A fence", () => {
     for (let n = 0; n < 3; n++) yield* next(world, id)
   })
 
+  it.effect("is neither sent nor followed by a read while the settings name another account, and a person is asked", () =>
+    Effect.gen(function*() {
+      let account = "first"
+      const { fences, id, world } = yield* lostRequest({ account: () => account, answers: [occupied] })
+      yield* untilBegun(world, id)
+      const reads = world.reads.length
+      account = "second"
+      for (let n = 0; n < 3; n++) yield* next(world, id)
+      assert.isEmpty(fences)
+      assert.lengthOf(world.reads, reads)
+      assert.isTrue((yield* world.show(id)).under_review)
+      account = "first"
+      yield* next(world, id)
+      assert.deepInclude((yield* world.show(id)).failure, { code: "provider_never_received" })
+    }))
+
+  it.effect("need not begin where \"not found\" is final, but for an operation whose account is not known", () =>
+    Effect.gen(function*() {
+      let account: string | undefined
+      const world = yield* makeWorld({
+        submit: () => Effect.fail(new Uncertain({ reason: "the answer was lost" })),
+        account: () => account,
+        read: () => Effect.succeed(neverReceived)
+      })
+      const id = yield* world.acceptOne
+      yield* world.work
+      account = "first"
+      yield* TestClock.adjust("1 hour")
+      yield* next(world, id)
+      assert.strictEqual(yield* world.stateOf(id), "indeterminate")
+      account = undefined
+      yield* next(world, id)
+      assert.strictEqual(yield* world.stateOf(id), "failed")
+    }))
+
   const never: ReadonlyArray<readonly [when: string, script: Script]> = [
     ["after the \"not found\" of a proxy", { read: () => Effect.succeed(notFound) }],
     ["for a payload that no order can fence", { fence: () => null }],
