@@ -58,8 +58,8 @@ export const claims: ReadonlyArray<Plant> = [
   {
     rule: "a claimed operation always has the id of its worker",
     file: claimsFile,
-    from: ", claimed_by = $9\n",
-    to: "\n",
+    from: ", claimed_by = $9,\n",
+    to: ",\n",
     tests: [postgres("services/queue/ReturnedClaims")]
   },
   {
