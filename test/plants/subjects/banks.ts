@@ -110,6 +110,14 @@ export const banks: ReadonlyArray<Plant> = [
     tests: [unit("banks/Fences")]
   },
   {
+    rule: "Increase: the bank's name for the object of another body is no proof that a fence has the key",
+    file: "src/banks/Increase.ts",
+    from: "HttpProvider.KeyHolder.First({ names: { reference: resource_id, operation_id: null } })",
+    to:
+      "HttpProvider.KeyHolder.Own({ names: { reference: resource_id, operation_id: null }, evidence: {}, isCancelled: true })",
+    tests: [unit("banks/Fences", "with another body")]
+  },
+  {
     rule: "a fence cancels no order of another operation",
     file: "src/submission/http/HttpProvider.ts",
     from: "(holder.names.operation_id ?? operation.id) !== operation.id",

@@ -51,7 +51,11 @@ const ways: ReadonlyArray<Way> = ["arrives", "lost", "unanswered", "late"]
 const mix = { ...defaultMix, succeeded_later: 0, failed_later: 0, rejected: 0 }
 
 /** A bank in this process. Requests take the given ways in turn, and then all arrive. */
-const bankOf = Effect.fnUntraced(function*(name: keyof typeof banks, plan: Iterable<Way>) {
+const bankOf = Effect.fnUntraced(function*(
+  name: keyof typeof banks,
+  plan: Iterable<Way>,
+  later: Readonly<Record<string, string>> = {}
+) {
   const { adapter, payload, type } = banks[name]
   const dialect = bankDialects[name]
   const record = makeMemoryRecord()
@@ -104,6 +108,8 @@ const bankOf = Effect.fnUntraced(function*(name: keyof typeof banks, plan: Itera
   return {
     submit: Effect.exit(submit(operation, payload as Schema.Json)),
     fence: Effect.flatMap(fence!(operation, payload as Schema.Json), (send) => send!),
+    /** The fence of a version of the adapter that sends another body. */
+    laterFence: Effect.flatMap(fence!(operation, { ...payload, ...later } as Schema.Json), (send) => send!),
     read: readStatus(operation, null),
     deliver: Effect.suspend(() => Effect.forEach(late.splice(0), (arrival) => arrival)),
     /** A person at the bank approves what waits. */
@@ -341,6 +347,23 @@ describe("A fence at increase", () => {
       assert.strictEqual((yield* bank.fence)._tag, "Occupied")
       assert.deepInclude(yield* bank.truth, { status: "failed" })
     }))
+
+  for (const first of ["submit", "fence"] as const) {
+    it.effect(`with another body than the ${first} that has the key never proves a failure`, () =>
+      Effect.gen(function*() {
+        const bank = yield* bankOf("increase", ["unanswered"], { statement_descriptor: "as a later version writes it" })
+        yield* bank[first]
+        const answer = yield* bank.laterFence
+        const read = yield* bank.read
+        // The bank names the object that has the key. That of a fence waits, and a person may approve it.
+        assert.strictEqual(answer._tag, "Known")
+        const state = first === "submit" ? "succeeded" : "submitted"
+        assert.deepInclude(read, { _tag: "Proven", state })
+        assert.deepInclude(answer, {
+          names: { reference: read._tag === "Proven" ? read.names.reference : null, operation_id: null }
+        })
+      }))
+  }
 
   it.effect("that a person approved is the payment of the operation", () =>
     Effect.gen(function*() {

@@ -54,7 +54,8 @@ export const banks = {
       type: "market",
       time_in_force: "day"
     })),
-    adapter: (baseUrl) => Alpaca.at({ baseUrl, keys: { keyId: secret, secretKey: secret }, fence: true }),
+    adapter: (baseUrl) =>
+      Alpaca.at({ baseUrl, keys: { keyId: secret, secretKey: secret }, account: "PA1", fence: true }),
     unsettled: { unreceived: false, refused: false, ordered: false }
   },
   increase: {
