@@ -175,6 +175,10 @@ describe("A fence", () => {
     Effect.gen(function*() {
       let account = "first"
       const { fences, id, world } = yield* lostRequest({ account: () => account, answers: [occupied] })
+      account = "second"
+      yield* next(world, id)
+      assert.isEmpty(world.reads)
+      account = "first"
       yield* untilBegun(world, id)
       const reads = world.reads.length
       account = "second"
