@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
-import { mcpPath } from "../domain/McpResource.ts"
+import { mcpPath, ServerVersion } from "../domain/McpResource.ts"
 import { cappedFetch } from "../http/exchangeLimits.ts"
 import { loopbackHosts, parseBaseUrl } from "../http/OutgoingRequest.ts"
 import { describeFailure } from "../http/RequestFailure.ts"
@@ -16,6 +16,7 @@ import { AgentReads } from "../mcp/AgentReads.ts"
 import { McpConnections } from "../mcp/McpConnections.ts"
 import * as RemoteReads from "../mcp/RemoteReads.ts"
 import { serveStdio } from "../mcp/StdioConnection.ts"
+import { manifest } from "../node/process/Invocation.ts"
 import { CommandFailed } from "./Output.ts"
 
 /** The gateway of `serve` on the same machine. */
@@ -86,12 +87,13 @@ export const mcp = Command.make(
         FetchHttpClient.layer
       )
     const serving = Effect.flatMap(McpConnections, ({ open }) => serveStdio((send) => open("stdio", send)))
+    const connections = Layer.provide(McpConnections.layer, Layer.succeed(ServerVersion, manifest.version))
     yield* Effect.forkChild(
       Effect.provide(checkAccess, reads(0)).pipe(
         Effect.provideService(FetchHttpClient.Fetch, cappedFetch(maxResponse))
       )
     )
-    yield* Effect.provide(serving, Layer.merge(McpConnections.layer, reads())).pipe(
+    yield* Effect.provide(serving, Layer.merge(connections, reads())).pipe(
       Effect.provideService(FetchHttpClient.Fetch, cappedFetch(maxResponse)),
       // Input that nothing reads any more would keep the process running.
       Effect.ensuring(Effect.sync(() => process.stdin.destroy()))

@@ -2,6 +2,7 @@
  * The MCP endpoint as a protected resource of its own (RFC 9728). Clients request tokens for it by its URL (RFC 8707), and such
  * a token is refused on every other path.
  */
+import * as Context from "effect/Context"
 
 /** Path of the MCP endpoint below the base URL. The only place that names it. */
 export const mcpPath = "/mcp"
@@ -15,3 +16,8 @@ export const mcpResource = (baseUrl: string): string => baseUrl + mcpPath
  */
 export const resourceOf = (baseUrl: string, path: string): string | null =>
   path === mcpPath ? mcpResource(baseUrl) : null
+
+/** The version of the MCP server, for clients. The process provides that of its package. */
+export const ServerVersion = Context.Reference<string>("financial-agents-gateway/domain/ServerVersion", {
+  defaultValue: () => "unknown"
+})

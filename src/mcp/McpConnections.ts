@@ -77,12 +77,13 @@ const Registrations = Layer.mergeAll(
 )
 
 /** `call` provides the `AgentReads` of each request, which the types of the server cannot know. */
-const EffectServer = McpServer.layer({
-  ...serverInfo,
-  instructions,
-  protocols: [McpProtocol.v2026_07_28, McpProtocol.v2025_11_25],
-  registrations: Registrations
-}) as Layer.Layer<McpServer.McpServer, never, Layer.Success<typeof RpcClients.layer>>
+const EffectServer = Layer.unwrap(Effect.map(serverInfo, (server) =>
+  McpServer.layer({
+    ...server,
+    instructions,
+    protocols: [McpProtocol.v2026_07_28, McpProtocol.v2025_11_25],
+    registrations: Registrations
+  }))) as Layer.Layer<McpServer.McpServer, never, Layer.Success<typeof RpcClients.layer>>
 
 /** Methods that Effect's server would answer, but no notification would follow. Agents wait by a tool or by a task. */
 const notOffered = new Set(["resources/subscribe", "resources/unsubscribe", "subscriptions/listen"])
@@ -118,6 +119,7 @@ const makeTask = Effect.fnUntraced(function*(request: JsonRpcRequest) {
 
 const make = Effect.gen(function*() {
   const clients = yield* RpcClients
+  const server = yield* serverInfo
 
   const open: McpConnections["Service"]["open"] = Effect.fnUntraced(function*(transport, send) {
     const client = yield* clients.connect(send)
@@ -163,7 +165,7 @@ const make = Effect.gen(function*() {
             Effect.succeed(errorResponse(request.id, { code, message, ...data === undefined ? {} : { data } })),
           ReadRefused: (refused) => Effect.succeed(errorResponse(request.id, errorOfRefusal(refused)))
         }),
-        (answered) => completeResponse(request, answered)
+        (answered) => completeResponse(request, answered, server)
       )
 
     /** A request that the client cancels gets no response. */

@@ -1,6 +1,8 @@
 /**
  * Completes the responses to clients: capabilities that are true, and results in quoted text.
  */
+import * as Effect from "effect/Effect"
+import { ServerVersion } from "../domain/McpResource.ts"
 import {
   errorCodes,
   isObject,
@@ -17,7 +19,8 @@ import { OperationTools } from "./OperationTools.ts"
 import { quotedJson } from "./QuotedText.ts"
 
 /** Name and version of the server, for clients. */
-export const serverInfo = { name: "financial-agents-gateway", version: "1.0.0" } as const
+export const serverInfo = Effect.map(ServerVersion, (version) => ({ name: "financial-agents-gateway", version }))
+type ServerInfo = Effect.Success<typeof serverInfo>
 
 /** Lists never change while the server runs, logs are for operators, no argument is completed, and there are no subscriptions. */
 const capabilitiesOf = (capabilities: JsonObject, isModern: boolean): JsonObject => {
@@ -62,10 +65,14 @@ const adviseOnFailure = (tool: unknown, result: JsonObject): JsonObject => {
   return { ...result, content: [{ type: "text", text: isRead ? refusalText({ code, detail }) : detail }] }
 }
 
-const completeResult = ({ method, params }: JsonRpcRequest, result: JsonObject): JsonObject => {
+const completeResult = (
+  { method, params }: JsonRpcRequest,
+  result: JsonObject,
+  server: ServerInfo
+): JsonObject => {
   const isModern = namedVersion(params) !== null
   const named = isModern
-    ? { ...result, _meta: { ...metadataOf(result), "io.modelcontextprotocol/serverInfo": serverInfo } }
+    ? { ...result, _meta: { ...metadataOf(result), "io.modelcontextprotocol/serverInfo": server } }
     : result
   switch (method) {
     case "tools/call":
@@ -92,11 +99,15 @@ const completeError = (request: JsonRpcRequest, error: JsonRpcError): JsonRpcErr
 }
 
 /** The response to a request, from a result or a response of Effect's server. */
-export const completeResponse = (request: JsonRpcRequest, answered: JsonObject | JsonRpcResponse): JsonRpcResponse => {
+export const completeResponse = (
+  request: JsonRpcRequest,
+  answered: JsonObject | JsonRpcResponse,
+  server: ServerInfo
+): JsonRpcResponse => {
   const response = answered as JsonRpcResponse
   if (response.jsonrpc === "2.0" && "error" in response) {
     return { ...response, error: completeError(request, response.error) }
   }
   const result = response.jsonrpc === "2.0" && "result" in response ? response.result : answered as JsonObject
-  return { jsonrpc: "2.0", id: request.id, result: completeResult(request, result) }
+  return { jsonrpc: "2.0", id: request.id, result: completeResult(request, result, server) }
 }

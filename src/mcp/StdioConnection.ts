@@ -7,6 +7,7 @@ import * as FiberSet from "effect/FiberSet"
 import * as Queue from "effect/Queue"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
+import { bodyLimits, findExcess } from "../domain/JsonLimits.ts"
 import {
   errorCodes,
   errorResponse,
@@ -36,7 +37,12 @@ const textOf = (parts: ReadonlyArray<Uint8Array>): string => {
 const messageIn = (parts: ReadonlyArray<Uint8Array>): MessageLine | null => {
   try {
     const text = textOf(parts)
-    return text.trim() === "" ? null : { value: JSON.parse(text) as unknown, error: null }
+    if (text.trim() === "") return null
+    // As at `/mcp`. The path is the client's text, so the message leaves it out.
+    const excess = findExcess(text, bodyLimits)
+    return excess === null
+      ? { value: JSON.parse(text) as unknown, error: null }
+      : failed(errorCodes.invalidRequest, `Invalid Request: ${excess.message}`)
   } catch {
     // The text of the failure would quote the line.
     return failed(errorCodes.parseError, "Parse error: the line is not JSON in UTF-8")

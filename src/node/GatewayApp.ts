@@ -16,6 +16,7 @@ import type * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { InvalidSetting } from "../domain/InvalidSetting.ts"
+import { ServerVersion } from "../domain/McpResource.ts"
 import { BaseUrl } from "../server/gate/BaseUrl.ts"
 import { Lifecycle } from "../server/gate/Lifecycle.ts"
 import { Problems } from "../server/gate/ProblemResponses.ts"
@@ -38,6 +39,7 @@ import { Database } from "./postgres/Database.ts"
 import { databaseAs, type DatabaseUrls, readRoleUrl } from "./postgres/DatabaseRoles.ts"
 import { MigrationPool, ProvisioningPool } from "./postgres/Pools.ts"
 import * as Instrumentation from "./process/Instrumentation.ts"
+import { manifest } from "./process/Invocation.ts"
 import { Observability } from "./process/Observability.ts"
 import { layerPayloadKeys } from "./process/PayloadKeys.ts"
 import { type ProcessSettings, readSettings, type Setting } from "./process/ProcessSettings.ts"
@@ -199,10 +201,12 @@ const serverOf = (
 ): Part => {
   const { Reconciling, Workers } = workersOf(options, adapters)
   const { agents, listener = NodeServer.layer(settings), routes = Layer.empty, started = Layer.empty } = options
+  type Routes = Layer.Layer<never, unknown, HttpRouter.HttpRouter>
+  const version = Layer.succeed(ServerVersion, manifest.version)
   const Served = layerServer(
-    routes as Layer.Layer<never, unknown, HttpRouter.HttpRouter>,
+    routes as Routes,
     apisOf(options),
-    agents as Layer.Layer<never, unknown, HttpRouter.HttpRouter> | undefined
+    agents === undefined ? undefined : Layer.provide(agents as Routes, version)
   )
   const Mutations = accepts(options) ? MutationEndpoints.layer : Layer.empty
   return Layer.merge(NodeServer.layerListening(settings, admin), started).pipe(

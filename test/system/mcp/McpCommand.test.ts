@@ -14,6 +14,7 @@ import { once } from "node:events"
 import * as fs from "node:fs"
 import { inject } from "vitest"
 import { gatewayAccess } from "../../../src/cli/McpCommand.ts"
+import { manifest } from "../../../src/node/process/Invocation.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { accept, drive, issue, newKey, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
@@ -212,7 +213,10 @@ describe.concurrent("mcp", () => {
           // What still runs at the end gets no answer.
           child.stdin.end()
           assert.deepStrictEqual(yield* Effect.promise(() => closed), [0, null])
-          assert.deepStrictEqual(messagesIn(output.stdout).map(({ id }) => id), ["init", 4, 5, 2])
+          const messages = messagesIn(output.stdout)
+          assert.deepStrictEqual(messages.map(({ id }) => id), ["init", 4, 5, 2])
+          const { version } = manifest
+          assert.deepInclude(messages[0]!["result"], { serverInfo: { name: "financial-agents-gateway", version } })
           assert.strictEqual(output.stderr, "")
         }).pipe(Effect.provide(services))
       })))

@@ -75,6 +75,13 @@ describe("The lines of the stdio transport", () => {
     assert.deepStrictEqual(reader.push(Buffer.from("\n1\n")).map(readingOf), [{ value: 1 }])
   })
 
+  it("has each member once, and is within the limits of a body", () => {
+    const lines = ["{\"id\":1,\"id\":2}", "{\"a\":{\"b\":1,\"\\u0062\":2}}", "[".repeat(500) + "]".repeat(500)]
+    for (const line of lines) {
+      assert.deepStrictEqual(makeLineReader(2048).push(Buffer.from(`${line}\n`)).map(readingOf), [-32600], line)
+    }
+  })
+
   it("quote nothing of a line in an error", () => {
     const [line] = makeLineReader(limit).push(Buffer.from("{\"token\": secret\n"))
     assert.notInclude(JSON.stringify(line), "secret")
