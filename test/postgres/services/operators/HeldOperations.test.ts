@@ -36,7 +36,9 @@ layer(OperationSearch.layer.pipe(Layer.provideMerge(PostgresLedger)), { excludeT
         yield* queue.takeHeld(provider, 10, readTerms)
         const examined = yield* held
         assert.deepStrictEqual(examined.groups.map((group) => group.examined), [1, 2])
-        for (const group of examined.groups) assert.isNotNull(group.releasable_from)
+        const [unsent, lost] = examined.groups
+        assert.isNull(unsent!.releasable_from, "it was never sent, so it can be released at once")
+        assert.isNotNull(lost!.releasable_from)
         assert.include(nextStepOf(examined), "operations release ID")
       }))
 
