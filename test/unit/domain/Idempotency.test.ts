@@ -208,7 +208,7 @@ describe("canonical JSON", () => {
   it.effect.prop("is JSON of the same value, without white space", [Json], ([value]) =>
     Effect.gen(function*() {
       const text = yield* canonicalText(value)
-      assert.isTrue(isSame(JSON.parse(text), value))
+      assert.isTrue(isSame(JSON.parse(text), value), text)
       assert.strictEqual(text.replaceAll(/"(?:[^"\\]|\\.)*"/g, "\"\"").search(/\s/), -1)
     }))
 })
