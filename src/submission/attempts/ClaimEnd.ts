@@ -44,7 +44,7 @@ export const recordSettlement = Effect.fnUntraced(function*(
   settlement: Settlement
 ) {
   const { outcomeRecorder, outcomes, policy } = services
-  const { claim: { operation: { id, send_before }, revision }, provider } = timed
+  const { claim: { operation: { id, send_before, type }, revision }, provider } = timed
   const { evidence, outcome, reference } = settlement
   const promises = services.providers.get(provider)?.promises ?? {}
   const lag = firstReadAfter(promises, reference)
@@ -53,7 +53,7 @@ export const recordSettlement = Effect.fnUntraced(function*(
     id,
     revision,
     outcome,
-    recording: { evidence, reference, due_in, send_before, ...reversibleRecording(promises, policy) }
+    recording: { evidence, reference, due_in, send_before, ...reversibleRecording(promises, type, policy) }
   })
   yield* whileClaimed(services, timed, record).pipe(
     // An earlier try recorded it, the rescuer moved it, or a failover forgot the claim. The report gives the reference

@@ -6,12 +6,13 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
 import { gatewayFailure, type GatewayFailureCode } from "../../domain/GatewayFailures.ts"
-import type { OperationId, Outcome } from "../../domain/Operation.ts"
+import type { Outcome } from "../../domain/Operation.ts"
 import {
   type AuthorizationRevoked,
   isProviderReference,
   type PayloadAltered,
   type PayloadUnreadable,
+  type ProviderOperation,
   type ProviderReference
 } from "../../domain/Submission.ts"
 import {
@@ -49,16 +50,16 @@ export type AttemptError = NotSent | Uncertain | PayloadUnreadable | PayloadAlte
 /**
  * Determines the end of a submission from the exit of the attempts. `isSending` tells whether an attempt was under way, so
  * that an interruption may have come after the first byte. Without evidence of another outcome the operation is
- * `indeterminate` (specification, "States and transitions", rule 3). An answer that names another operation than `id`
+ * `indeterminate` (specification, "States and transitions", rule 3). An answer that names another operation
  * is no evidence. A failure on this side, of which it is proven that nothing was sent, returns the claim.
  */
 export const settlementOf = (
-  id: OperationId,
+  operation: Pick<ProviderOperation, "id" | "type">,
   exit: Exit.Exit<SubmissionAnswer, AttemptError>,
   isSending: boolean,
   rules: AnswerRules = {}
 ): Settlement | ClaimReturn => {
-  if (Exit.isSuccess(exit)) return fromAnswer(id, exit.value, rules)
+  if (Exit.isSuccess(exit)) return fromAnswer(operation, exit.value, rules)
   const error = Option.getOrNull(Cause.findErrorOption(exit.cause))
   if (error !== null) return fromError(error)
   const isStopped = Cause.hasInterruptsOnly(exit.cause)
@@ -98,7 +99,7 @@ const fromNotSent = ({ isLocal, isPermanent, isRefused, reason }: NotSent): Sett
 }
 
 const fromAnswer = (
-  id: OperationId,
+  { id, type }: Pick<ProviderOperation, "id" | "type">,
   answer: SubmissionAnswer,
   { failures, promises = {} }: AnswerRules
 ): Settlement => {
@@ -117,7 +118,7 @@ const fromAnswer = (
       return {
         _tag: "Settlement",
         outcome: { state: "succeeded" },
-        evidence: { ...evidence, ...reversibleEvidence(promises) },
+        evidence: { ...evidence, ...reversibleEvidence(promises, type) },
         reference,
         isSent: true
       }

@@ -94,7 +94,7 @@ const send = (
   timed: TimedClaim,
   release: Effect.Effect<void>
 ): Effect.Effect<void> => {
-  const { claim: { operation: { id } }, provider, refusal } = timed
+  const { claim: { operation }, provider, refusal } = timed
   if (refusal !== null) {
     return giveBack(services, timed, refusal)
   }
@@ -104,7 +104,7 @@ const send = (
     const startedAt = performance.now()
     const exit = yield* Effect.exit(restore(attemptUntilSent(services, timed, progress)))
     const end = yield* Effect.try({
-      try: () => settlementOf(id, exit, progress.isSending, adapter),
+      try: () => settlementOf(operation, exit, progress.isSending, adapter),
       catch: describeDefect
     }).pipe(
       // An adapter without type checks may answer with a value that is no `SubmissionAnswer`.
@@ -118,9 +118,13 @@ const send = (
     if (end.outcome.state === "failed" && Exit.isSuccess(exit) && exit.value._tag === "Rejected") {
       yield* checkFailure(provider, adapter?.failures, exit.value.code)
     }
-    yield* logOutcome(end.outcome, end.evidence["reason"], { operation_id: id, provider })
+    yield* logOutcome(end.outcome, end.evidence["reason"], { operation_id: operation.id, provider })
     yield* recordSettlement(services, timed, end)
-  })).pipe(Effect.withSpan("SubmissionWorker.send", { attributes: { operation_id: id } }, { captureStackTrace: false }))
+  })).pipe(
+    Effect.withSpan("SubmissionWorker.send", { attributes: { operation_id: operation.id } }, {
+      captureStackTrace: false
+    })
+  )
 }
 
 /** Returns a claim. A pause has one line when it begins and one when it ends, with their number, and none for each of them. */

@@ -42,9 +42,10 @@ export interface ProviderPromises {
   readonly notFoundIsFinalAfter?: Duration.Input
   /**
    * For how long a success may be reversed, such as by a return of the receiving bank. Until then its status is read again. A read that
-   * proves `failed` is recorded as a reversal, and changes no state. Default: a success is final.
+   * proves `failed` is recorded as a reversal, and changes no state. With `byType`, a success of any other type is final. Default: each
+   * success is final.
    */
-  readonly reversibleFor?: Duration.Input
+  readonly reversibleFor?: Duration.Input | { readonly byType: Readonly<Record<string, Duration.Input>> }
   /** The question that a person asks the provider if reads cannot settle the operation. It contains no credential. */
   readonly question?: (operation: ProviderOperation) => string
 }
@@ -150,18 +151,32 @@ export const questionOf = ({ question }: ProviderPromises, operation: ProviderOp
   question?.(operation)
     ?? `Did you receive a request with the key ${operation.id}? Have you carried it out, or can you still carry it out?`
 
+/** For how long a success of this type may be reversed; null if it is final. */
+const reversibleWithin = ({ reversibleFor }: ProviderPromises, type: string): Duration.Duration | null => {
+  const input = hasTypes(reversibleFor) ? new Map(Object.entries(reversibleFor.byType)).get(type) : reversibleFor
+  return input === undefined ? null : Duration.fromInputUnsafe(input)
+}
+
+const hasTypes = (
+  input: ProviderPromises["reversibleFor"]
+): input is Exclude<ProviderPromises["reversibleFor"], Duration.Input | undefined> =>
+  typeof input === "object" && input !== null && "byType" in input
+
 /** The member of the evidence of a success that may be reversed. */
-export const reversibleEvidence = ({ reversibleFor }: ProviderPromises): { readonly reversible_for?: string } =>
-  reversibleFor === undefined ? {} : { reversible_for: Duration.format(Duration.fromInputUnsafe(reversibleFor)) }
+export const reversibleEvidence = (promises: ProviderPromises, type: string): { readonly reversible_for?: string } => {
+  const within = reversibleWithin(promises, type)
+  return within === null ? {} : { reversible_for: Duration.format(within) }
+}
 
 /** The member of a recording that has a success read again, for as long as it may be reversed. */
 export const reversibleRecording = (
-  { reversibleFor }: ProviderPromises,
+  promises: ProviderPromises,
+  type: string,
   { readAfterSuccess }: SubmissionPolicyShape
-): Pick<Recording, "reversible"> =>
-  reversibleFor === undefined
-    ? {}
-    : { reversible: { within: Duration.fromInputUnsafe(reversibleFor), read_in: readAfterSuccess } }
+): Pick<Recording, "reversible"> => {
+  const within = reversibleWithin(promises, type)
+  return within === null ? {} : { reversible: { within, read_in: readAfterSuccess } }
+}
 
 const isDuration = (input: Duration.Input): boolean => {
   const duration = Duration.fromInput(input)
@@ -171,7 +186,8 @@ const isDuration = (input: Duration.Input): boolean => {
 const durationsOf = ({ keys, notFoundIsFinalAfter, readByOwnReference, reversibleFor }: ProviderPromises) => [
   ...keys === undefined || keys === "none" || keys === "for_ever" ? [] : [keys],
   ...typeof readByOwnReference === "object" ? [readByOwnReference.lag] : [],
-  ...[notFoundIsFinalAfter, reversibleFor].filter((input) => input !== undefined)
+  ...[notFoundIsFinalAfter, ...hasTypes(reversibleFor) ? Object.values(reversibleFor.byType) : [reversibleFor]]
+    .filter((input) => input !== undefined)
 ]
 
 const isFinal = ({ notFoundIsFinalAfter }: ProviderPromises): boolean => notFoundIsFinalAfter !== undefined

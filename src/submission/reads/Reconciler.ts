@@ -376,7 +376,7 @@ const apply = Effect.fnUntraced(function*(
   decision: ReadDecision,
   { isRead, ...read }: Pick<Postponement, "answer" | "due_in"> & Pick<ReversiblePostponement, "isRead">
 ) {
-  const { fence_started_at, operation: { id, send_before }, revision } = due
+  const { fence_started_at, operation: { id, send_before, type }, revision } = due
   const postpone = (next: Omit<Postponement, keyof typeof read | "fence_started_at" | "send_before">) => {
     if (due.state !== "succeeded") {
       return withinStore(statusReads.postpone(id, revision, { ...read, ...next, send_before, fence_started_at }))
@@ -411,7 +411,7 @@ const apply = Effect.fnUntraced(function*(
     case "Record": {
       yield* logOutcome(decision.outcome, decision.evidence["reason"], { operation_id: id, provider: due.provider })
       const { evidence, outcome, reference } = decision
-      const reversible = reversibleRecording(providers.get(due.provider)?.promises ?? {}, policy)
+      const reversible = reversibleRecording(providers.get(due.provider)?.promises ?? {}, type, policy)
       const recording = { evidence, reference, due_in: read.due_in, send_before, fence_started_at, ...reversible }
       if (due.state !== "accepted") return yield* outcomeRecorder.record({ id, revision, outcome, recording })
       return yield* Effect.asVoid(withinStore(outcomes.recordHeld(id, revision, outcome, recording)))

@@ -98,7 +98,7 @@ const decideByRule = (
       if (isIndirect && reference === null) return { ...postpone, question: questionOf(promises, due.operation) }
       const evidence = {
         ...answered("status_read", answer.evidence),
-        ...answer.state === "succeeded" ? reversibleEvidence(promises) : {}
+        ...answer.state === "succeeded" ? reversibleEvidence(promises, due.operation.type) : {}
       }
       if (answer.state === "submitted" && due.state === "submitted") {
         return { _tag: "Postpone", reference, question: null }

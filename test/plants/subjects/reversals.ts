@@ -56,6 +56,13 @@ export const reversals: ReadonlyArray<Plant> = [
     tests: [postgres("services/queue/Reversals", "is not read when")]
   },
   {
+    rule: "a success is read on only if its type may be reversed",
+    file: "src/submission/providers/ProviderPromises.ts",
+    from: "new Map(Object.entries(reversibleFor.byType)).get(type)",
+    to: "Object.values(reversibleFor.byType)[0]",
+    tests: [unit("submission/reads/ReconcilerReversals", "of a type that may be reversed")]
+  },
+  {
     rule: "reads of successes leave capacity to open outcomes",
     file: "src/submission/reads/Reconciler.ts",
     from: "const free = Math.ceil((left - more.length) / 2)",

@@ -5,7 +5,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { DateTime, Duration, Effect, Exit } from "effect"
 import * as fc from "fast-check"
-import { OperationId, type OperationState } from "../../../../src/domain/Operation.ts"
+import { OperationId, type OperationState, OperationType } from "../../../../src/domain/Operation.ts"
 import { type DueRead, isProviderReference, type ProviderReference } from "../../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { type Settlement, settlementOf } from "../../../../src/submission/attempts/Settlement.ts"
@@ -89,6 +89,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a provider that answers fo
 const [own, another] = ["019aa4f0-5c00-7b1e-8d2f-000000000001", "019aa4f0-5c00-7b1e-8d2f-000000000002"].map((id) =>
   OperationId.make(id)
 ) as [OperationId, OperationId]
+const submitted = { id: own, type: OperationType.make("payment") }
 
 const evidence = { said: "so" }
 const references = ["r1", "r2"].map(reference)
@@ -165,7 +166,8 @@ describe("The decision about an answer", () => {
       const status = { _tag: "Proven", state: "succeeded", evidence, names } as unknown as StatusAnswer
       assert.strictEqual(decideAfterRead(due, status)._tag, "Contradicted")
       const answer = { _tag: "Succeeded", evidence, names } as unknown as SubmissionAnswer
-      assert.strictEqual((settlementOf(own, Exit.succeed(answer), true) as Settlement).outcome.state, "indeterminate")
+      const end = settlementOf(submitted, Exit.succeed(answer), true) as Settlement
+      assert.strictEqual(end.outcome.state, "indeterminate")
     }
   })
 
@@ -173,7 +175,7 @@ describe("The decision about an answer", () => {
     fc.assert(
       fc.property(anyNames, fc.constantFrom("Acknowledged", "Succeeded", "Rejected"), (names, _tag) => {
         const answer = { _tag, names, code: "no", evidence } as SubmissionAnswer
-        const { evidence: kept, outcome, reference } = settlementOf(own, Exit.succeed(answer), true) as Settlement
+        const { evidence: kept, outcome, reference } = settlementOf(submitted, Exit.succeed(answer), true) as Settlement
         const states = { Acknowledged: "submitted", Succeeded: "succeeded", Rejected: "failed" }
         const isContradicted = contradicts(names, null)
         assert.strictEqual(outcome.state, isContradicted ? "indeterminate" : states[_tag])

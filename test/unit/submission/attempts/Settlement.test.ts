@@ -15,7 +15,7 @@ import { acknowledged, reference } from "../../../fixtures/submission/World.ts"
 
 type Ending = Exit.Exit<SubmissionAnswer, AttemptError>
 
-const { id } = operationOf()
+const operation = operationOf()
 const notSent = new NotSent({ reason: "refused" })
 const local = new NotSent({ reason: "no credentials", isLocal: true })
 const uncertain = new Uncertain({ reason: "reset" })
@@ -25,7 +25,7 @@ const combined = (...causes: ReadonlyArray<Cause.Cause<NotSent | Uncertain>>) =>
 
 /** The settlement of an end that does not return the claim. */
 const settled = (exit: Ending): Settlement => {
-  const end = settlementOf(id, exit, true)
+  const end = settlementOf(operation, exit, true)
   assert.strictEqual(end._tag, "Settlement")
   return end as Settlement
 }
@@ -64,7 +64,7 @@ describe("The end of a submission", () => {
     ["an interruption and a defect", combined(Cause.interrupt(1), Cause.die("x")), true, "indeterminate"]
   ]
   it.each(endings)("is recorded with its state and evidence, or returns the claim: %s", (_, exit, isSending, state) => {
-    const end = settlementOf(id, exit, isSending)
+    const end = settlementOf(operation, exit, isSending)
     if (end._tag === "ClaimReturn") return assert.strictEqual(state, "returned")
     assert.strictEqual(end.outcome.state, state)
     assert.strictEqual(end.evidence["by"], "submission")
@@ -73,7 +73,7 @@ describe("The end of a submission", () => {
 
   it("counts as sent unless the opposite is proven", () => {
     const unsent = endings.filter(([, exit, isSending]) => {
-      const end = settlementOf(id, exit, isSending)
+      const end = settlementOf(operation, exit, isSending)
       return end._tag === "Settlement" && !end.isSent
     })
     assert.deepStrictEqual(unsent.map(([name]) => name), [
@@ -108,7 +108,7 @@ describe("The end of a submission", () => {
 
   it("returns the claim with the reason of the adapter, and with only the name of a defect", () => {
     const reasons = [Exit.fail(local), Exit.die(new RangeError("Bearer hunter2")), interrupted].map((exit) => {
-      const end = settlementOf(id, exit, false)
+      const end = settlementOf(operation, exit, false)
       return end._tag === "ClaimReturn" ? end.reason : null
     })
     assert.deepStrictEqual(reasons, [

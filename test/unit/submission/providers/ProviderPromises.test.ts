@@ -41,6 +41,7 @@ describe("Promises that cannot be safe together", () => {
       )
     ),
     [{ ...final, readByOwnReference: { lag: 0 } }, /^each duration/],
+    [{ reversibleFor: { byType: { transfer: "60 days", payment: 0 } } }, /^each duration/],
     [{ ...final, lateRequests: "accepted" }, /^notFoundIsFinalAfter requires lateRequests:/],
     [{ readByOwnReference: "yes", notFoundIsFinalAfter: "1 minute" }, /^notFoundIsFinalAfter requires lateRequests:/],
     [{ ...final, readByOwnReference: "no" }, /^notFoundIsFinalAfter requires readByOwnReference:/],
@@ -74,6 +75,7 @@ describe("Promises that cannot be safe together", () => {
     const safe: ReadonlyArray<ProviderPromises> = [
       {},
       { readByOwnReference: { lag: "1 hour" }, keys: "1 day", reversibleFor: "60 days" },
+      { reversibleFor: { byType: { payment: "60 days" } } },
       final,
       { ...final, lateRequests: { header: "Valid-Until" } },
       { ...final, readByOwnReference: { lag: "1 minute" }, keys: "361 seconds" },

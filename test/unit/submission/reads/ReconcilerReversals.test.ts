@@ -91,6 +91,20 @@ describe("A read after success", () => {
       assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", "submitted", "succeeded"])
     }))
 
+  it.effect.each<readonly [type: string, reads: number]>([["payment", 4], ["transfer", 1]])(
+    "follows a success only of a type that may be reversed: %s",
+    ([type, reads]) =>
+      Effect.gen(function*() {
+        const { id, world } = yield* worldOf([pending], {
+          promises: { ...findsById, reversibleFor: { byType: { [type]: "3 days" } } }
+        })
+        const { reversible_for } = (yield* world.evidenceOf(id)) as { readonly reversible_for?: string }
+        assert.strictEqual(reversible_for, type === "payment" ? "3d" : undefined)
+        yield* TestClock.adjust("90 days")
+        assert.lengthOf(world.reads, reads)
+      })
+  )
+
   it.effect("that proves a failure records it once, is counted, and changes nothing of the operation", () =>
     Effect.gen(function*() {
       const { id, reversal, world } = yield* worldOf([succeeded, failed])
