@@ -34,6 +34,7 @@ import { parseBaseUrl } from "../../http/OutgoingRequest.ts"
 import {
   FenceAnswer,
   namesNothing,
+  NextFenceRequest,
   type NotProven,
   NotSent,
   ProviderAdapter,
@@ -321,6 +322,15 @@ const readStatus = (adapter: Adapter) =>
 
 const stillWaits = FenceAnswer.NotProven({ reason: "unclear", detail: "the order of the fence is not cancelled yet" })
 
+/** Each request of a fence but the first waits for its own permit. */
+const fenceGoesOn = Effect.flatMap(
+  Effect.flatten(NextFenceRequest),
+  (mayBegin) =>
+    mayBegin
+      ? Effect.void
+      : Effect.fail(new NotSent({ reason: "the limit of the provider lets no further request begin" }))
+)
+
 const sendFence = (adapter: Adapter, order: HttpSubmission, decoded: unknown) =>
   Effect.fnUntraced(
     function*(operation: ProviderOperation) {
@@ -329,10 +339,11 @@ const sendFence = (adapter: Adapter, order: HttpSubmission, decoded: unknown) =>
       const headers = submissionHeaders(options, operation)
       const occupy = (credentials: HttpCredentials) =>
         encodeSubmission(baseUrl, order, credentials, headers, options.submit.sign)
-      const readByKey = (credentials: HttpCredentials) =>
+      const encodeRead = (credentials: HttpCredentials) =>
         encodeWithoutBody(baseUrl, options.status.request(operation, null, decoded), credentials)
+      const readByKey = Effect.andThen(fenceGoesOn, ask(adapter, operation, encodeRead, decode, null, decoded))
       let holder = yield* ask(adapter, operation, occupy, decode, null, decoded)
-      if (holder._tag === "Unnamed") holder = yield* ask(adapter, operation, readByKey, decode, null, decoded)
+      if (holder._tag === "Unnamed") holder = yield* readByKey
       // An order of another operation must not be cancelled. The contradiction brings this one under review.
       if (holder._tag !== "Unnamed" && (holder.names.operation_id ?? operation.id) !== operation.id) {
         return FenceAnswer.Known(holder.names)
@@ -340,8 +351,9 @@ const sendFence = (adapter: Adapter, order: HttpSubmission, decoded: unknown) =>
       if (holder._tag === "Own" && !holder.isCancelled) {
         const cancellation = cancel(holder.names.reference, operation)
         const encode = (credentials: HttpCredentials) => encodeWithoutBody(baseUrl, cancellation, credentials)
+        yield* fenceGoesOn
         yield* ask(adapter, operation, encode, () => Effect.void, null, decoded)
-        holder = yield* ask(adapter, operation, readByKey, decode, null, decoded)
+        holder = yield* readByKey
       }
       if (holder._tag === "First") return FenceAnswer.Known(holder.names)
       if (holder._tag === "Unnamed" || !holder.isCancelled) return stillWaits

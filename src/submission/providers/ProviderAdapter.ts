@@ -7,7 +7,7 @@ import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { DeclaredFailures } from "../../domain/GatewayFailures.ts"
 import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
@@ -203,7 +203,7 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
    */
   readonly failures?: DeclaredFailures
   /**
-   * How many requests the provider takes: each call of `submit` and of `readStatus` is one. It holds across all workers of the
+   * How many requests the provider takes: each call of `submit` and of `readStatus` is one, and each request of a fence. It holds across all workers of the
    * database, so give every worker the same limit. Default: no limit.
    */
   readonly limit?: ProviderLimit
@@ -271,4 +271,13 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
 export const SendDeadline: Context.Reference<number | null> = Context.Reference<number | null>(
   "financial-agents-gateway/submission/providers/ProviderAdapter/SendDeadline",
   { defaultValue: () => null }
+)
+
+/**
+ * Waits until the provider's limit lets the next request of a running fence begin. The first request needs no such wait. False: no permit
+ * is near, so send nothing more, and yield `NotProven`. The reconciler sets it. Default: there is no limit.
+ */
+export const NextFenceRequest: Context.Reference<Effect.Effect<boolean>> = Context.Reference<Effect.Effect<boolean>>(
+  "financial-agents-gateway/submission/providers/ProviderAdapter/NextFenceRequest",
+  { defaultValue: () => Effect.succeed(true) }
 )

@@ -32,7 +32,13 @@ import { elapsed, readClocks } from "../elapsed.ts"
 import { type Poller, type ProviderTask, runOnce, runPollers } from "../Poller.ts"
 import { makeFailureCheck } from "../providers/AnswerRecord.ts"
 import { callAdapter, classifyRead, throughCircuits } from "../providers/Circuit.ts"
-import { type FenceAnswer, type NotProven, type ProviderAdapter, StatusAnswer } from "../providers/ProviderAdapter.ts"
+import {
+  type FenceAnswer,
+  NextFenceRequest,
+  type NotProven,
+  type ProviderAdapter,
+  StatusAnswer
+} from "../providers/ProviderAdapter.ts"
 import { ProviderPauses } from "../providers/ProviderPauses.ts"
 import {
   isOfAccount,
@@ -323,16 +329,23 @@ const readStatus = (services: SubmissionServices, due: DueRead): Effect.Effect<S
     : Effect.map(answer, (given) => given?._tag === "NotFound" ? { ...given, evidence: null } : given)
 }
 
+/** Requests of a fence after the first, at most: each may wait for a permit, which must not count as the silence of the provider. */
+const nextFenceRequests = 3
+
 /** Asks the provider. Yields null when its circuit let no read through, or its limit had no permit for one. */
 const askProvider = Effect.fnUntraced(function*<A extends StatusAnswer | FenceAnswer>(
   { breaker, policy, requestPermits }: SubmissionServices,
-  { provider: name }: DueRead,
+  due: DueRead,
   call: Effect.Effect<A>
 ): Effect.fn.Return<A | NotProven | null> {
-  if (!(yield* awaitPermit(requestPermits, policy, name))) return null
+  const { provider: name } = due
+  const permit = awaitPermit(requestPermits, policy, name)
+  if (!(yield* permit)) return null
   const answer = callAdapter<A, never, NotProven, never>(
-    call,
-    policy.readTimeout,
+    Effect.provideService(call, NextFenceRequest, permit),
+    isFenced(due)
+      ? Duration.sum(policy.readTimeout, Duration.times(policy.storeTimeout, nextFenceRequests))
+      : policy.readTimeout,
     (detail) => Effect.succeed(StatusAnswer.NotProven({ reason: "unreachable", detail }))
   )
   const observed = Effect.tap(

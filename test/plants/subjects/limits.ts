@@ -45,6 +45,20 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [unit("submission/providers/RequestPermits")]
   },
   {
+    rule: "each request of a fence takes a permit of the provider's limit",
+    file: "src/submission/reads/Reconciler.ts",
+    from: "Effect.provideService(call, NextFenceRequest, permit)",
+    to: "call",
+    tests: [unit("submission/reads/Fences", "waits for a permit of its own before each request")]
+  },
+  {
+    rule: "a fence without another permit sends no further request",
+    file: "src/submission/http/HttpProvider.ts",
+    from: "    mayBegin\n      ? Effect.void",
+    to: "    mayBegin !== null\n      ? Effect.void",
+    tests: [unit("banks/Fences", "if the limit has permits for no more")]
+  },
+  {
     rule: "a permit that is late is lost",
     file: requests,
     from: "return (yield* elapsed(askedAt)) > millis + slack / 2000 ? wait(0) : begin",

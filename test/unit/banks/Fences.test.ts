@@ -16,6 +16,7 @@ import { defaultMix } from "../../../src/sandbox/SandboxOutcome.ts"
 import { makeSubmissions } from "../../../src/sandbox/Submissions.ts"
 import {
   type FenceAnswer,
+  NextFenceRequest,
   ProviderAdapter,
   type ProviderReference
 } from "../../../src/submission/providers/ProviderAdapter.ts"
@@ -292,7 +293,8 @@ describe("A fence at alpaca", () => {
 
 describe("A fence at increase", () => {
   /** What the fence says of a bank that answers each request with this transfer, and the requests. */
-  const fenceAt = Effect.fnUntraced(function*(key: string | null) {
+  const fenceAt = Effect.fnUntraced(function*(key: string | null, permits = 3) {
+    let free = permits
     const operation = operationOf({ type: OperationType.make(banks.increase.type) })
     const { fence, seen } = yield* answeredBy(banks.increase.adapter, {
       id: "ach_transfer_1",
@@ -304,7 +306,9 @@ describe("A fence at increase", () => {
       created_at: "2026-05-01T00:00:00Z",
       transaction_id: null
     })
-    const answer = yield* Effect.flatMap(fence!(operation, banks.increase.payload), (send) => send!)
+    const answer = yield* Effect.flatMap(fence!(operation, banks.increase.payload), (send) => send!).pipe(
+      Effect.provideService(NextFenceRequest, Effect.sync(() => --free > 0))
+    )
     return { answer, seen }
   })
 
@@ -329,6 +333,16 @@ describe("A fence at increase", () => {
       })
       assert.deepStrictEqual(seen, ["POST /ach_transfers"])
     }))
+
+  it.effect.each([1, 2])(
+    "sends %i requests if the limit has permits for no more, and proves nothing",
+    (permits) =>
+      Effect.gen(function*() {
+        const { answer, seen } = yield* fenceAt(null, permits)
+        assert.deepInclude(answer, { _tag: "NotProven", reason: "unclear" })
+        assert.lengthOf(seen, permits)
+      })
+  )
 
   it.effect("proves nothing while its transfer still waits after the cancellation", () =>
     Effect.gen(function*() {

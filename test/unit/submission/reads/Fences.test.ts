@@ -3,13 +3,14 @@
  * script.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect } from "effect"
+import { Clock, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import type { OperationId } from "../../../../src/domain/Operation.ts"
 import type { ProviderReference } from "../../../../src/domain/Submission.ts"
 import {
   FenceAnswer,
   namesNothing,
+  NextFenceRequest,
   NotSent,
   type ProviderPromises,
   StatusAnswer,
@@ -207,6 +208,32 @@ describe("A fence", () => {
       assert.strictEqual(yield* world.stateOf(id), "indeterminate")
       account = undefined
       yield* next(world, id)
+      assert.strictEqual(yield* world.stateOf(id), "failed")
+    }))
+
+  it.effect("waits for a permit of its own before each request, also where the limit is one request", () =>
+    Effect.gen(function*() {
+      const sentAt: Array<number> = []
+      const { id, world } = yield* lostRequest({
+        limit: { requests: 1, interval: "1 second" },
+        fence: () =>
+          Effect.gen(function*() {
+            for (let request = 1; request <= 4; request++) {
+              if (request > 1) assert.isTrue(yield* yield* NextFenceRequest)
+              sentAt.push(yield* Clock.currentTimeMillis)
+            }
+            return occupied
+          })
+      })
+      for (let n = 0; n < 20 && sentAt.length === 0; n++) {
+        const due = world.recordOf(id).due_at! - (yield* Clock.currentTimeMillis)
+        yield* TestClock.adjust(Duration.millis(Math.max(0, due)))
+        const reading = yield* Effect.forkChild(world.reconcile)
+        for (let millis = 0; millis < 10_000; millis += 50) yield* TestClock.adjust("50 millis")
+        yield* Fiber.join(reading)
+      }
+      assert.lengthOf(sentAt, 4)
+      for (const [n, at] of sentAt.slice(1).entries()) assert.isAtLeast(at - sentAt[n]!, 1000)
       assert.strictEqual(yield* world.stateOf(id), "failed")
     }))
 
