@@ -162,10 +162,7 @@ export const makeRescues = (table: MemoryQueueTable) => {
 
   const reviewAged = (limit: number, terms: ReviewTerms) =>
     Effect.sync(() =>
-      records().filter((record) =>
-        !record.operation.terminal && !record.operation.under_review && !isHeldClaim(record) &&
-        record.unsent_in === null
-      )
+      records().filter((record) => !record.operation.terminal && !record.operation.under_review && !isHeldClaim(record))
         .map((record) => [record, table.reviewAfter(record, ageOf(record, terms))] as const)
         .filter(([before, after]) => before !== after).slice(0, limit).map((pair) => update(pair[1])).length
     )

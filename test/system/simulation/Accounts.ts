@@ -12,7 +12,7 @@ import type {
 import type { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
-import { isFree } from "../../../src/services/memory/recordRules.ts"
+import { isFree, isUnsent } from "../../../src/services/memory/recordRules.ts"
 import { epoch } from "./MachineClock.ts"
 import type { Simulation } from "./Simulation.ts"
 
@@ -174,8 +174,9 @@ export class Accounts {
     const isGood = this.#isGood(this.#accountOf(owner))
     // A held claim comes to an end without its owner. A returned claim waits for its owner, as an accepted operation does.
     if (state === "submitting") return record.return_reason !== null && !isGood
-    if (!isGood) return true
     const { database } = this.#simulation
+    // Only the operator decides about a hold of an operation that was never sent.
+    if (!isGood || record.hold_placed && isUnsent(record, database.memory)) return true
     const provider = this.#simulation.providerOf(owner.provider)
     const isFindable = provider.isFindable(id)
     if (isFindable) return state === "submitted" && provider.truthOf(id).outcome === "pending"

@@ -111,8 +111,7 @@ const rescueClaimsOfStatement = `
   RETURNING 1`
 
 /**
- * Returned claims have the age of `accepted`: their operations wait in the same way. An operation that an operator held before any claim
- * waits for operators already. `greatest` implies the condition on
+ * Returned claims have the age of `accepted`: their operations wait in the same way. `greatest` implies the condition on
  * `updated_at`, which is in the index `operations_unsettled`: so the younger rows of a state are passed without a look at each.
  */
 const reviewAgedStatement = (limit: number) => {
@@ -122,7 +121,7 @@ const reviewAgedStatement = (limit: number) => {
       AND greatest(updated_at, reviewed_at) <= now() - ${millis(age)}
     LIMIT ${limit})`
   const kinds = [
-    aged("state = 'accepted' AND unsent_in IS NULL", "$1"),
+    aged("state = 'accepted'", "$1"),
     aged("state = 'submitting' AND return_reason IS NOT NULL", "$1"),
     aged("state = 'submitted'", "$2"),
     aged("state = 'indeterminate'", "$3")

@@ -242,9 +242,10 @@ const takeReadsStatement = (limit: number) => `
 }`
 
 /**
- * Examines held operations. One that was provably never sent has no status: it is put off, and nothing else of it changes. The claim holder of the earlier timeline may send until its claim is stale, counted from the
- * first examination on this timeline. An older `send_before` does not count: a failover may have restored it together with
- * the hold, and lost a release and a claim that followed.
+ * Examines held operations. One that was provably never sent has no status: it is put off, and nothing else of it changes. The
+ * claim holder of the earlier timeline may send until its claim is stale, counted from the first examination on this timeline. An
+ * older `send_before` does not count: a failover may have restored it together with the hold, and lost a release and a claim that
+ * followed.
  */
 const takeHeldStatement = (limit: number) => `
   WITH due AS MATERIALIZED (
@@ -257,7 +258,7 @@ const takeHeldStatement = (limit: number) => `
   ), taken AS (
     UPDATE operations o
     SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END,
-      reads = ${countRead}, reading_since = ${readingSince}, 
+      reads = ${countRead}, reading_since = ${readingSince},
       examined_timeline = CASE WHEN due.unsent THEN o.examined_timeline ELSE ledger_timeline() END,
       send_before = CASE WHEN due.unsent OR ${isExamined} THEN o.send_before ELSE now() + ${millis("$6")} END,
       under_review = o.under_review OR NOT due.unsent
