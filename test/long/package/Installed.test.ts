@@ -208,6 +208,10 @@ describe("The package, installed in a project", () => {
     }
     fs.cpSync(path.join(home, "template/src"), path.join(consumer, "src"), { recursive: true })
     for (const [name, content] of Object.entries(files)) fs.writeFileSync(path.join(consumer, name), content)
+    // The example of a host needs this SDK, which its reader installs.
+    const sdk = "node_modules/@modelcontextprotocol/client"
+    fs.mkdirSync(path.dirname(path.join(consumer, sdk)), { recursive: true })
+    fs.symlinkSync(path.resolve(sdk), path.join(consumer, sdk))
     const tsc = path.resolve("node_modules/typescript/bin/tsc")
     assert.strictEqual(runIn(consumer, [`node ${tsc} --project . || true`]), "")
   }, timeout)
