@@ -25,6 +25,7 @@ const requestOf = (fields: Fields, revision: number): AdvanceRequest => ({
     asked: fields["asked"]!,
     asked_at: new Date(fields["asked_at"]!).toISOString(),
     reference: fields["reference"]!,
+    ...fields["reference_of"] === "answer" ? { reference_of: "answer" } : {},
     ...fields["answer"] === "" ? {} : { answer: fields["answer"]! },
     ...fields["document_sha256"] === "" ? {} : { document_sha256: fields["document_sha256"]! },
     ...fields["link"] === "" ? {} : { link: fields["link"]! }
@@ -44,6 +45,12 @@ const askedAtError = ({ asked_at, state }: Fields, { operation, schedule }: Deta
       : null
   })
 
+/** The ledger also looks for another operation that has the reference. */
+const referenceError = ({ reference, reference_of }: Fields, detail: Detail): string | null =>
+  reference_of === "answer" || detail.reference === null || detail.reference === reference
+    ? null
+    : "The provider named the payment otherwise. Is this the reference of the answer?"
+
 /** What is wrong with the fields of the form, in their order. */
 const errorsOf = (form: HTMLFormElement, given: Fields, detail: Detail): Fields => {
   const fields = [...form.elements].filter((element): element is HTMLInputElement => "validity" in element)
@@ -52,7 +59,8 @@ const errorsOf = (form: HTMLFormElement, given: Fields, detail: Detail): Fields 
     if (name === "answer" && given["answer"] === "" && given["document_sha256"] === "") {
       return [[name, "Give the answer, or the digest of its document."]]
     }
-    const error = !validity.valid ? title : name === "asked_at" ? askedAtError(given, detail) : null
+    const rules = { asked_at: askedAtError, reference: referenceError }
+    const error = !validity.valid ? title : rules[name as keyof typeof rules]?.(given, detail) ?? null
     return error === null ? [] : [[name, error]]
   })
   return Object.fromEntries(wrong)
@@ -201,7 +209,7 @@ const EvidenceFields = ({ detail, errors, fields: given }: {
         </Field>
       </div>
       <div class="field-pair">
-        <Text name="reference" label="Reference of the payment, or of the answer" {...shared} />
+        <Text name="reference" label="Reference of the payment, or of the answer" max={1024} {...shared} />
         <Text
           name="link"
           label="Link to the case or the document (https)"
@@ -212,6 +220,10 @@ const EvidenceFields = ({ detail, errors, fields: given }: {
           {...shared}
         />
       </div>
+      <label>
+        <input type="checkbox" name="reference_of" value="answer" defaultChecked={given["reference_of"] === "answer"} />
+        {" The reference is that of the answer, such as a case number: no payment is known, or several are meant"}
+      </label>
       <Text name="reason" label="Reason, recorded with your name" rows={2} max={maxReason} {...shared} />
     </>
   )

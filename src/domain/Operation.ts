@@ -244,8 +244,9 @@ export class StaleOperation extends Schema.TaggedError<StaleOperation>()("StaleO
 
 /**
  * The transition table does not permit the transition, or the evidence is missing that leaves `indeterminate`, or by which an operator
- * ends an operation that may have been sent. Or the failure is malformed, or the operation is held and may have been sent, or a worker may be sending it. `asked_at`: an operator cannot have asked at
- * the instant of the evidence, or the answer proves nothing; `detail` says why. `only_accepted`: a hold of an operation that is not
+ * ends an operation that may have been sent. Or the failure is malformed, or the operation is held and may have been sent, or a worker may be sending it. `evidence_refused`: an operator cannot
+ * have asked at the instant of the evidence, the answer proves nothing, or another operation has its reference; `detail` has all that is
+ * wrong. `only_accepted`: a hold of an operation that is not
  * accepted. `only_held`: a release of an operation that is not accepted, so that it is not held either.
  */
 export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("IllegalTransition", {
@@ -255,7 +256,7 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
   reason: Schema.Literals([
     "not_permitted",
     "evidence_required",
-    "asked_at",
+    "evidence_refused",
     "invalid_failure",
     "held",
     "claimed",
@@ -276,7 +277,7 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
         }`
       case "evidence_required":
         return `operation ${this.id} moves from ${this.from} to ${this.to} only with recorded evidence: give it as a JSON object, with question, asked, asked_at, reference and answer or document_sha256 if it comes from an operator`
-      case "asked_at":
+      case "evidence_refused":
         return `operation ${this.id} cannot move to ${this.to} with this evidence: ${this.detail}`
       case "held":
         return `operation ${this.id} is held, and nothing proves that it was never sent, because the ledger may have lost the record: ask its provider. To end it with the answer, advance it to submitting, and then to its outcome. Release it only to send it`

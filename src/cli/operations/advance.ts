@@ -9,27 +9,21 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { strict } from "../../domain/InvalidMember.ts"
-import { type Operation, OperationFailure, OperationId, operationStates, type Outcome } from "../../domain/Operation.ts"
-import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
+import { OperationFailure, OperationId, operationStates, type Outcome } from "../../domain/Operation.ts"
+import { evidenceFaults } from "../../domain/OperatorEvidence.ts"
 import type {
   AccountableOperator,
   Advance,
   OperationFilter,
-  OperationSchedule,
   OperatorPage,
   OperatorSummary
 } from "../../domain/operators/OperatorView.ts"
 import { makeListRecorded } from "../../services/operators/listRecorded.ts"
-import { advanceEvidence, OperatorActions } from "../../services/operators/OperatorActions.ts"
-import { findTransitionError } from "../../services/rules/ledgerRules.ts"
+import { OperatorActions } from "../../services/operators/OperatorActions.ts"
 import { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { accountableFlags, accountableOperator, id, jsonFlag, optionalText, toggle } from "../Flags.ts"
 import { CommandFailed, print, publicForm } from "../Output.ts"
 import { filterFlags, toFilter } from "./list.ts"
-
-/** Its error names each member that does not fit, below the name of the flag. */
-const decodeFlag = Schema.decodeUnknownExit(Schema.Struct({ "--evidence": OperatorEvidence }), strict)
 
 const toOutcome = (
   state: Outcome["state"],
@@ -60,7 +54,8 @@ const outcomeFlags = {
   evidence: jsonFlag("evidence").pipe(
     Flag.withDescription(
       "The provider's answer, as JSON with question, asked, asked_at, reference, and answer or document_sha256; - for "
-        + "standard input; required to leave indeterminate, and to end any operation that may have been sent"
+        + "standard input; required to leave indeterminate, and to end any operation that may have been sent. With \"reference_of\": "
+        + "\"answer\" the reference is that of the answer, such as a case number, and not of the payment"
     ),
     Flag.withDefault(null)
   ),
@@ -80,11 +75,19 @@ const outcomeFlags = {
 const toAdvance = Effect.fn(function*(
   { evidence, failureCode, failureMessage, to }: Command.Command.Config.Infer<typeof outcomeFlags>
 ) {
-  return {
-    evidence: evidence === null ? null : (yield* decodeFlag({ "--evidence": evidence }))["--evidence"],
-    to: yield* toOutcome(to, failureCode, failureMessage)
-  }
+  return { evidence, to: yield* toOutcome(to, failureCode, failureMessage) }
 })
+
+const isOfAnswer = Schema.is(Schema.Struct({ reference_of: Schema.Literal("answer") }))
+
+/** Why the evidence cannot be that of all operations that match filters. */
+const sharedFaults = (evidence: Schema.Json): ReadonlyArray<string> =>
+  evidence === null ? [] : [
+    ...evidenceFaults(evidence),
+    ...isOfAnswer(evidence)
+      ? []
+      : ["one payment is not several operations: give the reference of the answer, and \"reference_of\": \"answer\""]
+  ]
 
 /** Most operations that one call changes. */
 const most = 1000
@@ -106,20 +109,6 @@ const findAll = Effect.fn(function*(filter: OperationFilter, operator: Accountab
   return found
 })
 
-/** Fails if the ledger refuses the transition of the operation as it was found. A hold or a claim may prevent it, too. */
-const tryAdvance = (
-  operation: Operation,
-  { fence_started_at, return_reason, send_before }: OperationSchedule,
-  evidence: ReturnType<typeof advanceEvidence>,
-  to: Outcome,
-  now: DateTime.Utc
-) => {
-  // The acknowledgement decides on evidence of workers alone.
-  const facts = { now, return_reason, send_before, fence_started_at, acknowledged: false }
-  const refused = findTransitionError(operation, operation.revision, to, evidence, facts)
-  return refused === null ? Effect.void : Effect.fail(refused)
-}
-
 /** Advances each operation as it was found, and prints what became of it. Without `apply` it prints what it would do. */
 const advanceAll = Effect.fn(function*(
   filter: OperationFilter,
@@ -127,16 +116,16 @@ const advanceAll = Effect.fn(function*(
   { apply, operator }: { readonly apply: boolean; readonly operator: AccountableOperator }
 ) {
   const actions = yield* OperatorActions
+  const faults = sharedFaults(advance.evidence)
+  if (faults.length > 0) return yield* new CommandFailed({ message: `--evidence: ${faults.join("; ")}` })
   const found = yield* findAll(filter, operator)
-  const evidence = advanceEvidence(advance, operator)
-  const now = yield* DateTime.now
   let refused = 0
-  for (const { operation, provider, resource_owner, schedule } of found) {
+  for (const { operation, provider, resource_owner } of found) {
     const { id, revision, state } = operation
     const result = yield* Effect.result(
       apply
         ? Effect.as(actions.advance(advance, id, operator, revision), "done")
-        : Effect.as(tryAdvance(operation, schedule, evidence, advance.to, now), "would change")
+        : Effect.as(actions.checkAdvance(advance, operation, operator), "would change")
     )
     if (result._tag === "Failure" && result.failure instanceof StoreUnavailable) return yield* result.failure
     if (result._tag === "Failure") refused++

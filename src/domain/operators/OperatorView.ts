@@ -24,7 +24,6 @@ import {
   type Outcome,
   type StaleOperation
 } from "../Operation.ts"
-import type { OperatorEvidence } from "../OperatorEvidence.ts"
 import { ProviderReference, type StillHeld } from "../Submission.ts"
 import { ShownTerms } from "../Terms.ts"
 import { Timestamp } from "../Timestamp.ts"
@@ -211,8 +210,8 @@ export interface AccountableOperator extends ActingOperator {
 /** What an operator knows of an operation from another source. */
 export interface Advance {
   readonly to: Outcome
-  /** The answer of the provider. Null: none, which ends no operation that may have been sent. */
-  readonly evidence: OperatorEvidence | null
+  /** The answer of the provider, as `OperatorEvidence`. Null: none, which ends no operation that may have been sent. */
+  readonly evidence: Schema.Json
 }
 
 /** Why the ledger refused to record an advance. */

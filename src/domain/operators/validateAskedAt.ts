@@ -19,29 +19,34 @@ export interface AskedFacts {
 
 const iso = (instant: number) => new Date(instant).toISOString()
 
-/** Why an operator cannot have asked at this instant, or why the answer proves nothing. Null: it counts. `asked_at` is an RFC 3339 date-time. */
+/**
+ * Why an operator cannot have asked at this instant, or why the answer proves nothing: all reasons. Null: it counts. `asked_at` is an RFC
+ * 3339 date-time.
+ */
 export const validateAskedAt = (
   asked_at: string,
   { created_at, fence_started_at, now, sendable_until }: AskedFacts
 ): string | null => {
   const at = Date.parse(asked_at)
-  if (at < created_at - tolerance) {
-    return `asked_at ${iso(at)} is before the creation of the operation at ${iso(created_at)}`
-  }
-  if (at > now + tolerance) return `asked_at ${iso(at)} is in the future: it is ${iso(now)} now`
+  const faults: Array<string> = []
+  if (at < created_at - tolerance) faults.push(`before the creation of the operation at ${iso(created_at)}`)
+  if (at > now + tolerance) faults.push(`in the future: it is ${iso(now)} now`)
   // Without tolerance: asking once more is cheap, and a payment that is carried out after it failed is not.
   if (sendable_until !== null && at < sendable_until) {
-    return `asked_at ${iso(at)} is before ${
-      iso(sendable_until)
-    }, until which the request could be sent: the provider may `
-      + "have received it after its answer. Ask once more, and record that answer"
+    faults.push(
+      `before ${
+        iso(sendable_until)
+      }, until which the request could be sent: the provider may have received it after its answer. `
+        + "Ask once more, and record that answer"
+    )
   }
   if (fence_started_at !== null && at < fence_started_at) {
-    return `asked_at ${iso(at)} is before ${
-      iso(fence_started_at)
-    }, when a fence began: its order may wait at the provider. `
-      + "Cancel the order that waits under this key there, ask once more, and record that answer"
+    faults.push(
+      `before ${iso(fence_started_at)}, when a fence began: its order may wait at the provider. `
+        + "Cancel the order that waits under this key there, ask once more, and record that answer"
+    )
   }
+  if (faults.length > 0) return `asked_at ${iso(at)} is ${faults.join("; it is ")}`
   // The tolerance for the clocks moves no answer beyond the present.
   if (sendable_until !== null && now < sendable_until) {
     return `the request could be sent until ${iso(sendable_until)}, and it is ${iso(now)} now. Ask once more after that`

@@ -12,18 +12,21 @@ import {
   OperationNotFound,
   type Outcome
 } from "../../domain/Operation.ts"
+import { statedReference } from "../../domain/OperatorEvidence.ts"
+import { ProviderReference } from "../../domain/Submission.ts"
 import {
   cancellationOf,
   cancellationResult,
   claimedError,
   findTransitionError,
   heldError,
+  isOutcome,
   sendableError
 } from "../rules/ledgerRules.ts"
 import { findBound, findRecord } from "./lookups.ts"
 import { makeAcceptances } from "./MemoryAcceptance.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
-import { evidenceFacts, isPresentLedger, isReturnedClaim, isUnsent, moveRecord } from "./recordRules.ts"
+import { evidenceFacts, isPresentLedger, isReturnedClaim, isUnsent, moveRecord, withReference } from "./recordRules.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger
@@ -38,10 +41,22 @@ export const makeMemory = Effect.gen(function*() {
 
   const { accept, acceptAll } = yield* makeAcceptances
 
+  /** Another operation that has the reference of the evidence: see `factsStatement` of the SQL ledger. */
+  const holderOf = ({ operation, owner: { provider }, provider_account }: MemoryRecord, evidence: Schema.Json) => {
+    const stated = statedReference(evidence)
+    if (stated === null) return null
+    const holder = [...memory.operations.values()].find((other) =>
+      other.reference === stated.text && other.owner.provider === provider && other.operation.id !== operation.id
+      && (other.provider_account ?? provider_account) === (provider_account ?? other.provider_account)
+    )
+    return holder?.operation.id ?? null
+  }
+
   /** Why the record may not move, or null if it may. */
   const findRefusal = (found: MemoryRecord, revision: number, to: Outcome, evidence: Schema.Json, at: DateTime.Utc) => {
     const { operation } = found
-    const refused = findTransitionError(operation, revision, to, evidence, evidenceFacts(found, at))
+    const facts = evidenceFacts(found, at, holderOf(found, evidence))
+    const refused = findTransitionError(operation, revision, to, evidence, facts)
     if (refused !== null) return refused
     if (operation.state === "accepted") {
       return to.state === "submitting" || isUnsent(found, memory) ? null : heldError(operation, to)
@@ -71,7 +86,10 @@ export const makeMemory = Effect.gen(function*() {
       const at = yield* DateTime.now
       return yield* withRecord(id, (found) => {
         const refused = findRefusal(found, revision, to, evidence, at)
-        return refused === null ? Effect.succeed(moved(found, to, evidence, at)) : Effect.fail(refused)
+        if (refused !== null) return Effect.fail(refused)
+        const stated = isOutcome(found.operation.state, to) ? statedReference(evidence) : null
+        const reference = stated?.isOfPayment === true ? ProviderReference.make(stated.text) : null
+        return Effect.succeed(moved(withReference(found, reference), to, evidence, at))
       })
     }
   )

@@ -53,9 +53,15 @@ export const withReference = (record: MemoryRecord, reference: ProviderReference
   acknowledged: record.acknowledged || reference !== null
 })
 
-/** What the instants of evidence about the record are compared with. */
-export const evidenceFacts = (record: MemoryRecord, now: DateTime.Utc): EvidenceFacts => ({
+/** What evidence about the record is compared with. `holder`: another operation that has the reference of the evidence. */
+export const evidenceFacts = (
+  record: MemoryRecord,
+  now: DateTime.Utc,
+  holder: EvidenceFacts["holder"] = null
+): EvidenceFacts => ({
   now,
+  holder,
+  reference: record.reference,
   send_before: record.send_before,
   return_reason: record.return_reason,
   fence_started_at: record.fence_started_at,

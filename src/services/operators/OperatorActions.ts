@@ -12,7 +12,14 @@ import { identity } from "effect/Function"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
-import { type Operation, type OperationId, OperationNotFound, StaleOperation } from "../../domain/Operation.ts"
+import {
+  IllegalTransition,
+  type Operation,
+  type OperationId,
+  OperationNotFound,
+  StaleOperation
+} from "../../domain/Operation.ts"
+import { evidenceFaults } from "../../domain/OperatorEvidence.ts"
 import type {
   AccountableOperator,
   ActingOperator,
@@ -47,8 +54,9 @@ export class OperatorActions extends Context.Service<OperatorActions, {
   ) => Effect.Effect<Operation, ActionRefusal | StoreUnavailable>
   /**
    * Records what the operator knows of an operation from another source. The history gets the name and the reason of the operator, with
-   * the evidence. Evidence is required to leave `indeterminate`, and to end any operation that may have been sent. `revision` and
-   * `StoreUnavailable` as in `perform`.
+   * the evidence. Evidence is required to leave `indeterminate`, and to end any operation that may have been sent. A refusal names all
+   * that is wrong with it. An outcome stores the reference of the payment, which no other operation of the provider may have. `revision`
+   * and `StoreUnavailable` as in `perform`.
    */
   readonly advance: (
     advance: Advance,
@@ -56,6 +64,12 @@ export class OperatorActions extends Context.Service<OperatorActions, {
     operator: AccountableOperator,
     revision?: number
   ) => Effect.Effect<Operation, AdvanceRefusal | StoreUnavailable>
+  /** Fails as `advance` would, and records nothing. Only a hold or a claim is not found. */
+  readonly checkAdvance: (
+    advance: Advance,
+    operation: Operation,
+    operator: AccountableOperator
+  ) => Effect.Effect<void, AdvanceRefusal | StoreUnavailable>
   /**
    * The terms of operations, 1,000 at most, unmasked. One record names all of them; operations without terms are in neither. Terms that
    * the keys of this process do not open are `unreadableTerms`. Nothing is shown that is not recorded.
@@ -123,13 +137,15 @@ export const mayActAsOperator = Effect.gen(function*() {
   return row?.may_act === true
 })
 
-/** What the history says of an advance. */
-export const advanceEvidence = ({ evidence }: Advance, { name, reason }: AccountableOperator) => ({
-  by: "operator",
-  operator: name,
-  reason,
-  ...evidence
-})
+/** What the history says of an advance. The evidence replaces no member. */
+const advanceEvidence = ({ evidence }: Advance, { name, reason }: AccountableOperator) => {
+  const recorded = { by: "operator", operator: name, reason }
+  return { ...recorded, ...evidence as object, ...recorded }
+}
+
+const isAboutEvidence = (refused: IllegalTransition | StaleOperation): refused is IllegalTransition =>
+  refused._tag === "IllegalTransition"
+  && (refused.reason === "evidence_required" || refused.reason === "evidence_refused")
 
 const make = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
@@ -193,14 +209,30 @@ const make = Effect.gen(function*() {
       )
   )
 
+  const checkAdvance = Effect.fn("OperatorActions.checkAdvance")(
+    function*(advance: Advance, { id, revision, state }: Operation, operator: AccountableOperator) {
+      const { evidence, to } = advance
+      const refused = yield* ledger.check(id, revision, to, advanceEvidence(advance, operator))
+      const faults = evidence === null ? [] : evidenceFaults(evidence)
+      if (refused !== null && (faults.length === 0 || !isAboutEvidence(refused))) return yield* refused
+      if (faults.length === 0) return
+      const detail = [...faults, ...refused?.detail === undefined ? [] : [refused.detail]].join("; ")
+      return yield* new IllegalTransition({ id, from: state, to: to.state, reason: "evidence_refused", detail })
+    }
+  )
+
   const advance = Effect.fn("OperatorActions.advance")(
     (advance: Advance, id: OperationId, operator: AccountableOperator, revision?: number) =>
       recorded(
         "advance",
         id,
         operator,
-        Effect.flatMap(ledger.show(id), (operation) =>
-          ledger.transition(id, revision ?? operation.revision, advance.to, advanceEvidence(advance, operator)))
+        Effect.gen(function*() {
+          const found = yield* ledger.show(id)
+          const seen = { ...found, revision: revision ?? found.revision }
+          yield* checkAdvance(advance, seen, operator)
+          return yield* ledger.transition(id, seen.revision, advance.to, advanceEvidence(advance, operator))
+        })
       )
   )
 
@@ -226,6 +258,7 @@ const make = Effect.gen(function*() {
   return OperatorActions.of({
     perform,
     advance,
+    checkAdvance,
     showTerms,
     holdAll: onAll("hold_all", holds.holdAll),
     releaseAll: onAll("release_all", holds.releaseAll)

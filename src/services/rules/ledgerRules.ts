@@ -14,16 +14,18 @@ import {
   isOperationFailure,
   isTerminal,
   type Operation,
+  type OperationId,
   type OperationState,
   type Outcome,
   requiresEvidence,
   StaleOperation
 } from "../../domain/Operation.ts"
-import { hasAskedAt, isByOperator } from "../../domain/OperatorEvidence.ts"
+import { hasAskedAt, isByOperator, statedReference } from "../../domain/OperatorEvidence.ts"
 import { validateAskedAt } from "../../domain/operators/validateAskedAt.ts"
 import { longestSendWithin, StillHeld } from "../../domain/Submission.ts"
+import { visible } from "../../domain/VisibleText.ts"
 
-/** What an instant in evidence is compared with. */
+/** What instants and references in evidence are compared with. */
 export interface EvidenceFacts {
   /** By the clock of the ledger. */
   readonly now: DateTime.Utc
@@ -35,6 +37,10 @@ export interface EvidenceFacts {
   readonly fence_started_at: DateTime.Utc | null
   /** The provider has named its order of the operation. */
   readonly acknowledged: boolean
+  /** The provider's reference of the operation. Null: none is known. */
+  readonly reference: string | null
+  /** Another operation that has the reference of the evidence, at the same provider and perhaps the same account. Null: none. */
+  readonly holder: OperationId | null
 }
 
 const isByFence = Schema.is(
@@ -57,37 +63,72 @@ const isOutcomeByOperator = (
   return from !== "accepted" && isTerminal(to.state) && isByOperator(evidence) && !isCancellation
 }
 
+/** Whether the transition ends an operation that may have been sent, or whose claim was returned. */
+export const isOutcome = (from: OperationState, to: Outcome): boolean =>
+  from !== "accepted" && (to.state === "succeeded" || to.state === "failed")
+
+/** What is wrong with the reference by which a person ends an operation. Null: nothing. As the trigger `operations_evidence_reference`. */
+const referenceFault = (evidence: Schema.Json, { holder, reference }: EvidenceFacts): string | null => {
+  const stated = statedReference(evidence)
+  if (stated === null) return null
+  if (holder !== null) {
+    return `the reference is that of operation ${holder}, and one payment ends one operation. Ask the provider for that of this one`
+  }
+  return stated.isOfPayment && reference !== null && reference !== stated.text
+    ? `the provider named the operation ${visible(reference)}: give that reference. If yours is that of the answer, `
+      + "say so with \"reference_of\": \"answer\""
+    : null
+}
+
+/** All that is wrong with the evidence of a person, beside its form. */
+const evidenceFault = (
+  operation: Operation,
+  to: Outcome,
+  evidence: Schema.Json,
+  facts: EvidenceFacts
+): string | null => {
+  const { fence_started_at, now, return_reason, send_before } = facts
+  const isFailure = to.state === "failed"
+  const faults = [
+    hasAskedAt(evidence)
+      ? validateAskedAt(evidence.asked_at, {
+        created_at: operation.created_at.epochMilliseconds,
+        now: now.epochMilliseconds,
+        sendable_until: isFailure && operation.state !== "accepted" && return_reason === null
+          ? send_before?.epochMilliseconds ?? null
+          : null,
+        fence_started_at: isFailure ? fence_started_at?.epochMilliseconds ?? null : null
+      })
+      : null,
+    isOutcome(operation.state, to) ? referenceFault(evidence, facts) : null
+  ].filter((fault) => fault !== null)
+  return faults.length === 0 ? null : faults.join("; ")
+}
+
 /** Why an operation in this state may not make a transition, or null if it may. */
 export const findTransitionError = (
   operation: Operation,
   revision: number,
   to: Outcome,
   evidence: Schema.Json,
-  { acknowledged, fence_started_at, now, return_reason, send_before }: EvidenceFacts
+  facts: EvidenceFacts
 ): StaleOperation | IllegalTransition | null => {
   const { id, state: from } = operation
   if (operation.revision !== revision) {
     return new StaleOperation({ id, expected: revision, actual: operation.revision })
   }
-  const illegal = (reason: IllegalTransition["reason"]) => new IllegalTransition({ id, from, to: to.state, reason })
+  const illegal = (reason: IllegalTransition["reason"], detail: string | null = null) =>
+    new IllegalTransition({ id, from, to: to.state, reason, ...detail === null ? {} : { detail } })
   if (!canTransition(from, to.state)) return illegal("not_permitted")
+  const fault = evidenceFault(operation, to, evidence, facts)
+  const { acknowledged, fence_started_at, return_reason } = facts
   const needsEvidence = requiresEvidence(from) || isOutcomeByOperator(from, to, evidence, return_reason)
-  if (needsEvidence && !isEvidence(evidence)) return illegal("evidence_required")
+  if (needsEvidence && !isEvidence(evidence)) return illegal("evidence_required", fault)
   if (to.state === "failed" && !isOperationFailure(to.failure)) return illegal("invalid_failure")
   if (to.state === "failed" && fence_started_at !== null && !provesUnpaid(evidence, fence_started_at, acknowledged)) {
     return illegal("fenced")
   }
-  const detail = hasAskedAt(evidence)
-    ? validateAskedAt(evidence.asked_at, {
-      created_at: operation.created_at.epochMilliseconds,
-      now: now.epochMilliseconds,
-      sendable_until: to.state === "failed" && from !== "accepted" && return_reason === null
-        ? send_before?.epochMilliseconds ?? null
-        : null,
-      fence_started_at: to.state === "failed" ? fence_started_at?.epochMilliseconds ?? null : null
-    })
-    : null
-  return detail === null ? null : new IllegalTransition({ id, from, to: to.state, reason: "asked_at", detail })
+  return fault === null ? null : illegal("evidence_refused", fault)
 }
 
 /** What clients read of an operation whose returned claim was cancelled: the specification has no way from `submitting` to `cancelled`. */

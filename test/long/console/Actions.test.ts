@@ -183,6 +183,7 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
             "Reason": "ticket 12"
           }
           for (const [label, text] of Object.entries(texts)) await dialog.getByLabel(label).first().fill(text)
+          await dialog.getByLabel("The reference is that of the answer").check()
           await dialog.getByLabel("Take it from a document").setInputFiles({
             name: "letter.txt",
             mimeType: "text/plain",
@@ -217,7 +218,8 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
         assert.deepInclude(history.at(-1)!.evidence, {
           document_sha256: sha256OfTest,
           link: "https://cases.bank.example/4711",
-          reference: "Case 4711"
+          reference: "Case 4711",
+          reference_of: "answer"
         })
         assert.deepInclude(actions.at(-1), {
           action: "advance",

@@ -58,8 +58,8 @@ export const operators: ReadonlyArray<Plant> = [
   {
     rule: "an outcome that an operator records has the name and the reason of the operator in its evidence",
     file: "src/services/operators/OperatorActions.ts",
-    from: "  by: \"operator\",\n  operator: name,\n  reason,\n  ...evidence\n})",
-    to: "  ...evidence,\n  by: name,\n  reason\n})",
+    from: "recorded = { by: \"operator\", operator: name, reason }",
+    to: "recorded = { by: name, reason }",
     tests: [postgres("services/operators/OperatorActions")]
   },
   {

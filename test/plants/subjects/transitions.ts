@@ -73,6 +73,34 @@ export const transitions: ReadonlyArray<Plant> = [
     tests: [postgres("services/schema/ForbiddenStatements", "leave indeterminate")]
   },
   {
+    rule: "a person ends an operation by no reference that another operation has",
+    file: "src/services/rules/ledgerRules.ts",
+    from: "if (holder !== null) {",
+    to: "if (holder !== null && stated.isOfPayment) {",
+    tests: [postgres("services/ledger/Transitions", "no other operation at the provider has")]
+  },
+  {
+    rule: "a person ends an operation by no reference that another operation has, in the database too",
+    file: "migrations/0033_operator_references.sql",
+    from: "o.provider = NEW.provider AND o.id <> NEW.id",
+    to: "false",
+    tests: [postgres("services/schema/ForbiddenStatements", "by the reference of another one")]
+  },
+  {
+    rule: "the reference by which a person ends an operation is stored",
+    file: "migrations/0033_operator_references.sql",
+    from: "    NEW.reference := stated;",
+    to: "    NULL;",
+    tests: [postgres("services/operators/OperatorActions", "stores the reference")]
+  },
+  {
+    rule: "a refusal names all that is wrong with the evidence of a person",
+    file: "src/domain/OperatorEvidence.ts",
+    from: ": [...faults, `Expected",
+    to: ": faults.length > 0 ? faults : [`Expected",
+    tests: [postgres("services/operators/OperatorActions", "all that is wrong")]
+  },
+  {
     rule: "evidence of a worker may have any text",
     file: evidence,
     from: "regexp_replace(NEW.evidence::text, '\\\\u(0000|d[89a-f][0-9a-f]{2})', '\\\\ufffd', 'gi')",
@@ -82,8 +110,8 @@ export const transitions: ReadonlyArray<Plant> = [
   {
     rule: "an operator asked after the operation was created",
     file: "src/domain/operators/validateAskedAt.ts",
-    from: "if (at < created_at - tolerance) {",
-    to: "if (at < created_at - 1000 * tolerance) {",
+    from: "if (at < created_at - tolerance)",
+    to: "if (at < created_at - 1000 * tolerance)",
     tests: [unit("domain/OperatorEvidence", "names one between")]
   },
   {
@@ -103,22 +131,22 @@ export const transitions: ReadonlyArray<Plant> = [
   {
     rule: "an operation fails only by an answer from after the beginning of its fence",
     file: "src/services/rules/ledgerRules.ts",
-    from: "fence_started_at: to.state === \"failed\" ? fence_started_at?",
-    to: "fence_started_at: to.state === \"failed\" ? send_before?",
+    from: "fence_started_at: isFailure ? fence_started_at?",
+    to: "fence_started_at: isFailure ? send_before?",
     tests: [postgres("services/queue/Fences", "lets a person end")]
   },
   {
     rule: "the ledger refuses an answer from before the last send of an uncertain operation",
     file: "src/services/rules/ledgerRules.ts",
-    from: "to.state === \"failed\" && from !== \"accepted\" &&",
-    to: "to.state === \"failed\" && from === \"accepted\" &&",
+    from: "isFailure && operation.state !== \"accepted\" &&",
+    to: "isFailure && operation.state === \"accepted\" &&",
     tests: [postgres("services/ledger/CancelAndReview", "about which an operator asked")]
   },
   {
     rule: "an operation that a worker returned unsent fails, whenever the operator asked",
     file: "src/services/rules/ledgerRules.ts",
-    from: " && return_reason === null\n        ?",
-    to: "\n        ?",
+    from: " && return_reason === null\n          ?",
+    to: "\n          ?",
     tests: [postgres("services/ledger/CancelAndReview", "whose claim was returned is a failure")]
   },
   {

@@ -10,6 +10,7 @@ import { type ClientId, ProviderName, type ResourceOwner } from "../../../src/do
 import { type OperationFilter, OperatorDetail, OperatorSummary } from "../../../src/domain/operators/OperatorView.ts"
 import { accept as accepted, issue, PostgresLedger, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
 import { allSearched, fillSearched, isListed, type Searched } from "../../fixtures/ledger/SearchedLedger.ts"
+import { operatorEvidence } from "../../fixtures/OperatorEvidence.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { launch, result, run, runInTerminal, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
@@ -424,10 +425,15 @@ describe("An action of an operator", () => {
         ids.map((id) => [id, "would change"])
       )
       assert.include(dry.stderr, "3 operations match, and none was changed: add --apply")
-      const wrong = yield* run(
-        ["operations", "advance", "--to", "succeeded", "--reason", "case 4711", "--state", "accepted"],
-        env
+      const succeeded = ["operations", "advance", "--to", "succeeded", "--reason", "case 4711", "--state", "accepted"]
+      const { answer: _, ...one } = operatorEvidence
+      const ofOne = yield* run([...succeeded, "--evidence", JSON.stringify(one)], env)
+      assert.include(
+        ofOne.stderr,
+        "--evidence: Expected an answer, a document_sha256, or both; one payment is not several"
       )
+      const evidence = JSON.stringify({ ...operatorEvidence, reference_of: "answer" })
+      const wrong = yield* run([...succeeded, "--evidence", evidence], env)
       assert.include(wrong.stderr, "the ledger would refuse 3 of 3 operations")
       assert.deepStrictEqual(
         results(wrong.stdout).map(({ result }) => result),

@@ -15,6 +15,7 @@ import {
   type Outcome,
   StaleOperation
 } from "../../../domain/Operation.ts"
+import { statedReference } from "../../../domain/OperatorEvidence.ts"
 import {
   cancellationResult,
   cancelledUnsent,
@@ -35,17 +36,27 @@ export const makeSql = Effect.gen(function*() {
 
   const show = (id: OperationId) => findOperation(sql, id)
 
-  const transition = Effect.fn("OperationLedger.transition")(
+  const check = Effect.fn("OperationLedger.check")(
     function*(id: OperationId, revision: number, to: Outcome, evidence: Schema.Json) {
-      const [found] = yield* orUnavailable(sql.unsafe<FactsRow>(factsStatement, [id]))
+      const [found] = yield* orUnavailable(
+        sql.unsafe<FactsRow>(factsStatement, [id, statedReference(evidence)?.text ?? null])
+      )
       if (found === undefined) return yield* new OperationNotFound({ id })
-      const refused = findTransitionError(fromRow(found), revision, to, evidence, {
+      return findTransitionError(fromRow(found), revision, to, evidence, {
         now: instantOf(found.now),
         send_before: found.send_before === null ? null : instantOf(found.send_before),
         return_reason: found.return_reason,
         fence_started_at: found.fence_started_at === null ? null : instantOf(found.fence_started_at),
-        acknowledged: found.acknowledged
+        acknowledged: found.acknowledged,
+        reference: found.reference,
+        holder: found.holder
       })
+    }
+  )
+
+  const transition = Effect.fn("OperationLedger.transition")(
+    function*(id: OperationId, revision: number, to: Outcome, evidence: Schema.Json) {
+      const refused = yield* check(id, revision, to, evidence)
       if (refused !== null) return yield* refused
       const failure = to.state === "failed" ? to.failure : null
       const [row] = yield* orUnavailable(
@@ -104,7 +115,7 @@ export const makeSql = Effect.gen(function*() {
     return row === undefined ? yield* new OperationNotFound({ id }) : row.return_reason
   })
 
-  return { accept, acceptAll, transition, cancel, review, show, bound, returnReason, isEmpty, history }
+  return { accept, acceptAll, check, transition, cancel, review, show, bound, returnReason, isEmpty, history }
 })
 
 const boundStatement = `
@@ -116,12 +127,19 @@ interface FactsRow extends OperationRow {
   readonly return_reason: string | null
   readonly fence_started_at: Instant | null
   readonly acknowledged: boolean
+  readonly reference: string | null
+  readonly holder: OperationId | null
 }
 
-/** The operation, and `EvidenceFacts`. */
+/** The operation, and `EvidenceFacts` of the reference `$2`, which may be null. */
 const factsStatement = `
   SELECT ${publicColumns}, clock_timestamp() AS now, o.send_before, o.return_reason, o.fence_started_at,
-    o.acknowledged
+    o.acknowledged, o.reference, (
+      SELECT p.id FROM operations p
+      WHERE p.reference = $2 AND p.provider = o.provider AND p.id <> o.id
+        AND coalesce(p.provider_account = o.provider_account, true)
+      LIMIT 1
+    ) AS holder
   FROM operations o WHERE o.id = $1`
 
 /**

@@ -218,13 +218,13 @@ conformance("a cancellation", (it) => {
         const fail = (asked: DateTime.Utc) =>
           ledger.transition(id, revision, outcome("failed"), { by: "operator", ...evidenceOf({ created_at: asked }) })
         const error = yield* Effect.flip(fail(created_at))
-        assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "asked_at" })
+        assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "evidence_refused" })
         const [asked, until] = [created_at, send_before!].map(DateTime.formatIso)
         assert.include(error.message, `asked_at ${asked} is before ${until}, until which the request could be sent`)
         yield* pass("1 day")
         const passed = DateTime.subtract(send_before!, { days: 1 })
         const early = yield* Effect.flip(fail(DateTime.subtract(passed, { milliseconds: 1 })))
-        assert.deepInclude(fieldsOf(early), { _tag: "IllegalTransition", reason: "asked_at" })
+        assert.deepInclude(fieldsOf(early), { _tag: "IllegalTransition", reason: "evidence_refused" })
         assert.strictEqual((yield* fail(passed)).state, "failed")
       }))
   }

@@ -5,8 +5,10 @@
 import { assert } from "@effect/vitest"
 import { DateTime, Effect, Schema } from "effect"
 import { Operation, type OperationState } from "../../../../src/domain/Operation.ts"
+import { ProviderReference } from "../../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
+import { Outcomes } from "../../../../src/services/queue/Outcomes.ts"
 import {
   accept,
   conformance,
@@ -20,6 +22,7 @@ import {
   pathTo,
   unknownId
 } from "../../../fixtures/ledger/Ledger.ts"
+import { issueAtNewProvider } from "../../../fixtures/ledger/Queue.ts"
 import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
 import { permittedTransitions, specifiedStates, uncertainStates } from "../../../fixtures/Specification.ts"
 
@@ -164,6 +167,50 @@ conformance("the transition of an operation", (it) => {
       }
     }))
 
+  it.effect("to an outcome by an operator stores the payment's reference, which no other operation at the provider has", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issueAtNewProvider()
+      const elsewhere = (yield* issueAtNewProvider()).identity
+      for (const state of ["submitting", "submitted", "indeterminate"] as const) {
+        const [paid, ...rest] = yield* Effect.all([1, 2, 3].map(() => operationIn(identity, state)))
+        const proof = { by: "operator", ...evidenceOf(paid!) }
+        const end = ({ id, revision }: Operation, to: "succeeded" | "failed", members = {}) =>
+          ledger.transition(id, revision, outcome(to), { ...proof, ...members })
+        yield* end(paid!, "succeeded", { reference_of: "payment" })
+        for (const to of ["succeeded", "failed"] as const) {
+          for (const members of [{}, { reference_of: "answer" }]) {
+            const error = yield* Effect.flip(end(rest[0]!, to, members))
+            assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "evidence_refused" })
+            assert.include(error.message, `the reference is that of operation ${paid!.id}`)
+            const both = yield* Effect.flip(end(rest[0]!, to, { ...members, asked_at: "2000-05-02T09:30:00Z" }))
+            assert.match(both.message, /is before the creation[^]*; the reference is that of operation/)
+          }
+        }
+        // One answer may be about several operations.
+        for (const each of rest) yield* end(each, "failed", { reference: `Case ${state}`, reference_of: "answer" })
+        yield* end(yield* operationIn(elsewhere, state), "failed")
+      }
+    }))
+
+  it.effect("to an outcome by an operator keeps the reference that the provider gave", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issueAtNewProvider()
+      const { id, revision } = yield* operationIn(identity, "submitted")
+      yield* Outcomes.use(({ report }) => report(id, ProviderReference.make("theirs")))
+      const end = (members: object) =>
+        ledger.transition(id, revision, outcome("succeeded"), {
+          by: "operator",
+          ...evidenceOf({ created_at: "1970-01-01T00:00:00Z" }),
+          ...members
+        })
+      const asked_at = DateTime.formatIso(yield* DateTime.now)
+      const error = yield* Effect.flip(end({ asked_at }))
+      assert.include(error.message, "the provider named the operation theirs: give that reference")
+      yield* end({ asked_at, reference: "theirs" })
+    }))
+
   it.effect("is refused if an operator says to have asked before the creation, or in the future, from any state", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
@@ -184,7 +231,7 @@ conformance("the transition of an operation", (it) => {
           ] as const
         ) {
           const error = yield* Effect.flip(asked(instant))
-          assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "asked_at" })
+          assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "evidence_refused" })
           assert.include(error.message, `asked_at ${DateTime.formatIso(instant)} ${detail}`)
         }
         assert.deepStrictEqual(yield* ledger.show(before.id), before)

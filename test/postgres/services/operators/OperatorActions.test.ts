@@ -9,6 +9,7 @@ import * as fc from "fast-check"
 import { OperationId } from "../../../../src/domain/Operation.ts"
 import type { AccountableOperator } from "../../../../src/domain/operators/OperatorView.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
 import { OperatorActions } from "../../../../src/services/operators/OperatorActions.ts"
 import { StoreUnavailable } from "../../../../src/services/StoreUnavailable.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
@@ -19,7 +20,7 @@ import { anotherPool, isSuperuser, openTransaction, terminate, untilWaiting } fr
 import { attempt, modes } from "../../../fixtures/postgres/RawSql.ts"
 import { specifiedStates } from "../../../fixtures/Specification.ts"
 
-const Actions = OperatorActions.layer.pipe(Layer.provideMerge(PostgresLedger))
+const Actions = Layer.mergeAll(OperatorActions.layer, OperationSearch.layer).pipe(Layer.provideMerge(PostgresLedger))
 
 const operator: AccountableOperator = { name: "ada@example.org", via: "console", reason: "asked by the bank" }
 
@@ -109,6 +110,40 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
       }
     }))
 
+  it.effect("that records an outcome stores the reference of the payment, by which searches find the operation", () =>
+    Effect.gen(function*() {
+      const service = yield* OperatorActions
+      const search = yield* OperationSearch
+      const { identity } = yield* issueAtNewProvider()
+      const operation = yield* operationIn(identity, "indeterminate")
+      const evidence = evidenceOf(operation)
+      yield* service.advance({ to: outcome("succeeded"), evidence }, operation.id, operator)
+      const found = yield* search.find(evidence.reference)
+      const listed = yield* search.list({ reference: evidence.reference, order: "newest", limit: 10 })
+      for (const operations of [found, listed.operations]) {
+        assert.deepStrictEqual(operations.map(({ operation: { id } }) => id), [operation.id])
+      }
+    }))
+
+  it.effect("that records an outcome is refused with all that is wrong with its evidence, also before it is tried", () =>
+    Effect.gen(function*() {
+      const service = yield* OperatorActions
+      const { identity } = yield* issueAtNewProvider()
+      const [paid, operation] = yield* Effect.all([1, 2].map(() => operationIn(identity, "indeterminate")))
+      const { answer: _, ...evidence } = evidenceOf(paid!)
+      const to = outcome("failed")
+      yield* service.advance({ to, evidence: { ...evidence, answer: "Declined." } }, paid!.id, operator)
+      const wrong = { to, evidence: { ...evidence, asked: " ", by: "ada", asked_at: "2000-05-02T09:30:00Z" } }
+      const refused = yield* Effect.flip(service.checkAdvance(wrong, operation!, operator))
+      assert.lengthOf(yield* recorded(operation!.id), 0)
+      assert.strictEqual(
+        (yield* Effect.flip(service.advance(wrong, operation!.id, operator))).message,
+        refused.message
+      )
+      assert.include(refused.message, "by: Expected no excess property; asked: Expected text; Expected an answer,")
+      assert.match(refused.message, /; asked_at [^;]* is before the creation [^]*; the reference is that of operation /)
+    }))
+
   it.effect("on all operations is recorded with their number", () =>
     Effect.gen(function*() {
       const service = yield* OperatorActions
@@ -173,6 +208,30 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
         ["review", "done"],
         ["end_review", `operation ${operation.id} is at revision 2, not 1`]
       ])
+    }))
+
+  it.effect("by which two operations would end with the same reference happens once, also at the same moment", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issueAtNewProvider()
+      const [first, second] = yield* Effect.all([1, 2].map(() => operationIn(identity, "indeterminate")))
+      const evidence = evidenceOf(second!)
+      const late = yield* Effect.scoped(Effect.gen(function*() {
+        const run = yield* openTransaction
+        yield* run("UPDATE operations SET state = 'succeeded', revision = 4, evidence = $2 WHERE id = $1", [
+          first!.id,
+          JSON.stringify({ by: "operator", ...evidence })
+        ])
+        const acting = yield* Effect.forkScoped(
+          OperatorActions.use(({ advance }) =>
+            Effect.exit(advance({ to: outcome("succeeded"), evidence }, second!.id, operator))
+          ).pipe(Effect.provide(another))
+        )
+        yield* untilWaiting(1)
+        yield* run("COMMIT")
+        return yield* Fiber.join(acting)
+      }))
+      assert.isTrue(Exit.isFailure(late) && Cause.hasDies(late.cause))
+      assert.deepStrictEqual(yield* OperationLedger.use(({ show }) => show(second!.id)), second)
     }))
 
   it.effect("happens only together with its record, and is recorded once, for any sequence of actions", () =>

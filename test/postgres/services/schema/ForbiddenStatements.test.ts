@@ -130,6 +130,19 @@ const forbidden: Readonly<Record<string, string>> = {
   ),
   "let an operator end a submitting operation without an answer": proofOf({ answer: undefined }, "submitting"),
   "let an operator end a submitted operation without an answer": proofOf({ answer: undefined }, "submitted"),
+  ...Object.fromEntries(
+    (["payment", "answer"] as const).map((reference_of) => [
+      `let an operator end an operation by the reference of another one, as that of the ${reference_of}`,
+      `DO $$BEGIN
+        ${proofOf({ reference: "PAY-1" }, "submitting")};
+        ${proofOf({ reference: " PAY-1 ", reference_of })};
+      END$$`
+    ])
+  ),
+  "let an operator end an operation by another reference than that of the provider": `DO $$BEGIN
+      UPDATE operations SET reference = 'theirs' WHERE id = :submitted;
+      ${proofOf({}, "submitted")};
+    END$$`,
   "cancel an indeterminate operation, even with evidence":
     `UPDATE operations SET state = 'cancelled', revision = revision + 1, evidence = '{"age":"a year"}'
      WHERE id = :indeterminate`,

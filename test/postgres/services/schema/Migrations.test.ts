@@ -42,7 +42,8 @@ const all = [
   "0029_fences",
   "0030_operator_outcomes",
   "0031_fenced_operations",
-  "0032_provider_accounts"
+  "0032_provider_accounts",
+  "0033_operator_references"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>
