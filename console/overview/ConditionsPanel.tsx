@@ -4,7 +4,7 @@ import { to } from "../data/route.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Age } from "../parts/Time.tsx"
 
-type Condition = Overview["oldest"][number]["condition"]
+type Condition = Overview["standing"][number]["condition"]
 
 /** Where the operations in each condition are listed: all conditions that the figures tell, in the order of the columns. */
 const listOf: Readonly<Record<Condition, { readonly queue: string; readonly state?: string }>> = {
@@ -19,35 +19,17 @@ const listOf: Readonly<Record<Condition, { readonly queue: string; readonly stat
 }
 const conditions = Object.keys(listOf) as ReadonlyArray<Condition>
 
-type Counts = ReadonlyArray<{ readonly provider: string; readonly count: number }>
-
-/** Counts to add up. A held operation is not in `accepted`. */
-const countsOf = (figures: Overview, condition: Condition): Counts => {
-  switch (condition) {
-    case "held":
-    case "under_review":
-    case "unread":
-    case "unauthorized":
-      return figures[condition]
-    default: {
-      const inState = figures.operations.filter(({ state }) => state === condition)
-      return condition === "accepted"
-        ? [...inState, ...figures.held.map(({ count, provider }) => ({ provider, count: -count }))]
-        : inState
-    }
-  }
-}
-
 const Cell = ({ condition, figures, provider }: {
   readonly figures: Overview
   /** Undefined: of all providers. */
   readonly provider: string | undefined
   readonly condition: Condition
 }) => {
-  const of = (row: { readonly provider: string }) => provider === undefined || row.provider === provider
-  const count = countsOf(figures, condition).filter(of).reduce((sum, { count }) => sum + count, 0)
-  const since =
-    figures.oldest.filter((row) => row.condition === condition && of(row)).map(({ since }) => since).sort()[0]
+  const rows = figures.standing.filter((row) =>
+    row.condition === condition && (provider === undefined || row.provider === provider)
+  )
+  const count = rows.reduce((sum, { count }) => sum + count, 0)
+  const since = rows.flatMap(({ since }) => since ?? []).sort()[0]
   if (count === 0) return <td role="cell" class="number none">0</td>
   const { queue, state } = listOf[condition]
   return (

@@ -76,7 +76,7 @@ const makeReadStatus = Effect.gen(function*() {
   const isMigrated = yield* makeIsMigrated
   return Effect.gen(function*() {
     const migrated = yield* isMigrated
-    return { embedded, migrated, figures: migrated ? yield* figures.nowWithQuestions : null } satisfies Status
+    return { embedded, migrated, figures: migrated ? yield* figures.nowByCondition : null } satisfies Status
   })
 })
 

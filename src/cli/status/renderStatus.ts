@@ -5,16 +5,16 @@ import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import { formatSkew, warnedSkew } from "../../domain/ClockSkew.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
-import type { OperationState } from "../../domain/Operation.ts"
+import { isTerminal, type OperationState } from "../../domain/Operation.ts"
 import {
   type Condition,
   conditions,
+  type FiguresByCondition,
   type LedgerFiguresNow,
   type SeenWorker,
   workerSeenWithin
 } from "../../domain/operators/FiguresForm.ts"
 import {
-  countOf,
   dueCount,
   dueWorkTexts,
   findProblems,
@@ -32,7 +32,7 @@ export interface Status {
   readonly embedded: boolean
   readonly migrated: boolean
   /** Null: the database lacks migrations. */
-  readonly figures: LedgerFiguresNow | null
+  readonly figures: FiguresByCondition | null
 }
 
 /** A problem, and the calls of the program that show more or help. */
@@ -74,19 +74,17 @@ interface Standing {
   readonly oldest: DateTime.Utc | null
 }
 
-/** Unsettled operations first, in the order in which operations visit the states. */
-const shownConditions: ReadonlyArray<Standing["condition"]> = [...conditions, "succeeded", "failed", "cancelled"]
-
-const standingsOf = (figures: LedgerFiguresNow): ReadonlyArray<Standing> => {
-  const providers = [...new Set(figures.operations.map(({ provider }) => provider))].sort()
-  return providers.flatMap((provider) =>
-    shownConditions.map((condition): Standing => ({
-      provider,
-      condition,
-      count: countOf(figures, provider, condition),
-      oldest: figures.oldest.find((row) => row.provider === provider && row.condition === condition)?.since ?? null
-    })).filter(({ count }) => count > 0)
-  )
+/** The operations of each provider, each counted once: unsettled ones first, in the order of `conditions`. */
+const standingsOf = ({ operations, standing }: FiguresByCondition): ReadonlyArray<Standing> => {
+  const providers = [...new Set(operations.map(({ provider }) => provider))].sort()
+  return providers.flatMap((provider): ReadonlyArray<Standing> => [
+    ...conditions.flatMap((condition) =>
+      standing.filter((row) => row.provider === provider && row.condition === condition)
+        .map(({ count, since }) => ({ provider, condition, count, oldest: since }))
+    ),
+    ...operations.filter((row) => row.provider === provider && isTerminal(row.state))
+      .map(({ count, state }) => ({ provider, condition: state, count, oldest: null }))
+  ])
 }
 
 const standingColumns = ({ at }: LedgerFiguresNow): ReadonlyArray<Column<Standing>> => [

@@ -85,14 +85,12 @@ export const Figures = Schema.Struct({
   reversed: Schema.Array(Count),
   /**
    * Since when the oldest operation of the provider has been in its state. When a hold or a review began is not stored. Providers
-   * without an operation in the condition are left out. `question`: what a person asks the provider about one under review, because
-   * reads may not settle it. Only `nowWithQuestions` has it.
+   * without an operation in the condition are left out.
    */
   oldest: Schema.Array(Schema.Struct({
     provider: ProviderName,
     condition: Schema.Literals(conditions),
-    since: Timestamp,
-    question: Schema.optionalKey(Schema.String)
+    since: Timestamp
   })),
   /**
    * Operations whose next action is due, and since when the first of them has been. At most `maxDueCount` are counted; of `rescue`,
@@ -109,6 +107,24 @@ export const Figures = Schema.Struct({
   workers: Schema.Array(SeenWorker)
 })
 export type LedgerFiguresNow = typeof Figures.Type
+
+/**
+ * The operations of a provider that stand under a condition. Each unsettled operation stands under one: the first of `held`,
+ * `unauthorized` and `unread`, `under_review` and its state that it is in.
+ */
+const Standing = Schema.Struct({
+  provider: ProviderName,
+  condition: Schema.Literals(conditions),
+  /** Exact, unless more than `maxDueCount` operations of the provider are unauthorized or unread. */
+  count: Schema.Int,
+  /** As in `oldest`. Null: unknown, because `maxDueCount` older operations stand under other conditions. */
+  since: Schema.NullOr(Timestamp),
+  /** What a person asks the provider about one under review, because reads may not settle it. */
+  question: Schema.NullOr(Schema.String)
+})
+
+export const FiguresByCondition = Schema.Struct({ ...Figures.fields, standing: Schema.Array(Standing) })
+export type FiguresByCondition = typeof FiguresByCondition.Type
 
 /** Transitions of a provider within one interval. */
 export interface FlowPoint {

@@ -12,6 +12,7 @@ import { Timestamp } from "../Timestamp.ts"
 import {
   type Condition,
   type DueWork,
+  type FiguresByCondition,
   type LedgerFiguresNow,
   maxDueCount,
   pauseReasons,
@@ -67,25 +68,9 @@ const counted = (count: number, one: string, many: string): string => `${dueCoun
 /** A count of due work, which has an upper limit. */
 export const dueCount = (count: number): string => count >= maxDueCount ? `${count} or more` : String(count)
 
-/** How many operations of the provider are in the state or condition. Held operations are not counted as accepted. */
-export const countOf = (
-  figures: LedgerFiguresNow,
-  provider: ProviderName,
-  condition: Condition | OperationState
-): number => {
-  const of = (counts: LedgerFiguresNow["held"]) => counts.find((count) => count.provider === provider)?.count ?? 0
-  switch (condition) {
-    case "held":
-    case "under_review":
-    case "unauthorized":
-    case "unread":
-      return of(figures[condition])
-    default: {
-      const inState = of(figures.operations.filter(({ state }) => state === condition))
-      return condition === "accepted" ? inState - of(figures.held) : inState
-    }
-  }
-}
+/** How many operations of the provider stand under the condition. */
+const countOf = ({ standing }: FiguresByCondition, provider: ProviderName, condition: Condition): number =>
+  standing.find((row) => row.provider === provider && row.condition === condition)?.count ?? 0
 
 const forbidden = "because no live grant, client or provider connection allows it"
 
@@ -133,15 +118,19 @@ const conditionTexts: Readonly<
   }
 }
 
-const conditionProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> =>
-  figures.oldest.filter(({ condition, since }) =>
-    Duration.isZero(longest[condition]) || lasts(since, figures, longest[condition])
-  ).map(({ condition, provider, question, since }) => {
+/** Whether a problem of workers tells of the operations in a condition already. */
+type IsTold = (provider: ProviderName, condition: Condition) => boolean
+
+const conditionProblems = (figures: FiguresByCondition, isTold: IsTold): ReadonlyArray<Problem> =>
+  figures.standing.filter(({ condition, provider, since }) =>
+    !isTold(provider, condition)
+    && (Duration.isZero(longest[condition]) || since !== null && lasts(since, figures, longest[condition]))
+  ).map(({ condition, count, provider, question, since }) => {
     const { filter, message, next } = conditionTexts[condition]
     return {
-      message: `${provider}: ${message(countOf(figures, provider, condition))}`,
+      message: `${provider}: ${message(count)}`,
       since,
-      next: question === undefined ? next : `${next} For one of them, ask: ${question}`,
+      next: question === null ? next : `${next} For one of them, ask: ${question}`,
       operations: { provider, ...filter }
     }
   })
@@ -157,18 +146,35 @@ const reversalProblems = ({ reversed }: LedgerFiguresNow): ReadonlyArray<Problem
 
 const addWorkers = "Check that a worker runs for the provider and is not paused. If it is busy, start another one."
 
-/** What each kind of due work is called, and which operations it concerns. */
-export const dueWorkTexts: Readonly<Record<DueWork, { readonly name: string; readonly filter: Filter }>> = {
-  claim: { name: "submission", filter: { states: ["accepted"] } },
-  take_over: { name: "take-over of returned claims", filter: { states: ["submitting"] } },
-  rescue: { name: "rescue of stale claims", filter: { states: ["submitting"] } },
-  read_status: { name: "status read", filter: { states: ["submitted", "indeterminate"] } },
-  examine: { name: "status read of held operations", filter: { queue: "held" } }
+/**
+ * What each kind of due work is called, and which operations it concerns. `of`: the state that a problem of workers tells of. `stopped`:
+ * the condition of those whose work nothing allows.
+ */
+export const dueWorkTexts: Readonly<
+  Record<
+    DueWork,
+    { readonly name: string; readonly filter: Filter; readonly of: Condition; readonly stopped?: Condition }
+  >
+> = {
+  claim: { name: "submission", filter: { states: ["accepted"] }, of: "accepted", stopped: "unauthorized" },
+  take_over: { name: "take-over of returned claims", filter: { states: ["submitting"] }, of: "submitting" },
+  rescue: { name: "rescue of stale claims", filter: { states: ["submitting"] }, of: "submitting" },
+  read_status: {
+    name: "status read",
+    filter: { states: ["submitted", "indeterminate"] },
+    of: "submitted",
+    stopped: "unread"
+  },
+  examine: { name: "status read of held operations", filter: { queue: "held" }, of: "submitted" }
 }
 
-/** Late work. That of a provider without a worker is a problem already. */
-const lagProblems = (figures: LedgerFiguresNow, unserved: ReadonlySet<ProviderName>): ReadonlyArray<Problem> =>
-  figures.due.filter(({ provider, since }) => !unserved.has(provider) && lasts(since, figures, longestLag)).map(
+/** Late work of operations that no other problem tells of. */
+const lagProblems = (figures: FiguresByCondition, isTold: IsTold): ReadonlyArray<Problem> =>
+  figures.due.filter(({ count, provider, since, work }) => {
+    const { of, stopped } = dueWorkTexts[work]
+    const told = stopped === undefined ? 0 : countOf(figures, provider, stopped)
+    return count > told && !isTold(provider, of) && lasts(since, figures, longestLag)
+  }).map(
     ({ count, provider, since, work }) => {
       const { filter, name } = dueWorkTexts[work]
       return {
@@ -181,7 +187,7 @@ const lagProblems = (figures: LedgerFiguresNow, unserved: ReadonlySet<ProviderNa
   )
 
 /** Operations that wait to be sent. A worker that is not paused may be sending some of them. */
-export const unsentOf = (figures: LedgerFiguresNow, provider: ProviderName): number =>
+export const unsentOf = (figures: FiguresByCondition, provider: ProviderName): number =>
   countOf(figures, provider, "accepted") + countOf(figures, provider, "submitting")
 
 /** The providers for which a worker is paused, with the reasons. */
@@ -226,7 +232,7 @@ const nextOnPause = (reason: string): string =>
   `${pauseSteps.find(([fits]) => fits(reason))?.[1] ?? otherStep} The workers then send the operations by themselves.`
 
 /** Workers that have paused a provider for the same reason are one problem. */
-const pauseProblems = (figures: LedgerFiguresNow, seen: ReadonlyArray<SeenWorker>): ReadonlyArray<Problem> => {
+const pauseProblems = (figures: FiguresByCondition, seen: ReadonlyArray<SeenWorker>): ReadonlyArray<Problem> => {
   const pauses = seen.flatMap((worker) =>
     pausesOf(worker).map(([provider, reason]) => ({ provider, reason, worker: worker.worker_id ?? worker.process_id }))
   )
@@ -255,7 +261,7 @@ const unservedOf = (figures: LedgerFiguresNow, seen: ReadonlyArray<SeenWorker>):
   )
 }
 
-const unservedProblem = (figures: LedgerFiguresNow, provider: ProviderName): Problem => {
+const unservedProblem = (figures: FiguresByCondition, provider: ProviderName): Problem => {
   const open = figures.operations.filter((row) => row.provider === provider && !isTerminal(row.state))
   const count = open.reduce((sum, row) => sum + row.count, 0)
   return {
@@ -269,7 +275,7 @@ const unservedProblem = (figures: LedgerFiguresNow, provider: ProviderName): Pro
 }
 
 const workerProblems = (
-  figures: LedgerFiguresNow,
+  figures: FiguresByCondition,
   seen: ReadonlyArray<SeenWorker>,
   unserved: ReadonlySet<ProviderName>
 ): ReadonlyArray<Problem> => {
@@ -302,14 +308,19 @@ const workerProblems = (
   }]
 }
 
-/** The most urgent first. */
-export const findProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> => {
+/** The most urgent first. An operation under a condition is told once. Late work, and missing workers, may concern it, too. */
+export const findProblems = (figures: FiguresByCondition): ReadonlyArray<Problem> => {
   const seen = figures.workers.filter((worker) => isSeen(worker, figures))
   const unserved = unservedOf(figures, seen)
+  const paused = new Set(seen.flatMap((worker) => pausesOf(worker).map(([provider]) => provider)))
+  const isTold: IsTold = (provider, condition) =>
+    Schema.is(OperationState)(condition)
+    && (seen.length === 0 || unserved.has(provider)
+      || paused.has(provider) && (condition === "accepted" || condition === "submitting"))
   return [
     ...workerProblems(figures, seen, unserved),
-    ...conditionProblems(figures),
+    ...conditionProblems(figures, isTold),
     ...reversalProblems(figures),
-    ...lagProblems(figures, unserved)
+    ...lagProblems(figures, isTold)
   ]
 }

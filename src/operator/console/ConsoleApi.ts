@@ -9,7 +9,7 @@ import * as Schema from "effect/Schema"
 import { ClientId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
 import { OperationFailure, OperationId, OperationState } from "../../domain/Operation.ts"
 import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
-import { Figures } from "../../domain/operators/FiguresForm.ts"
+import { FiguresByCondition } from "../../domain/operators/FiguresForm.ts"
 import { Problem } from "../../domain/operators/findProblems.ts"
 import { OperatorDetail, OperatorSummary, QueueName } from "../../domain/operators/OperatorView.ts"
 import { ShownTerms, Terms } from "../../domain/Terms.ts"
@@ -27,9 +27,9 @@ export const ConsoleSession = Schema.Struct({
 })
 export type ConsoleSession = typeof ConsoleSession.Encoded
 
-/** The figures of `LedgerFigures.now`, what is wrong by them, and the flow of the last hours. */
+/** The figures of `LedgerFigures.nowByCondition`, what is wrong by them, and the flow of the last hours. */
 export const Overview = Schema.Struct({
-  ...Figures.fields,
+  ...FiguresByCondition.fields,
   /** The most urgent first. */
   problems: Schema.Array(Problem),
   /** Oldest first; see `FlowPoint`. */

@@ -164,7 +164,7 @@ export const ConsoleHandlers = (version: string) =>
         overview: ({ query }) =>
           Effect.map(
             readLedger(
-              Effect.all([figures.nowWithQuestions, figures.flow(Number(query.hours ?? defaultHours))], {
+              Effect.all([figures.nowByCondition, figures.flow(Number(query.hours ?? defaultHours))], {
                 concurrency: 2
               })
             ),

@@ -9,8 +9,8 @@ import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationState } from "../../domain/Operation.ts"
-import type { FlowPoint, LedgerFiguresNow } from "../../domain/operators/FiguresForm.ts"
-import { flowStatement, nowStatement, questionsStatement } from "../sql/operators/figureStatements.ts"
+import type { FiguresByCondition, FlowPoint, LedgerFiguresNow } from "../../domain/operators/FiguresForm.ts"
+import { flowStatement, nowStatement, standingStatement } from "../sql/operators/figureStatements.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
 
 export class LedgerFigures extends Context.Service<LedgerFigures, {
@@ -21,8 +21,8 @@ export class LedgerFigures extends Context.Service<LedgerFigures, {
    * changed are left out, apart from the first one.
    */
   readonly flow: (hours: number) => Effect.Effect<ReadonlyArray<FlowPoint>, StoreUnavailable>
-  /** `now`, with questions to the providers. The role of `serve` may not read them. */
-  readonly nowWithQuestions: Effect.Effect<LedgerFiguresNow, StoreUnavailable>
+  /** `now`, with the one condition of each operation, and questions to the providers. The role of `serve` may not read them. */
+  readonly nowByCondition: Effect.Effect<FiguresByCondition, StoreUnavailable>
 }>()("financial-agents-gateway/services/operators/LedgerFigures") {
   /** Use a pool without the planner settings of the readers: the statements aggregate. */
   static readonly layer: Layer.Layer<LedgerFigures, never, SqlClient.SqlClient> = Layer.effect(
@@ -53,6 +53,9 @@ const toNow = (row: NowRow): LedgerFiguresNow => ({
     seen_at: time(worker.seen_at)
   }))
 })
+
+type Standing = FiguresByCondition["standing"][number]
+type StandingRow = Omit<Standing, "since"> & { readonly since: number | null }
 
 /** Moves between two states in an interval. `at` is null before the first interval. No provider: nothing moved at all. */
 type FlowRow =
@@ -99,18 +102,11 @@ const make = Effect.gen(function*() {
     Effect.withSpan("LedgerFigures.now")
   )
 
-  const nowWithQuestions = Effect.gen(function*() {
+  const nowByCondition = Effect.gen(function*() {
     const figures = yield* now
-    const providers = figures.under_review.map(({ provider }) => provider)
-    if (providers.length === 0) return figures
-    const rows = yield* orUnavailable(
-      sql.unsafe<{ readonly provider: ProviderName; readonly question: string }>(questionsStatement, [providers])
-    )
-    const questions = new Map(rows.map(({ provider, question }) => [provider, { question }]))
-    const oldest = figures.oldest.map((row) =>
-      row.condition === "under_review" ? { ...row, ...questions.get(row.provider) } : row
-    )
-    return { ...figures, oldest }
+    const rows = yield* orUnavailable(sql.unsafe<StandingRow>(standingStatement))
+    const standing = rows.map((row) => ({ ...row, since: row.since === null ? null : time(row.since) }))
+    return { ...figures, standing }
   })
 
   const flow = Effect.fn("LedgerFigures.flow")((hours: number) =>
@@ -120,5 +116,5 @@ const make = Effect.gen(function*() {
     )
   )
 
-  return LedgerFigures.of({ now, nowWithQuestions, flow })
+  return LedgerFigures.of({ now, nowByCondition, flow })
 })

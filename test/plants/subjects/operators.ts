@@ -21,6 +21,20 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [system("cli/OperatorCommands", "changes nothing without --apply")]
   },
   {
+    rule: "an operation that nothing allows to send or to read stands under that condition alone",
+    file: "src/services/sql/operators/figureStatements.ts",
+    from: "ELSE state END, -1 FROM stopped",
+    to: "ELSE state END, 0 FROM stopped",
+    tests: [postgres("services/operators/LedgerFigures")]
+  },
+  {
+    rule: "late work of operations that nothing allows is no further problem",
+    file: "src/domain/operators/findProblems.ts",
+    from: "return count > told &&",
+    to: "return count > 0 && told >= 0 &&",
+    tests: [unit("cli/status/StatusProblems", "nothing allows")]
+  },
+  {
     rule: "operations whose status nothing allows to read are a problem at any age",
     file: "src/domain/operators/findProblems.ts",
     from: "unread: Duration.zero",

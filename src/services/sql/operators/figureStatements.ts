@@ -40,7 +40,7 @@ const stops = { unauthorized: "o.state = 'accepted'", unread: "o.state IN ('subm
 /** The operations of a provider in such a state, oldest first, for each provider that may have one. */
 const stopped = (name: keyof typeof stops, limit: number) => `
       (SELECT DISTINCT provider FROM places o WHERE ${stops[name]}) p CROSS JOIN LATERAL (
-        SELECT o.updated_at FROM operations o
+        SELECT o.updated_at, o.state, o.under_review, ${placeTimeline} AS timeline FROM operations o
         WHERE o.waiting AND ${stops[name]} AND o.provider = p.provider ORDER BY o.updated_at LIMIT ${limit}
       ) o`
 
@@ -192,14 +192,53 @@ export const nowStatement = `
   )
 } AS workers`
 
-/** One question about an operation under review, for each of the providers `$1`: among its first hundred. */
-export const questionsStatement = `
-  SELECT p.provider, q.question FROM unnest($1::text[]) p (provider) CROSS JOIN LATERAL (
+const stoppedRows = (name: keyof typeof stops) => `
+    SELECT p.provider, '${name}' AS condition, o.* FROM ${stopped(name, maxDueCount)}, here
+    WHERE o.state <> 'accepted' OR o.timeline = here.timeline`
+
+/** The first operations of a provider in an order of `updated_at`, of which the fitting ones are sought. */
+const sinceOf = (where: string, fits: string) =>
+  `(SELECT min(updated_at) FROM (
+      SELECT o.updated_at, o.state, o.waiting, o.under_review, ${placeTimeline} AS timeline FROM operations o
+      WHERE o.provider = s.provider AND ${where} ORDER BY o.updated_at LIMIT ${maxDueCount}
+    ) o WHERE NOT waiting AND ${fits})`
+
+/** One row for each standing of `FiguresByCondition`. Of the questions it has one among those of the first hundred under review. */
+export const standingStatement = `
+  WITH RECURSIVE ${places}, ${oldest}, stopped AS MATERIALIZED (${stoppedRows("unauthorized")}
+    UNION ALL ${stoppedRows("unread")}
+  ), standing AS (
+    SELECT provider, condition, sum(count) AS count FROM (
+      SELECT provider, CASE WHEN held THEN 'held' WHEN review THEN 'under_review' ELSE state END AS condition, count
+      FROM places WHERE NOT settled
+      UNION ALL
+      SELECT provider, condition, 1 FROM stopped
+      UNION ALL
+      SELECT provider, CASE WHEN under_review THEN 'under_review' ELSE state END, -1 FROM stopped
+    ) s GROUP BY 1, 2 HAVING sum(count) > 0
+  )
+  SELECT s.provider, s.condition, s.count::float8, ${
+  epochOf(`CASE
+    WHEN s.condition IN ('unauthorized', 'unread')
+      THEN (SELECT min(updated_at) FROM stopped d WHERE d.provider = s.provider AND d.condition = s.condition)
+    WHEN s.condition = 'held' THEN (SELECT since FROM oldest d WHERE d.provider = s.provider AND d.condition = 'held')
+    WHEN s.condition = 'under_review'
+      THEN ${sinceOf("o.under_review", "(state <> 'accepted' OR timeline = (SELECT timeline FROM here))")}
+    ELSE ${
+    sinceOf(
+      `o.completed_at IS NULL AND o.state = s.condition AND ${placeTimeline}
+        = CASE WHEN s.condition = 'accepted' THEN (SELECT timeline FROM here) ELSE 0 END`,
+      "NOT under_review"
+    )
+  } END`)
+} AS since, q.question
+  FROM standing s LEFT JOIN LATERAL (
     SELECT question FROM (
       SELECT o.updated_at, ${openQuestion} AS question FROM operations o
-      WHERE o.under_review AND o.provider = p.provider ORDER BY o.updated_at LIMIT 100
+      WHERE s.condition = 'under_review' AND o.under_review AND o.provider = s.provider ORDER BY o.updated_at LIMIT 100
     ) o WHERE question IS NOT NULL ORDER BY updated_at LIMIT 1
-  ) q`
+  ) q ON true
+  ORDER BY 1, 2`
 
 /**
  * The moves of the last `$1` hours by interval (`$2`: `minute` or `hour`), oldest first. `at` is null for all earlier ones. A fold

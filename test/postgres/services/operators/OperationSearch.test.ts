@@ -212,15 +212,15 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
         const search = yield* OperationSearch
         const { operations: [listed] } = yield* search.list({ provider, order: "oldest", limit: 1 })
         assert.deepStrictEqual(listed!.next, (yield* detail(id)).next)
-        const figures = yield* LedgerFigures.use((figures) => figures.nowWithQuestions)
-        const asked = figures.oldest.find((row) => row.provider === provider && row.condition === "under_review")
+        const figures = yield* LedgerFigures.use((figures) => figures.nowByCondition)
+        const asked = figures.standing.find((row) => row.provider === provider && row.condition === "under_review")
           ?.question
         return { asked, next: listed!.next.action }
       })
       const unproven = { due_in: readTerms.lease, reference: null, answer: "not found", review: true }
       const postpone = (answer: { readonly question?: string | null }) =>
         Effect.flatMap(Queue, (queue) => queue.postpone(id, indeterminate.revision, { ...unproven, ...answer }))
-      const reads = { asked: undefined, next: "A reconciler reads its status (read 1)." }
+      const reads = { asked: null, next: "A reconciler reads its status (read 1)." }
       const asks = { asked: question, next: `Ask the provider, and record its answer: ${question}` }
       for (
         const [answer, shown] of [[{}, reads], [{ question }, asks], [{}, asks], [{ question: null }, reads]] as const

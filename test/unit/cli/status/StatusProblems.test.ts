@@ -5,7 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { problemsOf } from "../../../../src/cli/status/renderStatus.ts"
 import { whySkewed } from "../../../../src/domain/ClockSkew.ts"
 import type { ProviderName } from "../../../../src/domain/Grant.ts"
-import type { LedgerFiguresNow, SeenWorker } from "../../../../src/domain/operators/FiguresForm.ts"
+import type { FiguresByCondition, SeenWorker } from "../../../../src/domain/operators/FiguresForm.ts"
 import { before, now } from "../../../fixtures/ledger/OperatorViews.ts"
 import { alerts } from "../../../fixtures/metrics/Deployed.ts"
 
@@ -22,7 +22,17 @@ const worker: SeenWorker = {
   clock_skew_ms: 0
 }
 
-const healthy: LedgerFiguresNow = {
+type Standing = FiguresByCondition["standing"][number]
+
+const standing = (condition: Standing["condition"], count: number, milliseconds: number): Standing => ({
+  provider,
+  condition,
+  count,
+  since: before(milliseconds),
+  question: null
+})
+
+const healthy: FiguresByCondition = {
   at: now,
   operations: [{ provider, state: "accepted", count: 3 }, { provider, state: "succeeded", count: 100 }],
   held: [],
@@ -30,12 +40,13 @@ const healthy: LedgerFiguresNow = {
   unread: [],
   reversed: [],
   under_review: [],
-  oldest: [{ provider, condition: "accepted", since: before(second) }],
+  oldest: [],
+  standing: [standing("accepted", 3, second)],
   due: [{ provider, work: "claim", count: 3, since: before(second) }],
   workers: [worker]
 }
 
-const problems = (figures: Partial<LedgerFiguresNow>) =>
+const problems = (figures: Partial<FiguresByCondition>) =>
   problemsOf({ embedded: false, migrated: true, figures: { ...healthy, ...figures } }).map(({ command, message }) =>
     command === null ? message : `${message}: ${command}`
   )
@@ -49,10 +60,7 @@ describe("status", () => {
 
   it("names states that last longer than usual, with the number of their operations and the age of the oldest", () => {
     const stuck = (state: "accepted" | "submitting" | "submitted" | "indeterminate", milliseconds: number) =>
-      problems({
-        operations: [{ provider, state, count: 2 }],
-        oldest: [{ provider, condition: state, since: before(milliseconds) }]
-      })
+      problems({ standing: [standing(state, 2, milliseconds)] })
     for (
       const [state, longest, shown] of [
         ["accepted", hour, "1h"],
@@ -73,7 +81,7 @@ describe("status", () => {
     const due = (milliseconds: number) =>
       problems({ due: [{ provider, work: "claim", count: 1, since: before(milliseconds) }] })
     const stuck = (condition: "submitting" | "indeterminate") => (milliseconds: number) =>
-      problems({ oldest: [{ provider, condition, since: before(milliseconds) }] })
+      problems({ standing: [standing(condition, 1, milliseconds)] })
     for (
       const [alert, found] of [
         ["OperationsDueLate", due],
@@ -86,15 +94,13 @@ describe("status", () => {
     }
   })
 
-  it("names held operations and operations under review at any age, and does not count held ones as accepted", () => {
+  it("names held operations and operations under review at any age", () => {
     assert.deepStrictEqual(
       problems({
-        held: [{ provider, count: 1 }],
-        under_review: [{ provider, count: 2 }],
-        oldest: [
-          { provider, condition: "accepted", since: before(2 * hour) },
-          { provider, condition: "held", since: before(second) },
-          { provider, condition: "under_review", since: before(second) }
+        standing: [
+          standing("accepted", 2, 2 * hour),
+          standing("held", 1, second),
+          standing("under_review", 2, second)
         ]
       }),
       [
@@ -106,8 +112,8 @@ describe("status", () => {
   })
 
   it("says what to ask the provider about the oldest operation under review", () => {
-    const asked = { provider, condition: "under_review", since: before(second), question: "Did you pay 7?" } as const
-    const [problem] = problemsOf({ embedded: false, migrated: true, figures: { ...healthy, oldest: [asked] } })
+    const asked = { ...standing("under_review", 1, second), question: "Did you pay 7?" }
+    const [problem] = problemsOf({ embedded: false, migrated: true, figures: { ...healthy, standing: [asked] } })
     assert.strictEqual(
       problem!.next,
       "Ask the provider about each, act on the answer, and end the review. For one of them, ask: Did you pay 7?"
@@ -120,14 +126,13 @@ describe("status", () => {
     ])
   })
 
-  it("names operations that nothing allows to send or to read, at any age", () => {
+  it("names operations that nothing allows to send or to read, at any age, and their work as late no more", () => {
     assert.deepStrictEqual(
       problems({
-        unauthorized: [{ provider, count: 2 }],
-        unread: [{ provider, count: 11 }],
-        oldest: [
-          { provider, condition: "unauthorized", since: before(second) },
-          { provider, condition: "unread", since: before(second) }
+        standing: [standing("unauthorized", 2, second), standing("unread", 11, second)],
+        due: [
+          { provider, work: "claim", count: 2, since: before(2 * minute) },
+          { provider, work: "read_status", count: 11, since: before(2 * minute) }
         ]
       }),
       [
@@ -149,9 +154,12 @@ describe("status", () => {
   it("names providers that are paused, of workers that run, with the reason and the number of unsent operations", () => {
     const paused = { ...worker, pauses: { [provider]: "the provider refused the credentials: status 401" } }
     const states = ["accepted", "submitting", "submitted"] as const
-    const waiting = { operations: states.map((state, n) => ({ provider, state, count: 4 + n })), oldest: [] }
-    assert.deepStrictEqual(problems({ ...waiting, workers: [worker, paused], held: [{ provider, count: 2 }] }), [
-      `bank: worker worker-1 is paused, and 7 operations wait: the provider refused the credentials: status 401: ${listCall} --state accepted --state submitting --provider bank --order oldest`
+    const waiting = {
+      standing: states.map((state, n) => standing(state, 4 + n, 2 * hour)),
+      due: [{ provider, work: "claim", count: 4, since: before(2 * hour) } as const]
+    }
+    assert.deepStrictEqual(problems({ ...waiting, workers: [worker, paused] }), [
+      `bank: worker worker-1 is paused, and 9 operations wait: the provider refused the credentials: status 401: ${listCall} --state accepted --state submitting --provider bank --order oldest`
     ])
     const several = problems({ ...waiting, workers: [paused, { ...paused, worker_id: "worker-2" }] })
     assert.lengthOf(several, 1)
@@ -181,14 +189,18 @@ describe("status", () => {
     for (const [reason, step] of steps) assert.match(nextOf(reason), step, reason)
   })
 
-  it("names a provider that no running worker serves, and its late work is no further problem", () => {
+  it("names a provider that no running worker serves, and its late work and its ages are no further problem", () => {
     const other = { ...worker, pauses: { another: null } }
-    const due = [{ provider, work: "claim", count: 3, since: before(hour) }] as const
+    const due = [{ provider, work: "claim", count: 3, since: before(2 * hour) }] as const
+    const late = { due, standing: [standing("accepted", 3, 2 * hour)] }
     const expected = [
       `bank: no worker serves this provider, and 3 operations are unsettled: ${listCall} --state accepted --provider bank --order oldest`
     ]
-    assert.deepStrictEqual(problems({ due, workers: [other] }), expected)
-    assert.deepStrictEqual(problems({ due, workers: [other, { ...worker, seen_at: before(31 * second) }] }), expected)
+    assert.deepStrictEqual(problems({ ...late, workers: [other] }), expected)
+    assert.deepStrictEqual(
+      problems({ ...late, workers: [other, { ...worker, seen_at: before(31 * second) }] }),
+      expected
+    )
     assert.deepStrictEqual(problems({ workers: [other, worker] }), [])
     // Of an earlier version, which does not tell which providers it serves.
     assert.deepStrictEqual(problems({ workers: [other, { ...worker, pauses: {} }] }), [])
@@ -207,10 +219,11 @@ describe("status", () => {
 
   it("misses workers only while there is work for them", () => {
     for (const workers of [[], [{ ...worker, seen_at: before(31 * second) }]]) {
-      assert.deepStrictEqual(problems({ workers }), [
+      const due = [{ provider, work: "claim", count: 3, since: before(2 * hour) }] as const
+      assert.deepStrictEqual(problems({ workers, due, standing: [standing("accepted", 3, 2 * hour)] }), [
         "no worker reports itself, so nothing is sent and no status is read: 3 operations are unsettled"
       ])
-      assert.deepStrictEqual(problems({ workers, operations: [], oldest: [], due: [] }), [])
+      assert.deepStrictEqual(problems({ workers, operations: [], standing: [], due: [] }), [])
     }
   })
 
