@@ -137,8 +137,10 @@ export const adminFlags = {
   )
 }
 
+export type AdminFlags = Command.Command.Config.Infer<typeof adminFlags>
+
 /** The settings of the admin listener. Null: there is no admin listener. */
-export const adminOf = ({ adminHost, adminPort }: Command.Command.Config.Infer<typeof adminFlags>) =>
+export const adminOf = ({ adminHost, adminPort }: AdminFlags) =>
   Option.isNone(adminPort) ? null : { adminHost, adminPort: adminPort.value }
 
 const bounded = (longest: number) => Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(longest))

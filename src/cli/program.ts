@@ -5,14 +5,16 @@ import * as CliOutput from "effect/cli/CliOutput"
 import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as PostgresCluster from "../cluster/PostgresCluster.ts"
+import { type ListenAddress, listensForAdmin, requireFree } from "../node/http/ListenAddress.ts"
 import { Database } from "../node/postgres/Database.ts"
 import { manifest } from "../node/process/Invocation.ts"
 import { Observability } from "../node/process/Observability.ts"
 import { Administration, RequiredSchema } from "./database/Administration.ts"
 import { migrateCommand, roles } from "./database/SchemaCommands.ts"
 import { switchover } from "./database/SwitchoverCommand.ts"
-import { database } from "./Flags.ts"
+import { type AdminFlags, adminOf, database } from "./Flags.ts"
 import { clients, grants, providers } from "./grants/GrantsCommand.ts"
 import { init } from "./InitCommand.ts"
 import { mcp } from "./McpCommand.ts"
@@ -37,15 +39,31 @@ const FlaggedDatabase = Layer.provideMerge(PostgresCluster.layer, Layer.unwrap(E
 /** The same, for `work`: it fails at the start if the database lacks migrations. */
 const PreparedDatabase = Layer.provideMerge(RequiredSchema, FlaggedDatabase)
 
+/** Fails before the database starts, if the command could not listen. */
+const afterPorts =
+  <A, E, R>(database: Layer.Layer<A, E, R>) =>
+  ({ host, port, reusePort, ...flags }: AdminFlags & Partial<ListenAddress>) => {
+    const admin = adminOf(flags)
+    const served = host === undefined || port === undefined ? [] : [{ host, port, reusePort: reusePort ?? false }]
+    const addresses = [
+      ...served,
+      ...listensForAdmin(admin === null ? null : { host: admin.adminHost, port: admin.adminPort })
+    ]
+    return Layer.unwrap(Effect.as(requireFree(addresses), database))
+  }
+
 const AdministeredDatabase = Layer.provideMerge(Administration, FlaggedDatabase)
 
 const ObservedDatabase = Layer.provideMerge(StatusServices, FlaggedDatabase)
 
 const gateway = root.pipe(
   Command.withSubcommands([
-    Command.provide(serve, FlaggedDatabase),
-    Command.provide(work, PreparedDatabase),
-    Command.provide(consoleCommand, PreparedDatabase),
+    Command.provide(serve, afterPorts(FlaggedDatabase)),
+    Command.provide(work, afterPorts(PreparedDatabase)),
+    Command.provide(
+      consoleCommand,
+      ({ host, port }) => afterPorts(PreparedDatabase)({ adminHost: host, adminPort: Option.some(port) })
+    ),
     mcp,
     sandbox,
     init,

@@ -32,7 +32,7 @@ import * as Submission from "../submission/SubmissionProcesses.ts"
 import type { Failure, GatewayParts, Incomplete, Missing } from "./GatewayParts.ts"
 import { OwnVerifier, QueueServices, ReadServices, WriteServices } from "./GatewayServices.ts"
 import { layerAllowedOrigins, layerRateLimitOfEnvironment } from "./http/HttpSettings.ts"
-import { type AdminAddress, adminUrl } from "./http/ListenAddress.ts"
+import { type AdminAddress, adminUrl, listensForAdmin, requireFree } from "./http/ListenAddress.ts"
 import * as NodeServer from "./http/NodeServer.ts"
 import * as ProviderHttpClient from "./http/ProviderHttpClient.ts"
 import { Database } from "./postgres/Database.ts"
@@ -190,6 +190,12 @@ const refuseClusterSettings = Layer.effectDiscard(Effect.gen(function*() {
   }
 }))
 
+/** Fails before an embedded database starts, if the process could not listen. A listener of its own decides itself. */
+const requirePorts = ({ database, listener }: GatewayAppOptions, { admin, server }: Settings) =>
+  database !== undefined
+    ? Effect.void
+    : requireFree([...server === null || listener !== undefined ? [] : [server], ...listensForAdmin(admin)])
+
 const databaseOf = ({ database }: GatewayAppOptions, settings: Settings) => database ?? Database.layer(settings)
 
 /** The endpoints on their listener, with their services, and the workers beside them. */
@@ -268,7 +274,11 @@ export const layer = <const Options extends GatewayAppOptions>(
   options: Options
 ): Layer.Layer<never, Failure<Options>, Missing<Options>> =>
   // `Failure` and `Missing` find the types of the parts, which `GatewayParts` hides.
-  Layer.unwrap(Effect.map(readSettings(options, options), (settings) => processOf(options, settings))) as never
+  Layer.unwrap(Effect.gen(function*() {
+    const settings = yield* readSettings(options, options)
+    yield* requirePorts(options, settings)
+    return processOf(options, settings)
+  })) as never
 
 /**
  * Runs the process until SIGTERM or SIGINT, and exits with 0 then. A failure is one line on standard error and exit code

@@ -1,10 +1,12 @@
 /**
  * Addresses of listeners, and why a process cannot listen there.
  */
+import * as Effect from "effect/Effect"
 import { ServeError } from "effect/http/HttpServerError"
+import * as net from "node:net"
 
 /** An address of this machine, and the settings that choose it. */
-interface ListenAddress {
+export interface ListenAddress {
   readonly host: string
   readonly port: number
   /** What comes before HOST and PORT in the names of the settings, such as `ADMIN_`. */
@@ -47,11 +49,34 @@ export const explainListenFailure = ({ cause }: ServeError, address: ListenAddre
     })
   })
 
+/**
+ * Fails if the process cannot listen on one of the addresses, so that nothing else starts before. It opens and closes each. An address
+ * that processes share is left out: a connection could come meanwhile.
+ */
+export const requireFree = (addresses: ReadonlyArray<ListenAddress>): Effect.Effect<void, ServeError> =>
+  Effect.forEach(
+    addresses.filter(({ port, reusePort = false }) => port !== 0 && !reusePort),
+    (address) =>
+      Effect.callback<void, ServeError>((resume) => {
+        const server = net.createServer()
+        server.once("error", (cause) => {
+          resume(Effect.fail(explainListenFailure(new ServeError({ cause }), address)))
+        })
+        const { host, port } = address
+        server.listen({ host, port, exclusive: true }, () => void server.close(() => resume(Effect.void)))
+      }),
+    { discard: true }
+  )
+
 /** Where the admin listener of a process listens. */
 export interface AdminAddress {
   readonly host: string
   readonly port: number
 }
+
+/** The address of the admin listener, if there is one. */
+export const listensForAdmin = (admin: AdminAddress | null): ReadonlyArray<ListenAddress> =>
+  admin === null ? [] : [{ ...admin, prefix: "ADMIN_" }]
 
 /** The URL of the admin listener, for the log. */
 export const adminUrl = (admin: AdminAddress | null): { readonly admin_url?: string } =>

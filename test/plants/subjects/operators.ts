@@ -21,6 +21,13 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [system("cli/OperatorCommands", "changes nothing without --apply")]
   },
   {
+    rule: "a taken port is named before an embedded database starts",
+    file: "src/cli/program.ts",
+    from: "Effect.as(requireFree(addresses), database)",
+    to: "Effect.as(requireFree([]), database)",
+    tests: [system("cli/Serve", "names a port that is taken")]
+  },
+  {
     rule: "an operation that nothing allows to send or to read stands under that condition alone",
     file: "src/services/sql/operators/figureStatements.ts",
     from: "ELSE state END, -1 FROM stopped",

@@ -3,9 +3,14 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { once } from "node:events"
+import * as fs from "node:fs"
+import * as net from "node:net"
+import * as path from "node:path"
 import { getServed } from "../../fixtures/http/fetchServed.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, result, run, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 
 describe.concurrent("serve", () => {
   it.live("migrates the database of DATABASE_URL without a demo, keeps its quota, logs no secret, and needs its port alone", () =>
@@ -50,6 +55,23 @@ describe.concurrent("serve", () => {
       for (const line of server.output.stderr.trim().split("\n")) assert.isObject(JSON.parse(line))
       for (const secret of [token, "owner-17", "subject-17"]) assert.notInclude(server.output.stderr, secret)
     })).pipe(Effect.provide(Platform)))
+
+  it.live("names a port that is taken, and starts no embedded database before", () =>
+    Effect.gen(function*() {
+      const taken = net.createServer().listen(0, "127.0.0.1")
+      yield* Effect.addFinalizer(() => Effect.sync(() => taken.close()))
+      yield* Effect.promise(() => once(taken, "listening"))
+      const port = String((taken.address() as net.AddressInfo).port)
+      const dataDir = path.join(yield* temporaryDirectory, "data")
+      for (const [prefix, env] of [["", { PORT: port }], ["ADMIN_", { ADMIN_PORT: port }]] as const) {
+        const { stderr } = yield* run(["serve", "--data-dir", dataDir], { PORT: String(yield* freePort), ...env })
+        assert.strictEqual(
+          stderr,
+          `error: cannot listen on 127.0.0.1:${port}: another process uses the port. Set ${prefix}PORT to a free port\n`
+        )
+        assert.isFalse(fs.existsSync(dataDir))
+      }
+    }).pipe(Effect.scoped))
 
   it.live("names the flag and the variable of an invalid port, and the rule", () =>
     Effect.gen(function*() {

@@ -137,7 +137,8 @@ describe("the command console", () => {
       yield* launch(["console", "--port", port], writer, isReady)
       assert.include(yield* refused(["console", "--port", port], writer), "another process uses the port")
       const empty = { DATABASE_URL: urlOf(yield* createDatabase({ empty: true })) }
-      assert.include(yield* refused(["console", "--port", port], empty), "the database lacks migrations")
+      const another = String(yield* freePort)
+      assert.include(yield* refused(["console", "--port", another], empty), "the database lacks migrations")
     })).pipe(Effect.provide(Platform)))
 })
 
