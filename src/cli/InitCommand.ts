@@ -3,6 +3,7 @@
  */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
+import * as Config from "effect/Config"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
@@ -11,6 +12,7 @@ import * as Schema from "effect/Schema"
 import { fileURLToPath } from "node:url"
 import { isClone, manifest, shellWord } from "../node/process/Invocation.ts"
 import { CommandFailed } from "./Output.ts"
+import { oldestNode, refusalOf } from "./start/requireNode.ts"
 
 /** The folder of this package. */
 const home = fileURLToPath(new URL("../../", import.meta.url))
@@ -30,7 +32,9 @@ const projectManifest = (name: string, source: string) => ({
   engines: manifest.engines,
   scripts: {
     // An older Node knows no TypeScript, so the check of the program runs before it.
-    start: `exec node --import ./node_modules/${manifest.name}/dist/cli/start/requireNode.js src/main.ts`,
+    // The first line comes at once: Node takes seconds to load the program.
+    start:
+      `[ -n "$DATABASE_URL" ] || echo 'Starting PostgreSQL…' >&2; exec node --import ./node_modules/${manifest.name}/dist/cli/start/requireNode.js src/main.ts`,
     work: `exec ${manifest.name} work --providers src/Providers.ts`,
     // Five seconds are too few for a busy machine.
     test: "vitest run --testTimeout=60000",
@@ -110,6 +114,22 @@ const copyTemplate = Effect.fnUntraced(function*(folder: string) {
   yield* files.writeFileString(path.join(folder, "package.json"), `${JSON.stringify(made, null, 2)}\n`)
 })
 
+/**
+ * Fails if the Node of the user's npm is too old for the project, by the user agent of npm. A clone runs on a Node of its own, which the
+ * project does not have.
+ */
+const requireProjectNode = Effect.gen(function*() {
+  const userAgent = yield* Config.String("npm_config_user_agent").pipe(Config.withDefault(""))
+  const version = /\bnode\/v(\d+\.\d+\.\d+)/u.exec(userAgent)?.[1]
+  if (version === undefined || refusalOf(version) === null) return
+  const own = shellWord((yield* Path.Path).join(home, "node_modules/node/bin"))
+  const clone = isClone ? `, or take that of this clone: export PATH=${own}:"$PATH"` : ""
+  return yield* new CommandFailed({
+    message:
+      `the project needs Node ${oldestNode} or newer, and your npm runs on v${version}. Install a newer Node${clone}`
+  })
+})
+
 const nextCommands = (folder: string) => `
 Created an application in ${folder}: an endpoint, an adapter for a fake bank, workers and tests. Its README.md says
 what each file is. Continue with:
@@ -128,6 +148,7 @@ export const init = Command.make(
     )
   },
   Effect.fn(function*({ folder }) {
+    yield* requireProjectNode
     yield* requireEmpty(folder)
     yield* copyTemplate(folder)
     yield* Console.log(nextCommands(folder))

@@ -3,7 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { execFileSync } from "node:child_process"
+import { spawnSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { cloneTo, tarball } from "../../fixtures/package/Release.ts"
@@ -14,6 +14,7 @@ const readManifest = (file: string) =>
   JSON.parse(fs.readFileSync(file, "utf8")) as {
     readonly name: string
     readonly engines: object
+    readonly scripts: { readonly start: string }
     readonly dependencies: Readonly<Record<string, string>>
     readonly devDependencies: Readonly<Record<string, string>>
   }
@@ -22,17 +23,27 @@ const readManifest = (file: string) =>
 const initInClone = (temporary: string) => {
   const clone = cloneTo(path.join(temporary, "clone"))
   fs.writeFileSync(path.join(clone, tarball), "packed")
-  const stdout = execFileSync(process.execPath, ["src/main.ts", "init", "../My Payments"], {
-    cwd: clone,
-    encoding: "utf8"
-  })
-  return { stdout, project: path.join(temporary, "My Payments") }
+  const initOn = (version: string) =>
+    spawnSync(process.execPath, ["src/main.ts", "init", "../My Payments"], {
+      cwd: clone,
+      encoding: "utf8",
+      env: { ...process.env, npm_config_user_agent: `npm/10.8.2 node/${version} linux x64 workspaces/false` }
+    })
+  return { initOn, clone, project: path.join(temporary, "My Payments") }
 }
 
 describe("init", () => {
   it.live("copies the template and the tarball, with the versions of this package and the name of the folder", () =>
     Effect.gen(function*() {
-      const { project, stdout } = initInClone(yield* temporaryDirectory)
+      const { clone, initOn, project } = initInClone(yield* temporaryDirectory)
+      const old = initOn("v20.19.5")
+      assert.deepStrictEqual([old.status, old.stdout, fs.existsSync(project)], [1, "", false])
+      assert.strictEqual(
+        old.stderr,
+        "error: the project needs Node 22.19 or newer, and your npm runs on v20.19.5. Install a newer Node, or take that of this "
+          + `clone: export PATH=${fs.realpathSync(clone)}/node_modules/node/bin:"$PATH"\n`
+      )
+      const { stdout } = initOn("v22.19.0")
       assert.include(stdout, "  cd '../My Payments' && npm install\n  npm start\n")
       const template = fs.readdirSync("template", { recursive: true, encoding: "utf8" }).map((file) =>
         file.replace(/^gitignore$/, ".gitignore")
@@ -49,6 +60,13 @@ describe("init", () => {
       assert.strictEqual(made.name, "my-payments")
       assert.deepStrictEqual(made.engines, own.engines)
       assert.strictEqual(fs.readFileSync(path.join(project, ".npmrc"), "utf8"), "engine-strict=true\n")
+      for (const [env, line] of [[{}, "Starting PostgreSQL…\n"], [{ DATABASE_URL: "postgres:///x" }, ""]] as const) {
+        const { stderr } = spawnSync("/bin/sh", ["-c", made.scripts.start], {
+          env: { ...env, PATH: "" },
+          encoding: "utf8"
+        })
+        assert.match(stderr, new RegExp(`^${line}(?!Starting).*node`))
+      }
       const versions = { ...own.devDependencies, ...own.dependencies, [own.name]: `file:${tarball}` }
       for (const [name, version] of Object.entries({ ...made.dependencies, ...made.devDependencies })) {
         assert.strictEqual(version, versions[name], name)
