@@ -114,8 +114,8 @@ export const decodeAuthorizationDetails = (
     }))
 }
 
-/** What a refused operation exceeded: the most of one operation, or a budget. */
-export const Limit = Schema.Union([MaxAmount, Budget])
+/** What a refused operation exceeded: a budget, or the most of one operation. A budget comes first: its members are more. */
+export const Limit = Schema.Union([Budget, MaxAmount])
 export type Limit = typeof Limit.Type
 
 /** The operation would exceed a limit of the grant. The ledger recorded nothing. */
@@ -161,13 +161,14 @@ export class TermsRequired extends Schema.TaggedError<TermsRequired>()("TermsReq
 /** Why the limits of a grant refuse an operation. */
 export type LimitRefusal = LimitExceeded | PayeeNotAllowed | OperationNotCovered | TermsRequired
 
-/** What remains of a budget. */
-export const RemainingBudget = Schema.Struct({
-  /** The types of operations that the budget counts. Absent: every type. */
+/** What remains of a limit. */
+export const RemainingLimit = Schema.Struct({
+  /** The types of operations that the limit concerns. Absent: every type. */
   operation_types: Schema.optionalKey(Schema.Array(OperationType)),
-  budget: Budget,
-  /** Decimal text. Never below zero. */
+  limit: Limit,
+  /** Decimal text, never below zero: what one operation may move at most now. */
   remaining: Schema.String,
+  /** When the next window of the budget begins. Null: the limit is none of the calendar. */
   resets_at: Schema.NullOr(Schema.DateTimeUtcFromString)
 })
-export type RemainingBudget = typeof RemainingBudget.Type
+export type RemainingLimit = typeof RemainingLimit.Type

@@ -7,6 +7,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
 import * as Schema from "effect/Schema"
+import { AuthorizationDetails } from "./AuthorizationDetails.ts"
 import { InvalidCredential } from "./Credential.ts"
 
 const identifier = (description: string) =>
@@ -139,6 +140,8 @@ export const revocationMargin = Duration.seconds(2)
 export interface GrantIdentity extends Pick<Grant, "grant_id" | "client_id" | "subject"> {
   /** The scopes of the credential, which may be fewer than those of its grant. Absent if it names none. */
   readonly limited_to?: ReadonlyArray<Scope>
+  /** The limits of the credential, which hold beside those of its grant. Absent if it has none. */
+  readonly authorization_details?: AuthorizationDetails
 }
 
 /** A grant, as the commands show it. */
@@ -155,6 +158,8 @@ export const Grant = Schema.Struct({
   created_at: Schema.DateTimeUtcFromString,
   expires_at: Schema.DateTimeUtcFromString,
   revoked_at: Schema.NullOr(Schema.DateTimeUtcFromString),
+  /** Absent: the grant has no limits. */
+  authorization_details: Schema.optionalKey(AuthorizationDetails),
   /** The authorization server of the grant, and its id of the grant. Absent for grants of the gateway. */
   issuer: Schema.optionalKey(Issuer),
   external_id: Schema.optionalKey(ExternalId),

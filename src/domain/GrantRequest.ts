@@ -4,6 +4,7 @@
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type * as Redacted from "effect/Redacted"
+import type { AuthorizationDetails } from "./AuthorizationDetails.ts"
 import type {
   ClientId,
   ExternalId,
@@ -25,6 +26,8 @@ export interface GrantRequest {
   readonly scopes: ReadonlyArray<Scope>
   /** A hundred years at most. The call dies with more. */
   readonly expires_in: Duration.Duration
+  /** The limits of the grant, which never change. Absent: it has none. */
+  readonly authorization_details?: AuthorizationDetails
 }
 
 /** A new grant with its access token. The token cannot be read again. */

@@ -2,6 +2,7 @@
  * The terms of an operation: the amount, the currency and the payee, for the people who decide about it. A type of operation declares how
  * its payload tells them. Clients never see them.
  */
+import * as BigDecimal from "effect/BigDecimal"
 import * as Schema from "effect/Schema"
 
 /** Currencies whose amounts have other than two digits after the point (ISO 4217, minor units). */
@@ -20,6 +21,14 @@ export const moneyMembers = {
   /** Decimal text, with at most the digits of the currency after the point (ISO 4217). */
   amount: text(/^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,4})?$/u, "an amount such as \"12.50\""),
   currency: text(/^[A-Z]{3}$/u, "a currency code of ISO 4217, such as EUR")
+}
+
+/** An amount with the digits of its currency. @internal */
+export const formatAmount = (amount: BigDecimal.BigDecimal, currency: string): string => {
+  const digits = minorUnits.get(currency) ?? 2
+  const { value } = BigDecimal.scale(amount, digits)
+  const text = String(value).padStart(digits + 1, "0")
+  return digits === 0 ? text : `${text.slice(0, -digits)}.${text.slice(-digits)}`
 }
 
 /** @internal */

@@ -7,6 +7,7 @@ import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
+import type { RemainingLimit } from "../domain/AuthorizationDetails.ts"
 import type {
   ClientId,
   ClientNotFound,
@@ -70,6 +71,8 @@ export class Grants extends Context.Service<Grants, {
     registration: GrantRegistration
   ) => Effect.Effect<Grant, GrantConflict | ScopesExceeded | StoreUnavailable>
   readonly show: (id: GrantId) => Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
+  /** What remains of each limit of the grant, in their order. Limits of its credentials are not among them. */
+  readonly limits: (id: GrantId) => Effect.Effect<ReadonlyArray<RemainingLimit>, GrantNotFound | StoreUnavailable>
   /** Revokes for ever. A second revocation changes nothing and keeps the first time. */
   readonly revoke: (id: GrantId) => Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
   /**

@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import type * as SqlClient from "effect/sql/SqlClient"
+import type { LimitRefusal } from "../domain/AuthorizationDetails.ts"
 import type { GrantIdentity, GrantRefusal, Scope } from "../domain/Grant.ts"
 import type {
   BindingConflict,
@@ -51,13 +52,19 @@ export class OperationLedger extends Context.Service<OperationLedger, {
    * none of them. This check applies to new operations only: a repetition returns its operation also after the schemas
    * have changed.
    *
+   * Fails with a `LimitRefusal` if the limits of the grant or of its credential do not permit the operation. An accepted operation reserves
+   * its amount, and keeps it unless it becomes `failed` or `cancelled`. A repetition reserves nothing, and is never refused by a limit.
+   *
    * After `StoreUnavailable` it is unknown whether the request was recorded: repeat it with the same key.
    */
   readonly accept: (
     grant: GrantIdentity,
     request: FinancialRequest,
     scope?: Scope
-  ) => Effect.Effect<Accepted, GrantRefusal | BindingConflict | InvalidFinancialRequest | StoreUnavailable>
+  ) => Effect.Effect<
+    Accepted,
+    GrantRefusal | BindingConflict | InvalidFinancialRequest | LimitRefusal | StoreUnavailable
+  >
   /**
    * Accepts many requests with one grant in one statement and one commit, and yields the result of each, in their order. The
    * results are those of `accept` for one request after the other: within the batch, too, the first request of a key creates the

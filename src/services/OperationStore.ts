@@ -5,6 +5,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
+import type { RemainingLimit } from "../domain/AuthorizationDetails.ts"
 import type { GrantId, GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
 import type { MalformedOperation, Operation, OperationId, OperationNotFound } from "../domain/Operation.ts"
 import type { OperationPage, OperationQuery } from "../domain/OperationQuery.ts"
@@ -32,6 +33,10 @@ export class OperationStore extends Context.Service<OperationStore, {
     grant: GrantIdentity,
     query: OperationQuery
   ) => Effect.Effect<OperationPage, GrantRefusal | MalformedOperation | StoreUnavailable>
+  /** What remains of each limit of the grant and of its credential, in their order. */
+  readonly limits: (
+    grant: GrantIdentity
+  ) => Effect.Effect<ReadonlyArray<RemainingLimit>, GrantRefusal | StoreUnavailable>
   /** Which of these grants may not read now. For responses that wait: they end when their grant is refused. */
   readonly refused: (
     grants: ReadonlyArray<GrantIdentity>

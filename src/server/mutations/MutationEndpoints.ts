@@ -29,6 +29,7 @@ import type {
   Unauthorized,
   UnprocessableContent
 } from "../../api/Problems.ts"
+import type { LimitRefusal } from "../../domain/AuthorizationDetails.ts"
 import type { GrantIdentity, GrantRefusal, Scope } from "../../domain/Grant.ts"
 import type { BindingConflict, IdempotencyKey, InvalidFinancialRequest } from "../../domain/Idempotency.ts"
 import type { InvalidMember } from "../../domain/InvalidMember.ts"
@@ -107,7 +108,12 @@ export interface Work {
 }
 
 /** Why the ledger did not accept a financial request. */
-export type AcceptanceError = GrantRefusal | BindingConflict | InvalidFinancialRequest | StoreUnavailable
+export type AcceptanceError =
+  | GrantRefusal
+  | BindingConflict
+  | InvalidFinancialRequest
+  | LimitRefusal
+  | StoreUnavailable
 
 type Refused = Unauthorized | Forbidden | UnprocessableContent | IdempotencyKeyReused | ServiceUnavailable
 
@@ -153,6 +159,11 @@ const make = Effect.gen(function*() {
         return problems.fail("invalid_request", {
           fields: (error.fields ?? [{ path: [], message: error.message }]).map(inBody)
         })
+      case "LimitExceeded":
+      case "OperationNotCovered":
+      case "PayeeNotAllowed":
+      case "TermsRequired":
+        return problems.fail("invalid_request", { fields: [inBody({ path: [], message: error.message })] })
       case "StoreUnavailable":
         // Accepting submits nothing, so nothing is uncertain upstream. The key protects a repetition from a second
         // operation.

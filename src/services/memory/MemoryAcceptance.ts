@@ -1,6 +1,7 @@
 /**
  * Acceptances in memory.
  */
+import * as BigDecimal from "effect/BigDecimal"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -9,19 +10,21 @@ import type { Grant, GrantIdentity, Scope } from "../../domain/Grant.ts"
 import { BindingConflict, type FinancialRequest, type InvalidFinancialRequest } from "../../domain/Idempotency.ts"
 import { acceptedOperation, type Operation } from "../../domain/Operation.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
+import { findRefusal, type LimitSources, type Reservation } from "../rules/limits.ts"
 import {
   type Acceptance,
   type Accepted,
   makePrepareAcceptance,
   type Platform,
   type PreparedRequest,
-  refusalOf
+  refusalOf,
+  type RequestRefusal
 } from "../rules/prepareAcceptance.ts"
 import { AcceptanceSignal } from "../WorkSignals.ts"
-import { findBound, goodGrant } from "./lookups.ts"
+import { findBound, goodGrant, reservationsOf } from "./lookups.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 
-type Recorded = Effect.Effect<Accepted, BindingConflict | InvalidFinancialRequest>
+type Recorded = Effect.Effect<Accepted, RequestRefusal>
 
 export const makeAcceptances = Effect.gen(function*() {
   const memory = yield* MemoryLedger
@@ -30,7 +33,7 @@ export const makeAcceptances = Effect.gen(function*() {
   const prepare = yield* makePrepareAcceptance
 
   /** Records the operation of a request in one synchronous step, unless the key is bound or the provider refuses it. */
-  const record = (grant: Grant, prepared: PreparedRequest, at: DateTime.Utc): Recorded => {
+  const record = (grant: Grant, limits: LimitSources, prepared: PreparedRequest, at: DateTime.Utc): Recorded => {
     const { digest, id, payload, request } = prepared
     const bound = findBound(memory, { ...grant, key: request.key })
     if (bound !== undefined) {
@@ -41,7 +44,14 @@ export const makeAcceptances = Effect.gen(function*() {
     const unsendable = refusalOf(prepared, grant.provider)
     if (unsendable !== undefined) return unsendable
     const operation = acceptedOperation(id, request.type, at)
-    memory.operations.set(id, newRecord(operation, grant, request, digest, payload, memory.cluster.timeline))
+    const accepted = newRecord(operation, grant, request, digest, payload, memory.cluster.timeline)
+    if (limits.every((details) => details === undefined)) {
+      memory.operations.set(id, accepted)
+      return Effect.succeed({ operation, created: true })
+    }
+    const refused = findRefusal(request, limits, reservationsOf(memory, grant.grant_id), at)
+    if (refused !== null) return Effect.fail(refused)
+    memory.operations.set(id, { ...accepted, reservation: reservationOf(request, at) })
     return Effect.succeed({ operation, created: true })
   }
 
@@ -56,7 +66,9 @@ export const makeAcceptances = Effect.gen(function*() {
       Result.map(goodGrant(memory, identity, scope, at), (grant) => ({
         grant,
         recorded: prepared.map((exit): Recorded =>
-          Exit.isFailure(exit) ? Exit.failCause(exit.cause) : record(grant, exit.value, at)
+          Exit.isFailure(exit)
+            ? Exit.failCause(exit.cause)
+            : record(grant, [grant.authorization_details, identity.authorization_details], exit.value, at)
         )
       }))
     )
@@ -88,6 +100,14 @@ export const makeAcceptances = Effect.gen(function*() {
   return { accept, acceptAll }
 })
 
+/** What a permitted request counts. Its terms are there, or the limits had refused it. */
+const reservationOf = ({ terms, type }: FinancialRequest, at: DateTime.Utc): Reservation => ({
+  type,
+  currency: terms!.currency,
+  amount: BigDecimal.fromStringUnsafe(terms!.amount),
+  at
+})
+
 const newRecord = (
   operation: Operation,
   grant: Grant,
@@ -102,6 +122,7 @@ const newRecord = (
   key,
   digest,
   history: [{ revision: 1, from: null, to: "accepted", at: operation.created_at, evidence: null }],
+  reservation: null,
   payload,
   due_at: operation.created_at.epochMilliseconds,
   waiting: false,

@@ -27,6 +27,8 @@ import type {
   GrantRequest
 } from "../../domain/GrantRequest.ts"
 import { fitsScopes, isSameGrant, mergeRegistration, newGrant, newProviderConnectionId } from "../rules/grantRules.ts"
+import { remainingLimits } from "../rules/limits.ts"
+import { reservationsOf } from "./lookups.ts"
 import { type MemoryGrant, MemoryLedger, type MemoryRevocation } from "./MemoryLedger.ts"
 
 type RevocationNames = Omit<MemoryRevocation, "revoked_at">
@@ -58,10 +60,11 @@ const makeRegistration = Effect.gen(function*() {
   const issue = Effect.fn("Grants.issue")(function*(request: GrantRequest) {
     const { access_token, digest, grant_id, new_connection_id } = yield* newGrant(request)
     const created_at = yield* DateTime.now
-    const { client_id, subject } = request
+    const { authorization_details, client_id, subject } = request
     yield* Effect.sync(() => {
       const expires_at = DateTime.addDuration(created_at, request.expires_in)
-      add(request, new_connection_id, { grant_id, created_at, expires_at, revoked_at: null })
+      const limits = authorization_details === undefined ? {} : { authorization_details }
+      add(request, new_connection_id, { grant_id, created_at, expires_at, revoked_at: null, ...limits })
       memory.tokens.set(digest, { grant_id, client_id, subject })
     })
     return { grant: memory.showGrant(grant_id)!, access_token }
@@ -114,6 +117,12 @@ const firstRevocation = (
 
 const makeRevocation = Effect.gen(function*() {
   const memory = yield* MemoryLedger
+
+  const limits = Effect.fn("Grants.limits")(function*(id: GrantId) {
+    const grant = memory.showGrant(id)
+    if (grant === undefined) return yield* new GrantNotFound({ id })
+    return remainingLimits([grant.authorization_details], reservationsOf(memory, id), yield* DateTime.now)
+  })
 
   const show = (id: GrantId) =>
     Effect.suspend(() => {
@@ -169,6 +178,7 @@ const makeRevocation = Effect.gen(function*() {
 
   return {
     show,
+    limits,
     revoke,
     revokeExternal: ({ client_id, grant, issuer }: ExternalGrant) =>
       revokeAll({ client_id, issuer, external_id: grant, subject: null }),

@@ -23,6 +23,7 @@ import type {
 import type { HistoryEntry, Operation } from "../../domain/Operation.ts"
 import type { ProviderReference, Recording } from "../../domain/Submission.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
+import type { Reservation } from "../rules/limits.ts"
 import type { LimitState } from "../rules/providerPermits.ts"
 import { MemoryRecords } from "./MemoryRecords.ts"
 
@@ -38,6 +39,8 @@ export interface MemoryRecord {
   readonly key: string
   readonly digest: string
   readonly history: ReadonlyArray<HistoryEntry>
+  /** What the operation reserved of the limits of its grant. Null: they were none. */
+  readonly reservation: Reservation | null
   /** Null once the operation is settled. */
   readonly payload: SealedPayload | null
   /** When the next component acts, in milliseconds since the epoch. Null once the operation is settled. */

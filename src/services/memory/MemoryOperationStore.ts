@@ -6,7 +6,8 @@ import * as Effect from "effect/Effect"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
 import { type OperationCursor, type OperationQuery } from "../../domain/OperationQuery.ts"
-import { makeGrantOf } from "./lookups.ts"
+import { remainingLimits } from "../rules/limits.ts"
+import { makeGrantOf, reservationsOf } from "./lookups.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 
 export const makeMemory = Effect.gen(function*() {
@@ -33,6 +34,15 @@ export const makeMemory = Effect.gen(function*() {
       return { operations: page, next: next === null ? null : { created_at: next.created_at, id: next.id } }
     })
 
+  const limits = (identity: GrantIdentity) =>
+    Effect.flatMap(grantOf(identity), (grant) =>
+      Effect.map(DateTime.now, (now) =>
+        remainingLimits(
+          [grant.authorization_details, identity.authorization_details],
+          reservationsOf(memory, grant.grant_id),
+          now
+        )))
+
   /** The identities of refused grants. A token's own limit is no part of the standing. */
   const refused = (grants: ReadonlyArray<GrantIdentity>) =>
     Effect.map(
@@ -42,7 +52,7 @@ export const makeMemory = Effect.gen(function*() {
         found.flat()
     )
 
-  return { find, list, refused }
+  return { find, list, limits, refused }
 })
 
 const newestFirst = (a: OperationCursor, b: OperationCursor): number =>

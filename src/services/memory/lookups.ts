@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import {
   type Grant,
+  type GrantId,
   type GrantIdentity,
   type GrantRefusal,
   GrantUnknown,
@@ -18,6 +19,7 @@ import {
 } from "../../domain/Grant.ts"
 import type { RequestBinding } from "../../domain/Idempotency.ts"
 import { type OperationId, OperationNotFound } from "../../domain/Operation.ts"
+import type { Reservation } from "../rules/limits.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 
 /** The record of an operation, of any owner. */
@@ -37,6 +39,12 @@ export const findBound = (
 ): MemoryRecord | undefined =>
   [...operations.values()].find((record) =>
     record.key === key && record.owner.client_id === client_id && record.owner.subject === subject
+  )
+
+/** What the operations of a grant count. `failed` and `cancelled` release their amount. */
+export const reservationsOf = ({ operations }: MemoryLedger["Service"], id: GrantId): ReadonlyArray<Reservation> =>
+  [...operations.values()].flatMap(({ operation: { state }, owner, reservation }) =>
+    owner.grant_id === id && reservation !== null && state !== "failed" && state !== "cancelled" ? [reservation] : []
   )
 
 /** The grant of this identity, if it is in good standing for the scope. */

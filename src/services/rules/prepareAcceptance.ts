@@ -1,11 +1,12 @@
 /**
  * What an acceptance needs of a request before it writes, how much one statement may take, and what it answers.
  */
-import type * as Digest from "effect/crypto/Digest"
+import * as Digest from "effect/crypto/Digest"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
 import * as Exit from "effect/Exit"
+import type { LimitRefusal } from "../../domain/AuthorizationDetails.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
 import {
   type BindingConflict,
@@ -45,7 +46,10 @@ export interface Accepted {
  * The result of one request of a batch: what `accept` answers to it. It is an `Exit`, because a defect may concern one request
  * alone, such as a schema of its payload that dies.
  */
-export type Acceptance = Exit.Exit<Accepted, BindingConflict | InvalidFinancialRequest>
+export type Acceptance = Exit.Exit<Accepted, RequestRefusal>
+
+/** Why one request is refused, where its grant is good. */
+export type RequestRefusal = BindingConflict | InvalidFinancialRequest | LimitRefusal
 
 /** A valid request, with the id, the digest and the sealed payload of the operation that it may create. */
 export interface PreparedRequest {
@@ -56,6 +60,8 @@ export interface PreparedRequest {
   readonly terms: SealedPayload | null
   /** By which operators find the payee of the terms. */
   readonly payeeIndex: Uint8Array | null
+  /** SHA-256 of the payee, by which the ledger compares it with the payees of a grant. */
+  readonly payeeHash: Uint8Array | null
   /** The providers that refuse the request, each with the effect that fails with the reason. Invalid terms count as `anyProvider`. */
   readonly refusals: ReadonlyMap<ProviderName, Effect.Effect<never, InvalidFinancialRequest>>
 }
@@ -64,6 +70,9 @@ const encoder = new TextEncoder()
 
 const encodeTerms = ({ amount, currency, payee }: Terms): Uint8Array =>
   encoder.encode(JSON.stringify({ amount, currency, payee }))
+
+const sha256 = (text: string) =>
+  Effect.orDie(Digest.Digest.use((digest) => digest.digest(Digest.sha256, encoder.encode(text))))
 
 /** In place of a provider: none takes the request. Names of providers are ASCII. */
 export const anyProvider = "·" as ProviderName
@@ -82,10 +91,21 @@ export const makePrepareAcceptance = Effect.gen(function*() {
     const id = (yield* random.uuidV7()) as OperationId
     const payload = yield* cipher.seal(id, yield* canonicalPayload(request.payload))
     const terms = request.terms === undefined ? null : yield* cipher.seal(id, encodeTerms(request.terms), "terms")
-    const [payeeIndex] = isTerms(request.terms) ? yield* payeeIndexes(request.terms.payee) : [null]
+    const payee = isTerms(request.terms) ? request.terms.payee : null
+    const [payeeIndex] = payee === null ? [null] : yield* payeeIndexes(payee)
+    const payeeHash = payee === null ? null : yield* sha256(payee)
     const digest = Hex.encode(yield* requestDigest(request))
     const refusals = yield* findRefusals(request)
-    return { request, id, digest, payload, terms, payeeIndex: payeeIndex!, refusals } satisfies PreparedRequest
+    return {
+      request,
+      id,
+      digest,
+      payload,
+      terms,
+      payeeIndex: payeeIndex!,
+      payeeHash,
+      refusals
+    } satisfies PreparedRequest
   })
 })
 

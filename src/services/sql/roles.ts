@@ -37,7 +37,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
     tables: {
       clients: { SELECT: ["id", "active"] },
       provider_connections: { SELECT: ["id", "connected"] },
-      grants: { SELECT: [...grantColumns, "revoked_at"] },
+      grants: { SELECT: [...grantColumns, "revoked_at", "authorization_details"] },
       access_tokens: { SELECT: ["digest", "grant_id", "client_id"] },
       operations: {
         SELECT: columns(`
@@ -46,6 +46,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
           return_reason
         `)
       },
+      limit_entries: { SELECT: ["grant_id", "type", "currency", "amount", "reserved_at"] },
       operation_counts: { SELECT: "all" },
       worker_reports: { SELECT: "all" },
       operation_reversals: { SELECT: ["provider", "recorded_at"] },
@@ -62,7 +63,11 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       clients: { SELECT: ["id", "active"] },
       provider_connections: { SELECT: ["id", "provider", "connected"] },
       grants: {
-        SELECT: [...grantColumns, "created_at", "revoked_at", "issuer", "external_id", "registered_by_event_at"]
+        SELECT: columns(`
+          ${
+          grantColumns.join(" ")
+        } created_at revoked_at issuer external_id registered_by_event_at authorization_details
+        `)
       }
     },
     functions: ["provision_grant", "replication_gap", "write_confirmation"]
@@ -71,7 +76,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
     tables: {
       clients: { SELECT: "all", INSERT: ["id"], UPDATE: ["active"] },
       provider_connections: { SELECT: "all", INSERT: ["id", "resource_owner", "provider"], UPDATE: ["connected"] },
-      grants: { SELECT: "all", INSERT: grantColumns, UPDATE: ["revoked_at"] },
+      grants: { SELECT: "all", INSERT: [...grantColumns, "authorization_details"], UPDATE: ["revoked_at"] },
       access_tokens: { SELECT: "all", INSERT: ["digest", "grant_id", "client_id"] },
       grant_revocations: { SELECT: "all" },
       operations: {
@@ -83,6 +88,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
           hinted_at last_read fence_started_at provider_account
         `)
       },
+      limit_entries: { SELECT: "all", INSERT: "all" },
       operation_history: { SELECT: "all" },
       // Not recorded_at: the database chooses it.
       operation_reversals: { SELECT: "all", INSERT: ["operation_id", "client_id", "provider", "evidence"] },
@@ -138,6 +144,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       "register_grant",
       "revoke_grants",
       "change_standing",
+      "reserve_limits",
       "fold_operation_counts",
       "replication_gap",
       "write_confirmation"
@@ -151,7 +158,7 @@ export const proofTables: RolePrivileges["tables"] = {
 }
 
 /** Tables without privileges for any role: functions and triggers use them with the rights of the owner. */
-export const closedTables: ReadonlyArray<string> = ["grant_locks", "operation_count_folds"]
+export const closedTables: ReadonlyArray<string> = ["grant_locks", "limit_locks", "operation_count_folds"]
 
 /** The names of the roles of a deployment: `PREFIX_reader` and so on. */
 interface Naming {

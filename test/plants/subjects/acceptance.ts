@@ -3,7 +3,53 @@ import { long, type Plant, postgres, unit } from "../Plant.ts"
 
 const acceptances = "src/services/sql/ledger/SqlAcceptances.ts"
 
+const limits = "migrations/0033_limits.sql"
+const limitTests = (name: string) => [postgres("services/ledger/Limits", name)]
+
 export const acceptance: ReadonlyArray<Plant> = [
+  {
+    rule: "acceptances of a grant with limits take turns",
+    file: limits,
+    from:
+      "  PERFORM FROM limit_locks k WHERE k.grant_id = p_grant AND k.client_id = p_client FOR UPDATE NOWAIT;\n  IF NOT FOUND",
+    to: "  PERFORM FROM limit_locks k WHERE k.grant_id = p_grant AND k.client_id = p_client;\n  IF NOT FOUND",
+    tests: limitTests("hundred callers")
+  },
+  {
+    rule: "each request of a batch uses up the limits for the next",
+    file: limits,
+    from: "v_remaining[n] := v_remaining[n] - r.amount;",
+    to: "v_remaining[n] := v_remaining[n];",
+    tests: limitTests("answer as in memory")
+  },
+  {
+    rule: "an operation of a grant with limits needs a reservation, of every program",
+    file: limits,
+    from: "    WHERE (a.is_limited OR (",
+    to: "    WHERE (a.is_limited AND (",
+    tests: limitTests("hold for every other program")
+  },
+  {
+    rule: "no reservation of another program exceeds a limit",
+    file: limits,
+    from: "w.since, w.until)) > w.amount",
+    to: "w.since, w.until)) > w.amount + 1",
+    tests: limitTests("hold for every other program")
+  },
+  {
+    rule: "only an operation that failed or was cancelled releases its amount",
+    file: limits,
+    from: "NEW.state IN ('failed', 'cancelled') AND OLD",
+    to: "NEW.state IN ('failed', 'cancelled', 'indeterminate') AND OLD",
+    tests: limitTests("keep an amount")
+  },
+  {
+    rule: "where clocks go back over midnight, a day begins at the first one",
+    file: limits,
+    from: "THEN t - interval '1 hour' ELSE t END",
+    to: "THEN t ELSE t END",
+    tests: limitTests("have the same windows")
+  },
   {
     rule: "a problem after which a mutation may be recorded says to keep its key",
     file: "src/api/ProblemKinds.ts",

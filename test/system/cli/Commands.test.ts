@@ -402,7 +402,8 @@ describe("The command line", () => {
             "0030_operator_outcomes",
             "0031_fenced_operations",
             "0032_provider_accounts",
-            "0033_operator_references"
+            "0033_operator_references",
+            "0034_limits"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

@@ -9,6 +9,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
+import type { AuthorizationDetails } from "../../../domain/AuthorizationDetails.ts"
 import {
   type ClientId,
   ClientNotFound,
@@ -41,6 +42,7 @@ import {
   newProviderConnectionId
 } from "../../rules/grantRules.ts"
 import { orUnavailable, StoreUnavailable } from "../../StoreUnavailable.ts"
+import { remainingOf, type RemainingRow, toRemainingLimit } from "../limitRows.ts"
 import { callAlone } from "./callAlone.ts"
 import { listBlockers } from "./listBlockers.ts"
 
@@ -56,9 +58,19 @@ export const mayProvision: Effect.Effect<boolean, SqlError, SqlClient.SqlClient>
     )
 )
 
-interface GrantRow
-  extends Omit<Grant, "created_at" | "expires_at" | "revoked_at" | "issuer" | "external_id" | "registered_by_event_at">
+interface GrantRow extends
+  Omit<
+    Grant,
+    | "authorization_details"
+    | "created_at"
+    | "expires_at"
+    | "revoked_at"
+    | "issuer"
+    | "external_id"
+    | "registered_by_event_at"
+  >
 {
+  readonly authorization_details: AuthorizationDetails | null
   readonly created_at: Date
   readonly expires_at: Date
   readonly revoked_at: Date | null
@@ -67,11 +79,12 @@ interface GrantRow
   readonly registered_by_event_at: Date | null
 }
 
-const toGrant = ({ external_id, issuer, registered_by_event_at, ...row }: GrantRow): Grant => ({
+const toGrant = ({ authorization_details, external_id, issuer, registered_by_event_at, ...row }: GrantRow): Grant => ({
   ...row,
   created_at: DateTime.fromDateUnsafe(row.created_at),
   expires_at: DateTime.fromDateUnsafe(row.expires_at),
   revoked_at: row.revoked_at === null ? null : DateTime.fromDateUnsafe(row.revoked_at),
+  ...authorization_details === null ? {} : { authorization_details },
   ...issuer === null || external_id === null ? {} : { issuer, external_id },
   ...registered_by_event_at === null
     ? {}
@@ -81,11 +94,14 @@ const toGrant = ({ external_id, issuer, registered_by_event_at, ...row }: GrantR
 const findStatement = `
   SELECT g.id AS grant_id, g.resource_owner, g.subject, g.client_id, c.active AS client_active,
     g.provider_connection_id, p.provider, p.connected AS provider_connected, g.scopes,
-    g.created_at, g.expires_at, g.revoked_at, g.issuer, g.external_id, g.registered_by_event_at
+    g.created_at, g.expires_at, g.revoked_at, g.issuer, g.external_id, g.registered_by_event_at,
+    g.authorization_details
   FROM grants g
   JOIN clients c ON c.id = g.client_id
   JOIN provider_connections p ON p.id = g.provider_connection_id
   WHERE g.id = $1`
+
+const limitsStatement = `SELECT ${remainingOf("NULL")} AS limits FROM grants g WHERE g.id = $1`
 
 /** Finds a grant by its id; undefined if there is none. */
 const findGrant = (sql: SqlClient.SqlClient, id: GrantId) =>
@@ -107,13 +123,15 @@ const makeGrantRegistration = Effect.gen(function*() {
 
   const issue = Effect.fn("Grants.issue")(function*(request: GrantRequest) {
     const { access_token, digest, grant_id, new_connection_id } = yield* newGrant(request)
-    const { client_id, provider, resource_owner, scopes, subject } = request
+    const { authorization_details, client_id, provider, resource_owner, scopes, subject } = request
+    const limits = authorization_details === undefined ? null : JSON.stringify(authorization_details)
     const grant = yield* orUnavailable(sql.withTransaction(Effect.gen(function*() {
       yield* prepare(request, new_connection_id)
       yield* sql`
-        INSERT INTO grants (id, client_id, resource_owner, subject, provider_connection_id, scopes, expires_at)
+        INSERT INTO grants (id, client_id, resource_owner, subject, provider_connection_id, scopes, expires_at,
+          authorization_details)
         SELECT ${grant_id}, ${client_id}, ${resource_owner}, ${subject}, id, ${scopes}::text[],
-          now() + make_interval(secs => ${Duration.toSeconds(request.expires_in)})
+          now() + make_interval(secs => ${Duration.toSeconds(request.expires_in)}), ${limits}::jsonb
         FROM provider_connections WHERE resource_owner = ${resource_owner} AND provider = ${provider}`
       yield* sql`
         INSERT INTO access_tokens (digest, grant_id, client_id)
@@ -181,6 +199,13 @@ const makeGrantRevocation = Effect.gen(function*() {
 
   const show = Effect.fn("Grants.show")(function*(id: GrantId) {
     return (yield* orUnavailable(findGrant(sql, id))) ?? (yield* new GrantNotFound({ id }))
+  })
+
+  const limits = Effect.fn("Grants.limits")(function*(id: GrantId) {
+    const [row] = yield* orUnavailable(
+      sql.unsafe<{ readonly limits: ReadonlyArray<RemainingRow> }>(limitsStatement, [id])
+    )
+    return row === undefined ? yield* new GrantNotFound({ id }) : row.limits.map(toRemainingLimit)
   })
 
   /** After a lock timeout, the error names the sessions that may hold the lock. */
@@ -256,7 +281,7 @@ const makeGrantRevocation = Effect.gen(function*() {
     }
   )
 
-  return { show, revoke, revokeExternal, revokeSubject, revokeClient, setClientActive, setProviderConnected }
+  return { show, limits, revoke, revokeExternal, revokeSubject, revokeClient, setClientActive, setProviderConnected }
 })
 
 export const makeSql = Effect.gen(function*() {

@@ -8,6 +8,7 @@ import * as Exit from "effect/Exit"
 import * as Schedule from "effect/Schedule"
 import * as SqlClient from "effect/sql/SqlClient"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
+import type { LimitRefusal } from "../../../domain/AuthorizationDetails.ts"
 import { type GrantIdentity, GrantUnknown, type ProviderName, refusal, type Scope } from "../../../domain/Grant.ts"
 import { BindingConflict, type FinancialRequest, type IdempotencyKey } from "../../../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../../../domain/Operation.ts"
@@ -24,11 +25,13 @@ import {
 import { orUnavailable, sqlState } from "../../StoreUnavailable.ts"
 import { AcceptanceSignal } from "../../WorkSignals.ts"
 import { goodStanding, grantOfCredential, isGrantOfCredential, standingInteger, standingOf } from "../grantStanding.ts"
+import { type LimitRefusalRow, toLimitRefusal } from "../limitRows.ts"
 import { fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
 
-/** A row of `acceptStatement`: the standing of the grant, its provider, and a created operation. */
+/** A row of `acceptStatement`: the standing of the grant, its provider, and a created operation or the refusal of a request. */
 type AcceptedRow =
   & { readonly provider: ProviderName; readonly standing: number }
+  & { readonly refused: OperationId | null; readonly refusal: LimitRefusalRow }
   & (OperationRow | { readonly id: null })
 
 /** The operation of a request binding, and whether its request is the same. */
@@ -40,7 +43,7 @@ interface Bound {
 type BoundRow = OperationRow & { readonly request_id: OperationId; readonly same_request: boolean }
 
 /** The driver encodes no array of nulls. */
-const noTerms = new Uint8Array()
+const noBytes = new Uint8Array()
 
 type Batch = ReadonlyArray<PreparedRequest>
 
@@ -85,22 +88,30 @@ export const makeAcceptances = Effect.gen(function*() {
       batch.map(({ payload }) => payload.key_id ?? ""),
       // No name of a provider has a space.
       batch.map(({ refusals }) => [...refusals.keys()].join(" ")),
-      batch.map(({ terms }) => terms?.payload ?? noTerms),
+      batch.map(({ terms }) => terms?.payload ?? noBytes),
       batch.map(({ terms }) => terms?.key_id ?? ""),
       batch.map(({ request }) => request.terms?.kept === false),
-      batch.map(({ payeeIndex }) => payeeIndex ?? noTerms)
+      batch.map(({ payeeIndex }) => payeeIndex ?? noBytes),
+      grant.authorization_details === undefined ? null : JSON.stringify(grant.authorization_details),
+      // Terms that are invalid have no hash.
+      batch.map(({ payeeHash, request }) => payeeHash === null ? "" : request.terms!.amount),
+      batch.map(({ payeeHash, request }) => payeeHash === null ? "" : request.terms!.currency),
+      batch.map(({ payeeHash }) => payeeHash ?? noBytes)
     ])
     const rows = yield* orUnavailable(whenUnlocked(sql, statement))
     const [first] = rows
     if (first === undefined) return yield* new GrantUnknown()
     const refused = refusal(standingOf(first.standing), scope)
     if (refused !== null) return yield* refused
+    const limited = new Map(
+      rows.flatMap(({ refusal, refused }) => refused === null ? [] : [[refused, toLimitRefusal(refusal)] as const])
+    )
     const created = new Map(rows.flatMap((row) => row.id === null ? [] : [[row.id, fromRow(row)] as const]))
     if (created.size > 0) yield* signal.announce(first.provider)
     const createdKeys = new Set(batch.filter(({ id }) => created.has(id)).map(({ request }) => request.key))
     // The first statement cannot see a row for whose commit it waited, so this is a second one.
     const bound = yield* findBound(grant, batch.filter(({ request }) => !createdKeys.has(request.key)))
-    return yield* resultsOf(batch, first.provider, created, bound)
+    return yield* resultsOf(batch, first.provider, created, bound, limited)
   })
 
   /**
@@ -199,7 +210,8 @@ const resultsOf = (
   batch: Batch,
   provider: ProviderName,
   created: ReadonlyMap<string, Operation>,
-  bound: ReadonlyMap<OperationId, Bound>
+  bound: ReadonlyMap<OperationId, Bound>,
+  limited: ReadonlyMap<OperationId, LimitRefusal>
 ): Effect.Effect<ReadonlyArray<Acceptance>> => {
   /** The request of this batch that created the operation of a key. */
   const creators = new Map<IdempotencyKey, PreparedRequest>()
@@ -214,9 +226,11 @@ const resultsOf = (
     const earlier = creator === undefined
       ? bound.get(id)
       : { operation: created.get(creator.id)!, same_request: digest === creator.digest }
-    // The key of a request that nothing precedes is free, so only its provider can have refused it.
+    // The key of a request that nothing precedes is free, so only its provider or a limit can have refused it.
     const unsendable = earlier === undefined ? refusalOf(prepared, provider) : undefined
     if (unsendable !== undefined) return Effect.exit(unsendable)
+    const refused = earlier === undefined ? limited.get(id) : undefined
+    if (refused !== undefined) return Effect.succeed(Exit.fail(refused))
     return Effect.succeed(
       earlier?.same_request === true
         ? Exit.succeed({ operation: earlier.operation, created: false })
@@ -232,6 +246,7 @@ const resultsOf = (
 const standing = `
   standing AS (
     SELECT g.id AS grant_id, g.client_id, g.resource_owner, g.subject, g.provider_connection_id, p.provider,
+      g.authorization_details IS NOT NULL OR $17::text IS NOT NULL AS is_limited,
       ${
   standingInteger("$4::text IS NULL OR ($4 = ANY (g.scopes) AND ($5::text[] IS NULL OR $4 = ANY ($5)))")
 } AS standing
@@ -240,14 +255,19 @@ const standing = `
     FOR SHARE OF g, c, p NOWAIT
   )`
 
+/** The provider of the grant takes the request. */
+const isSendable = `NOT string_to_array(r.refused_by, ' ') && ARRAY[s.provider, '${anyProvider}']`
+
 /**
- * Accepts requests. Of the requests with one key it takes the first that the provider does not refuse.
+ * Accepts requests. Of the requests with one key it takes the first that neither the provider nor a limit refuses.
  *
  * - `$1` id, `$2` client and `$3` subject of the grant.
  * - `$4` the scope that the work needs, and `$5` the scopes to which the credential is limited. Both may be null.
  * - Arrays: `$6` ids, `$7` types, `$8` keys, `$9` digests, `$10` payloads, `$11` ids of their keys (empty: none), `$12` the providers
  *   that refuse the request, separated by spaces, `$13` terms (empty: none), `$14` ids of their keys, `$15` whether the end of the
- *   operation erases them, and `$16` the values by which operators find their payees.
+ *   operation erases them, `$16` the values by which operators find their payees,
+ *   `$18` amounts and `$19` currencies of the terms (empty: none), and `$20` the SHA-256 of their payees.
+ * - `$17` the limits of the credential as JSON, or null.
  *
  * A key that another transaction has inserted makes the statement wait for the end of that transaction. Every batch inserts its
  * keys in the same order, in the order of their bytes, so that batches never wait for each other in a circle.
@@ -257,17 +277,25 @@ const standing = `
 export const acceptStatement = `
   WITH ${standing}, given AS (
     SELECT * FROM unnest($6::uuid[], $7::text[], $8::text[], $9::text[], $10::bytea[], $11::text[], $12::text[],
-        $13::bytea[], $14::text[], $15::boolean[], $16::bytea[])
+        $13::bytea[], $14::text[], $15::boolean[], $16::bytea[], $18::text[], $19::text[])
       WITH ORDINALITY AS r (id, type, key, digest, payload, key_id, refused_by, terms, terms_key_id, erases_terms, payee_index,
-        position)
+        amount, currency, position)
+  ), refused AS (
+    SELECT ($6::uuid[])[d.request] AS id, d.refusal
+    FROM standing s CROSS JOIN LATERAL reserve_limits(
+      s.grant_id, s.client_id, $17::jsonb,
+      ARRAY(SELECT CASE WHEN ${isSendable} THEN r.key END FROM given r ORDER BY r.position),
+      $7, ARRAY(SELECT nullif(r.amount, '')::numeric FROM given r ORDER BY r.position), $19, $20::bytea[]
+    ) d
+    WHERE s.standing = ${goodStanding} AND s.is_limited
   ), o AS (
     INSERT INTO operations (client_id, resource_owner, subject, grant_id, provider_connection_id, state, revision, id, type,
-      idempotency_key, request_digest, terms, terms_key_id, erases_terms, payee_index)
+      idempotency_key, request_digest, terms, terms_key_id, erases_terms, payee_index, is_limited)
     SELECT DISTINCT ON (r.key COLLATE "C") s.client_id, s.resource_owner, s.subject, s.grant_id, s.provider_connection_id,
       'accepted', 1, r.id, r.type, r.key, decode(r.digest, 'hex'), nullif(r.terms, ''), nullif(r.terms_key_id, ''),
-      r.erases_terms, nullif(r.payee_index, '')
+      r.erases_terms, nullif(r.payee_index, ''), s.is_limited
     FROM standing s CROSS JOIN given r
-    WHERE s.standing = ${goodStanding} AND NOT string_to_array(r.refused_by, ' ') && ARRAY[s.provider, '${anyProvider}']
+    WHERE s.standing = ${goodStanding} AND ${isSendable} AND r.id NOT IN (SELECT id FROM refused)
     ORDER BY r.key COLLATE "C", r.position
     ON CONFLICT (client_id, subject, idempotency_key) DO NOTHING
     RETURNING *
@@ -275,9 +303,14 @@ export const acceptStatement = `
     INSERT INTO operation_payloads (operation_id, client_id, payload, key_id)
     SELECT o.id, o.client_id, r.payload, nullif(r.key_id, '')
     FROM o JOIN given r ON r.id = o.id
+  ), reservation AS (
+    INSERT INTO limit_entries (operation_id, client_id, kind, grant_id, type, currency, amount, reserved_at)
+    SELECT o.id, o.client_id, 'reservation', o.grant_id, o.type, r.currency, r.amount::numeric, o.created_at
+    FROM o JOIN given r ON r.id = o.id
+    WHERE o.is_limited
   )
-  SELECT s.provider, s.standing, ${publicColumns}
-  FROM standing s LEFT JOIN o ON true`
+  SELECT s.provider, s.standing, refused.id AS refused, refused.refusal, ${publicColumns}
+  FROM standing s LEFT JOIN (o FULL JOIN refused ON refused.id = o.id) ON true`
 
 /**
  * The operations of request bindings: `$4` ids of the requests, `$5` keys, `$6` digests, as arrays. A request is the same only through

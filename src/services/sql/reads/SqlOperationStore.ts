@@ -5,6 +5,7 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
+import type { RemainingLimit } from "../../../domain/AuthorizationDetails.ts"
 import { type GrantId, type GrantIdentity, type GrantRefusal, operationsRead } from "../../../domain/Grant.ts"
 import {
   type MalformedOperation,
@@ -14,8 +15,17 @@ import {
 } from "../../../domain/Operation.ts"
 import { isFiltered, type OperationPage, type OperationQuery } from "../../../domain/OperationQuery.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
+import { toRemainingLimit } from "../limitRows.ts"
 import { columnAt, fromValues, type Values } from "../OperationRow.ts"
-import { findById, listStatement, refusalOf, refusedStatement, standingAt } from "./readStatements.ts"
+import {
+  findById,
+  findLimits,
+  type LimitsRow,
+  listStatement,
+  refusalOf,
+  refusedStatement,
+  standingAt
+} from "./readStatements.ts"
 
 /**
  * The connections of reads that may look at more rows than they return: for filtered lists (`OperationStore`), and for pages of changes with filters or unfinished transactions (`OperationFeed`).
@@ -76,6 +86,17 @@ export const makeSql = Effect.gen(function*() {
     )
   }
 
+  const limits = (grant: GrantIdentity) => {
+    const { parameters, text } = findLimits(grant)
+    return Effect.flatMap(
+      orUnavailable(sql.unsafe<LimitsRow>(text, parameters)),
+      ([row]): Effect.Effect<ReadonlyArray<RemainingLimit>, GrantRefusal> => {
+        const refused = refusalOf(grant, row?.standing)
+        return refused === null ? Effect.succeed(row!.limits.map(toRemainingLimit)) : Effect.fail(refused)
+      }
+    )
+  }
+
   const refused = (grants: ReadonlyArray<GrantIdentity>) =>
     Effect.map(
       orUnavailable(sql.unsafe<{ readonly id: GrantId }>(refusedStatement, [
@@ -87,5 +108,5 @@ export const makeSql = Effect.gen(function*() {
       (rows) => rows.map(({ id }) => id)
     )
 
-  return { find, list, refused }
+  return { find, list, limits, refused }
 })

@@ -14,6 +14,7 @@ import type { IdempotencyKey } from "../../../domain/Idempotency.ts"
 import { type OperationId, operationStates } from "../../../domain/Operation.ts"
 import type { OperationQuery } from "../../../domain/OperationQuery.ts"
 import { goodStanding, grantOfCredential, isGrantOfCredential, standingInteger, standingOf } from "../grantStanding.ts"
+import { remainingOf, type RemainingRow } from "../limitRows.ts"
 import { columnAt, publicColumns } from "../OperationRow.ts"
 
 /**
@@ -51,6 +52,29 @@ const findStatement = `
 export const findById = (grant: GrantIdentity, id: OperationId) => ({
   text: findStatement,
   parameters: [grant.grant_id, grant.client_id, grant.subject, operationsRead, id]
+})
+
+/** The row of `findLimits`. */
+export interface LimitsRow {
+  readonly standing: number
+  readonly limits: ReadonlyArray<RemainingRow>
+}
+
+const limitsStatement = `
+  SELECT ${standingInteger("$4 = ANY (g.scopes)")} AS standing, ${remainingOf("$5")} AS limits
+  ${grantOfCredential}
+  WHERE ${onPrimary} AND ${isGrantOfCredential}`
+
+/** The statement that finds what remains of the limits. A standby could lack reservations, so only a primary serves it. */
+export const findLimits = (grant: GrantIdentity) => ({
+  text: limitsStatement,
+  parameters: [
+    grant.grant_id,
+    grant.client_id,
+    grant.subject,
+    operationsRead,
+    grant.authorization_details === undefined ? null : JSON.stringify(grant.authorization_details)
+  ]
 })
 
 /**

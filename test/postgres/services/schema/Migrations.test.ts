@@ -43,7 +43,8 @@ const all = [
   "0030_operator_outcomes",
   "0031_fenced_operations",
   "0032_provider_accounts",
-  "0033_operator_references"
+  "0033_operator_references",
+  "0034_limits"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>

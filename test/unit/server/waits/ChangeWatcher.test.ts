@@ -51,6 +51,7 @@ const makeLedger = () => {
   const store: OperationStore["Service"] = {
     find: unused,
     list: unused,
+    limits: unused,
     refused: (grants) =>
       run("refused", () => {
         ledger.asked = grants

@@ -1,0 +1,360 @@
+/**
+ * The limits of grants hold, under any requests, outcomes, times and batches, and for many callers at once. Both ledgers give the same
+ * answers, and no budget is ever exceeded.
+ */
+import { assert, layer } from "@effect/vitest"
+import { BigDecimal, Cause, Context, DateTime, Effect, Exit, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import * as fc from "fast-check"
+import type { AuthorizationDetails, Budget } from "../../../../src/domain/AuthorizationDetails.ts"
+import type { GrantIdentity } from "../../../../src/domain/Grant.ts"
+import { type FinancialRequest, IdempotencyKey } from "../../../../src/domain/Idempotency.ts"
+import type { Operation } from "../../../../src/domain/Operation.ts"
+import { Grants } from "../../../../src/services/Grants.ts"
+import { MemoryLedger } from "../../../../src/services/memory/MemoryLedger.ts"
+import { type Acceptance, OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { OperationStore } from "../../../../src/services/OperationStore.ts"
+import { windowOf } from "../../../../src/services/rules/limits.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
+import { conformance, drive, InMemoryLedger, issue, pathTo, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+
+interface Asked {
+  readonly type?: string
+  readonly amount: string
+  readonly currency?: string
+  readonly payee?: string
+}
+
+const request = (
+  key: string,
+  { amount, currency = "EUR", payee = "A", type = "transfer" }: Asked
+): FinancialRequest => ({
+  type,
+  key: IdempotencyKey.make(key),
+  payload: { amount, currency, payee },
+  terms: { amount, currency, payee }
+})
+
+/** `created`, `repeated`, or the members of the refusal. */
+const answerOf = (result: Acceptance): unknown => {
+  if (Exit.isSuccess(result)) return result.value.created ? "created" : "repeated"
+  const error = result.cause.reasons.find(Cause.isFailReason)?.error
+  if (error === undefined) return Cause.pretty(result.cause)
+  return error._tag === "LimitExceeded"
+    ? [error._tag, error.limit, error.remaining, error.resets_at?.epochMilliseconds ?? null]
+    : error._tag === "OperationNotCovered"
+    ? [error._tag, error.missing]
+    : error._tag
+}
+
+const eur = (amount: string, rest: Omit<Budget, "amount" | "currency">): Budget => ({
+  currency: "EUR",
+  amount,
+  ...rest
+})
+
+const details: AuthorizationDetails = [
+  {
+    type: "financial_operations",
+    operation_types: ["transfer", "refund"],
+    max_amount: [{ currency: "EUR", amount: "60.00" }],
+    budgets: [eur("100.00", { per: "day", time_zone: "Europe/Berlin" }), eur("150.00", { per: "week", rolling: true })],
+    payees: ["A", "B"]
+  },
+  {
+    type: "financial_operations",
+    budgets: [eur("250.00", { per: "grant" }), { currency: "JPY", amount: "100", per: "month" }]
+  }
+]
+
+const narrow: AuthorizationDetails = [
+  {
+    type: "financial_operations",
+    operation_types: ["transfer"],
+    budgets: [eur("70.00", { per: "day", rolling: true })]
+  }
+]
+
+conformance("limits", (it) => {
+  it.effect("refuse what they do not permit, each by its reason, and record nothing", () =>
+    Effect.gen(function*() {
+      const { acceptAll, bound } = yield* OperationLedger
+      const { identity } = yield* issue({ authorization_details: details })
+      const refused: ReadonlyArray<readonly [FinancialRequest, unknown]> = [
+        [{ ...request("1", { amount: "1" }), type: "trade" }, "PayeeNotAllowed"],
+        [request("2", { amount: "1", payee: "C" }), "PayeeNotAllowed"],
+        [request("3", { amount: "1", currency: "USD" }), ["OperationNotCovered", "currency"]],
+        [request("4", { amount: "1", currency: "JPY" }), ["OperationNotCovered", "currency"]],
+        [request("5", { amount: "60.01" }), ["LimitExceeded", details[0]!.max_amount![0], "60.00", null]],
+        [{ type: "transfer", key: IdempotencyKey.make("6"), payload: {} }, "TermsRequired"]
+      ]
+      const results = yield* acceptAll(identity, refused.map(([request]) => request))
+      assert.deepStrictEqual(results.slice(1).map(answerOf), refused.slice(1).map(([, answer]) => answer))
+      assert.isNull(yield* bound({ ...identity, key: IdempotencyKey.make("5") }))
+      const { identity: other } = yield* issue({ authorization_details: narrow })
+      const [uncovered] = yield* acceptAll(other, [request("1", { amount: "1", type: "refund" })])
+      assert.deepStrictEqual(answerOf(uncovered!), ["OperationNotCovered", "operation_type"])
+    }))
+
+  it.effect("keep an amount until the operation failed or was cancelled, and refuse no repetition", () =>
+    Effect.gen(function*() {
+      const { accept, acceptAll } = yield* OperationLedger
+      const limits: AuthorizationDetails = [{ type: "financial_operations", budgets: [eur("10.00", { per: "grant" })] }]
+      const remaining = (grant: GrantIdentity) =>
+        Effect.map(OperationStore.use((store) => store.limits(grant)), (all) => all.map(({ remaining }) => remaining))
+      for (
+        const state of [
+          "accepted",
+          "submitting",
+          "submitted",
+          "indeterminate",
+          "succeeded",
+          "failed",
+          "cancelled"
+        ] as const
+      ) {
+        const { identity } = yield* issue({ authorization_details: limits })
+        const first = request("first", { amount: "10" })
+        const { operation } = yield* accept(identity, first)
+        yield* drive(operation, pathTo[state])
+        const released = state === "failed" || state === "cancelled"
+        assert.deepStrictEqual(yield* remaining(identity), [released ? "10.00" : "0.00"], state)
+        const [repeated, next] = yield* acceptAll(identity, [first, request("next", { amount: "0.01" })])
+        assert.strictEqual(answerOf(repeated!), "repeated")
+        assert.deepStrictEqual(
+          answerOf(next!),
+          released ? "created" : ["LimitExceeded", limits[0]!.budgets![0], "0.00", null],
+          state
+        )
+        assert.deepStrictEqual(
+          (yield* Grants.use((grants) => grants.limits(identity.grant_id))).map(({ limit }) => limit),
+          [...limits[0]!.budgets!]
+        )
+      }
+    }))
+})
+
+const asked: fc.Arbitrary<readonly [string, Asked]> = fc.tuple(
+  fc.integer({ min: 0, max: 12 }).map(String),
+  fc.record({
+    type: fc.constantFrom("transfer", "transfer", "refund", "trade"),
+    amount: fc.constantFrom("0", "0.01", "10", "35.5", "60", "60.01", "100"),
+    currency: fc.constantFrom("EUR", "EUR", "EUR", "JPY"),
+    payee: fc.constantFrom("A", "A", "B", "C")
+  })
+).map(([key, asked]) => [key, asked.currency === "JPY" ? { ...asked, amount: "40" } : asked])
+
+const step = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc.record({ batch: fc.array(asked, { minLength: 1, maxLength: 6 }), narrowed: fc.boolean() })
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({ ends: fc.nat(20), as: fc.constantFrom("failed", "cancelled", "succeeded", "indeterminate") })
+  },
+  { weight: 1, arbitrary: fc.record({ hours: fc.constantFrom(5, 24, 48, 168) }) }
+)
+
+/** Makes all operations and their entries older. */
+const age = (hours: number) =>
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    yield* sql.withTransaction(Effect.gen(function*() {
+      for (
+        const [table, change] of [
+          ["operations", "created_at = created_at - make_interval(hours => $1)"],
+          ["limit_entries", "reserved_at = reserved_at - make_interval(hours => $1)"]
+        ] as const
+      ) {
+        yield* sql.unsafe(`ALTER TABLE ${table} DISABLE TRIGGER USER`).unprepared
+        yield* sql.unsafe(`UPDATE ${table} SET ${change}`, [hours])
+        yield* sql.unsafe(`ALTER TABLE ${table} ENABLE TRIGGER USER`).unprepared
+      }
+    }))
+  })
+
+const ageMemory = (hours: number) =>
+  MemoryLedger.use(({ operations }) =>
+    Effect.sync(() => {
+      for (const [id, record] of operations.entries()) {
+        const { reservation } = record
+        if (reservation === null) continue
+        operations.set(id, {
+          ...record,
+          reservation: { ...reservation, at: DateTime.subtract(reservation.at, { hours }) }
+        })
+      }
+    })
+  )
+
+layer(PostgresLedger, { excludeTestServices: true })("limits in PostgreSQL", (it) => {
+  it.effect(
+    "answer as in memory, for any requests, outcomes, times and batches, and no budget is exceeded",
+    () =>
+      Effect.gen(function*() {
+        const memory = yield* Layer.build(Layer.fresh(InMemoryLedger))
+        const both = [
+          [yield* Effect.context<Layer.Success<typeof PostgresLedger>>(), age],
+          [memory, ageMemory]
+        ] as const
+        const run = Effect.runPromiseWith(yield* Effect.context<never>())
+        const property = fc.asyncProperty(fc.array(step, { maxLength: 12 }), (steps) =>
+          run(Effect.gen(function*() {
+            const grants = []
+            for (const [context] of both) {
+              grants.push(
+                (yield* Effect.provideContext(issue({ authorization_details: details }), context as never)).identity
+              )
+            }
+            const created: Array<ReadonlyArray<Operation>> = []
+            for (const step of steps) {
+              const answers: Array<unknown> = []
+              const operations: Array<ReadonlyArray<Operation>> = []
+              for (const [n, [context, pass]] of both.entries()) {
+                const grant = grants[n]!
+                const answer: unknown = yield* Effect.provideContext(
+                  Effect.gen(function*() {
+                    const ledger = yield* OperationLedger
+                    if ("hours" in step) return yield* pass(step.hours) as Effect.Effect<void>
+                    if ("ends" in step) {
+                      const operation = created[step.ends % Math.max(created.length, 1)]?.[n]
+                      if (operation === undefined) return null
+                      return yield* Effect.exit(drive(operation, pathTo[step.as as "failed"])).pipe(
+                        Effect.map(Exit.isSuccess)
+                      )
+                    }
+                    const narrowed = step.narrowed ? { ...grant, authorization_details: narrow } : grant
+                    const results = yield* ledger.acceptAll(
+                      narrowed,
+                      step.batch.map(([key, asked]) => request(key, asked))
+                    )
+                    operations.push(
+                      results.flatMap((result) =>
+                        Exit.isSuccess(result) && result.value.created ? [result.value.operation] : []
+                      )
+                    )
+                    return results.map(answerOf)
+                  }),
+                  context as never
+                )
+                const store = Context.get(context as Context.Context<OperationStore>, OperationStore)
+                const limits = yield* store.limits({ ...grant, authorization_details: narrow })
+                for (const { limit, remaining } of limits) {
+                  assert.isFalse(BigDecimal.isNegative(BigDecimal.fromStringUnsafe(remaining)), limit.amount)
+                }
+                answers.push([answer, limits])
+              }
+              assert.deepStrictEqual(answers[0], answers[1])
+              for (const [m, operation] of (operations[0] ?? []).entries()) {
+                created.push([operation, operations[1]![m]!])
+              }
+            }
+            const sql = Context.get(both[0][0], SqlClient.SqlClient)
+            const [sum] = yield* sql<{ readonly fits: boolean }>`
+            SELECT coalesce(sum(amount) FILTER (WHERE currency = 'EUR'), 0) <= 250 AS fits FROM limit_entries
+            WHERE grant_id = ${grants[0]!.grant_id}`
+            assert.isTrue(sum!.fits)
+          }) as Effect.Effect<void>))
+        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(25, 500) }))
+      }),
+    240_000
+  )
+
+  it.effect(
+    "have the same windows in the database and in memory, also where clocks change at midnight",
+    () =>
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const budgets = (["day", "week", "month"] as const).flatMap((per) =>
+          ["UTC", "Europe/Berlin", "America/Havana", "America/Santiago", "Asia/Beirut", "Pacific/Apia"].map((
+            time_zone
+          ) => eur("1", { per, time_zone })).concat(eur("1", { per, rolling: true }))
+        )
+        const hours = Array.from(
+          { length: rounds(24 * 40, 24 * 366) },
+          (_, n) => Date.UTC(2024, 9, 1) + n * 3_600_000 + n % 3
+        )
+        for (const budget of budgets) {
+          const rows = yield* sql<{ readonly since: number; readonly until: number }>`
+          SELECT (extract(epoch FROM l.since) * 1000)::float8 AS since, (extract(epoch FROM l.until) * 1000)::float8 AS until
+          FROM unnest(${hours}::float8[]) WITH ORDINALITY AS a (at, place)
+          CROSS JOIN LATERAL limits_of(${
+            JSON.stringify([{ budgets: [budget] }])
+          }::jsonb, NULL, to_timestamp(a.at / 1000)) l
+          ORDER BY a.place`
+          for (const [n, at] of hours.entries()) {
+            const window = windowOf(budget, DateTime.makeUnsafe(at))
+            assert.deepStrictEqual(rows[n], window, `${JSON.stringify(budget)} ${new Date(at).toISOString()}`)
+            assert.isTrue(window.since <= at && at < window.until)
+          }
+        }
+      }),
+    240_000
+  )
+
+  it.effect("hold for a hundred callers at once, and a budget is used up", () =>
+    Effect.gen(function*() {
+      const { acceptAll } = yield* OperationLedger
+      const sql = yield* SqlClient.SqlClient
+      const { identity } = yield* issue({
+        authorization_details: [{ type: "financial_operations", budgets: [eur("40.00", { per: "day" })] }]
+      })
+      const call = (n: number) =>
+        acceptAll(identity, [request(`call-${n}`, { amount: "1.00" })]).pipe(
+          // A caller that met no free lock for a second repeats, as the 503 says.
+          Effect.retry({ times: 20 }),
+          Effect.map(([result]) => answerOf(result!))
+        )
+      const answers = yield* Effect.forEach(Array.from({ length: 100 }, (_, n) => n), call, { concurrency: 100 })
+      assert.lengthOf(answers.filter((answer) => answer === "created"), 40)
+      assert.lengthOf(answers.filter((answer) => Array.isArray(answer) && answer[0] === "LimitExceeded"), 60)
+      const rows = yield* sql`SELECT FROM limit_entries WHERE grant_id = ${identity.grant_id}`
+      assert.lengthOf(rows, 40)
+    }), 120_000)
+
+  it.effect("hold for every other program: no operation without its entry, no entry beside its operation or above a limit", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const ledger = yield* OperationLedger
+      const limits: AuthorizationDetails = [{ type: "financial_operations", budgets: [eur("10.00", { per: "day" })] }]
+      const { grant, identity } = yield* issue({ authorization_details: limits })
+      const { operation } = yield* ledger.accept(identity, request("first", { amount: "6" }))
+      /** An acceptance of another program, with an entry of this amount. */
+      const insert = (n: number, limited: boolean, amount: number | null) =>
+        sql`
+        WITH o AS (
+          INSERT INTO operations (client_id, resource_owner, subject, grant_id, provider_connection_id, state, revision, id, type,
+            idempotency_key, request_digest, is_limited)
+          VALUES (${grant.client_id}, ${grant.resource_owner}, ${grant.subject}, ${grant.grant_id}, ${grant.provider_connection_id},
+            'accepted', 1, ${`019aa4f0-5c00-7b1e-8d2f-00000000000${n}`}::uuid, 'transfer', ${`other-${n}`}, sha256('x'), ${limited})
+          RETURNING *
+        )
+        INSERT INTO limit_entries (operation_id, client_id, kind, grant_id, type, currency, amount, reserved_at)
+        SELECT id, client_id, 'reservation', grant_id, type, 'EUR', ${amount}::numeric, created_at FROM o
+        WHERE ${amount}::numeric IS NOT NULL`
+      const entry = (kind: string, amount: string) =>
+        sql`
+        INSERT INTO limit_entries SELECT operation_id, client_id, ${kind}, grant_id, type, currency, ${amount}::numeric, reserved_at
+        FROM limit_entries WHERE operation_id = ${operation.id}`
+      const refused = [
+        insert(1, false, null),
+        insert(2, true, null),
+        insert(3, true, 4.01),
+        insert(4, false, 1),
+        entry("release", "-6"),
+        sql`UPDATE limit_entries SET amount = 0`,
+        sql`DELETE FROM limit_entries`,
+        sql`UPDATE operations SET is_limited = false WHERE id = ${operation.id}`,
+        sql`UPDATE grants SET authorization_details = NULL WHERE id = ${grant.grant_id}`
+      ]
+      for (const [n, statement] of refused.entries()) {
+        assert.isTrue(Exit.isFailure(yield* Effect.exit(statement)), `statement ${n}`)
+      }
+      yield* insert(5, true, 4)
+      assert.deepStrictEqual((yield* OperationStore.use((store) => store.limits(identity)))[0]!.remaining, "0.00")
+      yield* ledger.cancel(operation.id, null)
+      assert.isTrue(Exit.isFailure(yield* Effect.exit(entry("release", "-6"))), "a second release")
+      assert.deepStrictEqual((yield* OperationStore.use((store) => store.limits(identity)))[0]!.remaining, "6.00")
+    }))
+})
