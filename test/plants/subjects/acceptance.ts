@@ -95,8 +95,8 @@ export const acceptance: ReadonlyArray<Plant> = [
   {
     rule: "a disconnected provider takes no operation",
     file: acceptances,
-    from: "WHERE s.standing = ${goodStanding} AND",
-    to: "WHERE s.standing IN (0, 16) AND",
+    from: "WHERE s.standing = ${goodStanding} AND ${isSendable}",
+    to: "WHERE s.standing IN (0, 16) AND ${isSendable}",
     tests: [
       postgres("services/ledger/Acceptance"),
       postgres("services/schema/Storage"),
