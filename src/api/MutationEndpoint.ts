@@ -16,7 +16,7 @@ import { Operation } from "../domain/Operation.ts"
 import type { TermsOf } from "../domain/Terms.ts"
 import { Gate } from "./Middleware.ts"
 import { acceptedExample } from "./OperationsApi.ts"
-import { problems, refusedGrants } from "./Problems.ts"
+import { problems, refusedByLimits, refusedGrants } from "./Problems.ts"
 
 /** The name of the header, in lower case, as headers are looked up. */
 export const idempotencyKeyHeader = "idempotency-key"
@@ -101,7 +101,7 @@ export const AcceptedOperation = HttpApiSchema.WithHeaders(
 export type AcceptedOperation = typeof AcceptedOperation.Type
 
 /** The problems of an acceptance, for the `error` of an endpoint. Its middleware declares the other problems. */
-export const acceptanceErrors = problems(...refusedGrants, "idempotency_key_reused")
+export const acceptanceErrors = problems(...refusedGrants, ...refusedByLimits, "idempotency_key_reused")
 
 type Fields = Schema.Top | Schema.Struct.Fields
 

@@ -258,6 +258,48 @@ export const problemKinds = kinds({
     meaning:
       "The idempotency key was used before, with another request or through another provider connection. The earlier request stands; this one was not recorded.",
     action: "Repeat the earlier request as it was, or choose a new key if this is other work."
+  },
+
+  // Refusals by the limits of a grant. Each recorded nothing.
+
+  limit_exceeded: {
+    status: 403,
+    retryable: false,
+    title: "Limit exceeded",
+    meaning: "The amount is above a limit of the grant, or above what remains of one. Nothing was recorded.",
+    action:
+      "Tell the person who set the limit what `fields` says: the limit, what remains of it, and when it resets. Do not split "
+      + "the amount.",
+    fields: [
+      { path: "limit", message: "500.00 EUR per day (Europe/Berlin)" },
+      { path: "remaining", message: "12.50 EUR" },
+      { path: "resets_at", message: "2026-01-31T23:00:00.000Z" }
+    ]
+  },
+  payee_not_allowed: {
+    status: 403,
+    retryable: false,
+    title: "Payee not allowed",
+    meaning: "The limits of the grant name its payees, and this is none of them. Nothing was recorded.",
+    action: "Ask the resource owner for a grant that names the payee. Do not pay another payee instead."
+  },
+  operation_not_covered: {
+    status: 403,
+    retryable: false,
+    title: "Operation not covered",
+    meaning:
+      "The limits of the grant permit no operation of this type, or none in this currency. Nothing was recorded.",
+    action: "Ask the resource owner for a grant whose limits cover the type and the currency."
+  },
+  terms_required: {
+    status: 403,
+    retryable: false,
+    title: "Terms required",
+    meaning:
+      "The grant has limits, but the application declares no terms for this type of operation, so no limit can be checked. "
+      + "Nothing was recorded.",
+    action:
+      "Report it to the developer of the endpoint: it must declare `terms`, the amount, currency and payee of its payload."
   }
 })
 

@@ -188,6 +188,18 @@ export class UnsupportedMediaType
 export class IdempotencyKeyReused
   extends problem<IdempotencyKeyReused>()("IdempotencyKeyReused", 422, ["idempotency_key_reused"])
 {}
+/** 403: the amount is above a limit of the grant. `fields` has the limit, what remains of it, and when it resets. */
+export class LimitExceeded extends problem<LimitExceeded>()("LimitExceeded", 403, ["limit_exceeded"], challenge) {}
+/** 403: the limits of the grant name other payees. */
+export class PayeeNotAllowed
+  extends problem<PayeeNotAllowed>()("PayeeNotAllowed", 403, ["payee_not_allowed"], challenge)
+{}
+/** 403: the limits of the grant do not cover the type of the operation, or its currency. */
+export class OperationNotCovered
+  extends problem<OperationNotCovered>()("OperationNotCovered", 403, ["operation_not_covered"], challenge)
+{}
+/** 403: the grant has limits, and the application declares no terms. */
+export class TermsRequired extends problem<TermsRequired>()("TermsRequired", 403, ["terms_required"], challenge) {}
 
 const classes = [
   BadRequest,
@@ -208,7 +220,11 @@ const classes = [
   ServiceUnavailable,
   IdempotencyKeyRequired,
   UnsupportedMediaType,
-  IdempotencyKeyReused
+  IdempotencyKeyReused,
+  LimitExceeded,
+  PayeeNotAllowed,
+  OperationNotCovered,
+  TermsRequired
 ] as const
 
 type ProblemClass = (typeof classes)[number]
@@ -307,6 +323,14 @@ export const refusedGrants = [
   "client_inactive",
   "insufficient_scope",
   "provider_disconnected"
+] as const
+
+/** The problems of an acceptance that the limits of its grant refuse. @internal */
+export const refusedByLimits = [
+  "limit_exceeded",
+  "payee_not_allowed",
+  "operation_not_covered",
+  "terms_required"
 ] as const
 
 /** The codes that an endpoint and its middleware declare. @internal */

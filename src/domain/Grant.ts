@@ -7,7 +7,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
 import * as Schema from "effect/Schema"
-import { AuthorizationDetails } from "./AuthorizationDetails.ts"
+import { AuthorizationDetails, decodeAuthorizationDetails } from "./AuthorizationDetails.ts"
 import { InvalidCredential } from "./Credential.ts"
 
 const identifier = (description: string) =>
@@ -82,17 +82,31 @@ const decodeNames = Schema.decodeUnknownEffect(
 )
 
 /**
- * The identity of the grant that claims name, as `Grants.register` registers it. The claims are those of a verified token, as they
- * are: a missing or malformed one is `InvalidCredential`, so the request is refused with 401.
+ * The identity of the grant that claims name, as `Grants.register` registers it, and the limits of the credential. The claims are
+ * those of a verified token, as they are: a missing or malformed one is `InvalidCredential`, so the request is refused with 401.
  */
 export const externalIdentity = (
-  claims: Readonly<Record<"issuer" | "client_id" | "subject" | "grant", unknown>>
+  claims: Readonly<Record<"issuer" | "client_id" | "subject" | "grant", unknown>> & {
+    /** Absent or undefined: the credential has no limits of its own (RFC 9396 §9). */
+    readonly authorization_details?: unknown
+  }
 ): Effect.Effect<GrantIdentity, InvalidCredential, Digest.Digest> =>
-  decodeNames(claims).pipe(
-    Effect.mapError(() => new InvalidCredential()),
-    Effect.flatMap(({ client_id, grant, issuer, subject }) =>
-      Effect.map(externalGrantId(issuer, client_id, grant), (grant_id) => ({ grant_id, client_id, subject }))
-    )
+  Effect.gen(function*() {
+    const { client_id, grant, issuer, subject } = yield* decodeNames(claims)
+    const { authorization_details: given } = claims
+    const authorization_details = given === undefined ? null : yield* decodeAuthorizationDetails(given)
+    return {
+      grant_id: yield* externalGrantId(issuer, client_id, grant),
+      client_id,
+      subject,
+      ...authorization_details === null ? {} : { authorization_details }
+    }
+  }).pipe(
+    Effect.catchTags({
+      SchemaError: () => Effect.fail(new InvalidCredential()),
+      // It names members and what they must be, and never a value.
+      InvalidAuthorizationDetails: ({ message }) => Effect.fail(new InvalidCredential({ reason: message }))
+    })
   )
 
 /** A scope token (RFC 6749 §3.3). */

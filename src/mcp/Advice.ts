@@ -191,7 +191,22 @@ const onRefusal: Readonly<Record<RefusalCode, OnRefusal>> = {
   idempotency_key_reused: {
     mustNot: "Do not choose a new key on your own: the earlier request may be the same work.",
     next: "Call find_operation_by_key with this key, and ask your user whether this is other work."
-  }
+  },
+  limit_exceeded: {
+    mustNot: "Do not split the amount, and do not choose another payee, currency or grant to get around the limit.",
+    next:
+      "Tell your user what problem.fields says: the limit, what remains of it, and when it resets. Only the person who set the "
+      + "limit can raise it. If your user still wants it later, call the tool with the same key."
+  },
+  payee_not_allowed: {
+    mustNot: "Do not try another payee on your own.",
+    next: "Tell your user that the grant does not name this payee. Only the person who gave the grant can add it."
+  },
+  operation_not_covered: {
+    mustNot: "Do not try another kind of work or another currency on your own.",
+    next: "Tell your user what the grant does not permit. Only the person who gave the grant can permit it."
+  },
+  terms_required: { mustNot: "Do not use a new key.", next: "Report it to the developer of the tool." }
 }
 
 const meaningOf = (code: RefusalCode): string =>

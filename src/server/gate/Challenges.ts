@@ -22,7 +22,11 @@ const errorOf: Partial<Record<ProblemCode, string>> = {
   invalid_dpop_proof: "invalid_dpop_proof",
   use_dpop_nonce: "use_dpop_nonce",
   insufficient_scope: "insufficient_scope",
-  provider_disconnected: "provider_disconnected"
+  provider_disconnected: "provider_disconnected",
+  limit_exceeded: "limit_exceeded",
+  payee_not_allowed: "payee_not_allowed",
+  operation_not_covered: "operation_not_covered",
+  terms_required: "terms_required"
 }
 
 /** The problem that the challenge explains, and the scheme of the request's credential. */

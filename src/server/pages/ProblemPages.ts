@@ -41,7 +41,11 @@ const requests: Readonly<Partial<Record<ProblemCode, Request>>> = {
   not_ready: { path: "/readyz" },
   idempotency_key_required: { path: "/v1/payments" },
   unsupported_media_type: { path: "/v1/payments" },
-  idempotency_key_reused: { path: "/v1/payments" }
+  idempotency_key_reused: { path: "/v1/payments" },
+  limit_exceeded: { path: "/v1/payments" },
+  payee_not_allowed: { path: "/v1/payments" },
+  operation_not_covered: { path: "/v1/payments" },
+  terms_required: { path: "/v1/payments" }
 }
 
 /** The request id in the examples. */

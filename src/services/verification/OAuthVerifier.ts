@@ -258,7 +258,13 @@ const makeIdentities = Effect.gen(function*() {
     const { grant, issuer, scopes, subject } = verified
     const client_id = gatewayClientId(clientPrefix, IssuerClientId.make(verified.client_id))
     const named = yield* Effect.provideService(
-      externalIdentity({ issuer, client_id, subject, grant }),
+      externalIdentity({
+        issuer,
+        client_id,
+        subject,
+        grant,
+        authorization_details: verified.claims["authorization_details"]
+      }),
       Digest.Digest,
       digests
     )

@@ -62,7 +62,14 @@ describe("A declared mutation endpoint", () => {
         "invalid_dpop_proof",
         "use_dpop_nonce"
       ],
-      403: ["insufficient_scope", "provider_disconnected"],
+      403: [
+        "insufficient_scope",
+        "provider_disconnected",
+        "limit_exceeded",
+        "payee_not_allowed",
+        "operation_not_covered",
+        "terms_required"
+      ],
       406: ["not_acceptable"],
       408: ["request_timeout"],
       410: ["change_token_expired"],

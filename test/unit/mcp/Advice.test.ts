@@ -143,7 +143,11 @@ describe("the advice on other answers", () => {
     const submissions: ReadonlyArray<string> = [
       "idempotency_key_required",
       "unsupported_media_type",
-      "idempotency_key_reused"
+      "idempotency_key_reused",
+      "limit_exceeded",
+      "payee_not_allowed",
+      "operation_not_covered",
+      "terms_required"
     ]
     const ofReads = codes.filter((code) => !submissions.includes(code))
     assert.include(ofReads, "service_unavailable")
