@@ -3,7 +3,9 @@
  * parse the documents.
  */
 import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
 import * as fs from "node:fs"
+import { decodeAuthorizationDetails } from "../../src/domain/AuthorizationDetails.ts"
 import { operationStates, transitions } from "../../src/domain/Operation.ts"
 import { type ProviderPromises, refusedPromises } from "../../src/submission/providers/ProviderPromises.ts"
 import { proofDifferences, tokenDifferences } from "../fixtures/authorization/Differences.ts"
@@ -113,4 +115,15 @@ describe("The documentation", () => {
       }
     }
   })
+
+  it.effect("shows limits of three agents that the gateway can hold", () =>
+    Effect.gen(function*() {
+      const examples = [...read("docs/spending.md").matchAll(/^```json\n(.*?)^```/gms)].map(([, json]) =>
+        JSON.parse(json!) as unknown
+      )
+      assert.lengthOf(examples, 3)
+      for (const example of examples) {
+        assert.deepStrictEqual<unknown>(yield* decodeAuthorizationDetails(example), example)
+      }
+    }))
 })

@@ -2,8 +2,20 @@
  * Problems for errors of the services.
  */
 import * as Cause from "effect/Cause"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import type { BadRequest, Forbidden, InternalError, ServiceUnavailable, Unauthorized } from "../../api/Problems.ts"
+import type {
+  BadRequest,
+  Forbidden,
+  InternalError,
+  LimitExceeded,
+  OperationNotCovered,
+  PayeeNotAllowed,
+  ServiceUnavailable,
+  TermsRequired,
+  Unauthorized
+} from "../../api/Problems.ts"
+import type { Limit, LimitRefusal } from "../../domain/AuthorizationDetails.ts"
 import type { GrantRefusal } from "../../domain/Grant.ts"
 import type { MalformedOperation } from "../../domain/Operation.ts"
 import { storeFailure, type StoreUnavailable } from "../../services/StoreUnavailable.ts"
@@ -28,6 +40,46 @@ export const refuseGrant = (
       })
     case "ProviderDisconnected":
       return problems.fail("provider_disconnected")
+  }
+}
+
+/** A limit in words, such as `500.00 EUR per day (Europe/Berlin)`. */
+const limitText = (limit: Limit): string => {
+  const amount = `${limit.amount} ${limit.currency}`
+  if (!("per" in limit)) return `${amount} for one operation`
+  if (limit.per === "grant") return `${amount} for the life of the grant`
+  return `${amount} per ${limit.per} (${limit.rolling === true ? "rolling" : limit.time_zone ?? "UTC"})`
+}
+
+/** Fails with the problem for an operation that the limits of its grant refuse. `ProblemDetails` is closed, so figures are `fields`. */
+export const refuseByLimits = (
+  problems: Problems["Service"],
+  error: LimitRefusal
+): Effect.Effect<never, LimitExceeded | OperationNotCovered | PayeeNotAllowed | TermsRequired> => {
+  switch (error._tag) {
+    case "LimitExceeded": {
+      const { limit, remaining, resets_at } = error
+      const left = `${remaining} ${limit.currency}`
+      return problems.fail("limit_exceeded", {
+        detail: `The grant permits ${limitText(limit)}, and ${left} remain.`,
+        fields: [
+          { path: "limit", message: limitText(limit) },
+          { path: "remaining", message: left },
+          // A limit that is none of the calendar never resets at an instant.
+          ...resets_at === null ? [] : [{ path: "resets_at", message: DateTime.formatIso(resets_at) }]
+        ]
+      })
+    }
+    case "OperationNotCovered":
+      return problems.fail("operation_not_covered", {
+        detail: error.missing === "currency"
+          ? "The grant does not permit this currency."
+          : "The grant does not permit operations of this type."
+      })
+    case "PayeeNotAllowed":
+      return problems.fail("payee_not_allowed")
+    case "TermsRequired":
+      return problems.fail("terms_required")
   }
 }
 

@@ -25,7 +25,11 @@ import {
 import type {
   Forbidden,
   IdempotencyKeyReused,
+  LimitExceeded,
+  OperationNotCovered,
+  PayeeNotAllowed,
   ServiceUnavailable,
+  TermsRequired,
   Unauthorized,
   UnprocessableContent
 } from "../../api/Problems.ts"
@@ -45,7 +49,7 @@ import { findInvalidFields, type Options, refuseFields } from "../gate/InvalidFi
 import { isJson } from "../gate/JsonRequest.ts"
 import type { Lifecycle } from "../gate/Lifecycle.ts"
 import { Problems } from "../gate/ProblemResponses.ts"
-import { refuseForNow, refuseGrant } from "../gate/Refusals.ts"
+import { refuseByLimits, refuseForNow, refuseGrant } from "../gate/Refusals.ts"
 
 export type { Problems }
 
@@ -115,7 +119,16 @@ export type AcceptanceError =
   | LimitRefusal
   | StoreUnavailable
 
-type Refused = Unauthorized | Forbidden | UnprocessableContent | IdempotencyKeyReused | ServiceUnavailable
+type Refused =
+  | Unauthorized
+  | Forbidden
+  | UnprocessableContent
+  | IdempotencyKeyReused
+  | LimitExceeded
+  | OperationNotCovered
+  | PayeeNotAllowed
+  | TermsRequired
+  | ServiceUnavailable
 
 /**
  * Accepts work for the current request. This is all that a handler behind `Gate` and `MutationRequest` needs.
@@ -163,7 +176,7 @@ const make = Effect.gen(function*() {
       case "OperationNotCovered":
       case "PayeeNotAllowed":
       case "TermsRequired":
-        return problems.fail("invalid_request", { fields: [inBody({ path: [], message: error.message })] })
+        return refuseByLimits(problems, error)
       case "StoreUnavailable":
         // Accepting submits nothing, so nothing is uncertain upstream. The key protects a repetition from a second
         // operation.

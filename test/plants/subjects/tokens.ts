@@ -15,9 +15,23 @@ export const tokens: ReadonlyArray<Plant> = [
   {
     rule: "a malformed claim refuses the credential, and is no defect",
     file: "src/domain/Grant.ts",
-    from: "Effect.mapError(() => new InvalidCredential()),",
-    to: "Effect.orDie,",
+    from: "SchemaError: () => Effect.fail(new InvalidCredential()),",
+    to: "SchemaError: (error) => Effect.die(error),",
     tests: [unit("domain/ExternalGrant")]
+  },
+  {
+    rule: "limits that cannot be enforced refuse the credential",
+    file: "src/domain/Grant.ts",
+    from: "InvalidAuthorizationDetails: ({ message }) => Effect.fail(new InvalidCredential({ reason: message }))",
+    to: "InvalidAuthorizationDetails: (error) => Effect.die(error)",
+    tests: [unit("domain/ExternalGrant", "limits of the credential")]
+  },
+  {
+    rule: "the limits in a token are those of its credential",
+    file: verifier,
+    from: "authorization_details: verified.claims[\"authorization_details\"]",
+    to: "",
+    tests: [unit("verification/GrantProvisioning", "limits of a token")]
   },
   {
     rule: "a token is only good for an audience of the gateway",

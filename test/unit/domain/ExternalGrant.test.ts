@@ -70,4 +70,34 @@ it.layer(Platform)("the id of a grant from an authorization server", (it) => {
         }
       }
     }))
+
+  it.effect("has the limits of the credential, and limits that cannot be enforced refuse it without quoting it", () =>
+    Effect.gen(function*() {
+      const names = { issuer: "https://as.example", client_id: "client", subject: "alice", grant: "grant" }
+      const limited = { type: "financial_operations", budgets: [{ currency: "EUR", amount: "500.00", per: "day" }] }
+      const limitsOf = (authorization_details: unknown) =>
+        Effect.map(
+          externalIdentity({ ...names, authorization_details }),
+          (identity) => identity.authorization_details
+        )
+      assert.deepStrictEqual<unknown>(yield* limitsOf([limited, { type: "of_another_resource", any: 1 }]), [limited])
+      for (const none of [undefined, [], [{ type: "of_another_resource" }]]) {
+        assert.isUndefined(yield* limitsOf(none))
+      }
+      const invalid = [
+        null,
+        "none",
+        [{ budgets: [] }],
+        [{ ...limited, approval: "secret" }],
+        [{ ...limited, payees: [] }],
+        [limited, { ...limited, budgets: [{ currency: "EUR", amount: "0", per: "day" }] }],
+        [{ ...limited, budgets: [{ currency: "EUR", amount: "secret", per: "day" }] }]
+      ]
+      for (const value of invalid) {
+        const refused = yield* Effect.flip(limitsOf(value))
+        assert.instanceOf(refused, InvalidCredential)
+        assert.match(refused.reason ?? "", /^authorization_details/)
+        assert.notInclude(refused.reason, "secret")
+      }
+    }))
 })

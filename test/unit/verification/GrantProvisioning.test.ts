@@ -3,7 +3,7 @@
  * ledger in memory on the test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Duration, Effect, Layer, type Scope as Lifetime } from "effect"
+import { Context, DateTime, Duration, Effect, Layer, type Scope as Lifetime } from "effect"
 import { HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
 import {
@@ -251,4 +251,28 @@ describe("The settings of grant provisioning", () => {
       assert.include(validateGrantProvisioning({ grantLifetime }) ?? "", "a day at least")
     }
   })
+})
+
+describe("The limits of a token", () => {
+  it.effect("are those of the credential, and a token whose limits cannot be enforced is refused", () =>
+    inServices(Effect.gen(function*() {
+      const signer = yield* signerOf("one")
+      const { client } = makeFakeServer([signer.jwk])
+      const { verify } = Context.get(
+        yield* Layer.build(
+          GrantVerifier.layerJwt({ issuer, audience }).pipe(
+            Layer.provide(Layer.succeed(HttpClient.HttpClient, client))
+          )
+        ),
+        GrantVerifier
+      )
+      const limited = { type: "financial_operations", max_amount: [{ currency: "EUR", amount: "100.00" }] }
+      const verified = (claims: Changes) =>
+        Effect.flatMap(tokenOf(signer, claims), (token) => verify(credentialOf(token)))
+      const identity = yield* verified({ authorization_details: [limited] })
+      assert.deepStrictEqual<unknown>(identity.authorization_details, [limited])
+      assert.isUndefined((yield* verified({})).authorization_details)
+      const refused = yield* Effect.flip(verified({ authorization_details: [{ ...limited, approval: true }] }))
+      assert.strictEqual(refused._tag, "InvalidCredential")
+    })))
 })
