@@ -23,7 +23,7 @@ import type { IdempotencyKey } from "../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
 import { Api } from "./Api.ts"
 import { Gate } from "./Middleware.ts"
-import type { ChangesQuery, ListQuery, OperationChanges, OperationList } from "./OperationsApi.ts"
+import type { ChangesQuery, GrantLimits, ListQuery, OperationChanges, OperationList } from "./OperationsApi.ts"
 import type { Problem } from "./Problems.ts"
 import { followed, noteRetryAfter, repeated } from "./RepeatedCalls.ts"
 
@@ -110,7 +110,7 @@ export interface GatewayClientOptions extends ClientOptions {
 /**
  * Typed calls of the gateway, made from the contract that the server implements. Provide an `HttpClient`.
  *
- * `get`, `list` and `listAll` send each request once. The other calls repeat their reads, and never a mutation:
+ * `get`, `limits`, `list` and `listAll` send each request once. The other calls repeat their reads, and never a mutation:
  *
  * - After a retryable problem, a lost connection or a read without an answer, the read is repeated. The pause is never shorter than
  *   `Retry-After`. It has a random part, up to 1 second at first, which doubles up to 30 seconds while reads fail.
@@ -127,6 +127,8 @@ export class GatewayClient extends Context.Service<GatewayClient, {
   /** All matching operations, newest first. It reads each page when the stream needs it. */
   readonly listAll: (query?: Omit<ListQuery, "page_token">) => Stream.Stream<Operation, ClientError>
   readonly get: (id: OperationId) => Effect.Effect<Operation, ClientError>
+  /** What remains of the limits of the grant and of its access token. */
+  readonly limits: Effect.Effect<GrantLimits, ClientError>
   /**
    * The operation that this client and subject requested under an idempotency key. Null if the gateway has recorded no such
    * request so far: one that is still on its way may be recorded later. So repeat that request with the same key, and never
@@ -201,6 +203,7 @@ const make = Effect.fnUntraced(function*(options: GatewayClientOptions) {
     listAll,
     // Without a tag the gateway answers with the operation.
     get: (id) => Effect.map(read(id, null, {}), ({ operation }) => operation!),
+    limits: Effect.map(Effect.suspend(() => api.operations.limits()), ({ body }) => body),
     findByKey: (key) =>
       Effect.map(repeated(() => list({ idempotency_key: key }), {}), ({ operations: [operation = null] }) => operation),
     follow: followOperation,

@@ -9,6 +9,7 @@ import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
+import { RemainingLimit } from "../domain/AuthorizationDetails.ts"
 import { ChangeToken } from "../domain/ChangeFeed.ts"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
 import { strict } from "../domain/InvalidMember.ts"
@@ -145,6 +146,23 @@ export const OperationChanges = Schema.Struct({
 })
 export type OperationChanges = typeof OperationChanges.Type
 
+/** The limits of the grant and of its access token. */
+export const GrantLimits = Schema.Struct({
+  limits: Schema.Array(RemainingLimit).annotate({ description: "Empty: there are none." })
+}).annotate({
+  identifier: "GrantLimits",
+  description: "What remains of each limit now. Every limit that concerns an operation must have room for its amount.",
+  examples: [{
+    limits: [{
+      operation_types: ["payment"],
+      limit: { currency: "EUR", amount: "500.00", per: "day", time_zone: "Europe/Berlin" },
+      remaining: "12.50",
+      resets_at: DateTime.makeUnsafe("2026-01-31T23:00:00.000Z")
+    }]
+  }]
+})
+export type GrantLimits = typeof GrantLimits.Type
+
 const commonHeaders = {
   "cache-control": Schema.String.annotate({
     description: "The response is for one grant and must be asked about anew."
@@ -228,6 +246,16 @@ export class OperationsApi extends HttpApiGroup.make("operations").add(
     identifier: "getOperation",
     summary: "Read an operation",
     description: "Returns the public form of an operation. Reading never submits anything. Requires the scope "
+      + "`operations:read`."
+  })),
+  HttpApiEndpoint.get("limits", "/v1/limits", {
+    success: HttpApiSchema.WithHeaders(GrantLimits, commonHeaders),
+    error: problems(...refusedGrants)
+  }).annotateMerge(OpenApi.annotations({
+    identifier: "getLimits",
+    summary: "Read what remains of the limits",
+    description:
+      "Returns the limits of the current grant and access token, with what remains of each. Requires the scope "
       + "`operations:read`."
   }))
 )

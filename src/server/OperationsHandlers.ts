@@ -1,12 +1,12 @@
 /**
- * Handlers of the operations endpoints: list, changes, and read by id.
+ * Handlers of the operations endpoints: list, changes, read by id, and limits.
  */
 import * as Effect from "effect/Effect"
 import { Api } from "../api/Api.ts"
 import { CurrentGrant } from "../api/Middleware.ts"
 import * as CompiledGroup from "../dispatch/CompiledGroup.ts"
 import { makeOperationReads } from "./reads/OperationReads.ts"
-import { listResponse } from "./reads/OperationResponses.ts"
+import { limitsResponse, listResponse } from "./reads/OperationResponses.ts"
 import { makeWaitingReads } from "./waits/WaitingReads.ts"
 
 /** The gate makes an admitted request interruptible, and answers its interruption (`Admission`). */
@@ -33,6 +33,11 @@ export const OperationsLayer = CompiledGroup.group(
       .handle(
         "get",
         ({ headers, params }) => Effect.flatMap(CurrentGrant, (grant) => waiting.get(grant, params.id, headers)),
+        admitted
+      )
+      .handle(
+        "limits",
+        () => Effect.flatMap(CurrentGrant, (grant) => Effect.map(reads.limits(grant), limitsResponse)),
         admitted
       )
   })

@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import { decodeAuthorizationDetails, financialOperations, RemainingLimit } from "../../domain/AuthorizationDetails.ts"
 import {
   ClientId,
   ExternalId,
@@ -27,7 +28,7 @@ import { Blocker, revocationPatience } from "../../domain/operators/GrantsBlocke
 import { isInstant } from "../../domain/Timestamp.ts"
 import { GrantBlockers, TerminatedBlocker } from "../../services/GrantBlockers.ts"
 import { Grants } from "../../services/Grants.ts"
-import { id, Lifetime, optionalText, text, textOr, toggle } from "../Flags.ts"
+import { id, jsonFlag, Lifetime, optionalText, text, textOr, toggle } from "../Flags.ts"
 import { CommandFailed, print } from "../Output.ts"
 
 const encodeBlockers = Schema.encodeSync(Schema.Array(Blocker))
@@ -73,6 +74,8 @@ const Instant = Schema.String.check(
 /** A grant as the commands print it. */
 const encodeGrant = Schema.encodeSync(Grant)
 
+const encodeLimits = Schema.encodeSync(Schema.Array(RemainingLimit))
+
 const named = {
   issuer: text("issuer", "Authorization server, by its issuer identifier", Issuer),
   grant: text("grant", "Grant, by the id of its authorization server", ExternalId),
@@ -103,12 +106,31 @@ const granted = {
   expiresIn: textOr("expires-in", "Lifetime of the grant, such as 90s, 15m, 1h or 30d", "1h", Lifetime)
 }
 
+const limits = jsonFlag("limits").pipe(
+  Flag.withDescription(
+    "Limits of the grant: a JSON array of objects of the type financial_operations (RFC 9396, docs/spending.md); - for standard input"
+  ),
+  Flag.withDefault(null)
+)
+
+/** The limits that the flag gives to a grant. A document without any would issue a grant without limits, so it is refused. */
+const limitsOf = Effect.fn(function*(given: Schema.Json) {
+  if (given === null) return {}
+  const details = yield* Effect.mapError(
+    decodeAuthorizationDetails(given),
+    ({ message }) => new CommandFailed({ message: `--limits: ${message}` })
+  )
+  if (details !== null) return { authorization_details: details }
+  return yield* new CommandFailed({ message: `--limits: no object has the type ${financialOperations}` })
+})
+
 const issue = Command.make(
   "issue",
-  granted,
-  Effect.fn(function*({ client, expiresIn, owner, provider, scope, subject }) {
+  { ...granted, limits },
+  Effect.fn(function*({ client, expiresIn, limits, owner, provider, scope, subject }) {
     const grants = yield* Grants
     const { access_token, grant } = yield* grants.issue({
+      ...yield* limitsOf(limits),
       resource_owner: owner,
       subject,
       client_id: client,
@@ -163,9 +185,15 @@ const show = Command.make(
   { id: id(GrantId, "Grant") },
   Effect.fn(function*({ id }) {
     const grants = yield* Grants
-    yield* print(encodeGrant(yield* grants.show(id)))
+    const grant = yield* grants.show(id)
+    const remaining = grant.authorization_details === undefined
+      ? {}
+      : { limits: encodeLimits(yield* grants.limits(id)) }
+    yield* print({ ...encodeGrant(grant), ...remaining })
   })
-).pipe(Command.withDescription("Show a grant, its client and its provider connection"))
+).pipe(
+  Command.withDescription("Show a grant, its client, its provider connection, and what remains of its limits")
+)
 
 interface Names {
   readonly issuer: Option.Option<Issuer>

@@ -6,6 +6,7 @@
 import * as Effect from "effect/Effect"
 import {
   type ChangesQuery,
+  type GrantLimits,
   type ListQuery,
   maxPageSize,
   type OperationChanges,
@@ -116,6 +117,8 @@ export const makeOperationReads = Effect.gen(function*() {
   return {
     find: (grant: GrantIdentity, id: OperationId) => Effect.catch(store.find(grant, id), refuseFind),
     list,
+    limits: (grant: GrantIdentity): Effect.Effect<GrantLimits, ReadProblem> =>
+      Effect.catch(Effect.map(store.limits(grant), (limits) => ({ limits })), (error) => refuseRead(problems, error)),
     /**
      * Withholds an operation that breaks the contract. The encoder of a body finds that while it encodes. Every other answer needs this
      * check, because it may leave out what is wrong: 304 has no body, and tools quote texts and select members.

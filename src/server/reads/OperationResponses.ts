@@ -3,7 +3,7 @@
  */
 import * as DateTime from "effect/DateTime"
 import { withHeaders } from "effect/http-api/HttpApiSchema"
-import type { OperationChanges, OperationList } from "../../api/OperationsApi.ts"
+import type { GrantLimits, OperationChanges, OperationList } from "../../api/OperationsApi.ts"
 import { type Operation, pollAfterSeconds } from "../../domain/Operation.ts"
 import { matchesTag } from "../gate/RequestChecks.ts"
 
@@ -56,6 +56,9 @@ export const readResponse = (
 
 /** The response of a list. */
 export const listResponse = (body: OperationList) => withHeaders({ body, headers: revalidated })
+
+/** The response of the limits. */
+export const limitsResponse = (body: GrantLimits) => withHeaders({ body, headers: revalidated })
 
 /** The response of the change feed. */
 export const changesResponse = (body: OperationChanges, waited: number | null) =>

@@ -172,7 +172,7 @@ describe("The flags of the command line", () => {
     "provider-concurrency provider-limit providers rate-limit reason record reference rescue-after reuse-port reversed sandbox scope seed send-within state subject terminate terms to",
     "type under-review waiting watch webhook-url wide worker-id"
   ].join(" ").split(" ")
-  const secrets = ["database-url", "evidence", "payee", "payload"]
+  const secrets = ["database-url", "evidence", "limits", "payee", "payload"]
 
   it("are all in one of the two lists: public values, or secrets with another way", () => {
     const source = fs.globSync("src/cli/**/*.ts").map((file) => fs.readFileSync(file, "utf8")).join("\n")
