@@ -114,7 +114,7 @@ export const decodeAuthorizationDetails = (
     }))
 }
 
-/** What a refused operation exceeded: a budget, or the most of one operation. A budget comes first: its members are more. */
+/** What a refused operation exceeded: a budget, or the most of one operation, whose schema would drop the members of a budget. */
 export const Limit = Schema.Union([Budget, MaxAmount])
 export type Limit = typeof Limit.Type
 
