@@ -11,6 +11,7 @@ import { createServer } from "node:http"
 import { Api } from "../../../src/api/Api.ts"
 import { makeClient } from "../../../src/api/Client.ts"
 import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
+import type { FinancialOperations } from "../../../src/domain/AuthorizationDetails.ts"
 import { operationsRead, Scope } from "../../../src/domain/Grant.ts"
 import { documentedApi } from "../../../src/server/Documentation.ts"
 import { BaseUrl } from "../../../src/server/gate/BaseUrl.ts"
@@ -29,6 +30,7 @@ class TeamApi extends HttpApi.make("team").add(
     mutationEndpoint("pay", "/v1/accounts/:account/payments", {
       params: { account: Schema.String },
       payload: Schema.Struct({ amount: Schema.String }),
+      terms: ({ amount }) => ({ amount, currency: "EUR", payee: "Landlord" }),
       summary: "Pay"
     }),
     HttpApiEndpoint.get("hello", "/hello", { success: Schema.Struct({ message: Schema.String }) })
@@ -98,6 +100,42 @@ interface Document {
 }
 
 layer(Application, { excludeTestServices: true })("A composed application", (it) => {
+  it.effect("refuses what the limits of the grant do not permit, and says what remains of them and until when", () =>
+    Effect.gen(function*() {
+      const pay = Effect.fnUntraced(function*(detail: Partial<FinancialOperations>) {
+        const authorization_details = [{ type: "financial_operations" as const, ...detail }]
+        const { access_token } = yield* issue({ ...mayPay, authorization_details })
+        const { payments } = yield* client(access_token)
+        return (key: string) => payments.pay(payment(key))
+      })
+      const budget = { currency: "EUR", amount: "20.00", per: "day", time_zone: "Europe/Berlin" } as const
+      const spend = yield* pay({ budgets: [budget] })
+      yield* spend("limits-1")
+      const exceeded = yield* Effect.flip(spend("limits-2"))
+      assert(exceeded._tag === "LimitExceeded")
+      assert.strictEqual(exceeded.detail, "The grant permits 20.00 EUR per day (Europe/Berlin), and 8.00 EUR remain.")
+      const { fields, retryable } = exceeded
+      assert.isFalse(retryable)
+      assert.deepStrictEqual(fields?.map(({ path }) => path), ["limit", "remaining", "resets_at"])
+      assert.deepStrictEqual(fields.slice(0, 2).map(({ message }) => message), [
+        "20.00 EUR per day (Europe/Berlin)",
+        "8.00 EUR"
+      ])
+      assert.isAbove(Date.parse(fields[2]!.message), Date.now())
+      // A repetition reserves nothing.
+      yield* spend("limits-1")
+      const most = yield* Effect.flip((yield* pay({ max_amount: [{ currency: "EUR", amount: "5.00" }] }))("limits-3"))
+      assert(most._tag === "LimitExceeded")
+      assert.deepStrictEqual(most.fields, [
+        { path: "limit", message: "5.00 EUR for one operation" },
+        { path: "remaining", message: "5.00 EUR" }
+      ])
+      const payee = yield* Effect.flip((yield* pay({ payees: ["Library"] }))("limits-4"))
+      assert.strictEqual(payee._tag, "PayeeNotAllowed")
+      const type = yield* Effect.flip((yield* pay({ operation_types: ["transfer"] }))("limits-5"))
+      assert.strictEqual(type._tag, "OperationNotCovered")
+    }))
+
   it.effect("documents its endpoints and the gateway's in one document, under its own title and version", () =>
     Effect.gen(function*() {
       const answer = yield* send(HttpClientRequest.get("/openapi.json"))
