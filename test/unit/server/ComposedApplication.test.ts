@@ -116,7 +116,8 @@ layer(Application, { excludeTestServices: true })("A composed application", (it)
       assert.strictEqual(exceeded.detail, "The grant permits 20.00 EUR per day (Europe/Berlin), and 8.00 EUR remain.")
       const { fields, retryable } = exceeded
       assert.isFalse(retryable)
-      assert.deepStrictEqual(fields?.map(({ path }) => path), ["limit", "remaining", "resets_at"])
+      assert(fields !== null)
+      assert.deepStrictEqual(fields.map(({ path }) => path), ["limit", "remaining", "resets_at"])
       assert.deepStrictEqual(fields.slice(0, 2).map(({ message }) => message), [
         "20.00 EUR per day (Europe/Berlin)",
         "8.00 EUR"
