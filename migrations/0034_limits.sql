@@ -15,7 +15,7 @@ CREATE TABLE limit_entries (
   type text NOT NULL,
   currency text NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
   -- Of a release: the negative amount of its reservation.
-  amount numeric NOT NULL CHECK (amount <> 'NaN' AND CASE kind WHEN 'release' THEN amount <= 0 ELSE amount >= 0 END),
+  amount numeric NOT NULL CHECK (abs(amount) < 'Infinity' AND CASE kind WHEN 'release' THEN amount <= 0 ELSE amount >= 0 END),
   -- When the operation was accepted, also of a release: both fall into the same window.
   reserved_at timestamptz(3) NOT NULL,
   PRIMARY KEY (operation_id, client_id, kind)
@@ -41,7 +41,7 @@ $$;
 CREATE FUNCTION limits_of(p_grant jsonb, p_credential jsonb, p_at timestamptz)
   RETURNS TABLE (n bigint, types text[], currency text, amount numeric, value jsonb, since timestamptz, until timestamptz,
     resets_at timestamptz)
-  LANGUAGE sql STABLE AS $$
+  LANGUAGE sql STABLE ROWS 5 AS $$
   SELECT row_number() OVER (ORDER BY d.source, d.place, l.is_budget, l.place),
     CASE WHEN d.detail ? 'operation_types' THEN ARRAY(SELECT jsonb_array_elements_text(d.detail -> 'operation_types')) END,
     l.value ->> 'currency', (l.value ->> 'amount')::numeric, l.value, w.since, w.until,
@@ -93,13 +93,15 @@ CREATE FUNCTION reserve_limits(
   p_grant uuid, p_client text, p_credential jsonb, p_keys text[], p_types text[], p_amounts numeric[],
   p_currencies text[], p_payees bytea[]
 ) RETURNS TABLE (request bigint, refusal jsonb)
-  LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+  LANGUAGE plpgsql VOLATILE SECURITY DEFINER ROWS 1 AS $$
 DECLARE
   v_details jsonb;
   v_subject text;
   v_remaining numeric[];
   v_limits jsonb[];
   v_resets timestamptz[];
+  v_currencies text[];
+  v_types jsonb[];
   v_taken text[] := '{}';
   v_least bigint;
   n bigint;
@@ -118,8 +120,9 @@ BEGIN
   FROM grants g WHERE g.id = p_grant AND g.client_id = p_client;
   SELECT array_agg(l.amount - CASE WHEN l.since IS NULL THEN 0
       ELSE reserved_amount(p_grant, l.currency, l.types, l.since, l.until) END ORDER BY l.n),
-    array_agg(l.value ORDER BY l.n), array_agg(l.resets_at ORDER BY l.n)
-  INTO v_remaining, v_limits, v_resets
+    array_agg(l.value ORDER BY l.n), array_agg(l.resets_at ORDER BY l.n), array_agg(l.currency ORDER BY l.n),
+    array_agg(to_jsonb(l.types) ORDER BY l.n)
+  INTO v_remaining, v_limits, v_resets, v_currencies, v_types
   FROM limits_of(v_details, p_credential, clock_timestamp()) l;
   FOR r IN
     WITH detail AS MATERIALIZED (
@@ -134,8 +137,6 @@ BEGIN
     ), payee AS MATERIALIZED (
       SELECT d.source, d.place, sha256(convert_to(p, 'UTF8')) AS hash
       FROM detail d CROSS JOIN LATERAL jsonb_array_elements_text(d.detail -> 'payees') p
-    ), amounts AS MATERIALIZED (
-      SELECT l.n, l.types, l.currency FROM limits_of(v_details, p_credential, clock_timestamp()) l
     )
     SELECT q.request, q.key, q.amount,
       CASE
@@ -159,8 +160,8 @@ BEGIN
         ) THEN 'payee'
       END AS reason,
       ARRAY(
-        SELECT a.n FROM amounts a
-        WHERE a.currency = q.currency AND (a.types IS NULL OR q.type = ANY (a.types)) ORDER BY a.n
+        SELECT a.n FROM unnest(v_currencies, v_types) WITH ORDINALITY AS a (currency, types, n)
+        WHERE a.currency = q.currency AND (a.types IS NULL OR a.types ? q.type) ORDER BY a.n
       ) AS limits
     FROM unnest(p_keys, p_types, p_amounts, p_currencies, p_payees)
       WITH ORDINALITY AS q (key, type, amount, currency, payee, request)
@@ -224,10 +225,32 @@ BEGIN
   IF NOT EXISTS (SELECT FROM added WHERE kind = 'reservation') THEN
     RETURN NULL;
   END IF;
+  -- With an older snapshot the sums would lack what was committed before the lock was taken.
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION 'operations of grants with limits are accepted at READ COMMITTED, not at %',
+      upper(current_setting('transaction_isolation')) USING ERRCODE = 'invalid_transaction_state';
+  END IF;
   INSERT INTO limit_locks (grant_id, client_id)
   SELECT DISTINCT a.grant_id, a.client_id FROM added a ORDER BY a.grant_id ON CONFLICT DO NOTHING;
   PERFORM FROM limit_locks k
   WHERE (k.grant_id, k.client_id) IN (SELECT a.grant_id, a.client_id FROM added a) ORDER BY k.grant_id FOR UPDATE NOWAIT;
+  -- Not the payee: its text is sealed.
+  IF EXISTS (
+    SELECT FROM added a
+    JOIN grants g ON g.id = a.grant_id AND g.client_id = a.client_id
+    CROSS JOIN LATERAL (
+      SELECT coalesce(bool_and(
+        NOT d.detail ?| ARRAY['max_amount', 'budgets']
+        OR coalesce(d.detail -> 'max_amount', '[]') || coalesce(d.detail -> 'budgets', '[]')
+          @> jsonb_build_array(jsonb_build_object('currency', a.currency))
+      ), false)
+      FROM jsonb_array_elements(g.authorization_details) AS d (detail)
+      WHERE NOT d.detail ? 'operation_types' OR d.detail -> 'operation_types' ? a.type
+    ) AS c (covers)
+    WHERE a.kind = 'reservation' AND g.authorization_details IS NOT NULL AND NOT c.covers
+  ) THEN
+    RAISE EXCEPTION 'the limits of a grant do not cover a reservation' USING ERRCODE = 'restrict_violation';
+  END IF;
   IF EXISTS (
     SELECT FROM (
       SELECT DISTINCT a.grant_id, a.currency, l.n, l.types, l.amount, l.since, l.until,
@@ -297,6 +320,9 @@ BEGIN
     EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f::regprocedure, current_schema());
   END LOOP;
 END $path$;
+-- Plans for the lengths of the arrays would be made at each call, which costs more than the work.
+ALTER FUNCTION reserve_limits SET plan_cache_mode = force_generic_plan;
+ALTER FUNCTION limit_entries_check SET plan_cache_mode = force_generic_plan;
 REVOKE ALL ON FUNCTION reserve_limits(uuid, text, jsonb, text[], text[], numeric[], text[], bytea[]), limit_entries_check(),
   operations_reserved(), operations_released() FROM PUBLIC;
 

@@ -28,9 +28,14 @@ const isPositive = Schema.makeFilter(({ amount }: { readonly amount: string }) =
 export const MaxAmount = Schema.Struct(moneyMembers).check(hasDigitsOfCurrency, isPositive)
 export type MaxAmount = typeof MaxAmount.Type
 
-/** A name of the IANA database. PostgreSQL reads other texts as zones, too, some with another sign. */
+/**
+ * A name of the IANA database. PostgreSQL reads other texts as zones, too, some with another sign, and abbreviations as its settings say.
+ */
 const TimeZone = Schema.String.check(
-  Schema.isPattern(/^[A-Za-z][A-Za-z0-9_+\-/]{0,63}$/u, { expected: "a time zone such as Europe/Berlin" }),
+  Schema.isPattern(
+    /^(?:UTC|(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)\/[A-Za-z0-9_+\-/]{1,50})$/u,
+    { expected: "UTC, or a time zone with its area, such as Europe/Berlin" }
+  ),
   Schema.makeFilter((name: string) => Option.isSome(DateTime.zoneMakeNamed(name)), {
     expected: "a time zone that exists"
   })

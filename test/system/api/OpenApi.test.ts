@@ -90,7 +90,8 @@ const more: Readonly<Record<string, ReadonlyArray<Code>>> = {
   "/problems/{code}": ["route_not_found", "not_acceptable"],
   "/v1/operations": [...refusals, "invalid_page_token"],
   "/v1/operations/changes": [...refusals, "change_token_expired"],
-  "/v1/operations/{id}": [...refusals, "operation_not_found"]
+  "/v1/operations/{id}": [...refusals, "operation_not_found"],
+  "/v1/limits": refusals
 }
 const successes: Readonly<Record<string, ReadonlyArray<string>>> = { "/v1/operations/{id}": ["200", "304"] }
 

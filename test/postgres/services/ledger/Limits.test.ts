@@ -6,7 +6,11 @@ import { assert, layer } from "@effect/vitest"
 import { BigDecimal, Cause, Context, DateTime, Effect, Exit, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
-import type { AuthorizationDetails, Budget } from "../../../../src/domain/AuthorizationDetails.ts"
+import {
+  type AuthorizationDetails,
+  type Budget,
+  decodeAuthorizationDetails
+} from "../../../../src/domain/AuthorizationDetails.ts"
 import type { GrantIdentity } from "../../../../src/domain/Grant.ts"
 import { type FinancialRequest, IdempotencyKey } from "../../../../src/domain/Idempotency.ts"
 import type { Operation } from "../../../../src/domain/Operation.ts"
@@ -293,6 +297,29 @@ layer(PostgresLedger, { excludeTestServices: true })("limits in PostgreSQL", (it
     240_000
   )
 
+  it.effect("take only time zones that the database knows", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const takes = (time_zone: string) =>
+        Effect.map(
+          Effect.exit(
+            decodeAuthorizationDetails([
+              { type: "financial_operations", budgets: [eur("1.00", { per: "day", time_zone })] }
+            ])
+          ),
+          Exit.isSuccess
+        )
+      // PostgreSQL reads the first ones as its settings say, and the others as zones without daylight saving or not at all.
+      for (
+        const name of ["IST", "BST", "CET", "PST", "MIT", "US/Pacific-New", "Etc/GMT+5", "+05:00", "Europe/Nowhere"]
+      ) {
+        assert.isFalse(yield* takes(name), name)
+      }
+      const zones = yield* Effect.filter(["UTC", ...Intl.supportedValuesOf("timeZone")], takes)
+      assert.isAbove(zones.length, 300)
+      yield* sql`SELECT now() AT TIME ZONE zone FROM unnest(${zones}::text[]) AS z (zone)`
+    }))
+
   it.effect("hold for a hundred callers at once, and a budget is used up", () =>
     Effect.gen(function*() {
       const { acceptAll } = yield* OperationLedger
@@ -317,21 +344,29 @@ layer(PostgresLedger, { excludeTestServices: true })("limits in PostgreSQL", (it
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const ledger = yield* OperationLedger
-      const limits: AuthorizationDetails = [{ type: "financial_operations", budgets: [eur("10.00", { per: "day" })] }]
+      const limits: AuthorizationDetails = [
+        { type: "financial_operations", operation_types: ["transfer"], budgets: [eur("10.00", { per: "day" })] }
+      ]
       const { grant, identity } = yield* issue({ authorization_details: limits })
       const { operation } = yield* ledger.accept(identity, request("first", { amount: "6" }))
       /** An acceptance of another program, with an entry of this amount. */
-      const insert = (n: number, limited: boolean, amount: number | null) =>
+      const insert = (
+        n: number,
+        limited: boolean,
+        amount: number | "Infinity" | null,
+        type = "transfer",
+        currency = "EUR"
+      ) =>
         sql`
         WITH o AS (
           INSERT INTO operations (client_id, resource_owner, subject, grant_id, provider_connection_id, state, revision, id, type,
             idempotency_key, request_digest, is_limited)
           VALUES (${grant.client_id}, ${grant.resource_owner}, ${grant.subject}, ${grant.grant_id}, ${grant.provider_connection_id},
-            'accepted', 1, ${`019aa4f0-5c00-7b1e-8d2f-00000000000${n}`}::uuid, 'transfer', ${`other-${n}`}, sha256('x'), ${limited})
+            'accepted', 1, ${`019aa4f0-5c00-7b1e-8d2f-00000000000${n}`}::uuid, ${type}, ${`other-${n}`}, sha256('x'), ${limited})
           RETURNING *
         )
         INSERT INTO limit_entries (operation_id, client_id, kind, grant_id, type, currency, amount, reserved_at)
-        SELECT id, client_id, 'reservation', grant_id, type, 'EUR', ${amount}::numeric, created_at FROM o
+        SELECT id, client_id, 'reservation', grant_id, type, ${currency}, ${amount}::numeric, created_at FROM o
         WHERE ${amount}::numeric IS NOT NULL`
       const entry = (kind: string, amount: string) =>
         sql`
@@ -342,6 +377,11 @@ layer(PostgresLedger, { excludeTestServices: true })("limits in PostgreSQL", (it
         insert(2, true, null),
         insert(3, true, 4.01),
         insert(4, false, 1),
+        insert(6, true, 1, "trade"),
+        insert(7, true, 1, "transfer", "USD"),
+        insert(8, true, "Infinity"),
+        // Its snapshot is older than the lock, so that it could miss a reservation.
+        sql.withTransaction(Effect.andThen(sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`, insert(9, true, 1))),
         entry("release", "-6"),
         sql`UPDATE limit_entries SET amount = 0`,
         sql`DELETE FROM limit_entries`,
@@ -349,7 +389,9 @@ layer(PostgresLedger, { excludeTestServices: true })("limits in PostgreSQL", (it
         sql`UPDATE grants SET authorization_details = NULL WHERE id = ${grant.grant_id}`
       ]
       for (const [n, statement] of refused.entries()) {
-        assert.isTrue(Exit.isFailure(yield* Effect.exit(statement)), `statement ${n}`)
+        const exit: Exit.Exit<unknown, unknown> = yield* Effect.exit(statement)
+        assert.isTrue(Exit.isFailure(exit), `statement ${n}`)
+        assert.notMatch(String(exit), /syntax|could not determine/, `statement ${n}`)
       }
       yield* insert(5, true, 4)
       assert.deepStrictEqual((yield* OperationStore.use((store) => store.limits(identity)))[0]!.remaining, "0.00")
