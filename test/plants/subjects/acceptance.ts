@@ -37,6 +37,28 @@ export const acceptance: ReadonlyArray<Plant> = [
     tests: limitTests("hold for every other program")
   },
   {
+    rule: "no reservation of another program is of a type or currency without a limit",
+    file: limits,
+    from: "AND g.authorization_details IS NOT NULL AND NOT c.covers",
+    to: "AND g.authorization_details IS NULL AND NOT c.covers",
+    tests: limitTests("hold for every other program")
+  },
+  {
+    rule: "a reservation of another program is checked by sums that are as new as the lock",
+    file: limits,
+    from:
+      "  -- With an older snapshot the sums would lack what was committed before the lock was taken.\n  IF current_setting('transaction_isolation') <> 'read committed' THEN",
+    to: "  IF false THEN",
+    tests: limitTests("hold for every other program")
+  },
+  {
+    rule: "limits have only time zones that PostgreSQL reads as the code does",
+    file: "src/domain/AuthorizationDetails.ts",
+    from: "/^(?:UTC|(?:Africa",
+    to: "/^(?:[A-Z]{3}|(?:Africa",
+    tests: limitTests("take only time zones")
+  },
+  {
     rule: "only an operation that failed or was cancelled releases its amount",
     file: limits,
     from: "NEW.state IN ('failed', 'cancelled') AND OLD",
