@@ -31,10 +31,10 @@ CREATE TABLE limit_locks (
 
 -- The first instant of a day in a time zone. Where clocks go back over midnight, PostgreSQL takes the second one.
 CREATE FUNCTION local_midnight(p_day timestamp, p_zone text) RETURNS timestamptz
-  LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN (t - interval '1 hour') AT TIME ZONE p_zone = p_day THEN t - interval '1 hour' ELSE t END
-  FROM (SELECT p_day AT TIME ZONE p_zone) AS s (t)
-$$;
+  LANGUAGE sql STABLE
+  RETURN (p_day AT TIME ZONE p_zone) - CASE
+    WHEN ((p_day AT TIME ZONE p_zone) - interval '1 hour') AT TIME ZONE p_zone = p_day THEN interval '1 hour'
+    ELSE interval '0' END;
 
 -- The limits of a grant and of a credential, one row each, in their order. `since` is null for the most of one operation. Otherwise the
 -- window is [since, until), and resets_at is null where no window follows.
@@ -72,6 +72,8 @@ CREATE FUNCTION limits_of(p_grant jsonb, p_credential jsonb, p_at timestamptz)
       END,
       CASE WHEN z.per = 'grant' OR l.value ? 'rolling' THEN 'infinity'
         ELSE local_midnight(f.first_day + ('1 ' || z.per)::interval, z.zone) END
+    -- Once for each row: UNTIL is used twice.
+    OFFSET 0
   ) AS w (since, until)
 $$;
 
@@ -113,6 +115,10 @@ BEGIN
   END IF;
   PERFORM FROM limit_locks k WHERE k.grant_id = p_grant AND k.client_id = p_client FOR UPDATE NOWAIT;
   IF NOT FOUND THEN
+    -- The INSERT would wait for another first acceptance, and hold its connection meanwhile.
+    IF NOT pg_try_advisory_xact_lock(hashtextextended(p_grant || ' ' || p_client, 33)) THEN
+      RAISE EXCEPTION 'another acceptance of the grant is first' USING ERRCODE = 'lock_not_available';
+    END IF;
     INSERT INTO limit_locks (grant_id, client_id) VALUES (p_grant, p_client) ON CONFLICT DO NOTHING;
     PERFORM FROM limit_locks k WHERE k.grant_id = p_grant AND k.client_id = p_client FOR UPDATE NOWAIT;
   END IF;
@@ -123,7 +129,8 @@ BEGIN
     array_agg(l.value ORDER BY l.n), array_agg(l.resets_at ORDER BY l.n), array_agg(l.currency ORDER BY l.n),
     array_agg(to_jsonb(l.types) ORDER BY l.n)
   INTO v_remaining, v_limits, v_resets, v_currencies, v_types
-  FROM limits_of(v_details, p_credential, clock_timestamp()) l;
+  -- The resolution of the ledger is a millisecond.
+  FROM limits_of(v_details, p_credential, date_trunc('milliseconds', clock_timestamp())) l;
   FOR r IN
     WITH detail AS MATERIALIZED (
       SELECT d.source, d.place, d.detail,
@@ -167,6 +174,7 @@ BEGIN
       WITH ORDINALITY AS q (key, type, amount, currency, payee, request)
     WHERE q.key IS NOT NULL AND NOT EXISTS (
       SELECT FROM operations o WHERE o.idempotency_key = q.key AND o.client_id = p_client AND o.subject = v_subject
+      OFFSET 0
     )
     ORDER BY q.request
   LOOP
@@ -200,29 +208,27 @@ BEGIN
   END LOOP;
 END $$;
 
--- After the INSERT of entries: each is that of its operation, and no reservation exceeds a limit of the grant. `reserve_limits` has decided
+-- After the INSERT of an entry: it is that of its operation, and a reservation exceeds no limit of the grant. `reserve_limits` has decided
 -- before; this holds for every other program.
 CREATE FUNCTION limit_entries_check() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-  v_id uuid;
+  v_details jsonb;
 BEGIN
-  SELECT a.operation_id INTO v_id FROM added a
-  WHERE NOT EXISTS (
+  IF NOT EXISTS (
     SELECT FROM operations o
-    WHERE o.id = a.operation_id AND o.client_id = a.client_id AND o.grant_id = a.grant_id AND o.type = a.type
-      AND o.created_at = a.reserved_at AND o.is_limited
-      AND CASE WHEN a.kind = 'reservation' THEN o.state = 'accepted' AND o.revision = 1
+    WHERE o.id = NEW.operation_id AND o.client_id = NEW.client_id AND o.grant_id = NEW.grant_id AND o.type = NEW.type
+      AND o.created_at = NEW.reserved_at AND o.is_limited
+      AND CASE WHEN NEW.kind = 'reservation' THEN o.state = 'accepted' AND o.revision = 1
         ELSE o.state IN ('failed', 'cancelled') AND EXISTS (
           SELECT FROM limit_entries e
-          WHERE e.operation_id = a.operation_id AND e.client_id = a.client_id AND e.kind = 'reservation'
-            AND e.currency = a.currency AND e.amount = -a.amount
+          WHERE e.operation_id = NEW.operation_id AND e.client_id = NEW.client_id AND e.kind = 'reservation'
+            AND e.currency = NEW.currency AND e.amount = -NEW.amount
         ) END
-  );
-  IF FOUND THEN
-    RAISE EXCEPTION 'an entry of the operation % does not fit it', v_id USING ERRCODE = 'restrict_violation';
+  ) THEN
+    RAISE EXCEPTION 'an entry of the operation % does not fit it', NEW.operation_id USING ERRCODE = 'restrict_violation';
   END IF;
-  IF NOT EXISTS (SELECT FROM added WHERE kind = 'reservation') THEN
+  IF NEW.kind = 'release' THEN
     RETURN NULL;
   END IF;
   -- With an older snapshot the sums would lack what was committed before the lock was taken.
@@ -230,37 +236,36 @@ BEGIN
     RAISE EXCEPTION 'operations of grants with limits are accepted at READ COMMITTED, not at %',
       upper(current_setting('transaction_isolation')) USING ERRCODE = 'invalid_transaction_state';
   END IF;
-  INSERT INTO limit_locks (grant_id, client_id)
-  SELECT DISTINCT a.grant_id, a.client_id FROM added a ORDER BY a.grant_id ON CONFLICT DO NOTHING;
-  PERFORM FROM limit_locks k
-  WHERE (k.grant_id, k.client_id) IN (SELECT a.grant_id, a.client_id FROM added a) ORDER BY k.grant_id FOR UPDATE NOWAIT;
+  PERFORM FROM limit_locks k WHERE k.grant_id = NEW.grant_id AND k.client_id = NEW.client_id FOR UPDATE NOWAIT;
+  IF NOT FOUND THEN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended(NEW.grant_id || ' ' || NEW.client_id, 33)) THEN
+      RAISE EXCEPTION 'another acceptance of the grant is first' USING ERRCODE = 'lock_not_available';
+    END IF;
+    INSERT INTO limit_locks (grant_id, client_id) VALUES (NEW.grant_id, NEW.client_id) ON CONFLICT DO NOTHING;
+    PERFORM FROM limit_locks k WHERE k.grant_id = NEW.grant_id AND k.client_id = NEW.client_id FOR UPDATE NOWAIT;
+  END IF;
+  SELECT g.authorization_details INTO v_details
+  FROM grants g WHERE g.id = NEW.grant_id AND g.client_id = NEW.client_id;
+  IF v_details IS NULL THEN
+    RETURN NULL;
+  END IF;
   -- Not the payee: its text is sealed.
-  IF EXISTS (
-    SELECT FROM added a
-    JOIN grants g ON g.id = a.grant_id AND g.client_id = a.client_id
-    CROSS JOIN LATERAL (
-      SELECT coalesce(bool_and(
-        NOT d.detail ?| ARRAY['max_amount', 'budgets']
-        OR coalesce(d.detail -> 'max_amount', '[]') || coalesce(d.detail -> 'budgets', '[]')
-          @> jsonb_build_array(jsonb_build_object('currency', a.currency))
-      ), false)
-      FROM jsonb_array_elements(g.authorization_details) AS d (detail)
-      WHERE NOT d.detail ? 'operation_types' OR d.detail -> 'operation_types' ? a.type
-    ) AS c (covers)
-    WHERE a.kind = 'reservation' AND g.authorization_details IS NOT NULL AND NOT c.covers
-  ) THEN
+  IF NOT coalesce((
+    SELECT bool_and(
+      NOT d.detail ?| ARRAY['max_amount', 'budgets']
+      OR coalesce(d.detail -> 'max_amount', '[]') || coalesce(d.detail -> 'budgets', '[]')
+        @> jsonb_build_array(jsonb_build_object('currency', NEW.currency))
+    )
+    FROM jsonb_array_elements(v_details) AS d (detail)
+    WHERE NOT d.detail ? 'operation_types' OR d.detail -> 'operation_types' ? NEW.type
+  ), false) THEN
     RAISE EXCEPTION 'the limits of a grant do not cover a reservation' USING ERRCODE = 'restrict_violation';
   END IF;
   IF EXISTS (
-    SELECT FROM (
-      SELECT DISTINCT a.grant_id, a.currency, l.n, l.types, l.amount, l.since, l.until,
-        CASE WHEN l.since IS NULL THEN a.amount END AS single
-      FROM added a
-      JOIN grants g ON g.id = a.grant_id AND g.client_id = a.client_id
-      CROSS JOIN LATERAL limits_of(g.authorization_details, NULL, a.reserved_at) l
-      WHERE a.kind = 'reservation' AND l.currency = a.currency AND (l.types IS NULL OR a.type = ANY (l.types))
-    ) w
-    WHERE coalesce(w.single, reserved_amount(w.grant_id, w.currency, w.types, w.since, w.until)) > w.amount
+    SELECT FROM limits_of(v_details, NULL, NEW.reserved_at) l
+    WHERE l.currency = NEW.currency AND (l.types IS NULL OR NEW.type = ANY (l.types))
+      AND l.amount < CASE WHEN l.since IS NULL THEN NEW.amount
+        ELSE reserved_amount(NEW.grant_id, l.currency, l.types, l.since, l.until) END
   ) THEN
     RAISE EXCEPTION 'a reservation exceeds a limit of its grant' USING ERRCODE = 'restrict_violation';
   END IF;
@@ -314,7 +319,7 @@ DO $path$
 DECLARE
   f regproc;
 BEGIN
-  FOREACH f IN ARRAY ARRAY['local_midnight', 'limits_of', 'reserved_amount', 'reserve_limits', 'limit_entries_check',
+  FOREACH f IN ARRAY ARRAY['limits_of', 'reserved_amount', 'reserve_limits', 'limit_entries_check',
     'operations_reserved', 'operations_released', 'grants_limits']::regproc[]
   LOOP
     EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f::regprocedure, current_schema());
@@ -323,11 +328,16 @@ END $path$;
 -- Plans for the lengths of the arrays would be made at each call, which costs more than the work.
 ALTER FUNCTION reserve_limits SET plan_cache_mode = force_generic_plan;
 ALTER FUNCTION limit_entries_check SET plan_cache_mode = force_generic_plan;
+-- A session keeps its plans, also those that it made while the tables were small.
+ALTER FUNCTION reserve_limits SET enable_seqscan = off;
+ALTER FUNCTION limit_entries_check SET enable_seqscan = off;
+ALTER FUNCTION reserved_amount SET enable_seqscan = off;
+ALTER FUNCTION operations_released SET enable_seqscan = off;
 REVOKE ALL ON FUNCTION reserve_limits(uuid, text, jsonb, text[], text[], numeric[], text[], bytea[]), limit_entries_check(),
   operations_reserved(), operations_released() FROM PUBLIC;
 
-CREATE TRIGGER limit_entries_check AFTER INSERT ON limit_entries REFERENCING NEW TABLE AS added
-  FOR EACH STATEMENT EXECUTE FUNCTION limit_entries_check();
+CREATE TRIGGER limit_entries_check AFTER INSERT ON limit_entries
+  FOR EACH ROW EXECUTE FUNCTION limit_entries_check();
 CREATE TRIGGER limit_entries_permanent BEFORE UPDATE OR DELETE OR TRUNCATE ON limit_entries
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('entries of limits are append-only');
 CREATE TRIGGER operations_reserved AFTER INSERT ON operations REFERENCING NEW TABLE AS added

@@ -61,5 +61,5 @@ export const remainingOf = (credential: string): string => `
     SELECT coalesce(json_agg(json_build_object('types', l.types, 'limit', l.value, 'resets_at',
       extract(epoch FROM l.resets_at) * 1000, 'remaining', greatest(0, l.amount - CASE WHEN l.since IS NULL THEN 0
         ELSE reserved_amount(g.id, l.currency, l.types, l.since, l.until) END)::text) ORDER BY l.n), '[]')
-    FROM limits_of(g.authorization_details, ${credential}::jsonb, clock_timestamp()) l
+    FROM limits_of(g.authorization_details, ${credential}::jsonb, date_trunc('milliseconds', clock_timestamp())) l
   )`
