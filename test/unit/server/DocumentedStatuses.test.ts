@@ -187,6 +187,7 @@ const provocations: Readonly<Record<string, Provocations>> = {
   [`get ${metadata}`]: { 200: { target: metadata }, ...negotiated({ target: metadata }) },
   [`get ${metadata}/mcp`]: { 200: { target: `${metadata}/mcp` }, ...negotiated({ target: `${metadata}/mcp` }) },
   [`get ${list}`]: { 200: { target: list, token: "TOKEN" }, ...guarded({ target: list }) },
+  "get /v1/limits": { 200: { target: "/v1/limits", token: "TOKEN" }, ...guarded({ target: "/v1/limits" }) },
   [`get ${list}/changes`]: {
     200: { target: `${list}/changes`, token: "TOKEN" },
     ...guarded({ target: `${list}/changes` }),

@@ -340,32 +340,36 @@ layer(PostgresLedger, { excludeTestServices: true })("limits in PostgreSQL", (it
       assert.lengthOf(rows, 40)
     }), 120_000)
 
-  it.effect("answer by no sums that another acceptance may be changing, nor wait for it", () =>
-    Effect.gen(function*() {
-      const { acceptAll } = yield* OperationLedger
-      const sql = yield* SqlClient.SqlClient
-      const { identity } = yield* issue({
-        authorization_details: [{ type: "financial_operations", budgets: [eur("10.00", { per: "day" })] }]
+  it.effect.each([false, true])(
+    "answer by no sums that another acceptance may be changing, nor wait for it: not the first, %s",
+    (later) =>
+      Effect.gen(function*() {
+        const { acceptAll } = yield* OperationLedger
+        const sql = yield* SqlClient.SqlClient
+        const { identity } = yield* issue({
+          authorization_details: [{ type: "financial_operations", budgets: [eur("10.00", { per: "day" })] }]
+        })
+        if (later) yield* acceptAll(identity, [request("earlier", { amount: "1" })])
+        const call = Effect.exit(acceptAll(identity, [request("above", { amount: "11" })]))
+        const locked = yield* Deferred.make<void>()
+        const ended = yield* Deferred.make<void>()
+        // An acceptance in a transaction that goes on.
+        const holder = yield* Effect.forkChild(sql.withTransaction(
+          acceptAll(identity, [request("first", { amount: "6" })]).pipe(
+            Effect.andThen(Deferred.succeed(locked, undefined)),
+            Effect.andThen(Deferred.await(ended))
+          )
+        ))
+        yield* Deferred.await(locked)
+        const during = yield* call
+        yield* Deferred.succeed(ended, undefined)
+        yield* Fiber.join(holder)
+        assert.isTrue(Exit.isFailure(during))
+        const after = yield* call
+        assert(Exit.isSuccess(after))
+        assert.include(answerOf(after.value[0]!) as Array<unknown>, "LimitExceeded")
       })
-      const call = Effect.exit(acceptAll(identity, [request("above", { amount: "11" })]))
-      const locked = yield* Deferred.make<void>()
-      const ended = yield* Deferred.make<void>()
-      // The first acceptance of the grant, in a transaction that goes on.
-      const holder = yield* Effect.forkChild(sql.withTransaction(
-        acceptAll(identity, [request("first", { amount: "6" })]).pipe(
-          Effect.andThen(Deferred.succeed(locked, undefined)),
-          Effect.andThen(Deferred.await(ended))
-        )
-      ))
-      yield* Deferred.await(locked)
-      const during = yield* call
-      yield* Deferred.succeed(ended, undefined)
-      yield* Fiber.join(holder)
-      assert.isTrue(Exit.isFailure(during))
-      const after = yield* call
-      assert(Exit.isSuccess(after))
-      assert.include(answerOf(after.value[0]!) as Array<unknown>, "LimitExceeded")
-    }))
+  )
 
   it.effect("hold for every other program: no operation without its entry, no entry beside its operation or above a limit", () =>
     Effect.gen(function*() {
