@@ -45,7 +45,7 @@ export const toLimitRefusal = (row: LimitRefusalRow): LimitRefusal => {
   }
 }
 
-/** A row of `remainingColumns`. */
+/** An element of `remainingOf`. */
 export interface RemainingRow extends LimitRow {
   readonly types: ReadonlyArray<string> | null
 }
@@ -56,10 +56,4 @@ export const toRemainingLimit = ({ types, ...row }: RemainingRow): RemainingLimi
 })
 
 /** What remains of the limits of the grant `g`, as JSON. The parameter has the limits of the credential, or null. */
-export const remainingOf = (credential: string): string => `
-  (
-    SELECT coalesce(json_agg(json_build_object('types', l.types, 'limit', l.value, 'resets_at',
-      extract(epoch FROM l.resets_at) * 1000, 'remaining', greatest(0, l.amount - CASE WHEN l.since IS NULL THEN 0
-        ELSE reserved_amount(g.id, l.currency, l.types, l.since, l.until) END)::text) ORDER BY l.n), '[]')
-    FROM limits_of(g.authorization_details, ${credential}::jsonb, date_trunc('milliseconds', clock_timestamp())) l
-  )`
+export const remainingOf = (credential: string): string => `remaining_limits(g.id, g.client_id, ${credential}::jsonb)`

@@ -37,7 +37,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
     tables: {
       clients: { SELECT: ["id", "active"] },
       provider_connections: { SELECT: ["id", "connected"] },
-      grants: { SELECT: [...grantColumns, "revoked_at", "authorization_details"] },
+      grants: { SELECT: [...grantColumns, "revoked_at"] },
       access_tokens: { SELECT: ["digest", "grant_id", "client_id"] },
       operations: {
         SELECT: columns(`
@@ -46,7 +46,6 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
           return_reason
         `)
       },
-      limit_entries: { SELECT: ["grant_id", "type", "currency", "amount", "reserved_at"] },
       operation_counts: { SELECT: "all" },
       worker_reports: { SELECT: "all" },
       operation_reversals: { SELECT: ["provider", "recorded_at"] },
@@ -55,7 +54,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       token_keys: { SELECT: ["key", "created_at"] },
       [migrationsTable]: { SELECT: ["migration_id"] }
     },
-    functions: ["replication_gap", "write_confirmation"]
+    functions: ["remaining_limits", "replication_gap", "write_confirmation"]
   },
   /** Registers the grants that tokens show. It writes by one function, which only adds scopes and time. */
   provisioner: {
@@ -88,7 +87,6 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
           hinted_at last_read fence_started_at provider_account
         `)
       },
-      limit_entries: { SELECT: "all", INSERT: "all" },
       operation_history: { SELECT: "all" },
       // Not recorded_at: the database chooses it.
       operation_reversals: { SELECT: "all", INSERT: ["operation_id", "client_id", "provider", "evidence"] },
@@ -145,6 +143,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       "revoke_grants",
       "change_standing",
       "reserve_limits",
+      "remaining_limits",
       "fold_operation_counts",
       "replication_gap",
       "write_confirmation"
@@ -158,7 +157,7 @@ export const proofTables: RolePrivileges["tables"] = {
 }
 
 /** Tables without privileges for any role: functions and triggers use them with the rights of the owner. */
-export const closedTables: ReadonlyArray<string> = ["grant_locks", "limit_locks", "operation_count_folds"]
+export const closedTables: ReadonlyArray<string> = ["grant_locks", "operation_count_folds"]
 
 /** The names of the roles of a deployment: `PREFIX_reader` and so on. */
 interface Naming {
@@ -223,7 +222,7 @@ BEGIN
     '^(lo_creat|lo_create|lo_from_bytea|pg_export_snapshot|pg_logical_emit_message|pg_(try_)?advisory_(xact_)?lock(_shared)?)$'
   LOOP
     EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f);
-    IF f::text LIKE 'pg_logical_emit_message(boolean,text,text%' THEN
+    IF f::text LIKE 'pg_logical_emit_message(boolean,text,text%' OR f::text = 'pg_try_advisory_xact_lock(bigint)' THEN
       EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO ${nameOf(naming, "owner")}', f);
     END IF;
   END LOOP;

@@ -10,45 +10,57 @@ export const acceptance: ReadonlyArray<Plant> = [
   {
     rule: "acceptances of a grant with limits take turns",
     file: limits,
-    from:
-      "  PERFORM FROM limit_locks k WHERE k.grant_id = p_grant AND k.client_id = p_client FOR UPDATE NOWAIT;\n  IF NOT FOUND",
-    to: "  PERFORM FROM limit_locks k WHERE k.grant_id = p_grant AND k.client_id = p_client;\n  IF NOT FOUND",
+    from: "IF NOT pg_try_advisory_xact_lock(hashtextextended(p_grant || ' ' || p_client, 33)) THEN",
+    to: "IF false THEN",
     tests: limitTests("answer by no sums")
   },
   {
     rule: "each request of a batch uses up the limits for the next",
     file: limits,
-    from: "v_remaining[n] := v_remaining[n] - r.amount;",
-    to: "v_remaining[n] := v_remaining[n];",
+    from: "      v_amounts := v_amounts || p_amounts[n]::numeric;",
+    to: "      v_amounts := v_amounts || 0::numeric;",
     tests: limitTests("answer as in memory")
   },
   {
-    rule: "an operation of a grant with limits needs a reservation, of every program",
+    rule: "a repetition uses up no limits for the next request of its batch",
     file: limits,
-    from: "    WHERE (a.is_limited OR (",
-    to: "    WHERE (a.is_limited AND (",
+    from: "AND o.idempotency_key = p_keys[n]\n",
+    to: "AND o.idempotency_key = p_keys[n] AND refusal IS NOT NULL\n",
+    tests: limitTests("answer as in memory")
+  },
+  {
+    rule: "an operation of a grant with limits has an amount, of every program",
+    file: limits,
+    from: "  IF v_details IS NOT NULL THEN\n    v_at",
+    to: "  IF v_details IS NOT NULL AND NEW.limit_amount IS NOT NULL THEN\n    v_at",
     tests: limitTests("hold for every other program")
   },
   {
-    rule: "no reservation of another program exceeds a limit",
+    rule: "operations of another program exceed no budget together",
     file: limits,
-    from: "      AND l.amount < CASE WHEN l.since IS NULL THEN NEW.amount",
-    to: "      AND l.amount + 1 < CASE WHEN l.since IS NULL THEN NEW.amount",
+    from: "(CASE WHEN is_counted AND v_limit ? 'per' THEN 0 ELSE p_amount END)",
+    to: "(CASE WHEN is_counted THEN -1 ELSE p_amount END)",
     tests: limitTests("hold for every other program")
   },
   {
-    rule: "no reservation of another program is of a type or currency without a limit",
+    rule: "no operation of another program is of a currency without a limit",
     file: limits,
-    from: "  ), false) THEN\n    RAISE",
-    to: "  ), true) IS NULL THEN\n    RAISE",
+    from: "    WHEN lacks_currency THEN",
+    to: "    WHEN lacks_currency AND NOT is_counted THEN",
     tests: limitTests("hold for every other program")
   },
   {
-    rule: "a reservation of another program is checked by sums that are as new as the lock",
+    rule: "limits are checked by sums that are as new as the lock",
     file: limits,
-    from:
-      "  -- With an older snapshot the sums would lack what was committed before the lock was taken.\n  IF current_setting('transaction_isolation') <> 'read committed' THEN",
+    from: "  IF current_setting('transaction_isolation') <> 'read committed' THEN",
     to: "  IF false THEN",
+    tests: limitTests("hold for every other program")
+  },
+  {
+    rule: "an operation keeps what it reserves",
+    file: limits,
+    from: "(OLD.limit_amount, OLD.limit_currency))",
+    to: "(NEW.limit_amount, OLD.limit_currency))",
     tests: limitTests("hold for every other program")
   },
   {
@@ -59,10 +71,10 @@ export const acceptance: ReadonlyArray<Plant> = [
     tests: limitTests("take only time zones")
   },
   {
-    rule: "only an operation that failed or was cancelled releases its amount",
+    rule: "only an operation that failed or was cancelled gives its amount back",
     file: limits,
-    from: "NEW.state IN ('failed', 'cancelled') AND OLD",
-    to: "NEW.state IN ('failed', 'cancelled', 'indeterminate') AND OLD",
+    from: "    AND o.limit_amount IS NOT NULL AND o.state NOT IN ('failed', 'cancelled')",
+    to: "    AND o.limit_amount IS NOT NULL AND o.state NOT IN ('failed', 'cancelled', 'indeterminate')",
     tests: limitTests("keep an amount")
   },
   {

@@ -246,7 +246,8 @@ const resultsOf = (
 const standing = `
   standing AS (
     SELECT g.id AS grant_id, g.client_id, g.resource_owner, g.subject, g.provider_connection_id, p.provider,
-      g.authorization_details IS NOT NULL OR $17::text IS NOT NULL AS is_limited,
+      CASE WHEN g.authorization_details IS NOT NULL OR $17::text IS NOT NULL
+        THEN jsonb_build_array(g.authorization_details, $17::jsonb) END AS limits,
       ${
   standingInteger("$4::text IS NULL OR ($4 = ANY (g.scopes) AND ($5::text[] IS NULL OR $4 = ANY ($5)))")
 } AS standing
@@ -283,17 +284,18 @@ export const acceptStatement = `
   ), refused AS (
     SELECT ($6::uuid[])[d.request] AS id, d.refusal
     FROM standing s CROSS JOIN LATERAL reserve_limits(
-      s.grant_id, s.client_id, $17::jsonb,
+      s.grant_id, s.client_id, s.subject, s.limits,
       ARRAY(SELECT CASE WHEN ${isSendable} THEN r.key END FROM given r ORDER BY r.position),
-      $7, ARRAY(SELECT nullif(r.amount, '')::numeric FROM given r ORDER BY r.position), $19, $20::bytea[]
+      $7, $18, $19, $20::bytea[]
     ) d
-    WHERE s.standing = ${goodStanding} AND s.is_limited
+    WHERE s.standing = ${goodStanding} AND s.limits IS NOT NULL
   ), o AS (
     INSERT INTO operations (client_id, resource_owner, subject, grant_id, provider_connection_id, state, revision, id, type,
-      idempotency_key, request_digest, terms, terms_key_id, erases_terms, payee_index, is_limited)
+      idempotency_key, request_digest, terms, terms_key_id, erases_terms, payee_index, limit_amount, limit_currency)
     SELECT DISTINCT ON (r.key COLLATE "C") s.client_id, s.resource_owner, s.subject, s.grant_id, s.provider_connection_id,
       'accepted', 1, r.id, r.type, r.key, decode(r.digest, 'hex'), nullif(r.terms, ''), nullif(r.terms_key_id, ''),
-      r.erases_terms, nullif(r.payee_index, ''), s.is_limited
+      r.erases_terms, nullif(r.payee_index, ''),
+      CASE WHEN s.limits IS NOT NULL THEN r.amount::numeric END, CASE WHEN s.limits IS NOT NULL THEN r.currency END
     FROM standing s CROSS JOIN given r
     WHERE s.standing = ${goodStanding} AND ${isSendable} AND r.id NOT IN (SELECT id FROM refused)
     ORDER BY r.key COLLATE "C", r.position
@@ -303,11 +305,6 @@ export const acceptStatement = `
     INSERT INTO operation_payloads (operation_id, client_id, payload, key_id)
     SELECT o.id, o.client_id, r.payload, nullif(r.key_id, '')
     FROM o JOIN given r ON r.id = o.id
-  ), reservation AS (
-    INSERT INTO limit_entries (operation_id, client_id, kind, grant_id, type, currency, amount, reserved_at)
-    SELECT o.id, o.client_id, 'reservation', o.grant_id, o.type, r.currency, r.amount::numeric, o.created_at
-    FROM o JOIN given r ON r.id = o.id
-    WHERE o.is_limited
   )
   SELECT s.provider, s.standing, refused.id AS refused, refused.refusal, ${publicColumns}
   FROM standing s LEFT JOIN (o FULL JOIN refused ON refused.id = o.id) ON true`
