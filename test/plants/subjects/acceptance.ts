@@ -3,7 +3,7 @@ import { long, type Plant, postgres, unit } from "../Plant.ts"
 
 const acceptances = "src/services/sql/ledger/SqlAcceptances.ts"
 
-const limits = "migrations/0033_limits.sql"
+const limits = "migrations/0034_limits.sql"
 const limitTests = (name: string) => [postgres("services/ledger/Limits", name)]
 
 export const acceptance: ReadonlyArray<Plant> = [
