@@ -212,7 +212,8 @@ const invitation = (address: string, { accessToken, grantId, pending, uncertain 
     question: "Did you carry out the transfer?",
     asked: "The bank of the demo",
     asked_at: DateTime.formatIso(now),
-    reference: pending,
+    reference: "Call 1",
+    reference_of: "answer",
     answer: "Yes."
   } satisfies OperatorEvidence
   const curl = "curl -H \"Authorization: Bearer $TOKEN\""
