@@ -60,22 +60,42 @@ export const Budget = Schema.Struct({
 )
 export type Budget = typeof Budget.Type
 
+/** An operation in this currency that moves more than the amount waits for an approval. */
+const ApprovalLine = Schema.Struct(moneyMembers).check(hasDigitsOfCurrency)
+
+const namesCurrenciesOnce = (member: string) =>
+  Schema.makeFilter(
+    (lines: ReadonlyArray<{ readonly currency: string }>) =>
+      new Set(lines.map(({ currency }) => currency)).size === lines.length,
+    { expected: `each currency once in "${member}"` }
+  )
+
+/** Which operations wait for the approval of a person: those that one of the members names. */
+export const ApprovalRule = Schema.Struct({
+  /** A currency that it does not name always waits. The amount 0 lets each operation wait that moves something. */
+  above: Schema.optionalKey(listOf(ApprovalLine, bounds.entries).check(namesCurrenciesOnce("above"))),
+  /** Operations to a payee to whom no operation of the grant has succeeded. */
+  new_payees: Schema.optionalKey(Schema.Literal(true))
+}).check(
+  Schema.makeFilter(({ above, new_payees }) => above !== undefined || new_payees !== undefined, {
+    expected: "\"above\" or \"new_payees\""
+  })
+)
+export type ApprovalRule = typeof ApprovalRule.Type
+
 /** Limits of operations. Each member that is absent limits nothing. */
 export const FinancialOperations = Schema.Struct({
   type: Schema.Literal(financialOperations),
   /** The types of operations that the object covers. Absent: every type. */
   operation_types: Schema.optionalKey(listOf(OperationType, bounds.entries)),
-  max_amount: Schema.optionalKey(listOf(MaxAmount, bounds.entries)),
+  max_amount: Schema.optionalKey(listOf(MaxAmount, bounds.entries).check(namesCurrenciesOnce("max_amount"))),
   /** A currency that neither `max_amount` nor `budgets` names is refused, if one of them is present. */
   budgets: Schema.optionalKey(listOf(Budget, bounds.entries)),
   /** The only payees, exactly as `terms.payee` names them. */
-  payees: Schema.optionalKey(listOf(payeeMember, bounds.payees))
-}).check(
-  Schema.makeFilter(
-    ({ max_amount = [] }) => new Set(max_amount.map(({ currency }) => currency)).size === max_amount.length,
-    { expected: "each currency once in \"max_amount\"" }
-  )
-)
+  payees: Schema.optionalKey(listOf(payeeMember, bounds.payees)),
+  /** Which operations wait for an approval. Absent: none. */
+  approval: Schema.optionalKey(ApprovalRule)
+})
 export type FinancialOperations = typeof FinancialOperations.Type
 
 /** The limits of a grant or of a credential. */

@@ -262,6 +262,7 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
     "claimed",
     "sendable",
     "fenced",
+    "approval",
     "only_accepted",
     "only_held"
   ]),
@@ -287,6 +288,8 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
         return `operation ${this.id} cannot fail yet: a request for it may still be sent until its send_before, so ask its provider after that`
       case "fenced":
         return `operation ${this.id} cannot fail by this evidence: a fence of it began, so only the fence or the provider's answer to a person proves that nothing was paid`
+      case "approval":
+        return `operation ${this.id} waits for an approval: only that decision lets a worker send it`
       case "only_accepted":
         return `operation ${this.id} is ${this.from}: only accepted operations can be held`
       case "only_held":

@@ -224,7 +224,7 @@ export interface OutcomeRecord {
  */
 export class StillHeld extends Schema.TaggedError<StillHeld>()("StillHeld", {
   id: OperationId,
-  reason: Schema.Literals(["unexamined", "sendable", "acknowledged"]),
+  reason: Schema.Literals(["unexamined", "sendable", "acknowledged", "approval"]),
   until: Schema.NullOr(Schema.DateTimeUtcFromString)
 }) {
   override get message() {
@@ -238,6 +238,8 @@ export class StillHeld extends Schema.TaggedError<StillHeld>()("StillHeld", {
         }: ask the provider after that, and then release it`
       case "acknowledged":
         return `operation ${this.id} is held, and its provider has acknowledged it: there is nothing to send`
+      case "approval":
+        return `operation ${this.id} waits for an approval: only that decision releases it. Decide with approvals approve or deny`
     }
   }
 }

@@ -108,9 +108,10 @@ export type OperatorSummary = typeof OperatorSummary.Type
 /** What operators did to an operation, or to all of them, and what came of it. */
 export const OperatorActionRecord = Schema.Struct({
   at: Timestamp,
+  /** The name of the operator, or the resource owner. */
   operator: Schema.String,
-  /** Where the operator acted. */
-  via: Schema.Literals(["console", "command"]),
+  /** Where the operator acted. `owner`: a resource owner decided, at the page of an application. */
+  via: Schema.Literals(["console", "command", "owner"]),
   action: Schema.String,
   reason: Schema.NullOr(Schema.String),
   /** `done`, or the reason for which the ledger refused. */

@@ -9,7 +9,7 @@ import * as Result from "effect/Result"
 import type { Grant, GrantIdentity, Scope } from "../../domain/Grant.ts"
 import { BindingConflict, type FinancialRequest, type InvalidFinancialRequest } from "../../domain/Idempotency.ts"
 import { acceptedOperation, type Operation } from "../../domain/Operation.ts"
-import type { SealedPayload } from "../PayloadCipher.ts"
+import { approvalTime, needsApproval } from "../rules/approvals.ts"
 import { findRefusal, type LimitSources, type Reservation } from "../rules/limits.ts"
 import {
   type Acceptance,
@@ -21,7 +21,7 @@ import {
   type RequestRefusal
 } from "../rules/prepareAcceptance.ts"
 import { AcceptanceSignal } from "../WorkSignals.ts"
-import { findBound, goodGrant, reservationsOf } from "./lookups.ts"
+import { findBound, goodGrant, hasReceived, reservationsOf } from "./lookups.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 
 type Recorded = Effect.Effect<Accepted, RequestRefusal>
@@ -34,7 +34,7 @@ export const makeAcceptances = Effect.gen(function*() {
 
   /** Records the operation of a request in one synchronous step, unless the key is bound or the provider refuses it. */
   const record = (grant: Grant, limits: LimitSources, prepared: PreparedRequest, at: DateTime.Utc): Recorded => {
-    const { digest, id, payload, request } = prepared
+    const { digest, id, request } = prepared
     const bound = findBound(memory, { ...grant, key: request.key })
     if (bound !== undefined) {
       return bound.digest === digest && bound.owner.provider_connection_id === grant.provider_connection_id
@@ -44,15 +44,18 @@ export const makeAcceptances = Effect.gen(function*() {
     const unsendable = refusalOf(prepared, grant.provider)
     if (unsendable !== undefined) return unsendable
     const operation = acceptedOperation(id, request.type, at)
-    const accepted = newRecord(operation, grant, request, digest, payload, memory.cluster.timeline)
+    const accepted = newRecord(operation, grant, prepared, memory.cluster.timeline)
     if (limits.every((details) => details === undefined)) {
       memory.operations.set(id, accepted)
       return Effect.succeed({ operation, created: true })
     }
     const refused = findRefusal(request, limits, reservationsOf(memory, grant.grant_id), at)
     if (refused !== null) return Effect.fail(refused)
-    memory.operations.set(id, { ...accepted, reservation: reservationOf(request, at) })
-    return Effect.succeed({ operation, created: true })
+    const limited = { ...accepted, reservation: reservationOf(request, at) }
+    const waits = needsApproval(request, limits, (payee) => hasReceived(memory, grant.grant_id, payee))
+    const recorded = waits ? waiting(limited, prepared, memory.cluster.holds) : limited
+    memory.operations.set(id, recorded)
+    return Effect.succeed({ operation: recorded.operation, created: true })
   }
 
   /** Checks the grant and records the requests, all in one synchronous step. Then it finds their results. */
@@ -105,15 +108,29 @@ const reservationOf = ({ terms, type }: FinancialRequest, at: DateTime.Utc): Res
   type,
   currency: terms!.currency,
   amount: BigDecimal.fromStringUnsafe(terms!.amount),
-  at
+  at,
+  payee: terms!.kept === false ? null : terms!.payee
 })
+
+/** Held for its approval from the acceptance on: no worker could claim it, so it was never sent. */
+const waiting = (record: MemoryRecord, { terms }: PreparedRequest, unsent_in: number): MemoryRecord => {
+  const { operation } = record
+  const expires_at = DateTime.add(operation.created_at, { milliseconds: approvalTime })
+  return {
+    ...record,
+    operation: { ...operation, under_review: true },
+    approval: { state: "pending", expires_at, decided_at: null, decided_as: null, decider: null, reason: null },
+    terms,
+    hold_placed: true,
+    unsent_in,
+    due_at: expires_at.epochMilliseconds
+  }
+}
 
 const newRecord = (
   operation: Operation,
   grant: Grant,
-  { key }: FinancialRequest,
-  digest: string,
-  payload: SealedPayload,
+  { digest, payload, request: { key, terms } }: PreparedRequest,
   timeline: number
 ): MemoryRecord => ({
   operation,
@@ -123,6 +140,9 @@ const newRecord = (
   digest,
   history: [{ revision: 1, from: null, to: "accepted", at: operation.created_at, evidence: null }],
   reservation: null,
+  approval: null,
+  terms: null,
+  erases_terms: terms?.kept === false,
   payload,
   due_at: operation.created_at.epochMilliseconds,
   waiting: false,

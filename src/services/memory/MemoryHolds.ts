@@ -6,7 +6,8 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import { type Operation, type OperationId, StaleOperation } from "../../domain/Operation.ts"
-import type { ReviewTerms } from "../../domain/Submission.ts"
+import { type ReviewTerms, StillHeld } from "../../domain/Submission.ts"
+import { approvalEvidence } from "../rules/approvals.ts"
 import {
   holdResult,
   lostTakeOver,
@@ -18,6 +19,7 @@ import {
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import { isForeign, type MemoryQueueTable } from "./MemoryQueueTable.ts"
 import {
+  awaitsApproval,
   isExamined,
   isFree,
   isHeld,
@@ -31,13 +33,14 @@ import {
 export const makeHolds = (table: MemoryQueueTable) => {
   const { find, memory, millis, now, records, update } = table
 
-  const released = (record: MemoryRecord): Operation =>
-    update({
+  const released = (record: MemoryRecord): Operation => {
+    const awaits = awaitsApproval(record)
+    return update({
       ...record,
-      operation: { ...record.operation, under_review: false },
+      operation: { ...record.operation, under_review: awaits && record.operation.under_review },
       timeline: memory.cluster.timeline,
-      hold_placed: false,
-      unsent_in: null,
+      hold_placed: awaits,
+      unsent_in: awaits ? record.unsent_in : null,
       examined_timeline: null,
       due_at: millis(),
       waiting: false,
@@ -45,6 +48,7 @@ export const makeHolds = (table: MemoryQueueTable) => {
       reviewed_at: now(),
       reading_since: null
     }).operation
+  }
 
   const placed = (record: MemoryRecord): Operation =>
     update({ ...record, hold_placed: true, unsent_in: null, examined_timeline: null, due_at: millis() }).operation
@@ -67,6 +71,7 @@ export const makeHolds = (table: MemoryQueueTable) => {
   const release = (id: OperationId) =>
     Effect.flatMap(find(id), (record) => {
       const { timeline } = memory.cluster
+      if (awaitsApproval(record)) return Effect.fail(new StillHeld({ id, reason: "approval", until: null }))
       return mayRelease(record) || record.hold_placed && isUnsent(record, memory)
         ? Effect.sync(() => released(record))
         : releaseResult(record.operation, {
@@ -88,7 +93,7 @@ export const makeHolds = (table: MemoryQueueTable) => {
     records().filter((record) =>
       isPresentLedger(memory) && isHeld(record, memory.cluster.timeline) && !record.acknowledged
     )
-      .map(released).length
+      .map(released).filter(({ id }) => !memory.operations.get(id)!.hold_placed).length
   )
 
   /** See `endClaims` of the SQL queue. */
@@ -167,5 +172,20 @@ export const makeRescues = (table: MemoryQueueTable) => {
         .filter(([before, after]) => before !== after).slice(0, limit).map((pair) => update(pair[1])).length
     )
 
-  return { rescue, rescueClaimsOf, reviewAged }
+  const expireApprovals = (limit: number) =>
+    Effect.sync(() => {
+      const late = records().filter((record) =>
+        awaitsApproval(record) && record.approval!.expires_at.epochMilliseconds <= table.millis()
+        && isUnsent(record, memory)
+      ).slice(0, limit)
+      for (const record of late) {
+        const approval = { ...record.approval!, state: "expired" as const, decided_at: table.now() }
+        update(
+          moveRecord({ ...record, approval }, { state: "cancelled" }, approvalEvidence(approval), table.now(), null)
+        )
+      }
+      return late.length
+    })
+
+  return { rescue, rescueClaimsOf, reviewAged, expireApprovals }
 }

@@ -7,6 +7,7 @@ import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
+import type { Approval } from "../../domain/Approval.ts"
 import type {
   ClientId,
   ExternalId,
@@ -41,6 +42,11 @@ export interface MemoryRecord {
   readonly history: ReadonlyArray<HistoryEntry>
   /** What the operation reserved of the limits of its grant. Null: they were none. */
   readonly reservation: Reservation | null
+  /** The row of `approvals`. Null: the operation needed none. */
+  readonly approval: MemoryApproval | null
+  /** Of an operation that waits, or waited, for an approval. */
+  readonly terms: SealedPayload | null
+  readonly erases_terms: boolean
   /** Null once the operation is settled. */
   readonly payload: SealedPayload | null
   /** When the next component acts, in milliseconds since the epoch. Null once the operation is settled. */
@@ -78,6 +84,12 @@ export interface MemoryRecord {
   readonly reversal: { readonly recorded_at: DateTime.Utc; readonly evidence: Recording["evidence"] } | null
 }
 
+/** The members of an approval that its operation does not have. */
+export type MemoryApproval = Pick<
+  Approval,
+  "state" | "expires_at" | "decided_at" | "decided_as" | "decider" | "reason"
+>
+
 /** When a succeeded operation is read again, because it may be reversed. Milliseconds since the epoch. */
 export interface MemoryReversalRead {
   readonly due_at: number
@@ -108,8 +120,8 @@ export interface MemoryRevocation {
 
 /**
  * A ledger in memory, lost with its process: for tests, demonstrations and examples. It keeps every rule of the PostgreSQL
- * layers except durability. It checks terms and keeps none, because only the services of operators read them, which need PostgreSQL. One
- * conformance suite runs against both.
+ * layers except durability. It keeps only the terms of operations that wait for an approval, because the services of operators, which read all,
+ * need PostgreSQL. One conformance suite runs against both.
  */
 export class MemoryLedger extends Context.Service<MemoryLedger, {
   readonly clients: Map<ClientId, boolean>

@@ -15,6 +15,7 @@ import {
 import { statedReference } from "../../domain/OperatorEvidence.ts"
 import { ProviderReference } from "../../domain/Submission.ts"
 import {
+  awaitingError,
   cancellationOf,
   cancellationResult,
   claimedError,
@@ -26,7 +27,15 @@ import {
 import { findBound, findRecord } from "./lookups.ts"
 import { makeAcceptances } from "./MemoryAcceptance.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
-import { evidenceFacts, isPresentLedger, isReturnedClaim, isUnsent, moveRecord, withReference } from "./recordRules.ts"
+import {
+  awaitsApproval,
+  evidenceFacts,
+  isPresentLedger,
+  isReturnedClaim,
+  isUnsent,
+  moveRecord,
+  withReference
+} from "./recordRules.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger
@@ -59,6 +68,9 @@ export const makeMemory = Effect.gen(function*() {
     const refused = findTransitionError(operation, revision, to, evidence, facts)
     if (refused !== null) return refused
     if (operation.state === "accepted") {
+      if (awaitsApproval(found) && to.state === "submitting" && isUnsent(found, memory)) {
+        return awaitingError(operation, to)
+      }
       return to.state === "submitting" || isUnsent(found, memory) ? null : heldError(operation, to)
     }
     if (to.state !== "failed") return null

@@ -47,6 +47,12 @@ export const reservationsOf = ({ operations }: MemoryLedger["Service"], id: Gran
     owner.grant_id === id && reservation !== null && state !== "failed" && state !== "cancelled" ? [reservation] : []
   )
 
+/** Whether a payee received money under a grant, and did not return it. */
+export const hasReceived = ({ operations }: MemoryLedger["Service"], id: GrantId, payee: string): boolean =>
+  [...operations.values()].some(({ operation, owner, reservation, reversal }) =>
+    owner.grant_id === id && reservation?.payee === payee && operation.state === "succeeded" && reversal === null
+  )
+
 /** The grant of this identity, if it is in good standing for the scope. */
 export const goodGrant = (
   memory: MemoryLedger["Service"],

@@ -5,6 +5,7 @@ import * as DateTime from "effect/DateTime"
 import type * as Schema from "effect/Schema"
 import { isTerminal, type Outcome, submissionUncertain } from "../../domain/Operation.ts"
 import type { ProviderReference } from "../../domain/Submission.ts"
+import { approvalEvidence } from "../rules/approvals.ts"
 import { type EvidenceFacts, findTransitionError } from "../rules/ledgerRules.ts"
 import type { MemoryLedger, MemoryRecord } from "./MemoryLedger.ts"
 
@@ -20,6 +21,9 @@ export const isFree = (record: MemoryRecord, timeline: number): boolean =>
 /** An accepted operation that is held: by a hold, or because its timeline is an earlier one. */
 export const isHeld = (record: MemoryRecord, timeline: number): boolean =>
   isAccepted(record) && (record.hold_placed || record.timeline < timeline)
+
+/** Held until a person decides. */
+export const awaitsApproval = ({ approval }: MemoryRecord): boolean => approval?.state === "pending"
 
 /** A held operation that the reconciler examined on this timeline, so that `send_before` counts. */
 export const isExamined = (record: MemoryRecord, timeline: number): boolean =>
@@ -86,9 +90,14 @@ export const moveRecord = (
   const at = DateTime.max(now, operation.updated_at)
   const revision = operation.revision + 1
   const terminal = isTerminal(to.state)
+  const { approval } = record
+  const isApproved = approval?.state === "approved" && operation.state === "accepted" && to.state === "submitting"
+  const told = isApproved && evidence === null ? approvalEvidence(approval) : evidence
   return {
     ...record,
     waiting: false,
+    approval: approval?.state === "pending" ? { ...approval, state: "ended", decided_at: at } : approval,
+    terms: terminal && record.erases_terms ? null : record.terms,
     operation: {
       ...operation,
       state: to.state,
@@ -108,6 +117,6 @@ export const moveRecord = (
     return_reason: null,
     reading_since: null,
     acknowledged: record.acknowledged || to.state === "submitted",
-    history: [...record.history, { revision, from: operation.state, to: to.state, at, evidence }]
+    history: [...record.history, { revision, from: operation.state, to: to.state, at, evidence: told }]
   }
 }

@@ -95,20 +95,23 @@ export class OperatorActions extends Context.Service<OperatorActions, {
 
 /** An action as it is recorded. */
 interface Entry {
-  readonly action: OperatorAction | "advance" | "hold_all" | "release_all" | "show_terms"
+  readonly action: OperatorAction | "advance" | "hold_all" | "release_all" | "show_terms" | "approve" | "deny"
   readonly operation_id?: OperationId
   readonly operation_ids?: ReadonlyArray<string>
   readonly affected?: number
   readonly result: string
 }
 
+/** An operator, or a resource owner who decides about an approval. */
+type Actor = Omit<ActingOperator, "via"> & { readonly via: OperatorActionRecord["via"] }
+
 /** PostgreSQL stores no NUL. */
-const storable = (text: string) => text.toWellFormed().replaceAll("\0", "\uFFFD")
+export const storable = (text: string) => text.toWellFormed().replaceAll("\0", "\uFFFD")
 
 /** Makes the statement that records an action, and yields the id of the record. */
 export const makeRecord =
   (sql: SqlClient.SqlClient) =>
-  ({ name, reason, via }: ActingOperator, { action, affected, operation_id, operation_ids, result }: Entry) =>
+  ({ name, reason, via }: Actor, { action, affected, operation_id, operation_ids, result }: Entry) =>
     Effect.map(
       orUnavailable(
         sql.unsafe<{ readonly id: string }>(recordStatement, [

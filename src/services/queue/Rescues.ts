@@ -29,4 +29,6 @@ export class Rescues extends Context.Service<Rescues, {
    * left out, because the rescuer ends them. Returns their number.
    */
   readonly reviewAged: (limit: number, terms: ReviewTerms) => Effect.Effect<number, StoreUnavailable>
+  /** Cancels up to `limit` operations whose approval was not decided in time, and returns their number. */
+  readonly expireApprovals: (limit: number) => Effect.Effect<number, StoreUnavailable>
 }>()("financial-agents-gateway/services/queue/Rescues") {}

@@ -142,6 +142,10 @@ export const cancellationOf = ({ state }: Operation): Outcome =>
 export const heldError = ({ id, state: from }: Operation, to: Outcome) =>
   new IllegalTransition({ id, from, to: to.state, reason: "held" })
 
+/** It waits for an approval, so no hand may claim it. */
+export const awaitingError = ({ id, state: from }: Operation, to: Outcome) =>
+  new IllegalTransition({ id, from, to: to.state, reason: "approval" })
+
 /** A worker claimed the operation, or took it over, and may be sending it. It cannot fail meanwhile. */
 export const claimedError = ({ id, state: from }: Operation, to: Outcome) =>
   new IllegalTransition({ id, from, to: to.state, reason: "claimed" })

@@ -25,6 +25,8 @@ export interface Reservation {
   readonly currency: string
   readonly amount: BigDecimal.BigDecimal
   readonly at: DateTime.Utc
+  /** Null: the end of the operation erases it. */
+  readonly payee: string | null
 }
 
 /** The limits of the grant and those of its credential. Each only narrows the other. */

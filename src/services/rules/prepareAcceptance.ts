@@ -62,6 +62,8 @@ export interface PreparedRequest {
   readonly payeeIndex: Uint8Array | null
   /** SHA-256 of the payee, by which the ledger compares it with the payees of a grant. */
   readonly payeeHash: Uint8Array | null
+  /** By which the ledger finds that the exact payee received money under a grant. Null: the end of the operation erases its terms. */
+  readonly limitPayee: Uint8Array | null
   /** The providers that refuse the request, each with the effect that fails with the reason. Invalid terms count as `anyProvider`. */
   readonly refusals: ReadonlyMap<ProviderName, Effect.Effect<never, InvalidFinancialRequest>>
 }
@@ -94,6 +96,8 @@ export const makePrepareAcceptance = Effect.gen(function*() {
     const payee = isTerms(request.terms) ? request.terms.payee : null
     const [payeeIndex] = payee === null ? [null] : yield* payeeIndexes(payee)
     const payeeHash = payee === null ? null : yield* sha256(payee)
+    const isKept = payeeHash !== null && request.terms!.kept !== false
+    const limitPayee = isKept ? (yield* cipher.macs(payeeHash))[0] ?? payeeHash : null
     const digest = Hex.encode(yield* requestDigest(request))
     const refusals = yield* findRefusals(request)
     return {
@@ -104,6 +108,7 @@ export const makePrepareAcceptance = Effect.gen(function*() {
       terms,
       payeeIndex: payeeIndex!,
       payeeHash,
+      limitPayee,
       refusals
     } satisfies PreparedRequest
   })

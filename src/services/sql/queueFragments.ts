@@ -42,6 +42,9 @@ export const isFree = `${claimableTimeline} = ledger_timeline() AND o.examined_t
 /** The reconciler examined the held operation on the present timeline, so that `send_before` counts. */
 export const isExamined = "o.examined_timeline = ledger_timeline()"
 
+/** Held until a person decides: `migrations/0034_approvals.sql`. */
+export const awaitsApproval = "(o.approval IS NOT NULL AND o.approval = 'pending')"
+
 /** Places a hold. The examination before it does not count any more. */
 export const placeHold = "hold_placed = true, examined_timeline = NULL"
 

@@ -88,6 +88,8 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         `)
       },
       operation_history: { SELECT: "all" },
+      // Not decided_at: the database chooses it. Acceptances ask for approvals, by a trigger.
+      approvals: { SELECT: "all", UPDATE: ["state", "decided_digest", "decided_as", "decider", "reason"] },
       // Not recorded_at: the database chooses it.
       operation_reversals: { SELECT: "all", INSERT: ["operation_id", "client_id", "provider", "evidence"] },
       reversal_reads: {

@@ -23,6 +23,8 @@ export class Rescuer extends Context.Service<Rescuer, {
   readonly runOnce: Effect.Effect<number>
   /** Puts operations of any provider under review that are unsettled for too long. Yields their number. */
   readonly review: Effect.Effect<number>
+  /** Cancels operations of any provider whose approval was not decided in time. Yields their number. */
+  readonly expireApprovals: Effect.Effect<number>
 }>()("financial-agents-gateway/submission/attempts/Rescuer") {
   /** Rescues only when `runOnce` is called: for tests and for schedulers of your own. */
   static readonly layerManual: Layer.Layer<Rescuer, never, Rescues> = Layer.effect(
@@ -30,13 +32,15 @@ export class Rescuer extends Context.Service<Rescuer, {
     Effect.suspend(() => make)
   )
 
-  /** Rescues every `rescueInterval` and reviews every minute, until its scope closes. */
+  /** Rescues every `rescueInterval`. It reviews and ends late approvals every minute, until its scope closes. */
   static readonly layer: Layer.Layer<never, never, Rescues> = Layer.effectDiscard(
     Effect.gen(function*() {
-      const { review, runOnce } = yield* make
+      const { expireApprovals, review, runOnce } = yield* make
       const { rescueInterval } = yield* SubmissionPolicy
       yield* Effect.forkScoped(Effect.forever(Effect.andThen(runOnce, Effect.sleep(rescueInterval))))
-      yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(reviewInterval), review)))
+      yield* Effect.forkScoped(Effect.forever(
+        Effect.andThen(Effect.sleep(reviewInterval), Effect.andThen(expireApprovals, review))
+      ))
     })
   )
 }
@@ -72,5 +76,10 @@ const make = Effect.gen(function*() {
       Effect.as(logFailure("Could not put aged operations under review; the rescuer tries again", cause), 0)
     )
   )
-  return Rescuer.of({ runOnce, review })
+  const expireApprovals = withinStore(rescues.expireApprovals(batch)).pipe(
+    Effect.catchCause((cause) =>
+      Effect.as(logFailure("Could not cancel operations without a decision; the rescuer tries again", cause), 0)
+    )
+  )
+  return Rescuer.of({ runOnce, review, expireApprovals })
 })

@@ -17,6 +17,7 @@ import {
 } from "../../../domain/Operation.ts"
 import { statedReference } from "../../../domain/OperatorEvidence.ts"
 import {
+  awaitingError,
   cancellationResult,
   cancelledUnsent,
   claimedError,
@@ -26,7 +27,7 @@ import {
 } from "../../rules/ledgerRules.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
 import { findOperation, fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../OperationRow.ts"
-import { isUnsent } from "../queueFragments.ts"
+import { awaitsApproval, isUnsent } from "../queueFragments.ts"
 import { makeAcceptances } from "./SqlAcceptances.ts"
 
 export const makeSql = Effect.gen(function*() {
@@ -72,7 +73,11 @@ export const makeSql = Effect.gen(function*() {
       if (row !== undefined) return fromRow(row)
       const now = yield* show(id)
       if (now.revision !== revision) return yield* new StaleOperation({ id, expected: revision, actual: now.revision })
-      const refusals = { submitting: claimedError, indeterminate: sendableError, accepted: heldError }
+      const refusals = {
+        submitting: claimedError,
+        indeterminate: sendableError,
+        accepted: to.state === "submitting" ? awaitingError : heldError
+      }
       return yield* refusals[now.state as keyof typeof refusals](now, to)
     }
   )
@@ -154,6 +159,7 @@ const transitionStatement = `
   SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6, due_at = NULL
   WHERE o.id = $1 AND o.revision = $2 AND CASE
     WHEN o.state = 'accepted' AND $3 <> 'submitting' OR o.return_reason IS NOT NULL AND $3 = 'failed' THEN ${isUnsent}
+    WHEN o.state = 'accepted' THEN NOT (${awaitsApproval} AND ${isUnsent})
     WHEN o.state = 'submitting' AND $3 = 'failed'
       THEN o.send_before IS NULL OR o.send_before <= now() AND is_present_ledger(o.timeline)
     WHEN o.state = 'indeterminate' AND $3 = 'failed' THEN coalesce(o.send_before <= now(), true)

@@ -11,11 +11,19 @@ import {
   type OperationId,
   OperationNotFound
 } from "../../../domain/Operation.ts"
-import { UnsafeDatabase } from "../../../domain/Submission.ts"
+import { StillHeld, UnsafeDatabase } from "../../../domain/Submission.ts"
 import { holdResult, releaseResult, rollbackEvidence } from "../../rules/ledgerRules.ts"
 import { orUnavailable, type StoreUnavailable } from "../../StoreUnavailable.ts"
 import { fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
-import { claimableTimeline, endClaims, isExamined, isFree, isUnsent, placeHold } from "../queueFragments.ts"
+import {
+  awaitsApproval,
+  claimableTimeline,
+  endClaims,
+  isExamined,
+  isFree,
+  isUnsent,
+  placeHold
+} from "../queueFragments.ts"
 import { failStale } from "./SqlOutcomes.ts"
 import { toDate } from "./SubmissionRow.ts"
 
@@ -25,6 +33,7 @@ interface HoldRow extends OperationRow {
   readonly is_examined: boolean
   readonly acknowledged: boolean
   readonly send_before: Date | null
+  readonly awaits_approval: boolean
 }
 
 export const makeHolds = Effect.gen(function*() {
@@ -73,6 +82,7 @@ export const makeHolds = Effect.gen(function*() {
     if (released !== undefined) return fromRow(released)
     const [row] = yield* orUnavailable(sql.unsafe<HoldRow>(holdStatement, [id]))
     if (row === undefined) return yield* new OperationNotFound({ id })
+    if (row.awaits_approval) return yield* new StillHeld({ id, reason: "approval", until: null })
     const send_before = row.send_before === null ? null : DateTime.fromDateUnsafe(row.send_before)
     return yield* releaseResult(fromRow(row), { ...row, send_before })
   })
@@ -89,7 +99,10 @@ export const makeHolds = Effect.gen(function*() {
     hold,
     release,
     releaseUnsent,
-    releaseAll: untimed(Effect.map(sql.unsafe(releaseAllStatement), ({ length }) => length)),
+    releaseAll: untimed(Effect.map(
+      sql.unsafe<{ readonly hold_placed: boolean }>(releaseAllStatement),
+      (rows) => rows.filter(({ hold_placed }) => !hold_placed).length
+    )),
     holdAll: untimed(holdEverything),
     /** The same after a condition, in the same transaction. Null: it does not hold. */
     holdAllIf: (condition: Effect.Effect<boolean, SqlError>) =>
@@ -127,16 +140,17 @@ const placeHoldStatement = `
   WHERE o.id = $1 AND o.state = 'accepted' AND ${isFree}
   RETURNING ${publicColumns}`
 
-/** The columns of a released operation. */
-export const released = `timeline = ledger_timeline(), hold_placed = false, examined_timeline = NULL, due_at = now(),
-    waiting = false, send_before = NULL, under_review = false, reviewed_at = now(), reading_since = NULL`
+/** The columns of a released operation. One that waits for an approval stays held, on the present timeline. */
+export const released = `timeline = ledger_timeline(), hold_placed = ${awaitsApproval}, examined_timeline = NULL,
+    due_at = now(), waiting = false, send_before = NULL, under_review = o.under_review AND ${awaitsApproval},
+    reviewed_at = now(), reading_since = NULL`
 
 /** Releases nothing before the ledger was verified in its present life: a verification under way may be placing holds. */
 const releaseAllStatement = `
   UPDATE operations o SET ${released}
   WHERE o.state = 'accepted' AND ${claimableTimeline} < (SELECT ledger_timeline()) AND NOT o.acknowledged
     AND NOT EXISTS (SELECT FROM ledger_home WHERE epoch IS NOT NULL AND epoch_life IS DISTINCT FROM ledger_life())
-  RETURNING 1`
+  RETURNING o.hold_placed`
 
 /**
  * Releases an operation that the reconciler examined on this timeline, once the earlier claim holder can send it no more. An operator
@@ -148,9 +162,10 @@ const releaseStatement = `
   WHERE o.id = $1 AND o.state = 'accepted' AND (${isExamined} AND o.send_before <= now()
     AND NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)
     OR $2 IS NULL AND o.hold_placed AND ${isUnsent})
+    AND ($2 IS NOT NULL OR NOT ${awaitsApproval})
   RETURNING ${publicColumns}`
 
 const holdStatement = `
   SELECT ${publicColumns}, o.state = 'accepted' AND ${isFree} AS is_free, coalesce(${isExamined}, false) AS is_examined, o.acknowledged,
-    o.send_before
+    o.send_before, ${awaitsApproval} AS awaits_approval
   FROM operations o WHERE o.id = $1`

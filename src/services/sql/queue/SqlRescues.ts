@@ -8,7 +8,7 @@ import type { OperationId } from "../../../domain/Operation.ts"
 import type { ReviewTerms } from "../../../domain/Submission.ts"
 import { rescueEvidence, restartEvidence } from "../../rules/ledgerRules.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
-import { millis, toIndeterminate } from "../queueFragments.ts"
+import { isUnsent, millis, toIndeterminate } from "../queueFragments.ts"
 import { makeLowWaterMarks, walkedOf } from "./lowWaterMarks.ts"
 
 interface RescueRow {
@@ -52,7 +52,11 @@ export const makeRescues = Effect.gen(function*() {
     )
   )
 
-  return { rescue, rescueClaimsOf, reviewAged }
+  const expireApprovals = Effect.fn("Rescues.expireApprovals")((limit: number) =>
+    Effect.map(orUnavailable(sql.unsafe(expireApprovalsStatement(limit))), (rows) => rows.length)
+  )
+
+  return { rescue, rescueClaimsOf, reviewAged, expireApprovals }
 })
 
 /** The row was claimed on another timeline. The change of the timeline may have lost a return and a take-over. */
@@ -108,6 +112,18 @@ const rescueClaimsOfStatement = `
   SET ${toIndeterminate("$1", isOfOtherTimeline)}
   FROM due
   WHERE o.id = due.id AND o.client_id = due.client_id
+  RETURNING 1`
+
+/** It locks the operation first, as every decision does. The triggers cancel it. */
+const expireApprovalsStatement = (limit: number) => `
+  WITH late AS MATERIALIZED (
+    SELECT o.id, o.client_id FROM approvals a JOIN operations o ON o.id = a.operation_id AND o.client_id = a.client_id
+    WHERE a.state = 'pending' AND a.expires_at <= now() AND ${isUnsent}
+    ORDER BY a.expires_at LIMIT ${limit}
+    FOR NO KEY UPDATE OF o SKIP LOCKED
+  )
+  UPDATE approvals a SET state = 'expired' FROM late
+  WHERE a.operation_id = late.id AND a.client_id = late.client_id AND a.state = 'pending'
   RETURNING 1`
 
 /**

@@ -1,0 +1,111 @@
+/**
+ * Approvals in memory. Decisions are recorded in the approval alone: the record of actions needs PostgreSQL.
+ */
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { type Approval, type Decision, limitOf, type PendingApprovals } from "../../domain/Approval.ts"
+import type { OperationId } from "../../domain/Operation.ts"
+import { Terms, unreadableTerms } from "../../domain/Terms.ts"
+import { PayloadCipher } from "../PayloadCipher.ts"
+import { approvalEvidence, findDecisionRefusal } from "../rules/approvals.ts"
+import { AcceptanceSignal } from "../WorkSignals.ts"
+import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { isUnsent, moveRecord } from "./recordRules.ts"
+
+const decodeTerms = Schema.decodeUnknownEffect(Schema.fromJsonString(Terms))
+const decoder = new TextDecoder()
+
+export const makeMemory = Effect.gen(function*() {
+  const memory = yield* MemoryLedger
+  const cipher = yield* PayloadCipher
+  const signal = yield* AcceptanceSignal
+
+  const openTerms = ({ operation, terms }: MemoryRecord) =>
+    terms === null
+      ? Effect.succeed(null)
+      : cipher.open(operation, terms, "terms").pipe(
+        Effect.flatMap((bytes) => decodeTerms(decoder.decode(bytes))),
+        Effect.orElseSucceed(() => unreadableTerms)
+      )
+
+  const approvalsOf = (records: ReadonlyArray<MemoryRecord>) =>
+    Effect.forEach(
+      records,
+      (record) => Effect.map(openTerms(record), (terms): Approval => ({ ...membersOf(record), terms }))
+    )
+
+  const pending = Effect.fn("Approvals.pending")((which: PendingApprovals = {}) =>
+    Effect.suspend(() =>
+      approvalsOf(
+        [...memory.operations.values()].filter(({ approval, owner }) =>
+          approval?.state === "pending"
+          && (which.resource_owner === undefined || owner.resource_owner === which.resource_owner)
+        ).toSorted((a, b) => a.approval!.expires_at.epochMilliseconds - b.approval!.expires_at.epochMilliseconds)
+          .slice(0, limitOf(which))
+      )
+    )
+  )
+
+  const find = Effect.fn("Approvals.find")((id: OperationId) =>
+    Effect.suspend(() => {
+      const record = memory.operations.get(id)
+      return Effect.map(
+        approvalsOf(record === undefined || record.approval === null ? [] : [record]),
+        ([approval = null]) => approval
+      )
+    })
+  )
+
+  /** As the triggers `approvals_decided` and `operations_approval_told`. */
+  const decided = (record: MemoryRecord, { decider, decision, reason }: Decision, at: DateTime.Utc): MemoryRecord => {
+    const approval = {
+      ...record.approval!,
+      state: decision,
+      decided_at: at,
+      decided_as: decider.as,
+      decider: decider.name,
+      reason: reason || null
+    }
+    if (decision === "denied") {
+      return moveRecord({ ...record, approval }, { state: "cancelled" }, approvalEvidence(approval), at, null)
+    }
+    return {
+      ...record,
+      approval,
+      operation: { ...record.operation, under_review: false },
+      hold_placed: false,
+      unsent_in: null,
+      due_at: at.epochMilliseconds,
+      waiting: false,
+      reviewed_at: at
+    }
+  }
+
+  const decide = Effect.fn("Approvals.decide")(function*(decision: Decision) {
+    const now = yield* DateTime.now
+    yield* Effect.suspend(() => {
+      const found = memory.operations.get(decision.operation_id)
+      const facts = found && found.approval !== null
+        ? { ...membersOf(found), now, is_unsent: isUnsent(found, memory) }
+        : undefined
+      const refused = findDecisionRefusal(decision, facts)
+      if (refused !== null) return Effect.fail(refused)
+      memory.operations.set(decision.operation_id, decided(found!, decision, now))
+      return decision.decision === "approved" ? signal.announce(found!.owner.provider) : Effect.void
+    })
+    return (yield* find(decision.operation_id))!
+  })
+
+  return { pending, find, decide }
+})
+
+const membersOf = ({ approval, digest, operation, owner }: MemoryRecord): Omit<Approval, "terms"> => ({
+  operation_id: operation.id,
+  type: operation.type,
+  client_id: owner.client_id,
+  resource_owner: owner.resource_owner,
+  request_digest: digest,
+  created_at: operation.created_at,
+  ...approval!
+})

@@ -1,0 +1,158 @@
+/**
+ * Approvals in PostgreSQL. The triggers of `migrations/0034_approvals.sql` check each decision again, and carry it out.
+ */
+import * as Effect from "effect/Effect"
+import { identity } from "effect/Function"
+import * as SqlClient from "effect/sql/SqlClient"
+import {
+  type Approval,
+  type Decision,
+  type DecisionRefused,
+  limitOf,
+  type PendingApprovals
+} from "../../../domain/Approval.ts"
+import type { ClientId, ProviderName, ResourceOwner } from "../../../domain/Grant.ts"
+import type { OperationId } from "../../../domain/Operation.ts"
+import { makeOpenTerms, makeRecord, storable } from "../../operators/OperatorActions.ts"
+import { findDecisionRefusal } from "../../rules/approvals.ts"
+import { orUnavailable, StoreUnavailable } from "../../StoreUnavailable.ts"
+import { AcceptanceSignal } from "../../WorkSignals.ts"
+import { type Instant, instantOf, type OperationRow, publicColumns } from "../OperationRow.ts"
+import { isUnsent } from "../queueFragments.ts"
+
+/** The columns of `approvalColumns`. `state` is that of the operation. */
+interface ApprovalRow extends OperationRow {
+  readonly client_id: ClientId
+  readonly resource_owner: ResourceOwner
+  readonly provider: ProviderName
+  readonly terms: Uint8Array | null
+  readonly terms_key_id: string | null
+  readonly request_digest: string
+  readonly approval_state: Approval["state"]
+  readonly asked_at: Instant
+  readonly expires_at: Instant
+  readonly decided_at: Instant | null
+  readonly decided_as: Approval["decided_as"]
+  readonly decider: string | null
+  readonly reason: string | null
+}
+
+/** The approval, and what its decision is compared with. */
+interface FactsRow extends ApprovalRow {
+  readonly now: Instant
+  readonly is_unsent: boolean
+}
+
+export const makeSql = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const signal = yield* AcceptanceSignal
+  const openTerms = yield* makeOpenTerms
+  const record = makeRecord(sql)
+
+  const approvalOf = (row: ApprovalRow): Effect.Effect<Approval> =>
+    Effect.map(openTerms(row, identity), (terms) => ({ ...membersOf(row), terms }))
+
+  const pending = Effect.fn("Approvals.pending")((which: PendingApprovals = {}) =>
+    Effect.flatMap(
+      orUnavailable(
+        which.resource_owner === undefined
+          ? sql.unsafe<ApprovalRow>(pendingStatement(""), [limitOf(which)])
+          : sql.unsafe<ApprovalRow>(pendingStatement(" AND a.resource_owner = $2"), [
+            limitOf(which),
+            which.resource_owner
+          ])
+      ),
+      (rows) => Effect.forEach(rows, approvalOf)
+    )
+  )
+
+  const find = Effect.fn("Approvals.find")((id: OperationId) =>
+    Effect.flatMap(
+      orUnavailable(sql.unsafe<ApprovalRow>(findStatement, [id])),
+      ([row]) => row === undefined ? Effect.succeed(null) : approvalOf(row)
+    )
+  )
+
+  /** Locks the operation first, as each change of it does. A statement that waited for the lock sees only facts from before. */
+  const decideOne = Effect.fnUntraced(function*(decision: Decision) {
+    const { decider, operation_id, reason, request_digest } = decision
+    yield* orUnavailable(sql.unsafe(lockStatement, [operation_id]))
+    const [row] = yield* orUnavailable(sql.unsafe<FactsRow>(factsStatement, [operation_id]))
+    const facts = row && { ...membersOf(row), now: instantOf(row.now), is_unsent: row.is_unsent }
+    const refused = findDecisionRefusal(decision, facts)
+    if (refused !== null) return yield* refused
+    yield* orUnavailable(sql.unsafe(decideStatement, [
+      operation_id,
+      decision.decision,
+      request_digest,
+      decider.as,
+      storable(decider.name),
+      reason ? storable(reason) : null
+    ]))
+    return row!.provider
+  })
+
+  const recordOf = ({ decider, decision, operation_id, reason }: Decision, result: string) =>
+    record(
+      { name: decider.name, via: decider.as === "owner" ? "owner" : decider.via, reason },
+      { action: decision === "approved" ? "approve" : "deny", operation_id, result }
+    )
+
+  const decide = Effect.fn("Approvals.decide")((decision: Decision) => {
+    const decided = orUnavailable(
+      sql.withTransaction(Effect.tap(decideOne(decision), () => recordOf(decision, "done")))
+    )
+    // A caller that leaves after the rollback cannot prevent the record.
+    return Effect.uninterruptibleMask((restore) =>
+      Effect.tapError(
+        restore(decided),
+        (error: DecisionRefused | StoreUnavailable) =>
+          error instanceof StoreUnavailable ? Effect.void : recordOf(decision, error.message)
+      )
+    ).pipe(
+      Effect.tap((provider) => decision.decision === "approved" ? signal.announce(provider) : Effect.void),
+      Effect.andThen(find(decision.operation_id)),
+      Effect.map((approval) => approval!)
+    )
+  })
+
+  return { pending, find, decide }
+})
+
+const membersOf = (row: ApprovalRow): Omit<Approval, "terms"> => ({
+  operation_id: row.id as OperationId,
+  type: row.type,
+  client_id: row.client_id,
+  resource_owner: row.resource_owner,
+  request_digest: row.request_digest,
+  state: row.approval_state,
+  created_at: instantOf(row.asked_at),
+  expires_at: instantOf(row.expires_at),
+  decided_at: row.decided_at === null ? null : instantOf(row.decided_at),
+  decided_as: row.decided_as,
+  decider: row.decider,
+  reason: row.reason
+})
+
+const approvalColumns = `${publicColumns}, o.client_id, o.resource_owner, o.provider, o.terms, o.terms_key_id,
+    encode(a.request_digest, 'hex') AS request_digest, a.state AS approval_state, a.created_at AS asked_at, a.expires_at,
+    a.decided_at, a.decided_as, a.decider, a.reason`
+
+const approvals = "approvals a JOIN operations o ON o.id = a.operation_id AND o.client_id = a.client_id"
+
+const pendingStatement = (condition: string) => `
+  SELECT ${approvalColumns} FROM ${approvals}
+  WHERE a.state = 'pending'${condition} ORDER BY a.expires_at, a.operation_id LIMIT $1`
+
+const findStatement = `SELECT ${approvalColumns} FROM ${approvals} WHERE a.operation_id = $1`
+
+const lockStatement = "SELECT FROM operations WHERE id = $1 FOR NO KEY UPDATE"
+
+const factsStatement = `
+  SELECT ${approvalColumns}, clock_timestamp() AS now, ${isUnsent} AS is_unsent FROM ${approvals} WHERE a.operation_id = $1`
+
+/** `$1` operation, `$2` decision, `$3` digest, `$4` and `$5` who decides, and in which capacity, `$6` the reason. */
+const decideStatement = `
+  UPDATE approvals
+  SET state = $2, decided_digest = decode($3, 'hex'), decided_as = $4, decider = $5, reason = $6
+  WHERE operation_id = $1 RETURNING 1`

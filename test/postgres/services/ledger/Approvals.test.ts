@@ -1,0 +1,365 @@
+/**
+ * An operation that needs an approval is sent only after a decision about it: of a person, in time, once, about the same request. Both
+ * ledgers give the same answers.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Cause, Duration, Effect, Exit, Layer } from "effect"
+import * as fc from "fast-check"
+import type { Decision } from "../../../../src/domain/Approval.ts"
+import type { AuthorizationDetails } from "../../../../src/domain/AuthorizationDetails.ts"
+import { type GrantIdentity, ResourceOwner } from "../../../../src/domain/Grant.ts"
+import { type FinancialRequest, IdempotencyKey } from "../../../../src/domain/Idempotency.ts"
+import type { Operation, OperationId } from "../../../../src/domain/Operation.ts"
+import { Approvals } from "../../../../src/services/Approvals.ts"
+import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { OperationStore } from "../../../../src/services/OperationStore.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
+import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
+import { conformance, drive, InMemoryLedger, pathTo, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { claimIds, issueAtNewProvider } from "../../../fixtures/ledger/Queue.ts"
+import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
+
+const details: AuthorizationDetails = [{
+  type: "financial_operations",
+  operation_types: ["transfer"],
+  budgets: [{ currency: "EUR", amount: "1000.00", per: "grant" }, { currency: "USD", amount: "1000.00", per: "grant" }],
+  approval: { above: [{ currency: "EUR", amount: "50.00" }], new_payees: true }
+}, { type: "financial_operations", operation_types: ["fee"] }]
+
+interface Asked {
+  readonly type?: string
+  readonly amount?: string
+  readonly currency?: string
+  readonly payee?: string
+  readonly kept?: boolean
+}
+
+let keys = 0
+const request = (
+  { amount = "1", currency = "EUR", kept = true, payee = "A", type = "transfer" }: Asked = {}
+): FinancialRequest => ({
+  type,
+  key: IdempotencyKey.make(`key-${++keys}`),
+  payload: { amount, currency, payee },
+  terms: { amount, currency, payee, ...kept ? {} : { kept } }
+})
+
+const accept = (grant: GrantIdentity, asked?: Asked) =>
+  OperationLedger.use((ledger) => Effect.map(ledger.accept(grant, request(asked)), ({ operation }) => operation))
+
+const waits = (grant: GrantIdentity, asked?: Asked) =>
+  Effect.flatMap(
+    accept(grant, asked),
+    ({ id }) =>
+      Approvals.use((approvals) => Effect.map(approvals.find(id), (approval) => approval?.state === "pending"))
+  )
+
+/** The decision of the resource owner, for what the owner sees. */
+const decisionOf = (id: OperationId, rest: Partial<Decision> = {}) =>
+  Approvals.use(({ find }) =>
+    Effect.map(find(id), (approval): Decision => ({
+      operation_id: id,
+      request_digest: approval?.request_digest ?? "0".repeat(64),
+      decision: "approved",
+      decider: { as: "owner", name: approval?.resource_owner ?? ResourceOwner.make("unknown") },
+      reason: null,
+      ...rest
+    }))
+  )
+
+const decide = (id: OperationId, rest: Partial<Decision> = {}) =>
+  Effect.flatMap(decisionOf(id, rest), (decision) => Approvals.use((approvals) => approvals.decide(decision)))
+
+/** A payment that was approved, and has an outcome. */
+const paid = Effect.fnUntraced(function*(grant: GrantIdentity, asked: Asked, state: keyof typeof pathTo = "succeeded") {
+  const operation = yield* accept(grant, asked)
+  const approval = yield* Approvals.use(({ find }) => find(operation.id))
+  if (approval !== null) yield* decide(operation.id)
+  return yield* drive(operation, pathTo[state])
+})
+
+const reasonOf = <A, E>(exit: Exit.Exit<A, E>): unknown => {
+  if (Exit.isSuccess(exit)) return "done"
+  const error = exit.cause.reasons.find(Cause.isFailReason)?.error as { _tag?: string; reason?: string } | undefined
+  return error === undefined ? Cause.pretty(exit.cause) : `${error._tag} ${error.reason}`
+}
+
+conformance("an approval", (it) => {
+  it.effect("is needed above the line, in a currency without a line, and for a payee that received nothing yet", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issueAtNewProvider({ authorization_details: details })
+      yield* paid(identity, { payee: "A" })
+      yield* paid(identity, { payee: "failed" }, "failed")
+      yield* paid(identity, { payee: "unkept", kept: false })
+      yield* paid(identity, { payee: "open" }, "submitted")
+      const { identity: other } = yield* issueAtNewProvider({ authorization_details: details })
+      const table: ReadonlyArray<readonly [Asked, boolean, GrantIdentity?]> = [
+        [{ amount: "50" }, false],
+        [{ amount: "50.01" }, true],
+        [{ amount: "1", currency: "USD" }, true],
+        [{ amount: "0" }, false],
+        [{ type: "fee", amount: "100", payee: "fees" }, false],
+        [{ payee: "a" }, true],
+        [{ payee: "A " }, true],
+        [{ payee: "failed" }, true],
+        [{ payee: "unkept" }, true],
+        [{ payee: "open" }, true],
+        [{ payee: "A" }, true, other],
+        // A credential adds approvals, and takes none away.
+        [{ amount: "20" }, true, {
+          ...identity,
+          authorization_details: [{
+            type: "financial_operations",
+            approval: { above: [{ currency: "EUR", amount: "0" }] }
+          }]
+        }],
+        [{ amount: "60" }, true, { ...identity, authorization_details: [{ type: "financial_operations" }] }]
+      ]
+      for (const [asked, expected, by = identity] of table) {
+        assert.strictEqual(yield* waits(by, asked), expected, JSON.stringify(asked))
+      }
+    }))
+
+  it.effect("shows what the operation moves; without one the operation is held, under review, and no worker claims it", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issueAtNewProvider({ authorization_details: details })
+      const operation = yield* accept(identity, { amount: "70.00", payee: "DE02" })
+      assert.deepInclude(operation, { state: "accepted", under_review: true, revision: 1 })
+      const [approval, ...rest] = yield* Approvals.use(({ pending }) =>
+        pending({ resource_owner: grant.resource_owner })
+      )
+      assert.lengthOf(rest, 0)
+      assert.deepInclude(approval, {
+        operation_id: operation.id,
+        state: "pending",
+        terms: { amount: "70.00", currency: "EUR", payee: "DE02" },
+        decided_at: null
+      })
+      assert.strictEqual(
+        approval!.expires_at.epochMilliseconds - operation.created_at.epochMilliseconds,
+        Duration.toMillis("24 hours")
+      )
+      yield* Backstage.use(({ pass }) => pass(Duration.hours(23)))
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [])
+      yield* decide(operation.id, { decider: { as: "operator", name: "anna", via: "console" }, reason: "known" })
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [operation.id])
+      const ledger = yield* OperationLedger
+      assert.isFalse((yield* ledger.show(operation.id)).under_review)
+      const { decided_at, ...told } = (yield* ledger.history(operation.id)).at(-1)!.evidence as Record<string, unknown>
+      assert.deepStrictEqual(told, {
+        by: "approval",
+        decision: "approved",
+        decided_as: "operator",
+        decider: "anna",
+        reason: "known"
+      })
+      assert.match(String(decided_at), /^\d{4}-.*Z$/)
+      assert.isEmpty(yield* Approvals.use(({ pending }) => pending({ resource_owner: grant.resource_owner })))
+    }))
+
+  it.effect("that is denied or comes too late cancels the operation with evidence, and gives the budget back", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issueAtNewProvider({ authorization_details: details })
+      const left = OperationStore.use((store) => Effect.map(store.limits(identity), ([euros]) => euros!.remaining))
+      const denied = yield* accept(identity, { amount: "400.00" })
+      const late = yield* accept(identity, { amount: "500.00" })
+      assert.strictEqual(yield* left, "100.00")
+      yield* decide(denied.id, { decision: "denied", reason: "unknown shop" })
+      assert.strictEqual(yield* left, "500.00")
+      const { expireApprovals } = yield* Queue
+      yield* expireApprovals(100)
+      assert.strictEqual(yield* left, "500.00")
+      yield* Backstage.use(({ pass }) => pass(Duration.hours(24)))
+      assert.strictEqual(reasonOf(yield* Effect.exit(decide(late.id))), "DecisionRefused late")
+      yield* expireApprovals(100)
+      assert.strictEqual(yield* left, "1000.00")
+      const ledger = yield* OperationLedger
+      for (const [{ id }, decision] of [[denied, "denied"], [late, "expired"]] as const) {
+        assert.strictEqual((yield* ledger.show(id)).state, "cancelled")
+        assert.deepInclude((yield* ledger.history(id)).at(-1)!.evidence, { by: "approval", decision })
+      }
+    }))
+
+  it.effect("that is forged changes nothing, and is refused with a reason", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issueAtNewProvider({ authorization_details: details })
+      const { grant: foreign, identity: stranger } = yield* issueAtNewProvider({ authorization_details: details })
+      const target = yield* accept(identity, { amount: "70" })
+      const other = yield* accept(stranger, { amount: "71" })
+      const decided = yield* accept(identity, { amount: "72" })
+      yield* decide(decided.id)
+      const free = yield* accept(identity, { type: "fee" })
+      const [right, foreignRight, replayed] = yield* Effect.forEach([target.id, other.id, decided.id], (id) =>
+        decisionOf(id))
+      const digit = fc.constantFrom(..."0123456789abcdef")
+      const forged = fc.oneof(
+        // A digest that differs in one digit, or of another operation.
+        fc.tuple(fc.nat(63), digit).map(([at, to]) => ({
+          ...right!,
+          request_digest: `${right!.request_digest.slice(0, at)}${to}${right!.request_digest.slice(at + 1)}`
+        })).filter(({ request_digest }) =>
+          request_digest !== right!.request_digest
+        ),
+        fc.constantFrom<Decision>(
+          { ...right!, request_digest: foreignRight!.request_digest },
+          { ...right!, operation_id: other.id },
+          { ...right!, operation_id: free.id },
+          { ...right!, decider: { as: "owner", name: foreign.resource_owner } },
+          { ...right!, decider: { as: "operator", name: grant.client_id, via: "console" } },
+          replayed!,
+          { ...replayed!, decider: { as: "operator", name: "anna", via: "command" } }
+        ),
+        fc.string({ minLength: 1, maxLength: 40 }).filter((name) => name !== grant.resource_owner).map((name) => ({
+          ...right!,
+          decider: { as: "owner" as const, name: name as ResourceOwner }
+        }))
+      ).chain((decision) => fc.constantFrom("approved", "denied").map((made) => ({ ...decision, decision: made })))
+      const run = Effect.runPromiseWith(yield* Effect.context<Approvals>())
+      const property = fc.asyncProperty(forged, (decision) =>
+        run(Effect.gen(function*() {
+          const exit = yield* Effect.exit(Approvals.use((approvals) => approvals.decide(decision as Decision)))
+          assert.match(String(reasonOf(exit)), /^DecisionRefused /)
+        })))
+      yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(100, 10_000) }))
+      assert.deepStrictEqual(
+        yield* Effect.forEach([target, other, decided], ({ id }) =>
+          Approvals.use(({ find }) => Effect.map(find(id), (approval) => approval!.state))),
+        [
+          "pending",
+          "pending",
+          "approved"
+        ]
+      )
+    }), 120_000)
+})
+
+const step = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      accept: fc.record({
+        amount: fc.constantFrom("0", "50", "50.01", "70"),
+        payee: fc.constantFrom("A", "A", "B"),
+        type: fc.constantFrom("transfer", "transfer", "fee")
+      })
+    })
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      of: fc.nat(9),
+      decision: fc.constantFrom("approved", "approved", "denied"),
+      right: fc.boolean()
+    })
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      of: fc.nat(9),
+      action: fc.constantFrom("hold", "release", "cancel", "review", "end_review", "advance", "settle", "report")
+    })
+  },
+  { weight: 2, arbitrary: fc.constant({ all: "claim" }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ all: fc.constantFrom("release", "hold", "fail_over", "hours", "expire", "expire") })
+  }
+)
+
+layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", (it) => {
+  it.effect(
+    "answer as in memory, whatever happens to the operations, and none is sent without its approval",
+    () =>
+      Effect.gen(function*() {
+        const both = [
+          yield* Effect.context<Layer.Success<typeof PostgresLedger>>(),
+          yield* Layer.build(Layer.fresh(InMemoryLedger))
+        ]
+        const run = Effect.runPromiseWith(yield* Effect.context<never>())
+        const property = fc.asyncProperty(fc.array(step, { maxLength: 30 }), (steps) =>
+          run(Effect.gen(function*() {
+            const grants = yield* Effect.forEach(
+              both,
+              (context) =>
+                Effect.provideContext(issueAtNewProvider({ authorization_details: details }), context as never)
+            )
+            const created: Array<ReadonlyArray<Operation>> = []
+            for (const step of steps) {
+              const answers: Array<unknown> = []
+              const accepted: Array<Operation> = []
+              for (const [n, context] of both.entries()) {
+                const { grant, identity } = grants[n]!
+                const operations = created.map((pair) => pair[n]!)
+                const answer: unknown = yield* Effect.provideContext(
+                  Effect.gen(function*() {
+                    const ledger = yield* OperationLedger
+                    const queue = yield* Queue
+                    const backstage = yield* Backstage
+                    if ("accept" in step) return void accepted.push(yield* accept(identity, step.accept))
+                    if ("all" in step) {
+                      const claimed = step.all === "claim" ? yield* claimIds(grant.provider) : []
+                      for (const id of claimed) {
+                        const approval = yield* Approvals.use(({ find }) => find(id))
+                        assert.include([undefined, "approved"], approval?.state)
+                      }
+                      if (step.all === "release") yield* queue.releaseAll
+                      if (step.all === "hold") yield* queue.holdAll
+                      if (step.all === "fail_over") yield* backstage.failOver
+                      if (step.all === "hours") yield* backstage.pass(Duration.hours(13))
+                      if (step.all === "expire") yield* queue.expireApprovals(100)
+                      return claimed.map((id) => operations.findIndex((operation) => operation.id === id)).toSorted()
+                    }
+                    const operation = operations[step.of % Math.max(operations.length, 1)]
+                    if (operation === undefined) return null
+                    const { id } = operation
+                    if ("decision" in step) {
+                      const decision = step.decision as Decision["decision"]
+                      const forged = step.right ? {} : { request_digest: "0".repeat(64) }
+                      return reasonOf(yield* Effect.exit(decide(id, { decision, ...forged })))
+                    }
+                    const { revision, state } = yield* ledger.show(id)
+                    const actions = {
+                      hold: queue.hold(id),
+                      release: queue.release(id),
+                      cancel: ledger.cancel(id, null),
+                      review: ledger.review(id, true),
+                      end_review: ledger.review(id, false),
+                      advance: ledger.transition(id, revision, { state: "submitting" }, null),
+                      settle: ledger.transition(id, revision, { state: "succeeded" }, { saw: state }),
+                      report: state === "accepted" ? queue.report(id, null) : Effect.void
+                    }
+                    return reasonOf(
+                      yield* Effect.exit(actions[step.action as keyof typeof actions] as Effect.Effect<unknown>)
+                    )
+                  }),
+                  context as never
+                )
+                const ids = [...operations, ...accepted.slice(-1)].map(({ id }) => id)
+                const shown = yield* Effect.provideContext(
+                  Effect.forEach(ids, (id) =>
+                    Effect.gen(function*() {
+                      const [stored] = yield* Backstage.use(({ inspect }) => inspect([id]))
+                      const { is_held, revision, state, under_review } = stored!
+                      const approval = yield* Approvals.use(({ find }) => find(id))
+                      return {
+                        is_held,
+                        revision,
+                        state,
+                        under_review,
+                        approval: approval?.state,
+                        decider: approval?.decided_as
+                      }
+                    })),
+                  context as never
+                )
+                answers.push({ step, answer, shown })
+              }
+              assert.deepStrictEqual(answers[0], answers[1])
+              if (accepted.length > 0) created.push(accepted)
+            }
+          }) as Effect.Effect<void>))
+        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(40, 600) }))
+      }),
+    240_000
+  )
+})
