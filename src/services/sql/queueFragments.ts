@@ -43,7 +43,7 @@ export const isFree = `${claimableTimeline} = ledger_timeline() AND o.examined_t
 export const isExamined = "o.examined_timeline = ledger_timeline()"
 
 /** Held until a person decides: `migrations/0034_approvals.sql`. */
-export const awaitsApproval = "(o.approval IS NOT NULL AND o.approval = 'pending')"
+export const awaitsApproval = "(o.state = 'accepted' AND coalesce(o.approval = 'pending', false))"
 
 /** Places a hold. The examination before it does not count any more. */
 export const placeHold = "hold_placed = true, examined_timeline = NULL"

@@ -96,7 +96,8 @@ export const makeAcceptances = Effect.gen(function*() {
       // Terms that are invalid have no hash.
       batch.map(({ payeeHash, request }) => payeeHash === null ? "" : request.terms!.amount),
       batch.map(({ payeeHash, request }) => payeeHash === null ? "" : request.terms!.currency),
-      batch.map(({ payeeHash }) => payeeHash ?? noBytes)
+      batch.map(({ payeeHash }) => payeeHash ?? noBytes),
+      batch.map(({ limitPayee }) => limitPayee ?? noBytes)
     ])
     const rows = yield* orUnavailable(whenUnlocked(sql, statement))
     const [first] = rows
@@ -267,7 +268,8 @@ const isSendable = `NOT string_to_array(r.refused_by, ' ') && ARRAY[s.provider, 
  * - Arrays: `$6` ids, `$7` types, `$8` keys, `$9` digests, `$10` payloads, `$11` ids of their keys (empty: none), `$12` the providers
  *   that refuse the request, separated by spaces, `$13` terms (empty: none), `$14` ids of their keys, `$15` whether the end of the
  *   operation erases them, `$16` the values by which operators find their payees,
- *   `$18` amounts and `$19` currencies of the terms (empty: none), and `$20` the SHA-256 of their payees.
+ *   `$18` amounts and `$19` currencies of the terms (empty: none), and `$20` the SHA-256 of their payees, `$21` the values by
+ *   which the ledger finds that a payee received money (empty: none).
  * - `$17` the limits of the credential as JSON, or null.
  *
  * A key that another transaction has inserted makes the statement wait for the end of that transaction. Every batch inserts its
@@ -278,9 +280,10 @@ const isSendable = `NOT string_to_array(r.refused_by, ' ') && ARRAY[s.provider, 
 export const acceptStatement = `
   WITH ${standing}, given AS (
     SELECT * FROM unnest($6::uuid[], $7::text[], $8::text[], $9::text[], $10::bytea[], $11::text[], $12::text[],
-        $13::bytea[], $14::text[], $15::boolean[], $16::bytea[], $18::text[], $19::text[])
+        $13::bytea[], $14::text[], $15::boolean[], $16::bytea[], $18::text[], $19::text[],
+        $21::bytea[])
       WITH ORDINALITY AS r (id, type, key, digest, payload, key_id, refused_by, terms, terms_key_id, erases_terms, payee_index,
-        amount, currency, position)
+        amount, currency, limit_payee, position)
   ), refused AS (
     SELECT ($6::uuid[])[d.request] AS id, d.refusal
     FROM standing s CROSS JOIN LATERAL reserve_limits(
@@ -291,11 +294,17 @@ export const acceptStatement = `
     WHERE s.standing = ${goodStanding} AND s.limits IS NOT NULL
   ), o AS (
     INSERT INTO operations (client_id, resource_owner, subject, grant_id, provider_connection_id, state, revision, id, type,
-      idempotency_key, request_digest, terms, terms_key_id, erases_terms, payee_index, limit_amount, limit_currency)
+      idempotency_key, request_digest, terms, terms_key_id, erases_terms, payee_index, limit_amount, limit_currency,
+      limit_payee, approval)
     SELECT DISTINCT ON (r.key COLLATE "C") s.client_id, s.resource_owner, s.subject, s.grant_id, s.provider_connection_id,
       'accepted', 1, r.id, r.type, r.key, decode(r.digest, 'hex'), nullif(r.terms, ''), nullif(r.terms_key_id, ''),
       r.erases_terms, nullif(r.payee_index, ''),
-      CASE WHEN s.limits IS NOT NULL THEN r.amount::numeric END, CASE WHEN s.limits IS NOT NULL THEN r.currency END
+      CASE WHEN s.limits IS NOT NULL THEN r.amount::numeric END, CASE WHEN s.limits IS NOT NULL THEN r.currency END,
+      CASE WHEN s.limits IS NOT NULL THEN nullif(r.limit_payee, '') END,
+      -- The trigger adds what the limits of the grant demand.
+      CASE WHEN $17::text IS NOT NULL AND needs_approval(
+        $17::jsonb, s.grant_id, s.client_id, r.type, r.currency, nullif(r.amount, '')::numeric, nullif(r.limit_payee, '')
+      ) THEN 'pending' END
     FROM standing s CROSS JOIN given r
     WHERE s.standing = ${goodStanding} AND ${isSendable} AND r.id NOT IN (SELECT id FROM refused)
     ORDER BY r.key COLLATE "C", r.position
