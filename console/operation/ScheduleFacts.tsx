@@ -11,9 +11,15 @@ const HoldText = ({ hold, acknowledged, unsent }: {
   readonly unsent: boolean
 }) => (
   <>
-    {hold.kind === "failover" ? "After a failover of the database" : "Placed"}
+    {hold.kind === "approval"
+      ? "Waits for an approval"
+      : hold.kind === "failover"
+      ? "After a failover of the database"
+      : "Placed"}
     <span class="secondary">
-      {acknowledged
+      {hold.kind === "approval"
+        ? "Only the decision of its resource owner or of an operator releases it."
+        : acknowledged
         ? "Cannot be released: the provider confirmed that it received the operation."
         : unsent
         ? "Can be released or cancelled now: it was never sent."

@@ -94,7 +94,7 @@ const release: ActionText = {
   severe: true,
   final: true,
   done: "The operation is released.",
-  possible: ({ schedule }) => schedule.hold !== null
+  possible: ({ schedule }) => schedule.hold !== null && schedule.hold.kind !== "approval"
 }
 
 const cancel: ActionText = {

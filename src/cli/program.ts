@@ -11,6 +11,7 @@ import { type ListenAddress, listensForAdmin, requireFree } from "../node/http/L
 import { Database } from "../node/postgres/Database.ts"
 import { manifest } from "../node/process/Invocation.ts"
 import { Observability } from "../node/process/Observability.ts"
+import { approvals } from "./approvals/ApprovalsCommand.ts"
 import { Administration, RequiredSchema } from "./database/Administration.ts"
 import { migrateCommand, roles } from "./database/SchemaCommands.ts"
 import { switchover } from "./database/SwitchoverCommand.ts"
@@ -74,6 +75,7 @@ const gateway = root.pipe(
     Command.provide(clients, AdministeredDatabase),
     Command.provide(providers, AdministeredDatabase),
     Command.provide(operations, AdministeredDatabase),
+    Command.provide(approvals, AdministeredDatabase),
     Command.provide(switchover, AdministeredDatabase)
   ])
 )

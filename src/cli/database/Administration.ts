@@ -8,6 +8,7 @@ import { Database } from "../../node/postgres/Database.ts"
 import * as PgAcceptanceSignal from "../../node/postgres/PgAcceptanceSignal.ts"
 import { MigrationPool, WriterPool } from "../../node/postgres/Pools.ts"
 import { layerPayloadKeys } from "../../node/process/PayloadKeys.ts"
+import { Approvals } from "../../services/Approvals.ts"
 import { GrantBlockers } from "../../services/GrantBlockers.ts"
 import { Grants } from "../../services/Grants.ts"
 import { makeIsMigrated, migrate } from "../../services/Migrations.ts"
@@ -27,8 +28,9 @@ const requireSchema = Effect.gen(function*() {
 /** Checks the schema of the database before a command runs. */
 export const RequiredSchema = Layer.effectDiscard(requireSchema)
 
-/** The services of `grants`, `clients`, `providers`, `operations` and `switchover`, on the `WriterPool`. */
+/** The services of `approvals`, `grants`, `clients`, `providers`, `operations` and `switchover`, on the `WriterPool`. */
 export const Administration = Layer.mergeAll(
+  Approvals.layer,
   Grants.layer,
   GrantBlockers.layer,
   OperationLedger.layer,

@@ -101,7 +101,9 @@ const scheduleFacts = (
 const holdFacts = (hold: Hold, unsent: boolean, now: DateTime.Utc): ReadonlyArray<Fact> => [
   {
     label: "cause",
-    value: unsent
+    value: hold.kind === "approval"
+      ? "it waits for an approval"
+      : unsent
       ? "an operator"
       : hold.kind === "failover"
       ? "the timeline of the database changed"
@@ -110,7 +112,9 @@ const holdFacts = (hold: Hold, unsent: boolean, now: DateTime.Utc): ReadonlyArra
   ...unsent ? [] : [{ label: "examined", value: yesNo(hold.examined) }],
   {
     label: "release",
-    value: unsent
+    value: hold.kind === "approval"
+      ? "by its approval alone"
+      : unsent
       ? "possible now: it was never sent"
       : hold.releasable_from === null
       ? "not possible now"

@@ -7,8 +7,9 @@ import * as Schema from "effect/Schema"
  * - `timeline`: only a change of the timeline holds them, such as a failover.
  * - `hold_placed`: an operator, a move of the ledger, a worker or a comparison with the witness placed a hold.
  * - `acknowledged`: the provider has confirmed them, so they are never released.
+ * - `approval`: they wait for the decision of a person, and were never sent.
  */
-export const HoldReason = Schema.Literals(["timeline", "hold_placed", "acknowledged"])
+export const HoldReason = Schema.Literals(["timeline", "hold_placed", "acknowledged", "approval"])
 
 export const HeldGroup = Schema.Struct({
   provider: Schema.String,
@@ -56,7 +57,11 @@ export const nextStepOf = (held: HeldOperations): string =>
       + stepOf(held)
     : stepOf(held)
 
-const stepOf = ({ groups, has_witness, is_compared, last_hold }: HeldOperations): string => {
+const stepOf = ({ groups: all, has_witness, is_compared, last_hold }: HeldOperations): string => {
+  const groups = all.filter(({ reason }) => reason !== "approval")
+  if (groups.length < all.length && groups.length === 0) {
+    return "decide about the operations that wait for an approval: approvals list"
+  }
   if (groups.length === 0) return "nothing: no operation is held"
   if (has_witness && !is_compared) return "wait for a worker to compare the ledger with its witness, or start one"
   const open = groups.filter(({ reason }) => reason !== "acknowledged")

@@ -50,8 +50,11 @@ export type NextAction = typeof NextAction.Type
 
 /** Why an accepted operation is held. */
 export const Hold = Schema.Struct({
-  /** `placed`: by an operator, a move of the ledger or a late report. `failover`: the timeline of the database changed. */
-  kind: Schema.Literals(["placed", "failover"]),
+  /**
+   * `placed`: by an operator, a move of the ledger or a late report. `failover`: the timeline of the database changed. `approval`: it waits for
+   * the decision of a person, and was never sent.
+   */
+  kind: Schema.Literals(["placed", "failover", "approval"]),
   /** Whether the reconciler examined it on this timeline. Before that it can be released only if it is `unsent`. */
   examined: Schema.Boolean,
   /** When it can be released at the earliest if it is not `unsent`. Null: not examined yet, or its provider confirmed that it received it. */

@@ -109,7 +109,7 @@ const conditionTexts: Readonly<
     filter: { queue: "held" },
     message: operationsAre("held"),
     next:
-      "Each of them tells whether it was never sent: then release or cancel it. Ask the provider about the others first."
+      "Each of them tells whether it waits for an approval, or was never sent: then release or cancel it. Ask the provider about the others first."
   },
   under_review: {
     filter: { queue: "under_review" },

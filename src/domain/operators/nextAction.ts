@@ -90,6 +90,7 @@ const actionOnFree = (situation: Situation, now: DateTime.Utc): NextAction => {
 }
 
 const causes = {
+  approval: "It waits for an approval.",
   placed: "A hold was placed.",
   failover: "The database failed over, and may have lost a claim."
 } as const
@@ -101,6 +102,10 @@ const actionOnHeld = (
 ): NextAction => {
   const at = unlessPast(schedule.due_at, now)
   const cause = causes[hold.kind]
+  if (hold.kind === "approval") {
+    const reason = `${cause} Without a decision in time it is cancelled.`
+    return { by: "operator", action: "Its resource owner or an operator approves or denies it.", at: null, reason }
+  }
   if (schedule.unsent) {
     const reason = "An operator holds it. No worker had claimed it, so it was never sent."
     return { by: "operator", action: "An operator may release or cancel it.", at: null, reason }

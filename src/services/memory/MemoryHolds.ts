@@ -27,7 +27,8 @@ import {
   isPresentLedger,
   isReturnedClaim,
   isUnsent,
-  moveRecord
+  moveRecord,
+  needsDecision
 } from "./recordRules.ts"
 
 export const makeHolds = (table: MemoryQueueTable) => {
@@ -71,7 +72,7 @@ export const makeHolds = (table: MemoryQueueTable) => {
   const release = (id: OperationId) =>
     Effect.flatMap(find(id), (record) => {
       const { timeline } = memory.cluster
-      if (awaitsApproval(record)) return Effect.fail(new StillHeld({ id, reason: "approval", until: null }))
+      if (needsDecision(record, memory)) return Effect.fail(new StillHeld({ id, reason: "approval", until: null }))
       return mayRelease(record) || record.hold_placed && isUnsent(record, memory)
         ? Effect.sync(() => released(record))
         : releaseResult(record.operation, {

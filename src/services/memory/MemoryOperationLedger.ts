@@ -28,12 +28,12 @@ import { findBound, findRecord } from "./lookups.ts"
 import { makeAcceptances } from "./MemoryAcceptance.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 import {
-  awaitsApproval,
   evidenceFacts,
   isPresentLedger,
   isReturnedClaim,
   isUnsent,
   moveRecord,
+  needsDecision,
   withReference
 } from "./recordRules.ts"
 
@@ -68,9 +68,7 @@ export const makeMemory = Effect.gen(function*() {
     const refused = findTransitionError(operation, revision, to, evidence, facts)
     if (refused !== null) return refused
     if (operation.state === "accepted") {
-      if (awaitsApproval(found) && to.state === "submitting" && isUnsent(found, memory)) {
-        return awaitingError(operation, to)
-      }
+      if (to.state === "submitting" && needsDecision(found, memory)) return awaitingError(operation, to)
       return to.state === "submitting" || isUnsent(found, memory) ? null : heldError(operation, to)
     }
     if (to.state !== "failed") return null

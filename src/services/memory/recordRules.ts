@@ -50,6 +50,10 @@ export const isUnsent = (record: MemoryRecord, place: Place): boolean => {
     || isAccepted(record) && record.unsent_in === place.cluster.holds
 }
 
+/** See `needsDecision` of the SQL queue. */
+export const needsDecision = (record: MemoryRecord, place: Place): boolean =>
+  awaitsApproval(record) && isUnsent(record, place)
+
 /** The provider named the operation. A reference that is known stays. */
 export const withReference = (record: MemoryRecord, reference: ProviderReference | null): MemoryRecord => ({
   ...record,

@@ -45,6 +45,9 @@ export const isExamined = "o.examined_timeline = ledger_timeline()"
 /** Held until a person decides: `migrations/0034_approvals.sql`. */
 export const awaitsApproval = "(o.state = 'accepted' AND coalesce(o.approval = 'pending', false))"
 
+/** Only its decision ends the hold. What a failover or a move may have lost is released first, and then waits for its decision. */
+export const needsDecision = `(${awaitsApproval} AND is_unsent(o))`
+
 /** Places a hold. The examination before it does not count any more. */
 export const placeHold = "hold_placed = true, examined_timeline = NULL"
 

@@ -403,7 +403,8 @@ describe("The command line", () => {
             "0031_fenced_operations",
             "0032_provider_accounts",
             "0033_operator_references",
-            "0034_limits"
+            "0034_limits",
+            "0035_approvals"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

@@ -239,7 +239,8 @@ const situations = function*(): Generator<Situation> {
       { kind, examined: true, releasable_from: null },
       { kind, examined: true, releasable_from: past },
       { kind, examined: true, releasable_from: future }
-    ])
+    ]),
+    { kind: "approval", examined: false, releasable_from: null }
   ]
   for (const state of specifiedStates) {
     for (const under_review of isTerminal(state) ? [false] : both) {

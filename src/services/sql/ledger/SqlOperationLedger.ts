@@ -27,7 +27,7 @@ import {
 } from "../../rules/ledgerRules.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
 import { findOperation, fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../OperationRow.ts"
-import { awaitsApproval, isUnsent } from "../queueFragments.ts"
+import { isUnsent, needsDecision } from "../queueFragments.ts"
 import { makeAcceptances } from "./SqlAcceptances.ts"
 
 export const makeSql = Effect.gen(function*() {
@@ -159,7 +159,7 @@ const transitionStatement = `
   SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6, due_at = NULL
   WHERE o.id = $1 AND o.revision = $2 AND CASE
     WHEN o.state = 'accepted' AND $3 <> 'submitting' OR o.return_reason IS NOT NULL AND $3 = 'failed' THEN ${isUnsent}
-    WHEN o.state = 'accepted' THEN NOT (${awaitsApproval} AND ${isUnsent})
+    WHEN o.state = 'accepted' THEN NOT ${needsDecision}
     WHEN o.state = 'submitting' AND $3 = 'failed'
       THEN o.send_before IS NULL OR o.send_before <= now() AND is_present_ledger(o.timeline)
     WHEN o.state = 'indeterminate' AND $3 = 'failed' THEN coalesce(o.send_before <= now(), true)

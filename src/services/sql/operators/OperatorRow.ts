@@ -19,7 +19,7 @@ import type { Hold, OperationStanding, OperatorSummary } from "../../../domain/o
 import type { ProviderReference } from "../../../domain/Submission.ts"
 import type { ShownTerms } from "../../../domain/Terms.ts"
 import { fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../OperationRow.ts"
-import { hasLiveGrant, isExamined, isFree, isUnsent, openQuestion } from "../queueFragments.ts"
+import { hasLiveGrant, isExamined, isFree, isUnsent, needsDecision, openQuestion } from "../queueFragments.ts"
 
 /** The columns of `operatorColumns`. */
 export interface OperatorRow extends OperationRow {
@@ -41,6 +41,7 @@ export interface OperatorRow extends OperationRow {
   readonly reviewed_at: Instant | null
   readonly acknowledged: boolean
   readonly hold_placed: boolean
+  readonly needs_decision: boolean
   readonly is_free: boolean
   readonly is_examined: boolean
   readonly is_unsent: boolean
@@ -94,7 +95,7 @@ const plainColumns = [
 
 /** The columns of `OperatorRow`, of the row `o`. */
 export const operatorColumns = `${publicColumns}, ${plainColumns.map((name) => `o.${name}`).join(", ")},
-    ${isFree} AS is_free, coalesce(${isExamined}, false) AS is_examined,
+    ${isFree} AS is_free, ${needsDecision} AS needs_decision, coalesce(${isExamined}, false) AS is_examined,
     CASE WHEN o.state IN ('accepted', 'submitting') THEN ${isUnsent} ELSE false END AS is_unsent,
     o.timeline <> ledger_timeline() AS is_of_other_timeline,
     (SELECT c.active FROM clients c WHERE c.id = o.client_id) AS client_active,
@@ -114,7 +115,7 @@ export const instantOrNull = (instant: Instant | null): DateTime.Utc | null =>
 
 const holdOf = (row: OperatorRow): Hold | null =>
   row.state !== "accepted" || row.is_free ? null : {
-    kind: row.hold_placed ? "placed" : "failover",
+    kind: row.needs_decision ? "approval" : row.hold_placed ? "placed" : "failover",
     examined: row.is_examined,
     releasable_from: row.is_examined && !row.acknowledged ? instantOrNull(row.send_before) : null
   }

@@ -4,6 +4,7 @@
  */
 import * as DateTime from "effect/DateTime"
 import type { OperationListQuery } from "../../../domain/operators/OperatorView.ts"
+import { needsDecision } from "../queueFragments.ts"
 import { operatorColumns } from "./OperatorRow.ts"
 import {
   type AddParameter,
@@ -157,7 +158,7 @@ const check = (condition: string) =>
 export const heldStatement = `
   WITH groups AS MATERIALIZED (
     SELECT o.provider,
-      CASE WHEN o.acknowledged THEN 'acknowledged' WHEN o.hold_placed THEN 'hold_placed' ELSE 'timeline' END AS reason,
+      CASE WHEN o.acknowledged THEN 'acknowledged' WHEN ${needsDecision} THEN 'approval' WHEN o.hold_placed THEN 'hold_placed' ELSE 'timeline' END AS reason,
       count(*)::float8 AS count,
       (count(*) FILTER (WHERE o.examined_timeline = ledger_timeline()
         OR o.unsent_in = (SELECT history FROM ledger_home) AND o.timeline = ledger_timeline()))::float8 AS examined,

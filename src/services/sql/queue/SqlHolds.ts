@@ -22,6 +22,7 @@ import {
   isExamined,
   isFree,
   isUnsent,
+  needsDecision,
   placeHold
 } from "../queueFragments.ts"
 import { failStale } from "./SqlOutcomes.ts"
@@ -33,7 +34,7 @@ interface HoldRow extends OperationRow {
   readonly is_examined: boolean
   readonly acknowledged: boolean
   readonly send_before: Date | null
-  readonly awaits_approval: boolean
+  readonly needs_decision: boolean
 }
 
 export const makeHolds = Effect.gen(function*() {
@@ -82,7 +83,7 @@ export const makeHolds = Effect.gen(function*() {
     if (released !== undefined) return fromRow(released)
     const [row] = yield* orUnavailable(sql.unsafe<HoldRow>(holdStatement, [id]))
     if (row === undefined) return yield* new OperationNotFound({ id })
-    if (row.awaits_approval) return yield* new StillHeld({ id, reason: "approval", until: null })
+    if (row.needs_decision) return yield* new StillHeld({ id, reason: "approval", until: null })
     const send_before = row.send_before === null ? null : DateTime.fromDateUnsafe(row.send_before)
     return yield* releaseResult(fromRow(row), { ...row, send_before })
   })
@@ -162,10 +163,10 @@ const releaseStatement = `
   WHERE o.id = $1 AND o.state = 'accepted' AND (${isExamined} AND o.send_before <= now()
     AND NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)
     OR $2 IS NULL AND o.hold_placed AND ${isUnsent})
-    AND ($2 IS NOT NULL OR NOT ${awaitsApproval})
+    AND ($2 IS NOT NULL OR NOT ${needsDecision})
   RETURNING ${publicColumns}`
 
 const holdStatement = `
   SELECT ${publicColumns}, o.state = 'accepted' AND ${isFree} AS is_free, coalesce(${isExamined}, false) AS is_examined, o.acknowledged,
-    o.send_before, ${awaitsApproval} AS awaits_approval
+    o.send_before, ${needsDecision} AS needs_decision
   FROM operations o WHERE o.id = $1`

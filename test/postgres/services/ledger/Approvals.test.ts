@@ -18,6 +18,7 @@ import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
 import { conformance, drive, InMemoryLedger, pathTo, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { claimIds, issueAtNewProvider } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
+import { attempt, inModes } from "../../../fixtures/postgres/RawSql.ts"
 
 const details: AuthorizationDetails = [{
   type: "financial_operations",
@@ -362,4 +363,54 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
       }),
     240_000
   )
+
+  inModes(it, "are decided by no other statement of any role", (mode) =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issueAtNewProvider({ authorization_details: details })
+      const { id } = yield* accept(identity, { amount: "70" })
+      const { id: decided } = yield* accept(identity, { amount: "71" })
+      yield* decide(decided)
+      const set = (assignments: string, of = id) => `UPDATE approvals SET ${assignments} WHERE operation_id = '${of}'`
+      const decision = "decided_digest = request_digest, decided_as = 'operator', decider = 'anna'"
+      const approved = `state = 'approved', ${decision}`
+      const refused = {
+        "the operation is marked": `UPDATE operations SET approval = 'approved' WHERE id = '${id}'`,
+        "the mark is removed": `UPDATE operations SET approval = NULL WHERE id = '${id}'`,
+        "a marked operation waits anew": `UPDATE operations SET approval = 'pending' WHERE id = '${decided}'`,
+        "the operation is claimed": `UPDATE operations SET state = 'submitting', revision = 2 WHERE id = '${id}'`,
+        "its payee is another": `UPDATE operations SET limit_payee = sha256('x') WHERE id = '${id}'`,
+        "an operation begins approved": `
+          INSERT INTO operations (client_id, resource_owner, subject, grant_id, provider_connection_id, state, revision, id, type,
+            idempotency_key, request_digest, limit_amount, limit_currency, approval)
+          SELECT client_id, resource_owner, subject, grant_id, provider_connection_id, 'accepted', 1,
+            '019aa4f0-5c00-7b1e-8d2f-0000000000aa', type, 'other', request_digest, 1, 'EUR', 'approved'
+          FROM operations WHERE id = '${id}'`,
+        "without a digest": set("state = 'approved', decided_as = 'operator', decider = 'anna'"),
+        "with another digest": set(approved.replace("= request_digest", "= sha256('x')")),
+        "by no person": set("state = 'approved', decided_digest = request_digest"),
+        "by the requesting client": set(approved.replace("anna", grant.client_id)),
+        "by another owner": set(approved.replace("operator", "owner")),
+        "before its end": set("state = 'expired'"),
+        "while it waits": set("state = 'ended'"),
+        "with more time": set("expires_at = expires_at + interval '1 day'"),
+        "about another request": set("request_digest = sha256('x')"),
+        "twice": set("state = 'denied'", decided),
+        "by another name later": set("decider = 'berta'", decided),
+        "with a row of its own": `INSERT INTO approvals SELECT * FROM approvals WHERE operation_id = '${id}'`,
+        "by a deletion": `DELETE FROM approvals WHERE operation_id = '${id}'`,
+        "by a truncation": "TRUNCATE approvals"
+      }
+      for (const [what, statement] of Object.entries(refused)) {
+        assert.match(String(yield* attempt(mode, statement)), /^23/, what)
+      }
+      // A release of another program changes nothing.
+      const release = "UPDATE operations SET hold_placed = false, due_at = now() WHERE id = $1 RETURNING hold_placed"
+      assert.deepStrictEqual(yield* attempt(mode, release, [id]), [{ hold_placed: true }])
+      yield* Backstage.use(({ pass }) => pass(Duration.hours(24)))
+      assert.match(String(yield* attempt(mode, set(approved))), /^23/, "late")
+      yield* Backstage.use(({ pass }) => pass(Duration.hours(-24)))
+      assert.isArray(yield* attempt(mode, `${set(approved)} RETURNING 1`), "the decision itself is permitted")
+      yield* Backstage.use(({ failOver }) => failOver)
+      assert.match(String(yield* attempt(mode, set(approved))), /^23/, "after a failover")
+    }))
 })

@@ -44,7 +44,8 @@ const all = [
   "0031_fenced_operations",
   "0032_provider_accounts",
   "0033_operator_references",
-  "0034_limits"
+  "0034_limits",
+  "0035_approvals"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>
