@@ -1,5 +1,5 @@
 /**
- * Approvals: which operations wait for a person, and which decisions count. `migrations/0034_approvals.sql` has the same rules.
+ * Approvals: which operations wait for a person, and which decisions count. `migrations/0035_approvals.sql` has the same rules.
  */
 import * as BigDecimal from "effect/BigDecimal"
 import * as DateTime from "effect/DateTime"

@@ -31,8 +31,8 @@ CREATE TABLE approvals (
   PRIMARY KEY (operation_id, client_id),
   CHECK ((decided_at IS NULL) = (state = 'pending')),
   CHECK (CASE WHEN state IN ('approved', 'denied')
-    THEN decided_digest = request_digest AND decided_as IS NOT NULL AND decider IS NOT NULL AND decider <> client_id
-      AND (decided_as <> 'owner' OR decider = resource_owner)
+    THEN coalesce(decided_digest = request_digest AND decider <> client_id
+      AND (decided_as = 'operator' OR decided_as = 'owner' AND decider = resource_owner), false)
     ELSE num_nonnulls(decided_digest, decided_as, decider, reason) = 0 END)
 );
 CREATE INDEX approvals_pending ON approvals (expires_at, operation_id) WHERE state = 'pending';
