@@ -3,6 +3,7 @@
  */
 import type { Plant } from "./Plant.ts"
 import { acceptance } from "./subjects/acceptance.ts"
+import { approvals } from "./subjects/approvals.ts"
 import { attacks } from "./subjects/attacks.ts"
 import { banks } from "./subjects/banks.ts"
 import { claims } from "./subjects/claims.ts"
@@ -35,6 +36,7 @@ export const subjects: Readonly<Record<string, ReadonlyArray<Plant>>> = {
   limits,
   attacks,
   providers,
+  approvals,
   banks,
   cluster
 }

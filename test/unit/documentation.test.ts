@@ -116,12 +116,12 @@ describe("The documentation", () => {
     }
   })
 
-  it.effect("shows limits of three agents that the gateway can hold", () =>
+  it.effect("shows limits and approvals that the gateway can hold", () =>
     Effect.gen(function*() {
       const examples = [...read("docs/spending.md").matchAll(/^```json\n(.*?)^```/gms)].map(([, json]) =>
         JSON.parse(json!) as unknown
       )
-      assert.lengthOf(examples, 3)
+      assert.lengthOf(examples, 4)
       for (const example of examples) {
         assert.deepStrictEqual<unknown>(yield* decodeAuthorizationDetails(example), example)
       }

@@ -93,6 +93,8 @@ conformance("an approval", (it) => {
       yield* paid(identity, { payee: "failed" }, "failed")
       yield* paid(identity, { payee: "unkept", kept: false })
       yield* paid(identity, { payee: "open" }, "submitted")
+      const returned = yield* paid(identity, { payee: "returned" })
+      yield* Effect.flatMap(Queue, ({ recordReversal }) => recordReversal(returned.id, { saw: "return" }))
       const { identity: other } = yield* issueAtNewProvider({ authorization_details: details })
       const table: ReadonlyArray<readonly [Asked, boolean, GrantIdentity?]> = [
         [{ amount: "50" }, false],
@@ -105,6 +107,7 @@ conformance("an approval", (it) => {
         [{ payee: "failed" }, true],
         [{ payee: "unkept" }, true],
         [{ payee: "open" }, true],
+        [{ payee: "returned" }, true],
         [{ payee: "A" }, true, other],
         // A credential adds approvals, and takes none away.
         [{ amount: "20" }, true, {
