@@ -1,7 +1,7 @@
 /** Mistakes in approvals: an operation that needs one is sent without a decision of a person. */
 import { type Plant, postgres } from "../Plant.ts"
 
-const file = "migrations/0034_approvals.sql"
+const file = "migrations/0035_approvals.sql"
 const rules = "src/services/rules/approvals.ts"
 const tests = [postgres("services/ledger/Approvals")]
 
