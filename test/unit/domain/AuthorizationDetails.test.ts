@@ -37,7 +37,14 @@ describe("authorization_details", () => {
   const refused: ReadonlyArray<readonly [string, unknown, string]> = [
     ["no array", limits, "authorization_details"],
     ["an object without a type", [{ max_amount: [] }], "authorization_details"],
-    ["an unknown member", [{ ...limits, approval: "always" }], "authorization_details.0.approval"],
+    ["an unknown member", [{ ...limits, approvals: {} }], "authorization_details.0.approvals"],
+    ["an approval of nothing", [{ ...limits, approval: {} }], "authorization_details.0.approval"],
+    ["an unknown approval", [{ ...limits, approval: { always: true } }], "authorization_details.0.approval.always"],
+    [
+      "a currency twice in above",
+      [{ ...limits, approval: { above: [{ currency: "EUR", amount: "1" }, { currency: "EUR", amount: "2" }] } }],
+      "authorization_details.0.approval.above"
+    ],
     [
       "an unknown member of a budget",
       [{ ...limits, budgets: [{ ...budget, of: "x" }] }],
@@ -46,7 +53,7 @@ describe("authorization_details", () => {
     ["a currency twice in max_amount", [{
       ...limits,
       max_amount: [budget, budget].map(({ amount, currency }) => ({ amount, currency }))
-    }], "authorization_details.0"],
+    }], "authorization_details.0.max_amount"],
     [
       "an amount of zero",
       [{ ...limits, max_amount: [{ currency: "EUR", amount: "0.00" }] }],
