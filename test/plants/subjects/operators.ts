@@ -28,6 +28,20 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [system("cli/Serve", "names a port that is taken")]
   },
   {
+    rule: "a taken port of an application is named before its embedded database starts",
+    file: "src/node/GatewayApp.ts",
+    from: "    yield* requirePorts(options, settings)\n",
+    to: "",
+    tests: [system("cli/Serve", "names a port that is taken")]
+  },
+  {
+    rule: "init writes nothing if the Node of npm is too old for the project",
+    file: "src/cli/InitCommand.ts",
+    from: "    yield* requireProjectNode\n",
+    to: "",
+    tests: [system("cli/Init", "copies the template")]
+  },
+  {
     rule: "an operation that nothing allows to send or to read stands under that condition alone",
     file: "src/services/sql/operators/figureStatements.ts",
     from: "ELSE state END, -1 FROM stopped",

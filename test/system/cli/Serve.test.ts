@@ -2,11 +2,13 @@
  * The command `serve` runs the gateway on a given PostgreSQL. The tests start real processes and read over HTTP.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
 import { once } from "node:events"
 import * as fs from "node:fs"
 import * as net from "node:net"
 import * as path from "node:path"
+import * as GatewayApp from "../../../src/node/GatewayApp.ts"
+import * as AdminListener from "../../../src/node/http/AdminListener.ts"
 import { getServed } from "../../fixtures/http/fetchServed.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, result, run, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
@@ -69,6 +71,19 @@ describe.concurrent("serve", () => {
           stderr,
           `error: cannot listen on 127.0.0.1:${port}: another process uses the port. Set ${prefix}PORT to a free port\n`
         )
+        const own = {
+          dataDir,
+          port: yield* freePort,
+          ...prefix === "" ? { port: Number(port) } : { adminPort: Number(port) }
+        }
+        const application = GatewayApp.layer({
+          ...own,
+          baseUrl: "http://127.0.0.1",
+          serves: "reads",
+          admin: AdminListener.layer()
+        })
+        const refused = yield* Effect.flip(Layer.build(application as Layer.Layer<never, unknown>))
+        assert.include(String((refused as Error).cause), `another process uses the port. Set ${prefix}PORT`)
         assert.isFalse(fs.existsSync(dataDir))
       }
     }).pipe(Effect.scoped))
