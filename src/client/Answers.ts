@@ -1,7 +1,11 @@
 /**
  * Checks that answers have the members of the contract. Members that a later gateway adds are ignored.
  */
-import type { OperationChanges as ChangesSchema, OperationList as ListSchema } from "../api/OperationsApi.ts"
+import type {
+  GrantLimits as LimitsSchema,
+  OperationChanges as ChangesSchema,
+  OperationList as ListSchema
+} from "../api/OperationsApi.ts"
 import type { Operation as OperationSchema } from "../domain/Operation.ts"
 import type { ProblemMembers } from "./ClientErrors.ts"
 
@@ -14,7 +18,10 @@ export type OperationList = typeof ListSchema.Encoded
 /** One page of the change feed, with the token of the place after it. */
 export type OperationChanges = typeof ChangesSchema.Encoded
 
-type Kind = "string" | "number" | "boolean" | "nullable string" | "nullable object" | "operations"
+/** What remains of each limit of the grant and of its access token. */
+export type GrantLimits = typeof LimitsSchema.Encoded
+
+type Kind = "string" | "number" | "boolean" | "nullable string" | "nullable object" | "operations" | "array"
 
 /** Names the first member that is missing or of another type; null if there is none. */
 export type Check = (value: unknown) => string | null
@@ -27,6 +34,8 @@ const isKind = (value: unknown, kind: Kind): boolean => {
       return typeof value === "object"
     case "operations":
       return Array.isArray(value) && value.every((one) => checkOperation(one) === null)
+    case "array":
+      return Array.isArray(value)
     default:
       return typeof value === kind
   }
@@ -60,6 +69,8 @@ export const checkChanges = hasMembers<OperationChanges>({
   next_change_token: "string",
   has_more: "boolean"
 })
+
+export const checkLimits = hasMembers<GrantLimits>({ limits: "array" })
 
 const checkProblem = hasMembers<ProblemMembers>({
   type: "string",

@@ -1,7 +1,7 @@
 /**
  * A client of the gateway on `fetch`, for programs without Effect, in browsers and in Node: promises and async iterables.
  *
- * `get`, `list` and `listAll` send each request once. The other calls repeat their reads, and `submit` its request under the same key:
+ * `get`, `limits`, `list` and `listAll` send each request once. The other calls repeat their reads, and `submit` its request under the same key:
  *
  * - After a retryable problem, a lost connection or a request without an answer, the request is repeated. The pause is never shorter than
  *   `Retry-After`. It has a random part, up to 1 second at first, which doubles up to 30 seconds while reads fail.
@@ -16,15 +16,15 @@
  */
 import type { ChangesQuery as ChangesSchema, ListQuery as ListSchema } from "../api/OperationsApi.ts"
 import { abortable } from "./Abort.ts"
-import { checkChanges, checkList, checkOperation } from "./Answers.ts"
-import type { Operation, OperationChanges, OperationList } from "./Answers.ts"
+import { checkChanges, checkLimits, checkList, checkOperation } from "./Answers.ts"
+import type { GrantLimits, Operation, OperationChanges, OperationList } from "./Answers.ts"
 import { ContractError } from "./ClientErrors.ts"
 import { follow, followChanges, type Known, type OperationAnswer, type Prefer, repeat } from "./Engine.ts"
 import { type ClientRequest, exchange, type Gateway, type Query } from "./Exchange.ts"
 import { checkBaseUrl, checkWait, defaultWait, retryAfterSeconds, submitWithin } from "./ReadRules.ts"
 
 export { ConnectionError, ContractError, ProblemError } from "./ClientErrors.ts"
-export type { Operation, OperationChanges, OperationList }
+export type { GrantLimits, Operation, OperationChanges, OperationList }
 
 /** The address of the gateway, and the access token. */
 export interface ClientOptions {
@@ -76,6 +76,8 @@ export type ChangesFilters = Filters<Omit<typeof ChangesSchema.Encoded, "after">
 /** Typed calls of the gateway. */
 export interface Client {
   readonly get: (id: string, options?: CallOptions) => Promise<Operation>
+  /** What remains of the limits of the grant and of its access token. */
+  readonly limits: (options?: CallOptions) => Promise<GrantLimits>
   /** One page, newest first. */
   readonly list: (query?: ListQuery, options?: CallOptions) => Promise<OperationList>
   /** All matching operations, newest first. It reads each page when the iteration needs it. */
@@ -194,6 +196,7 @@ export const createClient = (options: ClientOptions): Client => {
   const client: Client = {
     // `exchange` checks the body, here and in the other calls.
     get: async (id, call) => await once({ path: pathOf(id), check: checkOperation }, call) as Operation,
+    limits: async (call) => await once({ path: "/v1/limits", check: checkLimits }, call) as GrantLimits,
     list: async (query = {}, call) => await once(listRequest(query), call) as OperationList,
     listAll: (query = {}, { signal: outer } = {}) =>
       abortable(outer, async function*(signal) {

@@ -1,5 +1,6 @@
 /**
- * The demo: one grant and nine operations that a sandbox provider carries out, with the texts for the terminal.
+ * The demo: one grant with limits, a request that they refuse, and nine operations that a sandbox provider carries out, with the texts
+ * for the terminal.
  */
 import * as Console from "effect/Console"
 import * as DateTime from "effect/DateTime"
@@ -9,6 +10,7 @@ import * as Layer from "effect/Layer"
 import * as Path from "effect/Path"
 import * as Redacted from "effect/Redacted"
 import type * as Schema from "effect/Schema"
+import type { AuthorizationDetails } from "../../domain/AuthorizationDetails.ts"
 import {
   ClientId,
   type GrantIdentity,
@@ -37,6 +39,7 @@ const demoBank = ProviderName.make("demo-bank")
 /** One operation of the demo. */
 interface DemoOperation {
   readonly type: string
+  /** Amount, currency and payee: `to`, or the payee `of` the payment that is refunded. */
   readonly payload: { readonly [member: string]: Schema.Json }
   /** Instructions to the sandbox for this operation. */
   readonly sandbox: { readonly [member: string]: Schema.Json }
@@ -101,7 +104,7 @@ const demoOperations: ReadonlyArray<DemoOperation> = [
   },
   {
     type: "investment.order",
-    payload: { side: "buy", symbol: "ACME", quantity: 3 },
+    payload: { side: "buy", amount: "360.00", currency: "USD", to: "ACME" },
     sandbox: {
       outcome: "failed",
       settle_after_ms: 9000,
@@ -111,6 +114,27 @@ const demoOperations: ReadonlyArray<DemoOperation> = [
   }
 ]
 
+/** The limits of the demo's grant. */
+const limits: AuthorizationDetails = [
+  {
+    type: "financial_operations",
+    operation_types: ["payment", "payment.refund", "transfer"],
+    budgets: [{ currency: "EUR", amount: "120000.00", per: "day", rolling: true }]
+  },
+  {
+    type: "financial_operations",
+    operation_types: ["investment.order"],
+    max_amount: [{ currency: "USD", amount: "500.00" }]
+  }
+]
+
+/** A request above what the others leave of the limits. */
+const aboveLimits: DemoOperation = {
+  type: "payment",
+  payload: { amount: "25000.00", currency: "EUR", to: "Boat Yard" },
+  sandbox: { outcome: "succeeded" }
+}
+
 interface Demo {
   readonly grantId: string
   readonly accessToken: Redacted.Redacted<string>
@@ -119,6 +143,8 @@ interface Demo {
   readonly uncertain: OperationId
   /** An operation that waits for the decision of its provider. */
   readonly pending: OperationId
+  /** The refusal of the request above the limits; null on a later start. */
+  readonly refused: string | null
 }
 
 const owner = {
@@ -132,25 +158,45 @@ const keyOf = (index: number) => IdempotencyKey.make(`demo-${index + 1}`)
 
 const issueGrant = Effect.flatMap(
   Grants,
-  (grants) => grants.issue({ ...owner, provider: demoBank, scopes: [operationsRead], expires_in: Duration.days(30) })
+  (grants) =>
+    grants.issue({
+      ...owner,
+      provider: demoBank,
+      scopes: [operationsRead],
+      expires_in: Duration.days(30),
+      authorization_details: limits
+    })
 )
+
+const requestOf = (index: number, { payload, sandbox, type }: DemoOperation) => {
+  const { amount, currency, of, to = of } = payload
+  return { type, key: keyOf(index), payload: { ...payload, sandbox }, terms: { amount, currency, payee: to } as Terms }
+}
 
 const accept = Effect.fn(function*(grant: GrantIdentity, index: number, demo: DemoOperation) {
   const ledger = yield* OperationLedger
-  const payload = { ...demo.payload, sandbox: demo.sandbox }
-  const { amount, currency, of, to = of } = demo.payload
-  const terms = amount === undefined ? {} : { terms: { amount, currency, payee: to } as Terms }
-  const { operation: { id } } = yield* ledger.accept(grant, { type: demo.type, key: keyOf(index), payload, ...terms })
+  const { operation: { id } } = yield* ledger.accept(grant, requestOf(index, demo))
   if (demo.isCancelled === true) {
     yield* ledger.cancel(id, { by: "operator", reason: "the resource owner cancelled it" })
   }
   return id
 })
 
-const toDemo = ({ access_token, grant }: IssuedGrant, operations: ReadonlyArray<OperationId>): Demo => {
+/** The request above the limits is refused, and the answer says why. */
+const refuse = (grant: GrantIdentity) =>
+  OperationLedger.use((ledger) => ledger.accept(grant, requestOf(demoOperations.length, aboveLimits))).pipe(
+    Effect.flip,
+    Effect.map(({ message }) => message)
+  )
+
+const toDemo = (
+  { access_token, grant }: IssuedGrant,
+  operations: ReadonlyArray<OperationId>,
+  refused: string | null
+): Demo => {
   const uncertain = operations[demoOperations.findIndex(({ isLost }) => isLost)]!
   const pending = operations[demoOperations.findIndex(({ isPending }) => isPending)]!
-  return { grantId: grant.grant_id, accessToken: access_token, operations, uncertain, pending }
+  return { grantId: grant.grant_id, accessToken: access_token, operations, uncertain, pending, refused }
 }
 
 /** Fills an empty ledger. Returns null and changes nothing if there is an operation already. */
@@ -158,10 +204,8 @@ const fillWithDemo: Effect.Effect<Demo | null, never, Grants | OperationLedger> 
   const ledger = yield* OperationLedger
   if (!(yield* ledger.isEmpty)) return null
   const issued = yield* issueGrant
-  return toDemo(
-    issued,
-    yield* Effect.forEach(demoOperations, (demo, index) => accept(issued.grant, index, demo))
-  )
+  const operations = yield* Effect.forEach(demoOperations, (demo, index) => accept(issued.grant, index, demo))
+  return toDemo(issued, operations, yield* refuse(issued.grant))
 }).pipe(Effect.orDie)
 
 /** Issues another grant for the demo of an earlier start. Returns null and changes nothing if the ledger lacks it. */
@@ -169,7 +213,7 @@ const reopenDemo: Effect.Effect<Demo | null, never, Grants | OperationLedger> = 
   const ledger = yield* OperationLedger
   const found = yield* Effect.forEach(demoOperations, (_, index) => ledger.bound({ ...owner, key: keyOf(index) }))
   const operations = found.flatMap((operation) => operation === null ? [] : [operation.id])
-  return operations.length < demoOperations.length ? null : toDemo(yield* issueGrant, operations)
+  return operations.length < demoOperations.length ? null : toDemo(yield* issueGrant, operations, null)
 }).pipe(Effect.orDie)
 
 /** How long the demo prints changes. Afterwards no operation of the demo changes. */
@@ -192,7 +236,8 @@ const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger> =>
         return Console.log(line)
       }), { discard: true })
     yield* Console.log(
-      "Workers submit nine operations to a sandbox provider. Each line is a change:\n"
+      `The ledger refused a payment of 25000.00 EUR: ${demo.refused}\n\n`
+        + "Workers submit nine operations to a sandbox provider. Each line is a change:\n"
     )
     yield* look.pipe(
       // The next round repeats a failed one.
@@ -225,6 +270,7 @@ Paste into a second terminal:
   export GATEWAY=${address} TOKEN=${Redacted.value(accessToken)}
 
   ${curl} $GATEWAY/v1/operations
+  ${curl} $GATEWAY/v1/limits # what the grant may still spend
   ${curl} $GATEWAY/v1/operations/${uncertain} # its outcome stays unknown
   ${curl} -H 'Prefer: wait=30' $GATEWAY/v1/operations/${pending} # waits until this, in a third terminal:
   echo '${
