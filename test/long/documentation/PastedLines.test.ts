@@ -9,7 +9,14 @@ import { execFile, spawnSync } from "node:child_process"
 import * as fs from "node:fs"
 import { promisify } from "node:util"
 import { beforeEach } from "vitest"
-import { type Check, checkChanges, checkList, checkOperation, type Operation } from "../../../src/client/Answers.ts"
+import {
+  type Check,
+  checkChanges,
+  checkLimits,
+  checkList,
+  checkOperation,
+  type Operation
+} from "../../../src/client/Answers.ts"
 import { shellBlocks } from "../../fixtures/Markdown.ts"
 import { freePort, result, serve } from "../../fixtures/processes/CommandLine.ts"
 import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
@@ -134,8 +141,8 @@ describe.concurrent("Pasted lines", () => {
 
         const printed = [...demo.greeting.matchAll(/^ {2}curl.*\n/gm)].map(([line]) => line)
         const { answers } = yield* paste(demo, printed.join(""))
-        assertAnswers(answers, [checkList, checkOperation, checkOperation, checkChanges])
-        const [all, , waited, feed] = answers
+        assertAnswers(answers, [checkList, checkLimits, checkOperation, checkOperation, checkChanges])
+        const [all, , , waited, feed] = answers
         assert.lengthOf(operationsOf(all), 9)
         assertWaited(waited)
         assert.lengthOf(operationsOf(feed), 9)

@@ -23,7 +23,7 @@ describe("serve --demo", () => {
       const env = { DATA_DIR: yield* temporaryDirectory, PORT: String(yield* freePort) }
       const first = yield* serve(["--demo"], env)
       const lines = first.output.stdout.split("\n")
-      const [list, read] = lines.filter((line) => line.startsWith("  curl")) as [string, string]
+      const [list, limits, read] = lines.filter((line) => line.startsWith("  curl")) as [string, string, string]
       type Operations = {
         readonly operations: ReadonlyArray<{ readonly state: string; readonly under_review: boolean }>
       }
@@ -55,6 +55,12 @@ describe("serve --demo", () => {
           "succeeded"
         ]
       )
+      assert.match(first.output.stdout, /refused a payment of 25000\.00 EUR: the grant permits 120000\.00 EUR per day/)
+      const { body: { limits: [budget] } } = (yield* asFetch(first.output.stdout, limits)) as unknown as {
+        readonly body: { readonly limits: ReadonlyArray<object> }
+      }
+      // What was cancelled and what failed is free again.
+      assert.deepInclude(budget, { remaining: "118651.00" })
       const uncertain = yield* asFetch(first.output.stdout, read)
       assert.deepInclude(uncertain.body, { state: "indeterminate", submission_uncertain: true, under_review: true })
       for (const state of ["submitting", "submitted", "succeeded", "failed (insufficient_funds)", "cancelled"]) {
@@ -72,7 +78,7 @@ describe("serve --demo", () => {
       assert.strictEqual(yield* first.stop("SIGTERM"), 0)
 
       const second = yield* serve(["--demo"], env)
-      const [, readAgain] = second.output.stdout.split("\n").filter((line) => line.startsWith("  curl"))
+      const [, , readAgain] = second.output.stdout.split("\n").filter((line) => line.startsWith("  curl"))
       assert.notInclude(second.output.stdout, token, "another token")
       assert.strictEqual(
         (yield* asFetch(second.output.stdout, readAgain!)).body["id"],

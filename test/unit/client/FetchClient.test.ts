@@ -50,6 +50,7 @@ const failureOf = async (call: () => Promise<unknown>): Promise<Error> => {
 
 const calls: ReadonlyArray<readonly [string, (client: Client, signal: AbortSignal) => Promise<unknown>]> = [
   ["get", (client, signal) => client.get(id, { signal })],
+  ["limits", (client, signal) => client.limits({ signal })],
   ["list", (client, signal) => client.list({}, { signal })],
   ["listAll", (client, signal) => client.listAll({}, { signal }).next()],
   ["findByKey", (client, signal) => client.findByKey("key", { signal })],
@@ -60,8 +61,11 @@ const calls: ReadonlyArray<readonly [string, (client: Client, signal: AbortSigna
 ]
 
 describe("The client on fetch", () => {
-  it("reads an operation, a page of a list, and all pages", async () => {
+  it("reads an operation, limits, a page of a list, and all pages", async () => {
     assert.deepStrictEqual(await clientOf(read(accepted)).client.get(id), accepted)
+    const limited = clientOf(json({ limits: [] }))
+    assert.deepStrictEqual(await limited.client.limits(), { limits: [] })
+    assert.strictEqual(limited.received[0]!.target, "/v1/limits")
     const { fetch, received } = scripted(realTime, [
       json({ operations: [accepted], next_page_token: "n&xt" }),
       json({ operations: [operation("failed", 2)], next_page_token: null })
@@ -117,7 +121,7 @@ describe("The client on fetch", () => {
     assert.lengthOf(received, 0)
   })
 
-  it.each(calls.filter(([name]) => !["get", "list", "listAll"].includes(name)))(
+  it.each(calls.filter(([name]) => !["get", "limits", "list", "listAll"].includes(name)))(
     "%s fails within the time that is set for failing requests, and names the address",
     async (_, call) => {
       await using scene = scriptedScene()
@@ -184,6 +188,8 @@ describe("The client on fetch", () => {
     }
     const list = await failureOf(() => clientOf(json({ operations: [{}], next_page_token: null })).client.list())
     assert.match(list.message, /breaks the contract at operations$/)
+    const limits = await failureOf(() => clientOf(json({ limits: {} })).client.limits())
+    assert.match(limits.message, /breaks the contract at limits$/)
     const untagged = await failureOf(() => clientOf(json(accepted)).client.settled(id))
     assert.match(untagged.message, /no ETag/)
   })
