@@ -21,7 +21,7 @@ export interface ChaosOptions {
   readonly seed: string
   /** Seconds that the run may take, without settling. Faults and requests after that are missing in the figures. */
   readonly duration: number
-  /** Seconds that settling may take. Operations settle within 90 if the engine keeps its rules. */
+  /** Seconds that settling may take: see `Observation`. */
   readonly settling?: number
   readonly mistake?: MistakeName
   /** Null, the default: the sandbox with its own protocol. */

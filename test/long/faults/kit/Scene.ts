@@ -173,7 +173,7 @@ export interface Observation {
   readonly say: (line: string) => void
   /**
    * Seconds that settling may take. Operations settle within 90 if the engine keeps its rules, or within so long after the bank's promises
-   * settle the last one.
+   * settle the last one. Status reads take turns, so thousands of operations need longer.
    */
   readonly settling?: number | undefined
   /** Adds to the acceptances, and yields the faults that it injected. The samples grow while it runs. */
@@ -186,7 +186,7 @@ export interface Observation {
 /** Runs a scenario. The sandbox then behaves, the operations settle, and the workers end. */
 export const observe = Effect.fnUntraced(function*(scene: Scene, { asked, say, scenario, ...limits }: Observation) {
   const bank: Bank | null = scene.bank && banks[scene.bank]
-  const { settling = 90 + (bank?.settlesAfter ?? 0) / 1000 } = limits
+  const { settling = 90 + asked.operations / 50 + (bank?.settlesAfter ?? 0) / 1000 } = limits
   const { crew, direct, postgres, sandbox } = scene
   const samples: Array<Sample> = []
   const acceptances: Array<Acceptance> = []
