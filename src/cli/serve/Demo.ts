@@ -1,6 +1,6 @@
 /**
- * The demo: one grant with limits, a request that they refuse, and nine operations that a sandbox provider carries out, with the texts
- * for the terminal.
+ * The demo: one grant with limits, a request that they refuse, an operation that waits for an approval, and nine that a sandbox provider
+ * carries out, with the texts for the terminal.
  */
 import * as Console from "effect/Console"
 import * as DateTime from "effect/DateTime"
@@ -48,6 +48,8 @@ interface DemoOperation {
   readonly isLost?: true
   /** The provider never decides it. */
   readonly isPending?: true
+  /** It is above the line from which a person approves. */
+  readonly isWaiting?: true
 }
 
 /** What clients read of failures that the sandbox does not know by itself. */
@@ -103,6 +105,12 @@ const demoOperations: ReadonlyArray<DemoOperation> = [
     isCancelled: true
   },
   {
+    type: "transfer",
+    payload: { amount: "2500.00", currency: "EUR", to: "Car Dealer" },
+    sandbox: { outcome: "succeeded" },
+    isWaiting: true
+  },
+  {
     type: "investment.order",
     payload: { side: "buy", amount: "360.00", currency: "USD", to: "ACME" },
     sandbox: {
@@ -120,6 +128,11 @@ const limits: AuthorizationDetails = [
     type: "financial_operations",
     operation_types: ["payment", "payment.refund", "transfer"],
     budgets: [{ currency: "EUR", amount: "120000.00", per: "day", rolling: true }]
+  },
+  {
+    type: "financial_operations",
+    operation_types: ["transfer"],
+    approval: { above: [{ currency: "EUR", amount: "1000.00" }] }
   },
   {
     type: "financial_operations",
@@ -143,6 +156,8 @@ interface Demo {
   readonly uncertain: OperationId
   /** An operation that waits for the decision of its provider. */
   readonly pending: OperationId
+  /** An operation that waits for an approval. */
+  readonly waiting: OperationId
   /** The refusal of the request above the limits; null on a later start. */
   readonly refused: string | null
 }
@@ -196,7 +211,8 @@ const toDemo = (
 ): Demo => {
   const uncertain = operations[demoOperations.findIndex(({ isLost }) => isLost)]!
   const pending = operations[demoOperations.findIndex(({ isPending }) => isPending)]!
-  return { grantId: grant.grant_id, accessToken: access_token, operations, uncertain, pending, refused }
+  const waiting = operations[demoOperations.findIndex(({ isWaiting }) => isWaiting)]!
+  return { grantId: grant.grant_id, accessToken: access_token, operations, uncertain, pending, waiting, refused }
 }
 
 /** Fills an empty ledger. Returns null and changes nothing if there is an operation already. */
@@ -237,7 +253,7 @@ const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger> =>
       }), { discard: true })
     yield* Console.log(
       `The ledger refused a payment of 25000.00 EUR: ${demo.refused}\n\n`
-        + "Workers submit nine operations to a sandbox provider. Each line is a change:\n"
+        + "Workers submit nine operations to a sandbox provider, and a tenth waits for an approval. Each line is a change:\n"
     )
     yield* look.pipe(
       // The next round repeats a failed one.
@@ -252,7 +268,11 @@ const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger> =>
   })
 
 /** The greeting of the demo: links, and commands to paste that read with its grant. */
-const invitation = (address: string, { accessToken, grantId, pending, uncertain }: Demo, now: DateTime.Utc): string => {
+const invitation = (
+  address: string,
+  { accessToken, grantId, pending, uncertain, waiting }: Demo,
+  now: DateTime.Utc
+): string => {
   const answer = {
     question: "Did you carry out the transfer?",
     asked: "The bank of the demo",
@@ -276,6 +296,7 @@ Paste into a second terminal:
   echo '${
     JSON.stringify(answer)
   }' | ${invocation} operations advance ${pending} --to succeeded --reason demo --evidence -
+  ${invocation} approvals show ${waiting} # waits for a person: approvals approve ID --digest REQUEST_DIGEST
   ${curl} $GATEWAY/v1/operations/changes # the change feed
   ${invocation} grants revoke ${grantId} # then read again: refused
 `

@@ -143,9 +143,9 @@ describe.concurrent("Pasted lines", () => {
         const { answers } = yield* paste(demo, printed.join(""))
         assertAnswers(answers, [checkList, checkLimits, checkOperation, checkOperation, checkChanges])
         const [all, , , waited, feed] = answers
-        assert.lengthOf(operationsOf(all), 9)
+        assert.lengthOf(operationsOf(all), 10)
         assertWaited(waited)
-        assert.lengthOf(operationsOf(feed), 9)
+        assert.lengthOf(operationsOf(feed), 10)
       }))
   })
 })
