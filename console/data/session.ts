@@ -4,6 +4,7 @@ import type {
   AdvanceRequest,
   ConsoleSession,
   csrfHeader,
+  DecisionRequest,
   Detail,
   OperatorPage,
   TermsAnswer
@@ -43,6 +44,10 @@ const post = async <A>(path: string, body: object): Promise<A> =>
 /** Asks the ledger for an action. Returns the operation after it. */
 export const act = (id: string, action: ActionRequest): Promise<Detail> =>
   post(`/operations/${encodeURIComponent(id)}/actions`, action)
+
+/** Asks the ledger to record a decision. Returns the operation after it. */
+export const decide = (id: string, decision: DecisionRequest): Promise<Detail> =>
+  post(`/operations/${encodeURIComponent(id)}/decision`, decision)
 
 /** Asks the ledger to record an outcome. Returns the operation after it. */
 export const advance = (id: string, advance: AdvanceRequest): Promise<Detail> =>

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact"
 import { useId, useRef, useState } from "preact/hooks"
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
-import { act } from "../data/session.ts"
+import { act, decide } from "../data/session.ts"
 import { TermsText, useTerms } from "../parts/Terms.tsx"
 import { ActionOutcome } from "./ActionOutcome.tsx"
 import type { ActionText } from "./actions.ts"
@@ -87,13 +87,20 @@ export const ActionDialog = ({ action, close, detail }: {
   const id = useId()
   const [invalid, setInvalid] = useState(false)
   const { cancelled, dialog, leave, outcome, perform, safe, sending } = useConfirmation(close)
+  // An approval is about what the operator saw.
+  const isUnseen = useTerms([detail]).button !== null && action.name === "approved"
   const confirm = (event: Event) => {
     event.preventDefault()
     const given = reason.current!.value.trim()
     setInvalid(action.severe && given === "")
     if (action.severe && given === "") return reason.current!.focus()
-    const { revision } = detail.operation
-    void perform(() => act(detail.operation.id, { action: action.name, revision, reason: given === "" ? null : given }))
+    const { id, revision } = detail.operation
+    const { name } = action
+    void perform(() =>
+      name === "approved" || name === "denied"
+        ? decide(id, { decision: name, request_digest: detail.approval!.request_digest, reason: given })
+        : act(id, { action: name, revision, reason: given === "" ? null : given })
+    )
   }
   return (
     <dialog ref={dialog} aria-labelledby={`${id}-title`} aria-describedby={`${id}-meaning`} onCancel={cancelled}>
@@ -103,6 +110,7 @@ export const ActionDialog = ({ action, close, detail }: {
         <p id={`${id}-meaning`}>{action.meaning}</p>
         <Consequences severe={action.final} texts={action.consequences(detail)} />
         <Reason field={reason} id={id} invalid={invalid} required={action.severe} />
+        {isUnseen && <p class="secondary">Show the amount and the payee first: the approval is about exactly these.</p>}
         <ActionOutcome outcome={outcome} />
         <div class="dialog-buttons">
           <button type="button" ref={safe} disabled={sending} onClick={() => leave(false)}>
@@ -111,7 +119,7 @@ export const ActionDialog = ({ action, close, detail }: {
           <button
             type="submit"
             class={action.final ? "danger" : "primary"}
-            disabled={sending || outcome?.kind === "unknown"}
+            disabled={sending || isUnseen || outcome?.kind === "unknown"}
           >
             {sending ? "Asking the ledger…" : action.confirm}
           </button>

@@ -1,7 +1,7 @@
 /** What operators may do to an operation, and what they are told before they confirm it. */
-import type { ActionRequest, Detail } from "../../src/operator/console/ConsoleApi.ts"
+import type { ActionRequest, DecisionRequest, Detail } from "../../src/operator/console/ConsoleApi.ts"
 
-export type ActionName = ActionRequest["action"]
+export type ActionName = ActionRequest["action"] | DecisionRequest["decision"]
 
 export interface ActionText {
   readonly name: ActionName
@@ -97,6 +97,38 @@ const release: ActionText = {
   possible: ({ schedule }) => schedule.hold !== null && schedule.hold.kind !== "approval"
 }
 
+/** The operation waits for a decision. */
+const waits = ({ approval, schedule }: Detail) => approval?.state === "pending" && schedule.hold?.kind === "approval"
+
+const approve: ActionText = {
+  name: "approved",
+  label: "Approve",
+  title: "Approve this operation?",
+  confirm: "Approve",
+  meaning: "Workers may claim the operation, and send it to its provider.",
+  consequences: () => [
+    "The payment or transfer happens, to exactly this payee and with exactly this amount.",
+    "A worker may send it within a second."
+  ],
+  severe: true,
+  final: true,
+  done: "The operation is approved.",
+  possible: waits
+}
+
+const deny: ActionText = {
+  name: "denied",
+  label: "Deny",
+  title: "Deny this operation?",
+  confirm: "Deny for ever",
+  meaning: "The operation is cancelled, and is never sent. This cannot be undone.",
+  consequences: () => ["The payment or transfer does not happen. Its client sees that the operation was cancelled."],
+  severe: true,
+  final: true,
+  done: "The operation is denied.",
+  possible: waits
+}
+
 const cancel: ActionText = {
   name: "cancel",
   label: "Cancel operation",
@@ -115,8 +147,8 @@ const cancel: ActionText = {
   severe: true,
   final: true,
   done: "The operation is cancelled.",
-  possible: ({ schedule }) => schedule.unsent
+  possible: (detail) => detail.schedule.unsent && !waits(detail)
 }
 
 /** The actions, in the order of their buttons. */
-export const actionTexts: ReadonlyArray<ActionText> = [release, review, endReview, hold, cancel]
+export const actionTexts: ReadonlyArray<ActionText> = [approve, deny, release, review, endReview, hold, cancel]

@@ -8,6 +8,7 @@ import type { AdminRoutes } from "../../operator/AdminServer.ts"
 import { ConsoleAssets, loadAssets } from "../../operator/console/ConsoleAssets.ts"
 import { consoleRoutes } from "../../operator/console/ConsoleRoutes.ts"
 import type { ConsoleSettings } from "../../operator/console/ConsoleSettings.ts"
+import { Approvals } from "../../services/Approvals.ts"
 import { OperationFeed } from "../../services/OperationFeed.ts"
 import { LedgerFigures } from "../../services/operators/LedgerFigures.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
@@ -27,7 +28,7 @@ const RequiredRole = Layer.effectDiscard(Effect.gen(function*() {
 
 /** Fresh: a process that also serves the API has these services and pools for another role. */
 const Ledger = Layer.mergeAll(
-  Layer.mergeAll(OperationSearch.layer, OperatorActions.layer, RequiredRole).pipe(
+  Layer.mergeAll(OperationSearch.layer, OperatorActions.layer, Approvals.layer, RequiredRole).pipe(
     Layer.provide([WriterPool, layerPayloadKeys])
   ),
   Layer.provide(LedgerFigures.layer, FiguresPool),

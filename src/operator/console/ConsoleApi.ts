@@ -6,6 +6,7 @@ import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
+import { Approval, RequestDigest } from "../../domain/Approval.ts"
 import { ClientId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
 import { OperationFailure, OperationId, OperationState } from "../../domain/Operation.ts"
 import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
@@ -48,7 +49,15 @@ export const OperatorPage = Schema.Struct({
 })
 export type OperatorPage = typeof OperatorPage.Encoded
 export type Summary = typeof OperatorSummary.Encoded
-export type Detail = typeof OperatorDetail.Encoded
+
+const { terms: _terms, ...approvalMembers } = Approval.fields
+
+/** An operation, with the approval that it waits for, or got. Its terms are shown by `terms` alone, which is recorded. */
+export const ConsoleDetail = Schema.Struct({
+  ...OperatorDetail.fields,
+  approval: Schema.NullOr(Schema.Struct(approvalMembers))
+})
+export type Detail = typeof ConsoleDetail.Encoded
 
 /** An action that an operator confirmed. */
 export const ActionRequest = Schema.Struct({
@@ -58,6 +67,15 @@ export const ActionRequest = Schema.Struct({
   reason: Schema.NullOr(Schema.String.check(Schema.isMaxLength(1024)))
 })
 export type ActionRequest = typeof ActionRequest.Encoded
+
+/** The decision about an operation that waits for an approval. */
+export const DecisionRequest = Schema.Struct({
+  decision: Schema.Literals(["approved", "denied"]),
+  /** Of the request that the operator saw. */
+  request_digest: RequestDigest,
+  reason: Schema.String.check(Schema.isPattern(/\S/u), Schema.isMaxLength(1024))
+})
+export type DecisionRequest = typeof DecisionRequest.Encoded
 
 /** What an operator records of an operation that its provider may have: the outcome, and the answer of the provider. */
 export const AdvanceRequest = Schema.Struct({
@@ -147,19 +165,25 @@ export class ConsoleGroup extends HttpApiGroup.make("console").add(
   }),
   HttpApiEndpoint.get("detail", "/operations/:id", {
     params: { id: OperationId },
-    success: OperatorDetail,
+    success: ConsoleDetail,
     error: [...errors, NotFound]
   }),
   HttpApiEndpoint.post("act", "/operations/:id/actions", {
     params: { id: OperationId },
     payload: ActionRequest,
-    success: OperatorDetail,
+    success: ConsoleDetail,
+    error: [...errors, NotFound, Conflict]
+  }),
+  HttpApiEndpoint.post("decide", "/operations/:id/decision", {
+    params: { id: OperationId },
+    payload: DecisionRequest,
+    success: ConsoleDetail,
     error: [...errors, NotFound, Conflict]
   }),
   HttpApiEndpoint.post("advance", "/operations/:id/advance", {
     params: { id: OperationId },
     payload: AdvanceRequest,
-    success: OperatorDetail,
+    success: ConsoleDetail,
     error: [...errors, NotFound, Conflict]
   }),
   /** The latest operations of a payee, 50 at most. It tells their terms, so it is recorded, and a POST. */

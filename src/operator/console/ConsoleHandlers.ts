@@ -5,10 +5,12 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import type { DecisionRefused } from "../../domain/Approval.ts"
 import type { OperationId, OperationState } from "../../domain/Operation.ts"
 import { findProblems } from "../../domain/operators/findProblems.ts"
 import type { ActingOperator, ActionRefusal, OperationListQuery } from "../../domain/operators/OperatorView.ts"
 import { withinTime } from "../../http/exchangeLimits.ts"
+import { Approvals } from "../../services/Approvals.ts"
 import { LedgerFigures } from "../../services/operators/LedgerFigures.ts"
 import { makeListRecorded } from "../../services/operators/listRecorded.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
@@ -63,11 +65,12 @@ const refusalCodes = {
   AlreadySettled: "already_settled",
   IllegalTransition: "illegal_transition",
   StillHeld: "still_held",
-  StaleOperation: "moved_on"
+  StaleOperation: "moved_on",
+  DecisionRefused: "illegal_transition"
 } as const
 
 /** The refusal of an action that the ledger refused, with its reason, or did not answer. */
-const refuseAction = Effect.fnUntraced(function*(error: ActionRefusal | StoreUnavailable) {
+const refuseAction = Effect.fnUntraced(function*(error: ActionRefusal | DecisionRefused | StoreUnavailable) {
   if (error._tag !== "StoreUnavailable") return yield* refuse(refusalCodes[error._tag], error.message)
   yield* logStoreFailure("The result of an operator's action is unknown", error)
   return yield* refuse("unknown_result", "It is unknown whether it happened: read the operation again.")
@@ -96,10 +99,13 @@ export const ConsoleHandlers = (version: string) =>
       const search = yield* OperationSearch
       const figures = yield* LedgerFigures
       const actions = yield* OperatorActions
+      const approvals = yield* Approvals
       const listRecorded = yield* makeListRecorded
       const detail = (id: OperationId) =>
         Effect.catchTag(
-          readLedger(search.detail(id)),
+          readLedger(
+            Effect.zipWith(search.detail(id), approvals.find(id), (detail, approval) => ({ ...detail, approval }))
+          ),
           "OperationNotFound",
           ({ message }) => refuse("operation_not_found", message)
         )
@@ -127,7 +133,7 @@ export const ConsoleHandlers = (version: string) =>
           reason: Reason,
           perform: (
             operator: ActingOperator & { readonly reason: Reason }
-          ) => Effect.Effect<unknown, ActionRefusal | StoreUnavailable>
+          ) => Effect.Effect<unknown, ActionRefusal | DecisionRefused | StoreUnavailable>
         ) {
           const { operator } = yield* CurrentSession
           yield* Effect.catch(inTime(perform({ name: operator, via: "console", reason })), refuseAction)
@@ -175,6 +181,15 @@ export const ConsoleHandlers = (version: string) =>
         detail: ({ params }) => detail(params.id),
         act: ({ params: { id }, payload: { action, reason, revision } }) =>
           act(id, reason, (operator) => actions.perform(action, id, operator, revision)),
+        decide: ({ params: { id }, payload: { decision, reason, request_digest } }) =>
+          act(id, reason, ({ name, via }) =>
+            approvals.decide({
+              operation_id: id,
+              request_digest,
+              decision,
+              decider: { as: "operator", name, via },
+              reason
+            })),
         advance: ({ params: { id }, payload: { evidence, outcome, reason, revision } }) =>
           act(id, reason, (operator) => actions.advance({ to: outcome, evidence }, id, operator, revision)),
         payee: ({ payload }) => findPayee(payload.payee),

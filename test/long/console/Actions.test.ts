@@ -9,16 +9,16 @@ import { detailOf, idOf, termsOf } from "../../fixtures/console/SceneOperations.
 const sha256OfTest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 /** A new accepted operation, so that no test depends on another one. */
-const addOperation = Effect.fnUntraced(function*(number: number, held = false) {
+const addOperation = Effect.fnUntraced(function*(number: number, held: false | "failover" | "approval" = false) {
   const { details } = yield* ConsoleScene
-  const hold = { kind: "failover", examined: false, releasable_from: null } as const
+  const hold = { kind: held, examined: false, releasable_from: null } as const
   details.set(
     idOf(number),
     detailOf(Date.now(), {
       number,
       state: "accepted",
       age: 1,
-      schedule: held ? { hold } : {},
+      schedule: hold.kind === false ? {} : { hold: { ...hold, kind: hold.kind } },
       next: { by: "worker", action: "A worker submits it.", at: null, reason: "It was accepted." },
       history: [["accepted", 1, null]]
     })
@@ -53,7 +53,7 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
     "names operation and provider, says what it can cause, and begins at the safe button",
     () =>
       Effect.gen(function*() {
-        const { expectClean, page } = yield* addOperation(101, true)
+        const { expectClean, page } = yield* addOperation(101, "failover")
         yield* Effect.promise(async () => {
           const dialog = await ask(page, "Release")
           const text = await dialog.innerText()
@@ -130,11 +130,33 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
       })
   )
 
+  effect.each([[108, "Approve", "Approve", "Approved"], [109, "Deny", "Deny for ever", "Denied"]] as const)(
+    "that decides about an operation is recorded; an approval only of an amount that was shown (%s: %s)",
+    ([number, label, confirm, state]) =>
+      Effect.gen(function*() {
+        const { details } = yield* ConsoleScene
+        const { expectClean, page } = yield* addOperation(number, "approval")
+        yield* Effect.promise(async () => {
+          const dialog = await ask(page, label)
+          await dialog.getByLabel("Reason").fill("The owner called")
+          const button = dialog.getByRole("button", { name: confirm, exact: true })
+          assert.strictEqual(await button.isDisabled(), label === "Approve")
+          await dialog.getByRole("button", { name: "Show amount and payee" }).click()
+          await button.click()
+          await dialog.waitFor({ state: "detached" })
+          await page.getByText(state, { exact: true }).waitFor()
+        })
+        const [record] = details.get(idOf(number))!.actions
+        assert.deepInclude(record, { operator: "olivia", action: label.toLowerCase(), reason: "The owner called" })
+        expectClean()
+      })
+  )
+
   effect(
     "that the ledger refuses shows the ledger's reason, and keeps the dialog with what was written",
     () =>
       Effect.gen(function*() {
-        const { expectClean, page } = yield* addOperation(107, true)
+        const { expectClean, page } = yield* addOperation(107, "failover")
         yield* Effect.promise(async () => {
           const dialog = await ask(page, "Release")
           await dialog.getByLabel("Reason").fill("The bank has no record")

@@ -4,7 +4,7 @@ import { Effect, Latch, Layer, Ref } from "effect"
 import { TestClock } from "effect/testing"
 import { AlreadySettled } from "../../../../src/domain/Operation.ts"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
-import { detailOf, FakeLedger, unavailable } from "../../../fixtures/console/FakeLedger.ts"
+import { detailOf, FakeLedger, otherDigest, unavailable } from "../../../fixtures/console/FakeLedger.ts"
 import { signIn, Visitor } from "../../../fixtures/console/Visitor.ts"
 import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 import { operatorEvidence } from "../../../fixtures/OperatorEvidence.ts"
@@ -59,6 +59,27 @@ describe("an action of the console", () => {
       const refused = yield* (yield* operator).post(path, { ...review, action: "cancel" })
       assert.strictEqual(refused.status, 409)
       assert.deepStrictEqual(JSON.parse(refused.text), { code: "already_settled", message: refusal.message })
+    }))
+
+  test("that decides about an operation repeats the digest of its request, and has a reason", () =>
+    Effect.gen(function*() {
+      const { decided } = yield* FakeLedger
+      const visitor = yield* operator
+      const decision = { decision: "approved", request_digest: "a".repeat(64), reason: "the owner called" }
+      const decisionPath = path.replace("/actions", "/decision")
+      assert.strictEqual((yield* visitor.post(decisionPath, decision)).status, 200)
+      const refused = yield* visitor.post(decisionPath, { ...decision, request_digest: otherDigest })
+      assert.deepStrictEqual([refused.status, JSON.parse(refused.text).code], [409, "illegal_transition"])
+      for (const malformed of [{ ...decision, request_digest: "a" }, { ...decision, reason: " " }]) {
+        assert.strictEqual((yield* visitor.post(decisionPath, malformed)).status, 400)
+      }
+      assert.deepStrictEqual(decided, [{
+        operation_id: id,
+        request_digest: decision.request_digest,
+        decision: "approved",
+        decider: { as: "operator", name: "olivia", via: "console" },
+        reason: decision.reason
+      }])
     }))
 
   test("on an operation that does not exist is 404", () =>
