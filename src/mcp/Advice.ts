@@ -76,7 +76,8 @@ const onState: Readonly<Record<OperationState, Sentences>> = {
 
 /** Each member stands before the same member of the state. A final state is never under review. */
 const underReview: Sentences = {
-  means: "People look into this operation. That may take long, and the operation may never reach a final state.",
+  means:
+    "People look into this operation, or one must approve it: no agent can. That may take long, and the operation may never reach a final state.",
   mustNot: "",
   next: "Tell your user, and ask the operator of the gateway about it."
 }
