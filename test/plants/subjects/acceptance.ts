@@ -64,6 +64,13 @@ export const acceptance: ReadonlyArray<Plant> = [
     tests: limitTests("hold for every other program")
   },
   {
+    rule: "limits refuse no repetition of a request without terms",
+    file: acceptances,
+    from: "      CASE WHEN s.limits IS NOT NULL THEN nullif(r.amount, '')::numeric END,",
+    to: "      CASE WHEN s.limits IS NOT NULL THEN r.amount::numeric END,",
+    tests: limitTests("refuse no repetition of a request that had")
+  },
+  {
     rule: "limits have only time zones that PostgreSQL reads as the code does",
     file: "src/domain/AuthorizationDetails.ts",
     from: "/^(?:UTC|(?:Africa",

@@ -299,7 +299,9 @@ export const acceptStatement = `
     SELECT DISTINCT ON (r.key COLLATE "C") s.client_id, s.resource_owner, s.subject, s.grant_id, s.provider_connection_id,
       'accepted', 1, r.id, r.type, r.key, decode(r.digest, 'hex'), nullif(r.terms, ''), nullif(r.terms_key_id, ''),
       r.erases_terms, nullif(r.payee_index, ''),
-      CASE WHEN s.limits IS NOT NULL THEN r.amount::numeric END, CASE WHEN s.limits IS NOT NULL THEN r.currency END,
+      -- Without terms, only the repetition of an earlier request gets here.
+      CASE WHEN s.limits IS NOT NULL THEN nullif(r.amount, '')::numeric END,
+      CASE WHEN s.limits IS NOT NULL THEN nullif(r.currency, '') END,
       CASE WHEN s.limits IS NOT NULL THEN nullif(r.limit_payee, '') END,
       -- The trigger adds what the limits of the grant demand.
       CASE WHEN $17::text IS NOT NULL AND needs_approval(

@@ -100,6 +100,16 @@ conformance("limits", (it) => {
       assert.deepStrictEqual(answerOf(uncovered!), ["OperationNotCovered", "operation_type"])
     }))
 
+  it.effect("refuse no repetition of a request that had neither limits nor terms", () =>
+    Effect.gen(function*() {
+      const { accept, acceptAll } = yield* OperationLedger
+      const { identity } = yield* issue()
+      const bare = { type: "transfer", key: IdempotencyKey.make("bare"), payload: {} }
+      yield* accept(identity, bare)
+      const [repeated] = yield* acceptAll({ ...identity, authorization_details: narrow }, [bare])
+      assert.strictEqual(answerOf(repeated!), "repeated")
+    }))
+
   it.effect("keep an amount until the operation failed or was cancelled, and refuse no repetition", () =>
     Effect.gen(function*() {
       const { accept, acceptAll } = yield* OperationLedger
