@@ -14,7 +14,15 @@ import * as SqlClient from "effect/sql/SqlClient"
 import { workerSeenWithin } from "../domain/operators/FiguresForm.ts"
 import type { ActingOperator } from "../domain/operators/OperatorView.ts"
 import { makeRecord } from "../services/operators/OperatorActions.ts"
-import { claimableTimeline, epochOf, instantAt, millis, placeHold } from "../services/sql/queueFragments.ts"
+import { keepWaitingStatement } from "../services/sql/queue/SqlHolds.ts"
+import {
+  claimableTimeline,
+  epochOf,
+  instantAt,
+  millis,
+  needsDecision,
+  placeHold
+} from "../services/sql/queueFragments.ts"
 import { recordMark } from "../services/sql/reads/changeStatements.ts"
 import { orUnavailable, type StoreUnavailable } from "../services/StoreUnavailable.ts"
 
@@ -76,6 +84,8 @@ export interface FinishedSwitchover {
   readonly released: number
   /** Operations that stay held: of an earlier failover, held by an operator, or accepted after the last round. */
   readonly still_held: number
+  /** Operations that wait for an approval, as before. */
+  readonly awaiting_approval: number
 }
 
 export class Switchover extends Context.Service<Switchover, {
@@ -91,7 +101,8 @@ export class Switchover extends Context.Service<Switchover, {
   readonly round: (begun: BegunSwitchover) => Effect.Effect<SwitchoverRound, StoreUnavailable>
   /**
    * Releases the operations that have the hold of `begin` or of a round, and nothing has touched since. It also releases those that
-   * the old primary accepted after the last round, if no worker has reported itself since `begin`. `last` is the last round that
+   * the old primary accepted after the last round, if no worker has reported itself since `begin`: nothing was sent then, so what waits for an
+   * approval waits on. `last` is the last round that
    * succeeded on the old primary. It records `release_all`, or why the ledger refused.
    *
    * Without a promotion it takes the holds back.
@@ -189,9 +200,13 @@ const make = Effect.gen(function*() {
           begun.at,
           wereWorkersStopped
         ])
+        // Else a worker may have claimed what was approved after the last round.
+        if (wereWorkersStopped) yield* sql.unsafe(keepWaitingStatement, [begun.timeline])
         yield* record(operator, { action, affected: released, result: "done" })
-        const [left] = yield* sql.unsafe<{ readonly still_held: number }>(stillHeldStatement)
-        return { timeline: now.timeline, released, still_held: left!.still_held } satisfies FinishedSwitchover
+        const [left] = yield* sql.unsafe<Pick<FinishedSwitchover, "still_held" | "awaiting_approval">>(
+          stillHeldStatement
+        )
+        return { timeline: now.timeline, released, ...left! } satisfies FinishedSwitchover
       }))).pipe(
         // The refusal is recorded by the transaction, so it fails only after the commit.
         Effect.flatMap((result) => result instanceof SwitchoverUnproven ? Effect.fail(result) : Effect.succeed(result))
@@ -253,5 +268,7 @@ const releaseStatement = `
   RETURNING 1`
 
 const stillHeldStatement = `
-  SELECT count(*)::float8 AS still_held FROM operations o
+  SELECT (count(*) FILTER (WHERE NOT ${needsDecision}))::float8 AS still_held,
+    (count(*) FILTER (WHERE ${needsDecision}))::float8 AS awaiting_approval
+  FROM operations o
   WHERE o.state = 'accepted' AND ${claimableTimeline} < (SELECT ledger_timeline())`

@@ -11,7 +11,10 @@ import { Timestamp } from "./Timestamp.ts"
 export const ApprovalState = Schema.Literals(["pending", "approved", "denied", "expired", "ended"])
 export type ApprovalState = typeof ApprovalState.Type
 
-/** SHA-256 of the request (type and payload), in hexadecimal: a decision repeats that of the request that the person saw. */
+/**
+ * SHA-256 of the operation, its request (type and payload) and its terms as they are stored, in hexadecimal. A decision repeats that of
+ * the operation whose terms the person saw.
+ */
 export const RequestDigest = Schema.String.check(
   Schema.isPattern(/^[0-9a-f]{64}$/u, { expected: "64 hexadecimal digits" })
 )
@@ -45,7 +48,7 @@ export type Decider =
 /** What a person decides about an operation. */
 export interface Decision {
   readonly operation_id: OperationId
-  /** Of the request that the person saw. */
+  /** Of the operation whose terms the person saw. */
   readonly request_digest: string
   readonly decision: "approved" | "denied"
   readonly decider: Decider

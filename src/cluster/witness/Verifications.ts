@@ -7,8 +7,8 @@
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { ClaimBatch } from "../../domain/Submission.ts"
-import { holdAllStatement, released } from "../../services/sql/queue/SqlHolds.ts"
-import { endClaims } from "../../services/sql/queueFragments.ts"
+import { holdAllStatement, keepWaitingStatement, released } from "../../services/sql/queue/SqlHolds.ts"
+import { awaitsApproval, endClaims } from "../../services/sql/queueFragments.ts"
 import { orUnavailable, type StoreUnavailable } from "../../services/StoreUnavailable.ts"
 
 /** A batch that the witness has and the ledger lacks. */
@@ -184,6 +184,7 @@ export const makeSqlVerifications = Effect.gen(function*() {
     yield* sql.unsafe("SET LOCAL statement_timeout = 0")
     if ((yield* count(takeReleaseStatement, [epoch, life])) === 0) return null
     const released = yield* count(releaseStatement)
+    yield* sql.unsafe(keepWaitingStatement, [null])
     yield* sql.unsafe("UPDATE witness_checks SET released = $2 WHERE epoch = $1::uuid", [epoch, released])
     return released
   })
@@ -236,8 +237,8 @@ const takeReleaseStatement = `
 
 /** Holds those that only the timeline held until now. An examination still counts: a status read can release them. */
 const keepHeldStatement = `
-  UPDATE operations SET hold_placed = true
-  WHERE state = 'accepted' AND NOT hold_placed AND timeline < (SELECT ledger_timeline())`
+  UPDATE operations o SET hold_placed = true, unsent_in = NULL
+  WHERE o.state = 'accepted' AND (NOT o.hold_placed OR ${awaitsApproval}) AND o.timeline < (SELECT ledger_timeline())`
 
 /** Those that only the timeline holds. `releaseAll` also releases those with a hold. */
 const releaseStatement = `

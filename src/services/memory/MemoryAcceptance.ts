@@ -9,7 +9,7 @@ import * as Result from "effect/Result"
 import type { Grant, GrantIdentity, Scope } from "../../domain/Grant.ts"
 import { BindingConflict, type FinancialRequest, type InvalidFinancialRequest } from "../../domain/Idempotency.ts"
 import { acceptedOperation, type Operation } from "../../domain/Operation.ts"
-import { approvalTime, needsApproval } from "../rules/approvals.ts"
+import { approvalDigest, approvalTime, needsApproval } from "../rules/approvals.ts"
 import { findRefusal, type LimitSources, type Reservation } from "../rules/limits.ts"
 import {
   type Acceptance,
@@ -33,7 +33,7 @@ export const makeAcceptances = Effect.gen(function*() {
   const prepare = yield* makePrepareAcceptance
 
   /** Records the operation of a request in one synchronous step, unless the key is bound or the provider refuses it. */
-  const record = (grant: Grant, limits: LimitSources, prepared: PreparedRequest, at: DateTime.Utc): Recorded => {
+  const record = (grant: Grant, limits: LimitSources, prepared: AskingRequest, at: DateTime.Utc): Recorded => {
     const { digest, id, request } = prepared
     const bound = findBound(memory, { ...grant, key: request.key })
     if (bound !== undefined) {
@@ -61,9 +61,10 @@ export const makeAcceptances = Effect.gen(function*() {
   /** Checks the grant and records the requests, all in one synchronous step. Then it finds their results. */
   const recordAll = Effect.fnUntraced(function*(
     identity: GrantIdentity,
-    prepared: ReadonlyArray<Exit.Exit<PreparedRequest, InvalidFinancialRequest>>,
+    requests: ReadonlyArray<Exit.Exit<PreparedRequest, InvalidFinancialRequest>>,
     scope: Scope | null
   ) {
+    const prepared = yield* Effect.forEach(requests, (exit) => Effect.exit(Effect.flatMap(exit, asking)))
     const at = yield* DateTime.now
     const { grant, recorded } = yield* Effect.fromResult(
       Result.map(goodGrant(memory, identity, scope, at), (grant) => ({
@@ -103,6 +104,14 @@ export const makeAcceptances = Effect.gen(function*() {
   return { accept, acceptAll }
 })
 
+/** A request with the digest of its approval, which it may need. */
+interface AskingRequest extends PreparedRequest {
+  readonly approvalDigest: string
+}
+
+const asking = (prepared: PreparedRequest) =>
+  Effect.map(approvalDigest(prepared), (approvalDigest): AskingRequest => ({ ...prepared, approvalDigest }))
+
 /** What a permitted request counts. Its terms are there, or the limits had refused it. */
 const reservationOf = ({ terms, type }: FinancialRequest, at: DateTime.Utc): Reservation => ({
   type,
@@ -113,17 +122,28 @@ const reservationOf = ({ terms, type }: FinancialRequest, at: DateTime.Utc): Res
 })
 
 /** Held for its approval from the acceptance on: no worker could claim it, so it was never sent. */
-const waiting = (record: MemoryRecord, { terms }: PreparedRequest, unsent_in: number): MemoryRecord => {
+const waiting = (
+  record: MemoryRecord,
+  { approvalDigest: request_digest, terms }: AskingRequest,
+  unsent_in: number
+): MemoryRecord => {
   const { operation } = record
   const expires_at = DateTime.add(operation.created_at, { milliseconds: approvalTime })
   return {
     ...record,
     operation: { ...operation, under_review: true },
-    approval: { state: "pending", expires_at, decided_at: null, decided_as: null, decider: null, reason: null },
+    approval: {
+      request_digest,
+      state: "pending",
+      expires_at,
+      decided_at: null,
+      decided_as: null,
+      decider: null,
+      reason: null
+    },
     terms,
     hold_placed: true,
-    unsent_in,
-    due_at: expires_at.epochMilliseconds
+    unsent_in
   }
 }
 

@@ -100,12 +100,11 @@ export const makeMemory = Effect.gen(function*() {
   return { pending, find, decide }
 })
 
-const membersOf = ({ approval, digest, operation, owner }: MemoryRecord): Omit<Approval, "terms"> => ({
+const membersOf = ({ approval, operation, owner }: MemoryRecord): Omit<Approval, "terms"> => ({
   operation_id: operation.id,
   type: operation.type,
   client_id: owner.client_id,
   resource_owner: owner.resource_owner,
-  request_digest: digest,
   created_at: operation.created_at,
   ...approval!
 })

@@ -41,7 +41,7 @@ export const makeHolds = (table: MemoryQueueTable) => {
       operation: { ...record.operation, under_review: awaits && record.operation.under_review },
       timeline: memory.cluster.timeline,
       hold_placed: awaits,
-      unsent_in: awaits ? record.unsent_in : null,
+      unsent_in: awaits ? memory.cluster.holds : null,
       examined_timeline: null,
       due_at: millis(),
       waiting: false,
@@ -93,8 +93,8 @@ export const makeHolds = (table: MemoryQueueTable) => {
   const releaseAll = Effect.sync(() =>
     records().filter((record) =>
       isPresentLedger(memory) && isHeld(record, memory.cluster.timeline) && !record.acknowledged
-    )
-      .map(released).filter(({ id }) => !memory.operations.get(id)!.hold_placed).length
+      && !awaitsApproval(record)
+    ).map(released).length
   )
 
   /** See `endClaims` of the SQL queue. */

@@ -87,7 +87,7 @@ export interface MemoryRecord {
 /** The members of an approval that its operation does not have. */
 export type MemoryApproval = Pick<
   Approval,
-  "state" | "expires_at" | "decided_at" | "decided_as" | "decider" | "reason"
+  "request_digest" | "state" | "expires_at" | "decided_at" | "decided_as" | "decider" | "reason"
 >
 
 /** When a succeeded operation is read again, because it may be reversed. Milliseconds since the epoch. */

@@ -58,7 +58,7 @@ export class Holds extends Context.Service<Holds, {
   ) => Effect.Effect<void, OperationNotFound | StaleOperation | StoreUnavailable>
   /**
    * Releases all held operations, and returns how many. For a failover that is known to have lost nothing. Acknowledged
-   * operations stay held.
+   * operations stay held, and those that wait for an approval: each needs a release of its own before a decision counts.
    */
   readonly releaseAll: Effect.Effect<number, StoreUnavailable>
 }>()("financial-agents-gateway/services/queue/Holds") {}

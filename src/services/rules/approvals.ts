@@ -1,16 +1,38 @@
 /**
- * Approvals: which operations wait for a person, and which decisions count. `migrations/0035_approvals.sql` has the same rules.
+ * Approvals: which operations wait for a person, and which decisions count. `migrations/0035_approvals.sql` and
+ * `migrations/0036_approval_proofs.sql` have the same rules.
  */
 import * as BigDecimal from "effect/BigDecimal"
+import * as Digest from "effect/crypto/Digest"
 import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Hex from "effect/encoding/Hex"
+import * as Result from "effect/Result"
 import { type Approval, type Decision, DecisionRefused } from "../../domain/Approval.ts"
 import type { FinancialOperations } from "../../domain/AuthorizationDetails.ts"
 import type { FinancialRequest } from "../../domain/Idempotency.ts"
 import type { Terms } from "../../domain/Terms.ts"
 import type { LimitSources } from "./limits.ts"
+import type { PreparedRequest } from "./prepareAcceptance.ts"
 
 /** How long an operation waits for a decision, in milliseconds. */
 export const approvalTime = 86_400_000
+
+const encoder = new TextEncoder()
+
+/** What a decision is about. `approval_digest` of the database computes the same. */
+export const approvalDigest = ({ digest, id, terms }: Pick<PreparedRequest, "id" | "digest" | "terms">) =>
+  Effect.orDie(Digest.Digest.use((service) =>
+    service.digest(
+      Digest.sha256,
+      Uint8Array.of(
+        ...Result.getOrThrow(Hex.decode(id.replaceAll("-", "") + digest)),
+        ...encoder.encode(terms?.key_id ?? ""),
+        0,
+        ...terms?.payload ?? []
+      )
+    )
+  )).pipe(Effect.map(Hex.encode))
 
 /**
  * Whether a request that the limits permit waits for an approval. `isKnown`: the payee received money under the grant, and did not

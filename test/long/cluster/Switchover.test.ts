@@ -6,6 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { type BegunSwitchover, Switchover, type SwitchoverRound } from "../../../src/cluster/Switchover.ts"
+import type { GrantIdentity } from "../../../src/domain/Grant.ts"
 import type { ActingOperator } from "../../../src/domain/operators/OperatorView.ts"
 import type { Cluster } from "../../../src/node/embedded/Cluster.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
@@ -55,6 +56,13 @@ const report = (worker_id: string, process_id = crypto.randomUUID()) =>
     ({ reportWorker }) => reportWorker({ process_id, worker_id, pauses: {}, clock_skew_ms: null })
   )
 
+/** Accepts an operation that waits for an approval. */
+const acceptWaiting = (identity: GrantIdentity) =>
+  accept(
+    { ...identity, authorization_details: [{ type: "financial_operations", approval: { new_payees: true } }] },
+    { terms: { amount: "1.00", currency: "EUR", payee: "A" } }
+  )
+
 /** A ledger with a grant. */
 const scene = Effect.gen(function*() {
   const primary = yield* newLedger
@@ -70,6 +78,7 @@ describe("A planned switchover", () => {
         primary,
         Effect.gen(function*() {
           const before = yield* acceptSeveral(identity, 3)
+          yield* acceptWaiting(identity)
           const [sent] = yield* claimIds(provider, 1)
           const begun = yield* begin
           assert.strictEqual(begun.held, 2)
@@ -87,7 +96,12 @@ describe("A planned switchover", () => {
         Effect.gen(function*() {
           assert.deepStrictEqual(yield* claimIds(provider), [], "held until they are released")
           assert.strictEqual((yield* round(begun)).timeline, 2)
-          assert.deepStrictEqual(yield* finish(begun, last), { timeline: 2, released: 4, still_held: 0 })
+          assert.deepStrictEqual(yield* finish(begun, last), {
+            timeline: 2,
+            released: 4,
+            still_held: 0,
+            awaiting_approval: 1
+          })
           assert.sameMembers([...yield* claimIds(provider)], ids)
           assert.deepStrictEqual(yield* claimIds(provider), [])
           assert.deepStrictEqual(
@@ -195,7 +209,8 @@ describe("A planned switchover", () => {
           assert.deepStrictEqual(yield* finish(begun, null), {
             timeline: 4,
             released: 1,
-            still_held: theirs.length + between.length
+            still_held: theirs.length + between.length,
+            awaiting_approval: 0
           })
           assert.deepStrictEqual(yield* claimIds(provider), [ours])
         })
@@ -210,7 +225,12 @@ describe("A planned switchover", () => {
         yield* standbyOf(primary),
         Effect.gen(function*() {
           assert.lengthOf(yield* takeIds("takeHeld", provider), 1)
-          assert.deepStrictEqual(yield* finish(begun, null), { timeline: 2, released: 0, still_held: 1 })
+          assert.deepStrictEqual(yield* finish(begun, null), {
+            timeline: 2,
+            released: 0,
+            still_held: 1,
+            awaiting_approval: 0
+          })
         })
       )
     }).pipe(Effect.scoped))
@@ -233,13 +253,14 @@ describe("A planned switchover", () => {
       )
     }).pipe(Effect.scoped))
 
-  it.live("leaves held what was accepted after the last round, if a worker ran meanwhile: it may have sent it", () =>
+  it.live("leaves held what was accepted or approved after the last round, if a worker ran meanwhile: it may have sent it", () =>
     Effect.gen(function*() {
       const { identity, primary, provider } = yield* scene
       const { begun, held, last } = yield* running(
         primary,
         Effect.gen(function*() {
           const held = yield* acceptSeveral(identity, 1)
+          yield* acceptWaiting(identity)
           const begun = yield* begin
           const process_id = crypto.randomUUID()
           yield* report("forgotten", process_id)
@@ -256,7 +277,12 @@ describe("A planned switchover", () => {
       yield* promoted(
         standby,
         Effect.gen(function*() {
-          assert.deepStrictEqual(yield* finish(begun, last), { timeline: 2, released: 1, still_held: 1 })
+          assert.deepStrictEqual(yield* finish(begun, last), {
+            timeline: 2,
+            released: 1,
+            still_held: 2,
+            awaiting_approval: 0
+          })
           assert.deepStrictEqual(yield* claimIds(provider), held)
         })
       )
@@ -271,7 +297,12 @@ describe("A planned switchover", () => {
           const ids = yield* acceptSeveral(identity, 2)
           const begun = yield* begin
           const last = yield* round(begun)
-          assert.deepStrictEqual(yield* finish(begun, last), { timeline: 1, released: 2, still_held: 0 })
+          assert.deepStrictEqual(yield* finish(begun, last), {
+            timeline: 1,
+            released: 2,
+            still_held: 0,
+            awaiting_approval: 0
+          })
           assert.sameMembers([...yield* claimIds(provider)], [...ids])
         })
       )

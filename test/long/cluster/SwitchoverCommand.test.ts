@@ -59,7 +59,8 @@ describe("switchover", () => {
         held: 2,
         timeline: 2,
         released: 2,
-        still_held: 0
+        still_held: 0,
+        awaiting_approval: 0
       })
       assert.sameMembers([...yield* claimed(standby, provider)], [...ids])
     }).pipe(Effect.scoped))

@@ -2,6 +2,7 @@
 import { type Plant, postgres } from "../Plant.ts"
 
 const file = "migrations/0035_approvals.sql"
+const proofs = "migrations/0036_approval_proofs.sql"
 const rules = "src/services/rules/approvals.ts"
 const tests = [postgres("services/ledger/Approvals")]
 
@@ -58,7 +59,7 @@ export const approvals: ReadonlyArray<Plant> = [
   },
   {
     rule: "an approval has one decision",
-    file,
+    file: proofs,
     from: "IF OLD.state <> 'pending' OR NEW.state = 'pending' THEN",
     to: "IF NEW.state = 'pending' THEN",
     tests
@@ -72,17 +73,89 @@ export const approvals: ReadonlyArray<Plant> = [
   },
   {
     rule: "a decision comes before the end of its approval, and an approval ends not before it",
-    file,
-    from: "IF (NEW.state = 'expired') IS DISTINCT FROM (OLD.expires_at <= NEW.decided_at) THEN",
-    to: "IF false THEN",
+    file: proofs,
+    from: "IF (NEW.state = 'expired') IS DISTINCT FROM (OLD.expires_at <= NEW.decided_at)\n    OR",
+    to: "IF",
     tests
   },
   {
     rule: "nothing is decided about an operation that may have been sent",
-    file,
+    file: proofs,
     from: "<> OLD.request_digest OR NOT is_unsent(o) THEN",
     to: "<> OLD.request_digest THEN",
     tests
+  },
+  {
+    rule: "a decision is about the terms that were asked",
+    file: proofs,
+    from: "approval_digest(o) <> OLD.request_digest OR",
+    to: "false OR",
+    tests: [postgres("services/ledger/Approvals", "are about no other terms")]
+  },
+  {
+    rule: "the digest of a decision covers the terms",
+    file: proofs,
+    from: "'\\x00'::bytea\n    || coalesce(o.terms, ''::bytea)",
+    to: "'\\x00'::bytea",
+    tests: [postgres("services/ledger/Approvals", "are about no other terms")]
+  },
+  {
+    rule: "the digest of a decision covers the operation",
+    file: rules,
+    from: "id.replaceAll(\"-\", \"\") + digest",
+    to: "digest",
+    tests: [postgres("services/ledger/Approvals", "is about one operation and its terms")]
+  },
+  {
+    rule: "code and trigger measure a decision by one instant",
+    file: proofs,
+    from: "date_trunc('milliseconds', now())",
+    to: "date_trunc('milliseconds', clock_timestamp())",
+    tests: [postgres("services/ledger/Approvals", "count from the start of their transaction")]
+  },
+  {
+    rule: "after a failover, an operation that waits is examined at once",
+    file: proofs,
+    from: "  SELECT history INTO NEW.unsent_in FROM ledger_home;\n",
+    to:
+      "  SELECT history INTO NEW.unsent_in FROM ledger_home;\n  NEW.due_at := NEW.created_at + interval '24 hours';\n",
+    tests: [postgres("services/ledger/Approvals", "of an operation that another history may have sent")]
+  },
+  {
+    rule: "a release proves that an operation which waits was never sent",
+    file: "src/services/sql/queue/SqlHolds.ts",
+    from: "unsent_in = CASE WHEN ${awaitsApproval} THEN (SELECT history FROM ledger_home) END, due_at",
+    to: "due_at",
+    tests: [postgres("services/ledger/Approvals", "of an operation that another history may have sent")]
+  },
+  {
+    rule: "the word of an operator about all operations proves nothing of one that waits",
+    file: "src/services/sql/queue/SqlHolds.ts",
+    from: "o.state = 'accepted' AND NOT ${awaitsApproval}",
+    to: "o.state = 'accepted'",
+    tests: [postgres("services/ledger/Approvals", "of an operation that another history may have sent")]
+  },
+  {
+    rule: "an operation gets a new proof only once it was examined, and no earlier holder can send it",
+    file: proofs,
+    from: "      AND OLD.examined_timeline = ledger_timeline() AND OLD.send_before <= now()) IS NOT TRUE",
+    to: ") IS NOT TRUE",
+    tests: [postgres("services/ledger/Approvals", "are decided by no other statement")]
+  },
+  {
+    rule: "an operation that waits keeps its proof over a failover that lost no claim",
+    file: "src/cluster/witness/Verifications.ts",
+    from: "    yield* sql.unsafe(keepWaitingStatement, [null])\n",
+    to: "",
+    tests: [postgres("cluster/Verifications", "releases only what the timeline alone holds")]
+  },
+  {
+    rule: "an operation that waits loses its proof where the witness proves nothing",
+    file: "src/cluster/witness/Verifications.ts",
+    from:
+      "SET hold_placed = true, unsent_in = NULL\n  WHERE o.state = 'accepted' AND (NOT o.hold_placed OR ${awaitsApproval})",
+    to: "SET hold_placed = true\n  WHERE o.state = 'accepted' AND NOT o.hold_placed",
+    tests: [postgres("cluster/Verifications", "keeps held for good")]
   },
   {
     rule: "the requesting client never decides",

@@ -68,16 +68,16 @@ export const holds: ReadonlyArray<Plant> = [
   },
   {
     rule: "the database cancels only what was provably never sent",
-    file: unsent,
+    file: "migrations/0036_approval_proofs.sql",
     from: "AND (OLD.state = 'accepted' OR OLD.return_reason IS NOT NULL) AND NOT is_unsent(OLD)\n  THEN",
     to: "AND false\n  THEN",
     tests: [postgres("services/ledger/CancelAndReview"), postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "no statement claims of a held operation that it was never sent",
-    file: unsent,
-    from: "    AND (OLD.hold_placed OR NOT is_unsent(OLD))\n  THEN",
-    to: "    AND false\n  THEN",
+    file: "migrations/0036_approval_proofs.sql",
+    from: "    AND (OLD.hold_placed OR NOT is_unsent(OLD))\n",
+    to: "    AND false\n",
     tests: [postgres("services/schema/ForbiddenStatements")]
   },
   {

@@ -5,10 +5,11 @@ import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Fiber, Latch } from "effect"
 import { SqlClient } from "effect/sql"
 import { checkpointOf, makeSqlVerifications } from "../../../src/cluster/witness/Verifications.ts"
-import type { ProviderName } from "../../../src/domain/Grant.ts"
+import type { GrantIdentity, ProviderName } from "../../../src/domain/Grant.ts"
+import type { OperationId } from "../../../src/domain/Operation.ts"
 import type { ClaimBatch } from "../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
+import { accept, PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
 import {
   acceptSeveral,
   claimTerms,
@@ -55,6 +56,25 @@ const failOver = (provider: ProviderName) =>
   Effect.flatMap(
     SqlClient.SqlClient,
     (sql) => sql`UPDATE operations SET timeline = timeline - 1 WHERE provider = ${provider}`
+  )
+
+/** Accepts an operation that waits for an approval. */
+const acceptWaiting = (identity: GrantIdentity) =>
+  Effect.map(
+    accept(
+      { ...identity, authorization_details: [{ type: "financial_operations", approval: { new_payees: true } }] },
+      { terms: { amount: "1.00", currency: "EUR", payee: "A" } }
+    ),
+    ({ operation }) => operation.id
+  )
+
+/** Whether a decision about it counts. */
+const isUnsent = (id: OperationId) =>
+  SqlClient.SqlClient.use((sql) =>
+    Effect.map(
+      sql<{ readonly is_unsent: boolean }>`SELECT is_unsent(o) FROM operations o WHERE id = ${id}`,
+      ([row]) => row!.is_unsent
+    )
   )
 
 const stateOf = (id: Parameters<OperationLedger["Service"]["show"]>[0]) =>
@@ -106,6 +126,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const [held, ...others] = yield* acceptSeveral(identity, 3)
       yield* queue.hold(held!)
+      const waiting = yield* acceptWaiting(identity)
       yield* settled
       const earlier = yield* compare([])
       yield* failOver(provider)
@@ -116,10 +137,12 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
       assert.lengthOf(yield* queue.claim(provider, 9, terms), 0, "still held")
       assert.isNull(yield* witness.releaseProven(earlier.epoch, life), "another epoch")
       assert.isNull(yield* witness.releaseProven(epoch, "another life"))
+      assert.isFalse(yield* isUnsent(waiting))
       assert.strictEqual(yield* witness.releaseProven(epoch, life), 2)
       assert.isNull(yield* witness.releaseProven(epoch, life), "once")
       const claims = yield* queue.claim(provider, 9, terms)
       assert.sameMembers(claims.map(({ operation }) => operation.id), others)
+      assert.isTrue(yield* isUnsent(waiting), "it waits for its approval as before")
     }))
 
   it.effect.each(["begun", "unsettled"] as const)(
@@ -131,6 +154,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
         const sql = yield* SqlClient.SqlClient
         const { grant: { provider }, identity } = yield* issueAtNewProvider()
         const [examined] = yield* acceptSeveral(identity, 1)
+        const waiting = yield* acceptWaiting(identity)
         yield* failOver(provider)
         yield* queue.takeHeld(provider, 9, readTerms)
         const [unread] = yield* acceptSeveral(identity, 1)
@@ -147,6 +171,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
         assert.strictEqual(verification?.result, "proven")
         assert.strictEqual(yield* witness.releaseProven(epoch, life), 0)
         assert.lengthOf(yield* queue.claim(provider, 9, terms), 0)
+        assert.isFalse(yield* isUnsent(waiting))
         assert.deepInclude(yield* Effect.flip(queue.release(unread!)), { _tag: "StillHeld", reason: "unexamined" })
 
         yield* sql`UPDATE operations SET send_before = now() - interval '1 second' WHERE id = ${examined!}`

@@ -404,7 +404,8 @@ describe("The command line", () => {
             "0032_provider_accounts",
             "0033_operator_references",
             "0034_limits",
-            "0035_approvals"
+            "0035_approvals",
+            "0036_approval_proofs"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

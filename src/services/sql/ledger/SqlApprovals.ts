@@ -1,5 +1,6 @@
 /**
- * Approvals in PostgreSQL. The triggers of `migrations/0035_approvals.sql` check each decision again, and carry it out.
+ * Approvals in PostgreSQL. The triggers of `migrations/0035_approvals.sql` and `0036_approval_proofs.sql` check each
+ * decision again, and carry it out.
  */
 import * as Effect from "effect/Effect"
 import { identity } from "effect/Function"
@@ -41,6 +42,8 @@ interface ApprovalRow extends OperationRow {
 interface FactsRow extends ApprovalRow {
   readonly now: Instant
   readonly is_unsent: boolean
+  /** The terms are those for which the approval was asked. */
+  readonly is_asked: boolean
 }
 
 export const makeSql = Effect.gen(function*() {
@@ -78,7 +81,12 @@ export const makeSql = Effect.gen(function*() {
     const { decider, operation_id, reason, request_digest } = decision
     yield* orUnavailable(sql.unsafe(lockStatement, [operation_id]))
     const [row] = yield* orUnavailable(sql.unsafe<FactsRow>(factsStatement, [operation_id]))
-    const facts = row && { ...membersOf(row), now: instantOf(row.now), is_unsent: row.is_unsent }
+    const facts = row && {
+      ...membersOf(row),
+      ...row.is_asked ? {} : { request_digest: "" },
+      now: instantOf(row.now),
+      is_unsent: row.is_unsent
+    }
     const refused = findDecisionRefusal(decision, facts)
     if (refused !== null) return yield* refused
     yield* orUnavailable(sql.unsafe(decideStatement, [
@@ -135,7 +143,7 @@ const membersOf = (row: ApprovalRow): Omit<Approval, "terms"> => ({
 })
 
 const approvalColumns = `${publicColumns}, o.client_id, o.resource_owner, o.provider, o.terms, o.terms_key_id,
-    encode(a.request_digest, 'hex') AS request_digest, a.state AS approval_state, a.created_at AS asked_at, a.expires_at,
+    encode(CASE a.state WHEN 'pending' THEN approval_digest(o) ELSE a.request_digest END, 'hex') AS request_digest, a.state AS approval_state, a.created_at AS asked_at, a.expires_at,
     a.decided_at, a.decided_as, a.decider, a.reason`
 
 const approvals = "approvals a JOIN operations o ON o.id = a.operation_id AND o.client_id = a.client_id"
@@ -149,7 +157,9 @@ const findStatement = `SELECT ${approvalColumns} FROM ${approvals} WHERE a.opera
 const lockStatement = "SELECT FROM operations WHERE id = $1 FOR NO KEY UPDATE"
 
 const factsStatement = `
-  SELECT ${approvalColumns}, clock_timestamp() AS now, ${isUnsent} AS is_unsent FROM ${approvals} WHERE a.operation_id = $1`
+  SELECT ${approvalColumns}, now(), ${isUnsent} AS is_unsent,
+    a.state <> 'pending' OR approval_digest(o) = a.request_digest AS is_asked
+  FROM ${approvals} WHERE a.operation_id = $1`
 
 /** `$1` operation, `$2` decision, `$3` digest, `$4` and `$5` who decides, and in which capacity, `$6` the reason. */
 const decideStatement = `

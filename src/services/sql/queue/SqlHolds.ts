@@ -100,10 +100,7 @@ export const makeHolds = Effect.gen(function*() {
     hold,
     release,
     releaseUnsent,
-    releaseAll: untimed(Effect.map(
-      sql.unsafe<{ readonly hold_placed: boolean }>(releaseAllStatement),
-      (rows) => rows.filter(({ hold_placed }) => !hold_placed).length
-    )),
+    releaseAll: untimed(Effect.map(sql.unsafe(releaseAllStatement), ({ length }) => length)),
     holdAll: untimed(holdEverything),
     /** The same after a condition, in the same transaction. Null: it does not hold. */
     holdAllIf: (condition: Effect.Effect<boolean, SqlError>) =>
@@ -141,17 +138,33 @@ const placeHoldStatement = `
   WHERE o.id = $1 AND o.state = 'accepted' AND ${isFree}
   RETURNING ${publicColumns}`
 
-/** The columns of a released operation. One that waits for an approval stays held, on the present timeline. */
+/**
+ * The columns of a released operation, which no other history can send. One that waits for an approval stays held, with the proof that it
+ * was never sent.
+ */
 export const released = `timeline = ledger_timeline(), hold_placed = ${awaitsApproval}, examined_timeline = NULL,
-    due_at = now(), waiting = false, send_before = NULL, under_review = o.under_review AND ${awaitsApproval},
+    unsent_in = CASE WHEN ${awaitsApproval} THEN (SELECT history FROM ledger_home) END, due_at = now(), waiting = false, send_before = NULL, under_review = o.under_review AND ${awaitsApproval},
     reviewed_at = now(), reading_since = NULL`
 
-/** Releases nothing before the ledger was verified in its present life: a verification under way may be placing holds. */
+/**
+ * For a change of the timeline that is proven to have lost no claim: operations that were provably never sent before it, and wait for an
+ * approval, wait on. `$1` is the timeline before, or null for all.
+ */
+export const keepWaitingStatement = `
+  UPDATE operations o SET ${released}
+  WHERE ${awaitsApproval} AND NOT o.acknowledged AND o.unsent_in = (SELECT history FROM ledger_home)
+    AND o.timeline < (SELECT ledger_timeline()) AND ($1::integer IS NULL OR o.timeline = $1)`
+
+/**
+ * Releases nothing before the ledger was verified in its present life: a verification under way may be placing holds. It has only the word
+ * of an operator that the failover lost nothing. So it leaves out what waits for an approval, and would end as cancelled by time: that may
+ * have been approved and paid in the history that was lost.
+ */
 const releaseAllStatement = `
   UPDATE operations o SET ${released}
-  WHERE o.state = 'accepted' AND ${claimableTimeline} < (SELECT ledger_timeline()) AND NOT o.acknowledged
+  WHERE o.state = 'accepted' AND NOT ${awaitsApproval} AND ${claimableTimeline} < (SELECT ledger_timeline()) AND NOT o.acknowledged
     AND NOT EXISTS (SELECT FROM ledger_home WHERE epoch IS NOT NULL AND epoch_life IS DISTINCT FROM ledger_life())
-  RETURNING o.hold_placed`
+  RETURNING 1`
 
 /**
  * Releases an operation that the reconciler examined on this timeline, once the earlier claim holder can send it no more. An operator

@@ -4,6 +4,7 @@
  */
 import { assert, layer } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Layer } from "effect"
+import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import type { Decision } from "../../../../src/domain/Approval.ts"
 import type { AuthorizationDetails } from "../../../../src/domain/AuthorizationDetails.ts"
@@ -16,8 +17,9 @@ import { OperationStore } from "../../../../src/services/OperationStore.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
 import { conformance, drive, InMemoryLedger, pathTo, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
-import { claimIds, issueAtNewProvider } from "../../../fixtures/ledger/Queue.ts"
+import { claimIds, issueAtNewProvider, readTerms, takeIds } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
+import { anotherProcess } from "../../../fixtures/postgres/Pools.ts"
 import { attempt, inModes } from "../../../fixtures/postgres/RawSql.ts"
 
 const details: AuthorizationDetails = [{
@@ -184,6 +186,64 @@ conformance("an approval", (it) => {
       }
     }))
 
+  it.effect("is about one operation and its terms, also where other operations have the same request", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issueAtNewProvider({ authorization_details: details })
+      const asked = [{ amount: "70" }, { amount: "70" }, { amount: "70.0" }, { amount: "70", payee: "B" }]
+      yield* Effect.forEach(
+        asked,
+        (terms) => OperationLedger.use((ledger) => ledger.accept(identity, { ...request(terms), payload: "the same" }))
+      )
+      const [first, ...others] = yield* Approvals.use(({ pending }) =>
+        pending({ resource_owner: grant.resource_owner })
+      )
+      assert.lengthOf(others, 3)
+      for (const { request_digest } of others) {
+        const exit = yield* Effect.exit(decide(first!.operation_id, { request_digest }))
+        assert.strictEqual(reasonOf(exit), "DecisionRefused other_request")
+      }
+    }))
+
+  it.effect(
+    "of an operation that another history may have sent counts once it is proven unsent, and then ends by time",
+    () =>
+      Effect.gen(function*() {
+        const ledger = yield* OperationLedger
+        const queue = yield* Queue
+        const backstage = yield* Backstage
+        const stateOf = (id: OperationId) => Effect.map(ledger.show(id), ({ state }) => state)
+        const doubts = { failover: () => backstage.failOver, holdAll: () => queue.holdAll, report: queue.report }
+        for (const [name, doubt] of Object.entries(doubts)) {
+          const { grant: { provider }, identity } = yield* issueAtNewProvider({ authorization_details: details })
+          const ids = yield* Effect.forEach(
+            [1, 2, 3, 4],
+            () => Effect.map(accept(identity, { amount: "70" }), ({ id }) => id)
+          )
+          const [byOperator, byRead, late, unproven] = ids as [OperationId, OperationId, OperationId, OperationId]
+          yield* Effect.forEach(ids, (id) => doubt(id, null))
+          yield* queue.releaseAll
+          const uncertain = Effect.map(Effect.exit(decide(byOperator)), reasonOf)
+          assert.strictEqual(yield* uncertain, "DecisionRefused uncertain", name)
+          assert.sameMembers([...yield* takeIds("takeHeld", provider)], ids, `${name}: examined at once`)
+          yield* backstage.pass(Duration.hours(2))
+          assert.strictEqual(yield* uncertain, "DecisionRefused uncertain", name)
+          const reads = yield* queue.takeHeld(provider, 10, readTerms)
+          const read = reads.find(({ operation }) => operation.id === byRead)!
+          yield* queue.releaseUnsent(byRead, read.operation.send_before!)
+          yield* queue.release(byOperator)
+          yield* queue.release(late)
+          assert.deepStrictEqual(yield* claimIds(provider), [], name)
+          yield* decide(byRead)
+          yield* decide(byOperator)
+          assert.sameMembers([...yield* claimIds(provider)], [byOperator, byRead], name)
+          yield* backstage.pass(Duration.hours(22))
+          yield* queue.expireApprovals(100)
+          assert.deepStrictEqual([yield* stateOf(late), yield* stateOf(unproven)], ["cancelled", "accepted"], name)
+        }
+      }),
+    60_000
+  )
+
   it.effect("that is forged changes nothing, and is refused with a reason", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issueAtNewProvider({ authorization_details: details })
@@ -265,10 +325,42 @@ const step = fc.oneof(
   },
   { weight: 2, arbitrary: fc.constant({ all: "claim" }) },
   {
-    weight: 2,
-    arbitrary: fc.record({ all: fc.constantFrom("release", "hold", "fail_over", "hours", "expire", "expire") })
+    weight: 4,
+    arbitrary: fc.record({
+      all: fc.constantFrom("release", "hold", "fail_over", "hours", "expire", "expire", "examine", "examine")
+    })
   }
 )
+
+type Doubted = { readonly all?: string; readonly of?: number; readonly action?: string }
+
+interface Answered {
+  readonly answer: unknown
+  readonly shown: ReadonlyArray<{ readonly state: string; readonly approval: string | undefined }>
+}
+
+/**
+ * An operation that another history of the ledger may have sent ends not as cancelled, is not decided about, and is not claimed, until
+ * it was released. `uncertain`: whether such an operation waited for its approval.
+ */
+const checkDoubts = (step: Doubted, { answer, shown }: Answered, uncertain: Map<number, boolean>) => {
+  for (const [n, { approval, state }] of shown.entries()) {
+    const waits = approval === "pending"
+    const isTold = step.of !== undefined && step.of % shown.length === n && answer === "done"
+    if (step.all === "release" && !waits || isTold && step.action === "release") uncertain.delete(n)
+    if (uncertain.has(n)) {
+      const isMoved = state === "cancelled" || state === "submitting" && step.all === "claim"
+      assert.isFalse(
+        isMoved || uncertain.get(n) !== waits && state === "accepted",
+        JSON.stringify({ step, n, state, approval })
+      )
+    }
+    if (state !== "accepted") uncertain.delete(n)
+    else if (step.all === "hold" || step.all === "fail_over" || isTold && step.action === "report") {
+      uncertain.set(n, waits)
+    }
+  }
+}
 
 layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", (it) => {
   it.effect(
@@ -288,6 +380,7 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
                 Effect.provideContext(issueAtNewProvider({ authorization_details: details }), context as never)
             )
             const created: Array<ReadonlyArray<Operation>> = []
+            const uncertain = new Map<number, boolean>()
             for (const step of steps) {
               const answers: Array<unknown> = []
               const accepted: Array<Operation> = []
@@ -311,6 +404,10 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
                       if (step.all === "fail_over") yield* backstage.failOver
                       if (step.all === "hours") yield* backstage.pass(Duration.hours(13))
                       if (step.all === "expire") yield* queue.expireApprovals(100)
+                      if (step.all === "examine") {
+                        yield* queue.takeHeld(grant.provider, 100, readTerms)
+                        yield* backstage.pass(readTerms.rescue_after)
+                      }
                       return claimed.map((id) => operations.findIndex((operation) => operation.id === id)).toSorted()
                     }
                     const operation = operations[step.of % Math.max(operations.length, 1)]
@@ -360,6 +457,7 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
               }
               assert.deepStrictEqual(answers[0], answers[1])
               if (accepted.length > 0) created.push(accepted)
+              checkDoubts(step as Doubted, answers[0] as Answered, uncertain)
             }
           }) as Effect.Effect<void>))
         yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(40, 600) }))
@@ -415,5 +513,49 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
       assert.isArray(yield* attempt(mode, `${set(approved)} RETURNING 1`), "the decision itself is permitted")
       yield* Backstage.use(({ failOver }) => failOver)
       assert.match(String(yield* attempt(mode, set(approved))), /^23/, "after a failover")
+      yield* Effect.flatMap(Queue, ({ holdAll }) => holdAll)
+      const prove =
+        `UPDATE operations o SET unsent_in = h.history, timeline = ledger_timeline(), examined_timeline = NULL
+        FROM ledger_home h WHERE o.id = '${id}'`
+      assert.match(String(yield* attempt(mode, prove)), /^23/, "not examined")
+      yield* takeIds("takeHeld", grant.provider)
+      assert.match(String(yield* attempt(mode, prove)), /^23/, "an earlier claim holder may still send it")
+      yield* Backstage.use(({ pass }) => pass(Duration.hours(2)))
+      assert.match(String(yield* attempt(mode, prove.replace(", examined_timeline = NULL", ""))), /^23/, "examined")
+      assert.isArray(yield* attempt(mode, `${prove} RETURNING 1`))
+    }))
+
+  it.effect("count from the start of their transaction, for the ledger as for its trigger", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { identity } = yield* issueAtNewProvider({ authorization_details: details })
+      const elsewhere = yield* Layer.build(anotherProcess())
+      const decided = Effect.gen(function*() {
+        yield* sql`SELECT now()`
+        const { id } = yield* Effect.provideContext(
+          Effect.tap(accept(identity, { amount: "70" }), () => Backstage.use(({ pass }) => pass(Duration.hours(24)))),
+          elsewhere
+        )
+        return yield* Effect.exit(decide(id))
+      })
+      assert.strictEqual(reasonOf(yield* sql.withTransaction(decided)), "done")
+    }))
+
+  it.effect("are about no other terms than those that were asked", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { identity } = yield* issueAtNewProvider({ authorization_details: details })
+      const { id } = yield* accept(identity, { amount: "70" })
+      const before = yield* decisionOf(id)
+      yield* sql`ALTER TABLE operations DISABLE TRIGGER operations_terms`
+      yield* sql`UPDATE operations SET terms = overlay(terms PLACING '9' FROM 12) WHERE id = ${id}`
+      yield* sql`ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_terms`
+      for (const decision of [before, yield* decisionOf(id)]) {
+        const exit = yield* Effect.exit(Approvals.use((approvals) => approvals.decide(decision)))
+        assert.strictEqual(reasonOf(exit), "DecisionRefused other_request")
+      }
+      const update = `UPDATE approvals SET state = 'denied', decided_digest = request_digest, decided_as = 'operator',
+        decider = 'anna' WHERE operation_id = '${id}'`
+      assert.match(String(yield* attempt("origin", update)), /^23/)
     }))
 })

@@ -45,7 +45,8 @@ const all = [
   "0032_provider_accounts",
   "0033_operator_references",
   "0034_limits",
-  "0035_approvals"
+  "0035_approvals",
+  "0036_approval_proofs"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>
