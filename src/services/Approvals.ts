@@ -29,6 +29,8 @@ export class Approvals extends Context.Service<Approvals, {
    * After `StoreUnavailable` it is unknown whether the decision was recorded: find the approval again.
    */
   readonly decide: (decision: Decision) => Effect.Effect<Approval, DecisionRefused | StoreUnavailable>
+  /** Records a decision that the application itself refuses, such as one with a forged proof, and why. It decides nothing. */
+  readonly recordRefused: (decision: Decision, why: string) => Effect.Effect<void, StoreUnavailable>
 }>()("financial-agents-gateway/services/Approvals") {
   static readonly layer: Layer.Layer<Approvals, never, SqlClient.SqlClient> = Layer.effect(
     Approvals,

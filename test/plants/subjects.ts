@@ -6,6 +6,7 @@ import { acceptance } from "./subjects/acceptance.ts"
 import { approvals } from "./subjects/approvals.ts"
 import { attacks } from "./subjects/attacks.ts"
 import { banks } from "./subjects/banks.ts"
+import { ciba } from "./subjects/ciba.ts"
 import { claims } from "./subjects/claims.ts"
 import { cluster } from "./subjects/cluster.ts"
 import { feed } from "./subjects/feed.ts"
@@ -37,6 +38,7 @@ export const subjects: Readonly<Record<string, ReadonlyArray<Plant>>> = {
   attacks,
   providers,
   approvals,
+  ciba,
   banks,
   cluster
 }

@@ -30,12 +30,14 @@ const only: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
   // None of its tools can reach a service that writes.
   ["mcp/", /^(?:mcp|api|domain)\/|^effect\/(?:ai|http|rpc)\//],
   ["http/", /^http\/|^effect\/(?:http|persistence)\//],
-  ["oauth/", /^(?:oauth|http|domain)\/|^jose$|^effect\/(?:http|persistence)\//],
+  ["oauth/OpenIdProvider.ts", /^http\/|^oauth4webapi$/],
+  ["oauth/(?!OpenIdProvider)", /^(?:oauth|http|domain)\/|^jose$|^effect\/(?:http|persistence)\//],
+  ["ciba/", /^(?:ciba|domain|http|oauth|services)\/|^effect\/http\/|^oauth4webapi$/],
   // It serves any HttpApi.
   ["dispatch/", /^dispatch\/|^domain\/Timestamp\.ts$|^effect\/http(?:-api)?\//],
   // Every room on the server may count.
   ["metrics/", /^(?:metrics|domain)\//],
-  ["operator/console/access/OidcIssuer.ts", /^(?:operator|http)\/|^effect\/http\/|^oauth4webapi$/],
+  ["operator/console/access/OidcIssuer.ts", /^(?:operator|oauth)\/|^oauth4webapi$/],
   [
     "operator/(?!console/access/OidcIssuer)",
     /^(?:operator|domain|http|metrics|oauth|server|services)\/|^effect\/(?:http|http-api|net|observability|persistence)\/|^node:/
@@ -83,6 +85,8 @@ const never: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
   ["(?!node/|cluster/|main\\.ts)", /^@effect\//],
   // No part of the gateway knows a bank, and no simulator shares code with its adapter.
   ["(?!banks/)", /^banks\//],
+  // An application adds it.
+  ["(?!ciba/)", /^ciba\//],
   // It is for the tests of applications.
   ["(?!testing/)", /^testing\//],
   ["(?!client/|api/)", /^client\//]
@@ -116,7 +120,7 @@ describe("The rooms of the source", () => {
   })
 
   it("that are optional are not loaded by an application that does not import them", () => {
-    const optional = ["mcp", "operator", "sandbox", "testing"]
+    const optional = ["ciba", "mcp", "operator", "sandbox", "testing"]
     const loaded = [...loadedBy("node/GatewayApp.ts")]
     assert.include(loaded, "server/Gateway.ts")
     assert.deepStrictEqual(loaded.filter((file) => optional.includes(room(file))), [])

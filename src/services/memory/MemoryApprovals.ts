@@ -97,7 +97,7 @@ export const makeMemory = Effect.gen(function*() {
     return (yield* find(decision.operation_id))!
   })
 
-  return { pending, find, decide }
+  return { pending, find, decide, recordRefused: () => Effect.void }
 })
 
 const membersOf = ({ approval, operation, owner }: MemoryRecord): Omit<Approval, "terms"> => ({

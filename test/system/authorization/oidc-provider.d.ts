@@ -31,8 +31,22 @@ declare module "oidc-provider" {
     readonly params: Readonly<Record<string, string>>
   }
 
+  export interface BackchannelRequest {
+    readonly accountId: string
+    readonly clientId: string
+    readonly jti: string
+    readonly params: Readonly<Record<string, string>>
+  }
+
+  export const errors: { readonly AccessDenied: new() => Error }
+
   export class Provider {
     constructor(issuer: string, configuration: object)
+    backchannelResult(
+      request: BackchannelRequest,
+      result: Grant | Error,
+      options?: { readonly acr?: string }
+    ): Promise<void>
     readonly Grant: new(options: { readonly accountId: string; readonly clientId: string }) => Grant
     callback(): RequestListener
     use(middleware: (context: Context, next: () => Promise<void>) => Promise<void>): this

@@ -12,12 +12,13 @@ import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerReq
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import { replaceHidden } from "../../../domain/VisibleText.ts"
+import { IssuerRefused, type IssuerUnavailable } from "../../../oauth/OpenIdProvider.ts"
 import { ConsoleAssets, stylesheetOf } from "../ConsoleAssets.ts"
 import type { OidcSettings } from "../ConsoleSettings.ts"
 import { type Notice, noticePage } from "../noticePage.ts"
 import { ConsoleAddress, readCookie, removeCookie, setCookie } from "./ConsoleAddress.ts"
 import { attemptLifetime, makeLoginAttempts } from "./LoginAttempts.ts"
-import { type IssuerUnavailable, makeOidcIssuer, SignInRefused } from "./OidcIssuer.ts"
+import { makeOidcIssuer } from "./OidcIssuer.ts"
 import { isSameSecret } from "./secrets.ts"
 import { ConsoleAccess, makeSignIn } from "./signIn.ts"
 
@@ -105,10 +106,10 @@ const makeFinish = Effect.fnUntraced(function*(settings: OidcSettings) {
   const signIn = yield* makeSignIn
   const stylesheet = stylesheetOf(yield* ConsoleAssets)
 
-  const explain = Effect.fnUntraced(function*(error: IssuerUnavailable | SignInRefused) {
+  const explain = Effect.fnUntraced(function*(error: IssuerUnavailable | IssuerRefused) {
     const { reason } = error
     yield* Effect.annotateLogs(Effect.logWarning("Sign-in of an operator failed"), { issuer: settings.issuer, reason })
-    return noticePage(stylesheet, error instanceof SignInRefused ? refused : unavailable)
+    return noticePage(stylesheet, error instanceof IssuerRefused ? refused : unavailable)
   })
 
   const start = Effect.gen(function*() {

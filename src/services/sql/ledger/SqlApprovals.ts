@@ -106,6 +106,8 @@ export const makeSql = Effect.gen(function*() {
       { action: decision === "approved" ? "approve" : "deny", operation_id, result }
     )
 
+  const recordRefused = (decision: Decision, why: string) => Effect.asVoid(recordOf(decision, storable(why)))
+
   const decide = Effect.fn("Approvals.decide")((decision: Decision) => {
     const decided = orUnavailable(
       sql.withTransaction(Effect.tap(decideOne(decision), () => recordOf(decision, "done")))
@@ -124,7 +126,7 @@ export const makeSql = Effect.gen(function*() {
     )
   })
 
-  return { pending, find, decide }
+  return { pending, find, decide, recordRefused }
 })
 
 const membersOf = (row: ApprovalRow): Omit<Approval, "terms"> => ({

@@ -1,0 +1,306 @@
+/**
+ * The room `ciba`: decisions of resource owners on their own devices, by OpenID Connect CIBA. Read this file first: it asks about an
+ * approval, and records the answer by `Approvals.decide`.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Digest from "effect/crypto/Digest"
+import * as Mac from "effect/crypto/Mac"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import * as Base64Url from "effect/encoding/Base64Url"
+import * as Fiber from "effect/Fiber"
+import * as FiberMap from "effect/FiberMap"
+import { HttpServerRequest } from "effect/http/HttpServerRequest"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Queue from "effect/Queue"
+import * as Schema from "effect/Schema"
+import type { Approval, Decision, DecisionRefused } from "../domain/Approval.ts"
+import { ResourceOwner } from "../domain/Grant.ts"
+import { OperationId } from "../domain/Operation.ts"
+import { isTerms, type Terms } from "../domain/Terms.ts"
+import { isJsonObject, parseJson, readBody } from "../http/JsonExchange.ts"
+import type { AuthorizationMisconfigured } from "../oauth/ClientAuthentication.ts"
+import type { IssuerRefused } from "../oauth/OpenIdProvider.ts"
+import { Approvals } from "../services/Approvals.ts"
+import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import {
+  type Asked,
+  type BackchannelSettings,
+  type IdTokenClaims,
+  type LoginHint,
+  makeBackchannelAuthentication
+} from "./BackchannelAuthentication.ts"
+import { bindingMessageOf } from "./bindingMessage.ts"
+
+export { bindingMessageOf }
+export type { IdTokenClaims, LoginHint }
+
+/** The OpenID provider of the resource owners, and how it knows them. */
+export interface CibaOptions extends BackchannelSettings {
+  /** How the provider tells that a person has answered. Default: `poll`. For `ping`, serve `notification` at the registered URL. */
+  readonly mode?: "poll" | "ping"
+  /** The name of a resource owner at the provider. Null: it knows none, and no one is asked. */
+  readonly hintOf: (owner: ResourceOwner) => Effect.Effect<LoginHint | null>
+  /** The resource owner that a verified ID token proves, by `sub`. Null: none that you know. */
+  readonly ownerOf: (claims: IdTokenClaims) => Effect.Effect<ResourceOwner | null>
+  /**
+   * What the person reads on the own device. Deterministic, and within the limits of the provider. Null: these terms do not fit. Default:
+   * `bindingMessageOf(20)`, which the defaults of Keycloak and `oidc-provider` accept.
+   */
+  readonly bindingMessage?: (terms: Terms) => string | null
+}
+
+const reasons = {
+  not_waiting: "waits for no decision now",
+  unreadable: "has terms that this process cannot show",
+  too_long: "has terms that do not fit into a binding message",
+  no_hint: "has an owner that the OpenID provider does not know",
+  expired: "was not decided in time at the OpenID provider",
+  refused: "has no valid answer of the OpenID provider",
+  unavailable: "could not be asked about: the OpenID provider does not answer"
+} as const
+
+/** The provider gave no decision. The operation waits on. */
+export class CibaUndecided extends Schema.TaggedError<CibaUndecided>()("CibaUndecided", {
+  id: OperationId,
+  reason: Schema.Literals(Object.keys(reasons) as ReadonlyArray<keyof typeof reasons>),
+  /** For the log. Contains no secret. */
+  detail: Schema.NullOr(Schema.String)
+}) {
+  override get message() {
+    return `operation ${this.id} ${reasons[this.reason]}${this.detail === null ? "" : `: ${this.detail}`}`
+  }
+}
+
+/** A question that waits for a notification. */
+interface Waiting {
+  readonly token: string
+  /** Null until the provider has accepted the question: its notification may overtake that response. */
+  authReqId: string | null
+  /** The last `auth_req_id` that was notified. */
+  readonly notified: Queue.Queue<string>
+}
+
+/** Most questions at a time in this process. */
+const mostQuestions = 100
+
+/** Between two looks at what waits. */
+const lookEvery = "5 seconds"
+
+/** Most bytes of a notification. */
+const maxNotification = 4096
+
+/** Seconds that a poll waits longer after `slow_down` (CIBA §11). */
+const slowDown = 5
+
+/** Most seconds between two polls of a provider that does not answer. */
+const slowest = 60
+
+/** The name in records of answers that prove no person. It decides nothing. */
+const unproven = ResourceOwner.make("unproven")
+
+const encoder = new TextEncoder()
+const isSame = (given: string, expected: string) => Mac.timingSafeEqual(encoder.encode(given), encoder.encode(expected))
+
+/** Decisions of resource owners at their OpenID provider. Provide `hintOf` and `ownerOf`, and run `askPending` in one process. */
+export class CibaApprovals extends Context.Service<CibaApprovals, {
+  /**
+   * Asks the resource owner at the OpenID provider, waits for the answer, and records it as the decision of the owner. A call for an
+   * operation about which this process asks already shares that question. The question goes on if the caller leaves.
+   *
+   * Without a decision the operation waits on: `CibaUndecided`. An answer that proves another person, or nothing, is refused, and recorded
+   * as an action of the operation.
+   */
+  readonly ask: (id: OperationId) => Effect.Effect<Approval, CibaUndecided | DecisionRefused | StoreUnavailable>
+  /**
+   * Asks about every operation that waits, once in the life of the process, and again where the provider could not be asked. Run it in one
+   * process of your application: two would ask the person twice.
+   */
+  readonly askPending: Effect.Effect<never>
+  /** Answers the notification endpoint of the mode `ping` (CIBA §10.2): 204, or 401 to a request that is no notification of a question. */
+  readonly notification: Effect.Effect<HttpServerResponse.HttpServerResponse, never, HttpServerRequest>
+}>()("financial-agents-gateway/ciba/CibaApprovals") {
+  static readonly layer = (
+    options: CibaOptions
+  ): Layer.Layer<CibaApprovals, AuthorizationMisconfigured, Approvals | Digest.Digest | SecureRandom.SecureRandom> =>
+    Layer.effect(CibaApprovals, make(options))
+}
+
+const make = Effect.fnUntraced(function*(options: CibaOptions) {
+  const { bindingMessage = bindingMessageOf(20), hintOf, issuer, mode = "poll", ownerOf } = options
+  const approvals = yield* Approvals
+  const digests = yield* Digest.Digest
+  const random = yield* SecureRandom.SecureRandom
+  const provider = yield* makeBackchannelAuthentication(options)
+  const questions = yield* FiberMap.make<OperationId, Approval, CibaUndecided | DecisionRefused | StoreUnavailable>()
+  const waiting = new Set<Waiting>()
+
+  /** The approval if it can be asked about, with what the provider needs. */
+  const prepare = Effect.fnUntraced(function*(id: OperationId) {
+    const undecided = (reason: CibaUndecided["reason"]) => new CibaUndecided({ id, reason, detail: null })
+    const approval = yield* approvals.find(id)
+    if (approval?.state !== "pending") return yield* undecided("not_waiting")
+    if (!isTerms(approval.terms)) return yield* undecided("unreadable")
+    const message = bindingMessage(approval.terms)
+    if (message === null) return yield* undecided("too_long")
+    const hint = yield* hintOf(approval.resource_owner)
+    if (hint === null) return yield* undecided("no_hint")
+    const left = Math.floor((approval.expires_at.epochMilliseconds - (yield* Clock.currentTimeMillis)) / 1000)
+    if (left < 1) return yield* undecided("not_waiting")
+    return { approval, message, hint, left }
+  })
+
+  /** Polls until there is an answer. After a notification it polls once, and then waits for the next one. */
+  const awaitAnswer = Effect.fnUntraced(function*(asked: Asked, notified: Queue.Queue<string> | null) {
+    let interval = asked.interval
+    let isToldToWait = false
+    while (true) {
+      if (notified === null || isToldToWait) yield* Effect.sleep(interval * 1000)
+      else if ((yield* Queue.take(notified)) !== asked.authReqId) continue
+      isToldToWait = false
+      const answer = yield* Effect.result(provider.poll(asked))
+      if (answer._tag === "Success") return answer.success
+      const failure = answer.failure
+      if (failure._tag === "IssuerUnavailable") {
+        interval = Math.min(Math.max(interval, slowest), interval * 2)
+        isToldToWait = true
+      } else if (failure.error === "slow_down") {
+        interval += slowDown
+        isToldToWait = true
+      } else if (failure.error !== "authorization_pending") return yield* failure
+    }
+  })
+
+  const decisionOf = Effect.fnUntraced(function*({ operation_id, request_digest }: Approval, { authReqId }: Asked) {
+    const digest = yield* digests.digestHex(Digest.sha256, encoder.encode(authReqId))
+    return (name: ResourceOwner, decision: Decision["decision"]): Decision => ({
+      operation_id,
+      request_digest,
+      decision,
+      decider: { as: "owner", name },
+      reason: `CIBA at ${issuer}, SHA-256 of auth_req_id ${digest}`
+    })
+  })
+
+  /** Records the answer as the decision of the owner that it proves, who need not be that of the operation. */
+  const conclude = Effect.fnUntraced(function*(
+    approval: Approval,
+    asked: Asked,
+    answer: Effect.Effect<IdTokenClaims, IssuerRefused | CibaUndecided>
+  ) {
+    const id = approval.operation_id
+    const decisionBy = yield* decisionOf(approval, asked)
+    const refuse = Effect.fnUntraced(function*(detail: string) {
+      const undecided = new CibaUndecided({ id, reason: "refused", detail })
+      yield* approvals.recordRefused(decisionBy(unproven, "approved"), undecided.message)
+      return yield* undecided
+    })
+    const result = yield* Effect.result(answer)
+    if (result._tag === "Success") {
+      const owner = yield* ownerOf(result.success)
+      return yield* owner === null
+        ? refuse("its subject is no known resource owner")
+        : approvals.decide(decisionBy(owner, "approved"))
+    }
+    if (result.failure._tag === "CibaUndecided") return yield* result.failure
+    const { error, reason } = result.failure
+    if (error === null) return yield* refuse(reason)
+    if (error === "access_denied") return yield* approvals.decide(decisionBy(approval.resource_owner, "denied"))
+    return yield* new CibaUndecided({ id, reason: error === "expired_token" ? "expired" : "refused", detail: error })
+  })
+
+  const askAtProvider = Effect.fnUntraced(function*(id: OperationId, subscribed: Waiting | null) {
+    const { approval, hint, left, message } = yield* prepare(id)
+    const question = {
+      hint,
+      bindingMessage: message,
+      requestedExpiry: left,
+      notificationToken: subscribed?.token ?? null
+    }
+    const asked = yield* Effect.mapError(
+      provider.ask(question),
+      ({ _tag, reason }) =>
+        new CibaUndecided({ id, reason: _tag === "IssuerRefused" ? "refused" : "unavailable", detail: reason })
+    )
+    if (subscribed !== null) subscribed.authReqId = asked.authReqId
+    const answer = Effect.timeoutOrElse(awaitAnswer(asked, subscribed?.notified ?? null), {
+      duration: Math.min(left, asked.expiresIn) * 1000,
+      orElse: () => Effect.fail(new CibaUndecided({ id, reason: "expired", detail: null }))
+    })
+    return yield* conclude(approval, asked, answer)
+  })
+
+  const subscribe = Effect.acquireRelease(
+    Effect.gen(function*() {
+      const subscribed: Waiting = {
+        token: Base64Url.encode(yield* random.randomBytes(32)),
+        authReqId: null,
+        notified: yield* Queue.sliding<string>(1)
+      }
+      waiting.add(subscribed)
+      return subscribed
+    }),
+    (subscribed) => Effect.sync(() => waiting.delete(subscribed))
+  )
+
+  const ask = Effect.fn("CibaApprovals.ask")(function*(id: OperationId) {
+    const running = FiberMap.getUnsafe(questions, id)
+    if (Option.isSome(running)) return yield* Fiber.join(running.value)
+    const question = mode === "poll"
+      ? askAtProvider(id, null)
+      : Effect.scoped(Effect.flatMap(subscribe, (subscribed) => askAtProvider(id, subscribed)))
+    return yield* Fiber.join(yield* FiberMap.run(questions, id, question))
+  })
+
+  const askPending = Effect.gen(function*() {
+    /** Operations that were asked about, of those that wait. */
+    const begun = new Set<OperationId>()
+    const askOne = (id: OperationId) =>
+      Effect.matchEffect(ask(id), {
+        onSuccess: ({ state }) => Effect.logInfo(`Operation ${id} is ${state} by CIBA`),
+        onFailure: (failure) => {
+          const canAskAgain = failure._tag === "StoreUnavailable" ||
+            failure._tag === "CibaUndecided" && failure.reason === "unavailable"
+          if (canAskAgain) begun.delete(id)
+          return Effect.logWarning("No decision by CIBA", failure)
+        }
+      })
+    const look = Effect.gen(function*() {
+      const pending = (yield* approvals.pending({ limit: 1000 })).map(({ operation_id }) => operation_id)
+      for (const id of begun) if (!pending.includes(id)) begun.delete(id)
+      const room = mostQuestions - (yield* FiberMap.size(questions))
+      for (const id of pending.filter((id) => !begun.has(id)).slice(0, Math.max(0, room))) {
+        begun.add(id)
+        yield* Effect.forkChild(askOne(id))
+      }
+    })
+    while (true) {
+      yield* Effect.catch(look, (failure) => Effect.logWarning("CIBA could not read what waits", failure))
+      yield* Effect.sleep(lookEvery)
+    }
+  })
+
+  const isNotification = Effect.gen(function*() {
+    const { headers, stream } = yield* HttpServerRequest
+    const given = /^Bearer ([\w-]{43})$/i.exec(headers["authorization"] ?? "")?.[1] ?? ""
+    const subscribed = [...waiting].filter(({ token }) => isSame(given, token))[0]
+    if (subscribed === undefined) return false
+    const body = yield* parseJson(yield* readBody(stream, maxNotification))
+    const authReqId = isJsonObject(body) ? body["auth_req_id"] : undefined
+    if (typeof authReqId !== "string" || !isSame(authReqId, subscribed.authReqId ?? authReqId)) return false
+    return yield* Queue.offer(subscribed.notified, authReqId)
+  })
+
+  const notification = Effect.map(
+    Effect.orElseSucceed(isNotification, () => false),
+    (isValid) =>
+      isValid
+        ? HttpServerResponse.empty({ status: 204 })
+        : HttpServerResponse.empty({ status: 401, headers: { "www-authenticate": "Bearer" } })
+  )
+
+  return CibaApprovals.of({ ask, askPending, notification })
+})
