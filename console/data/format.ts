@@ -44,3 +44,18 @@ export const formatName = (name: string): string => {
 /** `1 operation`, `2 operations`. */
 export const formatOperations = (count: number): string =>
   `${formatCount(count)} ${count === 1 ? "operation" : "operations"}`
+
+/** What is used of an amount, by what remains of it, and its share in percent. Both are decimal text. */
+export const formatUsed = (amount: string, remaining: string): { readonly used: string; readonly percent: number } => {
+  const digits = Math.max(...[amount, remaining].map((text) => text.split(".")[1]?.length ?? 0))
+  const unitsOf = (text: string) => {
+    const [whole = "", fraction = ""] = text.split(".")
+    return BigInt(whole + fraction.padEnd(digits, "0"))
+  }
+  const used = unitsOf(amount) - unitsOf(remaining)
+  const text = String(used).padStart(digits + 1, "0")
+  return {
+    used: digits === 0 ? text : `${text.slice(0, -digits)}.${text.slice(-digits)}`,
+    percent: Number(used * 1000n / unitsOf(amount)) / 10
+  }
+}

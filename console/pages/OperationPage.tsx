@@ -8,6 +8,7 @@ import { useResource } from "../data/resource.ts"
 import { to } from "../data/route.ts"
 import { ActionBar } from "../operation/ActionBar.tsx"
 import { ActionRecords } from "../operation/ActionRecords.tsx"
+import { BudgetsPanel } from "../operation/BudgetsPanel.tsx"
 import { FactsPanel } from "../operation/FactsPanel.tsx"
 import { NextPanel } from "../operation/NextPanel.tsx"
 import { StandingPanel } from "../operation/StandingPanel.tsx"
@@ -69,6 +70,7 @@ const Contents = ({ detail, heading, reload }: {
         <div class="column">
           <FactsPanel detail={detail} />
           <StandingPanel detail={detail} />
+          <BudgetsPanel detail={detail} />
         </div>
       </div>
     </>

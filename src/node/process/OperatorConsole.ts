@@ -9,6 +9,7 @@ import { ConsoleAssets, loadAssets } from "../../operator/console/ConsoleAssets.
 import { consoleRoutes } from "../../operator/console/ConsoleRoutes.ts"
 import type { ConsoleSettings } from "../../operator/console/ConsoleSettings.ts"
 import { Approvals } from "../../services/Approvals.ts"
+import { Grants } from "../../services/Grants.ts"
 import { OperationFeed } from "../../services/OperationFeed.ts"
 import { LedgerFigures } from "../../services/operators/LedgerFigures.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
@@ -28,7 +29,7 @@ const RequiredRole = Layer.effectDiscard(Effect.gen(function*() {
 
 /** Fresh: a process that also serves the API has these services and pools for another role. */
 const Ledger = Layer.mergeAll(
-  Layer.mergeAll(OperationSearch.layer, OperatorActions.layer, Approvals.layer, RequiredRole).pipe(
+  Layer.mergeAll(OperationSearch.layer, OperatorActions.layer, Approvals.layer, Grants.layer, RequiredRole).pipe(
     Layer.provide([WriterPool, layerPayloadKeys])
   ),
   Layer.provide(LedgerFigures.layer, FiguresPool),

@@ -7,7 +7,8 @@ import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
 import { Approval, RequestDigest } from "../../domain/Approval.ts"
-import { ClientId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
+import { RemainingLimit } from "../../domain/AuthorizationDetails.ts"
+import { ClientId, GrantId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
 import { OperationFailure, OperationId, OperationState } from "../../domain/Operation.ts"
 import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
 import { FiguresByCondition } from "../../domain/operators/FiguresForm.ts"
@@ -58,6 +59,10 @@ export const ConsoleDetail = Schema.Struct({
   approval: Schema.NullOr(Schema.Struct(approvalMembers))
 })
 export type Detail = typeof ConsoleDetail.Encoded
+
+/** What remains of the limits of a grant. Sums only: no amount of a single operation is among them. */
+export const GrantLimits = Schema.Struct({ limits: Schema.Array(RemainingLimit) })
+export type GrantLimits = typeof GrantLimits.Encoded
 
 /** An action that an operator confirmed. */
 export const ActionRequest = Schema.Struct({
@@ -122,6 +127,7 @@ const Unauthorized = refusal(401, ["no_session"])
 /** The request comes from another page, or lacks the anti-forgery token of its session. */
 const Forbidden = refusal(403, ["foreign_origin", "wrong_csrf_token"])
 const NotFound = refusal(404, ["operation_not_found"])
+const GrantNotFound = refusal(404, ["grant_not_found"])
 /** `moved_on`: the revision is not the one that the operator saw. Otherwise the ledger refuses the action. */
 const Conflict = refusal(409, ["moved_on", "already_settled", "illegal_transition", "still_held"])
 /** A read can be repeated. `unknown_result`: the action may have been carried out. `done_but_unread`: it was, and the read failed. */
@@ -167,6 +173,11 @@ export class ConsoleGroup extends HttpApiGroup.make("console").add(
     params: { id: OperationId },
     success: ConsoleDetail,
     error: [...errors, NotFound]
+  }),
+  HttpApiEndpoint.get("limits", "/grants/:id/limits", {
+    params: { id: GrantId },
+    success: GrantLimits,
+    error: [...errors, GrantNotFound]
   }),
   HttpApiEndpoint.post("act", "/operations/:id/actions", {
     params: { id: OperationId },

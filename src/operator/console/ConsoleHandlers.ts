@@ -6,11 +6,13 @@ import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type { DecisionRefused } from "../../domain/Approval.ts"
+import type { GrantId } from "../../domain/Grant.ts"
 import type { OperationId, OperationState } from "../../domain/Operation.ts"
 import { findProblems } from "../../domain/operators/findProblems.ts"
 import type { ActingOperator, ActionRefusal, OperationListQuery } from "../../domain/operators/OperatorView.ts"
 import { withinTime } from "../../http/exchangeLimits.ts"
 import { Approvals } from "../../services/Approvals.ts"
+import { Grants } from "../../services/Grants.ts"
 import { LedgerFigures } from "../../services/operators/LedgerFigures.ts"
 import { makeListRecorded } from "../../services/operators/listRecorded.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
@@ -100,6 +102,7 @@ export const ConsoleHandlers = (version: string) =>
       const figures = yield* LedgerFigures
       const actions = yield* OperatorActions
       const approvals = yield* Approvals
+      const grants = yield* Grants
       const listRecorded = yield* makeListRecorded
       const detail = (id: OperationId) =>
         Effect.catchTag(
@@ -108,6 +111,12 @@ export const ConsoleHandlers = (version: string) =>
           ),
           "OperationNotFound",
           ({ message }) => refuse("operation_not_found", message)
+        )
+      const limits = (id: GrantId) =>
+        Effect.catchTag(
+          readLedger(Effect.map(grants.limits(id), (limits) => ({ limits }))),
+          "GrantNotFound",
+          ({ message }) => refuse("grant_not_found", message)
         )
       const signOut = Effect.gen(function*() {
         const session = yield* CurrentSession
@@ -179,6 +188,7 @@ export const ConsoleHandlers = (version: string) =>
         list: ({ query }) => list(query),
         find: ({ query }) => Effect.map(readLedger(search.find(query.text)), (operations) => ({ operations })),
         detail: ({ params }) => detail(params.id),
+        limits: ({ params }) => limits(params.id),
         act: ({ params: { id }, payload: { action, reason, revision } }) =>
           act(id, reason, (operator) => actions.perform(action, id, operator, revision)),
         decide: ({ params: { id }, payload: { decision, reason, request_digest } }) =>

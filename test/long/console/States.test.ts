@@ -62,6 +62,33 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
       })
   )
 
+  effect(
+    "shows what the grant of an operation has used of each budget, as bars with their text",
+    () =>
+      Effect.gen(function*() {
+        const tab = yield* (yield* Operator).open(`/operations/${idOf(5)}`)
+        yield* Effect.promise(async () => {
+          const budgets = tab.page.getByRole("region", { name: "Budgets of the grant" })
+          await budgets.getByText("resets in").waitFor()
+          const meters = budgets.getByRole("meter")
+          const told = await meters.evaluateAll((bars) =>
+            bars.map((bar) => [
+              document.getElementById(bar.getAttribute("aria-labelledby")!)!.textContent,
+              bar.getAttribute("aria-valuenow"),
+              bar.getAttribute("aria-valuetext"),
+              Math.round(100 * bar.querySelector("rect")!.getBoundingClientRect().width / bar.clientWidth)
+            ])
+          )
+          assert.deepStrictEqual(told, [
+            ["EUR per day (Europe/Berlin), payment", "62.9", "12599.50 of 20000.00 EUR used", 63],
+            ["EUR for the life of the grant", "100", "250000.00 of 250000.00 EUR used", 100]
+          ])
+          await tab.axe()
+        })
+        tab.expectClean()
+      })
+  )
+
   effect("says that nothing needs people", () =>
     Effect.gen(function*() {
       const tab = yield* (yield* Operator).open("/search")

@@ -4,7 +4,8 @@ import {
   formatInstant,
   formatName,
   formatOperations,
-  formatRelative
+  formatRelative,
+  formatUsed
 } from "../../../console/data/format.ts"
 
 const second = 1000
@@ -25,6 +26,16 @@ describe("Texts of the console", () => {
     [40 * day, "40 d"]
   ])("shows %s ms as %s", (milliseconds, expected) => {
     assert.strictEqual(formatDuration(milliseconds), expected)
+  })
+
+  it.each([
+    ["500.00", "70.00", "430.00", 86],
+    ["500", "500.00", "0.00", 0],
+    ["1000000000000000.01", "0.00", "1000000000000000.01", 100],
+    ["3", "1", "2", 66.6],
+    ["0.01", "0.00", "0.01", 100]
+  ])("shows of %s with %s left what is used, exactly", (amount, remaining, used, percent) => {
+    assert.deepStrictEqual(formatUsed(amount, remaining), { used, percent })
   })
 
   it("tells how far an instant is from now, in both directions", () => {
