@@ -82,7 +82,7 @@ describe("A read after success", () => {
   it.effect("is daily, ends with the time in which it may be reversed, and records nothing without a proof", () =>
     Effect.gen(function*() {
       const { id, reversal, world } = yield* worldOf([pending, unclear, succeeded])
-      yield* TestClock.adjust("90 days")
+      yield* TestClock.adjust("10 days")
       assert.lengthOf(world.reads, 4, "one proved the success, and three followed it")
       const hours = world.reads.map(({ at }) => Math.round(at / 3_600_000))
       assert.deepStrictEqual(hours.slice(1), [24, 48, 72])
@@ -100,7 +100,7 @@ describe("A read after success", () => {
         })
         const { reversible_for } = (yield* world.evidenceOf(id)) as { readonly reversible_for?: string }
         assert.strictEqual(reversible_for, type === "payment" ? "3d" : undefined)
-        yield* TestClock.adjust("90 days")
+        yield* TestClock.adjust("10 days")
         assert.lengthOf(world.reads, reads)
       })
   )
@@ -109,7 +109,7 @@ describe("A read after success", () => {
     Effect.gen(function*() {
       const { id, reversal, world } = yield* worldOf([succeeded, failed])
       const before = yield* world.show(id)
-      yield* TestClock.adjust("90 days")
+      yield* TestClock.adjust("10 days")
       assert.deepStrictEqual(yield* world.show(id), before)
       const failure = { code: "account_closed", message: failures.account_closed.message }
       assert.deepStrictEqual(reversal(), { by: "status_read", answer: evidence, failure })
@@ -154,7 +154,7 @@ describe("A success that its provider does not reverse", () => {
   it.effect("is never read again", () =>
     Effect.gen(function*() {
       const { id, world } = yield* worldOf([failed], { promises: findsById })
-      yield* TestClock.adjust("90 days")
+      yield* TestClock.adjust("10 days")
       assert.lengthOf(world.reads, 1)
       assert.isNull(world.recordOf(id).reversal)
     }))
