@@ -19,7 +19,7 @@ import {
 } from "../../../fixtures/ledger/Ledger.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { anotherPool, anotherProcess, openTransaction, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
-import { adminLayer, createDatabase, layerFor, Platform } from "../../../fixtures/postgres/TestDatabase.ts"
+import { asAdmin, createDatabase, layerFor, Platform } from "../../../fixtures/postgres/TestDatabase.ts"
 
 /** The tokens of both feeds, after all changes so far. */
 const tokensOf = Effect.fnUntraced(function*(identity: GrantIdentity) {
@@ -186,11 +186,7 @@ describe("The copy of a ledger in another database", () => {
         }),
         servicesOn(original)
       )
-      const admin = (statement: string) =>
-        Effect.provide(
-          SqlClient.SqlClient.use((sql) => sql.unsafe(statement).unprepared),
-          Layer.fresh(adminLayer())
-        )
+      const admin = (statement: string) => asAdmin(SqlClient.SqlClient.use((sql) => sql.unsafe(statement).unprepared))
       yield* Effect.acquireRelease(
         admin(`CREATE DATABASE ${copy} TEMPLATE ${original}`),
         () => Effect.orDie(admin(`DROP DATABASE ${copy} WITH (FORCE)`))
