@@ -7,7 +7,11 @@ ALTER TABLE operations
   -- What the operation reserves. Null: neither its grant nor the credential had limits.
   ADD COLUMN limit_amount numeric,
   ADD COLUMN limit_currency text,
+  -- What an INSERT tells the triggers: `credential`, its limits; `payee`, the SHA-256 of the payee; `reports`, to report refusals. The
+  -- column stays null.
+  ADD COLUMN acceptance jsonb,
   -- Not valid: no row has the columns yet.
+  ADD CONSTRAINT operations_acceptance_check CHECK (acceptance IS NULL) NOT VALID,
   ADD CONSTRAINT operations_limit_check CHECK (CASE WHEN limit_amount IS NULL THEN limit_currency IS NULL
     ELSE limit_amount >= 0 AND limit_amount < 'Infinity' AND coalesce(limit_currency ~ '^[A-Z]{3}$', false) END) NOT VALID;
 CREATE INDEX operations_reserving ON operations (grant_id, client_id, limit_currency, created_at) INCLUDE (type, limit_amount)
@@ -44,11 +48,10 @@ CREATE FUNCTION limit_resets_at(p_limit jsonb, p_at timestamptz) RETURNS timesta
   FROM coalesce(p_limit ->> 'time_zone', 'UTC') AS z (zone)
 $$;
 
--- What remains of a limit (a budget, or the most of one operation). The arrays have what earlier requests of a batch reserve. It is VOLATILE,
--- so that it sees what was committed before its caller took the lock of the grant: the snapshot of the accepting statement is older.
-CREATE FUNCTION limit_left(
-  p_limit jsonb, p_types jsonb, p_grant uuid, p_client text, p_at timestamptz, p_amounts numeric[], p_currencies text[], p_taken text[]
-) RETURNS numeric LANGUAGE plpgsql VOLATILE AS $$
+-- What remains of a limit (a budget, or the most of one operation). It is VOLATILE, so that it sees what was committed before its caller took
+-- the lock of the grant, and the earlier rows of the INSERT: the snapshot of the accepting statement is older.
+CREATE FUNCTION limit_left(p_limit jsonb, p_types jsonb, p_grant uuid, p_client text, p_at timestamptz) RETURNS numeric
+  LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   v_left numeric := p_limit ->> 'amount';
   v_currency text := p_limit ->> 'currency';
@@ -63,20 +66,13 @@ BEGIN
   WHERE o.grant_id = p_grant AND o.client_id = p_client AND o.limit_currency = v_currency AND o.created_at >= v_since
     AND o.limit_amount IS NOT NULL AND o.state NOT IN ('failed', 'cancelled')
     AND (p_types IS NULL OR p_types ? o.type);
-  IF cardinality(p_amounts) > 0 THEN
-    SELECT v_left - coalesce(sum(t.amount), 0) INTO v_left
-    FROM unnest(p_amounts, p_currencies, p_taken) AS t (amount, currency, type)
-    WHERE t.currency = v_currency AND (p_types IS NULL OR p_types ? t.type);
-  END IF;
   RETURN v_left;
 END $$;
 
 -- Why limits refuse an operation, or null (`findRefusal` in the code). p_sources has the limits of the grant and of the credential, or JSON
--- null. p_amount is null without terms. p_payee is the SHA-256 of the payee; null: not known, so not checked. is_counted: the amount is
--- already part of the sums.
+-- null. p_amount is null without terms. p_payee is the SHA-256 of the payee in hexadecimal digits; null: not known, so not checked.
 CREATE FUNCTION limit_refusal(
-  p_sources jsonb, p_grant uuid, p_client text, p_at timestamptz, p_type text, p_amount numeric, p_currency text, p_payee bytea,
-  is_counted boolean, p_amounts numeric[] DEFAULT '{}', p_currencies text[] DEFAULT '{}', p_taken text[] DEFAULT '{}'
+  p_sources jsonb, p_grant uuid, p_client text, p_at timestamptz, p_type text, p_amount numeric, p_currency text, p_payee text
 ) RETURNS jsonb LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   v_source jsonb;
@@ -103,7 +99,8 @@ BEGIN
       CONTINUE WHEN p_amount IS NULL;
       IF p_payee IS NOT NULL AND v_detail ? 'payees' THEN
         lacks_payee := lacks_payee OR NOT EXISTS (
-          SELECT FROM jsonb_array_elements_text(v_detail -> 'payees') AS p (payee) WHERE sha256(convert_to(p.payee, 'UTF8')) = p_payee
+          SELECT FROM jsonb_array_elements_text(v_detail -> 'payees') AS p (payee)
+          WHERE encode(sha256(convert_to(p.payee, 'UTF8')), 'hex') = p_payee
         );
       END IF;
       v_limits := coalesce(v_detail -> 'max_amount', '[]') || coalesce(v_detail -> 'budgets', '[]');
@@ -112,10 +109,8 @@ BEGIN
         v_limit := v_limits -> l;
         CONTINUE WHEN v_limit ->> 'currency' <> p_currency;
         has_currency := true;
-        v_left := limit_left(v_limit, v_detail -> 'operation_types', p_grant, p_client, p_at, p_amounts, p_currencies, p_taken);
-        IF v_left < (CASE WHEN is_counted AND v_limit ? 'per' THEN 0 ELSE p_amount END)
-          AND (v_least IS NULL OR v_left < v_least)
-        THEN
+        v_left := limit_left(v_limit, v_detail -> 'operation_types', p_grant, p_client, p_at);
+        IF v_left < p_amount AND (v_least IS NULL OR v_left < v_least) THEN
           v_least := v_left;
           v_exceeded := jsonb_build_object('reason', 'limit', 'limit', v_limit, 'remaining', greatest(v_least, 0)::text,
             'resets_at', extract(epoch FROM limit_resets_at(v_limit, p_at)) * 1000);
@@ -135,78 +130,74 @@ BEGIN
   END;
 END $$;
 
--- Acceptances of one grant with limits take turns until the end of their transactions, and wait for none. With an older snapshot the sums
--- would lack what was committed before the lock was taken. It returns the present instant.
-CREATE FUNCTION lock_limits(p_grant uuid, p_client text) RETURNS timestamptz
+-- Before the INSERT: operations_accept of 0006_operation_rules.sql, which reads the limits of the grant, too.
+CREATE FUNCTION operations_begin() RETURNS trigger
   LANGUAGE plpgsql AS $$
+DECLARE
+  v_limits jsonb;
 BEGIN
+  IF NEW.state <> 'accepted' OR NEW.revision <> 1 THEN
+    RAISE EXCEPTION 'an operation starts as accepted, at revision 1' USING ERRCODE = 'restrict_violation';
+  END IF;
+  NEW.created_at := date_trunc('milliseconds', clock_timestamp());
+  NEW.updated_at := NEW.created_at;
+  NEW.due_at := NEW.created_at;
+  NEW.waiting := false;
+  NEW.hold_placed := false;
+  NEW.examined_timeline := NULL;
+  NEW.send_before := NULL;
+  NEW.claimed_by := NULL;
+  NEW.return_reason := NULL;
+  NEW.reference := NULL;
+  NEW.acknowledged := false;
+  NEW.reads := 0;
+  NEW.reviewed_at := NULL;
+  NEW.reading_since := NULL;
+  NEW.hinted_at := NULL;
+  SELECT ledger_timeline(), h.change_offset + pg_current_xact_id()::text::bigint, p.provider, g.scopes, g.authorization_details
+  INTO NEW.timeline, NEW.change_position, NEW.provider, NEW.scopes, v_limits
+  FROM ledger_home h
+  LEFT JOIN provider_connections p ON p.id = NEW.provider_connection_id
+  LEFT JOIN grants g ON g.id = NEW.grant_id AND g.client_id = NEW.client_id;
+  IF v_limits IS NOT NULL OR NEW.acceptance IS NOT NULL THEN
+    -- The triggers of limits and approvals get those of the grant, then those of the credential.
+    NEW.acceptance := coalesce(NEW.acceptance, '{}')
+      || jsonb_build_object('limits', jsonb_build_array(v_limits, NEW.acceptance -> 'credential'));
+  END IF;
+  RETURN NEW;
+END $$;
+
+-- Before the INSERT, after operations_begin, which names the limits in NEW.acceptance. It runs with the rights of the owner: a role needs
+-- none to lock. The accepting statement gets reports of what limits refuse, in a setting of the transaction, and answers a repetition by its
+-- key; every other program gets an error.
+CREATE FUNCTION operations_limits() RETURNS trigger
+  LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  v_refusal jsonb;
+BEGIN
+  -- With an older snapshot the sums would lack what was committed before the lock was taken.
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'operations of grants with limits are accepted at READ COMMITTED, not at %',
       upper(current_setting('transaction_isolation')) USING ERRCODE = 'invalid_transaction_state';
   END IF;
-  IF NOT pg_try_advisory_xact_lock(hashtextextended(p_grant || ' ' || p_client, 33)) THEN
+  -- Acceptances of one grant take turns until the end of their transactions, and wait for none.
+  IF NOT pg_try_advisory_xact_lock(hashtextextended(NEW.grant_id || ' ' || NEW.client_id, 33)) THEN
     RAISE EXCEPTION 'the limits of the grant are locked by another acceptance' USING ERRCODE = 'lock_not_available';
   END IF;
-  -- The resolution of the ledger is a millisecond.
-  RETURN date_trunc('milliseconds', clock_timestamp());
-END $$;
-
--- Takes the lock of the grant's limits, and returns the refusals of a batch of requests. A request whose key is bound, or that its provider
--- refuses, reserves nothing. p_keys is null for a request that the provider refuses, p_amounts empty for one without terms.
-CREATE FUNCTION reserve_limits(
-  p_grant uuid, p_client text, p_subject text, p_sources jsonb, p_keys text[], p_types text[], p_amounts text[],
-  p_currencies text[], p_payees bytea[]
-) RETURNS TABLE (request integer, refusal jsonb)
-  LANGUAGE plpgsql VOLATILE SECURITY DEFINER ROWS 1 AS $$
-DECLARE
-  v_at timestamptz := lock_limits(p_grant, p_client);
-  v_keys text[] := '{}';
-  v_amounts numeric[] := '{}';
-  v_currencies text[] := '{}';
-  v_types text[] := '{}';
-BEGIN
-  FOR n IN 1 .. cardinality(p_keys) LOOP
-    CONTINUE WHEN p_keys[n] IS NULL OR p_keys[n] = ANY (v_keys);
-    request := n;
-    refusal := limit_refusal(p_sources, p_grant, p_client, v_at, p_types[n], nullif(p_amounts[n], '')::numeric, p_currencies[n],
-      p_payees[n], false, v_amounts, v_currencies, v_types);
-    -- The last request that fits refuses no other: the INSERT finds out whether its key is bound.
-    CONTINUE WHEN refusal IS NULL AND n = cardinality(p_keys);
-    CONTINUE WHEN EXISTS (
-      SELECT FROM operations o WHERE o.client_id = p_client AND o.subject = p_subject AND o.idempotency_key = p_keys[n]
-    );
-    IF refusal IS NOT NULL THEN
-      RETURN NEXT;
-    ELSE
-      v_keys := v_keys || p_keys[n];
-      v_amounts := v_amounts || p_amounts[n]::numeric;
-      v_currencies := v_currencies || p_currencies[n];
-      v_types := v_types || p_types[n];
-    END IF;
-  END LOOP;
-END $$;
-
--- After the INSERT of an operation. `reserve_limits` has decided before; this holds for every other program. It cannot check the payee, whose
--- text may be sealed.
-CREATE FUNCTION operations_limits() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  v_details jsonb;
-  v_at timestamptz;
-  v_refusal jsonb;
-BEGIN
-  SELECT g.authorization_details INTO v_details FROM grants g WHERE g.id = NEW.grant_id AND g.client_id = NEW.client_id;
-  IF v_details IS NOT NULL THEN
-    v_at := lock_limits(NEW.grant_id, NEW.client_id);
-    -- Not v_at: a window may have ended meanwhile.
-    v_refusal := limit_refusal(jsonb_build_array(v_details), NEW.grant_id, NEW.client_id, NEW.created_at, NEW.type, NEW.limit_amount,
-      NEW.limit_currency, NULL, true);
-    IF v_refusal IS NOT NULL THEN
+  v_refusal := limit_refusal(NEW.acceptance -> 'limits', NEW.grant_id, NEW.client_id, NEW.created_at, NEW.type, NEW.limit_amount,
+    NEW.limit_currency, NEW.acceptance ->> 'payee');
+  IF v_refusal IS NOT NULL THEN
+    IF NOT NEW.acceptance ? 'reports' THEN
       RAISE EXCEPTION 'the limits of a grant do not permit an operation: %', v_refusal ->> 'reason'
         USING ERRCODE = 'restrict_violation';
     END IF;
+    PERFORM set_config('financial_agents_gateway.refusals', (coalesce(
+      nullif(current_setting('financial_agents_gateway.refusals', true), '')::jsonb, '[]'
+    ) || jsonb_build_object('id', NEW.id, 'refusal', v_refusal))::text, true);
+    RETURN NULL;
   END IF;
-  RETURN NULL;
+  NEW.acceptance := NULL;
+  RETURN NEW;
 END $$;
 
 -- What remains of the limits of a grant and of a credential, as JSON.
@@ -214,7 +205,7 @@ CREATE FUNCTION remaining_limits(p_grant uuid, p_client text, p_credential jsonb
   LANGUAGE sql VOLATILE SECURITY DEFINER AS $$
   SELECT coalesce(
     jsonb_agg(jsonb_build_object('types', d.detail -> 'operation_types', 'limit', l.value, 'remaining', greatest(limit_left(l.value,
-      d.detail -> 'operation_types', p_grant, p_client, a.at, '{}', '{}', '{}'), 0)::text,
+      d.detail -> 'operation_types', p_grant, p_client, a.at), 0)::text,
       'resets_at', extract(epoch FROM limit_resets_at(l.value, a.at)) * 1000) ORDER BY s.place, d.place, l.place), '[]')
   FROM (
     SELECT 1, g.authorization_details FROM grants g WHERE g.id = p_grant AND g.client_id = p_client
@@ -245,16 +236,19 @@ DO $path$
 DECLARE
   f regproc;
 BEGIN
-  FOREACH f IN ARRAY ARRAY['reserve_limits', 'operations_limits', 'remaining_limits', 'grants_limits']::regproc[]
+  FOREACH f IN ARRAY ARRAY['operations_begin', 'operations_limits', 'remaining_limits', 'grants_limits']::regproc[]
   LOOP
     EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f::regprocedure, current_schema());
     EXECUTE format('ALTER FUNCTION %s SET enable_seqscan = off', f::regprocedure);
   END LOOP;
 END $path$;
-REVOKE ALL ON FUNCTION reserve_limits(uuid, text, text, jsonb, text[], text[], text[], text[], bytea[]), operations_limits(),
-  remaining_limits(uuid, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION operations_limits(), remaining_limits(uuid, text, jsonb) FROM PUBLIC;
 
-CREATE TRIGGER operations_limits AFTER INSERT ON operations FOR EACH ROW EXECUTE FUNCTION operations_limits();
+DROP TRIGGER operations_accept ON operations;
+DROP FUNCTION operations_accept();
+CREATE TRIGGER operations_accept BEFORE INSERT ON operations FOR EACH ROW EXECUTE FUNCTION operations_begin();
+CREATE TRIGGER operations_limits BEFORE INSERT ON operations FOR EACH ROW
+  WHEN (NEW.acceptance IS NOT NULL) EXECUTE FUNCTION operations_limits();
 CREATE TRIGGER operations_limit_stays BEFORE UPDATE ON operations FOR EACH ROW
   WHEN ((NEW.limit_amount, NEW.limit_currency) IS DISTINCT FROM (OLD.limit_amount, OLD.limit_currency))
   EXECUTE FUNCTION refuse_statement('an operation keeps what it reserves');
@@ -262,6 +256,7 @@ CREATE TRIGGER grants_limits BEFORE INSERT ON grants FOR EACH ROW
   WHEN (NEW.authorization_details IS NOT NULL) EXECUTE FUNCTION grants_limits();
 CREATE TRIGGER grants_limits_change BEFORE UPDATE ON grants FOR EACH ROW
   WHEN (NEW.authorization_details IS DISTINCT FROM OLD.authorization_details) EXECUTE FUNCTION grants_limits();
+ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_accept;
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_limits;
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_limit_stays;
 ALTER TABLE grants ENABLE ALWAYS TRIGGER grants_limits;

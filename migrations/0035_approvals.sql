@@ -41,14 +41,14 @@ CREATE INDEX approvals_pending_of_owner ON approvals (resource_owner, expires_at
 -- Whether limits let an operation wait for an approval. A payee is known if it received money under the grant, and did not return it.
 -- A payee without a value is not known.
 CREATE FUNCTION needs_approval(
-  p_details jsonb, p_grant uuid, p_client text, p_type text, p_currency text, p_amount numeric, p_payee bytea
+  p_sources jsonb, p_grant uuid, p_client text, p_type text, p_currency text, p_amount numeric, p_payee bytea
 ) RETURNS boolean
   LANGUAGE plpgsql STABLE AS $$
 DECLARE
   d jsonb;
 BEGIN
-  FOR d IN SELECT value FROM jsonb_array_elements(p_details) LOOP
-    CONTINUE WHEN NOT d ? 'approval' OR d ? 'operation_types' AND NOT d -> 'operation_types' ? p_type;
+  FOR d IN SELECT jsonb_path_query(p_sources, '$[*][*] ? (exists (@.approval))') LOOP
+    CONTINUE WHEN d ? 'operation_types' AND NOT d -> 'operation_types' ? p_type;
     IF d -> 'approval' ? 'above' AND coalesce(p_amount > (
       SELECT (a ->> 'amount')::numeric FROM jsonb_array_elements(d -> 'approval' -> 'above') a WHERE a ->> 'currency' = p_currency
     ), true) THEN
@@ -65,8 +65,8 @@ BEGIN
   RETURN false;
 END $$;
 
--- Before the INSERT, after operations_accept, which sets the columns of the workers: PostgreSQL fires triggers in the order of their
--- names. The accepting statement lets wait what the limits of the credential demand, and this adds those of the grant.
+-- Before the INSERT, after operations_begin, which sets the columns of the workers and names the limits: PostgreSQL fires triggers in the
+-- order of their names.
 CREATE FUNCTION operations_approval() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
@@ -74,8 +74,7 @@ BEGIN
     RAISE EXCEPTION 'an operation starts without an approval' USING ERRCODE = 'restrict_violation';
   END IF;
   IF NEW.approval IS NULL AND NOT needs_approval(
-    (SELECT g.authorization_details FROM grants g WHERE g.id = NEW.grant_id AND g.client_id = NEW.client_id),
-    NEW.grant_id, NEW.client_id, NEW.type, NEW.limit_currency, NEW.limit_amount, NEW.limit_payee
+    NEW.acceptance -> 'limits', NEW.grant_id, NEW.client_id, NEW.type, NEW.limit_currency, NEW.limit_amount, NEW.limit_payee
   ) THEN
     RETURN NEW;
   END IF;
@@ -209,7 +208,7 @@ REVOKE ALL ON FUNCTION operations_approval(), operations_approval_asked(), opera
   operations_approval_ends(), approvals_decide(), approvals_decided() FROM PUBLIC;
 
 CREATE TRIGGER operations_approval BEFORE INSERT ON operations FOR EACH ROW
-  WHEN (NEW.limit_amount IS NOT NULL OR NEW.approval IS NOT NULL) EXECUTE FUNCTION operations_approval();
+  WHEN (NEW.acceptance @? '$.limits[*][*].approval' OR NEW.approval IS NOT NULL) EXECUTE FUNCTION operations_approval();
 CREATE TRIGGER operations_approval_asked AFTER INSERT ON operations FOR EACH ROW
   WHEN (NEW.approval = 'pending') EXECUTE FUNCTION operations_approval_asked();
 CREATE TRIGGER operations_approval_stays BEFORE UPDATE ON operations FOR EACH ROW

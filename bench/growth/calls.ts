@@ -2,7 +2,8 @@
  * A round: the calls of clients, workers and readers on a ledger, one after another, and what each costs.
  */
 import { Duration, Effect } from "effect"
-import { ProviderName } from "../../src/domain/Grant.ts"
+import type { AuthorizationDetails } from "../../src/domain/AuthorizationDetails.ts"
+import { type GrantIdentity, ProviderName } from "../../src/domain/Grant.ts"
 import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import { OperationType } from "../../src/domain/Operation.ts"
 import type { OperationQuery } from "../../src/domain/OperationQuery.ts"
@@ -13,6 +14,7 @@ import { type Cost, makeMeter } from "./meter.ts"
 /** What is measured, and what it is. */
 export const kindsOf = {
   accept: "accept an operation",
+  acceptLimited: "accept with limits",
   claim: "claim ten operations",
   record: "record an outcome",
   takeReads: "take ten status reads",
@@ -68,6 +70,13 @@ const firstPage: OperationQuery = {
 }
 const filtered: OperationQuery = { ...firstPage, states: ["succeeded"], type: OperationType.make("payment") }
 
+/** The credential of `acceptLimited` has them, so that its grants are those of `accept`. */
+const limits: AuthorizationDetails = [{
+  type: "financial_operations",
+  max_amount: [{ currency: "EUR", amount: "100.00" }],
+  budgets: [{ currency: "EUR", amount: "1000000.00", per: "day", time_zone: "Europe/Berlin" }]
+}]
+
 /** Operations that a worker claims or reads at once. */
 const atOnce = 10
 /** Calls of a kind that finds nothing. */
@@ -87,27 +96,33 @@ const repeat = <A, E>(count: number, call: Effect.Effect<A, E>) =>
 const expectCount = (what: string, found: number, expected: number) =>
   found === expected ? Effect.void : Effect.die(new Error(`${what}: ${found} operations instead of ${expected}`))
 
-/** Measures each kind once. `count` operations are accepted, claimed, read and settled. */
+/** Measures each kind once. `count` operations are accepted, and as many with limits. All are claimed, read and settled. */
 export const measureRound = Effect.fnUntraced(function*(at: GrowthLedger, count: number) {
   const { claims, figures, grants, ledger, outcomes, rescues, samples, statusReads, store } = at
   const write = yield* makeMeter(at.sql)
   const read = yield* makeMeter(at.reader)
-  const groups = Math.ceil(count / atOnce)
+  const all = 2 * count
+  const groups = Math.ceil(all / atOnce)
 
-  const accept = yield* write(
+  const acceptFor = (grant: GrantIdentity) =>
+    ledger.accept(grant, {
+      type: OperationType.make("payment"),
+      key: IdempotencyKey.make(`${crypto.randomUUID()}-${accepted++}`),
+      payload: { amount: "18.50", currency: "EUR" },
+      terms: { amount: "18.50", currency: "EUR", payee: "Landlord" }
+    })
+  const accept = yield* write(count, Effect.forEach(next(grants, count), acceptFor, { discard: true }))
+  const acceptLimited = yield* write(
     count,
-    Effect.forEach(next(grants, count), (grant) =>
-      ledger.accept(grant, {
-        type: OperationType.make("payment"),
-        key: IdempotencyKey.make(`${crypto.randomUUID()}-${accepted++}`),
-        payload: { amount: "18.50", currency: "EUR" }
-      }), { discard: true })
+    Effect.forEach(next(grants, count), (grant) => acceptFor({ ...grant, authorization_details: limits }), {
+      discard: true
+    })
   )
   const claim = yield* write(groups, repeat(groups, claims.claim(provider, atOnce, claimTerms)))
   const claimed: ReadonlyArray<Claim> = claim.result.flat()
-  yield* expectCount("claim", claimed.length, count)
+  yield* expectCount("claim", claimed.length, all)
   const submitted = yield* write(
-    count,
+    all,
     Effect.forEach(
       claimed,
       ({ operation: { id }, revision }) => outcomes.record(id, revision, { state: "submitted" }, recording),
@@ -116,9 +131,9 @@ export const measureRound = Effect.fnUntraced(function*(at: GrowthLedger, count:
   )
   const takeReads = yield* write(groups, repeat(groups, statusReads.takeReads(provider, atOnce, readTerms)))
   const reads: ReadonlyArray<DueRead> = takeReads.result.flat()
-  yield* expectCount("takeReads", reads.length, count)
+  yield* expectCount("takeReads", reads.length, all)
   const succeeded = yield* write(
-    count,
+    all,
     Effect.forEach(
       reads,
       ({ operation: { id }, revision }) => outcomes.record(id, revision, { state: "succeeded" }, recording),
@@ -133,6 +148,7 @@ export const measureRound = Effect.fnUntraced(function*(at: GrowthLedger, count:
   yield* at.sql.unsafe("SELECT fold_operation_counts('0')")
   const costs: RoundCosts = {
     accept: accept.cost,
+    acceptLimited: acceptLimited.cost,
     claim: claim.cost,
     record: {
       cpu: (submitted.cost.cpu + succeeded.cost.cpu) / 2,

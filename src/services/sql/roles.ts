@@ -144,7 +144,6 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       "register_grant",
       "revoke_grants",
       "change_standing",
-      "reserve_limits",
       "remaining_limits",
       "fold_operation_counts",
       "replication_gap",

@@ -10,43 +10,43 @@ export const acceptance: ReadonlyArray<Plant> = [
   {
     rule: "acceptances of a grant with limits take turns",
     file: limits,
-    from: "IF NOT pg_try_advisory_xact_lock(hashtextextended(p_grant || ' ' || p_client, 33)) THEN",
+    from: "IF NOT pg_try_advisory_xact_lock(hashtextextended(NEW.grant_id || ' ' || NEW.client_id, 33)) THEN",
     to: "IF false THEN",
     tests: limitTests("answer by no sums")
   },
   {
     rule: "each request of a batch uses up the limits for the next",
     file: limits,
-    from: "      v_amounts := v_amounts || p_amounts[n]::numeric;",
-    to: "      v_amounts := v_amounts || 0::numeric;",
+    from: "operations_limits() RETURNS trigger\n  LANGUAGE plpgsql SECURITY",
+    to: "operations_limits() RETURNS trigger\n  LANGUAGE plpgsql STABLE SECURITY",
     tests: limitTests("answer as in memory")
   },
   {
-    rule: "a repetition uses up no limits for the next request of its batch",
-    file: limits,
-    from: "AND o.idempotency_key = p_keys[n]\n",
-    to: "AND o.idempotency_key = p_keys[n] AND refusal IS NOT NULL\n",
+    rule: "requests of a batch use up the limits in their order",
+    file: acceptances,
+    from: "CASE WHEN s.is_limited THEN '' ELSE r.key END COLLATE",
+    to: "CASE WHEN s.is_limited THEN r.key ELSE r.key END COLLATE",
     tests: limitTests("answer as in memory")
   },
   {
     rule: "an operation of a grant with limits has an amount, of every program",
     file: limits,
-    from: "  IF v_details IS NOT NULL THEN\n    v_at",
-    to: "  IF v_details IS NOT NULL AND NEW.limit_amount IS NOT NULL THEN\n    v_at",
+    from: "WHEN (NEW.acceptance IS NOT NULL) EXECUTE",
+    to: "WHEN (NEW.acceptance IS NOT NULL AND NEW.limit_amount IS NOT NULL) EXECUTE",
     tests: limitTests("hold for every other program")
   },
   {
     rule: "operations of another program exceed no budget together",
     file: limits,
-    from: "(CASE WHEN is_counted AND v_limit ? 'per' THEN 0 ELSE p_amount END)",
-    to: "(CASE WHEN is_counted THEN -1 ELSE p_amount END)",
+    from: "  IF v_limits IS NOT NULL OR NEW.acceptance IS NOT NULL THEN",
+    to: "  IF NEW.acceptance IS NOT NULL THEN",
     tests: limitTests("hold for every other program")
   },
   {
     rule: "no operation of another program is of a currency without a limit",
     file: limits,
     from: "    WHEN lacks_currency THEN",
-    to: "    WHEN lacks_currency AND NOT is_counted THEN",
+    to: "    WHEN lacks_currency AND p_payee IS NOT NULL THEN",
     tests: limitTests("hold for every other program")
   },
   {
@@ -66,8 +66,8 @@ export const acceptance: ReadonlyArray<Plant> = [
   {
     rule: "limits refuse no repetition of a request without terms",
     file: acceptances,
-    from: "      CASE WHEN s.limits IS NOT NULL THEN nullif(r.amount, '')::numeric END,",
-    to: "      CASE WHEN s.limits IS NOT NULL THEN r.amount::numeric END,",
+    from: "      CASE WHEN s.is_limited THEN nullif(r.amount, '')::numeric END,",
+    to: "      CASE WHEN s.is_limited THEN r.amount::numeric END,",
     tests: limitTests("refuse no repetition of a request that had")
   },
   {
@@ -161,8 +161,8 @@ export const acceptance: ReadonlyArray<Plant> = [
   {
     rule: "of the requests of a batch with one key, always the first one counts",
     file: acceptances,
-    from: "ORDER BY r.key COLLATE \"C\", r.position\n",
-    to: "ORDER BY r.key COLLATE \"C\", r.position DESC\n",
+    from: "ELSE r.key END COLLATE \"C\", r.position\n",
+    to: "ELSE r.key END COLLATE \"C\", r.position DESC\n",
     tests: [postgres("services/ledger/AcceptAll")]
   },
   {

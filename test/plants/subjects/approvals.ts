@@ -38,9 +38,9 @@ export const approvals: ReadonlyArray<Plant> = [
   },
   {
     rule: "the limits of a credential let operations wait, too",
-    file: "src/services/sql/ledger/SqlAcceptances.ts",
-    from: ") THEN 'pending' END",
-    to: ") THEN NULL END",
+    file,
+    from: "'$[*][*] ? (exists (@.approval))'",
+    to: "'$[0][*] ? (exists (@.approval))'",
     tests: [postgres("services/ledger/Approvals", "is needed above the line")]
   },
   {

@@ -2,6 +2,7 @@
 import { type Plant, postgres, unit } from "../Plant.ts"
 
 const rules = "migrations/0006_operation_rules.sql"
+const acceptances = "migrations/0034_limits.sql"
 const evidence = "migrations/0019_operator_evidence.sql"
 const operatorOutcomes = "migrations/0030_operator_outcomes.sql"
 const evidenceTime = "migrations/0028_evidence_time.sql"
@@ -232,9 +233,9 @@ export const transitions: ReadonlyArray<Plant> = [
   },
   {
     rule: "the trigger sets the scopes of an operation, never the caller",
-    file: rules,
-    from: "p.provider, g.scopes\n  INTO NEW.timeline, NEW.change_position, NEW.provider, NEW.scopes",
-    to: "p.provider\n  INTO NEW.timeline, NEW.change_position, NEW.provider",
+    file: acceptances,
+    from: "NEW.provider, NEW.scopes, v_limits\n",
+    to: "NEW.provider, NEW.failure_message, v_limits\n",
     tests: [postgres("services/queue/Claims"), postgres("services/schema/ForbiddenStatements")]
   },
   {
@@ -314,7 +315,7 @@ export const transitions: ReadonlyArray<Plant> = [
   },
   {
     rule: "the database dates an operation, never the caller",
-    file: rules,
+    file: acceptances,
     from: "  NEW.created_at := date_trunc('milliseconds', clock_timestamp());\n",
     to: "  NEW.created_at := coalesce(NEW.created_at, date_trunc('milliseconds', clock_timestamp()));\n",
     tests: [

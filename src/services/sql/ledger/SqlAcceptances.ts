@@ -28,10 +28,10 @@ import { goodStanding, grantOfCredential, isGrantOfCredential, standingInteger, 
 import { type LimitRefusalRow, toLimitRefusal } from "../limitRows.ts"
 import { fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
 
-/** A row of `acceptStatement`: the standing of the grant, its provider, and a created operation or the refusal of a request. */
+/** A row of `acceptStatement`: the standing of the grant, its provider, and a created operation. One row has the refusals by limits. */
 type AcceptedRow =
   & { readonly provider: ProviderName; readonly standing: number }
-  & { readonly refused: OperationId | null; readonly refusal: LimitRefusalRow }
+  & { readonly refusals: ReadonlyArray<{ readonly id: OperationId; readonly refusal: LimitRefusalRow }> | null }
   & (OperationRow | { readonly id: null })
 
 /** The operation of a request binding, and whether its request is the same. */
@@ -105,7 +105,7 @@ export const makeAcceptances = Effect.gen(function*() {
     const refused = refusal(standingOf(first.standing), scope)
     if (refused !== null) return yield* refused
     const limited = new Map(
-      rows.flatMap(({ refusal, refused }) => refused === null ? [] : [[refused, toLimitRefusal(refusal)] as const])
+      rows.flatMap(({ refusals }) => (refusals ?? []).map(({ id, refusal }) => [id, toLimitRefusal(refusal)] as const))
     )
     const created = new Map(rows.flatMap((row) => row.id === null ? [] : [[row.id, fromRow(row)] as const]))
     if (created.size > 0) yield* signal.announce(first.provider)
@@ -247,8 +247,7 @@ const resultsOf = (
 const standing = `
   standing AS (
     SELECT g.id AS grant_id, g.client_id, g.resource_owner, g.subject, g.provider_connection_id, p.provider,
-      CASE WHEN g.authorization_details IS NOT NULL OR $17::text IS NOT NULL
-        THEN jsonb_build_array(g.authorization_details, $17::jsonb) END AS limits,
+      g.authorization_details IS NOT NULL OR $17::text IS NOT NULL AS is_limited,
       ${
   standingInteger("$4::text IS NULL OR ($4 = ANY (g.scopes) AND ($5::text[] IS NULL OR $4 = ANY ($5)))")
 } AS standing
@@ -273,43 +272,32 @@ const isSendable = `NOT string_to_array(r.refused_by, ' ') && ARRAY[s.provider, 
  * - `$17` the limits of the credential as JSON, or null.
  *
  * A key that another transaction has inserted makes the statement wait for the end of that transaction. Every batch inserts its
- * keys in the same order, in the order of their bytes, so that batches never wait for each other in a circle.
+ * keys in the same order, in the order of their bytes, so that batches never wait for each other in a circle. With limits, the order is
+ * that of the requests, because each leaves less for the next: of two batches of one client in a circle, PostgreSQL ends one.
  *
  * It returns one row for each created operation. If none was created, one row without an operation. No row: the grant is unknown.
  */
 export const acceptStatement = `
   WITH ${standing}, given AS (
     SELECT * FROM unnest($6::uuid[], $7::text[], $8::text[], $9::text[], $10::bytea[], $11::text[], $12::text[],
-        $13::bytea[], $14::text[], $15::boolean[], $16::bytea[], $18::text[], $19::text[],
-        $21::bytea[])
+        $13::bytea[], $14::text[], $15::boolean[], $16::bytea[], $18::text[], $19::text[], $20::bytea[], $21::bytea[])
       WITH ORDINALITY AS r (id, type, key, digest, payload, key_id, refused_by, terms, terms_key_id, erases_terms, payee_index,
-        amount, currency, limit_payee, position)
-  ), refused AS (
-    SELECT ($6::uuid[])[d.request] AS id, d.refusal
-    FROM standing s CROSS JOIN LATERAL reserve_limits(
-      s.grant_id, s.client_id, s.subject, s.limits,
-      ARRAY(SELECT CASE WHEN ${isSendable} THEN r.key END FROM given r ORDER BY r.position),
-      $7, $18, $19, $20::bytea[]
-    ) d
-    WHERE s.standing = ${goodStanding} AND s.limits IS NOT NULL
+        amount, currency, payee, limit_payee, position)
   ), o AS (
     INSERT INTO operations (client_id, resource_owner, subject, grant_id, provider_connection_id, state, revision, id, type,
       idempotency_key, request_digest, terms, terms_key_id, erases_terms, payee_index, limit_amount, limit_currency,
-      limit_payee, approval)
-    SELECT DISTINCT ON (r.key COLLATE "C") s.client_id, s.resource_owner, s.subject, s.grant_id, s.provider_connection_id,
+      limit_payee, acceptance)
+    SELECT s.client_id, s.resource_owner, s.subject, s.grant_id, s.provider_connection_id,
       'accepted', 1, r.id, r.type, r.key, decode(r.digest, 'hex'), nullif(r.terms, ''), nullif(r.terms_key_id, ''),
       r.erases_terms, nullif(r.payee_index, ''),
       -- Without terms, only the repetition of an earlier request gets here.
-      CASE WHEN s.limits IS NOT NULL THEN nullif(r.amount, '')::numeric END,
-      CASE WHEN s.limits IS NOT NULL THEN nullif(r.currency, '') END,
-      CASE WHEN s.limits IS NOT NULL THEN nullif(r.limit_payee, '') END,
-      -- The trigger adds what the limits of the grant demand.
-      CASE WHEN $17::text IS NOT NULL AND needs_approval(
-        $17::jsonb, s.grant_id, s.client_id, r.type, r.currency, nullif(r.amount, '')::numeric, nullif(r.limit_payee, '')
-      ) THEN 'pending' END
+      CASE WHEN s.is_limited THEN nullif(r.amount, '')::numeric END,
+      CASE WHEN s.is_limited THEN nullif(r.currency, '') END,
+      CASE WHEN s.is_limited THEN nullif(r.limit_payee, '') END,
+      CASE WHEN s.is_limited THEN jsonb_build_object('reports', true, 'credential', $17::jsonb, 'payee', encode(r.payee, 'hex')) END
     FROM standing s CROSS JOIN given r
-    WHERE s.standing = ${goodStanding} AND ${isSendable} AND r.id NOT IN (SELECT id FROM refused)
-    ORDER BY r.key COLLATE "C", r.position
+    WHERE s.standing = ${goodStanding} AND ${isSendable}
+    ORDER BY CASE WHEN s.is_limited THEN '' ELSE r.key END COLLATE "C", r.position
     ON CONFLICT (client_id, subject, idempotency_key) DO NOTHING
     RETURNING *
   ), payload AS (
@@ -317,8 +305,11 @@ export const acceptStatement = `
     SELECT o.id, o.client_id, r.payload, nullif(r.key_id, '')
     FROM o JOIN given r ON r.id = o.id
   )
-  SELECT s.provider, s.standing, refused.id AS refused, refused.refusal, ${publicColumns}
-  FROM standing s LEFT JOIN (o FULL JOIN refused ON refused.id = o.id) ON true`
+  SELECT s.provider, s.standing, ${publicColumns},
+    -- Of one row. The trigger has reported all refusals once the INSERT has finished, and the id is known only then.
+    CASE WHEN s.is_limited AND o.id IS NOT DISTINCT FROM (SELECT id FROM o ORDER BY id LIMIT 1)
+      THEN nullif(current_setting('financial_agents_gateway.refusals', true), '')::jsonb END AS refusals
+  FROM standing s LEFT JOIN o ON true`
 
 /**
  * The operations of request bindings: `$4` ids of the requests, `$5` keys, `$6` digests, as arrays. A request is the same only through
