@@ -15,8 +15,7 @@ BEGIN
     RAISE EXCEPTION 'an operation starts without an approval' USING ERRCODE = 'restrict_violation';
   END IF;
   IF NEW.approval IS NULL AND NOT needs_approval(
-    (SELECT g.authorization_details FROM grants g WHERE g.id = NEW.grant_id AND g.client_id = NEW.client_id),
-    NEW.grant_id, NEW.client_id, NEW.type, NEW.limit_currency, NEW.limit_amount, NEW.limit_payee
+    NEW.acceptance -> 'limits', NEW.grant_id, NEW.client_id, NEW.type, NEW.limit_currency, NEW.limit_amount, NEW.limit_payee
   ) THEN
     RETURN NEW;
   END IF;
@@ -124,7 +123,7 @@ UPDATE operations o SET due_at = o.created_at
 FROM approvals a WHERE a.state = 'pending' AND o.id = a.operation_id AND o.client_id = a.client_id AND o.state = 'accepted';
 
 CREATE TRIGGER operations_approval BEFORE INSERT ON operations FOR EACH ROW
-  WHEN (NEW.limit_amount IS NOT NULL OR NEW.approval IS NOT NULL) EXECUTE FUNCTION operations_approval_needed();
+  WHEN (NEW.acceptance @? '$.limits[*][*].approval' OR NEW.approval IS NOT NULL) EXECUTE FUNCTION operations_approval_needed();
 CREATE TRIGGER operations_approval_asked AFTER INSERT ON operations FOR EACH ROW
   WHEN (NEW.approval = 'pending') EXECUTE FUNCTION operations_approval_request();
 CREATE TRIGGER operations_unsent BEFORE UPDATE ON operations FOR EACH ROW
