@@ -201,7 +201,7 @@ export class GrantNotFound extends Schema.TaggedError<GrantNotFound>()("GrantNot
 /** The known grant has another subject, resource owner or provider than the registration. */
 export class GrantConflict extends Schema.TaggedError<GrantConflict>()("GrantConflict", { id: GrantId }) {
   override get message() {
-    return `the grant ${this.id} is known with another subject, resource owner or provider`
+    return `the grant ${this.id} is known with another subject, resource owner or provider, or with other limits`
   }
 }
 

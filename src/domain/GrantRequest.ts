@@ -62,6 +62,11 @@ export interface GrantRegistration {
    * the end further away, and by more than an hour or not at all, because tokens arrive in any order and often.
    */
   readonly learned_from?: "event" | "token"
+  /**
+   * The limits of the grant, from its first registration with limits. They never change: an event with others is a `GrantConflict`, and a
+   * token changes nothing. Limits of a token hold beside them. Absent: none are given.
+   */
+  readonly authorization_details?: AuthorizationDetails
 }
 
 /** One grant of an authorization server. */

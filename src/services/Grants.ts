@@ -64,7 +64,7 @@ export class Grants extends Context.Service<Grants, {
    * seconds. Then it fails with `StoreUnavailable`.
    *
    * A revoked grant stays revoked for ever: see `revoked_at` of the result. The call fails with `GrantConflict` if the grant
-   * is known with another subject, resource owner or provider. It fails with `ScopesExceeded` if the grant would exceed
+   * is known with another subject, resource owner or provider, or an event gives other limits. It fails with `ScopesExceeded` if the grant would exceed
    * `scopeLimits`. A failed call changes nothing.
    */
   readonly register: (

@@ -11,6 +11,7 @@ import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
+import { AuthorizationDetails } from "../../domain/AuthorizationDetails.ts"
 import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { OwnVerifier } from "../../node/GatewayServices.ts"
 import { readTrustedProxies } from "../../node/http/HttpSettings.ts"
@@ -51,8 +52,14 @@ const trust = {
   clockTolerance: seconds,
   clientPrefix: optional,
   grantProvisioning: Schema.optionalKey(
-    Schema.Struct({ ownerClaim: optional, providerClaim: optional, grantLifetime: timeIn("days", 1, 3650) }).pipe(
+    Schema.Struct({
+      ownerClaim: optional,
+      providerClaim: optional,
+      grantLifetime: timeIn("days", 1, 3650),
+      authorizationDetails: Schema.optionalKey(AuthorizationDetails)
+    }).pipe(
       Schema.encodeKeys({
+        authorizationDetails: "authorization_details",
         ownerClaim: "owner_claim",
         providerClaim: "provider_claim",
         grantLifetime: "grant_lifetime_days"

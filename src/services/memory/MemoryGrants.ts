@@ -71,7 +71,7 @@ const makeRegistration = Effect.gen(function*() {
   }, Effect.provideContext(platform))
 
   const register = Effect.fn("Grants.register")(function*(registration: GrantRegistration) {
-    const { client_id, expires_at, issuer } = registration
+    const { authorization_details, client_id, expires_at, issuer } = registration
     const grant_id = yield* externalGrantId(issuer, client_id, registration.grant)
     const newConnectionId = yield* newProviderConnectionId
     const created_at = yield* DateTime.now
@@ -89,7 +89,8 @@ const makeRegistration = Effect.gen(function*() {
           revoked_at: firstRevocation([...memory.revocations.values()], registration),
           issuer,
           external_id: registration.grant,
-          ...registration.learned_from === "token" ? {} : { registered_by_event_at: created_at }
+          ...registration.learned_from === "token" ? {} : { registered_by_event_at: created_at },
+          ...authorization_details === undefined ? {} : { authorization_details }
         })
       } else {
         memory.grants.set(grant_id, mergeRegistration(memory.grants.get(grant_id)!, registration, created_at))

@@ -7,6 +7,8 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { AuthorizationDetails } from "../../domain/AuthorizationDetails.ts"
 import {
   areScopesBounded,
   type Grant,
@@ -46,14 +48,30 @@ export const newProviderConnectionId = Effect.map(
 const leastExtension = Duration.hours(1)
 
 /** The members of a grant that registrations may change. */
-type Registered = Pick<Grant, "scopes" | "expires_at" | "registered_by_event_at">
+type Registered = Pick<Grant, "scopes" | "expires_at" | "registered_by_event_at" | "authorization_details">
 
 /** A known grant after a registration: the same object if the registration changes nothing. */
 export const mergeRegistration = <G extends Registered>(
   known: G,
   registration: GrantRegistration,
   now: DateTime.Utc
-): G => registration.learned_from === "token" ? mergeToken(known, registration) : mergeEvent(known, registration, now)
+): G => {
+  const merged = registration.learned_from === "token"
+    ? mergeToken(known, registration)
+    : mergeEvent(known, registration, now)
+  const { authorization_details } = registration
+  return authorization_details === undefined || known.authorization_details !== undefined
+    ? merged
+    : { ...merged, authorization_details }
+}
+
+const isSameLimits = Schema.toEquivalence(AuthorizationDetails)
+
+/** Whether a registration names other limits than those of the known grant. */
+export const hasOtherLimits = (
+  { authorization_details: known }: Pick<Grant, "authorization_details">,
+  { authorization_details: given }: GrantRegistration
+): boolean => known !== undefined && given !== undefined && !isSameLimits(known, given)
 
 /** After an event no token changes the grant, because a token may be older than the event. */
 const mergeToken = <G extends Registered>(known: G, { expires_at, scopes }: GrantRegistration): G => {
@@ -84,6 +102,9 @@ export const fitsScopes = (
 ): boolean =>
   areScopesBounded((known === undefined ? registration : mergeRegistration(known, registration, now)).scopes)
 
-/** Whether a registration has the identity of the known grant, which never changes. */
-export const isSameGrant = (known: Grant, { provider, resource_owner, subject }: GrantRegistration): boolean =>
-  known.resource_owner === resource_owner && known.subject === subject && known.provider === provider
+/** Whether a registration has the identity of the known grant, and an event its limits, too. Neither ever changes. */
+export const isSameGrant = (known: Grant, registration: GrantRegistration): boolean => {
+  const { learned_from, provider, resource_owner, subject } = registration
+  return known.resource_owner === resource_owner && known.subject === subject && known.provider === provider
+    && (learned_from === "token" || !hasOtherLimits(known, registration))
+}

@@ -69,7 +69,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         `)
       }
     },
-    functions: ["provision_grant", "replication_gap", "write_confirmation"]
+    functions: ["provision_grant", "provision_limited_grant", "replication_gap", "write_confirmation"]
   },
   writer: {
     tables: {
@@ -141,7 +141,9 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
     },
     functions: [
       "provision_grant",
+      "provision_limited_grant",
       "register_grant",
+      "register_limited_grant",
       "revoke_grants",
       "change_standing",
       "remaining_limits",

@@ -7,6 +7,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
+import { AuthorizationDetails } from "../../domain/AuthorizationDetails.ts"
 import { InvalidCredential } from "../../domain/Credential.ts"
 import {
   ExternalId,
@@ -22,6 +23,7 @@ import type { IssuerSettings } from "../../oauth/Issuer.ts"
 import { CacheKey } from "../../oauth/TokenCache.ts"
 import type { VerifiedToken } from "../../oauth/TokenClaims.ts"
 import { type GrantRegistration, Grants } from "../Grants.ts"
+import { hasOtherLimits } from "../rules/grantRules.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 
 /** Settings of grant provisioning: the claims that a token needs, and the lifetime of its grant. */
@@ -36,10 +38,17 @@ export interface GrantProvisioning {
    * override it (`GrantRegistration.learned_from`).
    */
   readonly grantLifetime?: Duration.Input
+  /** Limits of each grant that its first token registers; limits of a token hold beside them. A grant that has limits keeps its own. */
+  readonly authorizationDetails?: AuthorizationDetails
 }
 
 /** Returns what is invalid in the settings, as one sentence for the operator; null if they are valid. */
-export const validateGrantProvisioning = ({ grantLifetime = defaultLifetime }: GrantProvisioning): string | null => {
+export const validateGrantProvisioning = (
+  { authorizationDetails, grantLifetime = defaultLifetime }: GrantProvisioning
+): string | null => {
+  if (authorizationDetails !== undefined && !isDetails(authorizationDetails)) {
+    return "The limits of grants that tokens register must be valid authorization_details (docs/spending.md)."
+  }
   const lifetime = Duration.fromInputUnsafe(grantLifetime)
   return Duration.isGreaterThanOrEqualTo(lifetime, Duration.days(1)) && isGrantLifetime(lifetime)
     ? null
@@ -52,6 +61,7 @@ const defaultLifetime = Duration.days(90)
 const capacity = 10_000
 const timeToLive = Duration.minutes(10)
 
+const isDetails = Schema.is(AuthorizationDetails)
 const isOwner = Schema.is(ResourceOwner)
 const isProvider = Schema.is(ProviderName)
 
@@ -81,6 +91,17 @@ const registerOrRefuse = (grants: Grants["Service"], registration: GrantRegistra
       Effect.fail(new InvalidCredential())
     )
   return grants.register(registration).pipe(
+    Effect.tap((grant) =>
+      hasOtherLimits(grant, registration)
+        ? Effect.annotateLogs(
+          Effect.logWarning("The grant keeps its limits, which differ from those of the settings"),
+          {
+            issuer: registration.issuer,
+            grant_id: grant.grant_id
+          }
+        )
+        : Effect.void
+    ),
     Effect.catchTags({
       GrantConflict: refuse("Token refused: it contradicts the registered grant"),
       ScopesExceeded: refuse(`Token refused for its scopes: ${scopeBounds}`)
@@ -99,7 +120,12 @@ export const makeGrantProvisioning = Effect.fnUntraced(function*(
   { clockTolerance }: Pick<IssuerSettings, "clockTolerance">
 ) {
   const grants = yield* Grants
-  const { grantLifetime = defaultLifetime, ownerClaim = "resource_owner", providerClaim = "provider" } = options
+  const {
+    authorizationDetails,
+    grantLifetime = defaultLifetime,
+    ownerClaim = "resource_owner",
+    providerClaim = "provider"
+  } = options
 
   const registrations = yield* Cache.makeWith(
     (key: CacheKey<GrantRegistration>) => registerOrRefuse(grants, key.take()),
@@ -129,7 +155,8 @@ export const makeGrantProvisioning = Effect.fnUntraced(function*(
       scopes: token.scopes,
       expires_at: DateTime.addDuration(now, grantLifetime),
       granted_at: latestGrantTime(token, now, clockTolerance),
-      learned_from: "token"
+      learned_from: "token",
+      ...authorizationDetails === undefined ? {} : { authorization_details: authorizationDetails }
     }
     yield* Cache.get(registrations, new CacheKey(nameOf(grant_id, registration), registration))
   })

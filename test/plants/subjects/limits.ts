@@ -9,6 +9,27 @@ const circuit = "src/submission/providers/Circuit.ts"
 
 export const limits: ReadonlyArray<Plant> = [
   {
+    rule: "an event gives a grant no other limits",
+    file: "migrations/0037_registered_limits.sql",
+    from: "g.authorization_details <> p_details",
+    to: "g.authorization_details IS NULL",
+    tests: [postgres("services/grants/GrantsRegistration", "with different limits concurrently")]
+  },
+  {
+    rule: "a registration with other limits of an event changes nothing",
+    file: "src/services/rules/grantRules.ts",
+    from: "(learned_from === \"token\" || !hasOtherLimits(known, registration))",
+    to: "(learned_from === \"token\" || true)",
+    tests: [postgres("services/grants/GrantsRegistration", "gives limits once")]
+  },
+  {
+    rule: "a token gives a grant no other limits",
+    file: "migrations/0037_registered_limits.sql",
+    from: " AND g.authorization_details IS NULL",
+    to: "",
+    tests: [postgres("services/grants/GrantsRegistration", "gives limits once")]
+  },
+  {
     rule: "a permit of a provider is given at most once, to all processes together",
     file: sql,
     from: " AND shared_until = $2::float8 AND",

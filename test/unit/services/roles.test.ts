@@ -15,6 +15,7 @@ describe("The roles of the gateway", () => {
     assert.deepStrictEqual(Object.keys(proofTables), ["dpop_proofs"])
     assert.deepStrictEqual([...roles.reader.functions, ...roles.provisioner.functions].toSorted(), [
       "provision_grant",
+      "provision_limited_grant",
       // It sums amounts that the role may not read.
       "remaining_limits",
       "replication_gap",

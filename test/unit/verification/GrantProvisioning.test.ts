@@ -6,6 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, DateTime, Duration, Effect, Layer, type Scope as Lifetime } from "effect"
 import { HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
+import type { AuthorizationDetails } from "../../../src/domain/AuthorizationDetails.ts"
 import {
   ClientId,
   externalGrantId,
@@ -94,7 +95,29 @@ const findGrant = (client: string) =>
     )
   })
 
+const limits: AuthorizationDetails = [{
+  type: "financial_operations",
+  max_amount: [{ currency: "EUR", amount: "100.00" }]
+}]
+
 describe("A token", () => {
+  it.effect("registers its grant with the limits of the settings, which it keeps under other settings", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const token = yield* issueToken()
+      const read = yield* startGateway({ grantProvisioning: { authorizationDetails: limits } })
+      assert.strictEqual(yield* read(token), "read")
+      assert.deepStrictEqual((yield* findGrant("agent-1"))?.authorization_details, limits)
+      const max_amount = [{ currency: "EUR", amount: "500.00" }]
+      const readLater = yield* startGateway({
+        grantProvisioning: { authorizationDetails: [{ type: "financial_operations", max_amount }] }
+      })
+      assert.strictEqual(yield* readLater(token), "read")
+      assert.deepStrictEqual((yield* findGrant("agent-1"))?.authorization_details, limits)
+      const invalid = [{ type: "financial_operations", max_amount: [{ currency: "EUR", amount: "0" }] }] as const
+      assert.match(validateGrantProvisioning({ authorizationDetails: invalid })!, /limits of grants/)
+    })))
+
   it.effect("neither widens nor prolongs a grant beyond an event, in any process and at any age", () =>
     inServices(Effect.gen(function*() {
       const { issueToken, startGateway } = yield* makeScene

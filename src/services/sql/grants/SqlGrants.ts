@@ -142,10 +142,24 @@ const makeGrantRegistration = Effect.gen(function*() {
   }, Effect.provideContext(platform))
 
   const write = Effect.fnUntraced(function*(id: GrantId, registration: GrantRegistration) {
-    const { client_id, expires_at, grant, granted_at, issuer, provider, resource_owner, scopes, subject } = registration
+    const {
+      authorization_details: limits,
+      client_id,
+      expires_at,
+      grant,
+      granted_at,
+      issuer,
+      provider,
+      resource_owner,
+      scopes,
+      subject
+    } = registration
+    const called = registration.learned_from === "token" ? "provision" : "register"
     const [row] = yield* callAlone<{ readonly outcome: "registered" | "conflict" | "scopes" }>(
       sql,
-      registration.learned_from === "token" ? provisionStatement : registerStatement,
+      limits === undefined
+        ? registrationStatement(called, "")
+        : registrationStatement(`${called}_limited`, ", $11::jsonb"),
       [
         issuer,
         grant,
@@ -156,7 +170,8 @@ const makeGrantRegistration = Effect.gen(function*() {
         scopes,
         DateTime.toDateUtc(expires_at),
         granted_at === undefined || granted_at === null ? null : DateTime.toDateUtc(granted_at),
-        yield* newProviderConnectionId
+        yield* newProviderConnectionId,
+        ...limits === undefined ? [] : [JSON.stringify(limits)]
       ]
     )
     if (row!.outcome === "conflict") return yield* new GrantConflict({ id })
@@ -179,9 +194,8 @@ const makeGrantRegistration = Effect.gen(function*() {
   return { issue, register }
 })
 
-const registration = "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) AS outcome"
-const registerStatement = `SELECT register_grant${registration}`
-const provisionStatement = `SELECT provision_grant${registration}`
+const registrationStatement = (called: string, limits: string) =>
+  `SELECT ${called}_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10${limits}) AS outcome`
 
 /** The names of a row of `grant_revocations`. */
 interface Revocation {

@@ -5,6 +5,7 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Duration, Effect, Fiber, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
+import type { AuthorizationDetails } from "../../../../src/domain/AuthorizationDetails.ts"
 import { Grant, operationsRead, ProviderName, Scope } from "../../../../src/domain/Grant.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import {
@@ -18,6 +19,7 @@ import {
   revocations
 } from "../../../fixtures/ledger/ExternalGrants.ts"
 import {
+  accept,
   conformance,
   everything,
   fieldsOf,
@@ -33,6 +35,12 @@ import { anotherProcess, openTransaction, untilWaiting } from "../../../fixtures
 import { layerRecorded, Statements } from "../../../fixtures/postgres/Statements.ts"
 
 const write = Scope.make("payments:write")
+
+/** Limits: the most of one operation. */
+const upTo = (amount: string): AuthorizationDetails => [{
+  type: "financial_operations",
+  max_amount: [{ currency: "EUR", amount }]
+}]
 
 conformance("registering a grant of an authorization server", (it) => {
   it.effect("records the grant under the id that follows from its name, and creates no token", () =>
@@ -220,6 +228,56 @@ conformance("registering a grant of an authorization server", (it) => {
         assert.deepStrictEqual(failures, Array.from({ length: 10 }, () => "GrantConflict"))
         const shown = yield* Grants.use((grants) => grants.show(registered!.grant_id))
         assert.deepStrictEqual(shown, registered)
+      }
+    }))
+
+  it.effect("gives limits once: an event with others is a conflict, a token changes nothing, and its own only narrow", () =>
+    Effect.gen(function*() {
+      for (const first of ["event", "token"] as const) {
+        const registration = newRegistration({ learned_from: "token" })
+        assert.notProperty(yield* register(registration), "authorization_details")
+        const authorization_details = upTo("100.00")
+        const limited = { ...registration, authorization_details }
+        const grant = yield* register({ ...limited, learned_from: first })
+        assert.deepStrictEqual(grant.authorization_details, authorization_details)
+        const others = { ...registration, scopes: [write], authorization_details: upTo("500.00") }
+        yield* register(others)
+        assert.strictEqual((yield* Effect.flip(register({ ...others, learned_from: "event" })))._tag, "GrantConflict")
+        yield* register({ ...registration, learned_from: "event" })
+        const shown = yield* register({ ...limited, learned_from: "event" })
+        assert.deepInclude(shown, { authorization_details, scopes: registration.scopes })
+
+        const identity = yield* identify(registration)
+        const pays = (amount: string, details?: AuthorizationDetails) =>
+          Effect.isSuccess(accept(
+            { ...identity, ...details === undefined ? {} : { authorization_details: details } },
+            { terms: { amount, currency: "EUR", payee: "A" } }
+          ))
+        assert.deepStrictEqual(
+          yield* Effect.all([
+            pays("100.00"),
+            pays("100.01"),
+            pays("100.01", upTo("500.00")),
+            pays("60", upTo("50.00")),
+            pays("50", upTo("50.00"))
+          ]),
+          [true, false, false, false, true]
+        )
+      }
+    }))
+
+  it.effect("with different limits concurrently has those of one event", () =>
+    Effect.gen(function*() {
+      for (let round = 0; round < 10; round++) {
+        const registration = newRegistration()
+        const results = yield* Effect.forEach(
+          ["1.00", "2.00", "3.00", "4.00"],
+          (amount) => Effect.result(register({ ...registration, authorization_details: upTo(amount) })),
+          { concurrency: "unbounded" }
+        )
+        const [registered, ...more] = results.flatMap((result) => result._tag === "Success" ? [result.success] : [])
+        assert.isEmpty(more)
+        assert.deepStrictEqual(yield* Grants.use((grants) => grants.show(registered!.grant_id)), registered)
       }
     }))
 
