@@ -125,6 +125,20 @@ const moreChanges: Sentences = {
   next: "Read on from next_change_token at once."
 }
 
+const limits: Sentences = {
+  means:
+    "These are the amounts that this grant and its access token permit, and what remains of each now. Every limit counts.",
+  mustNot: "Do not split an amount, and do not choose another payee, currency or grant to get around a limit.",
+  next:
+    "If an amount is above what remains, tell your user before you request it. Permitted payees and required approvals are not listed."
+}
+
+const noLimits: Sentences = {
+  means: "No amount is limited for this grant and its access token.",
+  mustNot: "This is no permission to spend: request only what your user asked for.",
+  next: "Permitted payees and required approvals are not listed."
+}
+
 const cancelledTask: Sentences = {
   means: "Nothing was cancelled. A task only observes its operation, and the provider may already have the request.",
   mustNot: noRepetition,
@@ -246,6 +260,9 @@ export const adviceOnList = (isEmpty: boolean): string => inWords(isEmpty ? empt
 /** The advice on a page of the change feed. */
 export const adviceOnChanges = (hasMore: boolean): string => inWords(hasMore ? moreChanges : changes)
 
+/** The advice on the limits. */
+export const adviceOnLimits = (isEmpty: boolean): string => inWords(isEmpty ? noLimits : limits)
+
 /** The advice on a request to cancel a task, which changes nothing. */
 export const adviceOnCancel: string = inWords(cancelledTask)
 
@@ -263,6 +280,8 @@ export const sentences = {
   emptyList,
   changes,
   moreChanges,
+  limits,
+  noLimits,
   cancelledTask,
   noConclusion,
   onRefusal

@@ -5,7 +5,7 @@
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { ChangesQuery, ListQuery, OperationChanges, OperationList } from "../api/OperationsApi.ts"
+import type { ChangesQuery, GrantLimits, ListQuery, OperationChanges, OperationList } from "../api/OperationsApi.ts"
 import { problemKinds } from "../api/ProblemKinds.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
 
@@ -44,4 +44,6 @@ export class AgentReads extends Context.Service<AgentReads, {
   readonly next: (known: Operation, seconds: number) => Effect.Effect<Operation, ReadRefused>
   /** A page of the change feed. It does not wait. */
   readonly changes: (query: ChangesQuery) => Effect.Effect<OperationChanges, ReadRefused>
+  /** What remains of the limits of the grant and of its access token. */
+  readonly limits: Effect.Effect<GrantLimits, ReadRefused>
 }>()("financial-agents-gateway/mcp/AgentReads") {}

@@ -1,5 +1,5 @@
 /**
- * What the tools that read operations do. All of it is reading: they know no service that could submit.
+ * What the tools that read operations and limits do. All of it is reading: they know no service that could submit.
  */
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
@@ -8,6 +8,7 @@ import type { Operation, OperationId } from "../domain/Operation.ts"
 import {
   adviceOn,
   adviceOnChanges,
+  adviceOnLimits,
   adviceOnList,
   adviceOnUnknownKey,
   adviceOnWait,
@@ -104,6 +105,12 @@ export const OperationToolHandlers = OperationTools.toLayer(Effect.gen(function*
         ...page,
         ...yield* shownOf(page.operations)
       }
+    }, Effect.catch(refuse)),
+
+    get_limits: Effect.fnUntraced(function*() {
+      const reads = yield* AgentReads
+      const { limits } = yield* reads.limits
+      return { advice: adviceOnLimits(limits.length === 0), limits }
     }, Effect.catch(refuse))
   })
 }))

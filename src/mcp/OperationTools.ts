@@ -1,5 +1,5 @@
 /**
- * The tools that read operations: names, parameters and answers. None changes anything. `OperationToolHandlers` implements them.
+ * The tools that read operations and limits: names, parameters and answers. None changes anything. `OperationToolHandlers` implements them.
  *
  * Their schemas are those of the HTTP API (`api/OperationsApi`), with the advice on what was read.
  */
@@ -9,7 +9,14 @@ import * as Toolkit from "effect/ai/Toolkit"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { parseIdempotencyKey } from "../api/MutationEndpoint.ts"
-import { ChangesQuery, ListQuery, maxPageSize, OperationChanges, OperationList } from "../api/OperationsApi.ts"
+import {
+  ChangesQuery,
+  GrantLimits,
+  ListQuery,
+  maxPageSize,
+  OperationChanges,
+  OperationList
+} from "../api/OperationsApi.ts"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
 import { Operation, OperationId, OperationState } from "../domain/Operation.ts"
 import { AgentReads } from "./AgentReads.ts"
@@ -151,11 +158,19 @@ const changesSince = Tool.make("changes_since", {
   success: Schema.Struct({ ...pageAdvice, read_again_in_seconds: ReadAgain, ...OperationChanges.fields })
 })
 
+const getLimits = Tool.make("get_limits", {
+  ...common,
+  description:
+    "Reads what this agent may spend: each limit of its grant and of its access token, and what remains of it now. It only reads.",
+  success: Schema.Struct({ advice: AdviceText, ...GrantLimits.fields })
+})
+
 /** The tools of every gateway. */
 export const OperationTools = Toolkit.make(
   reading("List operations", listOperations),
   reading("Read an operation", getOperation),
   reading("Find an operation by its idempotency key", findOperationByKey),
   reading("Wait for an operation", waitForOperation),
-  reading("Read changes", changesSince)
+  reading("Read changes", changesSince),
+  reading("Read the limits", getLimits)
 )

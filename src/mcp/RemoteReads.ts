@@ -80,7 +80,8 @@ const make = Effect.fnUntraced(function*({ onFailure, patience = 8, ...options }
     list: (query) => Effect.map(send(() => operations.list({ query })), ({ body }) => body),
     get: (id) => read(id),
     next: (known, seconds) => read(known.id, known, seconds),
-    changes: (query) => Effect.map(send(() => operations.changes({ query, headers: {} })), ({ body }) => body)
+    changes: (query) => Effect.map(send(() => operations.changes({ query, headers: {} })), ({ body }) => body),
+    limits: Effect.map(send(() => operations.limits()), ({ body }) => body)
   })
 })
 

@@ -81,7 +81,8 @@ export const makeGrantReads = Effect.gen(function*() {
       list: (query) => ofRequest(checked(operations.list(grant, query))),
       get: (id) => ofRequest(get(id)),
       next: (known, seconds) => ofRequest(next(known, seconds)),
-      changes: (query) => ofRequest(checked(operations.changes(grant, query)))
+      changes: (query) => ofRequest(checked(operations.changes(grant, query))),
+      limits: ofRequest(operations.limits(grant))
     })
     return Effect.succeed({ reads, note, denial: () => denial })
   })

@@ -47,7 +47,14 @@ describe("The lines of docs/agents.md for the MCP inspector", () => {
       for (const command of commands) assert.notInclude(command, token!)
       assert.deepStrictEqual(
         list!.tools!.map(({ name }) => name).toSorted(),
-        ["changes_since", "find_operation_by_key", "get_operation", "list_operations", "wait_for_operation"]
+        [
+          "changes_since",
+          "find_operation_by_key",
+          "get_limits",
+          "get_operation",
+          "list_operations",
+          "wait_for_operation"
+        ]
       )
       const { advice, operation } = call!.structuredContent!
       assert.include(["accepted", "submitting", "indeterminate"], operation.state)

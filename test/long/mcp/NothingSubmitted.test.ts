@@ -137,7 +137,14 @@ const argumentsOf = (ids: ReadonlyArray<OperationId>) => {
   }
 }
 
-const toolNames = ["list_operations", "get_operation", "find_operation_by_key", "wait_for_operation", "changes_since"]
+const toolNames = [
+  "list_operations",
+  "get_operation",
+  "find_operation_by_key",
+  "wait_for_operation",
+  "changes_since",
+  "get_limits"
+]
 
 /** A wait without seconds takes 45 of them. */
 const isQuick = ({ params: { arguments: values, name } }: Call) =>

@@ -78,6 +78,7 @@ interface Answer {
   readonly operation: { readonly id: string; readonly state: string } | null
   readonly operations: ReadonlyArray<{ readonly id: string }>
   readonly next_change_token: string
+  readonly limits: ReadonlyArray<object>
 }
 
 /** The official client of version 2025-11-25. */
@@ -110,10 +111,16 @@ describe.concurrent("mcp", () => {
       Effect.scoped(Effect.gen(function*() {
         const { services, url } = yield* Served
         yield* Effect.gen(function*() {
-          const { access_token, grant, identity } = yield* issue()
+          const budget = { currency: "EUR", amount: "100.00", per: "grant" } as const
+          const { access_token, grant, identity } = yield* issue({
+            authorization_details: [{ type: "financial_operations", budgets: [budget] }]
+          })
           const token = Redacted.value(access_token)
           const key = newKey()
-          const { operation } = yield* accept(identity, { key })
+          const { operation } = yield* accept(identity, {
+            key,
+            terms: { amount: "10.00", currency: "EUR", payee: "A" }
+          })
           const env = { GATEWAY_URL: url, GATEWAY_TOKEN: token, LOG_LEVEL: "Trace" }
           const { call, client, output, transport } = yield* legacyClient(env)
           const { tools } = yield* Effect.promise(() => client.listTools())
@@ -122,7 +129,8 @@ describe.concurrent("mcp", () => {
             "get_operation",
             "find_operation_by_key",
             "wait_for_operation",
-            "changes_since"
+            "changes_since",
+            "get_limits"
           ])
           const { id } = operation
           const list = yield* Effect.promise(() => call("list_operations"))
@@ -130,6 +138,8 @@ describe.concurrent("mcp", () => {
           assert.deepInclude((yield* Effect.promise(() => call("get_operation", { id }))).answer.operation, { id })
           const found = yield* Effect.promise(() => call("find_operation_by_key", { idempotency_key: key }))
           assert.deepInclude(found.answer.operation, { id })
+          const limits = yield* Effect.promise(() => call("get_limits"))
+          assert.deepInclude(limits.answer, { limits: [{ limit: budget, remaining: "90.00", resets_at: null }] })
           const changes = yield* Effect.promise(() => call("changes_since"))
           assert.deepStrictEqual(changes.answer.operations.map((one) => one.id), [id])
 

@@ -15,7 +15,14 @@ import { agentGateway, makeSignal, shownIn } from "../../fixtures/mcp/AgentGatew
 import { makeSdkHost, type SdkHost } from "../../fixtures/mcp/SdkHost.ts"
 import { result } from "../../fixtures/processes/CommandLine.ts"
 
-const tools = ["changes_since", "find_operation_by_key", "get_operation", "list_operations", "wait_for_operation"]
+const tools = [
+  "changes_since",
+  "find_operation_by_key",
+  "get_limits",
+  "get_operation",
+  "list_operations",
+  "wait_for_operation"
+]
 
 /** The error of a call that must fail. */
 const failureOf = (call: Promise<unknown>) =>

@@ -3,6 +3,7 @@
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
+import { inWords, sentences } from "../../../../src/mcp/Advice.ts"
 import { adviceOnRefusal } from "../../../../src/mcp/Advice.ts"
 import { OperationTools } from "../../../../src/mcp/OperationTools.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
@@ -105,6 +106,13 @@ layer(memoryGateway(), { excludeTestServices: true })("answers to agents", (it) 
         const { result } = bodyOf(yield* send(callOf(modern, 1, "changes_since", { page_size })))
         assert.strictEqual(result.structuredContent.read_again_in_seconds, seconds)
       }
+    }))
+
+  it.effect("tells what the grant may spend, and that no limits are no permission", () =>
+    Effect.gen(function*() {
+      const { send } = yield* scene
+      const { result } = bodyOf(yield* send(callOf(modern, 1, "get_limits", {})))
+      assert.deepStrictEqual(result.structuredContent, { advice: inWords(sentences.noLimits), limits: [] })
     }))
 
   it.effect.each([legacy, modern])(
