@@ -88,7 +88,9 @@ export const ActionDialog = ({ action, close, detail }: {
   const [invalid, setInvalid] = useState(false)
   const { cancelled, dialog, leave, outcome, perform, safe, sending } = useConfirmation(close)
   // An approval is about what the operator saw.
-  const isUnseen = useTerms([detail]).button !== null && action.name === "approved"
+  const { button, digestOf } = useTerms([detail])
+  const request_digest = digestOf(detail)
+  const isUnseen = action.name === "approved" && request_digest === undefined
   const confirm = (event: Event) => {
     event.preventDefault()
     const given = reason.current!.value.trim()
@@ -97,8 +99,10 @@ export const ActionDialog = ({ action, close, detail }: {
     const { id, revision } = detail.operation
     const { name } = action
     void perform(() =>
-      name === "approved" || name === "denied"
-        ? decide(id, { decision: name, request_digest: detail.approval!.request_digest, reason: given })
+      name === "approved"
+        ? decide(id, { decision: name, request_digest: request_digest!, reason: given })
+        : name === "denied"
+        ? decide(id, { decision: name, reason: given })
         : act(id, { action: name, revision, reason: given === "" ? null : given })
     )
   }
@@ -110,7 +114,13 @@ export const ActionDialog = ({ action, close, detail }: {
         <p id={`${id}-meaning`}>{action.meaning}</p>
         <Consequences severe={action.final} texts={action.consequences(detail)} />
         <Reason field={reason} id={id} invalid={invalid} required={action.severe} />
-        {isUnseen && <p class="secondary">Show the amount and the payee first: the approval is about exactly these.</p>}
+        {isUnseen && (
+          <p class="secondary">
+            {button !== null
+              ? "Show the amount and the payee first: the approval is about exactly these."
+              : "The console cannot read the amount and the payee, because it lacks their key. Approve where the key is."}
+          </p>
+        )}
         <ActionOutcome outcome={outcome} />
         <div class="dialog-buttons">
           <button type="button" ref={safe} disabled={sending} onClick={() => leave(false)}>

@@ -1,8 +1,32 @@
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
+import { formatName } from "../data/format.ts"
 import { to } from "../data/route.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Time } from "../parts/Time.tsx"
 import { Facts } from "./Facts.tsx"
+
+type Approval = NonNullable<Detail["approval"]>
+
+/** Who decided about the operation, when and why, or until when that is possible. */
+const ApprovalText = ({ approval }: { readonly approval: Approval }) => {
+  const { decided_as, decided_at, decider, expires_at, reason, state } = approval
+  return (
+    <>
+      {formatName(state)}
+      {decider !== null && ` by ${decider} (${decided_as})`}
+      <span class="secondary">
+        {decided_at === null
+          ? (
+            <>
+              Ends <Time at={expires_at} />
+            </>
+          )
+          : <Time at={decided_at} />}
+        {reason !== null && `: ${reason}`}
+      </span>
+    </>
+  )
+}
 
 /** What the operation is, and whose. */
 export const FactsPanel = ({ detail }: { readonly detail: Detail }) => {
@@ -21,6 +45,7 @@ export const FactsPanel = ({ detail }: { readonly detail: Detail }) => {
           ],
           ["Subject", <code>{detail.subject}</code>],
           ["Provider connection", <code>{detail.provider_connection_id}</code>],
+          ["Approval", detail.approval === null ? null : <ApprovalText approval={detail.approval} />],
           ["Accepted", <Time at={operation.created_at} />],
           ["In this state since", <Time at={operation.updated_at} />],
           ["Settled", operation.completed_at === null ? null : <Time at={operation.completed_at} />],

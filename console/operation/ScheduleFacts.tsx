@@ -1,5 +1,4 @@
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
-import { formatName } from "../data/format.ts"
 import { Time } from "../parts/Time.tsx"
 import { Facts } from "./Facts.tsx"
 import { isUnsent } from "./isUnsent.ts"
@@ -41,7 +40,7 @@ const instant = (at: string | null) => at === null ? null : <Time at={at} />
 
 /** What holds or claims the operation, and what the last component did. */
 export const ScheduleFacts = (
-  { detail: { acknowledged, approval, last_read, operation, schedule } }: { readonly detail: Detail }
+  { detail: { acknowledged, last_read, operation, schedule } }: { readonly detail: Detail }
 ) => (
   <Facts
     facts={[
@@ -50,27 +49,6 @@ export const ScheduleFacts = (
         schedule.hold === null
           ? null
           : <HoldText hold={schedule.hold} acknowledged={acknowledged} unsent={schedule.unsent} />
-      ],
-      [
-        "Approval",
-        approval === null ? null : (
-          <>
-            {formatName(approval.state)}
-            <span class="secondary">
-              {approval.decided_at === null
-                ? (
-                  <>
-                    Ends <Time at={approval.expires_at} />
-                  </>
-                )
-                : (
-                  <>
-                    {approval.decider ?? "No one decided"}, <Time at={approval.decided_at} />
-                  </>
-                )}
-            </span>
-          </>
-        )
       ],
       ["Claimed by", schedule.claimed_by],
       ["May be sent until", isUnsent(operation.state) ? instant(schedule.send_before) : null],

@@ -14,17 +14,21 @@ export const TermsText = ({ terms: { amount, currency, payee } }: { readonly ter
 )
 
 /** The terms that this page was shown, until it is loaded again. */
-const shownTerms = createStore<TermsAnswer["terms"]>({})
+const shownTerms = createStore<TermsAnswer>({ terms: {}, digests: {} })
 
 /** The terms of operations, and the button that shows all of them. The server records once who saw which. */
 export const useTerms = (operations: ReadonlyArray<Summary>) => {
   const shown = useStore(shownTerms)
   const [failure, setFailure] = useState<string | null>(null)
-  const masked = operations.filter(({ operation, terms }) => terms !== null && !(operation.id in shown))
+  const masked = operations.filter(({ operation, terms }) => terms !== null && !(operation.id in shown.terms))
   const show = async () => {
     try {
-      const { terms } = await showTerms(masked.map(({ operation }) => operation.id))
-      shownTerms.set({ ...shownTerms.get(), ...terms })
+      const answer = await showTerms(masked.map(({ operation }) => operation.id))
+      const before = shownTerms.get()
+      shownTerms.set({
+        terms: { ...before.terms, ...answer.terms },
+        digests: { ...before.digests, ...answer.digests }
+      })
       setFailure(null)
       announce("Amounts and payees are shown.")
     } catch (error) {
@@ -32,7 +36,9 @@ export const useTerms = (operations: ReadonlyArray<Summary>) => {
     }
   }
   return {
-    termsOf: ({ operation, terms }: Summary): Terms | null => shown[operation.id] ?? terms,
+    termsOf: ({ operation, terms }: Summary): Terms | null => shown.terms[operation.id] ?? terms,
+    /** What an approval repeats. Undefined: the terms were not shown, or the server cannot read them. */
+    digestOf: ({ operation }: Summary): string | undefined => shown.digests[operation.id],
     button: masked.length === 0 ? null : (
       <p class="show-terms">
         {failure !== null && <span role="alert">{failure}</span>}

@@ -19,15 +19,8 @@ export const RequestDigest = Schema.String.check(
   Schema.isPattern(/^[0-9a-f]{64}$/u, { expected: "64 hexadecimal digits" })
 )
 
-/** An operation that waits for a decision, or has waited. */
-export const Approval = Schema.Struct({
-  operation_id: OperationId,
-  type: OperationType,
-  client_id: ClientId,
-  resource_owner: ResourceOwner,
-  request_digest: RequestDigest,
-  /** What the operation moves. Null: its end has erased them. */
-  terms: Schema.NullOr(ShownTerms),
+/** Whether, when and by whom it was decided. */
+export const ApprovalStatus = Schema.Struct({
   state: ApprovalState,
   created_at: Timestamp,
   /** Without a decision the operation is cancelled then. */
@@ -37,6 +30,19 @@ export const Approval = Schema.Struct({
   /** The resource owner, or the name of the operator. */
   decider: Schema.NullOr(Schema.String),
   reason: Schema.NullOr(Schema.String)
+})
+export type ApprovalStatus = typeof ApprovalStatus.Type
+
+/** An operation that waits for a decision, or has waited. */
+export const Approval = Schema.Struct({
+  operation_id: OperationId,
+  type: OperationType,
+  client_id: ClientId,
+  resource_owner: ResourceOwner,
+  request_digest: RequestDigest,
+  /** What the operation moves. Null: its end has erased them. */
+  terms: Schema.NullOr(ShownTerms),
+  ...ApprovalStatus.fields
 })
 export type Approval = typeof Approval.Type
 

@@ -82,6 +82,9 @@ const mask = "••••"
 /** What an operator sees of terms whose key this process does not have. @internal */
 export const unreadableTerms: ShownTerms = { amount: mask, currency: mask, payee: mask }
 
+/** Whether a person sees what the operation moves. @internal */
+export const isReadable = ({ currency }: ShownTerms): boolean => currency !== mask
+
 /**
  * Hides the amount and the payee. The last four characters of a long payee, such as an IBAN, tell the operations of a list apart.
  *

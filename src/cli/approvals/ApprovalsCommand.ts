@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import { Approval, RequestDigest } from "../../domain/Approval.ts"
 import { ResourceOwner } from "../../domain/Grant.ts"
 import { OperationId } from "../../domain/Operation.ts"
-import { maskTerms } from "../../domain/Terms.ts"
+import { isReadable, maskTerms } from "../../domain/Terms.ts"
 import { Approvals } from "../../services/Approvals.ts"
 import { OperatorActions } from "../../services/operators/OperatorActions.ts"
 import { actingFlags, actingOperator, id, optionalText, text } from "../Flags.ts"
@@ -28,7 +28,12 @@ const list = Command.make(
     const found = yield* Approvals.use((approvals) =>
       approvals.pending({ limit: 1000, ...Option.isSome(owner) && { resource_owner: owner.value } })
     )
-    yield* print({ approvals: found.map((approval) => encode(masked(approval))) })
+    // Without the digest: an approval repeats that of `show`, which is recorded.
+    const listed = found.map((approval) => {
+      const { request_digest: _, ...rest } = encode(masked(approval))
+      return rest
+    })
+    yield* print({ approvals: listed })
   })
 ).pipe(
   Command.withDescription("List the operations that wait for an approval, with masked terms, the first to end in front")
@@ -45,6 +50,13 @@ const show = Command.make(
   { id: id(OperationId, "Operation"), ...actingFlags },
   Effect.fn(function*({ id, ...acting }) {
     const approval = yield* findApproval(id)
+    if (approval.terms !== null && !isReadable(approval.terms)) {
+      return yield* new CommandFailed({
+        message:
+          `the keys of this process do not open the terms of operation ${id}, so it cannot be approved here: set PAYLOAD_KEYS `
+          + "as the application has it"
+      })
+    }
     // Nothing is shown that is not recorded.
     yield* OperatorActions.use((actions) => actions.showTerms([id], actingOperator(acting)))
     yield* print(encode(approval))

@@ -9,6 +9,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import type { ApprovalStatus } from "../../domain/Approval.ts"
 import type { HistoryEntry } from "../../domain/Operation.ts"
 import {
   type Hold,
@@ -122,6 +123,15 @@ const holdFacts = (hold: Hold, unsent: boolean, now: DateTime.Utc): ReadonlyArra
   }
 ]
 
+const approvalFacts = (approval: ApprovalStatus, now: DateTime.Utc): ReadonlyArray<Fact> => [
+  { label: "state", value: approval.state },
+  ...fact("by", approval.decider === null ? null : `${approval.decider} (${approval.decided_as})`),
+  ...approval.decided_at === null
+    ? [{ label: "ends", value: instant(approval.expires_at, now) }]
+    : [{ label: "decided", value: instant(approval.decided_at, now) }],
+  ...fact("reason", approval.reason)
+]
+
 const standingFacts = (standing: OperationStanding): ReadonlyArray<Fact> => [
   { label: "client", value: standing.client_active ? "active" : "inactive" },
   { label: "connection", value: standing.provider_connected ? "connected" : "disconnected" },
@@ -166,6 +176,7 @@ export const renderDetail = (detail: OperatorDetail, now: DateTime.Utc, screen: 
     ...detail.schedule.hold === null
       ? []
       : [renderFacts("Hold", holdFacts(detail.schedule.hold, detail.schedule.unsent, now), screen)],
+    ...detail.approval === null ? [] : [renderFacts("Approval", approvalFacts(detail.approval, now), screen)],
     renderFacts("Authorization", standingFacts(detail.standing), screen),
     ...section("History", historyLines(detail, screen), screen),
     ...section("Actions of operators", actionLines(detail.actions, screen), screen)

@@ -4,6 +4,7 @@
  */
 import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
+import { ApprovalStatus } from "../Approval.ts"
 import {
   ClientId,
   GrantId,
@@ -142,6 +143,8 @@ export const OperatorDetail = Schema.Struct({
     })
   ),
   standing: OperationStanding,
+  /** The decision that it waits for, or got. Null: it needed none. */
+  approval: Schema.NullOr(ApprovalStatus),
   /** What proved that the succeeded operation was reversed, such as a return by the receiving bank. It changes no state. Null: nothing. */
   reversal: Schema.NullOr(Schema.Struct({ at: Timestamp, evidence: Schema.Json })),
   /** The latest 200 entries, oldest first. */

@@ -6,7 +6,7 @@ import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
-import { Approval, RequestDigest } from "../../domain/Approval.ts"
+import { RequestDigest } from "../../domain/Approval.ts"
 import { RemainingLimit } from "../../domain/AuthorizationDetails.ts"
 import { ClientId, GrantId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
 import { OperationFailure, OperationId, OperationState } from "../../domain/Operation.ts"
@@ -51,14 +51,7 @@ export const OperatorPage = Schema.Struct({
 export type OperatorPage = typeof OperatorPage.Encoded
 export type Summary = typeof OperatorSummary.Encoded
 
-const { terms: _terms, ...approvalMembers } = Approval.fields
-
-/** An operation, with the approval that it waits for, or got. Its terms are shown by `terms` alone, which is recorded. */
-export const ConsoleDetail = Schema.Struct({
-  ...OperatorDetail.fields,
-  approval: Schema.NullOr(Schema.Struct(approvalMembers))
-})
-export type Detail = typeof ConsoleDetail.Encoded
+export type Detail = typeof OperatorDetail.Encoded
 
 /** What remains of the limits of a grant. Sums only: no amount of a single operation is among them. */
 export const GrantLimits = Schema.Struct({ limits: Schema.Array(RemainingLimit) })
@@ -73,13 +66,14 @@ export const ActionRequest = Schema.Struct({
 })
 export type ActionRequest = typeof ActionRequest.Encoded
 
+const givenReason = Schema.String.check(Schema.isPattern(/\S/u), Schema.isMaxLength(1024))
+
 /** The decision about an operation that waits for an approval. */
-export const DecisionRequest = Schema.Struct({
-  decision: Schema.Literals(["approved", "denied"]),
-  /** Of the request that the operator saw. */
-  request_digest: RequestDigest,
-  reason: Schema.String.check(Schema.isPattern(/\S/u), Schema.isMaxLength(1024))
-})
+export const DecisionRequest = Schema.Union([
+  /** With the digest that `terms` answered: the operator saw the amount and the payee. */
+  Schema.Struct({ decision: Schema.Literal("approved"), request_digest: RequestDigest, reason: givenReason }),
+  Schema.Struct({ decision: Schema.Literal("denied"), reason: givenReason })
+])
 export type DecisionRequest = typeof DecisionRequest.Encoded
 
 /** What an operator records of an operation that its provider may have: the outcome, and the answer of the provider. */
@@ -91,7 +85,7 @@ export const AdvanceRequest = Schema.Struct({
   evidence: OperatorEvidence,
   /** As in `ActionRequest`. */
   revision: Schema.Int,
-  reason: Schema.String.check(Schema.isPattern(/\S/u), Schema.isMaxLength(1024))
+  reason: givenReason
 })
 export type AdvanceRequest = typeof AdvanceRequest.Encoded
 
@@ -100,8 +94,12 @@ export const TermsRequest = Schema.Struct({
   operations: Schema.Array(OperationId).check(Schema.isMinLength(1), Schema.isMaxLength(50))
 })
 
-/** The terms by the id of the operation. Operations without terms are left out. */
-export const TermsAnswer = Schema.Struct({ terms: Schema.Record(Schema.String, ShownTerms) })
+export const TermsAnswer = Schema.Struct({
+  /** By the id of the operation. Operations without terms are left out. */
+  terms: Schema.Record(Schema.String, ShownTerms),
+  /** What an approval repeats, of operations that wait for one, and whose terms are readable. */
+  digests: Schema.Record(Schema.String, RequestDigest)
+})
 export type TermsAnswer = typeof TermsAnswer.Encoded
 
 /**
@@ -171,7 +169,7 @@ export class ConsoleGroup extends HttpApiGroup.make("console").add(
   }),
   HttpApiEndpoint.get("detail", "/operations/:id", {
     params: { id: OperationId },
-    success: ConsoleDetail,
+    success: OperatorDetail,
     error: [...errors, NotFound]
   }),
   HttpApiEndpoint.get("limits", "/grants/:id/limits", {
@@ -182,19 +180,19 @@ export class ConsoleGroup extends HttpApiGroup.make("console").add(
   HttpApiEndpoint.post("act", "/operations/:id/actions", {
     params: { id: OperationId },
     payload: ActionRequest,
-    success: ConsoleDetail,
+    success: OperatorDetail,
     error: [...errors, NotFound, Conflict]
   }),
   HttpApiEndpoint.post("decide", "/operations/:id/decision", {
     params: { id: OperationId },
     payload: DecisionRequest,
-    success: ConsoleDetail,
+    success: OperatorDetail,
     error: [...errors, NotFound, Conflict]
   }),
   HttpApiEndpoint.post("advance", "/operations/:id/advance", {
     params: { id: OperationId },
     payload: AdvanceRequest,
-    success: ConsoleDetail,
+    success: OperatorDetail,
     error: [...errors, NotFound, Conflict]
   }),
   /** The latest operations of a payee, 50 at most. It tells their terms, so it is recorded, and a POST. */

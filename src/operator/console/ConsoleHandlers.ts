@@ -10,6 +10,7 @@ import type { GrantId } from "../../domain/Grant.ts"
 import type { OperationId, OperationState } from "../../domain/Operation.ts"
 import { findProblems } from "../../domain/operators/findProblems.ts"
 import type { ActingOperator, ActionRefusal, OperationListQuery } from "../../domain/operators/OperatorView.ts"
+import { isReadable } from "../../domain/Terms.ts"
 import { withinTime } from "../../http/exchangeLimits.ts"
 import { Approvals } from "../../services/Approvals.ts"
 import { Grants } from "../../services/Grants.ts"
@@ -20,7 +21,7 @@ import { OperatorActions } from "../../services/operators/OperatorActions.ts"
 import { storeFailure, StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { ConsoleAddress, removeCookie } from "./access/ConsoleAddress.ts"
 import { Sessions } from "./access/Sessions.ts"
-import { ConsoleApi } from "./ConsoleApi.ts"
+import { ConsoleApi, type DecisionRequest } from "./ConsoleApi.ts"
 import { CurrentSession } from "./ConsoleGuard.ts"
 import { unknownPage } from "./refusals.ts"
 
@@ -106,9 +107,7 @@ export const ConsoleHandlers = (version: string) =>
       const listRecorded = yield* makeListRecorded
       const detail = (id: OperationId) =>
         Effect.catchTag(
-          readLedger(
-            Effect.zipWith(search.detail(id), approvals.find(id), (detail, approval) => ({ ...detail, approval }))
-          ),
+          readLedger(search.detail(id)),
           "OperationNotFound",
           ({ message }) => refuse("operation_not_found", message)
         )
@@ -165,8 +164,18 @@ export const ConsoleHandlers = (version: string) =>
       const showTerms = Effect.fnUntraced(function*(ids: ReadonlyArray<OperationId>) {
         const { operator } = yield* CurrentSession
         const shown = yield* readLedger(actions.showTerms(ids, { name: operator, via: "console", reason: null }))
-        return { terms: Object.fromEntries(shown) }
+        const readable = [...shown].flatMap(([id, terms]) => isReadable(terms) ? [id] : [])
+        const found = yield* readLedger(Effect.forEach(readable, approvals.find))
+        const digests = found.flatMap((approval) =>
+          approval?.state === "pending" ? [[approval.operation_id, approval.request_digest] as const] : []
+        )
+        return { terms: Object.fromEntries(shown), digests: Object.fromEntries(digests) }
       })
+      /** To deny, no operator has to see the terms. */
+      const digestOf = (id: OperationId, request: DecisionRequest) =>
+        request.decision === "approved"
+          ? Effect.succeed(request.request_digest)
+          : Effect.map(approvals.find(id), (approval) => approval?.request_digest ?? "")
       return handlers.handleAll({
         session: () =>
           Effect.map(CurrentSession, ({ csrfToken, expiresAt, operator }) => ({
@@ -191,19 +200,23 @@ export const ConsoleHandlers = (version: string) =>
         limits: ({ params }) => limits(params.id),
         act: ({ params: { id }, payload: { action, reason, revision } }) =>
           act(id, reason, (operator) => actions.perform(action, id, operator, revision)),
-        decide: ({ params: { id }, payload: { decision, reason, request_digest } }) =>
-          act(id, reason, ({ name, via }) =>
-            approvals.decide({
-              operation_id: id,
-              request_digest,
-              decision,
-              decider: { as: "operator", name, via },
-              reason
-            })),
+        decide: ({ params: { id }, payload }) =>
+          act(id, payload.reason, ({ name, reason, via }) =>
+            Effect.flatMap(digestOf(id, payload), (request_digest) =>
+              approvals.decide({
+                operation_id: id,
+                request_digest,
+                decision: payload.decision,
+                decider: { as: "operator", name, via },
+                reason
+              }))),
         advance: ({ params: { id }, payload: { evidence, outcome, reason, revision } }) =>
-          act(id, reason, (operator) => actions.advance({ to: outcome, evidence }, id, operator, revision)),
-        payee: ({ payload }) => findPayee(payload.payee),
-        terms: ({ payload }) => showTerms(payload.operations)
+          act(id, reason, (operator) =>
+            actions.advance({ to: outcome, evidence }, id, operator, revision)),
+        payee: ({ payload }) =>
+          findPayee(payload.payee),
+        terms: ({ payload }) =>
+          showTerms(payload.operations)
       })
     })
   )

@@ -23,6 +23,7 @@ import { isProviderReference } from "../../domain/Submission.ts"
 import { maskTerms } from "../../domain/Terms.ts"
 import { decodePosition, encodePosition } from "../rules/listPosition.ts"
 import { payeeIndexes } from "../rules/payeeIndexes.ts"
+import { type ApprovalStatusRow, toApprovalStatus } from "../sql/ledger/SqlApprovals.ts"
 import { type Instant, instantOf } from "../sql/OperationRow.ts"
 import { type OperatorRow, toStanding, toSummary } from "../sql/operators/OperatorRow.ts"
 import {
@@ -136,6 +137,7 @@ const make = Effect.gen(function*() {
       acknowledged: row.acknowledged,
       last_read: row.last_read === null ? null : { question: null, ...row.last_read, at: instantOf(row.last_read.at) },
       standing: toStanding(row),
+      approval: row.approval_state === null ? null : toApprovalStatus({ ...row, approval_state: row.approval_state }),
       reversal: row.reversed_at === null ? null : { at: instantOf(row.reversed_at), evidence: row.reversal_evidence },
       history: yield* historyOf(id, row.revision),
       actions: yield* actionsOf(sql, id)
@@ -145,7 +147,8 @@ const make = Effect.gen(function*() {
   return OperationSearch.of({ held, list, find, detail })
 })
 
-interface DetailRow extends OperatorRow {
+interface DetailRow extends OperatorRow, Omit<ApprovalStatusRow, "approval_state"> {
+  readonly approval_state: ApprovalStatusRow["approval_state"] | null
   readonly reversed_at: Instant | null
   readonly reversal_evidence: Schema.Json
 }

@@ -8,6 +8,16 @@ import { detailOf, idOf, termsOf } from "../../fixtures/console/SceneOperations.
 
 const sha256OfTest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
+const pendingApproval = {
+  state: "pending",
+  created_at: "2026-03-01T12:00:00.000Z",
+  expires_at: "2026-03-02T12:00:00.000Z",
+  decided_at: null,
+  decided_as: null,
+  decider: null,
+  reason: null
+} as const
+
 /** A new accepted operation, so that no test depends on another one. */
 const addOperation = Effect.fnUntraced(function*(number: number, held: false | "failover" | "approval" = false) {
   const { details } = yield* ConsoleScene
@@ -19,6 +29,7 @@ const addOperation = Effect.fnUntraced(function*(number: number, held: false | "
       state: "accepted",
       age: 1,
       schedule: hold.kind === false ? {} : { hold: { ...hold, kind: hold.kind } },
+      approval: held === "approval" ? pendingApproval : null,
       next: { by: "worker", action: "A worker submits it.", at: null, reason: "It was accepted." },
       history: [["accepted", 1, null]]
     })
@@ -130,7 +141,12 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
       })
   )
 
-  effect.each([[108, "Approve", "Approve", /^Approved/], [109, "Deny", "Deny for ever", /^Cancelled/]] as const)(
+  effect.each(
+    [
+      [108, "Approve", "Approve", /^Approved by olivia \(operator\).*The owner called$/s],
+      [109, "Deny", "Deny for ever", /^Denied by olivia \(operator\).*The owner called$/s]
+    ] as const
+  )(
     "that decides about an operation is recorded; an approval only of an amount that was shown (%s: %s)",
     ([number, label, confirm, shown]) =>
       Effect.gen(function*() {
@@ -144,11 +160,33 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
           await dialog.getByRole("button", { name: "Show amount and payee" }).click()
           await button.click()
           await dialog.waitFor({ state: "detached" })
-          await page.getByText(shown).first().waitFor()
+          await page.getByRole("region", { name: "Facts" }).getByRole("definition").filter({ hasText: shown }).waitFor()
         })
         const [record] = details.get(idOf(number))!.actions
         assert.deepInclude(record, { operator: "olivia", action: label.toLowerCase(), reason: "The owner called" })
         expectClean()
+      })
+  )
+
+  effect(
+    "approves nothing whose amount and payee the server cannot read; it may be denied",
+    () =>
+      Effect.gen(function*() {
+        const scene = yield* ConsoleScene
+        const { page } = yield* addOperation(110, "approval")
+        scene.unreadable = true
+        yield* Effect.promise(async () => {
+          const dialog = await ask(page, "Approve")
+          await dialog.getByRole("button", { name: "Show amount and payee" }).click()
+          await dialog.getByText("cannot read the amount and the payee").waitFor()
+          assert.isTrue(await dialog.getByRole("button", { name: "Approve", exact: true }).isDisabled())
+          await dialog.getByRole("button", { name: "Go back" }).click()
+          assert.isFalse(
+            await (await ask(page, "Deny")).getByRole("button", { name: "Deny for ever" }).isDisabled()
+          )
+        }).pipe(Effect.ensuring(Effect.sync(() => {
+          scene.unreadable = false
+        })))
       })
   )
 

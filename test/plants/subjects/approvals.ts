@@ -1,5 +1,5 @@
 /** Mistakes in approvals: an operation that needs one is sent without a decision of a person. */
-import { type Plant, postgres } from "../Plant.ts"
+import { long, type Plant, postgres, system, unit } from "../Plant.ts"
 
 const file = "migrations/0035_approvals.sql"
 const proofs = "migrations/0036_approval_proofs.sql"
@@ -156,6 +156,27 @@ export const approvals: ReadonlyArray<Plant> = [
       "SET hold_placed = true, unsent_in = NULL\n  WHERE o.state = 'accepted' AND (NOT o.hold_placed OR ${awaitsApproval})",
     to: "SET hold_placed = true\n  WHERE o.state = 'accepted' AND NOT o.hold_placed",
     tests: [postgres("cluster/Verifications", "keeps held for good")]
+  },
+  {
+    rule: "the command line gives no digest without the terms",
+    file: "src/cli/approvals/ApprovalsCommand.ts",
+    from: "approval.terms !== null && !isReadable(approval.terms)",
+    to: "approval.terms === null",
+    tests: [system("cli/ApprovalsCommand")]
+  },
+  {
+    rule: "the console gives no digest of terms that it cannot read",
+    file: "src/operator/console/ConsoleHandlers.ts",
+    from: "isReadable(terms) ? [id] : []",
+    to: "[id]",
+    tests: [long("console/Actions", "approves nothing whose amount and payee")]
+  },
+  {
+    rule: "the console approves only by the digest that it showed",
+    file: "src/operator/console/ConsoleHandlers.ts",
+    from: "request.decision === \"approved\"",
+    to: "false",
+    tests: [unit("operator/console/performAction", "that approves an operation repeats the digest")]
   },
   {
     rule: "the requesting client never decides",

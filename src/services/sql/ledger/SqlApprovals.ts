@@ -7,6 +7,7 @@ import { identity } from "effect/Function"
 import * as SqlClient from "effect/sql/SqlClient"
 import {
   type Approval,
+  type ApprovalStatus,
   type Decision,
   type DecisionRefused,
   limitOf,
@@ -21,21 +22,25 @@ import { AcceptanceSignal } from "../../WorkSignals.ts"
 import { type Instant, instantOf, type OperationRow, publicColumns } from "../OperationRow.ts"
 import { isUnsent } from "../queueFragments.ts"
 
+/** The columns of `approvalStatusColumns`. */
+export interface ApprovalStatusRow {
+  readonly approval_state: ApprovalStatus["state"]
+  readonly asked_at: Instant
+  readonly expires_at: Instant
+  readonly decided_at: Instant | null
+  readonly decided_as: ApprovalStatus["decided_as"]
+  readonly decider: string | null
+  readonly reason: string | null
+}
+
 /** The columns of `approvalColumns`. `state` is that of the operation. */
-interface ApprovalRow extends OperationRow {
+interface ApprovalRow extends OperationRow, ApprovalStatusRow {
   readonly client_id: ClientId
   readonly resource_owner: ResourceOwner
   readonly provider: ProviderName
   readonly terms: Uint8Array | null
   readonly terms_key_id: string | null
   readonly request_digest: string
-  readonly approval_state: Approval["state"]
-  readonly asked_at: Instant
-  readonly expires_at: Instant
-  readonly decided_at: Instant | null
-  readonly decided_as: Approval["decided_as"]
-  readonly decider: string | null
-  readonly reason: string | null
 }
 
 /** The approval, and what its decision is compared with. */
@@ -135,6 +140,10 @@ const membersOf = (row: ApprovalRow): Omit<Approval, "terms"> => ({
   client_id: row.client_id,
   resource_owner: row.resource_owner,
   request_digest: row.request_digest,
+  ...toApprovalStatus(row)
+})
+
+export const toApprovalStatus = (row: ApprovalStatusRow): ApprovalStatus => ({
   state: row.approval_state,
   created_at: instantOf(row.asked_at),
   expires_at: instantOf(row.expires_at),
@@ -144,9 +153,13 @@ const membersOf = (row: ApprovalRow): Omit<Approval, "terms"> => ({
   reason: row.reason
 })
 
+/** The columns of `ApprovalStatusRow`, of the row `a` of `approvals`. */
+export const approvalStatusColumns =
+  "a.state AS approval_state, a.created_at AS asked_at, a.expires_at, a.decided_at, a.decided_as, a.decider, a.reason"
+
 const approvalColumns = `${publicColumns}, o.client_id, o.resource_owner, o.provider, o.terms, o.terms_key_id,
-    encode(CASE a.state WHEN 'pending' THEN approval_digest(o) ELSE a.request_digest END, 'hex') AS request_digest, a.state AS approval_state, a.created_at AS asked_at, a.expires_at,
-    a.decided_at, a.decided_as, a.decider, a.reason`
+    encode(CASE a.state WHEN 'pending' THEN approval_digest(o) ELSE a.request_digest END, 'hex') AS request_digest,
+    ${approvalStatusColumns}`
 
 const approvals = "approvals a JOIN operations o ON o.id = a.operation_id AND o.client_id = a.client_id"
 

@@ -4,6 +4,7 @@
  */
 import * as DateTime from "effect/DateTime"
 import type { OperationListQuery } from "../../../domain/operators/OperatorView.ts"
+import { approvalStatusColumns } from "../ledger/SqlApprovals.ts"
 import { needsDecision } from "../queueFragments.ts"
 import { operatorColumns } from "./OperatorRow.ts"
 import {
@@ -134,7 +135,8 @@ export const findStatement = `
 
 /** The operation `$1`, of any owner. */
 export const detailStatement = `
-  SELECT ${operatorColumns}, r.recorded_at AS reversed_at, r.evidence AS reversal_evidence FROM operations o
+  SELECT ${operatorColumns}, r.recorded_at AS reversed_at, r.evidence AS reversal_evidence, ${approvalStatusColumns} FROM operations o
+  LEFT JOIN approvals a ON a.operation_id = o.id AND a.client_id = o.client_id
   LEFT JOIN operation_reversals r ON r.operation_id = o.id AND r.client_id = o.client_id
   WHERE o.id = $1`
 

@@ -471,6 +471,8 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
       const { id } = yield* accept(identity, { amount: "70" })
       const { id: decided } = yield* accept(identity, { amount: "71" })
       yield* decide(decided)
+      const { id: denied } = yield* accept(identity, { amount: "72" })
+      yield* decide(denied, { decision: "denied" })
       const set = (assignments: string, of = id) => `UPDATE approvals SET ${assignments} WHERE operation_id = '${of}'`
       const decision = "decided_digest = request_digest, decided_as = 'operator', decider = 'anna'"
       const approved = `state = 'approved', ${decision}`
@@ -497,6 +499,10 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
         "about another request": set("request_digest = sha256('x')"),
         "twice": set("state = 'denied'", decided),
         "by another name later": set("decider = 'berta'", decided),
+        "and undone": set(
+          "state = 'ended', decided_digest = NULL, decided_as = NULL, decider = NULL, reason = NULL",
+          denied
+        ),
         "with a row of its own": `INSERT INTO approvals SELECT * FROM approvals WHERE operation_id = '${id}'`,
         "by a deletion": `DELETE FROM approvals WHERE operation_id = '${id}'`,
         "by a truncation": "TRUNCATE approvals"

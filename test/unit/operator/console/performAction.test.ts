@@ -4,7 +4,13 @@ import { Effect, Latch, Layer, Ref } from "effect"
 import { TestClock } from "effect/testing"
 import { AlreadySettled } from "../../../../src/domain/Operation.ts"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
-import { detailOf, FakeLedger, otherDigest, unavailable } from "../../../fixtures/console/FakeLedger.ts"
+import {
+  detailOf,
+  digestOfWaiting,
+  FakeLedger,
+  otherDigest,
+  unavailable
+} from "../../../fixtures/console/FakeLedger.ts"
 import { signIn, Visitor } from "../../../fixtures/console/Visitor.ts"
 import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 import { operatorEvidence } from "../../../fixtures/OperatorEvidence.ts"
@@ -61,7 +67,7 @@ describe("an action of the console", () => {
       assert.deepStrictEqual(JSON.parse(refused.text), { code: "already_settled", message: refusal.message })
     }))
 
-  test("that decides about an operation repeats the digest of its request, and has a reason", () =>
+  test("that approves an operation repeats the digest beside its terms; each decision has a reason", () =>
     Effect.gen(function*() {
       const { decided } = yield* FakeLedger
       const visitor = yield* operator
@@ -70,16 +76,16 @@ describe("an action of the console", () => {
       assert.strictEqual((yield* visitor.post(decisionPath, decision)).status, 200)
       const refused = yield* visitor.post(decisionPath, { ...decision, request_digest: otherDigest })
       assert.deepStrictEqual([refused.status, JSON.parse(refused.text).code], [409, "illegal_transition"])
-      for (const malformed of [{ ...decision, request_digest: "a" }, { ...decision, reason: " " }]) {
+      const { request_digest: _, ...blind } = decision
+      for (const malformed of [{ ...decision, request_digest: "a" }, { ...decision, reason: " " }, blind]) {
         assert.strictEqual((yield* visitor.post(decisionPath, malformed)).status, 400)
       }
-      assert.deepStrictEqual(decided, [{
-        operation_id: id,
-        request_digest: decision.request_digest,
-        decision: "approved",
-        decider: { as: "operator", name: "olivia", via: "console" },
-        reason: decision.reason
-      }])
+      assert.strictEqual((yield* visitor.post(decisionPath, { ...blind, decision: "denied" })).status, 200)
+      const decider = { as: "operator", name: "olivia", via: "console" }
+      assert.deepStrictEqual(decided as ReadonlyArray<unknown>, [
+        { ...decision, operation_id: id, decider },
+        { ...decision, operation_id: id, decider, decision: "denied", request_digest: digestOfWaiting }
+      ])
     }))
 
   test("on an operation that does not exist is 404", () =>
@@ -231,7 +237,7 @@ describe("a read of the console", () => {
 describe("the terms of operations", () => {
   test("are masked in every read, and shown to a named operator by one request for a page", () =>
     Effect.gen(function*() {
-      const { shown } = yield* FakeLedger
+      const { shown, waiting } = yield* FakeLedger
       const visitor = yield* operator
       const list = yield* visitor.send("/console/api/operations")
       assert.include(list.text, "••••3000")
@@ -240,7 +246,8 @@ describe("the terms of operations", () => {
       const answer = yield* visitor.post("/console/api/terms", { operations: ids })
       const payee = "DE89370400440532013000"
       assert.deepStrictEqual(JSON.parse(answer.text), {
-        terms: Object.fromEntries(ids.map((id, n) => [id, { amount: `${n + 1}.50`, currency: "EUR", payee }]))
+        terms: Object.fromEntries(ids.map((id, n) => [id, { amount: `${n + 1}.50`, currency: "EUR", payee }])),
+        digests: { [waiting]: digestOfWaiting }
       })
       assert.deepStrictEqual(shown, [{ ids, operator: { name: "olivia", via: "console", reason: null } }])
       assert.strictEqual((yield* visitor.post("/console/api/terms", { operations: [] })).status, 400)
