@@ -36,6 +36,24 @@ describe("four workers, a provider and PostgreSQL, as processes of their own", (
     patience * 1000
   )
 
+  it.live(
+    "exceed no budget, while a thousand callers ask for more than the limits permit",
+    () =>
+      Effect.gen(function*() {
+        const evidence = yield* runChaos({
+          operations: rounds(3000, 10_000),
+          faults: rounds(10, 60),
+          seed: "limits",
+          duration: 120,
+          isLimited: true
+        })
+        const { unvisited: _, ...figures } = judge(evidence, 30_000)
+        assertKept({ ...figures, ...evidence.spending })
+        assert.isAbove(evidence.acceptances.filter(({ refused }) => refused === true).length, 100)
+      }),
+    patience * 1000
+  )
+
   it.live.each(bankNames)(
     "keep every rule with the simulator of the bank %s and its adapter",
     (bank) =>

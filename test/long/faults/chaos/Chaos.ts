@@ -2,15 +2,16 @@
  * A chaos run: four workers, the sandbox and PostgreSQL as real processes, and every fault while operations are
  * accepted. At the end the run waits without faults until operations are settled, and is then judged.
  */
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
 import type { FaultSettings } from "../../../../src/sandbox/Faults.ts"
 import type { BankName } from "../kit/Banks.ts"
-import { acceptAll, type Acceptance } from "../kit/Clients.ts"
+import { acceptAll, type Acceptance, type ClientGrant } from "../kit/Clients.ts"
 import { makeDice } from "../kit/Dice.ts"
 import type { Sample } from "../kit/Evidence.ts"
 import type { MistakeName } from "../kit/Mistakes.ts"
 import { slowness } from "../kit/Plan.ts"
 import { clients, grantsOf, makeScene, observe, type Scene } from "../kit/Scene.ts"
+import { judgeSpending, watchSums, wrongRests } from "../kit/Spending.ts"
 import { dealFaults } from "./Faults.ts"
 import { makeInjector } from "./Injector.ts"
 
@@ -26,14 +27,16 @@ export interface ChaosOptions {
   readonly mistake?: MistakeName
   /** Null, the default: the sandbox with its own protocol. */
   readonly bank?: BankName | null
+  /** The grants have limits, and a thousand callers ask for more than these. */
+  readonly isLimited?: boolean
   readonly say?: (line: string) => void
 }
 
 /** The mistakes that this scenario shows. */
 export const controls = ["retry_uncertain", "resend_after_rescue", "not_found_means_failed"] as const
 
-/** Requests and faults a second, at most as many as two cores can serve. */
-const pace = { operations: 60, faults: 4 }
+/** Requests and faults a second, at most as many as two cores can serve. Limits refuse most of the requests. */
+const pace = { operations: 60, limited: 600, faults: 4 }
 
 /**
  * Operations that wait for a worker, at most. Clients that only kept their pace would overload a busy machine: time-outs cause reads and new
@@ -65,12 +68,13 @@ const rage = Effect.fnUntraced(function*(
   scene: Scene,
   options: ChaosOptions,
   acceptances: Array<Acceptance>,
-  samples: ReadonlyArray<Sample>
+  samples: ReadonlyArray<Sample>,
+  grants: ReadonlyArray<ClientGrant>
 ) {
-  const grants = yield* grantsOf(scene)
+  const { isLimited = false } = options
   const { crew, clientLink, postgres, sandbox } = scene
   const deck = options.faults === 0 ? [] : dealFaults(options.faults, makeDice(options.seed, "deck"))
-  const seconds = Math.max(options.operations / pace.operations, deck.length / pace.faults)
+  const seconds = Math.max(options.operations / (isLimited ? pace.limited : pace.operations), deck.length / pace.faults)
   const [start, spacing] = [Date.now(), seconds * 1000 / options.operations]
   const injector = makeInjector({
     deck,
@@ -95,6 +99,7 @@ const rage = Effect.fnUntraced(function*(
     dice: makeDice(options.seed, "clients"),
     acceptances,
     order: scene.order,
+    isLimited,
     // Requests continue while there are faults, and end soon after them if the faults are late.
     pause: (index) => {
       if (index >= options.operations && !isInjecting) return null
@@ -119,10 +124,19 @@ const rage = Effect.fnUntraced(function*(
 export const runChaos = Effect.fnUntraced(function*(options: ChaosOptions) {
   const { bank = null, mistake, say = () => {}, seed, settling } = options
   const scene = yield* makeScene({ seed, workers: 4, faults: sandboxFaults, bank, ...mistake && { mistake } })
-  return yield* observe(scene, {
+  const { isLimited = false } = options
+  const grants = yield* grantsOf(scene, isLimited)
+  const overAtAnInstant: Array<string> = []
+  if (isLimited) yield* Effect.forkScoped(Effect.provide(watchSums(overAtAnInstant), Layer.fresh(scene.direct)))
+  const evidence = yield* observe(scene, {
     asked: options,
     say,
     settling,
-    scenario: (acceptances, samples) => rage(scene, options, acceptances, samples)
+    scenario: (acceptances, samples) => rage(scene, options, acceptances, samples, grants)
   })
+  const spending = !isLimited ? {} : judgeSpending(evidence, {
+    overAtAnInstant,
+    wrongRests: yield* wrongRests(scene, grants, evidence.operations)
+  })
+  return { ...evidence, spending }
 }, Effect.scoped)

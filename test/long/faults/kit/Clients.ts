@@ -18,6 +18,7 @@ import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { banks, type Order } from "./Banks.ts"
 import type { Dice } from "./Dice.ts"
 import { type Provider, slowness, windowOf } from "./Plan.ts"
+import { drawTerms, limits } from "./Spending.ts"
 
 /** The answers of the ledger to all repetitions of one request. */
 export interface Acceptance {
@@ -26,12 +27,16 @@ export interface Acceptance {
   readonly ids: ReadonlySet<string>
   /** Answers that report the request as the one that created the operation. */
   readonly created: number
+  /** The limits of the grant refused the request. */
+  readonly refused?: true
 }
 
-const clientsAtOnce = 16
+/** Owners, and callers at once. With limits, very many callers share the grants of very many owners. */
+const ownersOf = (isLimited: boolean) => isLimited ? 50 : 4
+const callersOf = (isLimited: boolean) => isLimited ? 1000 : 16
 
-/** Milliseconds that a client waits for an answer. */
-const patience = 1500 * slowness
+/** Milliseconds that a client waits for an answer. A thousand callers wait for each other. */
+const patienceOf = (isLimited: boolean) => (isLimited ? 15_000 : 1500) * slowness
 
 /** The owner that a client acts for, and the provider. */
 export interface ClientGrant {
@@ -40,9 +45,9 @@ export interface ClientGrant {
 }
 
 /** One grant for each owner and provider. */
-export const issueGrants = Effect.fnUntraced(function*(providers: ReadonlyArray<Provider>) {
+export const issueGrants = Effect.fnUntraced(function*(providers: ReadonlyArray<Provider>, isLimited: boolean) {
   const grants = yield* Grants
-  const owners = Array.from({ length: 4 }, (_, index) => `owner-${index}`)
+  const owners = Array.from({ length: ownersOf(isLimited) }, (_, index) => `owner-${index}`)
   return yield* Effect.forEach(
     owners.flatMap((owner) => providers.map((provider) => ({ owner, provider }))),
     ({ owner, provider }) =>
@@ -53,7 +58,8 @@ export const issueGrants = Effect.fnUntraced(function*(providers: ReadonlyArray<
           client_id: ClientId.make("agent"),
           provider: ProviderName.make(provider),
           scopes: [operationsRead],
-          expires_in: Duration.hours(24)
+          expires_in: Duration.hours(24),
+          ...isLimited && { authorization_details: limits }
         }),
         ({ grant: { client_id, grant_id, subject } }): ClientGrant => ({
           provider,
@@ -91,12 +97,15 @@ export interface AcceptingOptions {
   readonly acceptances: Array<Acceptance>
   /** What a bank carries out. Null: payments at the sandbox. */
   readonly order: Order | null
+  /** The grants have limits, so the requests have terms. */
+  readonly isLimited?: boolean
 }
 
 /** Sends all requests. Late ones follow at once. */
 export const acceptAll = Effect.fnUntraced(function*(options: AcceptingOptions) {
-  const { acceptances, dice, grants, isFull = () => false, order, pause } = options
+  const { acceptances, dice, grants, isFull = () => false, isLimited = false, order, pause } = options
   const ledger = yield* OperationLedger
+  const patience = patienceOf(isLimited)
   let next = 0
   let due = Date.now()
 
@@ -106,7 +115,12 @@ export const acceptAll = Effect.fnUntraced(function*(options: AcceptingOptions) 
     let created = 0
     const { identity, provider } = grants[dice.below(grants.length)]!
     const payload = order === null ? payment(dice, provider) : yield* order(dice, key)
-    const request = { type: typeOf(provider), payload, key: IdempotencyKey.make(key) }
+    const request = {
+      type: typeOf(provider),
+      payload,
+      key: IdempotencyKey.make(key),
+      ...isLimited && { terms: drawTerms(dice) }
+    }
     const ask = ledger.accept(identity, request).pipe(
       Effect.timeout(patience),
       // It is unknown whether the request was recorded.
@@ -118,7 +132,9 @@ export const acceptAll = Effect.fnUntraced(function*(options: AcceptingOptions) 
         })
       )
     )
-    const { operation } = yield* ask
+    const accepted = yield* Effect.catchTag(ask, "LimitExceeded", () => Effect.succeed(null))
+    if (accepted === null) return void acceptances.push({ key, ids, created, refused: true })
+    const { operation } = accepted
     if (dice.roll() < 0.05) yield* ask
     acceptances.push({ key, ids, created })
     if (dice.roll() < 0.01) {
@@ -139,7 +155,8 @@ export const acceptAll = Effect.fnUntraced(function*(options: AcceptingOptions) 
       yield* acceptOnce(index)
     }
   })
-  yield* Effect.all(Array.from({ length: clientsAtOnce }, () => client), { concurrency: "unbounded", discard: true })
+  const callers = Array.from({ length: callersOf(isLimited) }, () => client)
+  yield* Effect.all(callers, { concurrency: "unbounded", discard: true })
 })
 
 const retryable = (error: { readonly _tag: string }): boolean =>

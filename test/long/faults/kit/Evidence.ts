@@ -34,6 +34,11 @@ export interface FinalOperation {
   readonly reference: string | null
   /** When the operation is due next. */
   readonly due_at: Date | null
+  readonly grant_id: string
+  readonly created_at: Date
+  /** What it reserves of the limits of its grant. */
+  readonly limit_amount: string | null
+  readonly limit_currency: string | null
 }
 
 /** A row of the history. */
@@ -91,7 +96,8 @@ export const noteReturns = Effect.gen(function*() {
 export const readOperations = Effect.fnUntraced(function*(states: ReadonlyArray<OperationState> = operationStates) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<FinalOperation>`
-    SELECT id, idempotency_key AS key, provider, state, revision, failure_code, reference, due_at FROM operations
+    SELECT id, idempotency_key AS key, provider, state, revision, failure_code, reference, due_at, grant_id,
+      created_at, limit_amount::text AS limit_amount, limit_currency FROM operations
     WHERE ${sql.in("state", states)}`
 })
 

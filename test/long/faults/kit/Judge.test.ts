@@ -22,6 +22,10 @@ const operation = (id: string, last: Partial<FinalOperation>): FinalOperation =>
   failure_code: null,
   reference: null,
   due_at: null,
+  grant_id: "grant",
+  created_at: at(0),
+  limit_amount: null,
+  limit_currency: null,
   ...last
 })
 

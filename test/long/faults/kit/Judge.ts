@@ -34,7 +34,8 @@ export const unknownSubmissions = (receipts: ReadonlyArray<Receipt>, known: Read
 /** Answers to clients with an operation that the ledger does not have, or has twice. */
 const lostOperations = ({ acceptances, operations }: Evidence): ReadonlyArray<string> => {
   const byKey = new Map(operations.map(({ id, key }) => [key, id]))
-  return acceptances.flatMap(({ created, ids, key }) => {
+  return acceptances.flatMap(({ created, ids, key, refused }) => {
+    if (refused === true) return []
     const id = byKey.get(key)
     if (id === undefined) return [`${key}: not in the ledger`]
     if (created > 1) return [`${key}: created ${created} times`]

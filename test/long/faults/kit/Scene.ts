@@ -106,8 +106,8 @@ export const makeScene = Effect.fnUntraced(function*(options: SceneOptions) {
 export type Scene = Effect.Success<ReturnType<typeof makeScene>>
 
 /** One grant for each owner and provider. */
-export const grantsOf = ({ bank, direct }: Scene) =>
-  issueGrants(providersOf(bank)).pipe(
+export const grantsOf = ({ bank, direct }: Scene, isLimited = false) =>
+  issueGrants(providersOf(bank), isLimited).pipe(
     Effect.provide(Layer.fresh(Grants.layer.pipe(Layer.provide(direct), Layer.provideMerge(Platform))))
   )
 
