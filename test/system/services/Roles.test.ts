@@ -2,8 +2,8 @@
  * The generated roles can do their work, and nothing else. The tests try every statement on each table and column of
  * PostgreSQL as each role.
  */
-import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Context, Effect, Layer } from "effect"
 import { SqlClient, type SqlConnection } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
@@ -99,13 +99,18 @@ const tableStatements = (table: string, privileges: TablePrivileges): ReadonlyAr
   })
 ]
 
-describe("The generated roles", () => {
+/** The roles without those for proofs. The tests that share them leave their privileges as they are. */
+class Generated extends Context.Service<Generated, Effect.Success<ReturnType<typeof rolesWith>>>()("test/Generated") {
+  static readonly layer = Layer.provideMerge(Layer.effect(Generated, rolesWith()), Platform)
+}
+
+layer(Generated.layer, { excludeTestServices: true })("The generated roles", (it) => {
   for (const role of [...roleNames, "reader with proofs"] as const) {
-    it.live(`${role} has exactly the listed privileges, on each table and column and with each verb`, () =>
+    it.effect(`${role} has exactly the listed privileges, on each table and column and with each verb`, () =>
       Effect.gen(function*() {
         const proofs = role === "reader with proofs"
         const listed = proofs ? { ...roles.reader.tables, ...proofTables } : roles[role].tables
-        const { as, asSuperuser } = yield* rolesWith({ proofs })
+        const { as, asSuperuser } = proofs ? yield* rolesWith({ proofs }) : yield* Generated
         const columns = yield* asSuperuser(catalog)
         const tables = [...new Set(columns.map(({ table }) => table))]
         // Every listed name exists: a misspelled name would grant nothing.
@@ -137,12 +142,12 @@ describe("The generated roles", () => {
           outcomes[n] === (permitted ? null : insufficientPrivilege) ? [] : [`${statement}: ${outcomes[n]}`]
         )
         assert.deepStrictEqual(wrong, [])
-      }).pipe(Effect.scoped, Effect.provide(Platform)))
+      }))
   }
 
-  it.live("name every table, and every function with the rights of the owner", () =>
+  it.effect("name every table, and every function with the rights of the owner", () =>
     Effect.gen(function*() {
-      const { asSuperuser, nameOf } = yield* rolesWith()
+      const { asSuperuser, nameOf } = yield* Generated
       const tables = (yield* asSuperuser(catalog)).map(({ table }) => table)
       const named = [...Object.values(roles).flatMap((role) => Object.keys(role.tables)), ...Object.keys(proofTables)]
       assert.sameMembers([...new Set([...named, ...closedTables])], [...new Set(tables)])
@@ -175,11 +180,11 @@ describe("The generated roles", () => {
           role
         )
       }
-    }).pipe(Effect.scoped, Effect.provide(Platform)))
+    }))
 
-  it.live("lose the default rights of every role: large objects, advisory locks, tables of their own", ({ skip }) =>
+  it.effect("lose the default rights of every role: large objects, advisory locks, tables of their own", ({ skip }) =>
     Effect.gen(function*() {
-      const { as, asSuperuser } = yield* rolesWith()
+      const { as, asSuperuser } = yield* Generated
       skip(!(yield* asSuperuser(isSuperuser)), "only a superuser may revoke them")
       const statements = [
         "SELECT lo_create(0)",
@@ -199,9 +204,9 @@ describe("The generated roles", () => {
         "SELECT write_grant('i', 'g', 'c', 's', 'o', 'p', '{}', now(), now(), gen_random_uuid(), true)"
       ]
       for (const role of roleNames) yield* Effect.provide(Effect.forEach(statements, denied), as(role))
-    }).pipe(Effect.scoped, Effect.provide(Platform)))
+    }))
 
-  it.live("lose the privileges of an earlier version with the next GRANTs", () =>
+  it.effect("lose the privileges of an earlier version with the next GRANTs", () =>
     Effect.gen(function*() {
       const { as, database, nameOf } = yield* rolesWith({ proofs: true })
       const asOwner = (statements: ReadonlyArray<string>) =>
@@ -223,13 +228,11 @@ describe("The generated roles", () => {
       ]
       yield* Effect.provide(Effect.forEach(forbidden, denied), as("reader"))
       yield* Effect.provide(denied("SELECT revoke_grants('c', NULL, NULL, NULL, false)"), as("provisioner"))
-    }).pipe(Effect.scoped, Effect.provide(Platform)))
-})
+    }))
 
-describe("Figures about the ledger", () => {
-  it.live("are read by the reader, and kept by the writer, who can change no count", () =>
+  it.effect("let the reader read figures about the ledger, and the writer keep them, who can change no count", () =>
     Effect.gen(function*() {
-      const { as } = yield* rolesWith()
+      const { as } = yield* Generated
       const report = {
         process_id: randomUUID(),
         worker_id: "first",
@@ -255,7 +258,7 @@ describe("Figures about the ledger", () => {
         assert.deepStrictEqual(yield* flow(24), [])
         yield* denied("SELECT fold_operation_counts('0')")
       }).pipe(Effect.provide(LedgerFigures.layer.pipe(Layer.provideMerge(as("reader")))))
-    }).pipe(Effect.scoped, Effect.provide(Platform)))
+    }))
 })
 
 describe("The statements that create the roles", () => {
