@@ -26,6 +26,20 @@ const at = (iso: string) => DateTime.makeUnsafe(iso) as DateTime.Utc
 
 const headerOf = (head: string, name: string) => new RegExp(`^${name}: (.*)$`, "im").exec(head)?.[1]
 
+/** A server whose first request is under way until it is released: another one waits for the only connection. */
+const occupied = Effect.gen(function*() {
+  let release = () => {}
+  const server = yield* rawServer({
+    onRequest: (socket, _, index) => {
+      if (index > 1) socket.write(response(200, succeeded))
+      else release = () => void socket.write(response(200, succeeded))
+    }
+  })
+  const first = yield* Effect.forkChild(submitTo(optionsFor(server.url)))
+  yield* until(() => server.requests.length === 1)
+  return { first, release: () => release(), server }
+})
+
 describe("A submission", () => {
   for (const [name, client] of clients) {
     it.live(`is sent once over ${name}, with the operation's id as its key`, () =>
@@ -59,25 +73,22 @@ describe("A submission", () => {
         })
       }).pipe(Effect.provide(client())))
 
-    it.live(`that is interrupted over ${name} is aborted: the connection closes`, () =>
-      Effect.gen(function*() {
-        const server = yield* rawServer({})
-        const fiber = yield* Effect.forkChild(submitTo(optionsFor(server.url)))
-        yield* until(() => server.requests.length === 1)
-        yield* Fiber.interrupt(fiber)
-        assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
-        yield* until(() => server.open() === 0)
-      }).pipe(Effect.provide(client())))
-
-    it.live(`that is interrupted during the body over ${name} is aborted, too`, () =>
-      Effect.gen(function*() {
-        const server = yield* rawServer(answering(response(200, succeeded).slice(0, -1)))
-        const fiber = yield* Effect.forkChild(submitTo(optionsFor(server.url)))
-        yield* until(() => server.requests.length === 1)
-        yield* Fiber.interrupt(fiber)
-        assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
-        yield* until(() => server.open() === 0)
-      }).pipe(Effect.provide(client())))
+    for (
+      const [moment, behaviour] of [
+        ["before the answer", {}],
+        ["during the body", answering(response(200, succeeded).slice(0, -1))]
+      ] as const
+    ) {
+      it.live(`that is interrupted ${moment} over ${name} is aborted: the connection closes`, () =>
+        Effect.gen(function*() {
+          const server = yield* rawServer(behaviour)
+          const fiber = yield* Effect.forkChild(submitTo(optionsFor(server.url)))
+          yield* until(() => server.requests.length === 1)
+          yield* Fiber.interrupt(fiber)
+          assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
+          yield* until(() => server.open() === 0)
+        }).pipe(Effect.provide(client())))
+    }
 
     it.live(`whose deadline passes over ${name} is aborted`, () =>
       Effect.gen(function*() {
@@ -197,15 +208,7 @@ describe("A submission", () => {
 
   it.live("is not sent when send_before passes while it waits for a connection", () =>
     Effect.gen(function*() {
-      let release = () => {}
-      const server = yield* rawServer({
-        onRequest: (socket, _, index) => {
-          if (index > 1) socket.write(response(200, succeeded))
-          else release = () => void socket.write(response(200, succeeded))
-        }
-      })
-      const first = yield* Effect.forkChild(submitTo(optionsFor(server.url)))
-      yield* until(() => server.requests.length === 1)
+      const { first, release, server } = yield* occupied
       const operation = operationOf({ send_before: yield* inMillis(200) })
       const second = yield* Effect.forkChild(submitTo(optionsFor(server.url), operation))
       yield* until(() => Date.now() > DateTime.toEpochMillis(operation.send_before!))
@@ -221,15 +224,7 @@ describe("A submission", () => {
 
   it.live("that still waits for a connection at its deadline is reported as not sent, and is never sent", () =>
     Effect.gen(function*() {
-      let release = () => {}
-      const server = yield* rawServer({
-        onRequest: (socket, _, index) => {
-          if (index > 1) socket.write(response(200, succeeded))
-          else release = () => void socket.write(response(200, succeeded))
-        }
-      })
-      const first = yield* Effect.forkChild(submitTo(optionsFor(server.url)))
-      yield* until(() => server.requests.length === 1)
+      const { first, release, server } = yield* occupied
       const operation = operationOf()
       const second = yield* submitTo(optionsFor(server.url, { deadlines: { headers: 30 } }), operation)
       assert.strictEqual(second._tag, "NotSent", second.reason)
