@@ -7,7 +7,7 @@ import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
-import type { RemainingLimit } from "../domain/AuthorizationDetails.ts"
+import type { InvalidAuthorizationDetails, RemainingLimit } from "../domain/AuthorizationDetails.ts"
 import type {
   ClientId,
   ClientNotFound,
@@ -53,9 +53,10 @@ type Platform = Digest.Digest | SecureRandom.SecureRandom
 export class Grants extends Context.Service<Grants, {
   /**
    * Issues a grant and its token. A new client starts as active, and a new provider connection as connected. Known ones keep
-   * their standing: to issue a grant neither reactivates nor reconnects.
+   * their standing: to issue a grant neither reactivates nor reconnects. It fails with `InvalidAuthorizationDetails` if the ledger cannot
+   * hold the limits, such as those in a time zone that its database lacks.
    */
-  readonly issue: (request: GrantRequest) => Effect.Effect<IssuedGrant, StoreUnavailable>
+  readonly issue: (request: GrantRequest) => Effect.Effect<IssuedGrant, InvalidAuthorizationDetails | StoreUnavailable>
   /**
    * Registers a grant of an authorization server under `externalGrantId`, or updates a known one: the server decides scopes and
    * end. It makes no token. Client and provider connection start as with `issue`.
@@ -64,12 +65,12 @@ export class Grants extends Context.Service<Grants, {
    * seconds. Then it fails with `StoreUnavailable`.
    *
    * A revoked grant stays revoked for ever: see `revoked_at` of the result. The call fails with `GrantConflict` if the grant
-   * is known with another subject, resource owner or provider, or an event gives other limits. It fails with `ScopesExceeded` if the grant would exceed
-   * `scopeLimits`. A failed call changes nothing.
+   * is known with another subject, resource owner or provider, or an event gives other limits. It fails with `ScopesExceeded` if the
+   * grant would exceed `scopeLimits`, and with `InvalidAuthorizationDetails` as `issue`. A failed call changes nothing.
    */
   readonly register: (
     registration: GrantRegistration
-  ) => Effect.Effect<Grant, GrantConflict | ScopesExceeded | StoreUnavailable>
+  ) => Effect.Effect<Grant, GrantConflict | InvalidAuthorizationDetails | ScopesExceeded | StoreUnavailable>
   readonly show: (id: GrantId) => Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
   /** What remains of each limit of the grant, in their order. Limits of its credentials are not among them. */
   readonly limits: (id: GrantId) => Effect.Effect<ReadonlyArray<RemainingLimit>, GrantNotFound | StoreUnavailable>

@@ -26,7 +26,14 @@ import type {
   GrantRegistration,
   GrantRequest
 } from "../../domain/GrantRequest.ts"
-import { fitsScopes, isSameGrant, mergeRegistration, newGrant, newProviderConnectionId } from "../rules/grantRules.ts"
+import {
+  checkLimits,
+  fitsScopes,
+  isSameGrant,
+  mergeRegistration,
+  newGrant,
+  newProviderConnectionId
+} from "../rules/grantRules.ts"
 import { remainingLimits } from "../rules/limits.ts"
 import { reservationsOf } from "./lookups.ts"
 import { type MemoryGrant, MemoryLedger, type MemoryRevocation } from "./MemoryLedger.ts"
@@ -72,6 +79,7 @@ const makeRegistration = Effect.gen(function*() {
 
   const register = Effect.fn("Grants.register")(function*(registration: GrantRegistration) {
     const { authorization_details, client_id, expires_at, issuer } = registration
+    yield* checkLimits(authorization_details)
     const grant_id = yield* externalGrantId(issuer, client_id, registration.grant)
     const newConnectionId = yield* newProviderConnectionId
     const created_at = yield* DateTime.now

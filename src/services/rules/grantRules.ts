@@ -8,7 +8,12 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import { AuthorizationDetails } from "../../domain/AuthorizationDetails.ts"
+import {
+  AuthorizationDetails,
+  decodeAuthorizationDetails,
+  financialOperations,
+  InvalidAuthorizationDetails
+} from "../../domain/AuthorizationDetails.ts"
 import {
   areScopesBounded,
   type Grant,
@@ -20,12 +25,22 @@ import {
 import type { GrantRegistration, GrantRequest } from "../../domain/GrantRequest.ts"
 import { accessTokenDigest, generateAccessToken } from "../../domain/OpaqueToken.ts"
 
+/** Fails with `InvalidAuthorizationDetails` if the limits of a grant cannot be held, or limit nothing. */
+export const checkLimits = Effect.fnUntraced(function*(details: AuthorizationDetails | undefined) {
+  if (details !== undefined && (yield* decodeAuthorizationDetails(details)) === null) {
+    return yield* new InvalidAuthorizationDetails({
+      message: `authorization_details: Expected an object of the type ${financialOperations}`
+    })
+  }
+})
+
 /** Prepares a new grant: its ids, its access token and the digest of the token. Reads and writes no store. */
 export const newGrant = Effect.fnUntraced(function*(request: GrantRequest) {
   if (!isGrantLifetime(request.expires_in)) {
     return yield* Effect.die(new RangeError("a grant lives for a hundred years at most"))
   }
   if (!areScopesBounded(request.scopes)) return yield* Effect.die(new RangeError(scopeBounds))
+  yield* checkLimits(request.authorization_details)
   const access_token = yield* generateAccessToken
   return {
     access_token,

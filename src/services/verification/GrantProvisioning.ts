@@ -103,6 +103,7 @@ const registerOrRefuse = (grants: Grants["Service"], registration: GrantRegistra
         : Effect.void
     ),
     Effect.catchTags({
+      InvalidAuthorizationDetails: ({ message }) => Effect.fail(new InvalidCredential({ reason: message })),
       GrantConflict: refuse("Token refused: it contradicts the registered grant"),
       ScopesExceeded: refuse(`Token refused for its scopes: ${scopeBounds}`)
     }),

@@ -9,6 +9,13 @@ const circuit = "src/submission/providers/Circuit.ts"
 
 export const limits: ReadonlyArray<Plant> = [
   {
+    rule: "a credential whose limits the database cannot hold is refused, not a defect",
+    file: "src/services/sql/limitRows.ts",
+    from: "sqlState(error) === \"22023\"",
+    to: "sqlState(error) === \"\"",
+    tests: [postgres("services/ledger/Limits", "refuses limits in it")]
+  },
+  {
     rule: "an event gives a grant no other limits",
     file: "migrations/0037_registered_limits.sql",
     from: "g.authorization_details <> p_details",

@@ -9,7 +9,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
-import type { AuthorizationDetails } from "../../../domain/AuthorizationDetails.ts"
+import { type AuthorizationDetails, InvalidAuthorizationDetails } from "../../../domain/AuthorizationDetails.ts"
 import {
   type ClientId,
   ClientNotFound,
@@ -35,6 +35,7 @@ import type {
 } from "../../../domain/GrantRequest.ts"
 import { GrantsBlocked, suspiciousAge } from "../../../domain/operators/GrantsBlocked.ts"
 import {
+  checkLimits,
   fitsScopes,
   isSameGrant,
   mergeRegistration,
@@ -42,7 +43,7 @@ import {
   newProviderConnectionId
 } from "../../rules/grantRules.ts"
 import { orUnavailable, StoreUnavailable } from "../../StoreUnavailable.ts"
-import { remainingOf, type RemainingRow, toRemainingLimit } from "../limitRows.ts"
+import { orUnenforceable, remainingOf, type RemainingRow, toRemainingLimit } from "../limitRows.ts"
 import { callAlone } from "./callAlone.ts"
 import { listBlockers } from "./listBlockers.ts"
 
@@ -107,6 +108,12 @@ const limitsStatement = `SELECT ${remainingOf("NULL")} AS limits FROM grants g W
 const findGrant = (sql: SqlClient.SqlClient, id: GrantId) =>
   Effect.map(sql.unsafe<GrantRow>(findStatement, [id]), ([row]) => row && toGrant(row))
 
+const orInvalidLimits = <A, E, R>(change: Effect.Effect<A, E, R>) =>
+  orUnenforceable(
+    change,
+    (message) => Effect.fail(new InvalidAuthorizationDetails({ message: `authorization_details: ${message}` }))
+  )
+
 const makeGrantRegistration = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const platform = yield* Effect.context<Digest.Digest | SecureRandom.SecureRandom>()
@@ -125,7 +132,7 @@ const makeGrantRegistration = Effect.gen(function*() {
     const { access_token, digest, grant_id, new_connection_id } = yield* newGrant(request)
     const { authorization_details, client_id, provider, resource_owner, scopes, subject } = request
     const limits = authorization_details === undefined ? null : JSON.stringify(authorization_details)
-    const grant = yield* orUnavailable(sql.withTransaction(Effect.gen(function*() {
+    const grant = yield* orUnavailable(orInvalidLimits(sql.withTransaction(Effect.gen(function*() {
       yield* prepare(request, new_connection_id)
       yield* sql`
         INSERT INTO grants (id, client_id, resource_owner, subject, provider_connection_id, scopes, expires_at,
@@ -137,7 +144,7 @@ const makeGrantRegistration = Effect.gen(function*() {
         INSERT INTO access_tokens (digest, grant_id, client_id)
         VALUES (decode(${digest}, 'hex'), ${grant_id}, ${client_id})`
       return yield* findGrant(sql, grant_id)
-    })))
+    }))))
     return { grant: grant!, access_token }
   }, Effect.provideContext(platform))
 
@@ -181,6 +188,7 @@ const makeGrantRegistration = Effect.gen(function*() {
 
   /** Most registrations change nothing, and cost one read. No revocation misses a known grant. */
   const register = Effect.fn("Grants.register")(function*(registration: GrantRegistration) {
+    yield* checkLimits(registration.authorization_details)
     const id = yield* externalGrantId(registration.issuer, registration.client_id, registration.grant)
     const known = yield* orUnavailable(findGrant(sql, id))
     const now = yield* DateTime.now
@@ -188,7 +196,7 @@ const makeGrantRegistration = Effect.gen(function*() {
     if (!fitsScopes(known, registration, now)) return yield* new ScopesExceeded({ id })
     return known !== undefined && mergeRegistration(known, registration, now) === known
       ? known
-      : yield* orUnavailable(write(id, registration))
+      : yield* orUnavailable(orInvalidLimits(write(id, registration)))
   }, Effect.provideContext(platform))
 
   return { issue, register }

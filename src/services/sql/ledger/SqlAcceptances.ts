@@ -25,7 +25,7 @@ import {
 import { orUnavailable, sqlState } from "../../StoreUnavailable.ts"
 import { AcceptanceSignal } from "../../WorkSignals.ts"
 import { goodStanding, grantOfCredential, isGrantOfCredential, standingInteger, standingOf } from "../grantStanding.ts"
-import { type LimitRefusalRow, toLimitRefusal } from "../limitRows.ts"
+import { type LimitRefusalRow, orRefusedCredential, toLimitRefusal } from "../limitRows.ts"
 import { fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
 
 /** A row of `acceptStatement`: the standing of the grant, its provider, and a created operation. One row has the refusals by limits. */
@@ -99,7 +99,9 @@ export const makeAcceptances = Effect.gen(function*() {
       batch.map(({ payeeHash }) => payeeHash ?? noBytes),
       batch.map(({ limitPayee }) => limitPayee ?? noBytes)
     ])
-    const rows = yield* orUnavailable(whenUnlocked(sql, statement))
+    const rows = yield* orUnavailable(
+      orRefusedCredential(grant, whenUnlocked(sql, statement))
+    )
     const [first] = rows
     if (first === undefined) return yield* new GrantUnknown()
     const refused = refusal(standingOf(first.standing), scope)

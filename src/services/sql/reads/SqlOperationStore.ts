@@ -15,7 +15,7 @@ import {
 } from "../../../domain/Operation.ts"
 import { isFiltered, type OperationPage, type OperationQuery } from "../../../domain/OperationQuery.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
-import { toRemainingLimit } from "../limitRows.ts"
+import { orRefusedCredential, toRemainingLimit } from "../limitRows.ts"
 import { columnAt, fromValues, type Values } from "../OperationRow.ts"
 import {
   findById,
@@ -89,7 +89,7 @@ export const makeSql = Effect.gen(function*() {
   const limits = (grant: GrantIdentity) => {
     const { parameters, text } = findLimits(grant)
     return Effect.flatMap(
-      orUnavailable(sql.unsafe<LimitsRow>(text, parameters)),
+      orUnavailable(orRefusedCredential(grant, sql.unsafe<LimitsRow>(text, parameters))),
       ([row]): Effect.Effect<ReadonlyArray<RemainingLimit>, GrantRefusal> => {
         const refused = refusalOf(grant, row?.standing)
         return refused === null ? Effect.succeed(row!.limits.map(toRemainingLimit)) : Effect.fail(refused)

@@ -20,6 +20,7 @@ import { type Acceptance, OperationLedger } from "../../../../src/services/Opera
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
 import { windowOf } from "../../../../src/services/rules/limits.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
+import { newRegistration, register } from "../../../fixtures/ledger/ExternalGrants.ts"
 import { conformance, drive, InMemoryLedger, issue, pathTo, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 
 interface Asked {
@@ -439,5 +440,58 @@ layer(PostgresLedger, { excludeTestServices: true })("limits in PostgreSQL", (it
       assert.deepStrictEqual(yield* remaining, ["7.00", "0.00"])
       yield* ledger.cancel(operation.id, null)
       assert.deepStrictEqual(yield* remaining, ["7.00", "3.00"])
+    }))
+})
+
+const daily = (time_zone: string, amount = "10"): AuthorizationDetails => [{
+  type: "financial_operations",
+  budgets: [eur(amount, { per: "day", time_zone })]
+}]
+
+/** Why a grant cannot have these limits, by both ways to give them. */
+const refusals = (authorization_details: AuthorizationDetails) =>
+  Effect.all([
+    Effect.flip(issue({ authorization_details })),
+    Effect.flip(register(newRegistration({ authorization_details })))
+  ])
+
+conformance("a grant", (it) => {
+  it.effect("gets no limits that cannot be held, whatever they lack", () =>
+    Effect.gen(function*() {
+      for (const invalid of [daily("Europe/Nowhere"), daily("UTC", "-1"), daily("UTC", "1".repeat(41)), []]) {
+        for (const { _tag } of yield* refusals(invalid)) assert.strictEqual(_tag, "InvalidAuthorizationDetails")
+      }
+    }))
+})
+
+layer(Layer.fresh(PostgresLedger), { excludeTestServices: true })("a database without a time zone", (it) => {
+  it.effect("refuses limits in it, and a credential with them, and no other", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { identity } = yield* issue()
+      // A time zone that only the code knows.
+      yield* sql.unsafe(`
+        CREATE OR REPLACE FUNCTION local_midnight(p_day timestamp, p_zone text) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
+        BEGIN
+          RETURN p_day AT TIME ZONE replace(p_zone, 'Berlin', 'Nowhere');
+        END $$`)
+      for (const error of yield* refusals(daily("Europe/Berlin"))) {
+        assert.strictEqual(error._tag, "InvalidAuthorizationDetails")
+        assert.include(error.message, "Europe/Nowhere")
+      }
+      const ledger = yield* OperationLedger
+      const store = yield* OperationStore
+      const told = (authorization_details: AuthorizationDetails, key: string) => {
+        const limited = { ...identity, authorization_details }
+        return Effect.all([
+          Effect.match(ledger.accept(limited, request(key, { amount: "1" })), {
+            onSuccess: () => "accepted",
+            onFailure: ({ _tag }) => _tag
+          }),
+          Effect.match(store.limits(limited), { onSuccess: () => "read", onFailure: ({ _tag }) => _tag })
+        ])
+      }
+      assert.deepStrictEqual(yield* told(daily("Europe/Berlin"), "berlin"), ["GrantUnknown", "GrantUnknown"])
+      assert.deepStrictEqual(yield* told(daily("Europe/Paris"), "paris"), ["accepted", "read"])
     }))
 })
