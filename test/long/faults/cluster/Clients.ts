@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto"
 import { expectSoon, monotonic, sleep } from "../kit/Clock.ts"
 import { type Dice, makeDice } from "../kit/Dice.ts"
-import { type Exchange, isSuccess, type Told } from "./History.ts"
+import { type Exchange, isLimited, isSuccess, type Told } from "./History.ts"
 import { ports } from "./Plan.ts"
 
 interface Grant {
@@ -38,7 +38,10 @@ const operationsIn = (body: unknown): ReadonlyArray<Told> => {
 }
 
 /** Milliseconds between requests of one loop. */
-const pace = { pay: 400, read: 150, list: 900, feed: 200, revoke: 1500, revoked: 300 }
+const pace = { pay: 400, read: 150, list: 900, feed: 200, revoke: 1500, revoked: 300, spend: 2500 }
+
+/** Payments that the limits of a grant permit, and those that are asked for at once. */
+const spending = { budget: 5, asked: 8 }
 
 /** Grants that wait for their revocation, at most. */
 const guestsAtATime = 5
@@ -82,7 +85,8 @@ export class Clients {
       ]),
       this.follow(),
       this.every(pace.revoke, () => this.revokeOne()),
-      this.every(pace.revoked, () => this.readRevoked())
+      this.every(pace.revoked, () => this.readRevoked()),
+      this.every(pace.spend, () => this.spend(), () => this.isPaying)
     ]
   }
 
@@ -160,22 +164,30 @@ export class Clients {
   private payNext(): void {
     if (this.open >= mostOpen) return
     const isRepeat = this.acknowledged.length > 0 && this.dice.roll() < 0.1
-    void this.pay(isRepeat ? this.any(this.acknowledged.slice(-40)) : `${this.seed}-${++this.keys}`)
+    void this.payAs(this.grant!, isRepeat ? this.any(this.acknowledged.slice(-40)) : `${this.seed}-${++this.keys}`)
+  }
+
+  /** Asks a new grant for more at once than its limits permit, and resolves when all is answered. */
+  private async spend(): Promise<void> {
+    const grant = await this.issue(spending.budget)
+    if (grant === null) return
+    await Promise.all(Array.from({ length: spending.asked }, () => this.payAs(grant, `${this.seed}-${++this.keys}`)))
   }
 
   /** Repeats the request with its key, at both endpoints, until it is answered. */
-  private async pay(key: string): Promise<void> {
+  private async payAs(grant: Grant, key: string): Promise<void> {
     this.open++
     for (let attempt = 1; this.isRunning; attempt++) {
       const { exchange } = await this.send({
-        request: { kind: "accept", port: this.any(ports.payments), key, grant: this.grant!.id },
+        request: { kind: "accept", port: this.any(ports.payments), key, grant: grant.id },
         path: "/v1/payments",
-        token: this.grant!.token,
+        token: grant.token,
         headers: { "idempotency-key": `"${key}"` },
         body: { amount: "1.00", currency: "EUR", creditor: { name: "Landlord", iban: "DE89370400440532013000" } }
       })
+      if (isLimited(exchange)) break
       if (isSuccess(exchange)) {
-        this.acknowledged.push(key)
+        if (grant === this.grant) this.acknowledged.push(key)
         break
       }
       await sleep(Math.min(attempt, 4) * 400)
@@ -217,16 +229,27 @@ export class Clients {
     }
   }
 
-  private async issue(): Promise<Grant | null> {
+  private async issue(budget: number | null = null): Promise<Grant | null> {
     const from = monotonic()
     const port = this.any(ports.payments)
     const answer = await fetch(`http://127.0.0.1:${port}/test/grants`, {
       method: "POST",
+      body: JSON.stringify({ budget }),
+      headers: { "content-type": "application/json" },
       signal: AbortSignal.timeout(8000)
     }).catch(() => null)
     const body = answer?.status === 201 ? await answer.json() as { id: string; access_token: string } : null
     const status = answer?.status ?? null
-    this.write({ kind: "issue", port, from, to: monotonic(), status, told: [], ...body !== null && { grant: body.id } })
+    this.write({
+      kind: "issue",
+      port,
+      from,
+      to: monotonic(),
+      status,
+      told: [],
+      ...body !== null && { grant: body.id },
+      ...budget !== null && { budget }
+    })
     return body === null ? null : { id: body.id, token: body.access_token }
   }
 

@@ -33,6 +33,8 @@ export const Exchange = Schema.Struct({
   id: Schema.optionalKey(Schema.String),
   /** The grant that the request used, or that it issued or revoked. */
   grant: Schema.optionalKey(Schema.String),
+  /** How many payments the limits of the issued grant permit. */
+  budget: Schema.optionalKey(Schema.Int),
   told: Schema.Array(Told)
 })
 export type Exchange = typeof Exchange.Type
@@ -42,6 +44,9 @@ const encode = Schema.encodeSync(ExchangeLine)
 const decode = Schema.decodeSync(ExchangeLine)
 
 export const isSuccess = ({ status }: Exchange): boolean => status !== null && status >= 200 && status < 300
+
+/** The limits of the grant refuse the acceptance. */
+export const isLimited = ({ problem, status }: Exchange): boolean => status === 403 && problem === "limit_exceeded"
 
 /** Appends to the file. Lines are complete, also if the process is killed. */
 export const makeHistoryWriter = (file: string) => {

@@ -163,6 +163,19 @@ const violations: ReadonlyArray<readonly [rule: string, figure: FigureName, viol
   }],
   ["an operation that stays accepted is submitted", "late", neverSent],
   ["a correct request has a declared answer", "invalid", withHistory(exchange("list", 13, { status: 500 }))],
+  [
+    "the operations of a grant exceed no limit, unless they failed",
+    "overspent",
+    withHistory(
+      exchange("issue", 12, { status: 201, grant: "spender", budget: 1 }),
+      { ...accept(13, "key-c", "c"), grant: "spender" },
+      { ...accept(14, "key-d", "d"), grant: "spender" },
+      { ...accept(15, "key-e", "e"), grant: "spender" },
+      read(200, "c", 1, "accepted"),
+      read(200, "d", 2, "indeterminate"),
+      read(200, "e", 2, "failed")
+    )
+  ],
   ["a process ends only by a fault", "deaths", { ...correct, facts: { ...facts, deaths: ["work1"] } }]
 ]
 
@@ -191,6 +204,12 @@ describe("the judge of a cluster", () => {
   it("lets the body of a revision change with its review", () => {
     const reviewed = read(150, "b", 2, "submitting", { under_review: true, body: "another" })
     assert.deepStrictEqual(broken(withHistory(reviewed)), [])
+  })
+
+  it("lets a limit refuse an acceptance", () => {
+    const issued = exchange("issue", 12, { status: 201, grant: "spender", budget: 0 })
+    const refused = exchange("accept", 13, { key: "key-c", grant: "spender", status: 403, problem: "limit_exceeded" })
+    assert.deepStrictEqual(broken(withHistory(issued, refused)), [])
   })
 
   it("lets a grant be refused once its revocation was sent", () => {

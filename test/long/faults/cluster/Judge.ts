@@ -4,7 +4,7 @@
  */
 import { counted, type Figure } from "../kit/Figure.ts"
 import { doubleSends, doubleSubmissions, unknownSubmissions } from "../kit/Judge.ts"
-import { type Evidence, type Exchange, isSuccess, type Told } from "./History.ts"
+import { type Evidence, type Exchange, isLimited, isSuccess, type Told } from "./History.ts"
 import { type FigureName, figureNames, resumesWithin } from "./Plan.ts"
 
 /** An operation as one answer told it. */
@@ -109,7 +109,10 @@ const lostAcceptances = (evidence: Evidence, operations: ReadonlyMap<string, Ope
 /** Keys without an answer, or whose operation no read decided after that. The run ended too early to judge them. */
 const openKeys = (evidence: Evidence, operations: ReadonlyMap<string, Operation>): ReadonlyArray<string> => {
   const acknowledged = acknowledgements(evidence)
-  const answered = new Set(acknowledged.map(({ key }) => key))
+  const answered = new Set([
+    ...acknowledged.map(({ key }) => key),
+    ...evidence.history.filter(isLimited).map(({ key }) => key!)
+  ])
   const asked = new Set(evidence.history.flatMap(({ key, kind }) => kind === "accept" ? [key!] : []))
   const unread = acknowledged.filter(({ at, ids }) =>
     ids.some((id) => (operations.get(id)?.last?.from ?? -Infinity) < at)
@@ -118,6 +121,19 @@ const openKeys = (evidence: Evidence, operations: ReadonlyMap<string, Operation>
     ...[...asked].filter((key) => !answered.has(key)).map((key) => `${key}: no answer`),
     ...unread.map(({ ids, key }) => `${key}: ${ids.join(", ")}, not read afterwards`)
   ]
+}
+
+const givesBack: ReadonlySet<string> = new Set(["failed", "cancelled"])
+
+/** Grants under which more was accepted than their limits permit. What did not fail, or was not cancelled, may have been paid. */
+const overspent = ({ history }: Evidence, operations: ReadonlyMap<string, Operation>): ReadonlyArray<string> => {
+  const accepted = Map.groupBy(history.filter((one) => one.kind === "accept" && isSuccess(one)), ({ grant }) => grant)
+  return history.flatMap(({ budget, grant }) => {
+    if (budget === undefined || grant === undefined) return []
+    const ids = [...new Set((accepted.get(grant) ?? []).flatMap(({ told }) => told.map(({ id }) => id)))]
+    const kept = ids.filter((id) => !givesBack.has(operations.get(id)?.last?.told?.state ?? ""))
+    return kept.length > budget ? [`${grant}: ${kept.length} of ${budget}`] : []
+  })
 }
 
 /** When a grant was acknowledged as revoked. A revocation that was sent and not acknowledged may hold or not. */
@@ -229,6 +245,7 @@ export const judge = (evidence: Evidence): Readonly<Record<FigureName, Figure>> 
     refused: refusedReads(evidence),
     late: evidence.facts.resumes ? lateSubmissions(evidence, operations) : [],
     invalid: outsideOfContract(evidence),
+    overspent: overspent(evidence, operations),
     deaths: evidence.facts.deaths
   }
   return Object.fromEntries(

@@ -74,6 +74,7 @@ export const figureNames = {
   refused: "reads refused although the grant was acknowledged",
   late: "operations not submitted within 60 s",
   invalid: "answers outside of the contract",
+  overspent: "budgets of grants exceeded",
   deaths: "processes that ended by themselves"
 } as const
 export type FigureName = keyof typeof figureNames

@@ -7,6 +7,7 @@ import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { PaymentsApi, paymentsWrite } from "../../../../examples/payments/Api.ts"
 import { PaymentsRoutes } from "../../../../examples/payments/Handlers.ts"
 import * as PostgresCluster from "../../../../src/cluster/PostgresCluster.ts"
+import type { AuthorizationDetails } from "../../../../src/domain/AuthorizationDetails.ts"
 import {
   ClientId,
   GrantId,
@@ -29,12 +30,19 @@ const request = {
   expires_in: Duration.days(30)
 }
 
+/** Those of a grant whose budget pays for so many euros. */
+const limitsOf = (euros: number): AuthorizationDetails => [
+  { type: "financial_operations", budgets: [{ currency: "EUR", amount: `${euros}.00`, per: "grant" }] }
+]
+
 const away = Effect.succeed(HttpServerResponse.empty({ status: 503 }))
 
 const Administration = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const grants = yield* Grants
   const issue = Effect.gen(function*() {
-    const { access_token, grant } = yield* grants.issue(request)
+    const { budget } = yield* HttpServerRequest.schemaBodyJson(Schema.Struct({ budget: Schema.NullOr(Schema.Int) }))
+    const limits = budget === null ? {} : { authorization_details: limitsOf(budget) }
+    const { access_token, grant } = yield* grants.issue({ ...request, ...limits })
     return yield* HttpServerResponse.json({ id: grant.grant_id, access_token: Redacted.value(access_token) }, {
       status: 201
     })
