@@ -3,8 +3,7 @@
  * the table of states, and what happens after a lost answer.
  *
  * The operation's id is the `Idempotency-Key`: the bank makes one object for each key, for ever, and lists it by its key. So a lost
- * answer is settled by that list, and a lost request by a fence. Names of members are those of the bank's documents; amounts are decimal text in payloads and cents
- * on the wire.
+ * answer is settled by that list, and a lost request by a fence. `IncreaseTransfer` has the payloads.
  */
 import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
@@ -13,7 +12,6 @@ import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import type { Terms } from "../domain/Terms.ts"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
 import {
   namesNothing,
@@ -24,75 +22,13 @@ import {
   SubmissionAnswer,
   Uncertain
 } from "../submission/providers/ProviderAdapter.ts"
+import { AccountTransfer, AchTransfer, bodyOf } from "./IncreaseTransfer.ts"
 import { requireAddress, requireSecret } from "./startChecks.ts"
 
-const text = (longest: number) => Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(longest))
-
-/** US dollars above zero, with up to two digits after the point. The amount field of ACH has ten digits of cents. */
-const Dollars = Schema.String.check(
-  Schema.isPattern(/^(?!0+(?:\.0+)?$)(?:0|[1-9][0-9]{0,7})(?:\.[0-9]{1,2})?$/u, {
-    expected: "an amount in dollars above zero, such as \"12.50\""
-  })
-)
-
-/** The bank takes no other, and no member for it: a client that means euros is refused. */
-const currency = Schema.Literal("USD")
-
-/** The payload of an `ach_transfer`: a credit to an account at another bank. */
-export const AchTransfer = Schema.Struct({
-  /** The own account that pays. */
-  account_id: text(200),
-  amount: Dollars,
-  currency,
-  /** The payee: an external account that the bank knows, or else routing and account number. */
-  external_account_id: Schema.optionalKey(text(200)),
-  routing_number: Schema.optionalKey(
-    Schema.String.check(Schema.isPattern(/^[0-9]{9}$/u, { expected: "a routing number of nine digits" }))
-  ),
-  account_number: Schema.optionalKey(text(17)),
-  funding: Schema.optionalKey(Schema.Literals(["checking", "savings"])),
-  individual_name: Schema.optionalKey(text(22)),
-  company_name: Schema.optionalKey(text(16)),
-  company_entry_description: Schema.optionalKey(text(10)),
-  standard_entry_class_code: Schema.optionalKey(
-    Schema.Literals(["corporate_credit_or_debit", "prearranged_payments_and_deposit", "internet_initiated"])
-  ),
-  statement_descriptor: text(200)
-}).check(
-  Schema.makeFilter(
-    ({ account_number, external_account_id, routing_number }) =>
-      external_account_id === undefined
-        ? account_number !== undefined && routing_number !== undefined
-        : account_number === undefined && routing_number === undefined,
-    { expected: "either external_account_id, or account_number and routing_number" }
-  )
-)
-
-/** The payload of an `account_transfer`: between two own accounts. */
-export const AccountTransfer = Schema.Struct({
-  account_id: text(200),
-  amount: Dollars,
-  currency,
-  destination_account_id: text(200),
-  description: text(200)
-})
+export { AccountTransfer, accountTransferTerms, AchTransfer, achTransferTerms } from "./IncreaseTransfer.ts"
 
 /** What the bank can carry out, by type of operation. The bank's paths are these types in the plural. */
 export const payloads = { ach_transfer: AchTransfer, account_transfer: AccountTransfer }
-
-/** The terms of an `ach_transfer`, for its endpoint. */
-export const achTransferTerms = (transfer: typeof AchTransfer.Type): Terms => ({
-  amount: transfer.amount,
-  currency: transfer.currency,
-  payee: transfer.external_account_id ?? `${transfer.routing_number} ${transfer.account_number}`
-})
-
-/** The terms of an `account_transfer`, for its endpoint. */
-export const accountTransferTerms = (transfer: typeof AccountTransfer.Type): Terms => ({
-  amount: transfer.amount,
-  currency: transfer.currency,
-  payee: transfer.destination_account_id
-})
 
 /** What clients read of a failure, by code. */
 const failures = {
@@ -274,17 +210,6 @@ const decodeStatus = HttpProvider.byStatus({
     )
   ),
   404: wrongPath
-})
-
-/** Whole cents. A float would lose some: 1.15 × 100 is 114.99999999999999. */
-const centsOf = (amount: string): number => {
-  const [dollars, cents = ""] = amount.split(".")
-  return Number(dollars + cents.padEnd(2, "0"))
-}
-
-const bodyOf = ({ currency: _currency, ...transfer }: typeof AchTransfer.Type | typeof AccountTransfer.Type) => ({
-  ...transfer,
-  amount: centsOf(transfer.amount)
 })
 
 /** The settings of the adapter. */

@@ -18,7 +18,7 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "Increase: an amount of dollars reaches the bank in whole cents",
-    file: "src/banks/Increase.ts",
+    file: "src/banks/IncreaseTransfer.ts",
     from: "Number(dollars + cents.padEnd(2, \"0\"))",
     to: "Number(dollars + cents)",
     tests: [unit("banks/Increase")]
