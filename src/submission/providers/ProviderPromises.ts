@@ -162,6 +162,10 @@ const hasTypes = (
 ): input is Exclude<ProviderPromises["reversibleFor"], Duration.Input | undefined> =>
   typeof input === "object" && input !== null && "byType" in input
 
+/** The types of operation with a `reversibleFor` of their own. */
+export const reversibleTypes = ({ reversibleFor }: ProviderPromises): ReadonlyArray<string> =>
+  hasTypes(reversibleFor) ? Object.keys(reversibleFor.byType) : []
+
 /** The member of the evidence of a success that may be reversed. */
 export const reversibleEvidence = (promises: ProviderPromises, type: string): { readonly reversible_for?: string } => {
   const within = reversibleWithin(promises, type)

@@ -10,7 +10,7 @@ import { ProviderName } from "../../domain/Grant.ts"
 import { permitTerms } from "../../domain/ProviderLimit.ts"
 import { ProviderPayloads } from "../../services/ProviderPayloads.ts"
 import { ProviderAdapter } from "./ProviderAdapter.ts"
-import { checkPromises } from "./ProviderPromises.ts"
+import { checkPromises, reversibleTypes } from "./ProviderPromises.ts"
 
 const isProviderName = Schema.is(ProviderName)
 
@@ -29,7 +29,13 @@ const checkName = (name: string): Effect.Effect<ProviderName> =>
 const checkAdapter = (adapter: ProviderAdapter["Service"]): Effect.Effect<ProviderAdapter["Service"]> =>
   Effect.sync(() => {
     if (adapter.limit !== undefined) permitTerms(adapter.limit, 1)
-    checkPromises(adapter.promises ?? {}, adapter.fence !== undefined)
+    const { payloads, promises = {} } = adapter
+    checkPromises(promises, adapter.fence !== undefined)
+    // A name with a mistake would leave returns unread.
+    const unknown = reversibleTypes(promises).find((type) => payloads !== undefined && !Object.hasOwn(payloads, type))
+    if (unknown !== undefined) {
+      throw new TypeError(`reversibleFor names the type ${JSON.stringify(unknown)}, which payloads does not have`)
+    }
     for (const code of Object.keys(adapter.failures ?? {})) {
       if (declaredFailure(adapter.failures, code) === null) {
         throw new TypeError(

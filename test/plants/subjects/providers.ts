@@ -58,7 +58,7 @@ export const providers: ReadonlyArray<Plant> = [
   {
     rule: "unsafe promises do not start",
     file: "src/submission/providers/Providers.ts",
-    from: "    checkPromises(adapter.promises ?? {}, adapter.fence !== undefined)\n",
+    from: "    checkPromises(promises, adapter.fence !== undefined)\n",
     to: "",
     tests: [unit("submission/providers/Providers")]
   },
@@ -125,5 +125,12 @@ export const providers: ReadonlyArray<Plant> = [
     from: "if (entry.fate !== undefined) hasRecorded(entries, receipt.key, entry)",
     to: "entry.recorded = entry.fate !== undefined",
     tests: [unit("sandbox/Dialect")]
+  },
+  {
+    rule: "a reversal is promised for no type that the adapter cannot send",
+    file: "src/submission/providers/Providers.ts",
+    from: "payloads !== undefined && !Object",
+    to: "payloads === null && !Object",
+    tests: [unit("submission/providers/Providers", "promise reversals of types")]
   }
 ]

@@ -79,6 +79,25 @@ describe("The providers of a process", () => {
       assert.include(line, "provider north-bank: notFoundIsFinalAfter requires lateRequests")
     }))
 
+  it.effect("promise reversals of types that they can send, else they do not start", () =>
+    Effect.gen(function*() {
+      const startWith = (type: string) =>
+        Effect.exit(Effect.scoped(Layer.build(Providers.layer({
+          "north-bank": Layer.effect(
+            ProviderAdapter,
+            Effect.map(ProviderAdapter, (adapter) => ({
+              ...adapter,
+              payloads: { ach_transfer: Schema.Struct({}) },
+              promises: { reversibleFor: { byType: { [type]: "60 days" } } } as const
+            }))
+          ).pipe(Layer.provide(Adapter))
+        }))))
+      assert.isTrue(Exit.isSuccess(yield* startWith("ach_transfer")))
+      const exit = yield* startWith("ach_tranfer")
+      const line = failureLine(Exit.isFailure(exit) ? Cause.squash(exit.cause) : null)
+      assert.include(line, "provider north-bank: reversibleFor names the type \"ach_tranfer\", which payloads does not")
+    }))
+
   it.effect("have names that are valid for a provider connection; the failure names the rule", () =>
     Effect.gen(function*() {
       const exit = yield* Effect.exit(Effect.scoped(Layer.build(Providers.layer({ "no name": Adapter }))))
