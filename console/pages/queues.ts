@@ -47,6 +47,14 @@ export const queues: ReadonlyArray<Queue> = [
     empty: "No operation waits for a grant, a client, a provider connection, a payload key or its provider."
   },
   {
+    name: "approval",
+    title: "To approve",
+    meaning:
+      "A person decides about these operations: their resource owner, or an operator. Those come first that are cancelled first without a decision. The first 500.",
+    empty: "No operation waits for an approval.",
+    count: ({ approval }) => sum(approval)
+  },
+  {
     name: "reversed",
     title: "Reversed",
     meaning:

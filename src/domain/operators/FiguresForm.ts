@@ -70,7 +70,7 @@ export type WorkerReport = Omit<SeenWorker, "version" | "started_at" | "seen_at"
 
 const Count = Schema.Struct({ provider: ProviderName, count: Schema.Int })
 
-/** Everything but `oldest`, `due`, `unauthorized`, `unread` and `reversed` counts every operation of the ledger, as of one snapshot. */
+/** Everything but `oldest`, `due`, `unauthorized`, `unread`, `reversed` and `approval` counts every operation of the ledger, as of one snapshot. */
 export const Figures = Schema.Struct({
   at: Timestamp,
   /** Providers with operations in a state. Counts of 0 are left out. */
@@ -83,6 +83,8 @@ export const Figures = Schema.Struct({
   under_review: Schema.Array(Count),
   /** Successes that were reversed in the last 7 days. At most `maxDueCount` of all providers are counted. */
   reversed: Schema.Array(Count),
+  /** Operations that wait for the decision of a person. Each is part of `held`. At most `maxDueCount` of all providers are counted. */
+  approval: Schema.Array(Count),
   /**
    * Since when the oldest operation of the provider has been in its state. When a hold or a review began is not stored. Providers
    * without an operation in the condition are left out.

@@ -144,6 +144,15 @@ const reversalProblems = ({ reversed }: LedgerFiguresNow): ReadonlyArray<Problem
     operations: { provider, queue: "reversed" }
   }))
 
+/** They are told among the held ones, too. */
+const approvalProblems = ({ approval }: LedgerFiguresNow): ReadonlyArray<Problem> =>
+  approval.map(({ count, provider }) => ({
+    message: `${provider}: ${counted(count, "operation waits", "operations wait")} for an approval`,
+    since: null,
+    next: "Approve or deny each of them. Without a decision within 24 hours it is cancelled.",
+    operations: { provider, queue: "approval" }
+  }))
+
 const addWorkers = "Check that a worker runs for the provider and is not paused. If it is busy, start another one."
 
 /**
@@ -320,6 +329,7 @@ export const findProblems = (figures: FiguresByCondition): ReadonlyArray<Problem
   return [
     ...workerProblems(figures, seen, unserved),
     ...conditionProblems(figures, isTold),
+    ...approvalProblems(figures),
     ...reversalProblems(figures),
     ...lagProblems(figures, isTold)
   ]

@@ -49,6 +49,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       operation_counts: { SELECT: "all" },
       worker_reports: { SELECT: "all" },
       operation_reversals: { SELECT: ["provider", "recorded_at"] },
+      approvals: { SELECT: ["operation_id", "client_id", "state", "expires_at"] },
       ledger_home: { SELECT: ["system_identifier", "database", "change_offset", "history"] },
       change_marks: { SELECT: ["timeline", "id", "high", "pending"] },
       token_keys: { SELECT: ["key", "created_at"] },

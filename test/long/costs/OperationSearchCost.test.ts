@@ -30,6 +30,7 @@ const indexes: Readonly<Record<string, string>> = {
   "under review of a provider": "operations_under_review",
   "waiting": "operations_waiting",
   "reversed": "operations_pkey",
+  "approval": "operations_pkey",
   "nothing": "operations_by_change",
   "a client": "operations_by_change",
   "a settled state": "operations_by_change",

@@ -179,6 +179,13 @@ export const approvals: ReadonlyArray<Plant> = [
     tests: [unit("operator/console/performAction", "that approves an operation repeats the digest")]
   },
   {
+    rule: "operators find what waits for an approval",
+    file: "src/services/sql/operators/searchStatements.ts",
+    from: "  approval: awaitsApproval,",
+    to: "  approval: isHeld + \" AND false\",",
+    tests: [postgres("services/ledger/Approvals", "wait in a queue of operators")]
+  },
+  {
     rule: "the requesting client never decides",
     file: rules,
     from: "if (decider.name === facts.client_id)",

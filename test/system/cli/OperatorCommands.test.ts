@@ -140,7 +140,7 @@ layer(Filled.layer, options)("operations list", (it) => {
     Effect.gen(function*() {
       const { env } = yield* Filled
       const several = yield* refusal(["operations", "list", "--held", "--waiting"], env)
-      assert.include(several.stderr, "at most one of --held, --under-review, --waiting and --reversed")
+      assert.include(several.stderr, "at most one of --held, --under-review, --waiting, --reversed and --approval")
       const limit = yield* refusal(["operations", "list", "--limit", "1001"], env)
       assert.include(limit.stderr, "between 1 and 1000")
       const page = yield* refusal(["operations", "list", "--after", "unknown"], env)

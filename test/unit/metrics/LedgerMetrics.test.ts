@@ -30,6 +30,7 @@ const figures = (provider: string): LedgerFiguresNow => ({
   unauthorized: [],
   unread: [],
   reversed: [],
+  approval: [],
   oldest: [{ provider: bank(provider), condition: "accepted", since: ago(90) }],
   due: [{ provider: bank(provider), work: "claim", count: 5, since: ago(12.5) }],
   workers: [worker(29), worker(31)]

@@ -169,6 +169,15 @@ export const nowStatement = `
   )
 } AS reversed,
     ${
+  listed(
+    { provider: "provider", count: "count" },
+    `(SELECT provider, count(*) AS count FROM (
+        SELECT o.provider FROM approvals a JOIN operations o ON o.id = a.operation_id AND o.client_id = a.client_id
+        WHERE a.state = 'pending' ORDER BY a.expires_at LIMIT ${maxDueCount}
+      ) a GROUP BY 1 ORDER BY 1) c`
+  )
+} AS approval,
+    ${
   listed({ provider: "provider", condition: "condition", since: epochOf("since") }, "(TABLE oldest ORDER BY 1, 2) o")
 } AS oldest,
     ${

@@ -156,6 +156,16 @@ const reversed = ({ provider }: OperationFilter, add: AddParameter): Source => (
   within: "o.id = l.operation_id AND o.client_id = l.client_id"
 })
 
+/** The operations that wait for an approval. A section for each, as for `reversed`. */
+const approval: Source = {
+  name: "approval",
+  sort: [since, id],
+  sections: `sections_found AS (
+      SELECT a.operation_id, a.client_id FROM approvals a WHERE a.state = 'pending' ORDER BY a.expires_at LIMIT 500
+    )`,
+  within: "o.id = l.operation_id AND o.client_id = l.client_id"
+}
+
 /** The operations of a payee. A section for each value that it may have: see `payeeIndexes`. */
 const ofPayee = (indexes: ReadonlyArray<string>, add: AddParameter): Source => ({
   name: "payee",
@@ -189,6 +199,7 @@ export const sourceOf = (filter: SearchFilter, add: AddParameter): Source | null
   if (payee_indexes !== undefined) return ofPayee(payee_indexes, add)
   if (resource_owner !== undefined) return ofOwner(resource_owner, filter, add)
   if (queue === "reversed") return reversed(filter, add)
+  if (queue === "approval") return approval
   if (queue === "under_review") return byProvider("review", "o.under_review", filter, add)
   if (queue === "waiting") return byProvider("waiting", mayWait, filter, add)
   const ofQueue = queue === undefined

@@ -5,7 +5,7 @@
 import * as DateTime from "effect/DateTime"
 import type { OperationListQuery } from "../../../domain/operators/OperatorView.ts"
 import { approvalStatusColumns } from "../ledger/SqlApprovals.ts"
-import { needsDecision } from "../queueFragments.ts"
+import { awaitsApproval, needsDecision } from "../queueFragments.ts"
 import { operatorColumns } from "./OperatorRow.ts"
 import {
   type AddParameter,
@@ -33,6 +33,7 @@ const queueConditions = {
   under_review: "o.under_review",
   held: isHeld,
   waiting: isWaiting,
+  approval: awaitsApproval,
   reversed:
     `EXISTS (SELECT FROM operation_reversals r WHERE r.operation_id = o.id AND r.client_id = o.client_id AND ${isLateReversal})`
 } as const

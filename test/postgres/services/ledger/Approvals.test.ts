@@ -14,6 +14,8 @@ import type { Operation, OperationId } from "../../../../src/domain/Operation.ts
 import { Approvals } from "../../../../src/services/Approvals.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
+import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
+import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
 import { forgeDecisions, reasonOf } from "../../../fixtures/ledger/ForgedDecisions.ts"
@@ -483,6 +485,21 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
       assert.match(String(yield* attempt(mode, prove.replace(", examined_timeline = NULL", ""))), /^23/, "examined")
       assert.isArray(yield* attempt(mode, `${prove} RETURNING 1`))
     }))
+
+  it.effect("wait in a queue of operators, those first that end first, and are counted", () =>
+    Effect.gen(function*() {
+      const { grant: { provider }, identity } = yield* issueAtNewProvider({ authorization_details: details })
+      const [first, second, denied] = yield* Effect.forEach([1, 2, 3], () => accept(identity, { amount: "70" }))
+      yield* accept(identity, { type: "fee" })
+      yield* decide(denied!.id, { decision: "denied", reason: "unknown shop" })
+      const search = yield* OperationSearch
+      const { operations } = yield* search.list({ queue: "approval", provider, order: "oldest", limit: 10 })
+      assert.deepStrictEqual(operations.map(({ operation }) => operation.id), [first!.id, second!.id])
+      const { approval } = yield* LedgerFigures.use(({ now }) => now)
+      assert.deepInclude(approval, { provider, count: 2 })
+      assert.deepInclude((yield* search.detail(denied!.id)).approval, { state: "denied", reason: "unknown shop" })
+      assert.isNull((yield* search.detail((yield* accept(identity, { type: "fee" })).id)).approval)
+    }).pipe(Effect.provide(Layer.merge(OperationSearch.layer, LedgerFigures.layer))))
 
   it.effect("count from the start of their transaction, for the ledger as for its trigger", () =>
     Effect.gen(function*() {

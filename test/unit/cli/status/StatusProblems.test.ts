@@ -39,6 +39,7 @@ const healthy: FiguresByCondition = {
   unauthorized: [],
   unread: [],
   reversed: [],
+  approval: [],
   under_review: [],
   oldest: [],
   standing: [standing("accepted", 3, second)],
@@ -121,6 +122,9 @@ describe("status", () => {
   })
 
   it("names successes that were reversed", () => {
+    assert.deepStrictEqual(problems({ approval: [{ provider, count: 1 }] }), [
+      `bank: 1 operation waits for an approval: ${listCall} --approval --provider bank --order oldest`
+    ])
     assert.deepStrictEqual(problems({ reversed: [{ provider, count: 2 }] }), [
       `bank: 2 successes were reversed in the last 7 days: ${listCall} --reversed --provider bank --order oldest`
     ])
