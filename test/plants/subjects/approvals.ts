@@ -179,6 +179,13 @@ export const approvals: ReadonlyArray<Plant> = [
     tests: [unit("operator/console/performAction", "that approves an operation repeats the digest")]
   },
   {
+    rule: "an operation that waits keeps its proof over a switchover only if no worker ran",
+    file: "src/cluster/Switchover.ts",
+    from: "if (wereWorkersStopped) yield* sql",
+    to: "yield* sql",
+    tests: [long("cluster/Switchover", "leaves held what was accepted or approved")]
+  },
+  {
     rule: "operators find what waits for an approval",
     file: "src/services/sql/operators/searchStatements.ts",
     from: "  approval: awaitsApproval,",
