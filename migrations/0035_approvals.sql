@@ -38,6 +38,13 @@ CREATE TABLE approvals (
 CREATE INDEX approvals_pending ON approvals (expires_at, operation_id) WHERE state = 'pending';
 CREATE INDEX approvals_pending_of_owner ON approvals (resource_owner, expires_at, operation_id) WHERE state = 'pending';
 
+-- What a decision is about: the operation, its request, and its terms as they are stored.
+CREATE FUNCTION approval_digest(o operations) RETURNS bytea
+  LANGUAGE sql STABLE AS $$
+  SELECT sha256(uuid_send(o.id) || o.request_digest || convert_to(coalesce(o.terms_key_id, ''), 'UTF8') || '\x00'::bytea
+    || coalesce(o.terms, ''::bytea))
+$$;
+
 -- Whether limits let an operation wait for an approval. A payee is known if it received money under the grant, and did not return it.
 -- A payee without a value is not known.
 CREATE FUNCTION needs_approval(
@@ -83,7 +90,6 @@ BEGIN
   NEW.hold_placed := true;
   -- It was never claimable, so it was never sent: see 0020_unsent_operations.sql.
   SELECT history INTO NEW.unsent_in FROM ledger_home;
-  NEW.due_at := NEW.created_at + interval '24 hours';
   RETURN NEW;
 END $$;
 
@@ -92,7 +98,7 @@ CREATE FUNCTION operations_approval_asked() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   INSERT INTO approvals (operation_id, client_id, resource_owner, request_digest, created_at, expires_at)
-  VALUES (NEW.id, NEW.client_id, NEW.resource_owner, NEW.request_digest, NEW.created_at, NEW.due_at);
+  VALUES (NEW.id, NEW.client_id, NEW.resource_owner, approval_digest(NEW), NEW.created_at, NEW.created_at + interval '24 hours');
   RETURN NULL;
 END $$;
 
@@ -142,7 +148,7 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Before the UPDATE of an approval: one decision, in time, about the same request, while its operation was provably never sent.
+-- Before the UPDATE of an approval: one decision, in time, about the same request and terms, while its operation was provably never sent.
 CREATE FUNCTION approvals_decide() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -158,17 +164,21 @@ BEGIN
     RAISE EXCEPTION 'the approval of operation % has one decision', OLD.operation_id USING ERRCODE = 'restrict_violation';
   END IF;
   SELECT * INTO o FROM operations p WHERE p.id = OLD.operation_id AND p.client_id = OLD.client_id FOR NO KEY UPDATE;
-  NEW.decided_at := date_trunc('milliseconds', clock_timestamp());
+  -- The start of the transaction, as for the code: what it finds in time is in time here, too.
+  NEW.decided_at := date_trunc('milliseconds', now());
   IF NEW.state = 'ended' THEN
     IF o.state = 'accepted' THEN
       RAISE EXCEPTION 'operation % still waits for its approval', OLD.operation_id USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN NEW;
   END IF;
-  IF (NEW.state = 'expired') IS DISTINCT FROM (OLD.expires_at <= NEW.decided_at) THEN
+  -- No transaction that is kept open decides long after the end.
+  IF (NEW.state = 'expired') IS DISTINCT FROM (OLD.expires_at <= NEW.decided_at)
+    OR NEW.state <> 'expired' AND OLD.expires_at + interval '1 minute' <= clock_timestamp()
+  THEN
     RAISE EXCEPTION 'the approval of operation % ends at %', OLD.operation_id, OLD.expires_at USING ERRCODE = 'restrict_violation';
   END IF;
-  IF o.approval IS DISTINCT FROM 'pending' OR o.request_digest <> OLD.request_digest OR NOT is_unsent(o) THEN
+  IF o.approval IS DISTINCT FROM 'pending' OR approval_digest(o) <> OLD.request_digest OR NOT is_unsent(o) THEN
     RAISE EXCEPTION 'operation % may have been sent: no decision is possible', OLD.operation_id USING ERRCODE = 'restrict_violation';
   END IF;
   RETURN NEW;
@@ -191,13 +201,39 @@ BEGIN
   RETURN NULL;
 END $$;
 
+-- As operations_unsent of 0020_unsent_operations.sql. Where another operation is released, one that waits for an approval stays held, and
+-- gets a new proof. It needs what the release of one operation needs: an examination on this timeline, and that no earlier claim
+-- holder can send any more.
+CREATE FUNCTION operations_unsent_proof() RETURNS trigger
+  LANGUAGE plpgsql AS $$
+BEGIN
+  IF NEW.state <> OLD.state AND NEW.state IN ('failed', 'cancelled')
+    AND (OLD.state = 'accepted' OR OLD.return_reason IS NOT NULL) AND NOT is_unsent(OLD)
+  THEN
+    RAISE EXCEPTION 'operation % may have been sent: it cannot become % without a submission', OLD.id, NEW.state
+      USING ERRCODE = 'restrict_violation';
+  END IF;
+  IF NOT NEW.hold_placed THEN
+    NEW.unsent_in := NULL;
+  ELSIF NEW.unsent_in IS NOT NULL AND NEW.unsent_in IS DISTINCT FROM OLD.unsent_in
+    AND (OLD.hold_placed OR NOT is_unsent(OLD))
+    AND (OLD.approval = 'pending' AND NOT NEW.acknowledged AND NEW.examined_timeline IS NULL
+      AND OLD.examined_timeline = ledger_timeline() AND OLD.send_before <= now()) IS NOT TRUE
+  THEN
+    RAISE EXCEPTION 'only the hold of an operation that could be claimed proves that operation % was never sent', OLD.id
+      USING ERRCODE = 'restrict_violation';
+  END IF;
+  RETURN NEW;
+END $$;
+
 -- The functions find the tables in the present schema, not by the search path of the caller.
 DO $path$
 DECLARE
   f regproc;
 BEGIN
   FOREACH f IN ARRAY ARRAY['needs_approval', 'operations_approval', 'operations_approval_asked', 'operations_approval_stays',
-    'operations_approval_told', 'operations_approval_ends', 'approval_evidence', 'approvals_decide', 'approvals_decided']::regproc[]
+    'operations_approval_told', 'operations_approval_ends', 'approval_evidence', 'approvals_decide', 'approvals_decided',
+    'approval_digest', 'operations_unsent_proof']::regproc[]
   LOOP
     EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f::regprocedure, current_schema());
   END LOOP;
@@ -207,6 +243,12 @@ ALTER FUNCTION needs_approval SET enable_seqscan = off;
 REVOKE ALL ON FUNCTION operations_approval(), operations_approval_asked(), operations_approval_stays(), operations_approval_told(),
   operations_approval_ends(), approvals_decide(), approvals_decided() FROM PUBLIC;
 
+DROP TRIGGER operations_unsent ON operations;
+DROP FUNCTION operations_unsent();
+CREATE TRIGGER operations_unsent BEFORE UPDATE ON operations FOR EACH ROW
+  WHEN (OLD.unsent_in IS NOT NULL OR NEW.unsent_in IS NOT NULL
+    OR NEW.state IN ('failed', 'cancelled') AND (OLD.state = 'accepted' OR OLD.return_reason IS NOT NULL))
+  EXECUTE FUNCTION operations_unsent_proof();
 CREATE TRIGGER operations_approval BEFORE INSERT ON operations FOR EACH ROW
   WHEN (NEW.acceptance @? '$.limits[*][*].approval' OR NEW.approval IS NOT NULL) EXECUTE FUNCTION operations_approval();
 CREATE TRIGGER operations_approval_asked AFTER INSERT ON operations FOR EACH ROW
@@ -228,6 +270,7 @@ CREATE TRIGGER approvals_decided AFTER UPDATE ON approvals FOR EACH ROW
   WHEN (NEW.state <> 'ended') EXECUTE FUNCTION approvals_decided();
 CREATE TRIGGER approvals_permanent BEFORE DELETE OR TRUNCATE ON approvals
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('approvals are permanent');
+ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_unsent;
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_approval;
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_approval_asked;
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_approval_stays;

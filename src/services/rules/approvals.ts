@@ -1,6 +1,5 @@
 /**
- * Approvals: which operations wait for a person, and which decisions count. `migrations/0035_approvals.sql` and
- * `migrations/0036_approval_proofs.sql` have the same rules.
+ * Approvals: which operations wait for a person, and which decisions count. `migrations/0035_approvals.sql` has the same rules.
  */
 import * as BigDecimal from "effect/BigDecimal"
 import * as Digest from "effect/crypto/Digest"

@@ -42,7 +42,7 @@ export const isFree = `${claimableTimeline} = ledger_timeline() AND o.examined_t
 /** The reconciler examined the held operation on the present timeline, so that `send_before` counts. */
 export const isExamined = "o.examined_timeline = ledger_timeline()"
 
-/** Held until a person decides: `migrations/0035_approvals.sql`. A release gives it a proof: `0036_approval_proofs.sql`. */
+/** Held until a person decides: `migrations/0035_approvals.sql`. A release gives it a proof. */
 export const awaitsApproval = "(o.state = 'accepted' AND coalesce(o.approval = 'pending', false))"
 
 /** Only its decision ends the hold. What a failover or a move may have lost is released first, and then waits for its decision. */

@@ -2,7 +2,6 @@
 import { long, type Plant, postgres, system, unit } from "../Plant.ts"
 
 const file = "migrations/0035_approvals.sql"
-const proofs = "migrations/0036_approval_proofs.sql"
 const rules = "src/services/rules/approvals.ts"
 const tests = [postgres("services/ledger/Approvals")]
 
@@ -59,7 +58,7 @@ export const approvals: ReadonlyArray<Plant> = [
   },
   {
     rule: "an approval has one decision",
-    file: proofs,
+    file,
     from: "IF OLD.state <> 'pending' OR NEW.state = 'pending' THEN",
     to: "IF NEW.state = 'pending' THEN",
     tests
@@ -73,28 +72,28 @@ export const approvals: ReadonlyArray<Plant> = [
   },
   {
     rule: "a decision comes before the end of its approval, and an approval ends not before it",
-    file: proofs,
+    file,
     from: "IF (NEW.state = 'expired') IS DISTINCT FROM (OLD.expires_at <= NEW.decided_at)\n    OR",
     to: "IF",
     tests
   },
   {
     rule: "nothing is decided about an operation that may have been sent",
-    file: proofs,
+    file,
     from: "<> OLD.request_digest OR NOT is_unsent(o) THEN",
     to: "<> OLD.request_digest THEN",
     tests
   },
   {
     rule: "a decision is about the terms that were asked",
-    file: proofs,
+    file,
     from: "approval_digest(o) <> OLD.request_digest OR",
     to: "false OR",
     tests: [postgres("services/ledger/Approvals", "are about no other terms")]
   },
   {
     rule: "the digest of a decision covers the terms",
-    file: proofs,
+    file,
     from: "'\\x00'::bytea\n    || coalesce(o.terms, ''::bytea)",
     to: "'\\x00'::bytea",
     tests: [postgres("services/ledger/Approvals", "are about no other terms")]
@@ -108,14 +107,14 @@ export const approvals: ReadonlyArray<Plant> = [
   },
   {
     rule: "code and trigger measure a decision by one instant",
-    file: proofs,
-    from: "date_trunc('milliseconds', now())",
-    to: "date_trunc('milliseconds', clock_timestamp())",
+    file,
+    from: "decided_at := date_trunc('milliseconds', now())",
+    to: "decided_at := date_trunc('milliseconds', clock_timestamp())",
     tests: [postgres("services/ledger/Approvals", "count from the start of their transaction")]
   },
   {
     rule: "after a failover, an operation that waits is examined at once",
-    file: proofs,
+    file,
     from: "  SELECT history INTO NEW.unsent_in FROM ledger_home;\n",
     to:
       "  SELECT history INTO NEW.unsent_in FROM ledger_home;\n  NEW.due_at := NEW.created_at + interval '24 hours';\n",
@@ -137,7 +136,7 @@ export const approvals: ReadonlyArray<Plant> = [
   },
   {
     rule: "an operation gets a new proof only once it was examined, and no earlier holder can send it",
-    file: proofs,
+    file,
     from: "      AND OLD.examined_timeline = ledger_timeline() AND OLD.send_before <= now()) IS NOT TRUE",
     to: ") IS NOT TRUE",
     tests: [postgres("services/ledger/Approvals", "are decided by no other statement")]

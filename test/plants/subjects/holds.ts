@@ -68,14 +68,14 @@ export const holds: ReadonlyArray<Plant> = [
   },
   {
     rule: "the database cancels only what was provably never sent",
-    file: "migrations/0036_approval_proofs.sql",
+    file: "migrations/0035_approvals.sql",
     from: "AND (OLD.state = 'accepted' OR OLD.return_reason IS NOT NULL) AND NOT is_unsent(OLD)\n  THEN",
     to: "AND false\n  THEN",
     tests: [postgres("services/ledger/CancelAndReview"), postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "no statement claims of a held operation that it was never sent",
-    file: "migrations/0036_approval_proofs.sql",
+    file: "migrations/0035_approvals.sql",
     from: "    AND (OLD.hold_placed OR NOT is_unsent(OLD))\n",
     to: "    AND false\n",
     tests: [postgres("services/schema/ForbiddenStatements")]

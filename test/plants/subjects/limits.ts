@@ -17,7 +17,7 @@ export const limits: ReadonlyArray<Plant> = [
   },
   {
     rule: "an event gives a grant no other limits",
-    file: "migrations/0037_registered_limits.sql",
+    file: "migrations/0036_registered_limits.sql",
     from: "g.authorization_details <> p_details",
     to: "g.authorization_details IS NULL",
     tests: [postgres("services/grants/GrantsRegistration", "with different limits concurrently")]
@@ -31,7 +31,7 @@ export const limits: ReadonlyArray<Plant> = [
   },
   {
     rule: "a token gives a grant no other limits",
-    file: "migrations/0037_registered_limits.sql",
+    file: "migrations/0036_registered_limits.sql",
     from: " AND g.authorization_details IS NULL",
     to: "",
     tests: [postgres("services/grants/GrantsRegistration", "gives limits once")]

@@ -1,6 +1,6 @@
 /**
- * Approvals in PostgreSQL. The triggers of `migrations/0035_approvals.sql` and `0036_approval_proofs.sql` check each
- * decision again, and carry it out.
+ * Approvals in PostgreSQL. The triggers of `migrations/0035_approvals.sql` check each decision again, and
+ * carry it out.
  */
 import * as Effect from "effect/Effect"
 import { identity } from "effect/Function"
