@@ -5,7 +5,7 @@
 import { Effect, Layer } from "effect"
 import type { FaultSettings } from "../../../../src/sandbox/Faults.ts"
 import type { BankName } from "../kit/Banks.ts"
-import { acceptAll, type Acceptance, type ClientGrant } from "../kit/Clients.ts"
+import { acceptAll, type Acceptance, type ClientGrant, type Spenders } from "../kit/Clients.ts"
 import { makeDice } from "../kit/Dice.ts"
 import type { Sample } from "../kit/Evidence.ts"
 import type { MistakeName } from "../kit/Mistakes.ts"
@@ -27,8 +27,8 @@ export interface ChaosOptions {
   readonly mistake?: MistakeName
   /** Null, the default: the sandbox with its own protocol. */
   readonly bank?: BankName | null
-  /** The grants have limits, and a thousand callers ask for more than these. */
-  readonly isLimited?: boolean
+  /** Clients whose grants have limits, in place of the usual ones. */
+  readonly spenders?: Spenders | null
   readonly say?: (line: string) => void
 }
 
@@ -71,10 +71,13 @@ const rage = Effect.fnUntraced(function*(
   samples: ReadonlyArray<Sample>,
   grants: ReadonlyArray<ClientGrant>
 ) {
-  const { isLimited = false } = options
+  const { spenders = null } = options
   const { crew, clientLink, postgres, sandbox } = scene
   const deck = options.faults === 0 ? [] : dealFaults(options.faults, makeDice(options.seed, "deck"))
-  const seconds = Math.max(options.operations / (isLimited ? pace.limited : pace.operations), deck.length / pace.faults)
+  const seconds = Math.max(
+    options.operations / (spenders === null ? pace.operations : pace.limited),
+    deck.length / pace.faults
+  )
   const [start, spacing] = [Date.now(), seconds * 1000 / options.operations]
   const injector = makeInjector({
     deck,
@@ -99,7 +102,7 @@ const rage = Effect.fnUntraced(function*(
     dice: makeDice(options.seed, "clients"),
     acceptances,
     order: scene.order,
-    isLimited,
+    spenders,
     // Requests continue while there are faults, and end soon after them if the faults are late.
     pause: (index) => {
       if (index >= options.operations && !isInjecting) return null
@@ -124,17 +127,17 @@ const rage = Effect.fnUntraced(function*(
 export const runChaos = Effect.fnUntraced(function*(options: ChaosOptions) {
   const { bank = null, mistake, say = () => {}, seed, settling } = options
   const scene = yield* makeScene({ seed, workers: 4, faults: sandboxFaults, bank, ...mistake && { mistake } })
-  const { isLimited = false } = options
-  const grants = yield* grantsOf(scene, isLimited)
+  const { spenders = null } = options
+  const grants = yield* grantsOf(scene, spenders)
   const overAtAnInstant: Array<string> = []
-  if (isLimited) yield* Effect.forkScoped(Effect.provide(watchSums(overAtAnInstant), Layer.fresh(scene.direct)))
+  if (spenders !== null) yield* Effect.forkScoped(Effect.provide(watchSums(overAtAnInstant), Layer.fresh(scene.direct)))
   const evidence = yield* observe(scene, {
     asked: options,
     say,
     settling,
     scenario: (acceptances, samples) => rage(scene, options, acceptances, samples, grants)
   })
-  const spending = !isLimited ? {} : judgeSpending(evidence, {
+  const spending = spenders === null ? {} : judgeSpending(evidence, {
     overAtAnInstant,
     wrongRests: yield* wrongRests(scene, grants, evidence.operations)
   })

@@ -50,7 +50,7 @@ runChaos({
   seed,
   duration,
   bank,
-  isLimited: limits,
+  spenders: limits ? { owners: 50, callers: 1000 } : null,
   say: (line) => void process.stderr.write(`${seconds().padStart(4)} s  ${line}\n`),
   ...control !== null && { mistake: control }
 }).pipe(

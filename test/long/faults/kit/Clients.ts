@@ -31,12 +31,17 @@ export interface Acceptance {
   readonly refused?: true
 }
 
-/** Owners, and callers at once. With limits, very many callers share the grants of very many owners. */
-const ownersOf = (isLimited: boolean) => isLimited ? 50 : 4
-const callersOf = (isLimited: boolean) => isLimited ? 1000 : 16
+/** Clients whose grants have limits: they ask for more than these. */
+export interface Spenders {
+  readonly owners: number
+  /** At once. */
+  readonly callers: number
+}
 
-/** Milliseconds that a client waits for an answer. A thousand callers wait for each other. */
-const patienceOf = (isLimited: boolean) => (isLimited ? 15_000 : 1500) * slowness
+const usual: Spenders = { owners: 4, callers: 16 }
+
+/** Milliseconds that a client waits for an answer. Very many callers wait for each other. */
+const patienceOf = (spenders: Spenders | null) => (spenders === null ? 1500 : 15_000) * slowness
 
 /** The owner that a client acts for, and the provider. */
 export interface ClientGrant {
@@ -45,9 +50,9 @@ export interface ClientGrant {
 }
 
 /** One grant for each owner and provider. */
-export const issueGrants = Effect.fnUntraced(function*(providers: ReadonlyArray<Provider>, isLimited: boolean) {
+export const issueGrants = Effect.fnUntraced(function*(providers: ReadonlyArray<Provider>, spenders: Spenders | null) {
   const grants = yield* Grants
-  const owners = Array.from({ length: ownersOf(isLimited) }, (_, index) => `owner-${index}`)
+  const owners = Array.from({ length: (spenders ?? usual).owners }, (_, index) => `owner-${index}`)
   return yield* Effect.forEach(
     owners.flatMap((owner) => providers.map((provider) => ({ owner, provider }))),
     ({ owner, provider }) =>
@@ -59,7 +64,7 @@ export const issueGrants = Effect.fnUntraced(function*(providers: ReadonlyArray<
           provider: ProviderName.make(provider),
           scopes: [operationsRead],
           expires_in: Duration.hours(24),
-          ...isLimited && { authorization_details: limits }
+          ...spenders !== null && { authorization_details: limits }
         }),
         ({ grant: { client_id, grant_id, subject } }): ClientGrant => ({
           provider,
@@ -98,14 +103,14 @@ export interface AcceptingOptions {
   /** What a bank carries out. Null: payments at the sandbox. */
   readonly order: Order | null
   /** The grants have limits, so the requests have terms. */
-  readonly isLimited?: boolean
+  readonly spenders?: Spenders | null
 }
 
 /** Sends all requests. Late ones follow at once. */
 export const acceptAll = Effect.fnUntraced(function*(options: AcceptingOptions) {
-  const { acceptances, dice, grants, isFull = () => false, isLimited = false, order, pause } = options
+  const { acceptances, dice, grants, isFull = () => false, order, pause, spenders = null } = options
   const ledger = yield* OperationLedger
-  const patience = patienceOf(isLimited)
+  const patience = patienceOf(spenders)
   let next = 0
   let due = Date.now()
 
@@ -119,7 +124,7 @@ export const acceptAll = Effect.fnUntraced(function*(options: AcceptingOptions) 
       type: typeOf(provider),
       payload,
       key: IdempotencyKey.make(key),
-      ...isLimited && { terms: drawTerms(dice) }
+      ...spenders !== null && { terms: drawTerms(dice) }
     }
     const ask = ledger.accept(identity, request).pipe(
       Effect.timeout(patience),
@@ -155,7 +160,7 @@ export const acceptAll = Effect.fnUntraced(function*(options: AcceptingOptions) 
       yield* acceptOnce(index)
     }
   })
-  const callers = Array.from({ length: callersOf(isLimited) }, () => client)
+  const callers = Array.from({ length: (spenders ?? usual).callers }, () => client)
   yield* Effect.all(callers, { concurrency: "unbounded", discard: true })
 })
 

@@ -16,7 +16,7 @@ import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { bundleInto } from "../../../fixtures/processes/CommandBundle.ts"
 import { Proxy } from "../../../fixtures/processes/Proxy.ts"
 import { type Bank, type BankName, banks } from "./Banks.ts"
-import { type Acceptance, issueGrants } from "./Clients.ts"
+import { type Acceptance, issueGrants, type Spenders } from "./Clients.ts"
 import { Crew } from "./Crew.ts"
 import {
   type Evidence,
@@ -106,8 +106,8 @@ export const makeScene = Effect.fnUntraced(function*(options: SceneOptions) {
 export type Scene = Effect.Success<ReturnType<typeof makeScene>>
 
 /** One grant for each owner and provider. */
-export const grantsOf = ({ bank, direct }: Scene, isLimited = false) =>
-  issueGrants(providersOf(bank), isLimited).pipe(
+export const grantsOf = ({ bank, direct }: Scene, spenders: Spenders | null = null) =>
+  issueGrants(providersOf(bank), spenders).pipe(
     Effect.provide(Layer.fresh(Grants.layer.pipe(Layer.provide(direct), Layer.provideMerge(Platform))))
   )
 
