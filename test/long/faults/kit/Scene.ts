@@ -149,6 +149,8 @@ const settle = (scene: Scene, seconds: number) =>
     if (unsettled.some(({ state }) => state === "accepted" || state === "submitting")) return false
     return abandoned({ operations: unsettled, ...yield* recordOf(scene, unsettled) }).length === 0
   }).pipe(
+    // What was pending at the first look may have become final, and a worker must have time to read it.
+    (look) => Effect.flatMap(look, (isSettled) => isSettled ? Effect.delay(look, "5 seconds") : Effect.succeed(false)),
     Effect.repeat({ until: (isSettled) => isSettled, schedule: Schedule.spaced("1 second") }),
     Effect.timeoutOption(seconds * 1000)
   )
