@@ -76,8 +76,7 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
     let more = !isRound
     for (const [index, [, queue]] of visited.entries()) {
       const share = shareOf(limit, visited.length, index)
-      const dueInQueue = queue.filter(({ due_at }) => due_at! <= millis())
-        .toSorted((a, b) => a.due_at! - b.due_at!).slice(0, share)
+      const dueInQueue = queue.toSorted((a, b) => a.due_at! - b.due_at!).slice(0, share)
       more ||= dueInQueue.length === share
       for (const record of dueInQueue) {
         const claim = claimOne(record, terms)

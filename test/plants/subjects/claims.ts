@@ -23,9 +23,16 @@ export const claims: ReadonlyArray<Plant> = [
   {
     rule: "a postponed operation is claimed only once it is due",
     file: claimsFile,
-    from: "AND o.due_at <= now()${begin}",
+    from: "AND o.due_at <= ${dueBy(\"q.queue\")}${begin}",
     to: "${begin}",
     tests: [postgres("services/queue/Claims")]
+  },
+  {
+    rule: "an operation that was accepted while the clock was ahead is claimed at once",
+    file: claimsFile,
+    from: "= '' THEN now() ELSE 'infinity' END)`",
+    to: "= '' THEN now() ELSE now() END)`",
+    tests: [postgres("services/queue/Claims", "accepted while the clock was ahead")]
   },
   {
     rule: "an operation without a good grant is never claimed",

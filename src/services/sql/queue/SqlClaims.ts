@@ -100,6 +100,12 @@ export const makeClaims = Effect.fnUntraced(function*({ claimed, column }: Histo
 /** The timeline is in a subquery, so that the index gives the order. It comes with the first count of the walk. */
 const claimable = `o.state = 'accepted' AND o.provider = $1 AND ${claimableTimeline} = (SELECT timeline FROM began)`
 
+/**
+ * Until when the operations of a queue are due. Only waiting operations have a time of their own, and share the queue ''. An
+ * accepted one has the time of its acceptance: after the clock of the database was set back, that may lie ahead.
+ */
+const dueBy = (queue: string) => `(CASE WHEN ${queue} = '' THEN now() ELSE 'infinity' END)`
+
 const queueAfter = (after: string) => `
       (SELECT ${clientQueue} FROM operations o WHERE ${claimable} AND ${clientQueue} > ${after} ORDER BY ${clientQueue} LIMIT 1)`
 
@@ -151,7 +157,7 @@ const queuesFromMarks: QueueSearch = {
       LEFT JOIN unnest($12::text[], $13::text[]) m (queue, mark) ON m.queue = c.queue
     ) q LEFT JOIN LATERAL (
       SELECT o.due_at FROM operations o
-      WHERE ${claimable} AND ${clientQueue} = q.queue AND o.due_at >= q.mark AND o.due_at <= now()
+      WHERE ${claimable} AND ${clientQueue} = q.queue AND o.due_at >= q.mark AND o.due_at <= ${dueBy("q.queue")}
       ORDER BY o.due_at LIMIT 1
     ) first ON true
   ), visits AS MATERIALIZED (
@@ -197,7 +203,7 @@ const claimStatement = (
     FROM queues q CROSS JOIN LATERAL (
       SELECT * FROM (
         SELECT o.* FROM operations o
-        WHERE ${claimable} AND ${clientQueue} = q.queue AND o.due_at <= now()${begin}
+        WHERE ${claimable} AND ${clientQueue} = q.queue AND o.due_at <= ${dueBy("q.queue")}${begin}
         ORDER BY o.due_at LIMIT ${planned}
         FOR UPDATE OF o SKIP LOCKED
       ) o LIMIT q.share

@@ -207,6 +207,16 @@ queueConformance("an operation that waits to be claimed", (it) => {
       assert.deepStrictEqual(yield* claimIds(grant.provider), [late.id])
     }))
 
+  it.effect("takes an operation that was accepted while the clock was ahead", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issueAtNewProvider()
+      const { operation } = yield* accept(identity)
+      yield* pass(Duration.minutes(-10))
+      const { due_in } = yield* inspect(operation.id)
+      assert.isAbove(due_in!, 0)
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [operation.id])
+    }))
+
   it.effect("is examined less often the longer ago consent was revoked, and at least every five minutes", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
