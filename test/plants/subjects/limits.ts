@@ -37,6 +37,20 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [postgres("services/grants/GrantsRegistration", "gives limits once")]
   },
   {
+    rule: "the command line gives the limits to the grant",
+    file: "src/cli/grants/GrantsCommand.ts",
+    from: "return { authorization_details: details }",
+    to: "return {}",
+    tests: [system("cli/GrantLimits", "limits the grant")]
+  },
+  {
+    rule: "a document without limits issues no grant without limits",
+    file: "src/cli/grants/GrantsCommand.ts",
+    from: "return yield* new CommandFailed({ message: `--limits: no object has the type ${financialOperations}` })",
+    to: "return {}",
+    tests: [system("cli/GrantLimits", "issues no grant by limits")]
+  },
+  {
     rule: "a permit of a provider is given at most once, to all processes together",
     file: sql,
     from: " AND shared_until = $2::float8 AND",
