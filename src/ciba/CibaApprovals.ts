@@ -87,7 +87,7 @@ interface Waiting {
 /** Most questions at a time in this process. */
 const mostQuestions = 100
 
-/** Between two looks at what waits. */
+/** Between two looks at what waits, and at an approval whose answer the provider announces. */
 const lookEvery = "5 seconds"
 
 /** Most bytes of a notification. */
@@ -153,13 +153,23 @@ const make = Effect.fnUntraced(function*(options: CibaOptions) {
     return { approval, message, hint, left }
   })
 
-  /** Polls until there is an answer. After a notification it polls once, and then waits for the next one. */
-  const awaitAnswer = Effect.fnUntraced(function*(asked: Asked, notified: Queue.Queue<string> | null) {
+  /** Whether no one has decided yet, nor ended the operation. A ledger that cannot be read ends no question. */
+  const isPending = (id: OperationId) =>
+    Effect.orElseSucceed(Effect.map(approvals.find(id), (approval) => approval?.state === "pending"), () => true)
+
+  /**
+   * Polls until there is an answer, or the approval is no longer pending. After a notification it polls once, and then waits for the next
+   * one.
+   */
+  const awaitAnswer = Effect.fnUntraced(function*(id: OperationId, asked: Asked, notified: Queue.Queue<string> | null) {
     let interval = asked.interval
     let isToldToWait = false
     while (true) {
+      let mayPoll = true
       if (notified === null || isToldToWait) yield* Effect.sleep(interval * 1000)
-      else if ((yield* Queue.take(notified)) !== asked.authReqId) continue
+      else mayPoll = Option.contains(yield* Effect.timeoutOption(Queue.take(notified), lookEvery), asked.authReqId)
+      if (!(yield* isPending(id))) return yield* new CibaUndecided({ id, reason: "not_waiting", detail: null })
+      if (!mayPoll) continue
       isToldToWait = false
       const answer = yield* Effect.result(provider.poll(asked))
       if (answer._tag === "Success") return answer.success
@@ -226,7 +236,7 @@ const make = Effect.fnUntraced(function*(options: CibaOptions) {
         new CibaUndecided({ id, reason: _tag === "IssuerRefused" ? "refused" : "unavailable", detail: reason })
     )
     if (subscribed !== null) subscribed.authReqId = asked.authReqId
-    const answer = Effect.timeoutOrElse(awaitAnswer(asked, subscribed?.notified ?? null), {
+    const answer = Effect.timeoutOrElse(awaitAnswer(id, asked, subscribed?.notified ?? null), {
       duration: Math.min(left, asked.expiresIn) * 1000,
       orElse: () => Effect.fail(new CibaUndecided({ id, reason: "expired", detail: null }))
     })

@@ -71,6 +71,20 @@ export const ciba: ReadonlyArray<Plant> = [
     tests: [system("ciba/CibaApprovals", "polls no faster")]
   },
   {
+    rule: "polls end once the approval is decided",
+    file: service,
+    from: "if (!(yield* isPending(id))) return",
+    to: "if (notified !== null && !(yield* isPending(id))) return",
+    tests: [system("ciba/CibaApprovals", "asks no longer once an operator has decided")]
+  },
+  {
+    rule: "a question that awaits a notification ends once the approval is decided",
+    file: service,
+    from: "yield* Effect.timeoutOption(Queue.take(notified), lookEvery)",
+    to: "Option.some(yield* Queue.take(notified))",
+    tests: [system("ciba/CibaApprovals", "asks no longer once an operator has decided")]
+  },
+  {
     rule: "one question about an operation at a time",
     file: service,
     from: "if (Option.isSome(running)) return",

@@ -226,6 +226,34 @@ layer(PostgresLedger, { excludeTestServices: true })("CIBA", (it) => {
       })
     ))
 
+  for (const mode of ["poll", "ping"] as const) {
+    it.effect(`asks no longer once an operator has decided (${mode})`, () =>
+      withProvider((provider, ciba) =>
+        Effect.gen(function*() {
+          const { id } = yield* waiting
+          provider.behaviour.answer = "nothing"
+          const asked = yield* Effect.forkChild(ciba.ask(id))
+          while ((mode === "poll" ? provider.polls : provider.questions).length === 0) yield* Effect.sleep(20)
+          const approvals = yield* Approvals
+          const { request_digest } = (yield* approvals.find(id))!
+          yield* approvals.decide({
+            operation_id: id,
+            request_digest,
+            decision: "denied",
+            decider: { as: "operator", name: "anna", via: mode === "poll" ? "console" : "command" },
+            reason: "the owner called"
+          })
+          const polls = provider.polls.length
+          assert.strictEqual(failureOf(yield* Fiber.await(asked)), "CibaUndecided not_waiting")
+          // One may have left before the decision.
+          assert.isAtMost(provider.polls.length, mode === "poll" ? polls + 1 : 0)
+          assert.deepStrictEqual((yield* recordOf(id)).map(({ operator, result }) => [operator, result]), [[
+            "anna",
+            "done"
+          ]])
+        }), { mode }))
+  }
+
   it.effect("takes a notification of the question with its token, and polls once for each", () =>
     withProvider((provider, ciba) =>
       Effect.gen(function*() {
