@@ -85,6 +85,8 @@ const never: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
   ["(?!node/|cluster/|main\\.ts)", /^@effect\//],
   // No part of the gateway knows a bank, and no simulator shares code with its adapter.
   ["(?!banks/)", /^banks\//],
+  // No request of a client reaches a decision.
+  ["(?:api|client|dispatch|mcp|server)/", /^services\/(?:.*\/\w*)?Approvals\.ts$/],
   // An application adds it.
   ["(?!ciba/)", /^ciba\//],
   // It is for the tests of applications.

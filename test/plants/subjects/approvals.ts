@@ -192,6 +192,13 @@ export const approvals: ReadonlyArray<Plant> = [
     tests: [postgres("services/ledger/Approvals", "wait in a queue of operators")]
   },
   {
+    rule: "no request of a client reaches a decision",
+    file: "src/server/mutations/MutationEndpoints.ts",
+    from: "import * as Context from \"effect/Context\"\n",
+    to: "import * as Context from \"effect/Context\"\nimport { Approvals } from \"../../services/Approvals.ts\"\n",
+    tests: [unit("architecture")]
+  },
+  {
     rule: "the requesting client never decides",
     file: rules,
     from: "if (decider.name === facts.client_id)",
