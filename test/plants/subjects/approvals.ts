@@ -178,6 +178,20 @@ export const approvals: ReadonlyArray<Plant> = [
     tests: [unit("operator/console/performAction", "that approves an operation repeats the digest")]
   },
   {
+    rule: "an operator decides at the console by the own name",
+    file: "src/operator/console/ConsoleHandlers.ts",
+    from: "decider: { as: \"operator\", name, via },",
+    to: "decider: { as: \"operator\", name: \"operator\", via },",
+    tests: [postgres("operator/ConsoleDecisions")]
+  },
+  {
+    rule: "the token of another session decides nothing",
+    file: "src/operator/console/ConsoleGuard.ts",
+    from: "!isSameSecret(headers[csrfHeader] ?? \"\", session.csrfToken)",
+    to: "(headers[csrfHeader] ?? \"\").length !== session.csrfToken.length",
+    tests: [postgres("operator/ConsoleDecisions")]
+  },
+  {
     rule: "an operation that waits keeps its proof over a switchover only if no worker ran",
     file: "src/cluster/Switchover.ts",
     from: "if (wereWorkersStopped) yield* sql",

@@ -2,9 +2,16 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, type Scope } from "effect"
 import type { ConsoleSettings } from "../../../../src/operator/console/ConsoleSettings.ts"
-import { browse } from "../../../fixtures/authorization/Agent.ts"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
 import { FakeLedger } from "../../../fixtures/console/FakeLedger.ts"
+import {
+  begin,
+  comeBack,
+  finish,
+  nextOf,
+  pathOf,
+  signInAtIssuer as signIn
+} from "../../../fixtures/console/IssuerSignIn.ts"
 import { makeOperatorIssuer, type OperatorIssuer } from "../../../fixtures/console/OperatorIssuer.ts"
 import { type Answer, Visitor } from "../../../fixtures/console/Visitor.ts"
 import { Observer } from "../../../fixtures/http/HttpObserver.ts"
@@ -33,34 +40,6 @@ const test = (
     })))
 
 const visitor = Effect.map(ConsoleServer, ({ port }) => new Visitor(port, host, "https"))
-
-const pathOf = ({ pathname, search }: URL) => pathname + search
-
-/** Where the page leads the browser by itself. */
-const nextOf = ({ text }: Answer) =>
-  /http-equiv="refresh" content="0;url=([^"]*)"/.exec(text)?.[1]?.replaceAll("&amp;", "&") ?? null
-
-/** Begins in the browser, signs in at the issuer, and returns the path of the answer. */
-const begin = Effect.fnUntraced(function*(browser: Visitor, next = "/console") {
-  const start = yield* browser.send(`/console/oidc/start?next=${encodeURIComponent(next)}`)
-  assert.strictEqual(start.status, 303)
-  const answer = yield* Effect.promise(() => browse(new URL(start.headers.location!), `${url}/console/oidc/callback`))
-  return pathOf(answer)
-})
-
-/** The issuer leads the browser back: without cookies, because that is another site. */
-const comeBack = (browser: Visitor, path: string) =>
-  browser.send(path, { headers: { cookie: undefined, "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate" } })
-
-const finish = Effect.fnUntraced(function*(browser: Visitor, path: string) {
-  const next = nextOf(yield* comeBack(browser, path))
-  assert.match(next ?? "", /^\/console\/oidc\/finish\?code=/)
-  return yield* browser.send(next!)
-})
-
-const signIn = Effect.fnUntraced(function*(browser: Visitor) {
-  return yield* finish(browser, yield* begin(browser))
-})
 
 const sessionOf = (browser: Visitor) => browser.send("/console/api/session")
 
