@@ -10,6 +10,7 @@ import * as Schema from "effect/Schema"
 import { invalidMembers, strict } from "./InvalidMember.ts"
 import { OperationType } from "./Operation.ts"
 import { hasDigitsOfCurrency, moneyMembers, payeeMember } from "./Terms.ts"
+import { Timestamp } from "./Timestamp.ts"
 
 /** The type of the objects that limit operations. Objects of other types concern other resources. */
 export const financialOperations = "financial_operations"
@@ -149,7 +150,7 @@ export class LimitExceeded extends Schema.TaggedError<LimitExceeded>()("LimitExc
   /** What one operation may move at most now, as decimal text. */
   remaining: Schema.String,
   /** When the next window of the budget begins. Null: the limit is none of the calendar. */
-  resets_at: Schema.NullOr(Schema.DateTimeUtcFromString)
+  resets_at: Schema.NullOr(Timestamp)
 }) {
   override get message() {
     const { amount, currency } = this.limit
@@ -194,6 +195,6 @@ export const RemainingLimit = Schema.Struct({
   /** Decimal text, never below zero: what one operation may move at most now. */
   remaining: Schema.String,
   /** When the next window of the budget begins. Null: the limit is none of the calendar. */
-  resets_at: Schema.NullOr(Schema.DateTimeUtcFromString)
+  resets_at: Schema.NullOr(Timestamp)
 })
 export type RemainingLimit = typeof RemainingLimit.Type

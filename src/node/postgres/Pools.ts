@@ -87,7 +87,7 @@ export const ReaderPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = 
 })
 
 /**
- * For filtered lists, and for slow pages of changes: see `ListClient`. Each statement has a connection of its own, which is freed when its client
+ * For filtered lists, reads of limits, and slow pages of changes: see `ListClient`. Each statement has a connection of its own, which is freed when its client
  * goes. There are twice as many connections as one client may use (`LifecycleOptions.maxListsPerClient`).
  */
 export const ListPool = Layer.effect(ListClient, SqlClient.SqlClient).pipe(

@@ -126,7 +126,7 @@ export class Lifecycle extends Context.Service<Lifecycle, {
   /** Frees the slots of the request, whether it runs, is parked or is paused. */
   readonly leave: (request: RunningRequest) => void
   /**
-   * Runs the effect as a filtered list, or a slow page of changes, of a client. It waits while the client runs
+   * Runs the effect as a filtered list, a read of limits, or a slow page of changes, of a client. It waits while the client runs
    * `maxListsPerClient` of them, because one may be far more work than a read by id. Other clients do not wait.
    */
   readonly admitList: <A, E, R>(client: string, effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>

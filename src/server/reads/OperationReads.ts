@@ -117,8 +117,12 @@ export const makeOperationReads = Effect.gen(function*() {
   return {
     find: (grant: GrantIdentity, id: OperationId) => Effect.catch(store.find(grant, id), refuseFind),
     list,
+    /** A budget per grant sums all operations of the grant, so it waits as a filtered list does. */
     limits: (grant: GrantIdentity): Effect.Effect<GrantLimits, ReadProblem> =>
-      Effect.catch(Effect.map(store.limits(grant), (limits) => ({ limits })), (error) => refuseRead(problems, error)),
+      lifecycle.admitList(
+        grant.client_id,
+        Effect.catch(Effect.map(store.limits(grant), (limits) => ({ limits })), (error) => refuseRead(problems, error))
+      ),
     /**
      * Withholds an operation that breaks the contract. The encoder of a body finds that while it encodes. Every other answer needs this
      * check, because it may leave out what is wrong: 304 has no body, and tools quote texts and select members.

@@ -34,6 +34,20 @@ export const attacks: ReadonlyArray<Plant> = [
     tests: [postgres("server/ForgedChangeTokens")]
   },
   {
+    rule: "a client sums only a few budgets at once",
+    file: "src/server/reads/OperationReads.ts",
+    from: "      lifecycle.admitList(\n        grant.client_id,\n        Effect.catch(Effect.map(store.limits",
+    to: "      Effect.suspend(() =>\n        Effect.catch(Effect.map(store.limits",
+    tests: [postgres("server/GreedyLists", "runs four reads of limits")]
+  },
+  {
+    rule: "the sums of budgets run on the connections of lists",
+    file: "src/services/sql/reads/SqlOperationStore.ts",
+    from: "listing.unsafe<LimitsRow>",
+    to: "sql.unsafe<LimitsRow>",
+    tests: [postgres("server/GreedyLists", "runs four reads of limits")]
+  },
+  {
     rule: "the process gives the feed the connections of lists",
     file: "src/node/GatewayServices.ts",
     from: "OperationFeed.layer.pipe(Layer.provide([ReaderPool, ListPool]))",

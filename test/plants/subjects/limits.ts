@@ -16,6 +16,13 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [postgres("services/ledger/Limits", "refuses limits in it")]
   },
   {
+    rule: "the description of the API tells that a limit begins anew at an instant",
+    file: "src/domain/AuthorizationDetails.ts",
+    from: "  resets_at: Schema.NullOr(Timestamp)\n})\nexport",
+    to: "  resets_at: Schema.NullOr(Schema.DateTimeUtcFromString)\n})\nexport",
+    tests: [system("api/OpenApi", "tells an instant")]
+  },
+  {
     rule: "an event gives a grant no other limits",
     file: "migrations/0036_registered_limits.sql",
     from: "g.authorization_details <> p_details",

@@ -1,6 +1,6 @@
 /**
- * A client with many slow lists delays no other client: four of its lists run at once, and abandoned ones are
- * cancelled. The test fills a gateway on PostgreSQL.
+ * A client with many slow lists or reads of limits delays no other client: four of its reads run at once, and abandoned ones are
+ * cancelled. The tests fill a gateway on PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
@@ -14,6 +14,7 @@ import { ListClient } from "../../../src/services/sql/reads/SqlOperationStore.ts
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { Gateway, gatewayOn } from "../../fixtures/http/HttpGateway.ts"
 import { accept, type Holder, issue } from "../../fixtures/http/HttpScene.ts"
+import { whileLocked } from "../../fixtures/postgres/Pools.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
 /** Lists that sleep in the database for as long as a list may take, on the connections of the lists. Those by key do not. */
@@ -64,10 +65,10 @@ const untilRunning = Effect.fnUntraced(function*(count: number) {
   while ((yield* running).length !== count);
 })
 
-/** Sends a filtered list on a connection of its own, which stays open until the scope closes. */
-const startList = Effect.fnUntraced(function*({ token }: Holder) {
+/** Sends a filtered list, or another read, on a connection of its own, which stays open until the scope closes. */
+const startList = Effect.fnUntraced(function*({ token }: Holder, target = "/v1/operations?state=failed") {
   const wire = yield* (yield* Gateway).wire
-  wire.send(`GET /v1/operations?state=failed HTTP/1.1\r\nHost: gateway.test\r\nAuthorization: Bearer ${token}\r\n\r\n`)
+  wire.send(`GET ${target} HTTP/1.1\r\nHost: gateway.test\r\nAuthorization: Bearer ${token}\r\n\r\n`)
 })
 
 layer(gatewayOn(Services, patient).pipe(Layer.provideMerge(Services)), { excludeTestServices: true })(
@@ -92,6 +93,24 @@ layer(gatewayOn(Services, patient).pipe(Layer.provideMerge(Services)), { exclude
           assert.deepStrictEqual(yield* running, before)
         }).pipe(Effect.scoped)
         // Both clients closed their connections. Running lists are cancelled, and waiting ones never start.
+        yield* untilRunning(0)
+      }))
+
+    it.effect("runs four reads of limits at once, on the connections of the lists", () =>
+      Effect.gen(function*() {
+        const budgets = [{ currency: "EUR", amount: "900.00", per: "grant" }] as const
+        const limited = { authorization_details: [{ type: "financial_operations", budgets }] } as const
+        const [greedy, other] = [yield* issue(limited), yield* issue(limited)]
+        // The sum of a budget waits for the table.
+        yield* whileLocked(
+          "operations",
+          Effect.scoped(Effect.gen(function*() {
+            yield* Effect.forEach(Array.from({ length: 50 }), () => startList(greedy, "/v1/limits"))
+            yield* untilRunning(4)
+            yield* startList(other, "/v1/limits")
+            yield* untilRunning(5)
+          }))
+        )
         yield* untilRunning(0)
       }))
   }

@@ -41,6 +41,8 @@ layer(postgresGateway({ way: "both" }), { excludeTestServices: true })("GET /v1/
         { operation_types, limit: day, remaining: "90.00", resets_at: null },
         { operation_types, limit: month, remaining: "840.00", resets_at: limits[2]!.resets_at }
       ])
+      // Midnight in Berlin, as the gateway writes each instant.
+      assert.match(limits[2]!.resets_at!, /^\d{4}-\d\d-\d\dT2[23]:00:00\.000Z$/)
       assert.isAbove(Date.parse(limits[2]!.resets_at!), Date.now())
     }))
 

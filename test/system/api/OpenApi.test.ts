@@ -262,6 +262,18 @@ describe("The API description", () => {
     assert.sameMembers(Object.keys(ProblemField!.properties!), ["message", "path"])
   })
 
+  it("declares each member that tells an instant as a date-time", () => {
+    const instants: Array<string> = []
+    JSON.stringify(document.components.schemas, (name, schema: unknown) => {
+      if (!name.endsWith("_at")) return schema
+      instants.push(name)
+      const { anyOf: [instant = schema] = [] } = schema as { readonly anyOf?: ReadonlyArray<unknown> }
+      assert.deepStrictEqual(instant, { type: "string", format: "date-time" }, name)
+      return schema
+    })
+    assert.includeMembers(instants, ["created_at", "updated_at", "completed_at", "resets_at"])
+  })
+
   it.each(operations)(
     "makes each problem of $template of ProblemDetails, with its codes and its status",
     ({ responses }) => {

@@ -28,7 +28,7 @@ import {
 } from "./readStatements.ts"
 
 /**
- * The connections of reads that may look at more rows than they return: for filtered lists (`OperationStore`), and for pages of changes with filters or unfinished transactions (`OperationFeed`).
+ * The connections of reads that may look at more rows than they return: for filtered lists and sums of budgets (`OperationStore`), and for pages of changes with filters or unfinished transactions (`OperationFeed`).
  *
  * PostgreSQL plans a filtered list with its values, and it may take far longer than a read by id. On a pool that shares
  * connections, other reads would wait behind it, also after its client has gone. So give it a pool without `multiplex`, which
@@ -89,7 +89,7 @@ export const makeSql = Effect.gen(function*() {
   const limits = (grant: GrantIdentity) => {
     const { parameters, text } = findLimits(grant)
     return Effect.flatMap(
-      orUnavailable(orRefusedCredential(grant, sql.unsafe<LimitsRow>(text, parameters))),
+      orUnavailable(orRefusedCredential(grant, listing.unsafe<LimitsRow>(text, parameters))),
       ([row]): Effect.Effect<ReadonlyArray<RemainingLimit>, GrantRefusal> => {
         const refused = refusalOf(grant, row?.standing)
         return refused === null ? Effect.succeed(row!.limits.map(toRemainingLimit)) : Effect.fail(refused)
