@@ -87,7 +87,7 @@ interface Waiting {
 /** Most questions at a time in this process. */
 const mostQuestions = 100
 
-/** Between two looks at what waits, and at an approval whose answer the provider announces. */
+/** Between two looks at what waits, and at the approval of a question that waits for a notification. */
 const lookEvery = "5 seconds"
 
 /** Most bytes of a notification. */
@@ -111,8 +111,8 @@ export class CibaApprovals extends Context.Service<CibaApprovals, {
    * Asks the resource owner at the OpenID provider, waits for the answer, and records it as the decision of the owner. A call for an
    * operation about which this process asks already shares that question. The question goes on if the caller leaves.
    *
-   * Without a decision the operation waits on: `CibaUndecided`. An answer that proves another person, or nothing, is refused, and recorded
-   * as an action of the operation.
+   * Without a decision the operation waits on: `CibaUndecided`. Its reason is `not_waiting` if another way has decided meanwhile. An answer
+   * that proves another person, or nothing, is refused, and recorded as an action of the operation.
    */
   readonly ask: (id: OperationId) => Effect.Effect<Approval, CibaUndecided | DecisionRefused | StoreUnavailable>
   /**
