@@ -53,7 +53,8 @@ const endReview: ActionText = {
   severe: false,
   final: false,
   done: "The review has ended.",
-  possible: ({ operation }) => !operation.terminal && operation.under_review
+  possible: ({ operation, schedule }) =>
+    !operation.terminal && operation.under_review && schedule.hold?.kind !== "approval"
 }
 
 const hold: ActionText = {

@@ -26,6 +26,7 @@ import type {
   Outcome,
   StaleOperation
 } from "../domain/Operation.ts"
+import type { StillHeld } from "../domain/Submission.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeMemory } from "./memory/MemoryOperationLedger.ts"
 import type { Acceptance, Accepted } from "./rules/prepareAcceptance.ts"
@@ -109,12 +110,12 @@ export class OperationLedger extends Context.Service<OperationLedger, {
   ) => Effect.Effect<Operation, OperationNotFound | IllegalTransition | StoreUnavailable>
   /**
    * Puts an operation under review, or ends the review. The age that begins the next review counts from the end. Fails with
-   * `AlreadySettled` once the operation is settled.
+   * `AlreadySettled` once the operation is settled. While it waits for an approval, only the decision ends the review: `StillHeld`.
    */
   readonly review: (
     id: OperationId,
     underReview: boolean
-  ) => Effect.Effect<Operation, OperationNotFound | AlreadySettled | StoreUnavailable>
+  ) => Effect.Effect<Operation, OperationNotFound | AlreadySettled | StillHeld | StoreUnavailable>
   /** The operation in its public form, of any owner. */
   readonly show: (id: OperationId) => Effect.Effect<Operation, OperationNotFound | StoreUnavailable>
   /** The operation of a request binding, or null if the ledger has accepted no such request. */

@@ -4,7 +4,8 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { CurrentGrant } from "../../api/Middleware.ts"
-import type { Problem } from "../../api/Problems.ts"
+import type { ProblemCode } from "../../api/ProblemKinds.ts"
+import { type Problem, refusedByLimits } from "../../api/Problems.ts"
 import type { Operation, OperationId } from "../../domain/Operation.ts"
 import { AgentReads, differs, ReadRefused } from "../../mcp/AgentReads.ts"
 import { logFailedCall } from "../gate/ProblemResponses.ts"
@@ -45,8 +46,10 @@ export const makeGrantReads = Effect.gen(function*() {
     const grant = Context.get(context, CurrentGrant)
     let denial: Problem | null = null
 
+    // Limits refuse one payment, and not the access: the model reads what the person must know.
     const note = (problem: Problem) => {
-      if (problem.status === 401 || problem.status === 403) denial = problem
+      const isDenied = problem.status === 401 || problem.status === 403
+      if (isDenied && !(refusedByLimits as ReadonlyArray<ProblemCode>).includes(problem.code)) denial = problem
     }
 
     const refuse = (problem: Problem) => {

@@ -20,10 +20,14 @@ const applied = (waited: number | null) => waited === null ? {} : { "preference-
 const formVersion = 1
 
 /**
- * A strong entity tag (RFC 9110 §8.8.3): the body is a function of the revision and of `under_review`.
+ * A strong entity tag (RFC 9110 §8.8.3): the body is a function of the revision, its time and `under_review`. After a restore of the
+ * ledger a revision may be another change, at another time.
  */
-const entityTag = ({ revision, under_review }: Operation): string =>
-  `"${formVersion}-${revision}${under_review ? "-review" : ""}"`
+export const entityTag = ({ revision, under_review, updated_at }: Operation): string =>
+  // A store may break the contract. The encoder withholds the body of such an operation.
+  `"${formVersion}-${revision}-${DateTime.isDateTime(updated_at) ? updated_at.epochMilliseconds.toString(36) : ""}${
+    under_review ? "-review" : ""
+  }"`
 
 /** Whether the client has this form of the operation already. */
 export const isHeld = (operation: Operation, ifNoneMatch: string | undefined): boolean =>
@@ -41,7 +45,6 @@ export const readResponse = (
     readonly waited: number | null
   }
 ) => {
-  // A store may break the contract. The encoder withholds the body of such an operation.
   const seconds = DateTime.isDateTime(operation.updated_at) ? pollAfterSeconds(operation, now) : null
   const headers = {
     etag: entityTag(operation),

@@ -13,7 +13,7 @@ import {
   type Outcome
 } from "../../domain/Operation.ts"
 import { statedReference } from "../../domain/OperatorEvidence.ts"
-import { ProviderReference } from "../../domain/Submission.ts"
+import { ProviderReference, StillHeld } from "../../domain/Submission.ts"
 import {
   awaitingError,
   cancellationOf,
@@ -28,6 +28,7 @@ import { findBound, findRecord } from "./lookups.ts"
 import { makeAcceptances } from "./MemoryAcceptance.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 import {
+  awaitsApproval,
   evidenceFacts,
   isPresentLedger,
   isReturnedClaim,
@@ -114,9 +115,12 @@ export const makeMemory = Effect.gen(function*() {
 
   const review = Effect.fn("OperationLedger.review")(function*(id: OperationId, underReview: boolean) {
     const at = yield* DateTime.now
-    return yield* withRecord(id, (found) => {
+    return yield* withRecord(id, (found): Effect.Effect<Operation, AlreadySettled | StillHeld> => {
       const { state, terminal } = found.operation
       if (terminal) return Effect.fail(new AlreadySettled({ id, state }))
+      if (!underReview && awaitsApproval(found)) {
+        return Effect.fail(new StillHeld({ id, reason: "approval", until: null }))
+      }
       const operation = { ...found.operation, under_review: underReview }
       memory.operations.set(id, { ...found, operation, reviewed_at: underReview ? found.reviewed_at : at })
       return Effect.succeed(operation)

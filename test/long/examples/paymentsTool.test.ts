@@ -198,6 +198,22 @@ layer(Example.layer, { excludeTestServices: true })((it) => {
         assert.deepStrictEqual([agent.questions, yield* operations], [[], [body.id]])
       }))
 
+    it.effect("says what remains of a limit, and not to split the amount", () =>
+      Effect.gen(function*() {
+        const { operations, tokenWith, url } = yield* started
+        const max_amount = [{ currency: "EUR", amount: "749.99" }]
+        const { token } = yield* tokenWith({
+          ...mayPay,
+          authorization_details: [{ type: "financial_operations", max_amount }]
+        })
+        const agent = yield* payingAgent(version, { url, token, person: person("confirm") })
+        const refused = yield* call(() => agent.pay({ ...rent, idempotency_key: "rent" }))
+        assert.deepStrictEqual([refused.isError, refused.problem?.code], [true, "limit_exceeded"])
+        assert.include(refused.problem!.detail, "749.99 EUR")
+        assert.match(refused.advice, /not split/)
+        assert.deepStrictEqual(yield* operations, [])
+      }))
+
     it.effect("asks no person about a payment that the grant does not permit: 403 without the scope, 401 once revoked", () =>
       Effect.gen(function*() {
         const { operations, revoke, tokenWith, url } = yield* started

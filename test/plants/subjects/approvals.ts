@@ -7,6 +7,13 @@ const tests = [postgres("services/ledger/Approvals")]
 
 export const approvals: ReadonlyArray<Plant> = [
   {
+    rule: "an operation that waits for an approval stays under review",
+    file: "src/services/sql/ledger/SqlOperationLedger.ts",
+    from: "AND o.due_at IS NOT NULL AND ($2 OR NOT ${awaitsApproval})",
+    to: "AND o.due_at IS NOT NULL",
+    tests: [postgres("services/ledger/Approvals", "keeps the operation under review")]
+  },
+  {
     rule: "an operation waits above the line, not on it",
     file,
     from: "coalesce(p_amount > (",

@@ -1,5 +1,5 @@
 /** Mistakes in limits: of providers, which all workers share, and of clients, which never take the share of others. */
-import { type Plant, postgres, system, unit } from "../Plant.ts"
+import { long, type Plant, postgres, system, unit } from "../Plant.ts"
 
 const permits = "src/services/rules/providerPermits.ts"
 const sql = "src/services/sql/queue/SqlProviderLimits.ts"
@@ -8,6 +8,13 @@ const lifecycle = "src/server/gate/Lifecycle.ts"
 const circuit = "src/submission/providers/Circuit.ts"
 
 export const limits: ReadonlyArray<Plant> = [
+  {
+    rule: "an agent whose payment a limit refuses reads what remains, not a refusal of its access",
+    file: "src/server/agents/GrantReads.ts",
+    from: "if (isDenied && !(refusedByLimits as ReadonlyArray<ProblemCode>).includes(problem.code)) denial = problem",
+    to: "if (isDenied) denial = problem",
+    tests: [long("examples/paymentsTool", "not to split the amount")]
+  },
   {
     rule: "a credential whose limits the database cannot hold is refused, not a defect",
     file: "src/services/sql/limitRows.ts",

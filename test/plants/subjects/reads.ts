@@ -147,8 +147,15 @@ export const reads: ReadonlyArray<Plant> = [
   {
     rule: "the entity tag changes with a review",
     file: responses,
-    from: "${revision}${under_review ? \"-review\" : \"\"}",
-    to: "${revision}",
+    from: "    under_review ? \"-review\" : \"\"\n",
+    to: "    \"\"\n",
+    tests: [unit("server/reads/OperationResponses")]
+  },
+  {
+    rule: "the entity tag differs where a restored ledger made another change of the same revision",
+    file: responses,
+    from: "DateTime.isDateTime(updated_at) ? updated_at.epochMilliseconds.toString(36) : \"\"",
+    to: "\"\"",
     tests: [unit("server/reads/OperationResponses")]
   },
   {

@@ -23,6 +23,7 @@ import {
   ProviderDisconnected
 } from "../../../src/domain/Grant.ts"
 import { Operation, type OperationId, OperationNotFound } from "../../../src/domain/Operation.ts"
+import { entityTag } from "../../../src/server/reads/OperationResponses.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
@@ -146,7 +147,11 @@ const Services = Layer.mergeAll(
   Readiness.layerAlways
 )
 
-const scene = { tokens, ids: [...operations.keys(), idOf(9), "019aa4f0-5c00-7b1e-9d2f-3a4b5c6d7e8f"] }
+const scene = {
+  tokens,
+  ids: [...operations.keys(), idOf(9), "019aa4f0-5c00-7b1e-9d2f-3a4b5c6d7e8f"],
+  tags: sound.map(entityTag)
+}
 
 describe("The way of plain requests", () => {
   it.live("answers and logs as the adapter does, and frees every slot", () =>

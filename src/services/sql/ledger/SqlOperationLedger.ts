@@ -16,6 +16,7 @@ import {
   StaleOperation
 } from "../../../domain/Operation.ts"
 import { statedReference } from "../../../domain/OperatorEvidence.ts"
+import { StillHeld } from "../../../domain/Submission.ts"
 import {
   awaitingError,
   cancellationResult,
@@ -27,7 +28,7 @@ import {
 } from "../../rules/ledgerRules.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
 import { findOperation, fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../OperationRow.ts"
-import { isUnsent, needsDecision } from "../queueFragments.ts"
+import { awaitsApproval, isUnsent, needsDecision } from "../queueFragments.ts"
 import { makeAcceptances } from "./SqlAcceptances.ts"
 
 export const makeSql = Effect.gen(function*() {
@@ -93,8 +94,9 @@ export const makeSql = Effect.gen(function*() {
   const review = Effect.fn("OperationLedger.review")(function*(id: OperationId, underReview: boolean) {
     const [row] = yield* orUnavailable(sql.unsafe<OperationRow>(reviewStatement, [id, underReview]))
     if (row !== undefined) return fromRow(row)
-    const { state } = yield* show(id)
-    return yield* new AlreadySettled({ id, state })
+    const { state, terminal } = yield* show(id)
+    if (terminal) return yield* new AlreadySettled({ id, state })
+    return yield* new StillHeld({ id, reason: "approval", until: null })
   })
 
   const bound = Effect.fn("OperationLedger.bound")(function*({ client_id, key, subject }: RequestBinding) {
@@ -177,7 +179,7 @@ const cancelStatement = `
 const reviewStatement = `
   UPDATE operations o
   SET under_review = $2, reviewed_at = CASE WHEN $2 THEN o.reviewed_at ELSE clock_timestamp() END
-  WHERE o.id = $1 AND o.due_at IS NOT NULL
+  WHERE o.id = $1 AND o.due_at IS NOT NULL AND ($2 OR NOT ${awaitsApproval})
   RETURNING ${publicColumns}`
 
 interface HistoryRow {

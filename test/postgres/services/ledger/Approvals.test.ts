@@ -160,6 +160,18 @@ conformance("an approval", (it) => {
       assert.isEmpty(yield* Approvals.use(({ pending }) => pending({ resource_owner: grant.resource_owner })))
     }))
 
+  it.effect("that is awaited keeps the operation under review: an operator cannot end it", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issueAtNewProvider({ authorization_details: details })
+      const { id } = yield* accept(identity, { amount: "70" })
+      const ledger = yield* OperationLedger
+      const refused = yield* Effect.flip(ledger.review(id, false))
+      assert.deepInclude(refused, { _tag: "StillHeld", reason: "approval" })
+      assert.isTrue((yield* ledger.review(id, true)).under_review)
+      yield* decide(id)
+      assert.isFalse((yield* ledger.review(id, false)).under_review)
+    }))
+
   it.effect("that is denied or comes too late cancels the operation with evidence, and gives the budget back", () =>
     Effect.gen(function*() {
       const { identity } = yield* issueAtNewProvider({ authorization_details: details })
@@ -397,6 +409,7 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
                       const [stored] = yield* Backstage.use(({ inspect }) => inspect([id]))
                       const { is_held, revision, state, under_review } = stored!
                       const approval = yield* Approvals.use(({ find }) => find(id))
+                      if (approval?.state === "pending" && state === "accepted") assert.isTrue(under_review)
                       return {
                         is_held,
                         revision,

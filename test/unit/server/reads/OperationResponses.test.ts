@@ -11,7 +11,16 @@ import { fixedId, fixedToken as token, operationWith, withServices } from "../..
 
 const at = DateTime.makeUnsafe(1_769_860_800_123)
 const operation = operationWith({ created_at: at, updated_at: at })
-const settled = operationWith({ state: "succeeded", terminal: true, completed_at: at, under_review: true, revision: 3 })
+const settled = operationWith({
+  state: "succeeded",
+  terminal: true,
+  updated_at: at,
+  completed_at: at,
+  under_review: true,
+  revision: 3
+})
+/** The time of both in their entity tags. */
+const time = at.epochMilliseconds.toString(36)
 const target = `/v1/operations/${fixedId}`
 
 const ofEveryResponse = new Set([
@@ -42,12 +51,12 @@ describe("The response of a read", () => {
     withServices({ find: () => Effect.succeed(operation) }, ({ send }) =>
       Effect.gen(function*() {
         const body = JSON.stringify(Schema.encodeSync(Operation)(operation))
-        const metadata = [["etag", "\"1-1\""], ["retry-after", "300"], ...awaitable]
+        const metadata = [["etag", `"1-1-${time}"`], ["retry-after", "300"], ...awaitable]
         for (const method of ["GET", "HEAD"]) {
           const fresh = yield* send(target, { token, method })
           assert.deepStrictEqual([fresh.status, fresh.text], [200, method === "GET" ? body : ""])
           assert.sameDeepMembers(linesOf(fresh.headerLines), [...metadata, ...json(body)])
-          const known = yield* send(target, { token, method, headers: { "if-none-match": "\"1-1\"" } })
+          const known = yield* send(target, { token, method, headers: { "if-none-match": `"1-1-${time}"` } })
           assert.deepStrictEqual([known.status, known.text], [304, ""])
           assert.sameDeepMembers(linesOf(known.headerLines), metadata)
         }
@@ -58,11 +67,25 @@ describe("The response of a read", () => {
       Effect.gen(function*() {
         const { headerLines, text } = yield* send(target, { token })
         assert.sameDeepMembers<unknown>(linesOf(headerLines), [
-          ["etag", "\"1-3-review\""],
+          ["etag", `"1-3-${time}-review"`],
           ...awaitable,
           ...json(text)
         ])
       })))
+
+  it.live("has another entity tag where a restored ledger made another change of the same revision", () => {
+    let updated_at = at
+    return withServices(
+      { find: () => Effect.succeed({ ...settled, updated_at }) },
+      ({ send }) =>
+        Effect.gen(function*() {
+          const { headers } = yield* send(target, { token })
+          updated_at = DateTime.addDuration(at, "1 minute")
+          const again = yield* send(target, { token, headers: { "if-none-match": headers["etag"]! } })
+          assert.strictEqual(again.status, 200)
+        })
+    )
+  })
 })
 
 describe("The response of a list", () => {
