@@ -14,6 +14,7 @@ const listOf: Readonly<Record<Condition, { readonly queue: string; readonly stat
   indeterminate: { queue: "indeterminate" },
   unauthorized: { queue: "waiting", state: "accepted" },
   unread: { queue: "waiting", state: "submitted,indeterminate" },
+  approval: { queue: "approval" },
   held: { queue: "held" },
   under_review: { queue: "under_review" }
 }

@@ -35,7 +35,7 @@ export const queues: ReadonlyArray<Queue> = [
     name: "held",
     title: "Held",
     meaning:
-      "Workers do not claim these operations until they are released: they may have been sent before, or an operator held them.",
+      "Workers do not claim these operations until they are released or approved: they may have been sent before, an operator held them, or they wait for an approval.",
     empty: "Workers may claim every accepted operation that is ready.",
     count: ({ held }) => sum(held)
   },

@@ -24,6 +24,7 @@ export const conditionStyles: Readonly<Record<OperationState | Condition, Style 
   succeeded: "green",
   failed: "red",
   cancelled: "gray",
+  approval: "yellow",
   held: "yellow",
   unauthorized: "yellow",
   unread: "yellow",

@@ -25,7 +25,7 @@ export const maxDueCount = 1000
 /**
  * Conditions that an operation should leave soon. A held operation is in `held` and not in `accepted`. One under review, or whose status is
  * not read, is also in the condition of its state. `unauthorized` and `unread`: nothing allows to send it, or to read its status, such as
- * after a revocation. An unauthorized one is in `accepted`, too.
+ * after a revocation. An unauthorized one is in `accepted`, too. `approval`: a person may decide about it now. It is in `standing` alone.
  */
 export const conditions = [
   "accepted",
@@ -34,6 +34,7 @@ export const conditions = [
   "indeterminate",
   "unauthorized",
   "unread",
+  "approval",
   "held",
   "under_review"
 ] as const
@@ -111,15 +112,16 @@ export const Figures = Schema.Struct({
 export type LedgerFiguresNow = typeof Figures.Type
 
 /**
- * The operations of a provider that stand under a condition. Each unsettled operation stands under one: the first of `held`,
- * `unauthorized` and `unread`, `under_review` and its state that it is in.
+ * The operations of a provider that stand under a condition. Each unsettled operation stands under one: the first of `approval`, `held`,
+ * `unauthorized` and `unread`, `under_review` and its state that it is in. After a failover, one that waits for an approval is held until
+ * its release.
  */
 const Standing = Schema.Struct({
   provider: ProviderName,
   condition: Schema.Literals(conditions),
-  /** Exact, unless more than `maxDueCount` operations of the provider are unauthorized or unread. */
+  /** Exact, unless more than `maxDueCount` operations of the provider are unauthorized or unread, or wait for an approval. */
   count: Schema.Int,
-  /** As in `oldest`. Null: unknown, because `maxDueCount` older operations stand under other conditions. */
+  /** As in `oldest`. Null: unknown, because older operations stand under other conditions: `maxDueCount`, or a held one under `approval`. */
   since: Schema.NullOr(Timestamp),
   /** What a person asks the provider about one under review, because reads may not settle it. */
   question: Schema.NullOr(Schema.String)

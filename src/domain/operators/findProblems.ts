@@ -47,6 +47,7 @@ type Filter = Omit<NonNullable<Problem["operations"]>, "provider">
 const longest: Readonly<Record<Condition, Duration.Duration>> = {
   ...defaultReviewAfter,
   submitting: Duration.minutes(3),
+  approval: Duration.zero,
   held: Duration.zero,
   under_review: Duration.zero,
   unauthorized: Duration.zero,
@@ -105,11 +106,16 @@ const conditionTexts: Readonly<
     message: (count) => `the status of ${counted(count, "operation", "operations")} is not read, ${forbidden}`,
     next: "Let a new grant, the client or the connection allow it, or ask the provider for the outcome, and record it."
   },
+  approval: {
+    filter: { queue: "approval" },
+    message: (count) => `${counted(count, "operation waits", "operations wait")} for an approval`,
+    next: "Approve or deny each of them. Without a decision within 24 hours it is cancelled."
+  },
   held: {
     filter: { queue: "held" },
     message: operationsAre("held"),
     next:
-      "Each of them tells whether it waits for an approval, or was never sent: then release or cancel it. Ask the provider about the others first."
+      "Each of them tells whether it was never sent: then release or cancel it. Ask the provider about the others first."
   },
   under_review: {
     filter: { queue: "under_review" },
@@ -142,15 +148,6 @@ const reversalProblems = ({ reversed }: LedgerFiguresNow): ReadonlyArray<Problem
     since: null,
     next: "Each stays succeeded. Book what came back, and tell those whom it concerns.",
     operations: { provider, queue: "reversed" }
-  }))
-
-/** They are told among the held ones, too. */
-const approvalProblems = ({ approval }: LedgerFiguresNow): ReadonlyArray<Problem> =>
-  approval.map(({ count, provider }) => ({
-    message: `${provider}: ${counted(count, "operation waits", "operations wait")} for an approval`,
-    since: null,
-    next: "Approve or deny each of them. Without a decision within 24 hours it is cancelled.",
-    operations: { provider, queue: "approval" }
   }))
 
 const addWorkers = "Check that a worker runs for the provider and is not paused. If it is busy, start another one."
@@ -329,7 +326,6 @@ export const findProblems = (figures: FiguresByCondition): ReadonlyArray<Problem
   return [
     ...workerProblems(figures, seen, unserved),
     ...conditionProblems(figures, isTold),
-    ...approvalProblems(figures),
     ...reversalProblems(figures),
     ...lagProblems(figures, isTold)
   ]

@@ -49,6 +49,13 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [postgres("services/operators/LedgerFigures")]
   },
   {
+    rule: "an operation that waits for an approval stands under that condition alone",
+    file: "src/services/sql/operators/figureStatements.ts",
+    from: "SELECT provider, 'held', -1 FROM undecided",
+    to: "SELECT provider, 'held', 0 FROM undecided",
+    tests: [postgres("services/ledger/Approvals", "wait in a queue of operators")]
+  },
+  {
     rule: "late work of operations that nothing allows is no further problem",
     file: "src/domain/operators/findProblems.ts",
     from: "return count > told &&",

@@ -3,7 +3,14 @@
  * operations (`maxDueCount` at most). It does not depend on the number of operations.
  */
 import { maxDueCount } from "../../../domain/operators/FiguresForm.ts"
-import { claimableTimeline, clientQueue, epochOf, openQuestion, placeTimeline } from "../queueFragments.ts"
+import {
+  claimableTimeline,
+  clientQueue,
+  epochOf,
+  needsDecision,
+  openQuestion,
+  placeTimeline
+} from "../queueFragments.ts"
 import { seenInterval } from "./OperatorRow.ts"
 import { isLateReversal } from "./searchSources.ts"
 
@@ -216,6 +223,10 @@ const sinceOf = (where: string, fits: string) =>
 export const standingStatement = `
   WITH RECURSIVE ${places}, ${oldest}, stopped AS MATERIALIZED (${stoppedRows("unauthorized")}
     UNION ALL ${stoppedRows("unread")}
+  ), undecided AS MATERIALIZED (
+    SELECT o.provider, o.updated_at FROM (
+      SELECT operation_id, client_id FROM approvals WHERE state = 'pending' ORDER BY expires_at LIMIT ${maxDueCount}
+    ) a JOIN operations o ON o.id = a.operation_id AND o.client_id = a.client_id WHERE ${needsDecision}
   ), standing AS (
     SELECT provider, condition, sum(count) AS count FROM (
       SELECT provider, CASE WHEN held THEN 'held' WHEN review THEN 'under_review' ELSE state END AS condition, count
@@ -224,13 +235,20 @@ export const standingStatement = `
       SELECT provider, condition, 1 FROM stopped
       UNION ALL
       SELECT provider, CASE WHEN under_review THEN 'under_review' ELSE state END, -1 FROM stopped
+      UNION ALL
+      SELECT provider, 'approval', 1 FROM undecided
+      UNION ALL
+      SELECT provider, 'held', -1 FROM undecided
     ) s GROUP BY 1, 2 HAVING sum(count) > 0
   )
   SELECT s.provider, s.condition, s.count::float8, ${
   epochOf(`CASE
     WHEN s.condition IN ('unauthorized', 'unread')
       THEN (SELECT min(updated_at) FROM stopped d WHERE d.provider = s.provider AND d.condition = s.condition)
-    WHEN s.condition = 'held' THEN (SELECT since FROM oldest d WHERE d.provider = s.provider AND d.condition = 'held')
+    WHEN s.condition = 'approval' THEN (SELECT min(updated_at) FROM undecided d WHERE d.provider = s.provider)
+    WHEN s.condition = 'held' THEN nullif(
+      (SELECT since FROM oldest d WHERE d.provider = s.provider AND d.condition = 'held'),
+      (SELECT min(updated_at) FROM undecided d WHERE d.provider = s.provider))
     WHEN s.condition = 'under_review'
       THEN ${sinceOf("o.under_review", "(state <> 'accepted' OR timeline = (SELECT timeline FROM here))")}
     ELSE ${

@@ -503,15 +503,23 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
     Effect.gen(function*() {
       const { grant: { provider }, identity } = yield* issueAtNewProvider({ authorization_details: details })
       const [first, second, denied] = yield* Effect.forEach([1, 2, 3], () => accept(identity, { amount: "70" }))
-      yield* accept(identity, { type: "fee" })
+      const free = yield* accept(identity, { type: "fee" })
       yield* decide(denied!.id, { decision: "denied", reason: "unknown shop" })
       const search = yield* OperationSearch
       const { operations } = yield* search.list({ queue: "approval", provider, order: "oldest", limit: 10 })
       assert.deepStrictEqual(operations.map(({ operation }) => operation.id), [first!.id, second!.id])
-      const { approval } = yield* LedgerFigures.use(({ now }) => now)
-      assert.deepInclude(approval, { provider, count: 2 })
+      const standings = Effect.gen(function*() {
+        const { approval, standing } = yield* LedgerFigures.use(({ nowByCondition }) => nowByCondition)
+        assert.deepInclude(approval, { provider, count: 2 })
+        return standing.flatMap((row) => row.provider === provider ? [[row.condition, row.count]] : [])
+      })
+      assert.deepStrictEqual(yield* standings, [["accepted", 1], ["approval", 2]], "and not among the held ones")
+      yield* Effect.flatMap(Queue, ({ hold }) => hold(free.id))
+      assert.deepStrictEqual(yield* standings, [["approval", 2], ["held", 1]])
       assert.deepInclude((yield* search.detail(denied!.id)).approval, { state: "denied", reason: "unknown shop" })
       assert.isNull((yield* search.detail((yield* accept(identity, { type: "fee" })).id)).approval)
+      yield* Backstage.use(({ failOver }) => failOver)
+      assert.deepStrictEqual(yield* standings, [["held", 4]], "each needs its release first")
     }).pipe(Effect.provide(Layer.merge(OperationSearch.layer, LedgerFigures.layer))))
 
   it.effect("count from the start of their transaction, for the ledger as for its trigger", () =>
