@@ -42,7 +42,7 @@ import {
   StatusAnswer,
   Uncertain
 } from "../providers/ProviderAdapter.ts"
-import { checkPromises } from "../providers/ProviderPromises.ts"
+import { asksFor, checkPromises, readKind, unaskedWithoutReference } from "../providers/ProviderPromises.ts"
 import {
   byStatus,
   type Decode,
@@ -66,7 +66,9 @@ import {
   encodeWithoutBody,
   type HttpCredentials,
   type HttpHeaders,
-  type HttpSubmission
+  type HttpStatusRead,
+  type HttpSubmission,
+  NotEncodable
 } from "./HttpRequest.ts"
 import { makeSendDeadline } from "./SendDeadline.ts"
 
@@ -297,13 +299,32 @@ const readOn = Effect.fnUntraced(function*(
   })
 })
 
+/** Builds a status request. Throws if there is no reference and it does not ask for the operation: the adapter has a mistake. */
+const statusRequest = (
+  { options: { promises, status } }: Adapter,
+  operation: ProviderOperation,
+  reference: ProviderReference | null,
+  payload: unknown
+): HttpStatusRead => {
+  const request = status.request(operation, reference, payload)
+  const mustAsk = reference === null && readKind(promises, null) === "direct" && status.isUnfiltered !== true
+  if (!mustAsk || asksFor(operation.id, request)) return request
+  throw new NotEncodable({
+    reason: "a status request without a reference must contain the operation's id, or the adapter must promise "
+      + "readByOwnReference \"no\""
+  })
+}
+
 const readStatus = (adapter: Adapter) =>
   Effect.fnUntraced(
     function*(operation: ProviderOperation, reference: ProviderReference | null, payload?: Schema.Json) {
       const { baseUrl, options } = adapter
+      if (readKind(options.promises, reference) === "none") {
+        return StatusAnswer.NotProven({ reason: "unclear", detail: unaskedWithoutReference })
+      }
       const decoded = payload === undefined ? null : yield* adapter.payloadOf(operation, payload)
       const encode = (credentials: HttpCredentials) =>
-        encodeWithoutBody(baseUrl, options.status.request(operation, reference, decoded), credentials)
+        encodeWithoutBody(baseUrl, statusRequest(adapter, operation, reference, decoded), credentials)
       const read = { operation, reference, payload: decoded }
       const decode: Decode<StatusAnswer | ReadOn, NotSent> = (answer) => options.status.decode(answer, read)
       const status = yield* ask(adapter, operation, encode, decode, null)
@@ -340,7 +361,7 @@ const sendFence = (adapter: Adapter, order: HttpSubmission, decoded: unknown) =>
       const occupy = (credentials: HttpCredentials) =>
         encodeSubmission(baseUrl, order, credentials, headers, options.submit.sign)
       const encodeRead = (credentials: HttpCredentials) =>
-        encodeWithoutBody(baseUrl, options.status.request(operation, null, decoded), credentials)
+        encodeWithoutBody(baseUrl, statusRequest(adapter, operation, null, decoded), credentials)
       const readByKey = Effect.andThen(fenceGoesOn, ask(adapter, operation, encodeRead, decode, null, decoded))
       let holder = yield* ask(adapter, operation, occupy, decode, null, decoded)
       if (holder._tag === "Unnamed") holder = yield* readByKey
@@ -410,6 +431,7 @@ export const make = <P extends PayloadSchemas = AnyPayloads>(
       ...options.limit === undefined ? {} : { limit: options.limit },
       promises: options.promises,
       ...options.status.needsPayload === true ? { readsNeedPayload: true } : {},
+      ...options.status.isUnfiltered === true ? { readsUnfiltered: true } : {},
       submit: submit(adapter),
       readStatus: readStatus(adapter),
       ...adapter.options.fence === undefined ? {} : { fence: fence(adapter, adapter.options.fence) },

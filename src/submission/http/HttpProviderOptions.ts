@@ -81,7 +81,13 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
     readonly decode: Decode<SubmissionAnswer, NotSent | Uncertain>
   }
   readonly status: {
-    /** `payload` is that of the operation in an indirect read, or with `needsPayload`. Else it is null. */
+    /**
+     * Builds the request, by `reference` or by `operation.id`. `reference` is the provider's own: null until an answer has named it. Under
+     * `readByOwnReference: "no"` it is never null. Under `yes` and `{ lag }` the request without it must contain the operation's id, with
+     * or without hyphens. Otherwise nothing is sent, and the read proves nothing.
+     *
+     * `payload` is that of the operation in an indirect read, or with `needsPayload`. Else it is null.
+     */
     readonly request: (
       operation: ProviderOperation,
       reference: ProviderReference | null,
@@ -102,6 +108,11 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
     ) => ReturnType<Decode<StatusAnswer | ReadOn, NotSent>>
     /** Whether every read gets the payload, such as to compare an amount. Default: only an indirect read gets it. */
     readonly needsPayload?: boolean
+    /**
+     * Whether the request asks for a list that has no filter by the key, in which `decode` finds the entry with the operation's id. Then the
+     * request need not contain the id. Default: false.
+     */
+    readonly isUnfiltered?: boolean
   }
   /** Occupies the key of an operation whose request was lost. See `ProviderAdapter`. Default: no fence. */
   readonly fence?: {

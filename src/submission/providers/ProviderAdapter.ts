@@ -221,6 +221,11 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
    */
   readonly readsNeedPayload?: boolean
   /**
+   * Whether the provider's answer is a list that has no filter by the key, in which `readStatus` finds the entry with the operation's id.
+   * Default: a status read without the reference sends the operation's id.
+   */
+  readonly readsUnfiltered?: boolean
+  /**
    * Submits the operation: one attempt, without redirects. Called at most once for an operation, except after
    * `NotSent`. A defect, a timeout or an interruption counts as `Uncertain`.
    */

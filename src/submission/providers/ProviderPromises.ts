@@ -76,6 +76,39 @@ export const readKind = (
   return readByOwnReference === "no" ? "none" : readByOwnReference === "indirectly" ? "indirect" : "direct"
 }
 
+/** Why an operation without the provider's reference is not read, under the promise `no`. */
+export const unaskedWithoutReference = "not asked, because the provider has no status read without its own reference"
+
+/** `null` or `undefined` as a segment of the path or as a value of the query, where the adapter puts a reference that it does not have. */
+const missingReference = /[/=](?:null|undefined)(?=[/?&]|$)/iu
+
+const decodePath = (path: string): string => {
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    return path
+  }
+}
+
+const withoutHyphens = (text: string): string => text.replaceAll("-", "").toLowerCase()
+
+/**
+ * Whether a status request without the provider's reference asks for the operation: it contains the operation's id, with or without hyphens.
+ * Otherwise "not found" is about another payment, or about none.
+ */
+export const asksFor = (
+  id: string,
+  { body = "", headers = {}, path }: {
+    readonly path: string
+    readonly headers?: Readonly<Record<string, string>>
+    readonly body?: string
+  }
+): boolean =>
+  !missingReference.test(path)
+  && [path, decodePath(path), body, ...Object.values(headers)].some((text) =>
+    withoutHyphens(text).includes(withoutHyphens(id))
+  )
+
 /** Whether a status read gets the payload. */
 export const readNeedsPayload = (
   { promises = {}, readsNeedPayload = false }: {

@@ -45,7 +45,8 @@ import {
   questionOf,
   readKind,
   readNeedsPayload,
-  reversibleRecording
+  reversibleRecording,
+  unaskedWithoutReference
 } from "../providers/ProviderPromises.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { RequestPermits } from "../providers/RequestPermits.ts"
@@ -279,7 +280,7 @@ const reasonNotToAsk = (adapter: ProviderAdapter["Service"], due: DueRead): stri
     }`
   }
   return readKind(adapter.promises ?? {}, due.reference) === "none"
-    ? "not asked, because the provider has no status read without its own reference"
+    ? unaskedWithoutReference
     : null
 }
 

@@ -3,6 +3,7 @@ import { type Plant, unit } from "../Plant.ts"
 
 const submissions = "src/sandbox/Submissions.ts"
 const promises = "src/submission/providers/ProviderPromises.ts"
+const http = "src/submission/http/HttpProvider.ts"
 const promised = [unit("submission/providers/ProviderPromises")]
 
 export const providers: ReadonlyArray<Plant> = [
@@ -35,6 +36,30 @@ export const providers: ReadonlyArray<Plant> = [
     tests: promised
   },
   {
+    rule: "a status request without the reference of the bank asks for the operation by its id, or is not sent",
+    file: http,
+    from: "reference === null && readKind(promises, null) === \"direct\"",
+    to: "reference !== null && readKind(promises, null) === \"direct\"",
+    tests: [unit("submission/http/ReadsByReference", "proves nothing without the reference")]
+  },
+  {
+    rule: "an adapter of a bank that is read by its own reference alone sends no status read without one",
+    file: http,
+    from: "if (readKind(options.promises, reference) === \"none\") {",
+    to: "if (readKind(options.promises, reference) === \"none\" && operation.send_before !== null) {",
+    tests: [unit("submission/http/ReadsByReference", "proves nothing without the reference")]
+  },
+  {
+    rule: "a status request by null asks for no operation, though a header for tracing has its id",
+    file: promises,
+    from: "  !missingReference.test(path)\n  && [path",
+    to: "  [path",
+    tests: [
+      unit("submission/http/ReadsByReference", "the id in a header"),
+      unit("testing/ContractMistakes", "that is null")
+    ]
+  },
+  {
     rule: "a person is asked once no later not found proves anything, and not before",
     file: promises,
     from: "addDuration(send_before, lagOf(promises)))) return false",
@@ -64,7 +89,7 @@ export const providers: ReadonlyArray<Plant> = [
   },
   {
     rule: "a list with more pages than a status read visits proves nothing",
-    file: "src/submission/http/HttpProvider.ts",
+    file: http,
     from: "    if (status._tag !== \"ReadOn\") return status\n    next = status\n  }\n  return StatusAnswer.NotProven(",
     to:
       "    if (status._tag !== \"ReadOn\") return status\n    next = status\n  }\n  return StatusAnswer.NotFound({ names: namesNothing, evidence: {} }) ?? StatusAnswer.NotProven(",
@@ -86,7 +111,7 @@ export const providers: ReadonlyArray<Plant> = [
   },
   {
     rule: "not found of a resource that an answer named says nothing of the operation",
-    file: "src/submission/http/HttpProvider.ts",
+    file: http,
     from: "isList ? status : StatusAnswer.NotFound({ ...status, evidence: null })",
     to: "status",
     tests: [unit("submission/http/HttpProviderAnswers")]

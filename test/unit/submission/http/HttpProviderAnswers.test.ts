@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Schema } from "effect"
-import { ProviderReference } from "../../../../src/domain/Submission.ts"
+import { type ProviderOperation, ProviderReference } from "../../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import { byStatus, evidenceOf, onBody, ReadOn } from "../../../../src/submission/http/HttpDecoding.ts"
 import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
@@ -189,7 +189,7 @@ describe("A status read", () => {
         )
       })
       const status = {
-        request: () => ({ path: "/replaced" }),
+        request: ({ id }: ProviderOperation) => ({ path: `/replaced/${id}` }),
         decode: byStatus({ 200: onBody(Schema.Unknown, () => new ReadOn({ path: "/by", decode })) })
       }
       assert.deepInclude(yield* readFrom(optionsFor(server.url, { status })), { _tag: "NotFound", evidence: null })
@@ -216,6 +216,7 @@ describe("A status read", () => {
         options: optionsFor(server.url, {
           status: {
             needsPayload: true,
+            isUnfiltered: true,
             request: () => ({ path: "/transfers" }),
             decode: (answer, { operation, payload }) =>
               onBody(Page, ({ more, transfers }) => {

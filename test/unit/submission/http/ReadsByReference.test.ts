@@ -1,0 +1,152 @@
+/**
+ * A status read without the bank's reference asks for the operation by its id, or is not made. The bank of these tests finds a transfer
+ * only by its own reference. It carries out a transfer and loses the answer, so the adapter never learns that reference.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Effect, Layer, Result, Schema } from "effect"
+import { OperationId } from "../../../../src/domain/Operation.ts"
+import { ProviderReference } from "../../../../src/domain/Submission.ts"
+import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
+import { type Dialect, jsonAnswer } from "../../../../src/sandbox/Dialect.ts"
+import { Sandbox } from "../../../../src/sandbox/Sandbox.ts"
+import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
+import {
+  namesNothing,
+  type ProviderPromises,
+  StatusAnswer,
+  SubmissionAnswer
+} from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { asksFor } from "../../../../src/submission/providers/ProviderPromises.ts"
+import {
+  answering,
+  operationOf,
+  optionsFor,
+  rawServer,
+  response
+} from "../../../fixtures/submission/HttpProviderServer.ts"
+
+/** `carriedOut` gets the references of transfers, and `reads` the paths of status reads. */
+const transfers = (carriedOut: Array<string>, reads: Array<string>): Dialect => ({
+  demandOf: ({ headers, method, path }) => {
+    if (method === "POST") return { _tag: "Submit", key: String(headers["idempotency-key"]) }
+    reads.push(path)
+    return { _tag: "ReadByReference", reference: path.slice("/transfers/".length) }
+  },
+  submissionOf: () => Result.succeed({ type: "payment", instruction: { outcome: "succeeded" }, sendBefore: Infinity }),
+  write: (saying) => {
+    if (saying._tag !== "Status" && saying._tag !== "Taken") return jsonAnswer(404, { code: "not_found" })
+    const { reference } = saying.known.status
+    if (saying._tag === "Taken") carriedOut.push(reference)
+    return jsonAnswer(200, { id: reference })
+  }
+})
+
+const Transfer = Schema.Struct({ id: ProviderReference })
+const NotFound = Schema.Struct({ code: Schema.Literal("not_found") })
+
+const adapterOf = (baseUrl: string, promises: ProviderPromises) =>
+  HttpProvider.make({
+    baseUrl,
+    promises,
+    submit: {
+      request: (_operation, payload) => ({ path: "/transfers", body: payload }),
+      decode: HttpProvider.byStatus({
+        200: HttpProvider.onBody(Transfer, ({ id }, answer) =>
+          SubmissionAnswer.Succeeded({
+            names: { reference: id, operation_id: null },
+            evidence: HttpProvider.evidenceOf(answer)
+          }))
+      })
+    },
+    status: {
+      request: (_operation, reference) => ({ path: `/transfers/${reference}` }),
+      decode: HttpProvider.byStatus({
+        200: HttpProvider.onBody(Transfer, ({ id }, answer) =>
+          StatusAnswer.Proven({
+            state: "succeeded",
+            names: { reference: id, operation_id: null },
+            evidence: HttpProvider.evidenceOf(answer)
+          })),
+        404: HttpProvider.onBody(NotFound, (_, answer) =>
+          StatusAnswer.NotFound({ names: namesNothing, evidence: HttpProvider.evidenceOf(answer) }))
+      })
+    }
+  })
+
+/** The bank carries out a transfer and loses the answer. Yields the adapter, the operation, and the paths that the bank reads. */
+const afterLostAnswer = Effect.fnUntraced(function*(promises: ProviderPromises) {
+  const carriedOut: Array<string> = []
+  const reads: Array<string> = []
+  const sandbox = Sandbox.layer({}, transfers(carriedOut, reads))
+  const bank = Context.get(yield* Layer.build(Layer.fresh(sandbox)), Sandbox)
+  const adapter = yield* adapterOf(bank.url, promises)
+  yield* bank.setFaults({ drop_response: { rate: 1, on: "submission" } })
+  const operation = operationOf()
+  assert.strictEqual((yield* Effect.flip(adapter.submit(operation, {})))._tag, "Uncertain")
+  assert.lengthOf(carriedOut, 1)
+  return { adapter, operation, reads, reference: ProviderReference.make(carriedOut[0]!) }
+})
+
+describe("A bank that finds a transfer only by its own reference", () => {
+  it.live.each<readonly [string, ProviderPromises, RegExp]>([
+    [
+      "by its key",
+      { readByOwnReference: "yes", lateRequests: { header: "Send-Before" }, notFoundIsFinalAfter: "5 seconds" },
+      /must contain the operation's id/
+    ],
+    ["by its key, after a time", { readByOwnReference: { lag: "1 second" } }, /must contain the operation's id/],
+    ["by its reference alone", { readByOwnReference: "no" }, /no status read without its own reference/],
+    ["by nothing, which is the default", {}, /no status read without its own reference/]
+  ])(
+    "proves nothing without the reference if the adapter promises a read %s",
+    ([, promises, detail]) =>
+      Effect.gen(function*() {
+        const { adapter, operation, reads, reference } = yield* afterLostAnswer(promises)
+        const answer = yield* adapter.readStatus(operation, null)
+        assert.deepInclude(answer, { _tag: "NotProven", reason: "unclear" })
+        assert.match("detail" in answer ? answer.detail : "", detail)
+        assert.deepStrictEqual(reads, [], "nothing is sent")
+        assert.deepInclude(yield* adapter.readStatus(operation, reference), { _tag: "Proven", state: "succeeded" })
+      }).pipe(Effect.provide(ProviderHttpClient.layer()))
+  )
+})
+
+describe("A status request without a reference", () => {
+  const id = OperationId.make("019aa4f0-5c00-7b1e-8d2f-0a1b2c3d4e5f")
+  const plain = id.replaceAll("-", "")
+  const other = id.replace(/f$/, "0")
+
+  it.each<readonly [boolean, string, Parameters<typeof asksFor>[1]]>([
+    [true, "the id in the path", { path: `/transfers/${id}` }],
+    [true, "the id in the query", { path: `/transfers?key=${id}&limit=2` }],
+    [true, "the id in capitals, without hyphens", { path: `/transfers/${plain.toUpperCase()}` }],
+    [true, "the encoded id", { path: `/transfers/${id.replaceAll("-", "%2D").replaceAll("a", "%61")}` }],
+    [true, "the id beside what is no encoding", { path: `/transfers/${id}?rate=5%` }],
+    [true, "the id in a header", { path: "/transfers", headers: { "x-key": id } }],
+    [true, "the id in the body", { path: "/search", body: JSON.stringify({ key: id }) }],
+    [false, "no id", { path: "/transfers" }],
+    [false, "another id", { path: `/transfers/${other}` }],
+    [false, "null in the path, and the id in a header", { path: "/transfers/null", headers: { "x-request-id": id } }],
+    [false, "null in the query, and the id in a header", { path: "/transfers?id=null&a=1", headers: { "x-id": id } }],
+    [false, "undefined in the path, and the id in a header", { path: "/undefined/state", headers: { "x-id": id } }],
+    [true, "the id beside a word with null", { path: `/nullable/${id}?state=nullified` }]
+  ])(
+    "asks for the operation: %s, with %s",
+    (expected, _, request) => assert.strictEqual(asksFor(id, request), expected)
+  )
+
+  it.live("may lack the id where the answer is a list without a filter, which the adapter searches", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(response(404, `{"code":"not_found"}`)))
+      const { status, ...options } = optionsFor(server.url)
+      const list = { ...status, request: () => ({ path: "/transfers" }) }
+      const read = (isUnfiltered: boolean) =>
+        Effect.flatMap(
+          HttpProvider.make({ ...options, status: { ...list, isUnfiltered } }),
+          ({ readStatus }) => readStatus(operationOf(), null)
+        )
+      assert.strictEqual((yield* read(true))._tag, "NotFound")
+      assert.strictEqual((yield* read(false))._tag, "NotProven")
+      assert.lengthOf(server.requests, 1)
+    }).pipe(Effect.provide(ProviderHttpClient.layer())))
+})
