@@ -74,6 +74,7 @@ export type Said =
   | { readonly _tag: "InvalidSample" }
 
 export interface Observation {
+  readonly adapter: ProviderAdapter["Service"]
   readonly said: Said
   readonly seen: Seen
 }
@@ -122,18 +123,23 @@ export const submitting =
     )
 
 /** A status read, by the reference or, if that is null, by the id. */
-export const reading =
-  (subject: Subject, reference: string | null, sendBefore: Duration.Input = "1 hour"): Call => (adapter, now) =>
-    Effect.suspend(() =>
-      adapter.readStatus(
-        operationOf(subject, operationIds.own, DateTime.addDuration(now, sendBefore)),
-        reference as ProviderReference | null,
-        ...readNeedsPayload(adapter, reference as ProviderReference | null) ? [subject.payload] : []
-      )
-    ).pipe(
-      Effect.map((answer): Said => withDeclaration(adapter, answer)),
-      Effect.catchDefect(() => Effect.succeed(noResult("the call died")))
+export const reading = (
+  subject: Subject,
+  reference: string | null,
+  sendBefore: Duration.Input = "1 hour",
+  id: OperationId = operationIds.own
+): Call =>
+(adapter, now) =>
+  Effect.suspend(() =>
+    adapter.readStatus(
+      operationOf(subject, id, DateTime.addDuration(now, sendBefore)),
+      reference as ProviderReference | null,
+      ...readNeedsPayload(adapter, reference as ProviderReference | null) ? [subject.payload] : []
     )
+  ).pipe(
+    Effect.map((answer): Said => withDeclaration(adapter, answer)),
+    Effect.catchDefect(() => Effect.succeed(noResult("the call died")))
+  )
 
 /** Milliseconds of real time between two steps of the clock. */
 const pause = 5
@@ -182,7 +188,7 @@ export const observe = (
     yield* TestClock.adjust("1 minute")
     yield* turn
     yield* turn
-    return { said: said[0] ?? noResult("no call"), seen: bank.seen() }
+    return { adapter, said: said[0] ?? noResult("no call"), seen: bank.seen() }
   }).pipe(Effect.scoped, Effect.provide(TestClock.layer()), Effect.orDie)
 
 /** Loads the adapter, and yields the payloads that it declares. */

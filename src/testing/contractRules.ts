@@ -4,6 +4,7 @@
  */
 import * as Data from "effect/Data"
 import { isGatewayFailureCode } from "../domain/GatewayFailures.ts"
+import { asksFor, readKind } from "../submission/providers/ProviderPromises.ts"
 import type { AnswerSubject, ReceivedRequest, WireRequest } from "./ContractBank.ts"
 import type { Observation, Said } from "./ContractScene.ts"
 
@@ -58,6 +59,22 @@ export const onlyReads = (methods: ReadonlyArray<string>): Rule => ({ seen }) =>
   seen.requests.every(({ method }) => methods.includes(method))
     ? null
     : `A status read may only send ${methods.join(" or ")}, because it must change nothing`
+
+/** A status read by null finds nothing, and "not found" may end an operation. `ids` are those of the operations that were read. */
+export const asksForEach =
+  (ids: ReadonlyArray<string>, isList: boolean): Rule =>
+  ({ adapter: { promises = {}, readsUnfiltered = false }, seen: { requests } }) => {
+    if (readKind(promises, null) !== "direct") return null
+    if (readsUnfiltered) {
+      return isList
+        ? null
+        : "An adapter that searches a list has cases for that: set isList in answers.status"
+    }
+    return ids.every((id) => requests.some((request) => asksFor(id, request)))
+      ? null
+      : "Without a reference the status request must contain the operation's id, in path, query, headers or body. If the bank finds "
+        + "payments only by its own reference, promise readByOwnReference \"no\""
+  }
 
 export const followsNoRedirect = (target: string): Rule => ({ seen }) =>
   seen.requests.every(({ path }) => path !== target) ? null : "The adapter must not follow a redirect"

@@ -1,7 +1,7 @@
 /**
  * The cases of the conformance kit for `readStatus`.
  */
-import { type Behaviour, closedBank } from "./ContractBank.ts"
+import { type Behaviour, closedBank, contractBank } from "./ContractBank.ts"
 import {
   answering,
   caseOf,
@@ -14,8 +14,8 @@ import {
   namesIn,
   subjectOf
 } from "./ContractCase.ts"
-import { onlyReads, type Rule, says } from "./contractRules.ts"
-import { reading } from "./ContractScene.ts"
+import { asksForEach, onlyReads, type Rule, says } from "./contractRules.ts"
+import { operationIds, reading } from "./ContractScene.ts"
 import { hostileAnswers } from "./hostileAnswers.ts"
 
 type StatusReads = NonNullable<Kit["status"]>
@@ -70,6 +70,13 @@ const documentedCases = (kit: Kit, { failed, found, isList, notFound, pending, s
       answering(kit, "own", found),
       [says("Proven", "NotFound", "NotProven"), namesIn(kit, "own", found)],
       reading(kit.subject, null)
+    ),
+    caseWith(
+      kit,
+      "readStatus: without a reference it asks for each operation by its id",
+      contractBank(answering(kit, "own", found), kit.otherRequests),
+      [operationIds.own, operationIds.foreign].map((id) => reading(kit.subject, null, "1 hour", id)),
+      [onlyReads(kit.statusMethods), asksForEach(Object.values(operationIds), isList === true)]
     ),
     ...isList === true
       ? [read(kit, "a list of another operation alone proves nothing", answering(kit, "foreign", found), [

@@ -60,6 +60,20 @@ export const providers: ReadonlyArray<Plant> = [
     ]
   },
   {
+    rule: "the conformance kit finds a status request without a reference that does not ask for its operation",
+    file: "src/testing/contractRules.ts",
+    from: "ids.every((id) => requests.some((request) => asksFor(id, request)))",
+    to: "ids.every((id) => requests.some(() => id !== \"\"))",
+    tests: [unit("testing/ContractMistakes", "by the reference alone")]
+  },
+  {
+    rule: "the conformance kit finds status requests that ask for the same operation",
+    file: "src/testing/contractRules.ts",
+    from: "ids.every((id) => requests",
+    to: "ids.some((id) => requests",
+    tests: [unit("testing/ContractMistakes", "of one operation for all")]
+  },
+  {
     rule: "a person is asked once no later not found proves anything, and not before",
     file: promises,
     from: "addDuration(send_before, lagOf(promises)))) return false",

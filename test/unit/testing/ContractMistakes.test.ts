@@ -124,6 +124,22 @@ const careless = (status: number): Mistake => (_, client, baseUrl) => ({
     )
 })
 
+const asksById = "readStatus: without a reference it asks for each operation by its id"
+
+/** Reads the status at another path. */
+const readingAt = (
+  path: (operation: ProviderOperation, reference: ProviderReference | null) => string,
+  headers: (operation: ProviderOperation) => Record<string, string> = () => ({})
+): Mistake =>
+(_, client, baseUrl) => ({
+  readStatus: (operation, reference) =>
+    client.get(`${baseUrl}${path(operation, reference)}`, { headers: headers(operation) }).pipe(
+      Effect.andThen(({ json }) => json),
+      Effect.orDie,
+      Effect.as(StatusAnswer.NotFound({ names: namesNothing, evidence }))
+    )
+})
+
 const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegExp, mistake: Mistake]> = [
   [
     "sends an amount in cents as one in euros",
@@ -360,6 +376,30 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
           return StatusAnswer.NotProven({ reason: "unclear", detail: "not understood" })
         })
     })
+  ],
+  [
+    "reads the status by the reference alone, also where there is none",
+    asksById,
+    /must contain the operation's id.*path, query, headers or body/,
+    readingAt((_, reference) => `/mutations/${reference}`)
+  ],
+  [
+    "reads the status by a reference that is null, with the id in a header for tracing",
+    asksById,
+    /must contain the operation's id/,
+    readingAt((_, reference) => `/mutations/${reference}`, ({ id }) => ({ "x-request-id": id }))
+  ],
+  [
+    "reads the status of one operation for all",
+    asksById,
+    /must contain the operation's id/,
+    readingAt(() => "/mutations/019aa4f0-5c00-7b1e-8d2f-0a1b2c3d4e5f")
+  ],
+  [
+    "says that it searches a list, of a bank without lists",
+    asksById,
+    /set isList/,
+    () => ({ readsUnfiltered: true })
   ],
   [
     "reads the status by another submission",
