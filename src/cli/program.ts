@@ -1,6 +1,7 @@
 /**
  * The command line: every command with the database that it needs.
  */
+import * as CliError from "effect/cli/CliError"
 import * as CliOutput from "effect/cli/CliOutput"
 import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
@@ -35,9 +36,19 @@ const root = Command.make("financial-agents-gateway").pipe(
 )
 
 /** The database that the shared flags name, and what its cluster needs. */
-const FlaggedDatabase = Layer.provideMerge(PostgresCluster.layer, Layer.unwrap(Effect.map(root, Database.layer)))
+const flagged = (options: { readonly mustExist: boolean }) =>
+  Layer.provideMerge(
+    PostgresCluster.layer,
+    Layer.unwrap(Effect.map(root, (flags) => Database.layer({ ...flags, ...options })))
+  )
 
-/** The same, for `work`: it fails at the start if the database lacks migrations. */
+/** For the commands that may be the first: an embedded database is created if there is none. */
+const FlaggedDatabase = flagged({ mustExist: false })
+
+/** For all others: in a wrong directory, a new and empty ledger would answer. */
+const ExistingDatabase = flagged({ mustExist: true })
+
+/** For `work`: it fails at the start if the database lacks migrations. */
 const PreparedDatabase = Layer.provideMerge(RequiredSchema, FlaggedDatabase)
 
 /** Fails before the database starts, if the command could not listen. */
@@ -53,9 +64,17 @@ const afterPorts =
     return Layer.unwrap(Effect.as(requireFree(addresses), database))
   }
 
-const AdministeredDatabase = Layer.provideMerge(Administration, FlaggedDatabase)
+const AdministeredDatabase = Layer.provideMerge(Administration, ExistingDatabase)
 
-const ObservedDatabase = Layer.provideMerge(StatusServices, FlaggedDatabase)
+/** The same for a group of commands. It has no flags of its own: without a subcommand its input is empty, and it needs no database. */
+const administered = ({ name }: { readonly name: string }) => (input: object) =>
+  Layer.unwrap(
+    Reflect.ownKeys(input).length > 0
+      ? Effect.succeed(AdministeredDatabase)
+      : Effect.fail(new CliError.ShowHelp({ commandPath: [root.name, name], errors: [] }))
+  )
+
+const ObservedDatabase = Layer.provideMerge(StatusServices, ExistingDatabase)
 
 const gateway = root.pipe(
   Command.withSubcommands([
@@ -63,7 +82,11 @@ const gateway = root.pipe(
     Command.provide(work, afterPorts(PreparedDatabase)),
     Command.provide(
       consoleCommand,
-      ({ host, port }) => afterPorts(PreparedDatabase)({ adminHost: host, adminPort: Option.some(port) })
+      ({ host, port }) =>
+        afterPorts(Layer.provideMerge(RequiredSchema, ExistingDatabase))({
+          adminHost: host,
+          adminPort: Option.some(port)
+        })
     ),
     mcp,
     sandbox,
@@ -71,11 +94,11 @@ const gateway = root.pipe(
     Command.provide(migrateCommand, FlaggedDatabase),
     roles,
     Command.provide(status, ObservedDatabase),
-    Command.provide(grants, AdministeredDatabase),
-    Command.provide(clients, AdministeredDatabase),
-    Command.provide(providers, AdministeredDatabase),
-    Command.provide(operations, AdministeredDatabase),
-    Command.provide(approvals, AdministeredDatabase),
+    Command.provide(grants, administered(grants)),
+    Command.provide(clients, administered(clients)),
+    Command.provide(providers, administered(providers)),
+    Command.provide(operations, administered(operations)),
+    Command.provide(approvals, administered(approvals)),
     Command.provide(switchover, AdministeredDatabase)
   ])
 )

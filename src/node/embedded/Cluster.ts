@@ -22,6 +22,9 @@ export interface Cluster {
   readonly socketDirectory: string
 }
 
+/** The name of PostgreSQL's own directory. */
+const pgdataName = "pgdata"
+
 /** Bytes that the address of a unix socket can hold, without its terminating NUL. */
 const longestSocketPath = process.platform === "linux" ? 107 : 103
 
@@ -36,7 +39,7 @@ export const openCluster = Effect.fnUntraced(function*(directory: string) {
   }
   return {
     dataDirectory,
-    pgdata: path.join(dataDirectory, "pgdata"),
+    pgdata: path.join(dataDirectory, pgdataName),
     log: path.join(dataDirectory, "postgres.log"),
     socketDirectory
   } satisfies Cluster
@@ -76,6 +79,19 @@ export const prepareCluster = Effect.fnUntraced(function*(cluster: Cluster, binD
   })
   yield* giveTo(runAs, socketDirectory)
   return { binaries, runAs } satisfies Installation
+})
+
+/** Fails if the data directory has no database. It changes nothing, and needs no lock. */
+export const requireCluster = Effect.fnUntraced(function*(dataDirectory: string) {
+  const exists = yield* attempt(
+    "Could not look for a database",
+    () => isDirectory(path.join(dataDirectory, pgdataName))
+  )
+  if (exists) return
+  return yield* new LocalPostgresError({
+    message: `no database in ${dataDirectory}: name its directory by --data-dir or DATA_DIR, or create one by `
+      + "`financial-agents-gateway serve`"
+  })
 })
 
 /** False: there is nothing. Throws for anything but a directory. */

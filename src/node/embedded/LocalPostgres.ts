@@ -2,7 +2,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as path from "node:path"
-import { type Cluster, majorOf, openCluster, port, username } from "./Cluster.ts"
+import { type Cluster, majorOf, openCluster, port, requireCluster, username } from "./Cluster.ts"
 import { ensureDatabase, isAnswering, runServer, type ServerOptions } from "./Server.ts"
 import { LocalPostgresError, tryLock, useYourOwn, waitForLock } from "./System.ts"
 
@@ -14,6 +14,8 @@ export interface LocalPostgresOptions {
   readonly dataDirectory: string
   /** Created if missing. `gateway` by default. */
   readonly database?: string
+  /** Fails and creates nothing if the directory has no data yet. False by default. */
+  readonly mustExist?: boolean
   /**
    * Settings of a server that this process starts, by name, as in `postgresql.conf`. Those that make it durable and
    * private (`fsync`, `listen_addresses`, …) cannot be changed.
@@ -65,7 +67,9 @@ const make = Effect.fnUntraced(function*(options: LocalPostgresOptions) {
     return yield* new LocalPostgresError({ message: `Cannot run PostgreSQL on ${process.platform}. ${useYourOwn}` })
   }
   const database = options.database ?? "gateway"
-  const cluster = yield* openCluster(path.resolve(options.dataDirectory))
+  const dataDirectory = path.resolve(options.dataDirectory)
+  if (options.mustExist === true) yield* requireCluster(dataDirectory)
+  const cluster = yield* openCluster(dataDirectory)
   yield* serve(cluster, { settings: options.settings ?? {}, binDirectory: options.binDirectory })
   yield* ensureDatabase(cluster.socketDirectory, database)
   return LocalPostgres.of({

@@ -16,6 +16,8 @@ export type { InvalidSetting, LocalPostgresError }
 export interface DatabaseOptions {
   readonly databaseUrl: Option.Option<Redacted.Redacted<string>>
   readonly dataDir: string
+  /** Fails and creates nothing if `dataDir` has no database yet. False by default. */
+  readonly mustExist?: boolean
 }
 
 /** How to connect to the database. An embedded database runs for as long as this service is in scope. */
@@ -38,6 +40,9 @@ export class Database extends Context.Service<Database, {
             dataDirectory,
             connection: { host: socketDirectory, port, username, database }
           }))
-        ).pipe(Layer.provide(LocalPostgres.layer({ dataDirectory: options.dataDir })))
+        ).pipe(Layer.provide(LocalPostgres.layer({
+          dataDirectory: options.dataDir,
+          mustExist: options.mustExist ?? false
+        })))
     })
 }

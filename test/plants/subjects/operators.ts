@@ -21,6 +21,13 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [system("cli/OperatorCommands", "changes nothing without --apply")]
   },
   {
+    rule: "a command that may not be the first refuses a directory without a database",
+    file: "src/cli/program.ts",
+    from: "const ExistingDatabase = flagged({ mustExist: true })",
+    to: "const ExistingDatabase = flagged({ mustExist: false })",
+    tests: [system("cli/Commands", "refuses a directory without a database")]
+  },
+  {
     rule: "a taken port is named before an embedded database starts",
     file: "src/cli/program.ts",
     from: "Effect.as(requireFree(addresses), database)",

@@ -7,10 +7,12 @@ import { Effect } from "effect"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
+import { invocation } from "../../../src/node/process/Invocation.ts"
 import { evidenceOf, operatorEvidence } from "../../fixtures/OperatorEvidence.ts"
 import { migrations } from "../../fixtures/postgres/migrations.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
-import { result, run, urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { freePort, result, run, urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 
 type Env = Readonly<Record<string, string>>
 type Operation = { readonly id: string; readonly state: string; readonly revision: number; readonly created_at: string }
@@ -58,6 +60,43 @@ const commandsIn = (help: string): ReadonlyArray<string> => {
 }
 
 describe("The command line", () => {
+  it.live(
+    "refuses a directory without a database, and creates nothing, unless the command may be the first",
+    () =>
+      Effect.gen(function*() {
+        const directory = path.join(yield* temporaryDirectory, "other")
+        const id = "01890a5d-ac96-774b-bcce-b302099a8057"
+        const commands = [
+          ["operations", "list"],
+          ["operations", "show", "s3", "--by", "key"],
+          ["operations", "cancel", id],
+          ["grants", "show", id],
+          ["approvals", "list"],
+          ["status"],
+          ["console"]
+        ]
+        for (const args of commands) {
+          const stderr = yield* refused([...args, "--data-dir", path.relative(process.cwd(), directory)], {
+            ADMIN_PORT: String(yield* freePort)
+          })
+          assert.strictEqual(
+            stderr,
+            `error: no database in ${directory}: name its directory by --data-dir or DATA_DIR, or create one by `
+              + `\`${invocation} serve\`\n`
+          )
+          assert.isFalse(fs.existsSync(directory))
+        }
+        // A directory of other data has none, either.
+        fs.mkdirSync(directory)
+        assert.include(yield* refused(["status"], { DATA_DIR: directory }), `no database in ${directory}: `)
+        assert.deepStrictEqual(fs.readdirSync(directory), [])
+
+        assert.strictEqual((yield* run(["migrate"], { DATA_DIR: directory })).code, 0)
+        assert.include((yield* run(["operations", "list"], { DATA_DIR: directory })).stderr, "No operation matches")
+      }).pipe(Effect.scoped),
+    60_000
+  )
+
   it.live("issues a grant with a token that is shown only once, shows the grant, and revokes it permanently", () =>
     onDatabase((env) =>
       Effect.gen(function*() {
