@@ -16,6 +16,20 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [long("examples/paymentsTool", "not to split the amount")]
   },
   {
+    rule: "in memory, an operation with an uncertain outcome keeps its amount",
+    file: "src/services/memory/lookups.ts",
+    from: "state !== \"failed\" && state !== \"cancelled\" ? [reservation]",
+    to: "![\"failed\", \"cancelled\", \"indeterminate\"].includes(state) ? [reservation]",
+    tests: [system("simulation/Simulation", "keep the limits of grants")]
+  },
+  {
+    rule: "in memory, a cancelled operation gives its amount back",
+    file: "src/services/memory/lookups.ts",
+    from: "state !== \"failed\" && state !== \"cancelled\" ? [reservation]",
+    to: "state !== \"failed\" ? [reservation]",
+    tests: [system("simulation/Simulation", "keep the limits of grants")]
+  },
+  {
     rule: "a credential whose limits the database cannot hold is refused, not a defect",
     file: "src/services/sql/limitRows.ts",
     from: "sqlState(error) === \"22023\"",

@@ -1,6 +1,8 @@
 /** The accounts of a run: owners who grant, revoke and reconnect; clients who send requests; and an operator. */
+import * as Cause from "effect/Cause"
 import * as DateTime from "effect/DateTime"
 import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
 import type {
   ClientId,
   GrantId,
@@ -13,6 +15,8 @@ import type { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import { isFree, isUnsent } from "../../../src/services/memory/recordRules.ts"
+import { describeUsage, detailsOf, type Limits, toText } from "./Budgets.ts"
+import type { Chance } from "./Chance.ts"
 import { epoch } from "./MachineClock.ts"
 import type { Simulation } from "./Simulation.ts"
 
@@ -23,6 +27,8 @@ interface Account {
   readonly subject: PairwiseSubject
   readonly resource_owner: ResourceOwner
   readonly provider_connection_id: ProviderConnectionId
+  /** Of each of its grants; null for none. */
+  readonly limits: Limits | null
   grant_id: GrantId
   /** When consent ended, in true time; null while the grant stands. */
   consentEndedAt: number | null
@@ -30,11 +36,14 @@ interface Account {
 
 export class Accounts {
   readonly #simulation: Simulation
+  readonly #amounts: Chance
   readonly #accounts: Array<Account> = []
   #grants = 0
 
-  constructor(simulation: Simulation) {
+  /** `amounts` decides about limits and amounts alone. */
+  constructor(simulation: Simulation, amounts: Chance) {
     this.#simulation = simulation
+    this.#amounts = amounts
   }
 
   /** Issues a grant for each account, and sends requests over the first part of the run. */
@@ -57,6 +66,7 @@ export class Accounts {
       subject: `subject-${number}` as PairwiseSubject,
       resource_owner: `owner-${number}` as ResourceOwner,
       provider_connection_id: `binding-${number}-${provider}` as ProviderConnectionId,
+      limits: this.#drawLimits(),
       grant_id: "" as GrantId,
       consentEndedAt: null
     }
@@ -66,14 +76,25 @@ export class Accounts {
     this.#accounts.push(account)
   }
 
+  #drawLimits(): Limits | null {
+    const chance = this.#amounts
+    if (!chance.happens(this.#simulation.scenario.limitedGrants)) return null
+    return {
+      most: chance.between(5, 10),
+      budget: chance.between(8, 25),
+      window: chance.pick(["grant", "calendar day", "rolling day"])
+    }
+  }
+
   #connect({ provider, provider_connection_id, resource_owner }: Account, connected: boolean): void {
     const { memory } = this.#simulation.database
     memory.connections.set(provider_connection_id, { id: provider_connection_id, resource_owner, provider, connected })
   }
 
   #grant(account: Account): void {
-    const { client_id, provider_connection_id, resource_owner, subject } = account
+    const { client_id, limits, provider_connection_id, resource_owner, subject } = account
     account.grant_id = `grant-${++this.#grants}` as GrantId
+    if (limits !== null) this.#simulation.budgets.limits.set(account.grant_id, limits)
     this.#simulation.database.memory.grants.set(account.grant_id, {
       grant_id: account.grant_id,
       resource_owner,
@@ -83,22 +104,37 @@ export class Accounts {
       scopes: [],
       created_at: DateTime.makeUnsafe(epoch),
       expires_at: DateTime.makeUnsafe(epoch * 2),
-      revoked_at: null
+      revoked_at: null,
+      ...limits === null ? {} : { authorization_details: detailsOf(limits) }
     })
   }
 
-  /** Sends a request, and repeats it if the answer is lost. */
+  /** Sends a request, and repeats it if the answer is lost. A request within the limits of a good grant is accepted. */
   #accept(number: number): void {
-    const { database, world } = this.#simulation
-    const { client_id, grant_id, provider, subject } = world.chance.pick(this.#accounts)
-    const request = { type: "payment", key: `key-${number}` as IdempotencyKey, payload: { amount: "10.00" } }
-    const accepted = database.now(database.ledger.accept({ grant_id, client_id, subject }, request))
-    if (Exit.isFailure(accepted)) return world.trace.note("request refused", number)
+    const { budgets, database, judge, ledger, world } = this.#simulation
+    const account = world.chance.pick(this.#accounts)
+    const { client_id, grant_id, provider, subject } = account
+    const euros = this.#amounts.between(1, 10)
+    const key = `key-${number}` as IdempotencyKey
+    budgets.amounts.set(key, euros)
+    const terms = { amount: toText(euros), currency: "EUR", payee: "payee" }
+    const request = { type: "payment", key, payload: { amount: terms.amount }, terms }
+    const usage = budgets.usage(grant_id, database.clock.currentTimeMillisUnsafe(), database.operations)
+    const fits = usage === null || euros <= Math.min(usage.most, usage.budget - usage.kept)
+    const isDue = fits && this.#isGood(account)
+    const accepted = database.now(ledger.accept({ grant_id, client_id, subject }, request))
+    if (Exit.isFailure(accepted)) {
+      const refusal = Option.getOrNull(Cause.findErrorOption(accepted.cause))
+      world.trace.note(refusal?._tag === "LimitExceeded" ? "limit_exceeded" : "request refused", number)
+      if (!isDue) return
+      const detail = usage === null ? "no limits" : describeUsage(usage)
+      return judge.violate("a request within the limits is accepted", `${key} of ${euros} under ${grant_id}: ${detail}`)
+    }
     this.#simulation.announce(provider)
     if (world.chance.happens(0.1)) {
-      const again = database.now(database.ledger.accept({ grant_id, client_id, subject }, request))
+      const again = database.now(ledger.accept({ grant_id, client_id, subject }, request))
       if (Exit.isFailure(again) || again.value.operation.id !== accepted.value.operation.id) {
-        this.#simulation.judge.violate("a request binding returns its operation", `request ${number}`)
+        judge.violate("a request binding returns its operation", `request ${number}`)
       }
     }
   }

@@ -1,4 +1,4 @@
-/** Mixtures of faults in which certain mistakes show soon. */
+/** Mixtures of faults in which certain mistakes show soon. Most have no limits of grants, which would refuse operations that they need. */
 import * as Duration from "effect/Duration"
 import { each, type Faults } from "./Chance.ts"
 import type { Scenario } from "./Scenario.ts"
@@ -27,6 +27,7 @@ const nothing = () => drawMishaps(() => Infinity)
 /** Failovers that lose commits, and operators who act often. */
 export const forgetful = (scenario: Scenario): Scenario => ({
   ...scenario,
+  limitedGrants: 0,
   hasWitness: false,
   forgets: true,
   mishaps: { ...scenario.mishaps, failover: 1500, operator: 500 }
@@ -38,6 +39,7 @@ export const forgetful = (scenario: Scenario): Scenario => ({
  */
 export const forgottenClaims = (scenario: Scenario, network: Partial<NetworkFaults>): Scenario => ({
   ...scenario,
+  limitedGrants: 0,
   hasWitness: false,
   forgets: true,
   forgottenClaims: 0.5,
@@ -76,6 +78,7 @@ export const forgottenAndUnfindable = (scenario: Scenario, network: Partial<Netw
  */
 export const limited = (scenario: Scenario): Scenario => ({
   ...scenario,
+  limitedGrants: 0,
   policy: { ...scenario.policy, concurrency: 16, providerConcurrency: 8, pollInterval: Duration.millis(400) },
   processes: 4,
   operations: 40,
@@ -102,6 +105,7 @@ export const limited = (scenario: Scenario): Scenario => ({
  */
 export const lateRequestsByWrongClocks = (scenario: Scenario): Scenario => ({
   ...scenario,
+  limitedGrants: 0,
   skew: 4000,
   drift: 0,
   forgets: false,
@@ -132,6 +136,7 @@ export const withFences = (scenario: Scenario): Scenario => ({
 /** Requests that get lost or arrive seconds later, at a provider whose adapter has a fence. There are no other faults. */
 export const fenced = (scenario: Scenario): Scenario => ({
   ...scenario,
+  limitedGrants: 0,
   skew: 0,
   drift: 0,
   forgets: false,
@@ -157,6 +162,7 @@ export const fenced = (scenario: Scenario): Scenario => ({
  */
 export const witnessed = (scenario: Scenario, changes: Partial<Scenario> = {}): Scenario => ({
   ...scenario,
+  limitedGrants: 0,
   // A backlog: operations are accepted for a while before a worker claims them.
   policy: { ...scenario.policy, pollInterval: Duration.millis(2000) },
   lostAnnouncements: 1,
@@ -182,4 +188,14 @@ export const witnessed = (scenario: Scenario, changes: Partial<Scenario> = {}): 
   network: { ...noNetworkFaults, localFailure: 0.15 },
   mishaps: { ...nothing(), failover: 2500, pause: 3000 },
   ...changes
+})
+
+/** Many requests under grants with limits, of which some succeed, some stay uncertain, and some fail or are cancelled by operators. */
+export const spending = (scenario: Scenario): Scenario => ({
+  ...scenario,
+  accounts: 1,
+  limitedGrants: 1,
+  operations: 12,
+  network: { ...scenario.network, lostAnswer: 0.3 },
+  mishaps: { ...scenario.mishaps, operator: 500 }
 })

@@ -14,6 +14,7 @@ import {
 import type { OutcomeRecord } from "../../../src/domain/Submission.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import { lostTakeOver, restartEvidence, rollbackEvidence } from "../../../src/services/rules/ledgerRules.ts"
+import { type Budgets, describeUsage } from "./Budgets.ts"
 import type { Traits } from "./SimulatedProvider.ts"
 import type { World } from "./World.ts"
 
@@ -55,6 +56,7 @@ export interface JudgeOptions {
   readonly world: World
   readonly truthOf: (record: MemoryRecord) => Truth
   readonly databaseTime: () => number
+  readonly budgets: Budgets
   /** Whether the provider has received the operation, or may still receive it. */
   readonly mayHaveBeenSent: (record: MemoryRecord) => boolean
   /** Called after each claim. If the operation was claimed before, the database had lost the earlier claim. */
@@ -152,6 +154,21 @@ export class Judge {
     const facts = this.#factsOf(after.operation.id)
     if (before.operation.state === "accepted") facts.claims++
     facts.claimedAt = this.#options.world.now
+  }
+
+  /** After each change of a ledger, also by a failover, for the grant of an operation. */
+  checkLimits(
+    { key, operation: { created_at, id }, owner: { grant_id } }: MemoryRecord,
+    operations: ReadonlyMap<OperationId, MemoryRecord>
+  ): void {
+    const { budgets } = this.#options
+    const usage = budgets.usage(grant_id, created_at.epochMilliseconds, operations)
+    const euros = budgets.amounts.get(key)!
+    if (usage === null || usage.kept <= usage.budget && euros <= usage.most) return
+    this.violate(
+      "operations keep no more than the limits of their grant",
+      `${this.name(id)} of ${euros} under ${grant_id}: ${describeUsage(usage)}`
+    )
   }
 
   /** A claim stays a claim: it may be returned, and then be taken over. */

@@ -66,6 +66,8 @@ export interface Scenario {
   readonly processes: number
   readonly operations: number
   readonly accounts: number
+  /** Share of the accounts whose grants have limits. */
+  readonly limitedGrants: number
   readonly providers: ReadonlyArray<Traits>
   /** When faults end, in milliseconds. */
   readonly calmAt: number
@@ -142,6 +144,7 @@ const drawCommonScenario = (chance: Chance): Scenario => {
     processes: chance.pick([2, 2, 2, 2, 2, 2, 2, 2, 2, 3]),
     operations: chance.pick([2, 3, 3, 3, 4, 5]),
     accounts: chance.between(1, 2),
+    limitedGrants: 0.3,
     providers: providers.map((provider) =>
       provider.window === null && chance.happens(0.3) ? { ...provider, forgetful: 0.5 } : provider
     ),

@@ -83,8 +83,11 @@ export class SimulatedDatabase {
     this.clock = clock
     this.#journal = new Journal(
       () => world.now,
-      (before, after) =>
-        replaced === undefined ? judge.committed(before, after) : judge.committedElsewhere(before, after)
+      (before, after) => {
+        if (replaced === undefined) judge.committed(before, after)
+        else judge.committedElsewhere(before, after)
+        judge.checkLimits(after, this.#journal)
+      }
     )
     this.#context = Context.make(Clock.Clock, clock).pipe(Context.add(References.TracerEnabled, false))
     const memory = Layer.effect(
@@ -260,6 +263,8 @@ export class SimulatedDatabase {
   }
 
   #stop(downFor: number): void {
+    // A failover may have changed what it has.
+    for (const record of this.#journal.values()) this.#judge.checkLimits(record, this.#journal)
     this.#isDown = true
     this.#incarnation++
     this.#world.after(downFor, () => {

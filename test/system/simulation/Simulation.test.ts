@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
-import { fenced, withFences } from "./Circumstances.ts"
+import { fenced, spending, withFences } from "./Circumstances.ts"
 import { simulate } from "./Simulation.ts"
 import { sweep } from "./Sweep.ts"
 
@@ -27,6 +27,14 @@ describe("the real workers, while every other part fails,", () => {
       const { counts, violations } = await Effect.runPromise(sweep(1, 100, { plant: { circumstances } }))
       assert.deepStrictEqual(violations.map(({ seed, violation }) => ({ seed, ...violation })), [])
       for (const event of ["occupies the key", "cancelled"]) assert.isAbove(counts.get(`fence: ${event}`) ?? 0, 0)
+    }
+  })
+
+  it("keep the limits of grants, and refuse nothing that fits", async () => {
+    const { counts, violations } = await Effect.runPromise(sweep(1, 100, { plant: { circumstances: spending } }))
+    assert.deepStrictEqual(violations.map(({ seed, violation }) => ({ seed, ...violation })), [])
+    for (const event of ["limit_exceeded", "accepted → cancelled", "submitting → indeterminate"]) {
+      assert.isAbove(counts.get(event) ?? 0, 0, event)
     }
   })
 

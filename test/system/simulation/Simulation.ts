@@ -24,6 +24,8 @@ import { SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import * as Submission from "../../../src/submission/SubmissionProcesses.ts"
 import { queueContext } from "../../fixtures/ledger/QueueServices.ts"
 import { Accounts } from "./Accounts.ts"
+import { Budgets } from "./Budgets.ts"
+import { Chance } from "./Chance.ts"
 import { Judge, longestIdle, type Violation } from "./Judge.ts"
 import { MachineClock } from "./MachineClock.ts"
 import { Mischief } from "./Mischief.ts"
@@ -38,7 +40,7 @@ import { World } from "./World.ts"
 /** A planted mistake, which the judge must find. */
 export interface Plant {
   readonly queue?: (queue: SubmissionQueueShape, simulation: Simulation) => SubmissionQueueShape
-  /** Replaces the ledger of operators. */
+  /** Replaces the ledger of clients and operators. */
   readonly ledger?: (ledger: OperationLedger["Service"], simulation: Simulation) => OperationLedger["Service"]
   /** Replaces the queue of a process, on its side of the network. */
   readonly remoteQueue?: (queue: SubmissionQueueShape, simulation: Simulation) => SubmissionQueueShape
@@ -123,6 +125,7 @@ const outage = 70_000
 export class Simulation {
   readonly world: World
   readonly scenario: Scenario
+  readonly budgets = new Budgets()
   readonly judge: Judge
   readonly database: SimulatedDatabase
   readonly witness: SimulatedWitness
@@ -151,6 +154,7 @@ export class Simulation {
         this.judge.wasSent(id) || this.providerOf(owner.provider).mayStillReceive(id),
       claimed: (isAgain) => this.mischief.claimed(isAgain),
       databaseTime: () => this.database.clock.currentTimeMillisUnsafe(),
+      budgets: this.budgets,
       longestDelay: longestDelay(this.policy),
       longestSend: longestSend(this.scenario.policy),
       consentEndedAt: (record) => this.accounts.consentEndedAt(record),
@@ -167,7 +171,8 @@ export class Simulation {
         (id: OperationId) => this.database.operations.get(id)
       )
     )
-    this.accounts = new Accounts(this)
+    // A stream of its own: in seeds whose limits refuse nothing, it moves no other decision. No seed of a run is negative.
+    this.accounts = new Accounts(this, new Chance(-1 - seed))
     this.mischief = new Mischief(this, plant)
   }
 
@@ -182,7 +187,7 @@ export class Simulation {
     return this.providers.find(({ traits }) => traits.name === name)!
   }
 
-  /** The ledger of operators. */
+  /** The ledger of clients and operators. */
   get ledger(): OperationLedger["Service"] {
     const { ledger } = this.database
     return this.#plant.ledger?.(ledger, this) ?? ledger
