@@ -44,6 +44,20 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [system("api/OpenApi", "tells an instant")]
   },
   {
+    rule: "an operation without terms is refused because its endpoint declares none",
+    file: "src/server/gate/Refusals.ts",
+    from: "return problems.fail(\"terms_required\")",
+    to: "return problems.fail(\"payee_not_allowed\") as Effect.Effect<never>",
+    tests: [unit("server/ComposedApplication", "each refusal by limits")]
+  },
+  {
+    rule: "limits are read by one statement, which checks the grant",
+    file: "src/services/sql/reads/SqlOperationStore.ts",
+    from: "        const refused = refusalOf(grant, row?.standing)\n",
+    to: "        const refused = row === undefined ? refusalOf(grant, undefined) : null\n",
+    tests: [postgres("services/reads/GrantStandings"), postgres("server/GrantStanding")]
+  },
+  {
     rule: "an event gives a grant no other limits",
     file: "migrations/0036_registered_limits.sql",
     from: "g.authorization_details <> p_details",

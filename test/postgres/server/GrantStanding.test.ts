@@ -62,8 +62,8 @@ layer(postgresGateway({ way: "both" }), { excludeTestServices: true })("The stan
         const { send } = yield* Gateway
         const { holder: { token }, operation } = yield* flawed(wrong)
         const [first] = wrong
-        const targets = ["/v1/operations", `/v1/operations/${operation.id}`, `/v1/operations/${unknown}`]
-        for (const target of targets) {
+        const reads = ["/v1/operations", `/v1/operations/${operation.id}`, `/v1/operations/${unknown}`, "/v1/limits"]
+        for (const target of reads) {
           const answer = yield* send(target, { token })
           const problem = assertProblemOf(answer, codeOf[first!])
           assert.match(answer.headers["www-authenticate"]!, challengeOf[first!])

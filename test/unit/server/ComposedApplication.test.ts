@@ -13,13 +13,15 @@ import { makeClient } from "../../../src/api/Client.ts"
 import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
 import type { FinancialOperations } from "../../../src/domain/AuthorizationDetails.ts"
 import { operationsRead, Scope } from "../../../src/domain/Grant.ts"
+import type { Operation } from "../../../src/domain/Operation.ts"
 import { documentedApi } from "../../../src/server/Documentation.ts"
 import { BaseUrl } from "../../../src/server/gate/BaseUrl.ts"
 import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { layerServer } from "../../../src/server/Gateway.ts"
 import { MutationEndpoints } from "../../../src/server/mutations/MutationEndpoints.ts"
+import { Approvals } from "../../../src/services/Approvals.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
-import { assertProblem, baseUrl, type Problem } from "../../fixtures/http/HttpProblem.ts"
+import { assertProblem, baseUrl, mutationProblemTable, type Problem } from "../../fixtures/http/HttpProblem.ts"
 import { toHeaders } from "../../fixtures/http/HttpWire.ts"
 import { InMemoryLedger, issue } from "../../fixtures/ledger/Ledger.ts"
 
@@ -33,6 +35,7 @@ class TeamApi extends HttpApi.make("team").add(
       terms: ({ amount }) => ({ amount, currency: "EUR", payee: "Landlord" }),
       summary: "Pay"
     }),
+    mutationEndpoint("charge", "/v1/fees", { payload: Schema.Struct({ amount: Schema.String }), summary: "Charge" }),
     HttpApiEndpoint.get("hello", "/hello", { success: Schema.Struct({ message: Schema.String }) })
   )
 ).annotateMerge(OpenApi.annotations({ title: "Team Payments", version: "2.3.4" })) {}
@@ -48,6 +51,7 @@ const Handlers = HttpApiBuilder.group(
         ({ params, payload }) =>
           mutations.accept({ type: "payment", scope: paymentsWrite, payload: { ...params, ...payload } })
       )
+      .handle("charge", ({ payload }) => mutations.accept({ type: "fee", scope: paymentsWrite, payload }))
       .handle("hello", () => Effect.succeed({ message: "hello" }))
   })
 )
@@ -84,6 +88,16 @@ const client = Effect.fnUntraced(function*(accessToken: Redacted.Redacted<string
     Effect.provide(FetchHttpClient.layer)
   )
 })
+
+/** Posts an amount, and checks nothing of the answer. */
+const post = (accessToken: Redacted.Redacted<string>, key: string, target = "/v1/accounts/a-1/payments") =>
+  send(
+    HttpClientRequest.post(target).pipe(
+      HttpClientRequest.bearerToken(accessToken),
+      HttpClientRequest.setHeader("idempotency-key", key),
+      HttpClientRequest.bodyJsonUnsafe({ amount: "12.00" })
+    )
+  )
 
 const mayPay = { scopes: [operationsRead, paymentsWrite] }
 
@@ -136,6 +150,70 @@ layer(Application, { excludeTestServices: true })("A composed application", (it)
       const type = yield* Effect.flip((yield* pay({ operation_types: ["transfer"] }))("limits-5"))
       assert.strictEqual(type._tag, "OperationNotCovered")
     }))
+
+  it.effect("answers each refusal by limits with a complete problem", () =>
+    Effect.gen(function*() {
+      const amount = { currency: "EUR", amount: "5.00" }
+      const table: ReadonlyArray<readonly [code: string, detail: Partial<FinancialOperations>, target?: string]> = [
+        ["limit_exceeded", { budgets: [{ ...amount, per: "day" }] }],
+        ["limit_exceeded", { max_amount: [amount] }],
+        ["payee_not_allowed", { payees: ["Library"] }],
+        ["operation_not_covered", { operation_types: ["transfer"] }],
+        ["terms_required", {}, "/v1/fees"]
+      ]
+      for (const [code, detail, target] of table) {
+        const { access_token } = yield* issue({
+          ...mayPay,
+          authorization_details: [{ type: "financial_operations", ...detail }]
+        })
+        const answer = yield* post(access_token, code, target)
+        assert.strictEqual<string>(assertProblem(answer, mutationProblemTable).code, code, answer.text)
+      }
+    }))
+
+  it.effect.each(["approved", "denied"] as const)(
+    "answers 202 for an operation that waits for an approval, and tells its clients when it is %s",
+    (decision) =>
+      Effect.gen(function*() {
+        const approval = { above: [{ currency: "EUR", amount: "10.00" }] }
+        const { access_token, grant } = yield* issue({
+          ...mayPay,
+          authorization_details: [{ type: "financial_operations", approval }]
+        })
+        const read = (target: string, headers: Readonly<Record<string, string>> = {}) =>
+          send(
+            HttpClientRequest.get(target).pipe(
+              HttpClientRequest.bearerToken(access_token),
+              HttpClientRequest.setHeaders(headers)
+            )
+          )
+        const changes = (query = "") =>
+          Effect.map(
+            read(`/v1/operations/changes${query}`),
+            ({ text }) => JSON.parse(text) as { readonly operations: unknown; readonly next_change_token: string }
+          )
+        const accepted = yield* post(access_token, "approval")
+        assert.strictEqual(accepted.status, 202, accepted.text)
+        const waiting = JSON.parse(accepted.text) as Operation
+        assert.deepInclude(waiting, { state: "accepted", under_review: true, terminal: false })
+        const target = `/v1/operations/${waiting.id}`
+        const before = yield* read(target)
+        assert.deepStrictEqual(JSON.parse(before.text), waiting)
+        const told = yield* changes()
+        assert.deepStrictEqual<unknown>(told.operations, [waiting])
+        const { decide, find } = yield* Approvals
+        const { request_digest } = (yield* find(waiting.id))!
+        const decider = { as: "owner", name: grant.resource_owner } as const
+        yield* decide({ operation_id: waiting.id, request_digest, decision, decider, reason: null })
+        const after = yield* read(target, { "if-none-match": before.headers["etag"]! })
+        assert.strictEqual(after.status, 200)
+        assert.notStrictEqual(after.headers["etag"], before.headers["etag"])
+        const decided: unknown = JSON.parse(after.text)
+        const state = decision === "approved" ? "accepted" : "cancelled"
+        assert.deepInclude(decided, { id: waiting.id, state, under_review: false })
+        assert.deepStrictEqual((yield* changes(`?after=${told.next_change_token}`)).operations, [decided])
+      })
+  )
 
   it.effect("documents its endpoints and the gateway's in one document, under its own title and version", () =>
     Effect.gen(function*() {
@@ -283,7 +361,7 @@ describe("The documentation of several APIs", () => {
 
   it("keeps one copy of the gateway's groups if an application added them to its own API", () => {
     const { paths } = OpenApi.fromApi(documentedApi([TeamApi.addHttpApi(Api)]))
-    assert.deepStrictEqual(Object.keys(paths).length, Object.keys(OpenApi.fromApi(Api).paths).length + 2)
+    assert.deepStrictEqual(Object.keys(paths).length, Object.keys(OpenApi.fromApi(Api).paths).length + 3)
   })
 
   it("keeps the title of an API that has none of its own: its identifier", () => {

@@ -18,6 +18,7 @@ import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.
 import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
+import { feedReader } from "../../../fixtures/ledger/Changes.ts"
 import { forgeDecisions, reasonOf } from "../../../fixtures/ledger/ForgedDecisions.ts"
 import { conformance, drive, InMemoryLedger, pathTo, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { claimIds, issueAtNewProvider, readTerms, takeIds } from "../../../fixtures/ledger/Queue.ts"
@@ -142,14 +143,22 @@ conformance("an approval", (it) => {
         approval!.expires_at.epochMilliseconds - operation.created_at.epochMilliseconds,
         Duration.toMillis("24 hours")
       )
+      const feed = feedReader(identity)
+      assert.deepStrictEqual(yield* feed.drain(), [operation])
       yield* Backstage.use(({ pass }) => pass(Duration.hours(23)))
       assert.deepStrictEqual(yield* claimIds(grant.provider), [])
       yield* decide(operation.id, { decider: { as: "operator", name: "anna", via: "console" }, reason: "known" })
+      const [told, ...more] = yield* feed.drain()
+      assert.lengthOf(more, 0)
+      assert.deepInclude(told, { id: operation.id, state: "accepted", under_review: false })
       assert.deepStrictEqual(yield* claimIds(grant.provider), [operation.id])
       const ledger = yield* OperationLedger
       assert.isFalse((yield* ledger.show(operation.id)).under_review)
-      const { decided_at, ...told } = (yield* ledger.history(operation.id)).at(-1)!.evidence as Record<string, unknown>
-      assert.deepStrictEqual(told, {
+      const { decided_at, ...recorded } = (yield* ledger.history(operation.id)).at(-1)!.evidence as Record<
+        string,
+        unknown
+      >
+      assert.deepStrictEqual(recorded, {
         by: "approval",
         decision: "approved",
         decided_as: "operator",

@@ -61,7 +61,8 @@ const refusals = Effect.fnUntraced(function*(grant: GrantIdentity, id: Operation
   const reads: ReadonlyArray<Effect.Effect<unknown, object>> = [
     store.find(grant, id),
     store.list(grant, everything),
-    store.list(grant, { ...everything, key: newKey() })
+    store.list(grant, { ...everything, key: newKey() }),
+    store.limits(grant)
   ]
   return yield* Effect.forEach(reads, (read) => Effect.match(read, { onFailure: fieldsOf, onSuccess: () => null }))
 })
@@ -88,7 +89,7 @@ conformance("a read", (it) => {
           const fields = expected === null ? null : fieldsOf(expected)
           assert.deepStrictEqual(
             yield* refusals(grant, operation.id),
-            [fields, fields, fields],
+            [fields, fields, fields, fields],
             JSON.stringify({ standing, limited_to })
           )
         }
@@ -103,7 +104,7 @@ conformance("a read", (it) => {
       const unknown = { _tag: "GrantUnknown" }
       for (const other of [{ client_id }, { subject }, { grant_id }]) {
         const refused = yield* refusals({ ...identity, ...other }, operation.id)
-        assert.deepStrictEqual(refused, [unknown, unknown, unknown])
+        assert.deepStrictEqual(refused, [unknown, unknown, unknown, unknown])
       }
     }))
 })

@@ -5,6 +5,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Layer } from "effect"
 import { bearer } from "../../../../src/domain/Credential.ts"
+import type { GrantIdentity } from "../../../../src/domain/Grant.ts"
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../../src/services/Readiness.ts"
 import { GrantVerifier } from "../../../../src/services/verification/GrantVerifier.ts"
@@ -13,6 +14,15 @@ import { anotherPool, anotherProcess } from "../../../fixtures/postgres/Pools.ts
 import { layerRecorded, Statements } from "../../../fixtures/postgres/Statements.ts"
 
 const readOnly = { startupParameters: { default_transaction_read_only: "on" } }
+
+/** The grant for a token with a budget, whose rest is a sum over operations. */
+const limited = (grant: GrantIdentity): GrantIdentity => ({
+  ...grant,
+  authorization_details: [{
+    type: "financial_operations",
+    budgets: [{ currency: "EUR", amount: "900.00", per: "grant" }]
+  }]
+})
 
 layer(PostgresLedger, { excludeTestServices: true })("reads", (it) => {
   const reads = Effect.fnUntraced(function*() {
@@ -35,6 +45,7 @@ layer(PostgresLedger, { excludeTestServices: true })("reads", (it) => {
         { ...everything, key: newKey(), states: ["failed"] as const, type: "payment", created_after: created_at }
       ]
       for (const query of queries) yield* store.list(grant, query)
+      assert.lengthOf(yield* store.limits(limited(grant)), 1)
     })
   })
 
@@ -69,6 +80,8 @@ layer(PostgresLedger, { excludeTestServices: true })("reads", (it) => {
         assert.lengthOf(statements, 3)
         yield* store.list(identity, { ...everything, key: newKey() })
         assert.lengthOf(statements, 4)
+        yield* store.limits(limited(identity))
+        assert.lengthOf(statements, 5)
         for (const { text } of statements) assert.match(text, /^\s*SELECT\b[^;]*$/)
       }).pipe(Effect.provide(Layer.fresh(OperationStore.layer.pipe(Layer.provideMerge(layerRecorded)))))
     }))
