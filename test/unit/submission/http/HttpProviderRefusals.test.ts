@@ -38,7 +38,7 @@ describe("Before anything is sent", () => {
     ...["mutations", "", "//\\x", "/a b", "/a#b", "/mutations/..", "/mutations/%2e%2e/admin", "/./x"].map((path) =>
       [`the path ${JSON.stringify(path)}`, {
         submit: { ...never.submit, request: () => ({ path, body: {} }) },
-        status: { ...never.status, request: () => ({ path }) }
+        status: { ...never.status, isUnfiltered: true, request: () => ({ path }) }
       }] as const
     ),
     ...["Content-Length", "transfer-encoding", "Expect", "Upgrade", "Connection", "Host", "a b", ""].map((name) =>
@@ -179,7 +179,7 @@ describe("Credentials and payloads", () => {
             deadlines: { headers: behaviour === silent ? 300 : 10_000 },
             credentials: () => Effect.succeed({ "X-Token": Redacted.make("canary-token") }),
             submit: { ...base.submit, request: (_, payload) => ({ path: "/m?q=canary-query", body: payload }) },
-            status: { ...base.status, request: () => ({ path: "/m?q=canary-query" }) }
+            status: { ...base.status, isUnfiltered: true, request: () => ({ path: "/m?q=canary-query" }) }
           })
           const { readStatus, submit } = yield* HttpProvider.make(options)
           const exit = yield* Effect.exit(submit(operationOf(), { secret: "canary-payload" }))
