@@ -424,6 +424,7 @@ export const make = <P extends PayloadSchemas = AnyPayloads>(
   Effect.map(HttpClient.HttpClient, (client) => {
     // The cast: `preparePayload` decodes by the same schemas, so each function gets the payload of its type.
     const adapter = makeAdapter(client, options as unknown as AnyOptions)
+    const hasProbe = options.probe !== false && readKind(options.promises, null) === "direct"
     return ProviderAdapter.of({
       ...options.payloads === undefined ? {} : { payloads: options.payloads },
       ...options.failures === undefined ? {} : { failures: options.failures },
@@ -435,7 +436,7 @@ export const make = <P extends PayloadSchemas = AnyPayloads>(
       submit: submit(adapter),
       readStatus: readStatus(adapter),
       ...adapter.options.fence === undefined ? {} : { fence: fence(adapter, adapter.options.fence) },
-      ...options.probe === false ? {} : { probe: probe(adapter) }
+      ...hasProbe ? { probe: probe(adapter) } : {}
     })
   })
 

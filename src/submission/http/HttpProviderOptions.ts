@@ -143,7 +143,8 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
   readonly limit?: ProviderLimit
   /**
    * Whether a worker reads, at its start, the status of an operation that does not exist: an undeclared 404 pauses the provider until a
-   * declared answer to a submission. `false` for a provider that must not get such a read. Default: true.
+   * declared answer to a submission. `false` for a provider that must not get such a read, or whose 404 cannot be declared. Without a
+   * promised read by the operation's id there is no probe. Default: true.
    */
   readonly probe?: boolean
   /** What the provider documents. See `ProviderPromises`. */

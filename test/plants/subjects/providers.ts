@@ -50,6 +50,13 @@ export const providers: ReadonlyArray<Plant> = [
     tests: [unit("submission/http/ReadsByReference", "proves nothing without the reference")]
   },
   {
+    rule: "a bank without a read by the operation's id gets no probe",
+    file: http,
+    from: "options.probe !== false && readKind(options.promises, null) === \"direct\"",
+    to: "options.probe !== false",
+    tests: [unit("submission/http/HttpProviderAnswers", "is none without a read")]
+  },
+  {
     rule: "a status request by null asks for no operation, though a header for tracing has its id",
     file: promises,
     from: "  !missingReference.test(path)\n  && [path",

@@ -8,7 +8,12 @@ import { type ProviderOperation, ProviderReference } from "../../../../src/domai
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import { byStatus, evidenceOf, onBody, ReadOn } from "../../../../src/submission/http/HttpDecoding.ts"
 import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
-import { namesNothing, SendDeadline, StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import {
+  namesNothing,
+  type ProviderPromises,
+  SendDeadline,
+  StatusAnswer
+} from "../../../../src/submission/providers/ProviderAdapter.ts"
 import {
   answering,
   type Behaviour,
@@ -89,6 +94,14 @@ describe("The probe of an adapter", () => {
       assert.deepStrictEqual(server.requests.map(({ head }) => head.split(" ")[0]), ["GET"])
       assert.isFalse("probe" in (yield* HttpProvider.make({ ...optionsFor(server.url), probe: false })))
     }).pipe(Effect.provide(ProviderHttpClient.layer())))
+
+  it.effect.each<ProviderPromises>([{}, { readByOwnReference: "no" }, { readByOwnReference: "indirectly" }])(
+    "is none without a read by the operation's id: %j",
+    (promises) =>
+      Effect.gen(function*() {
+        assert.isFalse("probe" in (yield* HttpProvider.make(optionsFor("http://127.0.0.1:1", { promises }))))
+      }).pipe(Effect.provide(ProviderHttpClient.layer()))
+  )
 })
 
 describe("An answer to a submission that is not declared", () => {
