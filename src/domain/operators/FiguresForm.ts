@@ -16,8 +16,14 @@ export const pauseReasons = {
   credentials: "the provider refused the credentials",
   undeclared: "the adapter does not declare its answers",
   circuit: "it did not answer several times in a row, so its circuit is open",
-  clock: "the clock of this worker"
+  clock: "the clock of this worker",
+  payload: "the payload does not fit the schema of",
+  type: "the adapter declares no payload of the type"
 } as const
+
+/** Whether a reason is about one operation. Others of the provider may pass. */
+export const isOfOperation = (reason: string): boolean =>
+  reason.startsWith(pauseReasons.payload) || reason.startsWith(pauseReasons.type)
 
 /** The largest `count` of due work, and of operations that nothing allows to send or to read. It stands for this many operations or more. */
 export const maxDueCount = 1000

@@ -13,6 +13,7 @@ import {
   type Condition,
   type DueWork,
   type FiguresByCondition,
+  isOfOperation,
   type LedgerFiguresNow,
   maxDueCount,
   pauseReasons,
@@ -229,18 +230,30 @@ const pauseSteps: ReadonlyArray<readonly [fits: (reason: string) => boolean, nex
     begins(pauseReasons.circuit),
     "The provider is down, or cannot be reached: wait. If it lasts, ask the provider, and check the network of the workers."
   ],
-  [begins(pauseReasons.clock), "Set the clock of the machine."]
+  [begins(pauseReasons.clock), "Set the clock of the machine."],
+  [
+    isOfOperation,
+    "The operation was never sent. If its request is wrong, cancel it: `financial-agents-gateway operations cancel ID`. If all of its "
+    + "type fail so, repair the adapter."
+  ]
 ]
 
 const otherStep = "Repair the reason: it is in the settings, the adapter or the network of the worker."
 
-const nextOnPause = (reason: string): string =>
-  `${pauseSteps.find(([fits]) => fits(reason))?.[1] ?? otherStep} The workers then send the operations by themselves.`
+/** The end of the reason of a pause that one operation caused. */
+const namedOperation = / \(operation (?<id>[\da-f-]{36})\)$/u
+
+const nextOnPause = (reason: string): string => {
+  const next = pauseSteps.find(([fits]) => fits(reason))?.[1] ?? otherStep
+  const { id = "ID" } = namedOperation.exec(reason)?.groups ?? {}
+  return `${next.replace("cancel ID", `cancel ${id}`)} The workers then send the operations by themselves.`
+}
 
 /** Workers that have paused a provider for the same reason are one problem. */
 const pauseProblems = (figures: FiguresByCondition, seen: ReadonlyArray<SeenWorker>): ReadonlyArray<Problem> => {
   const pauses = seen.flatMap((worker) =>
-    pausesOf(worker).map(([provider, reason]) => ({ provider, reason, worker: worker.worker_id ?? worker.process_id }))
+    pausesOf(worker).filter(([provider, reason]) => !isOfOperation(reason) || unsentOf(figures, provider) > 0)
+      .map(([provider, reason]) => ({ provider, reason, worker: worker.worker_id ?? worker.process_id }))
   )
   return [...Map.groupBy(pauses, ({ provider, reason }) => `${provider} ${reason}`).values()].map((alike) => {
     const { provider, reason, worker } = alike[0]!

@@ -8,6 +8,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { InvalidMember } from "../../domain/InvalidMember.ts"
+import { pauseReasons } from "../../domain/operators/FiguresForm.ts"
 import { payloadDecoders, type PayloadSchemas, undeclaredMember } from "../../domain/PayloadSchemas.ts"
 import type { ProviderOperation } from "../../domain/Submission.ts"
 import { withinTime } from "../../http/exchangeLimits.ts"
@@ -132,12 +133,12 @@ export const preparePayload = (
   return ({ type }, payload) => {
     const decode = decoders.get(type)
     if (decode === undefined) {
-      return Effect.fail(new NotPrepared({ reason: `the adapter declares no payload of the type ${type}` }))
+      return Effect.fail(new NotPrepared({ reason: `${pauseReasons.type} ${type}` }))
     }
     return Effect.catchCause(decode(payload), (cause) => {
       const thrown = thrownIn(cause)
       const detail = Array.isArray(thrown) ? describeMembers(thrown) : describeThrown(thrown)
-      return Effect.fail(new NotPrepared({ reason: `the payload does not fit the schema of ${type}: ${detail}` }))
+      return Effect.fail(new NotPrepared({ reason: `${pauseReasons.payload} ${type}: ${detail}` }))
     })
   }
 }

@@ -15,7 +15,7 @@ import * as PubSub from "effect/PubSub"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
-import { pauseReasons } from "../../domain/operators/FiguresForm.ts"
+import { isOfOperation, pauseReasons } from "../../domain/operators/FiguresForm.ts"
 import { type PauseCause, SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
 import { describeContradiction, findContradiction } from "./AnswerRecord.ts"
@@ -80,6 +80,11 @@ export class ProviderPauses extends Context.Service<ProviderPauses, {
   readonly admit: (provider: ProviderName, limit: number) => Effect.Effect<Admission>
   /** Ends a probe, so that another one may begin: it has ended, or nothing was claimed. */
   readonly release: (probeOf: ProviderPause | null) => Effect.Effect<void>
+  /**
+   * Ends a probe for which nothing was claimed. If one operation caused the pause, and would have been due again `within` this time
+   * (milliseconds) after its failure, it no longer waits: the pause ends.
+   */
+  readonly releaseUnused: (provider: ProviderName, probeOf: ProviderPause | null, within: number) => Effect.Effect<void>
   /** Takes the turn of an attempt of an operation that was claimed as this probe, or as none. */
   readonly takeTurn: (provider: ProviderName, probeOf: ProviderPause | null) => Turn
   /** Takes note of a local failure of an operation that was claimed as this probe, or as none. */
@@ -160,13 +165,13 @@ const make = Effect.gen(function*() {
     yield* logWarning(pauseMessages[failure.cause], provider, failure.reason)
   })
 
-  const pass = (provider: ProviderName) =>
+  const pass = (provider: ProviderName, why = "an attempt has shown that the cause of its pause has passed") =>
     Effect.suspend(() => {
       const state = stateOf(provider)
       if (state.pause === null) return Effect.void
       const { returned } = state.pause
       state.pause = null
-      const message = "Resumed a provider: an attempt has shown that the cause of its pause has passed"
+      const message = `Resumed a provider: ${why}`
       return Effect.andThen(
         announce(provider, null),
         Effect.annotateLogs(Effect.logInfo(message), { provider, returned_claims: returned })
@@ -209,6 +214,12 @@ const make = Effect.gen(function*() {
       Effect.sync(() => {
         if (probeOf !== null) probeOf.isProbing = false
       }),
+    releaseUnused: Effect.fnUntraced(function*(provider, probeOf, within) {
+      if (probeOf === null) return
+      probeOf.isProbing = false
+      if (!isOfOperation(probeOf.failure.reason) || (yield* elapsed(probeOf.since)) <= within) return
+      yield* pass(provider, "the operation that caused its pause waits no more")
+    }),
     takeTurn: (provider, probeOf) => {
       const state = stateOf(provider)
       const { ended, pause, undeclared } = state
@@ -230,7 +241,10 @@ const make = Effect.gen(function*() {
       if (error?._tag === "NotSent") {
         // An operation that can never be sent tells nothing of the others.
         if (error.isPermanent === true) return Effect.void
-        if (error.isLocal === true) return fail(provider, probeOf, { cause: "local_failure", reason: error.reason })
+        if (error.isLocal === true) {
+          const reason = isOfOperation(error.reason) ? `${error.reason} (operation ${id})` : error.reason
+          return fail(provider, probeOf, { cause: "local_failure", reason })
+        }
       }
       if (error?._tag === "Uncertain" && error.isUndeclared === true) {
         // Every operation would meet refused credentials.

@@ -28,6 +28,20 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [system("cli/Commands", "refuses a directory without a database")]
   },
   {
+    rule: "a pause for one operation is no problem once none waits",
+    file: "src/domain/operators/findProblems.ts",
+    from: "!isOfOperation(reason) || unsentOf(figures, provider) > 0",
+    to: "!isOfOperation(reason) || unsentOf(figures, provider) >= 0",
+    tests: [unit("cli/status/StatusProblems", "caused a pause")]
+  },
+  {
+    rule: "a pause for one operation ends after the operation waits no more, and not before",
+    file: "src/submission/attempts/claimOperations.ts",
+    from: "pauses.releaseUnused(provider, probeOf, latestReturn)",
+    to: "pauses.release(probeOf)",
+    tests: [unit("submission/attempts/LocalFailures", "which ends after the operation is cancelled")]
+  },
+  {
     rule: "a taken port is named before an embedded database starts",
     file: "src/cli/program.ts",
     from: "Effect.as(requireFree(addresses), database)",

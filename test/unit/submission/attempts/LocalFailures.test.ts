@@ -150,6 +150,29 @@ describe("One operation that the adapter cannot encode", () => {
       assert.isAtMost(tries, 40, "its delay grows with its age")
     }))
 
+  it.effect("is named by the pause that its payload causes, which ends after the operation is cancelled", () =>
+    Effect.gen(function*() {
+      const reason = "the payload does not fit the schema of payment: amount: Expected a decimal"
+      const world = yield* makeWorld({
+        policy: { pollInterval: Duration.millis(100) },
+        submit: () => Effect.fail(new NotSent({ reason, isLocal: true }))
+      })
+      const resumed = () => world.logs.filter(({ message }) => String(message).startsWith("Resumed a provider"))
+      const id = yield* world.acceptOne
+      yield* startWorker(world)
+      yield* TestClock.adjust("20 minutes")
+      assert.deepStrictEqual(world.logs.find(paused)?.annotations, {
+        provider: bank,
+        reason: `${reason} (operation ${id})`
+      })
+      assert.isEmpty(resumed(), "the operation still waits")
+      yield* world.ledger.cancel(id, { operator: "olivia" })
+      yield* TestClock.adjust("6 minutes")
+      assert.deepStrictEqual(resumed().map(({ message }) => message), [
+        "Resumed a provider: the operation that caused its pause waits no more"
+      ])
+    }))
+
   it.effect("does not end a pause if it can never be sent, because that says nothing about the others", () =>
     Effect.gen(function*() {
       let never: OperationId | undefined
