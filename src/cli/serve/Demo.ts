@@ -1,6 +1,6 @@
 /**
- * The demo: one grant with limits, a request that they refuse, an operation that waits for an approval, and nine that a sandbox provider
- * carries out, with the texts for the terminal.
+ * The demo: one grant with limits, a request that they refuse, an operation that waits for an approval, a cancelled one, and eight that
+ * workers submit to a sandbox provider, with the texts for the terminal.
  */
 import * as Console from "effect/Console"
 import * as DateTime from "effect/DateTime"
@@ -11,6 +11,7 @@ import * as Path from "effect/Path"
 import * as Redacted from "effect/Redacted"
 import type * as Schema from "effect/Schema"
 import type { AuthorizationDetails } from "../../domain/AuthorizationDetails.ts"
+import type { ChangeToken, LedgerChange, LedgerChanges } from "../../domain/ChangeFeed.ts"
 import {
   ClientId,
   type GrantIdentity,
@@ -20,14 +21,18 @@ import {
   ResourceOwner
 } from "../../domain/Grant.ts"
 import { IdempotencyKey } from "../../domain/Idempotency.ts"
-import type { Operation, OperationId } from "../../domain/Operation.ts"
+import type { Operation } from "../../domain/Operation.ts"
 import type { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
 import type { Terms } from "../../domain/Terms.ts"
 import { WriteServices } from "../../node/GatewayServices.ts"
 import { Database } from "../../node/postgres/Database.ts"
+import { WriterPool } from "../../node/postgres/Pools.ts"
 import { invocation } from "../../node/process/Invocation.ts"
 import { Sandbox } from "../../sandbox/Sandbox.ts"
+import { inTime, persist } from "../../server/waits/ChangeFollower.ts"
+import { Approvals } from "../../services/Approvals.ts"
 import { Grants, type IssuedGrant } from "../../services/Grants.ts"
+import { OperationFeed } from "../../services/OperationFeed.ts"
 import { OperationLedger } from "../../services/OperationLedger.ts"
 import { Providers } from "../../submission/providers/Providers.ts"
 import * as SandboxProvider from "../../submission/providers/SandboxProvider.ts"
@@ -151,13 +156,13 @@ const aboveLimits: DemoOperation = {
 interface Demo {
   readonly grantId: string
   readonly accessToken: Redacted.Redacted<string>
-  readonly operations: ReadonlyArray<OperationId>
+  readonly operations: ReadonlyArray<Operation>
   /** The operation whose outcome stays unknown. */
-  readonly uncertain: OperationId
+  readonly uncertain: Operation
   /** An operation that waits for the decision of its provider. */
-  readonly pending: OperationId
+  readonly pending: Operation
   /** An operation that waits for an approval. */
-  readonly waiting: OperationId
+  readonly waiting: Operation
   /** The refusal of the request above the limits; null on a later start. */
   readonly refused: string | null
 }
@@ -190,11 +195,10 @@ const requestOf = (index: number, { payload, sandbox, type }: DemoOperation) => 
 
 const accept = Effect.fn(function*(grant: GrantIdentity, index: number, demo: DemoOperation) {
   const ledger = yield* OperationLedger
-  const { operation: { id } } = yield* ledger.accept(grant, requestOf(index, demo))
-  if (demo.isCancelled === true) {
-    yield* ledger.cancel(id, { by: "operator", reason: "the resource owner cancelled it" })
-  }
-  return id
+  const { operation } = yield* ledger.accept(grant, requestOf(index, demo))
+  return demo.isCancelled === true
+    ? yield* ledger.cancel(operation.id, { by: "operator", reason: "the resource owner cancelled it" })
+    : operation
 })
 
 /** The request above the limits is refused, and the answer says why. */
@@ -206,7 +210,7 @@ const refuse = (grant: GrantIdentity) =>
 
 const toDemo = (
   { access_token, grant }: IssuedGrant,
-  operations: ReadonlyArray<OperationId>,
+  operations: ReadonlyArray<Operation>,
   refused: string | null
 ): Demo => {
   const uncertain = operations[demoOperations.findIndex(({ isLost }) => isLost)]!
@@ -228,51 +232,65 @@ const fillWithDemo: Effect.Effect<Demo | null, never, Grants | OperationLedger> 
 const reopenDemo: Effect.Effect<Demo | null, never, Grants | OperationLedger> = Effect.gen(function*() {
   const ledger = yield* OperationLedger
   const found = yield* Effect.forEach(demoOperations, (_, index) => ledger.bound({ ...owner, key: keyOf(index) }))
-  const operations = found.flatMap((operation) => operation === null ? [] : [operation.id])
+  const operations = found.filter((operation) => operation !== null)
   return operations.length < demoOperations.length ? null : toDemo(yield* issueGrant, operations, null)
 }).pipe(Effect.orDie)
 
-/** How long the demo prints changes. Afterwards no operation of the demo changes. */
-const narration = Duration.minutes(1)
+/** How often the demo reads the change feed. Changes between two reads are one line. */
+const interval = Duration.millis(500)
 
-const lineOf = ({ completed_at, failure, id, state, type, under_review, updated_at }: Operation) =>
-  `  ${new Date((completed_at ?? updated_at).epochMilliseconds).toISOString().slice(11, 19)}  ${id}  ${type.padEnd(17)}`
-  + ` ${state}${failure === null ? "" : ` (${failure.code})`}${under_review ? ", under review" : ""}`
+const lineOf = ({ failure, id, state, type, under_review }: Operation) =>
+  `  ${id}  ${type.padEnd(17)} ${state}${failure === null ? "" : ` (${failure.code})`}${
+    under_review ? ", under review" : ""
+  }`
 
-/** Prints a line for each change of an operation, for one minute. */
-const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger> =>
-  Effect.gen(function*() {
-    const ledger = yield* OperationLedger
-    const shown = new Map<OperationId, string>()
-    const look = Effect.forEach(demo.operations, (id) =>
-      Effect.flatMap(ledger.show(id), (operation) => {
-        const line = lineOf(operation)
-        if (shown.get(id) === line) return Effect.void
-        shown.set(id, line)
-        return Console.log(line)
-      }), { discard: true })
-    yield* Console.log(
-      `The ledger refused a payment of 25000.00 EUR: ${demo.refused}\n\n`
-        + "Workers submit nine operations to a sandbox provider, and a tenth waits for an approval. Each line is a change:\n"
-    )
-    yield* look.pipe(
-      // The next round repeats a failed one.
-      Effect.ignore,
-      Effect.andThen(Effect.sleep("200 millis")),
-      Effect.forever,
-      Effect.timeoutOption(narration)
-    )
-    yield* Console.log(
-      "\nTwo transfers are open: one is submitted, the other may or may not have happened. Workers go on reading their status."
-    )
+const started = (refused: string) =>
+  `The ledger refused a payment of 25000.00 EUR: ${refused}.
+The bank will reject another one, of 99000.00 EUR. Its amount is free again then, and 116151.00 EUR remain.
+
+Workers submit eight operations to a sandbox provider. One was cancelled before, and one waits for an approval.
+Two of the eight stay open, one submitted and one indeterminate: workers go on reading their status.
+Each line is an operation that has changed, with the time at which the demo saw it (UTC):
+`
+
+const startedAgain = `The operations of an earlier start, as they are. Each further line is one that has changed:
+`
+
+/** Prints a line for each operation of the demo, and another one when it has changed, as long as the process runs. */
+const narrate = Effect.fnUntraced(function*({ operations, refused }: Demo) {
+  const feed = yield* OperationFeed
+  const shown = new Map(operations.map(({ id }) => [id, ""]))
+  let after: ChangeToken | null = null
+  const print = Effect.fnUntraced(function*({ operation }: LedgerChange) {
+    const line = lineOf(operation)
+    if ((shown.get(operation.id) ?? line) === line) return
+    shown.set(operation.id, line)
+    yield* Console.log(`  ${DateTime.formatIso(yield* DateTime.now).slice(11, 19)}${line}`)
   })
+  const read = Effect.fnUntraced(function*(onSuccess: () => void) {
+    const page: LedgerChanges = yield* inTime(feed.sinceInLedger(after, 100))
+    yield* Effect.forEach(page.changes, print)
+    after = page.next
+    onSuccess()
+    if (!page.has_more) yield* Effect.sleep(interval)
+  })
+  yield* Console.log(refused === null ? startedAgain : started(refused))
+  // Spans of an endless loop would only fill a collector. After a failure the token may be of another history.
+  return yield* Effect.withTracerEnabled(
+    persist("The demo cannot read changes; it tries again", read, () => {
+      after = null
+    }),
+    false
+  )
+})
 
-/** The greeting of the demo: links, and commands to paste that read with its grant. */
-const invitation = (
+/** The greeting of the demo: links, and commands to paste that read with its grant. It names what is still open alone. */
+const invitation = Effect.fnUntraced(function*(
   address: string,
-  { accessToken, grantId, pending, uncertain, waiting }: Demo,
-  now: DateTime.Utc
-): string => {
+  { accessToken, grantId, pending, uncertain, waiting }: Demo
+) {
+  const now = yield* DateTime.now
+  const approval = yield* Effect.orDie(Approvals.use(({ find }) => find(waiting.id)))
   const answer = {
     question: "Did you carry out the transfer?",
     asked: "The bank of the demo",
@@ -282,6 +300,24 @@ const invitation = (
     answer: "Yes."
   } satisfies OperatorEvidence
   const curl = "curl -H \"Authorization: Bearer $TOKEN\""
+  const lines = [
+    `${curl} $GATEWAY/v1/operations`,
+    `${curl} $GATEWAY/v1/limits # what the grant may still spend`,
+    ...uncertain.terminal ? [] : [`${curl} $GATEWAY/v1/operations/${uncertain.id} # its outcome stays unknown`],
+    ...pending.terminal ? [] : [
+      `${curl} -H 'Prefer: wait=30' $GATEWAY/v1/operations/${pending.id} # waits until this, in a third terminal:`,
+      `echo '${
+        JSON.stringify(answer)
+      }' | ${invocation} operations advance ${pending.id} --to succeeded --reason demo --evidence -`
+    ],
+    ...approval?.state === "pending"
+      ? [
+        `${invocation} approvals show ${waiting.id} # waits for a person: approvals approve ID --digest REQUEST_DIGEST`
+      ]
+      : [],
+    `${curl} $GATEWAY/v1/operations/changes # the change feed`,
+    `${invocation} grants revoke ${grantId} # then read again: refused`
+  ]
   return `
 Gateway: ${address}   Documentation: ${address}/docs   Agents (MCP): ${address}/mcp
 
@@ -289,18 +325,8 @@ Paste into a second terminal:
 
   export GATEWAY=${address} TOKEN=${Redacted.value(accessToken)}
 
-  ${curl} $GATEWAY/v1/operations
-  ${curl} $GATEWAY/v1/limits # what the grant may still spend
-  ${curl} $GATEWAY/v1/operations/${uncertain} # its outcome stays unknown
-  ${curl} -H 'Prefer: wait=30' $GATEWAY/v1/operations/${pending} # waits until this, in a third terminal:
-  echo '${
-    JSON.stringify(answer)
-  }' | ${invocation} operations advance ${pending} --to succeeded --reason demo --evidence -
-  ${invocation} approvals show ${waiting} # waits for a person: approvals approve ID --digest REQUEST_DIGEST
-  ${curl} $GATEWAY/v1/operations/changes # the change feed
-  ${invocation} grants revoke ${grantId} # then read again: refused
-`
-}
+${lines.map((line) => `  ${line}\n`).join("")}`
+})
 
 /** The greeting on a database that holds other operations. */
 const instructions = (address: string): string => `
@@ -325,23 +351,21 @@ const Adapters = Layer.unwrap(
 /** The default policy, except that the review of an indeterminate operation begins after 15 seconds. */
 const policy = { ...defaultPolicy, reviewAfter: { ...defaultPolicy.reviewAfter, indeterminate: Duration.seconds(15) } }
 
-/**
- * Fills an empty database, or issues another grant for the demo of an earlier start. Prints how to read it, and the changes of a new
- * one.
- */
+/** Fills an empty database, or issues another grant for the demo of an earlier start. Prints how to read it, and its changes. */
 const showDemo = Effect.fn(function*(address: string) {
-  const filled = yield* fillWithDemo
-  const demo = filled ?? (yield* reopenDemo)
-  yield* Console.log(demo === null ? instructions(address) : invitation(address, demo, yield* DateTime.now))
-  if (filled !== null) yield* Effect.forkScoped(narrate(filled))
+  const demo = (yield* fillWithDemo) ?? (yield* reopenDemo)
+  if (demo === null) return yield* Console.log(instructions(address))
+  yield* Console.log(yield* invitation(address, demo))
+  yield* Effect.forkScoped(narrate(demo))
 })
+
+/** What the demo needs, on one pool. Fresh: services of the process may be on other connections. */
+const Services = Layer.fresh(
+  Layer.merge(WriteServices, Layer.provide(Layer.merge(Approvals.layer, OperationFeed.layer), WriterPool))
+)
 
 /** The demo of a gateway at this address. Its operations are accepted before the workers start, because one of them is cancelled. */
 export const demoParts = (address: string) => ({
-  providers: Layer.provide(
-    Adapters,
-    // Fresh: services of the process may be on other connections.
-    Layer.provide(Layer.effectDiscard(showDemo(address)), Layer.fresh(WriteServices))
-  ),
+  providers: Layer.provide(Adapters, Layer.provide(Layer.effectDiscard(showDemo(address)), Services)),
   references: Layer.succeed(SubmissionPolicy, policy)
 })

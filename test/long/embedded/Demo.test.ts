@@ -17,6 +17,29 @@ const asFetch = (greeting: string, line: string) => {
   return getServed(gateway! + target!, token!)
 }
 
+interface Listed {
+  readonly id: string
+  readonly state: string
+  readonly under_review: boolean
+  readonly failure: { readonly code: string } | null
+}
+
+type Demo = Effect.Success<ReturnType<typeof serve>>
+
+/** The lines of the terminal about operations, in their order: time, id, and state with what else is told. */
+const narrated = ({ output }: Demo) =>
+  [...output.stdout.matchAll(/^ {2}(\d\d:\d\d:\d\d) {2}(\S+) {2}\S+ +(.+)$/gm)].map((line) => line.slice(1))
+
+/** Waits until the last line about the operation tells this. */
+const untilTold = (demo: Demo, id: string, told: string) =>
+  Effect.sync(() => narrated(demo).findLast((line) => line[1] === id)?.[2]).pipe(
+    Effect.delay("50 millis"),
+    Effect.repeat({ until: (last) => last === told })
+  )
+
+const toldOf = ({ failure, state, under_review }: Listed) =>
+  `${state}${failure === null ? "" : ` (${failure.code})`}${under_review ? ", under review" : ""}`
+
 describe("serve --demo", () => {
   it.live("runs on an embedded PostgreSQL with a demo that can be read and revoked, and again with another token", () =>
     Effect.scoped(Effect.gen(function*() {
@@ -24,9 +47,7 @@ describe("serve --demo", () => {
       const first = yield* serve(["--demo"], env)
       const lines = first.output.stdout.split("\n")
       const [list, limits, read] = lines.filter((line) => line.startsWith("  curl")) as [string, string, string]
-      type Operations = {
-        readonly operations: ReadonlyArray<{ readonly state: string; readonly under_review: boolean }>
-      }
+      type Operations = { readonly operations: ReadonlyArray<Listed> }
       const listed = asFetch(first.output.stdout, list).pipe(
         Effect.tap(({ status }) => Effect.sync(() => assert.strictEqual(status, 200))),
         // The cast: other tests check the contract of a list. This test needs only its members.
@@ -62,12 +83,36 @@ describe("serve --demo", () => {
         readonly body: { readonly limits: ReadonlyArray<object> }
       }
       // What was cancelled and what failed is free again.
+      assert.match(
+        first.output.stdout,
+        /another one, of 99000\.00 EUR\. Its amount is free again then, and 116151\.00 EUR/
+      )
       assert.deepInclude(budget, { remaining: "116151.00" })
+      const unsent = settled.filter(({ state }) => state === "accepted" || state === "cancelled")
+      assert.strictEqual(settled.length - unsent.length, 8)
+      assert.match(first.output.stdout, /submit eight operations .* One was cancelled before, and one waits for an app/)
+      assert.match(fs.readFileSync("README.md", "utf8"), /submit\s+eight to a .* provider, one is cancelled,\s+and one/)
+      for (const operation of settled) yield* untilTold(first, operation.id, toldOf(operation))
       const uncertain = yield* asFetch(first.output.stdout, read)
       assert.deepInclude(uncertain.body, { state: "indeterminate", submission_uncertain: true, under_review: true })
       for (const state of ["submitting", "submitted", "succeeded", "failed (insufficient_funds)", "cancelled"]) {
         assert.match(first.output.stdout, new RegExp(`\\s${RegExp.escape(state)}\\n`), "the terminal shows it as well")
       }
+
+      const pending = settled.find(({ state }) => state === "submitted")!.id
+      const [, answer, advance] = /^ {2}echo '(.*)' \| .*(operations advance .*)$/m.exec(first.output.stdout)!
+      yield* result(advance!.split(" "), env, answer)
+      yield* untilTold(first, pending, "succeeded")
+      const waiting = unsent.find(({ state }) => state === "accepted")!.id
+      const [show, id] = /approvals show (\S+)/.exec(first.output.stdout)!
+      assert.strictEqual(id, waiting)
+      const { request_digest } = yield* result<{ readonly request_digest: string }>(show.split(" "), env)
+      yield* result(["approvals", "approve", waiting, "--digest", request_digest], env)
+      yield* untilTold(first, waiting, "succeeded")
+      const times = narrated(first).map(([time]) => time!)
+      // After midnight the clock begins again.
+      const ordered = times.map((time) => time < times[0]! ? `next day ${time}` : time)
+      assert.deepStrictEqual(ordered, ordered.toSorted(), "each line has the time at which it is printed")
 
       const revoke = /grants revoke \S+/.exec(first.output.stdout)![0].split(" ")
       yield* result(revoke, env)
@@ -80,7 +125,16 @@ describe("serve --demo", () => {
       assert.strictEqual(yield* first.stop("SIGTERM"), 0)
 
       const second = yield* serve(["--demo"], env)
+      for (const { id } of settled) {
+        yield* untilTold(
+          second,
+          id,
+          narrated(first).findLast((line) => line[1] === id)![2]!
+        )
+      }
       const [, , readAgain] = second.output.stdout.split("\n").filter((line) => line.startsWith("  curl"))
+      assert.notInclude(second.output.stdout, "operations advance", "it is settled")
+      assert.notInclude(second.output.stdout, "approvals", "it is decided")
       assert.notInclude(second.output.stdout, token, "another token")
       assert.strictEqual(
         (yield* asFetch(second.output.stdout, readAgain!)).body["id"],

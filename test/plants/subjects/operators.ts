@@ -77,6 +77,20 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [postgres("services/ledger/Approvals", "wait in a queue of operators")]
   },
   {
+    rule: "a line of the demo has the time at which it is printed",
+    file: "src/cli/serve/Demo.ts",
+    from: "formatIso(yield* DateTime.now).slice",
+    to: "formatIso(operation.updated_at).slice",
+    tests: [long("embedded/Demo")]
+  },
+  {
+    rule: "a later start of the demo prints no line for what is settled",
+    file: "src/cli/serve/Demo.ts",
+    from: "...pending.terminal ?",
+    to: "...pending.revision < 0 ?",
+    tests: [long("embedded/Demo")]
+  },
+  {
     rule: "late work of operations that nothing allows is no further problem",
     file: "src/domain/operators/findProblems.ts",
     from: "return count > told &&",
