@@ -30,7 +30,7 @@ const flags = {
   port: textOr("port", "Port to listen on; 0 chooses a free port, which the log shows", "4010", Port({ from: 0 })),
   controlPort: optionalText(
     "control-port",
-    "Port of the control plane on 127.0.0.1; it never refuses connections (default: the one after --port, or a free one if that is 0)",
+    "Port of the control plane on 127.0.0.1: PUT /faults replaces all faults, GET /record, /arrivals and /truth tell what the provider did. It never refuses connections (default: the one after --port, or a free one if that is 0)",
     Port({ from: 0 })
   ),
   record: textOr(
@@ -163,6 +163,10 @@ export const sandbox = Command.make(
     {
       command: "financial-agents-gateway sandbox --fault drop_response=0.1 --fault slow=0.2:1500",
       description: "Drops every tenth response, and delays every fifth request by 1.5 s"
+    },
+    {
+      command: "curl -X PUT http://127.0.0.1:4011/faults -d '{\"drop_response\":{\"rate\":0.1}}'",
+      description: "Drops every tenth response from now on, and ends all other faults"
     },
     {
       command: "financial-agents-gateway sandbox --bank increase",
