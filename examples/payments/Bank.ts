@@ -61,7 +61,7 @@ export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
     // If your bank has credentials for each customer, choose them by `operation.provider_connection_id`.
     credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${Redacted.value(token)}`) }),
     // The bank refuses a request that arrives after `Send-Before`. It does not document when "not found" is final.
-    promises: { keys: "for_ever", readByOwnReference: "yes", lateRequests: { header: "Send-Before" } },
+    promises: { keys: "for_ever", readByOperationId: "yes", lateRequests: { header: "Send-Before" } },
     submit: {
       request: (_, payload, type) => ({ path: "/mutations", body: { type, payload } }),
       decode: byStatus({

@@ -238,7 +238,7 @@ export const at = (
       payloads,
       failures,
       // It carries a request out however late it arrives, so "not found" is never final.
-      promises: { keys: "for_ever", readByOwnReference: "yes" },
+      promises: { keys: "for_ever", readByOperationId: "yes" },
       credentials: (operation) =>
         Effect.map(typeof keys === "function" ? keys(operation) : Effect.succeed(keys), (pair) => {
           const { keyId, secretKey } = checkPair(baseUrl, pair)

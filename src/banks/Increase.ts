@@ -242,7 +242,7 @@ export const at = (
       failures,
       // It carries a request out however late it arrives, so "not found" is never final. A consumer may have an ACH transfer returned for
       // 60 days, and no bank returns a transfer between own accounts.
-      promises: { keys: "for_ever", readByOwnReference: "yes", reversibleFor: { byType: { ach_transfer: "60 days" } } },
+      promises: { keys: "for_ever", readByOperationId: "yes", reversibleFor: { byType: { ach_transfer: "60 days" } } },
       credentials: () => Effect.succeed({ authorization }),
       submit: {
         request: (_operation, transfer, type) => ({ path: `/${type}s`, body: bodyOf(transfer) }),

@@ -125,7 +125,7 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
       idempotencyKeyHeader: "x-idempotency-key",
       promises: {
         keys: "24 hours",
-        readByOwnReference: "indirectly",
+        readByOperationId: "indirectly",
         ...consentEnds === undefined
           ? {}
           : { lateRequests: "refused_as_stated", notFoundIsFinalAfter: consentEnds.visibleAfter }

@@ -73,7 +73,7 @@ export const asksForEach =
     return ids.every((id) => requests.some((request) => asksFor(id, request)))
       ? null
       : "Without a reference the status request must contain the operation's id, in path, query, headers or body. If the bank finds "
-        + "payments only by its own reference, promise readByOwnReference \"no\""
+        + "payments only by its own reference, promise readByOperationId \"no\""
   }
 
 export const followsNoRedirect = (target: string): Rule => ({ seen }) =>

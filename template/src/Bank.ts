@@ -45,7 +45,7 @@ export const layer = (baseUrl: string, apiKey: Redacted.Redacted<string>) =>
     failures,
     credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${Redacted.value(apiKey)}`) }),
     // The bank refuses a request that arrives after `Send-Before`. It does not document when "not found" is final.
-    promises: { keys: "for_ever", readByOwnReference: "yes", lateRequests: { header: "Send-Before" } },
+    promises: { keys: "for_ever", readByOperationId: "yes", lateRequests: { header: "Send-Before" } },
     submit: {
       request: (_operation, transfer) => ({ path: "/transfers", body: transfer }),
       decode: HttpProvider.byStatus({

@@ -36,7 +36,7 @@ describe("The documentation", () => {
   it("shows the promises of an adapter, and the sentences that refuse them", () => {
     const members: Record<keyof ProviderPromises, true> = {
       keys: true,
-      readByOwnReference: true,
+      readByOperationId: true,
       lateRequests: true,
       notFoundIsFinalAfter: true,
       reversibleFor: true,

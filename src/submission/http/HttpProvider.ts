@@ -311,7 +311,7 @@ const statusRequest = (
   if (!mustAsk || asksFor(operation.id, request)) return request
   throw new NotEncodable({
     reason: "a status request without a reference must contain the operation's id, or the adapter must promise "
-      + "readByOwnReference \"no\""
+      + "readByOperationId \"no\""
   })
 }
 

@@ -83,7 +83,7 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
   readonly status: {
     /**
      * Builds the request, by `reference` or by `operation.id`. `reference` is the provider's own: null until an answer has named it. Under
-     * `readByOwnReference: "no"` it is never null. Under `yes` and `{ lag }` the request without it must contain the operation's id, with
+     * `readByOperationId: "no"` it is never null. Under `yes` and `{ lag }` the request without it must contain the operation's id, with
      * or without hyphens. Otherwise nothing is sent, and the read proves nothing.
      *
      * `payload` is that of the operation in an indirect read, or with `needsPayload`. Else it is null.

@@ -236,7 +236,7 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
   /**
    * Reads the state of the operation at the provider, and never changes anything. Ask by the operation's id or by
    * `reference`, which is null when the provider gave none. An answer that names another id or reference proves
-   * nothing. An indirect read has the payload (see `readByOwnReference` of the promises), and every read with `readsNeedPayload`.
+   * nothing. An indirect read has the payload (see `readByOperationId` of the promises), and every read with `readsNeedPayload`.
    */
   readonly readStatus: (
     operation: ProviderOperation,
@@ -255,7 +255,7 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
    * - `Occupied`: the order of the fence has the key, and the provider says that it is cancelled, or has ended unpaid and keeps the key.
    * - `NotProven`: anything else, also an order of the fence that is not cancelled yet.
    *
-   * It requires the promises `keys: "for_ever"` and `readByOwnReference: "yes"`, and those of a provider that takes late requests.
+   * It requires the promises `keys: "for_ever"` and `readByOperationId: "yes"`, and those of a provider that takes late requests.
    * Default: no fence.
    */
   readonly fence?: (

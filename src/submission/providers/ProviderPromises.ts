@@ -17,14 +17,14 @@ export interface ProviderPromises {
   /** How long the provider knows an idempotency key, at least. Default: `none`. */
   readonly keys?: "none" | "for_ever" | Duration.Input
   /**
-   * Whether a status read finds an operation by its id, without the provider's reference.
+   * Whether a status read finds an operation by its id, which was sent as the idempotency key, and so without the provider's reference.
    *
    * - `no`, the default: without the reference there is no read. The operation waits for the reference or for a person.
    * - `yes`, or `{ lag }`: a payment is found at the latest so long after it was received. The first read waits for so long.
    * - `indirectly`: the read asks about something else, such as the consent of the payment, and `readStatus` gets the payload.
    *   Its answer proves a result only if it names the provider's reference.
    */
-  readonly readByOwnReference?: "no" | "yes" | "indirectly" | { readonly lag: Duration.Input }
+  readonly readByOperationId?: "no" | "yes" | "indirectly" | { readonly lag: Duration.Input }
   /**
    * What the provider does with a request that arrives late.
    *
@@ -58,22 +58,22 @@ interface ReadFacts {
   readonly taken_at: DateTime.Utc
 }
 
-const lagOf = ({ readByOwnReference }: ProviderPromises): Duration.Duration =>
-  typeof readByOwnReference === "object" ? Duration.fromInputUnsafe(readByOwnReference.lag) : Duration.zero
+const lagOf = ({ readByOperationId }: ProviderPromises): Duration.Duration =>
+  typeof readByOperationId === "object" ? Duration.fromInputUnsafe(readByOperationId.lag) : Duration.zero
 
 /** How long a read by the key finds a payment, if that ends. An indirect read does not look for the key. */
-const lifetimeOf = ({ keys, readByOwnReference }: ProviderPromises): Duration.Duration | null =>
-  keys === undefined || keys === "none" || keys === "for_ever" || readByOwnReference === "indirectly"
+const lifetimeOf = ({ keys, readByOperationId }: ProviderPromises): Duration.Duration | null =>
+  keys === undefined || keys === "none" || keys === "for_ever" || readByOperationId === "indirectly"
     ? null
     : Duration.fromInputUnsafe(keys)
 
 /** The kind of a status read: by the reference, by the operation's id, indirectly, or none. */
 export const readKind = (
-  { readByOwnReference = "no" }: ProviderPromises,
+  { readByOperationId = "no" }: ProviderPromises,
   reference: ProviderReference | null
 ): "direct" | "indirect" | "none" => {
   if (reference !== null) return "direct"
-  return readByOwnReference === "no" ? "none" : readByOwnReference === "indirectly" ? "indirect" : "direct"
+  return readByOperationId === "no" ? "none" : readByOperationId === "indirectly" ? "indirect" : "direct"
 }
 
 /** Why an operation without the provider's reference is not read, under the promise `no`. */
@@ -220,9 +220,9 @@ const isDuration = (input: Duration.Input): boolean => {
   return duration._tag === "Some" && Duration.isFinite(duration.value) && Duration.isPositive(duration.value)
 }
 
-const durationsOf = ({ keys, notFoundIsFinalAfter, readByOwnReference, reversibleFor }: ProviderPromises) => [
+const durationsOf = ({ keys, notFoundIsFinalAfter, readByOperationId, reversibleFor }: ProviderPromises) => [
   ...keys === undefined || keys === "none" || keys === "for_ever" ? [] : [keys],
-  ...typeof readByOwnReference === "object" ? [readByOwnReference.lag] : [],
+  ...typeof readByOperationId === "object" ? [readByOperationId.lag] : [],
   ...[notFoundIsFinalAfter, ...hasTypes(reversibleFor) ? Object.values(reversibleFor.byType) : [reversibleFor]]
     .filter((input) => input !== undefined)
 ]
@@ -244,18 +244,18 @@ export const refusedPromises: ReadonlyArray<
     "notFoundIsFinalAfter requires lateRequests: a provider that takes late requests could carry one out after its operation has failed"
   ],
   [
-    (promises) => isFinal(promises) && (promises.readByOwnReference ?? "no") === "no",
-    "notFoundIsFinalAfter requires readByOwnReference: a read that finds no payment by the operation's id proves nothing"
+    (promises) => isFinal(promises) && (promises.readByOperationId ?? "no") === "no",
+    "notFoundIsFinalAfter requires readByOperationId: a read that finds no payment by the operation's id proves nothing"
   ],
   [
     (promises) =>
-      isFinal(promises) && promises.readByOwnReference === "indirectly" &&
+      isFinal(promises) && promises.readByOperationId === "indirectly" &&
       promises.lateRequests !== "refused_as_stated",
-    "notFoundIsFinalAfter with readByOwnReference \"indirectly\" requires lateRequests \"refused_as_stated\""
+    "notFoundIsFinalAfter with readByOperationId \"indirectly\" requires lateRequests \"refused_as_stated\""
   ],
   [
     (promises) => isFinal(promises) && Duration.isLessThan(windowOf(promises), lagOf(promises)),
-    "notFoundIsFinalAfter must not be shorter than the lag of readByOwnReference"
+    "notFoundIsFinalAfter must not be shorter than the lag of readByOperationId"
   ],
   [
     (promises) => {
@@ -270,8 +270,8 @@ export const refusedPromises: ReadonlyArray<
     "fence requires keys \"for_ever\": a provider that forgets the key could take the lost request later"
   ],
   [
-    ({ readByOwnReference }, hasFence) => hasFence && readByOwnReference !== "yes",
-    "fence requires readByOwnReference \"yes\": a fence begins only if a read finds no order with the operation's id"
+    ({ readByOperationId }, hasFence) => hasFence && readByOperationId !== "yes",
+    "fence requires readByOperationId \"yes\": a fence begins only if a read finds no order with the operation's id"
   ],
   [
     ({ lateRequests = "accepted" }, hasFence) => hasFence && lateRequests !== "accepted",

@@ -143,7 +143,7 @@ export const make = (
     ...options,
     promises: {
       keys: "for_ever",
-      readByOwnReference: "yes",
+      readByOperationId: "yes",
       lateRequests: { header: sendBeforeHeader },
       ...notFoundIsFinalAfter === undefined ? {} : { notFoundIsFinalAfter }
     },

@@ -31,7 +31,7 @@ export const providers: ReadonlyArray<Plant> = [
   {
     rule: "a bank that is read by its own reference alone is not asked without one",
     file: promises,
-    from: "return readByOwnReference === \"no\" ? \"none\" :",
+    from: "return readByOperationId === \"no\" ? \"none\" :",
     to: "return",
     tests: promised
   },

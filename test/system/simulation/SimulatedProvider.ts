@@ -164,7 +164,7 @@ export class SimulatedProvider {
       ...limit === undefined ? {} : { limit },
       promises: {
         keys: "for_ever",
-        readByOwnReference: "yes",
+        readByOperationId: "yes",
         ...window === null ? {} : { lateRequests: "refused", notFoundIsFinalAfter: window }
       },
       failures: { declined: { message: "Declined." } },

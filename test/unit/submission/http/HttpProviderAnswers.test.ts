@@ -95,7 +95,7 @@ describe("The probe of an adapter", () => {
       assert.isFalse("probe" in (yield* HttpProvider.make({ ...optionsFor(server.url), probe: false })))
     }).pipe(Effect.provide(ProviderHttpClient.layer())))
 
-  it.effect.each<ProviderPromises>([{}, { readByOwnReference: "no" }, { readByOwnReference: "indirectly" }])(
+  it.effect.each<ProviderPromises>([{}, { readByOperationId: "no" }, { readByOperationId: "indirectly" }])(
     "is none without a read by the operation's id: %j",
     (promises) =>
       Effect.gen(function*() {

@@ -91,11 +91,11 @@ describe("A bank that finds a transfer only by its own reference", () => {
   it.live.each<readonly [string, ProviderPromises, RegExp]>([
     [
       "by its key",
-      { readByOwnReference: "yes", lateRequests: { header: "Send-Before" }, notFoundIsFinalAfter: "5 seconds" },
+      { readByOperationId: "yes", lateRequests: { header: "Send-Before" }, notFoundIsFinalAfter: "5 seconds" },
       /must contain the operation's id/
     ],
-    ["by its key, after a time", { readByOwnReference: { lag: "1 second" } }, /must contain the operation's id/],
-    ["by its reference alone", { readByOwnReference: "no" }, /no status read without its own reference/],
+    ["by its key, after a time", { readByOperationId: { lag: "1 second" } }, /must contain the operation's id/],
+    ["by its reference alone", { readByOperationId: "no" }, /no status read without its own reference/],
     ["by nothing, which is the default", {}, /no status read without its own reference/]
   ])(
     "proves nothing without the reference if the adapter promises a read %s",

@@ -31,7 +31,7 @@ const due = {
   taken_at: at
 }
 const readAfter = (seconds: number) => ({ ...due, taken_at: DateTime.add(at, { seconds }) })
-const final: ProviderPromises = { readByOwnReference: "yes", lateRequests: "refused", notFoundIsFinalAfter: "1 minute" }
+const final: ProviderPromises = { readByOperationId: "yes", lateRequests: "refused", notFoundIsFinalAfter: "1 minute" }
 
 describe("Promises that cannot be safe together", () => {
   const refused: ReadonlyArray<readonly [promises: ProviderPromises, sentence: RegExp]> = [
@@ -40,14 +40,14 @@ describe("Promises that cannot be safe together", () => {
         [{ ...final, [member]: wrong }, /^each duration of promises must be finite and longer than 0$/] as const
       )
     ),
-    [{ ...final, readByOwnReference: { lag: 0 } }, /^each duration/],
+    [{ ...final, readByOperationId: { lag: 0 } }, /^each duration/],
     [{ reversibleFor: { byType: { transfer: "60 days", payment: 0 } } }, /^each duration/],
     [{ ...final, lateRequests: "accepted" }, /^notFoundIsFinalAfter requires lateRequests:/],
-    [{ readByOwnReference: "yes", notFoundIsFinalAfter: "1 minute" }, /^notFoundIsFinalAfter requires lateRequests:/],
-    [{ ...final, readByOwnReference: "no" }, /^notFoundIsFinalAfter requires readByOwnReference:/],
-    [{ lateRequests: "refused", notFoundIsFinalAfter: 1 }, /^notFoundIsFinalAfter requires readByOwnReference:/],
-    [{ ...final, readByOwnReference: "indirectly" }, /requires lateRequests "refused_as_stated"$/],
-    [{ ...final, readByOwnReference: { lag: "61 seconds" } }, /must not be shorter than the lag/],
+    [{ readByOperationId: "yes", notFoundIsFinalAfter: "1 minute" }, /^notFoundIsFinalAfter requires lateRequests:/],
+    [{ ...final, readByOperationId: "no" }, /^notFoundIsFinalAfter requires readByOperationId:/],
+    [{ lateRequests: "refused", notFoundIsFinalAfter: 1 }, /^notFoundIsFinalAfter requires readByOperationId:/],
+    [{ ...final, readByOperationId: "indirectly" }, /requires lateRequests "refused_as_stated"$/],
+    [{ ...final, readByOperationId: { lag: "61 seconds" } }, /must not be shorter than the lag/],
     [{ ...final, keys: "6 minutes" }, /before keys do/]
   ]
   for (const [promises, sentence] of refused) {
@@ -55,14 +55,14 @@ describe("Promises that cannot be safe together", () => {
   }
 
   it("are refused beside a fence, unless keys live for ever and a request may arrive at any time", () => {
-    const fenced: ProviderPromises = { keys: "for_ever", readByOwnReference: "yes" }
+    const fenced: ProviderPromises = { keys: "for_ever", readByOperationId: "yes" }
     checkPromises(fenced, true)
     const others: ReadonlyArray<readonly [ProviderPromises, RegExp]> = [
       [{ keys: "1 day" }, /requires keys/],
       [{ keys: "none" }, /requires keys/],
-      [{ readByOwnReference: "no" }, /requires readByOwnReference/],
-      [{ readByOwnReference: "indirectly" }, /requires readByOwnReference/],
-      [{ readByOwnReference: { lag: "1 hour" } }, /requires readByOwnReference/],
+      [{ readByOperationId: "no" }, /requires readByOperationId/],
+      [{ readByOperationId: "indirectly" }, /requires readByOperationId/],
+      [{ readByOperationId: { lag: "1 hour" } }, /requires readByOperationId/],
       [{ lateRequests: "refused" }, /requires lateRequests/]
     ]
     for (const [other, sentence] of others) {
@@ -74,12 +74,12 @@ describe("Promises that cannot be safe together", () => {
   it("are no others", () => {
     const safe: ReadonlyArray<ProviderPromises> = [
       {},
-      { readByOwnReference: { lag: "1 hour" }, keys: "1 day", reversibleFor: "60 days" },
+      { readByOperationId: { lag: "1 hour" }, keys: "1 day", reversibleFor: "60 days" },
       { reversibleFor: { byType: { payment: "60 days" } } },
       final,
       { ...final, lateRequests: { header: "Valid-Until" } },
-      { ...final, readByOwnReference: { lag: "1 minute" }, keys: "361 seconds" },
-      { ...final, readByOwnReference: "indirectly", lateRequests: "refused_as_stated" }
+      { ...final, readByOperationId: { lag: "1 minute" }, keys: "361 seconds" },
+      { ...final, readByOperationId: "indirectly", lateRequests: "refused_as_stated" }
     ]
     for (const promises of safe) checkPromises(promises)
   })
@@ -113,7 +113,7 @@ describe("\"Not found\"", () => {
     assert.isFalse(isFinalNotFound(promises, readAfter(3570), null))
     assert.isTrue(isFinalNotFound({ ...promises, keys: "for_ever" }, readAfter(3570), null))
     // An indirect read does not look for the key.
-    const consent = { readByOwnReference: "indirectly", lateRequests: "refused_as_stated" } as const
+    const consent = { readByOperationId: "indirectly", lateRequests: "refused_as_stated" } as const
     const due = readAfter(3570)
     assert.isTrue(isFinalNotFound({ ...promises, ...consent }, due, due.operation.send_before))
   })
@@ -132,17 +132,17 @@ describe("A payment that the provider does not find", () => {
 
   it("is asked about once no later read can prove that it was never received", () => {
     const never: ReadonlyArray<readonly [string, ProviderPromises, Facts?]> = [
-      ["no promise", { readByOwnReference: "yes" }],
+      ["no promise", { readByOperationId: "yes" }],
       ["late requests", { ...final, lateRequests: "accepted" }],
-      ["no end", { readByOwnReference: "yes", lateRequests: "refused" }],
+      ["no end", { readByOperationId: "yes", lateRequests: "refused" }],
       ["an acknowledgement", { ...final, keys: "for_ever" }, { acknowledged: true }],
-      ["a held one", { readByOwnReference: "yes" }, { state: "accepted" }]
+      ["a held one", { readByOperationId: "yes" }, { state: "accepted" }]
     ]
     for (const [why, promises, facts] of never) {
       assert.isUndefined(questionAfter(promises, 0, facts), `${why}: it may still be sent`)
       assert.strictEqual(questionAfter(promises, 0.001, facts), "Ask?", why)
     }
-    const lag: ProviderPromises = { readByOwnReference: { lag: "1 hour" } }
+    const lag: ProviderPromises = { readByOperationId: { lag: "1 hour" } }
     assert.isUndefined(questionAfter(lag, 3600))
     assert.strictEqual(questionAfter(lag, 3600.001), "Ask?")
     const forgets: ProviderPromises = { ...final, keys: "1 hour" }
@@ -154,7 +154,7 @@ describe("A payment that the provider does not find", () => {
   it("is not asked about while a later read may prove it, or if a proxy may have answered", () => {
     const stated: ProviderPromises = { ...final, lateRequests: "refused_as_stated" }
     for (const promises of [final, stated]) assert.isUndefined(questionAfter(promises, 60))
-    assert.isUndefined(questionAfter({ readByOwnReference: "yes" }, 60, {}, { ...notFound, evidence: null }))
+    assert.isUndefined(questionAfter({ readByOperationId: "yes" }, 60, {}, { ...notFound, evidence: null }))
   })
 })
 
@@ -210,7 +210,7 @@ describe("A status read without the provider's reference", () => {
 
   it.effect("waits until the provider finds its payments", () =>
     Effect.gen(function*() {
-      const { due_in, world } = yield* readOnce({ readByOwnReference: { lag: "1 hour" } })
+      const { due_in, world } = yield* readOnce({ readByOperationId: { lag: "1 hour" } })
       assert.strictEqual(Duration.format(due_in), "1h")
       assert.lengthOf(world.reads, 1)
       assert.isBelow(Duration.toMillis((yield* readOnce(findsById)).due_in), 2000)
@@ -230,7 +230,7 @@ describe("A status read without the provider's reference", () => {
 
   it.effect("gets the payload if it is indirect, and proves a result only with the provider's reference", () =>
     Effect.gen(function*() {
-      const promises: ProviderPromises = { readByOwnReference: "indirectly" }
+      const promises: ProviderPromises = { readByOperationId: "indirectly" }
       const without = yield* readOnce(promises, { read: () => proven(null) })
       assert.deepStrictEqual(without.world.reads.map(({ payload }) => payload), [without.world.attempts[0]!.payload])
       assert.deepInclude(without.state, { state: "indeterminate", under_review: true })
@@ -247,7 +247,7 @@ describe("A status read without the provider's reference", () => {
         detail: "the consent is consumed",
         question: "Which payment has the consent 7?"
       })
-      const { note, state } = yield* readOnce({ readByOwnReference: "indirectly" }, {
+      const { note, state } = yield* readOnce({ readByOperationId: "indirectly" }, {
         read: () => Effect.succeed(ordered)
       })
       assert.deepInclude(note, {

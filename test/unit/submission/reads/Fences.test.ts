@@ -28,7 +28,7 @@ import {
   type World
 } from "../../../fixtures/submission/World.ts"
 
-const promises: ProviderPromises = { keys: "for_ever", readByOwnReference: "yes" }
+const promises: ProviderPromises = { keys: "for_ever", readByOperationId: "yes" }
 const waits = FenceAnswer.NotProven({ reason: "unclear", detail: "the order of the fence is not cancelled yet" })
 const occupied = FenceAnswer.Occupied({
   names: { reference: "fence-1" as ProviderReference, operation_id: null },
