@@ -11,6 +11,7 @@ import * as PostgresCluster from "../cluster/PostgresCluster.ts"
 import { type ListenAddress, listensForAdmin, requireFree } from "../node/http/ListenAddress.ts"
 import { Database } from "../node/postgres/Database.ts"
 import { manifest } from "../node/process/Invocation.ts"
+import { warnOfMisspeltSettings } from "../node/process/misspeltSettings.ts"
 import { Observability } from "../node/process/Observability.ts"
 import { approvals } from "./approvals/ApprovalsCommand.ts"
 import { Administration, RequiredSchema } from "./database/Administration.ts"
@@ -104,8 +105,8 @@ const gateway = root.pipe(
 )
 
 /** Runs the command of the arguments. The platform stays open. */
-export const program = gateway.pipe(
-  Command.run({ version }),
+export const program = warnOfMisspeltSettings.pipe(
+  Effect.andThen(Command.run(gateway, { version })),
   Effect.provide(Observability({ serviceName: "financial-agents-gateway", serviceVersion: version })),
   Effect.provide(CliOutput.layerPresenter(presenter))
 )

@@ -42,6 +42,20 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [unit("submission/attempts/LocalFailures", "which ends after the operation is cancelled")]
   },
   {
+    rule: "a misspelt setting is named at the start",
+    file: "src/cli/program.ts",
+    from: "warnOfMisspeltSettings.pipe(",
+    to: "Effect.void.pipe(",
+    tests: [system("cli/Commands", "warns of a misspelt setting")]
+  },
+  {
+    rule: "a short variable of another program is no misspelt setting",
+    file: "src/node/process/misspeltSettings.ts",
+    from: "setting.length < 7 ? 0",
+    to: "setting.length < 4 ? 0",
+    tests: [unit("node/process/misspeltSettings", "no variables of other programs")]
+  },
+  {
     rule: "a taken port is named before an embedded database starts",
     file: "src/cli/program.ts",
     from: "Effect.as(requireFree(addresses), database)",

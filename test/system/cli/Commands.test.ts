@@ -11,7 +11,7 @@ import { invocation } from "../../../src/node/process/Invocation.ts"
 import { evidenceOf, operatorEvidence } from "../../fixtures/OperatorEvidence.ts"
 import { migrations } from "../../fixtures/postgres/migrations.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
-import { freePort, result, run, urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { freePort, result, run, runProcess, urlOf } from "../../fixtures/processes/CommandLine.ts"
 import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 
 type Env = Readonly<Record<string, string>>
@@ -60,6 +60,19 @@ const commandsIn = (help: string): ReadonlyArray<string> => {
 }
 
 describe("The command line", () => {
+  it.live("warns of a misspelt setting, without its value, and of no other variable", () =>
+    Effect.gen(function*() {
+      const { code, stderr } = yield* runProcess(["roles", "create"], { MAX_CONECTIONS: "5-secret", PGHOST: "db" })
+      assert.strictEqual(code, 0)
+      const [line, ...others] = stderr.trim().split("\n")
+      assert.isEmpty(others)
+      assert.deepInclude(JSON.parse(line!), {
+        level: "WARN",
+        message: "MAX_CONECTIONS is no setting, and has no effect: did you mean MAX_CONNECTIONS?"
+      })
+      assert.notInclude(stderr, "secret")
+    }))
+
   it.live(
     "refuses a directory without a database, and creates nothing, unless the command may be the first",
     () =>
