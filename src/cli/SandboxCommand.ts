@@ -122,11 +122,20 @@ const tlsIn = (directory: Option.Option<string>) =>
 
 const decodeSettings = Schema.decodeUnknownEffect(FaultSettings, { onExcessProperty: "error", errors: "all" })
 
-const toSettings = (faults: typeof Faults.Type): Effect.Effect<FaultSettings, CommandFailed> =>
-  decodeSettings(Object.fromEntries(faults.map((fault) => {
+const isFault = Schema.is(Schema.Literals(faultNames))
+
+const toSettings = (faults: typeof Faults.Type): Effect.Effect<FaultSettings, CommandFailed> => {
+  const unknown = faults.map((fault) => fault.split("=", 1)[0]!).find((name) => !isFault(name))
+  if (unknown !== undefined) {
+    return Effect.fail(
+      new CommandFailed({ message: `--fault: ${unknown} is no fault; the faults are ${faultNames.join(", ")}` })
+    )
+  }
+  return decodeSettings(Object.fromEntries(faults.map((fault) => {
     const { ms, name, rate } = faultPattern.exec(fault)!.groups!
     return [name, { rate: Number(rate), ...ms !== undefined && { ms: Number(ms) } }]
   }))).pipe(Effect.mapError((error) => new CommandFailed({ message: `--fault: ${describeIssues(error)}` })))
+}
 
 export const sandbox = Command.make(
   "sandbox",

@@ -99,8 +99,10 @@ describe("The command sandbox", () => {
       for (const fault of ["sloth=1", "lose=1:5", "lose=2", "lose"]) {
         const { code, stderr } = yield* run([...anyPorts, "--fault", fault], {})
         assert.strictEqual(code, 1)
-        assert.match(stderr, /sloth: |lose: ms: |lose: rate: |NAME=RATE/)
+        assert.match(stderr, /sloth is no fault|lose: ms: |lose: rate: |NAME=RATE/)
       }
+      const { stderr } = yield* run([...anyPorts, "--fault", "dropresponse=1"], {})
+      assert.match(stderr, /^error: --fault: dropresponse is no fault; the faults are .*\bdrop_response\b/)
     }))
 
   it.live("does not start with mutual TLS without its files, and names the missing one", () =>
