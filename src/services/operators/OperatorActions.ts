@@ -189,10 +189,13 @@ const make = Effect.gen(function*() {
     action: OperatorAction | "advance",
     id: OperationId,
     operator: ActingOperator,
-    change: Effect.Effect<Operation, E | StoreUnavailable>
+    change: Effect.Effect<Operation, E | StoreUnavailable>,
+    resultOf: (operation: Operation) => string = () => "done"
   ): Effect.Effect<Operation, E | StoreUnavailable> => {
     const entry = (result: string): Entry => ({ action, operation_id: id, result })
-    const performed = orUnavailable(sql.withTransaction(Effect.tap(change, () => record(operator, entry("done")))))
+    const performed = orUnavailable(
+      sql.withTransaction(Effect.tap(change, (operation) => record(operator, entry(resultOf(operation)))))
+    )
     // A caller that leaves after the rollback cannot prevent the record.
     return Effect.uninterruptibleMask((restore) =>
       Effect.tapError(
@@ -203,13 +206,23 @@ const make = Effect.gen(function*() {
   }
 
   const perform = Effect.fn("OperatorActions.perform")(
-    (action: OperatorAction, id: OperationId, operator: ActingOperator, revision?: number) =>
-      recorded<ActionRefusal>(
+    (action: OperatorAction, id: OperationId, operator: ActingOperator, revision?: number) => {
+      const checked = revision === undefined ? Effect.void : checkRevision(id, revision)
+      if (action !== "cancel") return recorded(action, id, operator, Effect.andThen(checked, act(action, id, operator)))
+      // A repetition changes nothing, so it is not done again.
+      let before: number | undefined
+      const noted = Effect.map(
+        orUnavailable(sql.unsafe<{ readonly revision: number }>(lockStatement, [id])),
+        ([row]) => void (before = row?.revision)
+      )
+      return recorded(
         action,
         id,
         operator,
-        Effect.andThen(revision === undefined ? Effect.void : checkRevision(id, revision), act(action, id, operator))
+        checked.pipe(Effect.andThen(noted), Effect.andThen(act(action, id, operator))),
+        (operation) => operation.revision === before ? "it was cancelled already" : "done"
       )
+    }
   )
 
   const checkAdvance = Effect.fn("OperatorActions.checkAdvance")(

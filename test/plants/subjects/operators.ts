@@ -56,6 +56,13 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [unit("node/process/misspeltSettings", "no variables of other programs")]
   },
   {
+    rule: "a repeated cancellation is not recorded as done",
+    file: actions,
+    from: "operation.revision === before ? \"it was cancelled already\" : \"done\"",
+    to: "operation.revision === before ? \"done\" : \"done\"",
+    tests: [postgres("services/operators/OperatorActions", "does what the ledger does")]
+  },
+  {
     rule: "a taken port is named before an embedded database starts",
     file: "src/cli/program.ts",
     from: "Effect.as(requireFree(addresses), database)",
