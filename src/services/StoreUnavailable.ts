@@ -77,15 +77,22 @@ const explanations: Readonly<Partial<Record<SqlError["reason"]["_tag"], string>>
     "lock timeout: another transaction holds the row or the table; try again, and look in pg_locks if it repeats"
 }
 
+/** What is wrong with the URL of the database, which no server has seen then. Null: it is another failure. */
+const wrongUrl = ({ message, name }: Error): string | null => {
+  if (message === "No username configured") return "the database URL has no user, such as postgres://user@host/database"
+  return name === "InvalidDatabaseUrl" ? message : null
+}
+
 const isUnreachable = ({ reason: { _tag } }: SqlError): boolean => _tag === "ConnectionError"
 
 /** What failed in the database, or on the way to it, in one sentence. Null for every other failure. @internal */
 export const storeFailure = (error: unknown): string | null => {
   if (!(error instanceof StoreUnavailable || isSqlError(error))) return null
   const failure = isSqlError(error) ? error : error.cause
-  const { message } = rootCause(error)
+  const root = rootCause(error)
+  const { message } = root
   if (!isSqlError(failure)) return message
-  return explanations[failure.reason._tag]
+  return wrongUrl(root) ?? explanations[failure.reason._tag]
     ?? (isUnreachable(failure) ? `the database is unreachable: ${message}` : message)
 }
 

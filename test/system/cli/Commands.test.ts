@@ -60,6 +60,20 @@ const commandsIn = (help: string): ReadonlyArray<string> => {
 }
 
 describe("The command line", () => {
+  it.live("does not call a database unreachable whose URL is wrong", () =>
+    Effect.gen(function*() {
+      for (
+        const [url, fault] of [["mysql://db/x", "must be postgres://"], [
+          "postgres://127.0.0.1:1/x",
+          "has no user"
+        ]] as const
+      ) {
+        const stderr = yield* refused(["operations", "list"], { DATABASE_URL: url })
+        assert.include(stderr, `the database URL ${fault}`)
+        assert.notInclude(stderr, "unreachable")
+      }
+    }))
+
   it.live("warns of a misspelt setting, without its value, and of no other variable", () =>
     Effect.gen(function*() {
       const { code, stderr } = yield* runProcess(["roles", "create"], { MAX_CONECTIONS: "5-secret", PGHOST: "db" })
