@@ -73,7 +73,7 @@ export const serve = async (store: Store): Promise<void> => {
     if ("refusal" in found) return refuse(request, reply, found.refusal.status, found.refusal.code)
     const [row] = found.rows
     if (row === undefined) return refuse(request, reply, 404, "operation_not_found")
-    const etag = `"1-${row.revision}${row.under_review ? "-review" : ""}"`
+    const etag = `"1-${row.revision}-${row.updated_at.getTime().toString(36)}${row.under_review ? "-review" : ""}"`
     reply.headers({ "cache-control": "private, no-cache", vary: "Accept, Authorization, Prefer", etag })
     if (!terminalStates.has(row.state)) reply.header("retry-after", retryAfterOf(row))
     if (request.headers["if-none-match"] === etag) return reply.code(304).send()

@@ -173,10 +173,11 @@ func (a *api) find(w http.ResponseWriter, r *http.Request) {
 }
 
 func writeOperation(w http.ResponseWriter, r *http.Request, id string, found *operation) {
-	tag := `"1-` + strconv.Itoa(int(found.Revision)) + `"`
+	tag := `"1-` + strconv.Itoa(int(found.Revision)) + `-` + strconv.FormatInt(found.updated.UnixMilli(), 36)
 	if found.UnderReview {
-		tag = `"1-` + strconv.Itoa(int(found.Revision)) + `-review"`
+		tag += `-review`
 	}
+	tag += `"`
 	header := w.Header()
 	header.Set("Cache-Control", "private, no-cache")
 	header.Set("Vary", "Accept, Authorization, Prefer")
