@@ -90,7 +90,7 @@ const productOf = (one: string, other: string): string => {
   return `${cents / 100n}.${String(cents % 100n).padStart(2, "0")}`
 }
 
-/** The terms of a `BoundedOrder`: the most that it pays, in the currency of its price, and the asset. */
+/** The terms of a `BoundedOrder`: the most that it pays, in the currency of its price, and the asset. Of other orders they say nothing. */
 export const orderTerms = ({ limit_price = "1", notional, qty = "1", symbol }: Order): Terms => {
   const [payee = symbol, currency = "USD"] = symbol.split("/")
   return { amount: productOf(notional ?? qty, limit_price), currency, payee }
@@ -106,18 +106,26 @@ const isStock = (symbol: string): boolean =>
 /** The order of a fence. Null: the asset may have none that cannot fill, so a person asks the broker. */
 export const fenceOf = ({ symbol }: Order) => isStock(symbol) ? { ...unfillable, symbol } : null
 
-/** The price of an option is that of one share, and most contracts are for 100. */
-const isOption = (symbol: string): boolean => /[0-9]{6}[CP][0-9]{8}$/u.test(symbol)
+/**
+ * Whether the price of the symbol is surely the dollars of one piece: a stock, also a preferred share or a warrant, or a pair with a slash
+ * and USD. The price of an option is that of one of 100 shares. A symbol without a slash may be an old one of a pair that is paid in coins,
+ * such as `ETHBTC`.
+ */
+const isPaidInDollars = (symbol: string): boolean =>
+  isStock(symbol) || /^[A-Z]+\.(?!USD|BTC)[A-Z]+$/u.test(symbol) || symbol.endsWith("/USD")
 
 /**
- * A purchase that bounds what it pays, by `notional` or by `qty` and `limit_price`. A type of operation with terms needs it, because the
- * terms must be known before the order is sent.
+ * A purchase that bounds the dollars that it pays, by `notional` or by `qty` and `limit_price`. A type of operation with terms needs it,
+ * because the terms must be known before the order is sent.
  */
 export const BoundedOrder = Order.check(
+  Schema.makeFilter(({ symbol }) => isPaidInDollars(symbol), {
+    expected: "the symbol of a stock, or a pair with a slash and USD, such as BTC/USD: others may be paid in coins"
+  }),
   Schema.makeFilter(
     (order) =>
-      order.side === "buy" && (order.notional ?? order.limit_price) !== undefined && !isOption(order.symbol)
+      order.side === "buy" && (order.notional ?? order.limit_price) !== undefined
       && Schema.is(Terms)(orderTerms(order)),
-    { expected: "a purchase of stocks or coins, with notional or limit_price, in a currency of three letters" }
+    { expected: "a purchase with notional or limit_price, of at most 18 digits of dollars" }
   )
 )

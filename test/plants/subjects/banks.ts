@@ -146,6 +146,13 @@ export const banks: ReadonlyArray<Plant> = [
     tests: [unit("banks/Fences")]
   },
   {
+    rule: "Alpaca: a limit in dollars counts no order that is paid in coins, also by the old symbol of a pair",
+    file: "src/banks/AlpacaOrder.ts",
+    from: "Schema.makeFilter(({ symbol }) => isPaidInDollars(symbol), {",
+    to: "Schema.makeFilter(({ symbol }) => isPaidInDollars(symbol) || !symbol.includes(\"/\"), {",
+    tests: [unit("banks/Alpaca")]
+  },
+  {
     rule: "Alpaca: an order of a fence that ended unfilled keeps the id, also without a cancellation",
     file: "src/banks/Alpaca.ts",
     from: "isCancelled: resultOf(order, false).state === \"failed\"",

@@ -71,10 +71,10 @@ describe.each(["order", "bounded_order"])("The adapter for Alpaca follows the co
       { ...order, qty: "1", limit_price: "1.15" },
       { ...order, qty: "3" },
       coins,
-      { ...coins, symbol: "ETH/BTC" }
+      ...type === "order" ? [{ ...coins, symbol: "ETH/BTC" }] : []
     ].map(expected),
     invalidPayloads: [
-      ...type === "order" ? [] : [{ ...order, side: "sell" }],
+      ...type === "order" ? [] : [{ ...order, side: "sell" }, { ...coins, symbol: "ETH/BTC" }],
       { ...order, qty: "0" },
       { ...order, legs: [] }
     ],
@@ -251,7 +251,13 @@ describe("The adapter for Alpaca", () => {
   it.effect.each<readonly [order: object, isOrder: boolean, terms: string | null]>([
     [order, true, "300.50 USD AAPL"],
     [{ ...order, qty: "0.333333333" }, true, "50.09 USD AAPL"],
-    [{ ...coins, symbol: "ETH/USDT" }, true, null],
+    [coins, true, "300.50 USD ETH"],
+    // Paid in coins. Alpaca takes these pairs without a slash, too.
+    ...["ETH/USDT", "ETH/BTC", "ETHUSDT", "ETHBTC", "ETHUSD", "ETH.BTC"].map((symbol) =>
+      [{ ...coins, symbol }, true, null] as const
+    ),
+    [{ ...order, symbol: "BRK.B" }, true, "300.50 USD BRK.B"],
+    [{ ...order, symbol: "BAC.PRL" }, true, "300.50 USD BAC.PRL"],
     [{ ...order, side: "sell" }, true, null],
     [{ ...order, symbol: "AAPL250620C00100000" }, true, null],
     [market, true, null],
