@@ -60,21 +60,33 @@ export const onlyReads = (methods: ReadonlyArray<string>): Rule => ({ seen }) =>
     ? null
     : `A status read may only send ${methods.join(" or ")}, because it must change nothing`
 
-/** A status read by null finds nothing, and "not found" may end an operation. `ids` are those of the operations that were read. */
-export const asksForEach =
-  (ids: ReadonlyArray<string>, isList: boolean): Rule =>
-  ({ adapter: { promises = {}, readsUnfiltered = false }, seen: { requests } }) => {
-    if (readKind(promises, null) !== "direct") return null
-    if (readsUnfiltered) {
-      return isList
-        ? null
-        : "An adapter that searches a list has cases for that: set isList in answers.status"
-    }
-    return ids.every((id) => requests.some((request) => asksFor(id, request)))
-      ? null
-      : "Without a reference the status request must contain the operation's id, in path, query, headers or body. If the bank finds "
-        + "payments only by its own reference, promise readByOperationId \"no\""
+/** `keyOf` is made for submissions, and may fail on a read. */
+const keyIn = (request: ReceivedRequest, keyOf: ((request: ReceivedRequest) => string | undefined) | null): string => {
+  try {
+    return keyOf?.(request) ?? ""
+  } catch {
+    return ""
   }
+}
+
+/** A status read by null finds nothing, and "not found" may end an operation. `ids` are those of the operations that were read. */
+export const asksForEach = (
+  ids: ReadonlyArray<string>,
+  isList: boolean,
+  keyOf: ((request: ReceivedRequest) => string | undefined) | null
+): Rule =>
+({ adapter: { promises = {}, readsUnfiltered = false }, seen: { requests } }) => {
+  if (readKind(promises, null) !== "direct") return null
+  if (readsUnfiltered) {
+    return isList
+      ? null
+      : "An adapter that searches a list has cases for that: set isList in answers.status"
+  }
+  return ids.every((id) => requests.some((request) => asksFor(id, { ...request, key: keyIn(request, keyOf) })))
+    ? null
+    : "Without a reference the status request must contain the operation's id, in path, query, body or the header of the idempotency "
+      + "key, and no empty place for the reference. If the bank finds payments only by its own reference, promise readByOperationId \"no\""
+}
 
 export const followsNoRedirect = (target: string): Rule => ({ seen }) =>
   seen.requests.every(({ path }) => path !== target) ? null : "The adapter must not follow a redirect"

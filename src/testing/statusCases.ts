@@ -76,7 +76,7 @@ const documentedCases = (kit: Kit, { failed, found, isList, notFound, pending, s
       "readStatus: without a reference it asks for each operation by its id",
       contractBank(answering(kit, "own", found), kit.otherRequests),
       [operationIds.own, operationIds.foreign].map((id) => reading(kit.subject, null, "1 hour", id)),
-      [onlyReads(kit.statusMethods), asksForEach(Object.values(operationIds), isList === true)]
+      [onlyReads(kit.statusMethods), asksForEach(Object.values(operationIds), isList === true, kit.keyOf)]
     ),
     ...isList === true
       ? [read(kit, "a list of another operation alone proves nothing", answering(kit, "foreign", found), [

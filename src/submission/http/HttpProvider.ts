@@ -154,8 +154,10 @@ const gatewayStatuses: ReadonlySet<number | null> = new Set([502, 503, 504])
 const asRefusal = <E extends NotSent | Uncertain | NoAnswer | NotPrepared>(failure: E): E | NotSent =>
   failure._tag === "NotSent" ? new NotSent({ ...failure, isRefused: true }) : failure
 
+const defaultKeyHeader = "Idempotency-Key"
+
 const submissionHeaders = (
-  { idempotencyKeyHeader = "Idempotency-Key", promises: { lateRequests } }: AnyOptions,
+  { idempotencyKeyHeader = defaultKeyHeader, promises: { lateRequests } }: AnyOptions,
   { id, send_before }: ProviderOperation
 ): HttpHeaders => ({
   [idempotencyKeyHeader]: id,
@@ -299,19 +301,27 @@ const readOn = Effect.fnUntraced(function*(
   })
 })
 
+/** The idempotency key in the headers of a request. Names of headers have no case. */
+const keyIn = (headers: HttpHeaders, { idempotencyKeyHeader = defaultKeyHeader }: AnyOptions): string => {
+  const name = idempotencyKeyHeader.toLowerCase()
+  return Object.entries(headers).find(([other]) => other.toLowerCase() === name)?.[1] ?? ""
+}
+
 /** Builds a status request. Throws if there is no reference and it does not ask for the operation: the adapter has a mistake. */
 const statusRequest = (
-  { options: { promises, status } }: Adapter,
+  { options }: Pick<Adapter, "options">,
   operation: ProviderOperation,
   reference: ProviderReference | null,
   payload: unknown
 ): HttpStatusRead => {
+  const { promises, status } = options
   const request = status.request(operation, reference, payload)
   const mustAsk = reference === null && readKind(promises, null) === "direct" && status.isUnfiltered !== true
-  if (!mustAsk || asksFor(operation.id, request)) return request
+  const { headers = {}, path } = request
+  if (!mustAsk || asksFor(operation.id, { path, key: keyIn(headers, options) })) return request
   throw new NotEncodable({
-    reason: "a status request without a reference must contain the operation's id, or the adapter must promise "
-      + "readByOperationId \"no\""
+    reason: "a status request without a reference must contain the operation's id, in path, query or the header of the "
+      + "idempotency key, and no empty place for the reference, or the adapter must promise readByOperationId \"no\""
   })
 }
 
@@ -405,10 +415,27 @@ const nonexistent: Omit<ProviderOperation, "type"> = {
   send_before: null
 }
 
+/** One for each type of payload. */
+const samples = ({ payloads = {} }: AnyOptions): readonly [ProviderOperation, ...Array<ProviderOperation>] => {
+  const [first = "probe", ...others] = Object.keys(payloads)
+  const sample = (type: string) => ({ ...nonexistent, type: OperationType.make(type) })
+  return [sample(first), ...others.map(sample)]
+}
+
+/** Tells of the mistake at the start, and not after the first lost answer. A function that fails without a payload shows none. */
+const checkStatusRequests = (adapter: Adapter): void => {
+  for (const operation of samples(adapter.options)) {
+    try {
+      statusRequest(adapter, operation, null, null)
+    } catch (error) {
+      if (error instanceof NotEncodable) throw new TypeError(error.reason, { cause: error })
+    }
+  }
+}
+
 /** Reads the status of an operation that does not exist. A 404 that the adapter does not declare is likely one of another path. */
 const probe = (adapter: Adapter): Effect.Effect<string | null> => {
-  const [type = "probe"] = Object.keys(adapter.options.payloads ?? {})
-  const operation = { ...nonexistent, type: OperationType.make(type) }
+  const [operation] = samples(adapter.options)
   return Effect.map(readStatus(adapter)(operation, null), (status) => {
     if (status._tag !== "NotFound" || status.evidence !== null) return null
     const { path } = adapter.options.status.request(operation, null, null)
@@ -417,13 +444,17 @@ const probe = (adapter: Adapter): Effect.Effect<string | null> => {
   })
 }
 
-/** Makes an adapter. Dies with a `TypeError` if the base URL is invalid, or if the promises cannot be safe together. */
+/**
+ * Makes an adapter. Dies with a `TypeError` if the base URL is invalid, if the promises cannot be safe together, or if a status request
+ * without a reference does not contain the operation's id, although `readByOperationId` promises a read by it.
+ */
 export const make = <P extends PayloadSchemas = AnyPayloads>(
   options: HttpProviderOptions<P>
 ): Effect.Effect<ProviderAdapter["Service"], never, HttpClient.HttpClient> =>
   Effect.map(HttpClient.HttpClient, (client) => {
     // The cast: `preparePayload` decodes by the same schemas, so each function gets the payload of its type.
     const adapter = makeAdapter(client, options as unknown as AnyOptions)
+    checkStatusRequests(adapter)
     const hasProbe = options.probe !== false && readKind(options.promises, null) === "direct"
     return ProviderAdapter.of({
       ...options.payloads === undefined ? {} : { payloads: options.payloads },

@@ -79,35 +79,39 @@ export const readKind = (
 /** Why an operation without the provider's reference is not read, under the promise `no`. */
 export const unaskedWithoutReference = "not asked, because the provider has no status read without its own reference"
 
-/** `null` or `undefined` as a segment of the path or as a value of the query, where the adapter puts a reference that it does not have. */
-const missingReference = /[/=](?:null|undefined)(?=[/?&]|$)/iu
+/** Nothing, `null` or `undefined` at the end of a segment, where the adapter puts a reference that it does not have. */
+const missingInPath = /[/:](?:null|undefined)?(?=\/|$)/iu
 
-const decodePath = (path: string): string => {
+/** The same as a value of the query. */
+const missingInQuery = /=(?:null|undefined)?(?=&|$)/iu
+
+const decodeUrl = (text: string): string => {
   try {
-    return decodeURIComponent(path)
+    return decodeURIComponent(text)
   } catch {
-    return path
+    return text
   }
 }
 
 const withoutHyphens = (text: string): string => text.replaceAll("-", "").toLowerCase()
 
 /**
- * Whether a status request without the provider's reference asks for the operation: it contains the operation's id, with or without hyphens.
- * Otherwise "not found" is about another payment, or about none.
+ * Whether a status request without the provider's reference asks for the operation: it contains the operation's id, with or without
+ * hyphens, in the path, the query, the body, or as `key`, the idempotency key in a header. Otherwise "not found" is about another payment,
+ * or about none. The id in any other header only traces the request. The id in the query does not repair a path without a reference.
  */
 export const asksFor = (
   id: string,
-  { body = "", headers = {}, path }: {
-    readonly path: string
-    readonly headers?: Readonly<Record<string, string>>
-    readonly body?: string
-  }
-): boolean =>
-  !missingReference.test(path)
-  && [path, decodePath(path), body, ...Object.values(headers)].some((text) =>
-    withoutHyphens(text).includes(withoutHyphens(id))
-  )
+  { body = "", key = "", path: target }: { readonly path: string; readonly body?: string; readonly key?: string }
+): boolean => {
+  const [path, ...rest] = target.split("?") as [string, ...Array<string>]
+  const query = rest.join("?")
+  const isIn = (text: string) =>
+    [text, decodeUrl(text)].some((form) => withoutHyphens(form).includes(withoutHyphens(id)))
+  if (isIn(path)) return true
+  if (missingInPath.test(path)) return false
+  return isIn(query) || !missingInQuery.test(query) && (isIn(body) || isIn(key))
+}
 
 /** Whether a status read gets the payload. */
 export const readNeedsPayload = (

@@ -57,19 +57,51 @@ export const providers: ReadonlyArray<Plant> = [
     tests: [unit("submission/http/HttpProviderAnswers", "is none without a read")]
   },
   {
-    rule: "a status request by null asks for no operation, though a header for tracing has its id",
+    rule: "a status request by an empty reference asks for no operation, though its key or its query has the id",
     file: promises,
-    from: "  !missingReference.test(path)\n  && [path",
-    to: "  [path",
-    tests: [
-      unit("submission/http/ReadsByReference", "the id in a header"),
-      unit("testing/ContractMistakes", "that is null")
-    ]
+    from: "  if (missingInPath.test(path)) return false\n",
+    to: "",
+    tests: [unit("submission/http/ReadsByReference", "asks for the operation")]
+  },
+  {
+    rule: "a status request by an empty value of the query asks for no operation, though its key is the id",
+    file: promises,
+    from: "!missingInQuery.test(query) && (",
+    to: "(",
+    tests: [unit("submission/http/ReadsByReference", "asks for the operation")]
+  },
+  {
+    rule: "the id in the query counts beside another value that is null",
+    file: promises,
+    from: "return isIn(query) || !missingInQuery.test(query) && (",
+    to: "return !missingInQuery.test(query) && (isIn(query) || ",
+    tests: [unit("submission/http/ReadsByReference", "the id in the query, beside null")]
+  },
+  {
+    rule: "a header for tracing that has the id asks for no operation",
+    file: http,
+    from: "other.toLowerCase() === name)",
+    to: "other.toLowerCase() !== name)",
+    tests: [unit("submission/http/ReadsByReference", "lets an adapter start")]
+  },
+  {
+    rule: "an adapter whose status request does not contain the operation's id does not start",
+    file: http,
+    from: "    checkStatusRequests(adapter)\n",
+    to: "",
+    tests: [unit("submission/http/ReadsByReference", "lets an adapter start")]
+  },
+  {
+    rule: "the conformance kit takes no header for tracing for the idempotency key",
+    file: "src/testing/contractRules.ts",
+    from: "return keyOf?.(request) ?? \"\"",
+    to: "return Object.values(request.headers).join()",
+    tests: [unit("testing/ContractMistakes", "that is zero")]
   },
   {
     rule: "the conformance kit finds a status request without a reference that does not ask for its operation",
     file: "src/testing/contractRules.ts",
-    from: "ids.every((id) => requests.some((request) => asksFor(id, request)))",
+    from: "ids.every((id) => requests.some((request) => asksFor(id, { ...request, key: keyIn(request, keyOf) })))",
     to: "ids.every((id) => requests.some(() => id !== \"\"))",
     tests: [unit("testing/ContractMistakes", "by the reference alone")]
   },

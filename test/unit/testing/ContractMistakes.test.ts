@@ -380,7 +380,7 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
   [
     "reads the status by the reference alone, also where there is none",
     asksById,
-    /must contain the operation's id.*path, query, headers or body/,
+    /must contain the operation's id.*path, query, body or the header of the idempotency key/,
     readingAt((_, reference) => `/mutations/${reference}`)
   ],
   [
@@ -388,6 +388,18 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
     asksById,
     /must contain the operation's id/,
     readingAt((_, reference) => `/mutations/${reference}`, ({ id }) => ({ "x-request-id": id }))
+  ],
+  [
+    "reads the status by a reference that is empty, with the id in a header for tracing",
+    asksById,
+    /must contain the operation's id/,
+    readingAt((_, reference) => `/mutations/${reference ?? ""}`, ({ id }) => ({ "x-request-id": id }))
+  ],
+  [
+    "reads the status by a reference that is zero, with the id in a header for tracing",
+    asksById,
+    /must contain the operation's id/,
+    readingAt((_, reference) => `/mutations/${reference ?? 0}`, ({ id }) => ({ "x-request-id": id }))
   ],
   [
     "reads the status of one operation for all",

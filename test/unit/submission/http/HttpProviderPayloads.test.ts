@@ -37,7 +37,10 @@ const payloads = {
 }
 
 /** No test reads a status. */
-const status = { request: () => ({ path: "/" }), decode: HttpProvider.wrongCredentials }
+const status = {
+  request: ({ id }: { readonly id: string }) => ({ path: `/${id}` }),
+  decode: HttpProvider.wrongCredentials
+}
 
 const declaring = (
   url: string,

@@ -3,13 +3,14 @@
  * only by its own reference. It carries out a transfer and loses the answer, so the adapter never learns that reference.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer, Result, Schema } from "effect"
+import { Cause, Context, Effect, Exit, Layer, Result, Schema } from "effect"
 import { OperationId } from "../../../../src/domain/Operation.ts"
 import { ProviderReference } from "../../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import { type Dialect, jsonAnswer } from "../../../../src/sandbox/Dialect.ts"
 import { Sandbox } from "../../../../src/sandbox/Sandbox.ts"
 import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
+import type { HttpProviderOptions } from "../../../../src/submission/http/HttpProviderOptions.ts"
 import {
   namesNothing,
   type ProviderPromises,
@@ -59,7 +60,8 @@ const adapterOf = (baseUrl: string, promises: ProviderPromises) =>
       })
     },
     status: {
-      request: (_operation, reference) => ({ path: `/transfers/${reference}` }),
+      // The request at the start contains the id, so the adapter starts.
+      request: ({ id, type }, reference) => ({ path: `/transfers/${type === "probe" ? id : reference}` }),
       decode: HttpProvider.byStatus({
         200: HttpProvider.onBody(Transfer, ({ id }, answer) =>
           StatusAnswer.Proven({
@@ -111,6 +113,12 @@ describe("A bank that finds a transfer only by its own reference", () => {
   )
 })
 
+/** An adapter that sends the operation's id with each request, so that the bank can name it in its logs. */
+const traced = (
+  path: (reference: string | null, operation: { readonly id: string }) => string
+): HttpProviderOptions["status"]["request"] =>
+(operation, reference) => ({ path: path(reference, operation), headers: { "x-request-id": operation.id } })
+
 describe("A status request without a reference", () => {
   const id = OperationId.make("019aa4f0-5c00-7b1e-8d2f-0a1b2c3d4e5f")
   const plain = id.replaceAll("-", "")
@@ -122,17 +130,52 @@ describe("A status request without a reference", () => {
     [true, "the id in capitals, without hyphens", { path: `/transfers/${plain.toUpperCase()}` }],
     [true, "the encoded id", { path: `/transfers/${id.replaceAll("-", "%2D").replaceAll("a", "%61")}` }],
     [true, "the id beside what is no encoding", { path: `/transfers/${id}?rate=5%` }],
-    [true, "the id in a header", { path: "/transfers", headers: { "x-key": id } }],
     [true, "the id in the body", { path: "/search", body: JSON.stringify({ key: id }) }],
+    [true, "the id as the key, in its header", { path: "/transfers?limit=2", key: id }],
+    [true, "the id in the path, beside an empty value", { path: `/transfers/${id}/?cursor=` }],
+    [true, "the id in the query, beside null", { path: `/transfers?cursor=null&key=${id}` }],
+    [true, "the id beside a word with null", { path: `/nullable/${id}?state=nullified` }],
     [false, "no id", { path: "/transfers" }],
     [false, "another id", { path: `/transfers/${other}` }],
-    [false, "null in the path, and the id in a header", { path: "/transfers/null", headers: { "x-request-id": id } }],
-    [false, "null in the query, and the id in a header", { path: "/transfers?id=null&a=1", headers: { "x-id": id } }],
-    [false, "undefined in the path, and the id in a header", { path: "/undefined/state", headers: { "x-id": id } }],
-    [true, "the id beside a word with null", { path: `/nullable/${id}?state=nullified` }]
+    [false, "nothing at the end of the path, and the id in the query", { path: `/transfers/?trace=${id}` }],
+    [false, "nothing within the path, and the id in the query", { path: `/transfers//state?trace=${id}` }],
+    [false, "null at the end of the path, and the id in the query", { path: `/transfers/null?trace=${id}` }],
+    [false, "null after a colon, and the id in the query", { path: `/transfers:null?trace=${id}` }],
+    [false, "nothing at the end of the path, and the id as the key", { path: "/transfers/", key: id }],
+    [false, "null in the path, and the id as the key", { path: "/transfers/null", key: id }],
+    [false, "undefined in the path, and the id as the key", { path: "/undefined/state", key: id }],
+    [false, "null in the query, and the id as the key", { path: "/transfers?id=null&a=1", key: id }],
+    [false, "nothing in the query, and the id as the key", { path: "/transfers?a=1&ref=", key: id }]
   ])(
     "asks for the operation: %s, with %s",
     (expected, _, request) => assert.strictEqual(asksFor(id, request), expected)
+  )
+
+  it.effect.each<readonly [boolean, string, HttpProviderOptions["status"]["request"]]>([
+    [false, "nothing in place of the reference", traced((reference) => `/transfers/${reference ?? ""}`)],
+    [false, "nothing in the query", traced((reference) => `/transfers?ref=${reference ?? ""}`)],
+    [false, "null after a colon", traced((reference) => `/transfers:${reference}`)],
+    [false, "zero", traced((reference) => `/transfers/${reference ?? 0}`)],
+    [true, "the id in the path", traced((reference, { id }) => `/transfers/${reference ?? id}`)],
+    [true, "the id as the key", ({ id }) => ({ path: "/transfers", headers: { "X-KEY": id } })],
+    [true, "what only the payload tells", (_, __, payload) => ({ path: (payload as { path: string }).path })]
+  ])(
+    "lets an adapter start: %s, with %s, and the id in a header for tracing",
+    ([starts, , request]) =>
+      Effect.gen(function*() {
+        for (const readByOperationId of ["yes", { lag: "1 second" }] as const) {
+          const { status, ...options } = optionsFor("http://127.0.0.1:1", { promises: { readByOperationId } })
+          const made = yield* Effect.exit(
+            HttpProvider.make({ ...options, idempotencyKeyHeader: "x-key", status: { ...status, request } })
+          )
+          assert.strictEqual(Exit.isSuccess(made), starts)
+          if (Exit.isFailure(made)) {
+            const error = Cause.squash(made.cause)
+            assert.instanceOf(error, TypeError)
+            assert.match(error.message, /must contain the operation's id/)
+          }
+        }
+      }).pipe(Effect.provide(ProviderHttpClient.layer()))
   )
 
   it.live("may lack the id where the answer is a list without a filter, which the adapter searches", () =>
@@ -146,7 +189,7 @@ describe("A status request without a reference", () => {
           ({ readStatus }) => readStatus(operationOf(), null)
         )
       assert.strictEqual((yield* read(true))._tag, "NotFound")
-      assert.strictEqual((yield* read(false))._tag, "NotProven")
+      assert.isTrue(Exit.isFailure(yield* Effect.exit(read(false))))
       assert.lengthOf(server.requests, 1)
     }).pipe(Effect.provide(ProviderHttpClient.layer())))
 })
