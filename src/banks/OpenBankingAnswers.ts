@@ -29,7 +29,10 @@ export const failures = {
 }
 type Code = keyof typeof failures
 
-/** Error codes and reasons of the standard's code sets that have a code of their own. The sets are open. */
+/**
+ * Error codes and reasons by which the bank never orders this payment: each copy of the request gets the same answer. The code sets are
+ * open, and have codes of duplicates and of used consents as well: after those, an earlier copy of the request may have paid.
+ */
 const codes: Readonly<Record<string, Code>> = {
   ...Object.fromEntries(
     ["U001", "U002", "U003", "U004", "U005", "U010", "U021", "U022", "U023", "U026", "U027"].map((
@@ -39,20 +42,26 @@ const codes: Readonly<Record<string, Code>> = {
   U008: "consent_mismatch",
   U011: "consent_unknown",
   U012: "after_cut_off",
+  // A limit of the consent.
+  U014: "payment_rejected",
   U028: "reauthentication_required",
   // Of ISO 20022.
   AC01: "account_unknown",
+  AC02: "account_unknown",
   AC03: "account_unknown",
   AC04: "account_closed",
+  AC05: "account_closed",
+  AC06: "access_refused",
   AC07: "account_closed",
-  AM04: "insufficient_funds"
+  AG01: "access_refused",
+  AM02: "payment_rejected",
+  AM03: "invalid_payment",
+  AM04: "insufficient_funds",
+  AM14: "payment_rejected"
 }
 
 /** The gateway's own headers and signature. An operator can repair the cause. */
 const ownFaults = new Set(["U006", "U007", "U015", "U016", "U017", "U018", "U019", "U020"])
-
-/** The consent permits no payment. A request of this operation may have used it, so this is no refusal: the consent tells more. */
-const unusableConsent = new Set(["U009", "U035"])
 
 /** Each status of a payment (ISO 20022). `BLCK`: the money has left the debtor, and reaches no account. Only a person can settle that. */
 const states = {
@@ -127,23 +136,24 @@ export const submitted = HttpProvider.onBody(Payment, (payment, answer): Submiss
   }
 })
 
-export const refused = (otherwise: Code) =>
-  HttpProvider.onBody(Refusal, ({ Errors }, answer): SubmissionAnswer | Effect.Effect<never, NotSent | Uncertain> => {
+/** Final by `codes` alone. After any other code a request of this operation may have paid, so the consent decides. */
+export const refused = HttpProvider.onBody(
+  Refusal,
+  ({ Errors }, answer): SubmissionAnswer | Effect.Effect<never, NotSent | Uncertain> => {
     const reasons = Errors.map(({ ErrorCode }) => ErrorCode)
-    if (reasons.some((code) => unusableConsent.has(code))) {
-      return Effect.fail(new Uncertain({ reason: `the bank answered ${reasons.join(", ")}` }))
-    }
+    const reason = `the bank answered ${reasons.join(", ")}`
     if (reasons.every((code) => ownFaults.has(code))) {
-      return Effect.fail(
-        new NotSent({ reason: `the bank answered ${reasons.join(", ")}`, isRefused: true, isLocal: true })
-      )
+      return Effect.fail(new NotSent({ reason, isRefused: true, isLocal: true }))
     }
+    const [code, ...others] = reasons.map((code) => codes[code])
+    if (code === undefined || others.some((other) => other === undefined)) return Effect.fail(new Uncertain({ reason }))
     return SubmissionAnswer.Rejected({
-      code: reasons.map((code) => codes[code]).find((code) => code !== undefined) ?? otherwise,
+      code,
       names: { reference: null, operation_id: operationIn(answer) },
       evidence: { status: answer.status, body: { Errors } }
     })
-  })
+  }
+)
 
 /** The bank did not look at the request, because it takes none of this kind here. An operator can repair the address. */
 export const wrongEndpoint: HttpProvider.Decode<never, NotSent> = ({ status }) =>

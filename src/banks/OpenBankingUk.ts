@@ -140,10 +140,10 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
         sign,
         decode: HttpProvider.byStatus({
           201: signed(submitted),
-          400: signed(refused("payment_rejected")),
+          400: signed(refused),
           // These have no body, and no signature.
           401: HttpProvider.wrongCredentials,
-          403: signed(refused("access_refused")),
+          403: signed(refused),
           405: wrongEndpoint,
           415: wrongEndpoint,
           429: HttpProvider.refusedForNow

@@ -54,10 +54,17 @@ export const banks: ReadonlyArray<Plant> = [
     tests: [unit("banks/OpenBankingUk", "After a lost answer")]
   },
   {
-    rule: "Open Banking UK: the refusal of a consent that this operation may have used is no refusal",
+    rule: "Open Banking UK: an error that does not prove that nothing was ordered is no refusal",
     file: "src/banks/OpenBankingAnswers.ts",
-    from: "new Set([\"U009\", \"U035\"])",
-    to: "new Set([\"U035\"])",
+    from: "reasons.map((code) => codes[code])\n    if",
+    to: "reasons.map((code) => codes[code] ?? \"payment_rejected\")\n    if",
+    tests: [unit("banks/OpenBankingUk", "Each documented error")]
+  },
+  {
+    rule: "Open Banking UK: each error of an answer must prove that nothing was ordered",
+    file: "src/banks/OpenBankingAnswers.ts",
+    from: "code === undefined || others.some((other) => other === undefined)",
+    to: "code === undefined",
     tests: [unit("banks/OpenBankingUk", "Each documented error")]
   },
   {

@@ -181,11 +181,21 @@ describe("Each documented error of a payment", () => {
       _tag: "Rejected",
       code: "invalid_payment"
     }],
-    ["400 with a code of no own meaning", signed(400, errorBody("U013")), {
-      _tag: "Rejected",
-      code: "payment_rejected"
-    }],
-    ["400 of a consent that may be used", signed(400, errorBody("U009")), { _tag: "Uncertain" }],
+    ["400 of a limit", signed(400, errorBody("U014")), { _tag: "Rejected", code: "payment_rejected" }],
+    ["400 of a blocked account", signed(400, errorBody("AC06")), { _tag: "Rejected", code: "access_refused" }],
+    // Its first copy may have paid: the edge of a bank may forward a request twice.
+    ...["U000", "U009", "U013", "U029", "U030", "U034", "U035", "U038", "U042", "DUPL", "DU04", "AM05", "TKSG", "XXXX"]
+      .flatMap((code) =>
+        [400, 403].map((status) =>
+          [`${status} with ${code}`, signed(status, errorBody(code)), { _tag: "Uncertain" }] as [
+            string,
+            Answered,
+            object
+          ]
+        )
+      ),
+    ["400 with a final and another code", signed(400, errorBody("U002", "U029")), { _tag: "Uncertain" }],
+    ["400 with an own fault and another code", signed(400, errorBody("U015", "U029")), { _tag: "Uncertain" }],
     ["400 of the gateway's signature", signed(400, errorBody("U015")), {
       _tag: "NotSent",
       isRefused: true,
