@@ -244,6 +244,7 @@ export const at = (
           const { keyId, secretKey } = checkPair(baseUrl, pair)
           return { "apca-api-key-id": keyId, "apca-api-secret-key": secretKey }
         }),
+      credentialsOf: typeof keys === "function" ? "operation" : "gateway",
       submit: {
         request: ({ id }, order, _type) => ({ path: "/v2/orders", body: { ...order, client_order_id: id } }),
         decode: decodeSubmission

@@ -135,6 +135,7 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
           payload === null ? clientToken : Effect.andThen(ready, payerToken(payload.Data.ConsentId, operation)),
           bearer
         ),
+      credentialsOf: "operation",
       submit: {
         request: (operation, payload) => ({ path: "/domestic-payments", headers: headers(operation), body: payload }),
         sign,

@@ -64,6 +64,8 @@ const describeThrown = (thrown: unknown): string => {
 export class NotPrepared extends Data.TaggedError("NotPrepared")<{
   /** For logs. Contains no credential and no part of the payload. */
   readonly reason: string
+  /** The credentials of this operation's owner are missing. */
+  readonly isOfOperation?: boolean
 }> {}
 
 /** The first error or defect of a cause. Undefined after an interruption. */

@@ -27,6 +27,7 @@ import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import { ProviderConnectionId, ResourceOwner } from "../../domain/Grant.ts"
 import { OperationId, OperationType } from "../../domain/Operation.ts"
+import { pauseReasons } from "../../domain/operators/FiguresForm.ts"
 import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
 import { withinTime } from "../../http/exchangeLimits.ts"
@@ -150,9 +151,19 @@ const decodeAnswer = <A, E extends NotSent | Uncertain = never>(
 /** Statuses of a gateway or proxy that could not reach its server (RFC 9110 §15.6): network failures. */
 const gatewayStatuses: ReadonlySet<number | null> = new Set([502, 503, 504])
 
+/** Says that a failure of credentials may be of one operation alone, if they are its own. */
+const ofOwner = ({ credentialsOf }: AnyOptions) => credentialsOf === "operation" ? { isOfOperation: true } : {}
+
 /** The request has left, so a decoder's `NotSent` is a refusal. */
-const asRefusal = <E extends NotSent | Uncertain | NoAnswer | NotPrepared>(failure: E): E | NotSent =>
-  failure._tag === "NotSent" ? new NotSent({ ...failure, isRefused: true }) : failure
+const asRefusal =
+  (options: AnyOptions) => <E extends NotSent | Uncertain | NoAnswer | NotPrepared>(failure: E): E | NotSent =>
+    failure._tag === "NotSent"
+      ? new NotSent({
+        ...failure,
+        isRefused: true,
+        ...failure.reason.startsWith(pauseReasons.credentials) ? ofOwner(options) : {}
+      })
+      : failure
 
 const defaultKeyHeader = "Idempotency-Key"
 
@@ -207,7 +218,10 @@ const ask = Effect.fnUntraced(function*<A, E extends NotSent | Uncertain = never
   )
   // Credentials may need a request as well.
   yield* inTime
-  const credentials = yield* prepareCredentials(options.credentials, operation, payload, limits.headers)
+  const credentials = yield* Effect.mapError(
+    prepareCredentials(options.credentials, operation, payload, limits.headers),
+    (error) => new NotPrepared({ ...error, ...ofOwner(options) })
+  )
   const request = yield* prepareRequest(Effect.suspend(() => encode(credentials)))
   yield* inTime
   const answer = exchange(client, request, limits, makeSendDeadline(clock, notAfter), Object.keys(credentials))
@@ -232,11 +246,12 @@ const submit = (adapter: Adapter) =>
       const notAfter = (yield* SendDeadline) ?? operation.send_before?.epochMilliseconds ?? null
       return yield* Effect.mapError(
         ask(adapter, operation, encode, options.submit.decode, notAfter, decoded),
-        asRefusal
+        asRefusal(options)
       )
     },
     Effect.catchTags({
-      NotPrepared: ({ reason }) => Effect.fail(new NotSent({ reason, isLocal: true })),
+      NotPrepared: ({ isOfOperation, reason }) =>
+        Effect.fail(new NotSent({ reason, isLocal: true, ...isOfOperation === true ? { isOfOperation } : {} })),
       NoAnswer: ({ failure, reason, retryAfter, status }) => {
         switch (failure) {
           case "not_sent":
@@ -249,7 +264,9 @@ const submit = (adapter: Adapter) =>
               new Uncertain({
                 reason,
                 ...isUndeclared ? { isUndeclared } : {},
-                ...isUndeclared && status === 401 ? { isUnauthorized: true } : {},
+                ...isUndeclared && status === 401 && adapter.options.credentialsOf !== "operation"
+                  ? { isUnauthorized: true }
+                  : {},
                 ...withRetryAfter(retryAfter)
               })
             )

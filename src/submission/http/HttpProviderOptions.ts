@@ -59,6 +59,11 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
     operation: ProviderOperation,
     payload: P[keyof P & string]["Type"] | null
   ) => Effect.Effect<HttpCredentials, unknown>
+  /**
+   * Whose credentials a submission takes. `operation`: those of its owner or of its payment, so that missing or refused ones
+   * (`wrongCredentials`) are `isOfOperation` (see `NotSent`). Default: `gateway`.
+   */
+  readonly credentialsOf?: "gateway" | "operation"
   readonly submit: {
     /**
      * Builds the request. `payload` is decoded by the schema of `type`, which is the operation's type. If it throws, the

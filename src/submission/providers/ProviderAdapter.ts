@@ -70,6 +70,8 @@ export const SubmissionAnswer = Data.taggedEnum<SubmissionAnswer>()
  * - `isLocal`: the provider did not cause the failure, and an operator can repair it: the credentials are missing or
  *   wrong, or the adapter cannot encode the request. The operation waits. The worker stops claiming for the provider,
  *   and tries one operation at a time until one passes. The circuit of the provider ignores the failure.
+ * - `isOfOperation`: with `isLocal`, the cause may be in this operation alone, such as the credentials of its owner. The worker goes on with
+ *   others. It pauses the provider after five such failures without an answer that the adapter declares.
  * - `isPermanent`: this operation can never be sent, by any version of the adapter: it fails with `request_unsendable`.
  *   Better, declare `payloads`: then the request is refused when it is made.
  * - `retryAfter`: with `isRefused`, for how long the provider asks to send nothing (`Retry-After`). The provider is paused for
@@ -81,6 +83,7 @@ export class NotSent extends Schema.TaggedError<NotSent>()("NotSent", {
   reason: Schema.String,
   isRefused: Schema.optionalKey(Schema.Boolean),
   isLocal: Schema.optionalKey(Schema.Boolean),
+  isOfOperation: Schema.optionalKey(Schema.Boolean),
   isPermanent: Schema.optionalKey(Schema.Boolean),
   retryAfter: Schema.optionalKey(Schema.Duration)
 }) {

@@ -1,7 +1,8 @@
 /**
  * Stops the claims for a provider after a local failure, such as wrong credentials, and after answers in a row that the adapter does not
  * declare, such as those of a wrong address: every operation would meet them. An answer that names another operation counts as
- * undeclared. The worker then claims one operation at a time as a probe, until an attempt shows that the cause has passed. Status reads
+ * undeclared. Local failures that may be of one operation alone, such as the credentials of its owner, count the same way: otherwise each
+ * owner could stop the payments of all. The worker then claims one operation at a time as a probe, until an attempt shows that the cause has passed. Status reads
  * neither begin nor end a pause, except the probe of the adapter at the start of the worker, which may begin one.
  */
 import * as Cause from "effect/Cause"
@@ -26,6 +27,9 @@ import type { NotSent, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
  * shows that the adapter understands the provider, so that a wrong address costs no more operations.
  */
 const mostUndeclared = 5
+
+/** Local failures of one operation each, without a declared answer between them, after which the cause may be of all. */
+const mostOfOperation = 5
 
 /** Milliseconds. A probe that meets an undeclared answer makes an operation `indeterminate`; one that fails locally costs nothing. */
 const shortest: Readonly<Record<Failure["cause"], number>> = { local_failure: 1000, undeclared_answers: 30_000 }
@@ -69,6 +73,8 @@ interface ProviderState {
   undeclared: number | null
   /** What the last undeclared answer was. */
   undeclaredReason: string
+  /** Local failures that may be of one operation alone, since the last declared answer. */
+  ofOperation: number
   underWay: number
   /** Released when an attempt ends. */
   readonly ended: Latch.Latch
@@ -136,6 +142,7 @@ const make = Effect.gen(function*() {
       pause: null,
       undeclared: null,
       undeclaredReason: "",
+      ofOperation: 0,
       underWay: 0,
       ended: Latch.makeUnsafe(false)
     }
@@ -242,6 +249,7 @@ const make = Effect.gen(function*() {
         // An operation that can never be sent tells nothing of the others.
         if (error.isPermanent === true) return Effect.void
         if (error.isLocal === true) {
+          if (error.isOfOperation === true && ++stateOf(provider).ofOperation < mostOfOperation) return Effect.void
           const reason = isOfOperation(error.reason) ? `${error.reason} (operation ${id})` : error.reason
           return fail(provider, probeOf, { cause: "local_failure", reason })
         }
@@ -255,7 +263,7 @@ const make = Effect.gen(function*() {
       if (other !== null) return countUndeclared(provider, probeOf, describeContradiction(other))
       // Without an answer, nothing shows that the adapter understands the provider.
       const isDeclared = Exit.isSuccess(attempt) || error?._tag === "NotSent" && error.isRefused === true
-      if (isDeclared) stateOf(provider).undeclared = 0
+      if (isDeclared) Object.assign(stateOf(provider), { undeclared: 0, ofOperation: 0 })
       return resume(provider, probeOf)
     },
     suspect: Effect.fnUntraced(function*(provider, reason) {

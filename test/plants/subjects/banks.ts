@@ -89,6 +89,34 @@ export const banks: ReadonlyArray<Plant> = [
     tests: [unit("banks/OpenBankingUk", "A payment is not sent")]
   },
   {
+    rule: "Open Banking UK: a payer's missing token is of this payment alone",
+    file: "src/submission/http/HttpProvider.ts",
+    from: "new NotPrepared({ ...error, ...ofOwner(options) })",
+    to: "new NotPrepared(error)",
+    tests: [unit("banks/OpenBankingUk", "A payer without a token")]
+  },
+  {
+    rule: "Open Banking UK: a payer's refused token is of this payment alone",
+    file: "src/banks/OpenBankingUk.ts",
+    from: "credentialsOf: \"operation\"",
+    to: "credentialsOf: \"gateway\"",
+    tests: [unit("banks/OpenBankingUk", "401 of the payer's token")]
+  },
+  {
+    rule: "Open Banking UK: a refused signature or path is of all payments",
+    file: "src/submission/http/HttpProvider.ts",
+    from: "failure.reason.startsWith(pauseReasons.credentials) ? ofOwner(options) : {}",
+    to: "ofOwner(options)",
+    tests: [unit("banks/OpenBankingUk", "A wrong path or signature")]
+  },
+  {
+    rule: "Alpaca: refused keys of one owner are of this order alone",
+    file: "src/banks/Alpaca.ts",
+    from: "typeof keys === \"function\" ? \"operation\" : \"gateway\"",
+    to: "\"gateway\"",
+    tests: [unit("banks/Alpaca", "takes refused keys")]
+  },
+  {
     rule: "Open Banking UK: a consent is read with the token of the gateway",
     file: "src/submission/http/HttpProvider.ts",
     from: "const status = yield* ask(adapter, operation, encode, decode, null)\n",

@@ -185,6 +185,34 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [unit("submission/attempts/UndeclaredAnswers")]
   },
   {
+    rule: "the credentials of one owner do not pause the provider",
+    file: "src/submission/providers/ProviderPauses.ts",
+    from: "++stateOf(provider).ofOperation < mostOfOperation",
+    to: "++stateOf(provider).ofOperation < 1",
+    tests: [unit("submission/attempts/LocalFailures", "the credentials of its owner")]
+  },
+  {
+    rule: "an undeclared 401 of one owner's credentials counts as one undeclared answer",
+    file: "src/submission/http/HttpProvider.ts",
+    from: " && adapter.options.credentialsOf !== \"operation\"",
+    to: "",
+    tests: [unit("submission/http/HttpProviderAnswers", "401 with JSON")]
+  },
+  {
+    rule: "the fifth failure of credentials without a declared answer pauses the provider",
+    file: "src/submission/providers/ProviderPauses.ts",
+    from: "++stateOf(provider).ofOperation < mostOfOperation",
+    to: "stateOf(provider).ofOperation < mostOfOperation",
+    tests: [unit("submission/attempts/LocalFailures", "the credentials of its owner")]
+  },
+  {
+    rule: "a declared answer ends the count of failures of credentials",
+    file: "src/submission/providers/ProviderPauses.ts",
+    from: "{ undeclared: 0, ofOperation: 0 }",
+    to: "{ undeclared: 0 }",
+    tests: [unit("submission/attempts/LocalFailures", "the credentials of its owner")]
+  },
+  {
     rule: "the request that a 404 names has no id, account or secret",
     file: "src/submission/http/HttpProvider.ts",
     from: "segment.length > 40 || ",

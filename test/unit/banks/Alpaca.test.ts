@@ -324,6 +324,21 @@ describe("The adapter for Alpaca", () => {
       assert.deepInclude(failure, { _tag: "NotSent", isLocal: true })
       assert.deepStrictEqual(paths, [])
     }))
+
+  it.effect.each([["keys of an owner", true], ["the keys of all", false]] as const)(
+    "takes refused keys for a failure of the operation alone if they are %s",
+    ([, isOfOwner]) =>
+      Effect.gen(function*() {
+        const { layer } = answering([401, {}])
+        const adapter = yield* build(
+          Alpaca.at({ baseUrl: "http://127.0.0.1:1", keys: isOfOwner ? () => Effect.succeed(keys) : keys }),
+          layer
+        )
+        const failure = yield* Effect.flip(adapter.submit(operation, order))
+        assert.deepInclude(failure, { _tag: "NotSent", isLocal: true, isRefused: true })
+        assert.strictEqual("isOfOperation" in failure, isOfOwner)
+      })
+  )
 })
 
 const scene = (options: SandboxOptions = {}) =>

@@ -201,7 +201,7 @@ describe("Each documented error of a payment", () => {
       isRefused: true,
       isLocal: true
     }],
-    ["401", empty(401), { _tag: "NotSent", isRefused: true, isLocal: true }],
+    ["401 of the payer's token", empty(401), { _tag: "NotSent", isRefused: true, isLocal: true, isOfOperation: true }],
     ["403", signed(403, errorBody("U028")), { _tag: "Rejected", code: "reauthentication_required" }],
     ["404", signed(404, errorBody("U011")), { _tag: "Uncertain", isUndeclared: true }],
     ["405", empty(405), { _tag: "NotSent", isRefused: true, isLocal: true }],
@@ -313,6 +313,26 @@ it.effect("A payment is not sent while the keys of the bank cannot be read: no a
     const failure = yield* Effect.flip(Context.get(context, ProviderAdapter).submit(operation, payment))
     assert.deepInclude(failure, { _tag: "NotSent", isLocal: true })
     assert.deepStrictEqual(paths, ["/keys"])
+  }))
+
+it.effect("A payer without a token delays this operation alone", () =>
+  Effect.gen(function*() {
+    const adapter = yield* adapterOf({ status: 500 }, { payerToken: () => Effect.fail(new Error("expired")) })
+    assert.deepInclude(yield* Effect.flip(adapter.submit(operation, payment)), {
+      _tag: "NotSent",
+      reason: "no credentials: Error",
+      isLocal: true,
+      isOfOperation: true
+    })
+  }))
+
+it.effect("A wrong path or signature is no failure of one operation", () =>
+  Effect.gen(function*() {
+    const answers: ReadonlyArray<Answered> = [
+      { status: 405, headers: { "content-length": "0" } },
+      signed(400, errorBody("U015"))
+    ]
+    for (const answer of answers) assert.notProperty(yield* submitted(answer), "isOfOperation")
   }))
 
 describe("After a lost answer, the consent", () => {

@@ -173,6 +173,37 @@ describe("One operation that the adapter cannot encode", () => {
       ])
     }))
 
+  it.effect("does not pause the provider if the credentials of its owner are wrong, until the fifth in a row", () =>
+    Effect.gen(function*() {
+      const wrong = new Set<OperationId>()
+      const expired = new NotSent({ reason: "status 401", isLocal: true, isRefused: true, isOfOperation: true })
+      const world = yield* makeWorld({
+        policy: { pollInterval: Duration.millis(100) },
+        submit: (_, { id }) => wrong.has(id) ? Effect.fail(expired) : accepts
+      })
+      const workWith = (count: number, isWrong: boolean) =>
+        Effect.gen(function*() {
+          const ids = yield* world.acceptMany(count)
+          if (isWrong) { for (const id of ids) wrong.add(id) }
+          yield* world.work
+          return ids
+        })
+      for (let n = 0; n < 5; n++) {
+        const ids = yield* workWith(4, true)
+        assert.deepStrictEqual(yield* statesOf(world, ids), new Set(["submitting"]))
+        assert.strictEqual(world.recordOf(ids[0]!).return_reason, "status 401")
+        assert.deepStrictEqual(yield* statesOf(world, yield* workWith(1, false)), new Set(["submitted"]))
+      }
+      assert.isEmpty(world.logs.filter(paused))
+      yield* workWith(5, true)
+      assert.lengthOf(world.logs.filter(paused), 1, "they may be the credentials of all")
+      const ids = [...wrong]
+      wrong.clear()
+      yield* startWorker(world)
+      yield* TestClock.adjust("10 minutes")
+      assert.deepStrictEqual(yield* statesOf(world, ids), new Set(["submitted"]))
+    }))
+
   it.effect("does not end a pause if it can never be sent, because that says nothing about the others", () =>
     Effect.gen(function*() {
       let never: OperationId | undefined

@@ -167,7 +167,14 @@ describe("Answers that the adapter does not declare", () => {
       assert.lengthOf(world.attempts, 6, "the pause has doubled")
     }))
 
-  const Attempted = Schema.Literals(["declared", "undeclared", "other operation", "no answer", "local failure"])
+  const Attempted = Schema.Literals([
+    "declared",
+    "undeclared",
+    "other operation",
+    "no answer",
+    "local failure",
+    "of one operation"
+  ])
   const exits: Readonly<Record<typeof Attempted.Type, Exit.Exit<SubmissionAnswer, NotSent | Uncertain>>> = {
     declared: Exit.succeed(acknowledged),
     undeclared: Exit.fail(new Uncertain({ reason: "status 404", isUndeclared: true })),
@@ -175,7 +182,8 @@ describe("Answers that the adapter does not declare", () => {
       SubmissionAnswer.Succeeded({ names: { operation_id: "another", reference: null }, evidence: null })
     ),
     "no answer": Exit.fail(new Uncertain({ reason: "the connection was reset" })),
-    "local failure": Exit.fail(new NotSent({ reason: "status 401", isRefused: true, isLocal: true }))
+    "local failure": Exit.fail(new NotSent({ reason: "status 401", isRefused: true, isLocal: true })),
+    "of one operation": Exit.fail(new NotSent({ reason: "no credentials", isLocal: true, isOfOperation: true }))
   }
   it.effect.prop(
     "pause the provider until the first declared one, whatever the other probes meet",
@@ -184,15 +192,20 @@ describe("Answers that the adapter does not declare", () => {
       Effect.gen(function*() {
         const pauses = yield* ProviderPauses
         let undeclared = 0
+        let ofOne = 0
+        let isPaused = false
         for (const attempt of ["undeclared", "undeclared", "undeclared", ...attempts] as const) {
           yield* TestClock.adjust("5 minutes")
           const { limit, probeOf } = yield* pauses.admit(bank, 5)
           assert.strictEqual(limit, probeOf === null ? 5 : 1)
           yield* pauses.observe(bank, probeOf, exits[attempt], unknownId)
           yield* pauses.release(probeOf)
-          if (attempt === "declared") undeclared = 0
+          if (attempt === "declared") undeclared = ofOne = 0
           else if (attempt === "undeclared" || attempt === "other operation") undeclared++
-          assert.strictEqual(pauses.reasonOf(bank) !== null, undeclared >= 5 || attempt === "local failure")
+          else if (attempt === "of one operation") ofOne++
+          if (attempt === "of one operation") isPaused ||= ofOne >= 5
+          else isPaused = undeclared >= 5 || attempt === "local failure"
+          assert.strictEqual(pauses.reasonOf(bank) !== null, isPaused)
         }
       }).pipe(Effect.provide(ProviderPauses.layer))
   )

@@ -122,6 +122,8 @@ describe("An answer to a submission that is not declared", () => {
         assert.strictEqual(failure._tag, "Uncertain")
         assert.strictEqual("isUndeclared" in failure, isUndeclared)
         assert.strictEqual("isUnauthorized" in failure, answer.includes(" 401 "))
+        const ofOwner = yield* failureOf({ ...optionsFor(server.url), credentialsOf: "operation" })
+        assert.notProperty(ofOwner, "isUnauthorized")
         assert.strictEqual(failure.reason.endsWith(": POST /mutations"), answer.includes(" 404 "))
         assert.notInclude(failure.reason, "secret")
       }).pipe(Effect.provide(ProviderHttpClient.layer())))
