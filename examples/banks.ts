@@ -42,6 +42,9 @@ const secret = Redacted.make("secret-of-the-simulator")
 const signingKey = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey
 const instruction = "sandbox {\"outcome\":\"succeeded\",\"settle_after_ms\":1000}"
 
+/** The access tokens of payers, by consent and owner. An agent of another owner that names the consent gets none. */
+const payerTokens = new Map([["consent-1 of alice", Redacted.make("token-of-alice")]])
+
 /** For each bank its adapter, and an operation that it can carry out. */
 const banks = {
   alpaca: {
@@ -72,7 +75,8 @@ const banks = {
       OpenBankingUk.at({
         baseUrl: `${baseUrl}/open-banking/v4.0/pisp`,
         client: { tokenUrl: `${baseUrl}/token`, clientId: "client-1" },
-        payerToken: () => Effect.succeed(Redacted.make("token-of-the-payer")),
+        payerToken: ({ consentId, resourceOwner }) =>
+          Effect.fromNullishOr(payerTokens.get(`${consentId} of ${resourceOwner}`)),
         signing: {
           key: Redacted.make(signingKey.export({ type: "pkcs8", format: "pem" }) as string),
           keyId: "key-1",

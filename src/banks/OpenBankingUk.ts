@@ -11,6 +11,7 @@ import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import type { ResourceOwner } from "../domain/Grant.ts"
 import type { Terms } from "../domain/Terms.ts"
 import * as ProviderHttpClient from "../node/http/ProviderHttpClient.ts"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
@@ -86,17 +87,27 @@ export const domesticPaymentTerms = ({ Data: { Initiation } }: DomesticPayment):
   payee: `${Initiation.CreditorAccount.SchemeName} ${Initiation.CreditorAccount.Identification}`
 })
 
+/** The payment for which `payerToken` finds a token. */
+export interface PayerTokenQuery {
+  /** As the client gave it. */
+  readonly consentId: string
+  /** The owner of the operation, by its grant. Only this owner's consents count. */
+  readonly resourceOwner: ResourceOwner
+  readonly operation: ProviderOperation
+}
+
 /** The settings of the adapter. */
 export interface OpenBankingUkOptions extends Pick<HttpProvider.HttpProviderOptions, "deadlines" | "limit"> {
   /** The bank's address with the version: `https://api.bank.example/open-banking/v4.0/pisp`. */
   readonly baseUrl: string
   /** The gateway as a client of the bank: where it gets its own tokens, for reads. */
   readonly client: { readonly tokenUrl: string; readonly clientId: string }
-  /** Finds the payer's access token for a consent: that of the authorization code with which the payer authorised it. */
-  readonly payerToken: (
-    consentId: string,
-    operation: ProviderOperation
-  ) => Effect.Effect<Redacted.Redacted<string>, unknown>
+  /**
+   * Finds the payer's access token for a consent: that of the authorization code with which the payer authorised it. Look it up by consent
+   * **and** resource owner, and fail if that owner has not authorised that consent. The consent's id is text of the client: nothing else
+   * keeps an agent of one owner from paying under the consent of another. If it fails, nothing is sent, and the operation waits.
+   */
+  readonly payerToken: (payment: PayerTokenQuery) => Effect.Effect<Redacted.Redacted<string>, unknown>
   readonly signing: SigningOptions
   readonly bank: BankKeys
   /** Default: the bank documents nothing, and an unused consent never proves that nothing was ordered. */
@@ -116,6 +127,8 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
     const sign = yield* makeSigner(signing)
     const { ready, signed } = yield* makeSigned(bank)
     const clientToken = yield* makeClientToken({ tokenUrl, clientId: client.clientId, scope: "payments" })
+    const tokenOf = (operation: ProviderOperation, { Data: { ConsentId } }: DomesticPayment) =>
+      payerToken({ consentId: ConsentId, resourceOwner: operation.resource_owner, operation })
     const headers = ({ id }: ProviderOperation) => ({ "x-fapi-interaction-id": id })
     return HttpProvider.layer({
       ...http,
@@ -131,10 +144,7 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
           : { lateRequests: "refused_as_stated", notFoundIsFinalAfter: consentEnds.visibleAfter }
       },
       credentials: (operation, payload) =>
-        Effect.map(
-          payload === null ? clientToken : Effect.andThen(ready, payerToken(payload.Data.ConsentId, operation)),
-          bearer
-        ),
+        Effect.map(payload === null ? clientToken : Effect.andThen(ready, tokenOf(operation, payload)), bearer),
       credentialsOf: "operation",
       submit: {
         request: (operation, payload) => ({ path: "/domestic-payments", headers: headers(operation), body: payload }),

@@ -84,8 +84,8 @@ export const banks: ReadonlyArray<Plant> = [
   {
     rule: "Open Banking UK: no payment is sent while the keys of the bank cannot be read",
     file: "src/banks/OpenBankingUk.ts",
-    from: "Effect.andThen(ready, payerToken(",
-    to: "Effect.andThen(Effect.void, payerToken(",
+    from: "Effect.andThen(ready, tokenOf(",
+    to: "Effect.andThen(Effect.void, tokenOf(",
     tests: [unit("banks/OpenBankingUk", "A payment is not sent")]
   },
   {
@@ -115,6 +115,13 @@ export const banks: ReadonlyArray<Plant> = [
     from: "typeof keys === \"function\" ? \"operation\" : \"gateway\"",
     to: "\"gateway\"",
     tests: [unit("banks/Alpaca", "takes refused keys")]
+  },
+  {
+    rule: "Open Banking UK: the owner of an operation decides whose consent it may use",
+    file: "src/banks/OpenBankingUk.ts",
+    from: "resourceOwner: operation.resource_owner",
+    to: "resourceOwner: ConsentId.replace(/^consent-of-/u, \"\") as never",
+    tests: [unit("banks/OpenBankingUk", "Nothing is sent under")]
   },
   {
     rule: "Open Banking UK: a consent is read with the token of the gateway",

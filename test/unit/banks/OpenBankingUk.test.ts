@@ -8,12 +8,14 @@ import { Cause, Context, Effect, Exit, Layer, Redacted, type Schema } from "effe
 import { HttpClient, HttpClientResponse } from "effect/http"
 import * as crypto from "node:crypto"
 import * as OpenBankingUk from "../../../src/banks/OpenBankingUk.ts"
+import { ResourceOwner } from "../../../src/domain/Grant.ts"
 import { OperationType } from "../../../src/domain/Operation.ts"
 import { ProviderAdapter, ProviderReference } from "../../../src/submission/providers/ProviderAdapter.ts"
 import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
 import {
   consentBody,
   errorBody,
+  foreignConsent,
   gatewayKeys,
   openBankingClaims,
   optionsAt,
@@ -98,7 +100,7 @@ const about = (status: number, body: (reference: string) => Schema.Json) => (sub
 describe("The adapter for Open Banking UK follows the contract:", () => {
   const cases = ProviderContract.cases({
     adapter: (baseUrl) => OpenBankingUk.at(optionsAt(baseUrl)),
-    operation: { type: "domestic_payment" },
+    operation: { type: "domestic_payment", resource_owner: "owner-1" },
     terms: OpenBankingUk.domesticPaymentTerms,
     expects: [
       sent(payment),
@@ -333,6 +335,31 @@ it.effect("A wrong path or signature is no failure of one operation", () =>
       signed(400, errorBody("U015"))
     ]
     for (const answer of answers) assert.notProperty(yield* submitted(answer), "isOfOperation")
+  }))
+
+it.effect("Nothing is sent under the consent of another owner, which an agent names", () =>
+  Effect.gen(function*() {
+    const paths: Array<string> = []
+    const client = HttpClient.make((request) => {
+      const path = new URL(request.url).pathname
+      paths.push(path)
+      const { body, status } = otherRequests({ path }) ?? signed(201, paymentBody("RCVD"))
+      return Effect.succeed(HttpClientResponse.fromWeb(request, Response.json(body, { status })))
+    })
+    const context = yield* Layer.build(
+      Layer.provide(OpenBankingUk.at(optionsAt("http://127.0.0.1:1")), Layer.succeed(HttpClient.HttpClient, client))
+    )
+    const { submit } = Context.get(context, ProviderAdapter)
+    const foreign = { ...payment, Data: { ...payment.Data, ConsentId: foreignConsent } }
+    assert.deepInclude(yield* Effect.flip(submit(operation, foreign)), {
+      _tag: "NotSent",
+      isLocal: true,
+      isOfOperation: true
+    })
+    assert.deepStrictEqual(paths, ["/keys"])
+    // Its owner may.
+    yield* Effect.exit(submit(operationOf({ ...operation, resource_owner: ResourceOwner.make("owner-2") }), foreign))
+    assert.strictEqual(paths.at(-1), "/open-banking/v4.0/pisp/domestic-payments")
   }))
 
 describe("After a lost answer, the consent", () => {

@@ -36,7 +36,9 @@ export const adapterAt = (baseUrl: string, keys: BankKeys) =>
   OpenBankingUk.at({
     baseUrl: `${baseUrl}/open-banking/v4.0/pisp`,
     client: { tokenUrl: `${baseUrl}/token`, clientId: "client-1" },
-    payerToken: (consentId) => Effect.succeed(Redacted.make(`token-of-the-payer-for-${consentId}`)),
+    // The processes of a run share no store of consents, and the simulator takes any token of a payer.
+    payerToken: ({ consentId, resourceOwner }) =>
+      Effect.succeed(Redacted.make(`token-of-${resourceOwner}-for-${consentId}`)),
     signing: signingOf(keys),
     bank: { issuer: "sandbox-bank", keysUrl: `${baseUrl}/keys` },
     consentEnds: { refusesAfterCutOff: true, visibleAfter: times.visibleAfter }
