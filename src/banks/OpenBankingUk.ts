@@ -6,6 +6,7 @@
  * repeats. The bank has no read by either. So after a lost answer the adapter reads the consent: `COND` says that a payment was ordered
  * under it, and any other status that none was so far. Names of members are those of the standard.
  */
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
@@ -181,7 +182,7 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
 export const layer = (
   options: OpenBankingUkOptions & { readonly tls: TransportOptions }
 ): Layer.Layer<ProviderAdapter> =>
-  Layer.unwrap(Effect.sync(() => {
-    requireCertificate("tls", options.tls)
+  Layer.unwrap(Effect.map(Clock.currentTimeMillis, (now) => {
+    requireCertificate("tls", options.tls, now)
     return Layer.provide(at(options), ProviderHttpClient.layer({ tls: options.tls }))
   }))

@@ -5,6 +5,7 @@
 import * as Redacted from "effect/Redacted"
 import { createPrivateKey, X509Certificate } from "node:crypto"
 import { loopbackHosts, parseBaseUrl } from "../http/OutgoingRequest.ts"
+import { isValidAt } from "../node/http/ProviderHttpClient.ts"
 
 /** The address of a bank, without trailing slashes. A key goes without TLS to this machine alone. */
 export const requireAddress = (setting: string, address: string): string => {
@@ -41,8 +42,8 @@ const parse = <A>(parsed: () => A, sentence: string): A => {
   }
 }
 
-/** A certificate for mutual TLS, with its key. Undefined: a module in JavaScript left it out. */
-export const requireCertificate = (setting: string, transport: TransportOptions | undefined): void => {
+/** A certificate for mutual TLS that is valid `now` (milliseconds), with its key. Undefined: a module in JavaScript left it out. */
+export const requireCertificate = (setting: string, transport: TransportOptions | undefined, now: number): void => {
   if (transport === undefined) throw new TypeError(`${setting} must have the certificate of the gateway and its key`)
   const { cert, key } = transport
   const certificate = parse(() => new X509Certificate(cert), `${setting}.cert must be a certificate in PEM`)
@@ -52,5 +53,10 @@ export const requireCertificate = (setting: string, transport: TransportOptions 
   )
   if (!certificate.checkPrivateKey(privateKey)) {
     throw new TypeError(`${setting}.key is not the key of the certificate in ${setting}.cert`)
+  }
+  if (!isValidAt(certificate, now)) {
+    throw new TypeError(
+      `${setting}.cert has expired, or is not valid yet: renew it, and check the clock of this machine`
+    )
   }
 }

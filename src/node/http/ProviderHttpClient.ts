@@ -3,13 +3,15 @@
  */
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import type { Agent, Dispatcher } from "@effect/platform-node/Undici"
+import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as HttpClient from "effect/http/HttpClient"
+import * as HttpClientError from "effect/http/HttpClientError"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
-import { constants } from "node:crypto"
+import { constants, X509Certificate } from "node:crypto"
 import { SendDeadline } from "../../submission/http/SendDeadline.ts"
 
 /** Settings of the connections to providers. */
@@ -74,10 +76,45 @@ const askDeadline: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (opti
 export const makeClient = (dispatcher: Dispatcher): Effect.Effect<HttpClient.HttpClient> =>
   Effect.provideService(NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher, dispatcher.compose(askDeadline))
 
+/** Whether a certificate may be shown at this time, in milliseconds. @internal */
+export const isValidAt = ({ validFrom, validTo }: X509Certificate, millis: number): boolean =>
+  Date.parse(validFrom) <= millis && millis <= Date.parse(validTo)
+
+/** The certificate of the gateway. Null if there is none, or if Node will refuse it. */
+const parseCertificate = (cert: string | undefined): X509Certificate | null => {
+  try {
+    return cert === undefined ? null : new X509Certificate(cert)
+  } catch {
+    return null
+  }
+}
+
+/**
+ * Fails before the first byte while the certificate is not valid. With TLS 1.3 the provider would refuse it after that byte, and the outcome
+ * of a submission would be uncertain.
+ */
+const requireValid = (client: HttpClient.HttpClient, certificate: X509Certificate): HttpClient.HttpClient =>
+  HttpClient.transform(client, (sent, request) =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      if (isValidAt(certificate, now)) return sent
+      const cause = { code: "GATEWAY_CERT_NOT_VALID" }
+      return Effect.fail(
+        new HttpClientError.HttpClientError({ reason: new HttpClientError.TransportError({ request, cause }) })
+      )
+    }))
+
 /**
  * An HTTP client for `HttpProvider` on Node. It connects within a deadline, sends each request once, never pipelines,
  * follows no redirect, and uses HTTP/1.1 only. It writes the first byte of a submission only before the send deadline. A
- * request that waits for a connection, or connects, when the deadline passes is proven not to have been sent.
+ * request that waits for a connection, or connects, when the deadline passes is proven not to have been sent. While the certificate of the
+ * gateway is not valid, it sends nothing.
  */
 export const layer = (options: ProviderHttpClientOptions = {}): Layer.Layer<HttpClient.HttpClient> =>
-  Layer.effect(HttpClient.HttpClient, Effect.flatMap(makeAgent(options), makeClient))
+  Layer.effect(
+    HttpClient.HttpClient,
+    Effect.suspend(() => {
+      const certificate = parseCertificate(options.tls?.cert)
+      const client = Effect.flatMap(makeAgent(options), makeClient)
+      return certificate === null ? client : Effect.map(client, (made) => requireValid(made, certificate))
+    })
+  )

@@ -116,6 +116,7 @@ const misconfigurations: Readonly<Record<Exclude<NothingSent, "unreachable">, st
   disconnected: "this machine cannot connect",
   unresolved: "the host name of the provider has no address",
   untrusted: "the certificate of the provider was refused",
+  expired: "the certificate of the gateway has expired, or is not valid yet",
   invalid: "the HTTP client refused the request"
 }
 

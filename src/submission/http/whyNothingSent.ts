@@ -10,10 +10,10 @@ import { maxErrorDepth, readMember } from "../../http/RequestFailure.ts"
 
 /**
  * Why nothing was sent. `disconnected`: this machine can make no connection. `unresolved`: the host name has no address.
- * `untrusted`: the client refused the certificate of the server. `invalid`: the client refused the request. An operator
- * repairs these. `unreachable`: no connection was made.
+ * `untrusted`: the client refused the certificate of the server. `expired`: that of the gateway is not valid now. `invalid`:
+ * the client refused the request. An operator repairs these. `unreachable`: no connection was made.
  */
-export type NothingSent = "disconnected" | "unresolved" | "untrusted" | "invalid" | "unreachable"
+export type NothingSent = "disconnected" | "unresolved" | "untrusted" | "expired" | "invalid" | "unreachable"
 
 /** System calls that run before the first byte. */
 const callsBeforeSending: ReadonlyMap<unknown, NothingSent> = new Map([
@@ -38,6 +38,8 @@ const codesBeforeSending: ReadonlyMap<unknown, NothingSent> = new Map([
   ["ENOTFOUND", "unresolved"],
   ["EAI_AGAIN", "unresolved"],
   ["UND_ERR_CONNECT_TIMEOUT", "unreachable"],
+  // Of `ProviderHttpClient`.
+  ["GATEWAY_CERT_NOT_VALID", "expired"],
   // The client refused the server's certificate, and writes no request on such a connection. These are Node's names of
   // OpenSSL's X509_V_ERR_*, and of Node's own check of the host name.
   ...[

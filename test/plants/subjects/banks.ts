@@ -124,6 +124,27 @@ export const banks: ReadonlyArray<Plant> = [
     tests: [unit("banks/OpenBankingUk", "Nothing is sent under")]
   },
   {
+    rule: "Open Banking UK: an expired certificate is refused at the start",
+    file: "src/banks/startChecks.ts",
+    from: "!isValidAt(certificate, now)",
+    to: "false",
+    tests: [unit("banks/OpenBankingUk", "At the start")]
+  },
+  {
+    rule: "nothing is sent with a certificate of the gateway that is not valid",
+    file: "src/node/http/ProviderHttpClient.ts",
+    from: "if (isValidAt(certificate, now)) return sent",
+    to: "if (true || isValidAt(certificate, now)) return sent",
+    tests: [unit("submission/http/HttpProviderTls", "outside of the validity")]
+  },
+  {
+    rule: "an expired certificate of the gateway is a local failure",
+    file: "src/submission/http/whyNothingSent.ts",
+    from: "[\"GATEWAY_CERT_NOT_VALID\", \"expired\"],",
+    to: "",
+    tests: [unit("submission/http/HttpProviderTls", "outside of the validity")]
+  },
+  {
     rule: "Open Banking UK: a consent is read with the token of the gateway",
     file: "src/submission/http/HttpProvider.ts",
     from: "const status = yield* ask(adapter, operation, encode, decode, null)\n",

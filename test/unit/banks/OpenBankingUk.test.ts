@@ -6,6 +6,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Context, Effect, Exit, Layer, Redacted, type Schema } from "effect"
 import { HttpClient, HttpClientResponse } from "effect/http"
+import { TestClock } from "effect/testing"
 import * as crypto from "node:crypto"
 import * as OpenBankingUk from "../../../src/banks/OpenBankingUk.ts"
 import { ResourceOwner } from "../../../src/domain/Grant.ts"
@@ -407,8 +408,22 @@ describe("At the start, the adapter refuses", () => {
   const tls = { cert, key: Redacted.make(key) }
 
   it.effect.each<
-    [what: string, options: OpenBankingUk.OpenBankingUkOptions, tls: OpenBankingUk.TransportOptions, why: RegExp]
+    [
+      what: string,
+      options: OpenBankingUk.OpenBankingUkOptions,
+      tls: OpenBankingUk.TransportOptions,
+      why: RegExp,
+      year?: number
+    ]
   >([
+    ["an expired certificate", options, tls, /^tls\.cert has expired, or is not valid yet: renew it/, 2121],
+    [
+      "a certificate that is not valid yet",
+      options,
+      tls,
+      /^tls\.cert has expired, or is not valid yet: renew it/,
+      2019
+    ],
     ["a missing certificate", options, { ...tls, cert: "" }, /^tls\.cert must be a certificate in PEM$/],
     [
       "the key of another certificate",
@@ -436,8 +451,9 @@ describe("At the start, the adapter refuses", () => {
       tls,
       /^bank\.issuer must be set/
     ]
-  ])("%s", ([, given, transport, why]) =>
+  ])("%s", ([, given, transport, why, year = 2026]) =>
     Effect.gen(function*() {
+      yield* TestClock.setTime(Date.UTC(year))
       const exit = yield* Effect.exit(Layer.build(OpenBankingUk.layer({ ...given, tls: transport })))
       assert.isTrue(Exit.isFailure(exit))
       const defect = Exit.isFailure(exit) ? Cause.squash(exit.cause) : null
@@ -445,5 +461,6 @@ describe("At the start, the adapter refuses", () => {
       assert.match((defect as TypeError).message, why)
     }))
 
-  it.effect("nothing that is right", () => Layer.build(OpenBankingUk.layer({ ...options, tls })))
+  it.effect("nothing that is right", () =>
+    Effect.andThen(TestClock.setTime(Date.UTC(2026)), Layer.build(OpenBankingUk.layer({ ...options, tls }))))
 })

@@ -4,6 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
+import { TestClock } from "effect/testing"
 import * as crypto from "node:crypto"
 import type * as tls from "node:tls"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
@@ -63,6 +64,23 @@ describe("A provider that requires a client certificate", () => {
       const { _tag, reason } = yield* submitOver(server.port)
       assert.strictEqual(_tag, "Succeeded", reason)
     }).pipe(Effect.provide(ProviderHttpClient.layer({ tls: { ca: cert, cert, key: Redacted.make(key) } }))))
+
+  it.effect.each([2019, 2121])(
+    "receives nothing in %d, outside of the validity of the certificate: a local failure",
+    (year) =>
+      Effect.gen(function*() {
+        yield* TestClock.setTime(Date.UTC(year))
+        const server = yield* answering(asking)
+        assert.deepInclude(yield* failureOver(server.port), {
+          _tag: "NotSent",
+          isLocal: true,
+          reason:
+            "the certificate of the gateway has expired, or is not valid yet: the request failed (TransportError, "
+            + "GATEWAY_CERT_NOT_VALID)"
+        })
+        assert.strictEqual(server.received(), "")
+      }).pipe(Effect.provide(ProviderHttpClient.layer({ tls: { ca: cert, cert, key: Redacted.make(key) } })))
+  )
 
   for (const maxVersion of ["TLSv1.2", "TLSv1.3"] as const) {
     it.live(`and receives none over ${maxVersion} leaves the outcome uncertain, unless the handshake proves that nothing was sent`, () =>
