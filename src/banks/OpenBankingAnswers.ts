@@ -112,6 +112,20 @@ const Refusal = Schema.Struct({
   Errors: Schema.NonEmptyArray(Schema.Struct({ ErrorCode: Schema.String.check(Schema.isPattern(/^[A-Z0-9]{4}$/u)) }))
 })
 
+/** An answer about another consent than that of the operation is not understood. Null: the consent is unknown, in a read by reference. */
+const onBodyOf = <T extends { readonly Data: { readonly ConsentId: string } }, A>(
+  schema: Schema.ConstraintDecoder<T>,
+  consentId: string | null,
+  meaning: (body: T, answer: HttpProvider.HttpAnswer) => A
+): HttpProvider.Decode<A, HttpProvider.NotUnderstood> =>
+  HttpProvider.onBody<T, A, HttpProvider.NotUnderstood>(
+    schema,
+    (body, answer) =>
+      consentId === null || body.Data.ConsentId === consentId
+        ? meaning(body, answer)
+        : Effect.fail(new HttpProvider.NotUnderstood({ reason: `status ${answer.status}, about another consent` }))
+  )
+
 /** The bank repeats the interaction id of the request, so it says which operation an answer is about. */
 const operationIn = ({ headers }: HttpProvider.HttpAnswer): string | null => headers["x-fapi-interaction-id"] ?? null
 
@@ -124,17 +138,18 @@ const failureOf = ({ Data: { StatusReason = [] } }: Payment): Code =>
   StatusReason.map(({ StatusReasonCode = "" }) => codes[StatusReasonCode]).find((code) => code !== undefined)
     ?? "payment_rejected"
 
-export const submitted = HttpProvider.onBody(Payment, (payment, answer): SubmissionAnswer => {
-  switch (states[payment.Data.Status]) {
-    case "submitted":
-    case "blocked":
-      return SubmissionAnswer.Acknowledged(evident(payment, answer))
-    case "succeeded":
-      return SubmissionAnswer.Succeeded(evident(payment, answer))
-    case "failed":
-      return SubmissionAnswer.Rejected({ code: failureOf(payment), ...evident(payment, answer) })
-  }
-})
+export const submitted = (consentId: string) =>
+  onBodyOf(Payment, consentId, (payment, answer): SubmissionAnswer => {
+    switch (states[payment.Data.Status]) {
+      case "submitted":
+      case "blocked":
+        return SubmissionAnswer.Acknowledged(evident(payment, answer))
+      case "succeeded":
+        return SubmissionAnswer.Succeeded(evident(payment, answer))
+      case "failed":
+        return SubmissionAnswer.Rejected({ code: failureOf(payment), ...evident(payment, answer) })
+    }
+  })
 
 /** Final by `codes` alone. After any other code a request of this operation may have paid, so the consent decides. */
 export const refused = HttpProvider.onBody(
@@ -166,14 +181,15 @@ const blocked = ({ DomesticPaymentId }: Payment["Data"]): StatusAnswer =>
     question: `Payment ${DomesticPaymentId} is blocked (BLCK). Will the money be credited or returned, and when?`
   })
 
-export const known = HttpProvider.onBody(Payment, (payment, answer): StatusAnswer => {
-  const state = states[payment.Data.Status]
-  if (state === "blocked") return blocked(payment.Data)
-  return StatusAnswer.Proven({
-    ...state === "failed" ? { state, code: failureOf(payment) } : { state },
-    ...evident(payment, answer)
+const known = (consentId: string | null) =>
+  onBodyOf(Payment, consentId, (payment, answer): StatusAnswer => {
+    const state = states[payment.Data.Status]
+    if (state === "blocked") return blocked(payment.Data)
+    return StatusAnswer.Proven({
+      ...state === "failed" ? { state, code: failureOf(payment) } : { state },
+      ...evident(payment, answer)
+    })
   })
-})
 
 /**
  * What a bank documents about the end of a consent, beyond the standard. Give it only if the bank also documents that a used consent stays
@@ -201,8 +217,8 @@ const refusedFrom = (
   return all.length === 0 ? null : all.reduce(DateTime.min)
 }
 
-export const ofConsent = (ends?: ConsentEnds) =>
-  HttpProvider.onBody(Consent, ({ Data }, answer): StatusAnswer => {
+const ofConsent = (consentId: string | null, ends?: ConsentEnds) =>
+  onBodyOf(Consent, consentId, ({ Data }, answer): StatusAnswer => {
     const operation_id = operationIn(answer)
     if (Data.Status === "COND") {
       return StatusAnswer.NotProven({
@@ -222,6 +238,10 @@ export const ofConsent = (ends?: ConsentEnds) =>
       ...from === null ? {} : { refusedFrom: from }
     })
   })
+
+/** The answer to a status read: a payment or a consent. */
+export const read = (consentId: string | null, ends?: ConsentEnds) =>
+  HttpProvider.firstOf(known(consentId), ofConsent(consentId, ends))
 
 const questionAbout = (id: string, consent: string): string =>
   `Which DomesticPaymentId did you create under the consent ${consent}, for the x-idempotency-key ${id}, and what is its Status?`

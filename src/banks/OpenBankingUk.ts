@@ -18,15 +18,7 @@ import * as ProviderHttpClient from "../node/http/ProviderHttpClient.ts"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
 import type { ProviderAdapter, ProviderOperation } from "../submission/providers/ProviderAdapter.ts"
 import { makeClientToken } from "./ClientCredentials.ts"
-import {
-  type ConsentEnds,
-  failures,
-  known,
-  ofConsent,
-  refused,
-  submitted,
-  wrongEndpoint
-} from "./OpenBankingAnswers.ts"
+import { type ConsentEnds, failures, read, refused, submitted, wrongEndpoint } from "./OpenBankingAnswers.ts"
 import { type BankKeys, makeSigned, makeSigner, type SigningOptions } from "./OpenBankingSignature.ts"
 import { requireAddress, requireCertificate, type TransportOptions } from "./startChecks.ts"
 
@@ -150,16 +142,17 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
       submit: {
         request: (operation, payload) => ({ path: "/domestic-payments", headers: headers(operation), body: payload }),
         sign,
-        decode: HttpProvider.byStatus({
-          201: signed(submitted),
-          400: signed(refused),
-          // These have no body, and no signature.
-          401: HttpProvider.wrongCredentials,
-          403: signed(refused),
-          405: wrongEndpoint,
-          415: wrongEndpoint,
-          429: HttpProvider.refusedForNow
-        })
+        decode: (answer, { payload }) =>
+          HttpProvider.byStatus({
+            201: signed(submitted(payload.Data.ConsentId)),
+            400: signed(refused),
+            // These have no body, and no signature.
+            401: HttpProvider.wrongCredentials,
+            403: signed(refused),
+            405: wrongEndpoint,
+            415: wrongEndpoint,
+            429: HttpProvider.refusedForNow
+          })(answer)
       },
       status: {
         request: (operation, reference, payload) => ({
@@ -168,12 +161,13 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
             : `/domestic-payments/${encodeURIComponent(reference)}`,
           headers: headers(operation)
         }),
-        decode: HttpProvider.byStatus({
-          200: signed(HttpProvider.firstOf(known, ofConsent(consentEnds))),
-          401: HttpProvider.wrongCredentials,
-          403: HttpProvider.wrongCredentials,
-          429: HttpProvider.refusedForNow
-        })
+        decode: (answer, { payload }) =>
+          HttpProvider.byStatus({
+            200: signed(read(payload?.Data.ConsentId ?? null, consentEnds)),
+            401: HttpProvider.wrongCredentials,
+            403: HttpProvider.wrongCredentials,
+            429: HttpProvider.refusedForNow
+          })(answer)
       }
     })
   }))

@@ -41,6 +41,7 @@ import {
   ProviderAdapter,
   SendDeadline,
   StatusAnswer,
+  type SubmissionAnswer,
   Uncertain
 } from "../providers/ProviderAdapter.ts"
 import { asksFor, checkPromises, readKind, unaskedWithoutReference } from "../providers/ProviderPromises.ts"
@@ -243,9 +244,11 @@ const submit = (adapter: Adapter) =>
           submissionHeaders(options, operation),
           options.submit.sign
         )
+      const decode: Decode<SubmissionAnswer, NotSent | Uncertain> = (answer) =>
+        options.submit.decode(answer, { operation, payload: decoded as Schema.Json })
       const notAfter = (yield* SendDeadline) ?? operation.send_before?.epochMilliseconds ?? null
       return yield* Effect.mapError(
-        ask(adapter, operation, encode, options.submit.decode, notAfter, decoded),
+        ask(adapter, operation, encode, decode, notAfter, decoded),
         asRefusal(options)
       )
     },

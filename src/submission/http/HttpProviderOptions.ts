@@ -82,8 +82,12 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
      * - Declare 429 and 503 as `refusedForNow` if the provider documents that it then did nothing. The operation is sent
      *   again until `sendWithin`.
      * - Fail with `NotSent` for other answers of this kind. The request has left, so the adapter adds `isRefused`.
+     * - Fail with `NotUnderstood` if the answer is about something else than `submission`, such as another account.
      */
-    readonly decode: Decode<SubmissionAnswer, NotSent | Uncertain>
+    readonly decode: (
+      answer: HttpAnswer,
+      submission: { readonly operation: ProviderOperation; readonly payload: P[keyof P & string]["Type"] }
+    ) => ReturnType<Decode<SubmissionAnswer, NotSent | Uncertain>>
   }
   readonly status: {
     /**

@@ -145,6 +145,13 @@ export const banks: ReadonlyArray<Plant> = [
     tests: [unit("submission/http/HttpProviderTls", "outside of the validity")]
   },
   {
+    rule: "Open Banking UK: an answer about another consent proves nothing",
+    file: "src/banks/OpenBankingAnswers.ts",
+    from: "consentId === null || body.Data.ConsentId === consentId",
+    to: "consentId !== \"\"",
+    tests: [unit("banks/OpenBankingUk", "A signed answer about another consent")]
+  },
+  {
     rule: "Open Banking UK: a consent is read with the token of the gateway",
     file: "src/submission/http/HttpProvider.ts",
     from: "const status = yield* ask(adapter, operation, encode, decode, null)\n",

@@ -397,6 +397,29 @@ describe("After a lost answer, the consent", () => {
   )
 })
 
+describe("A signed answer about another consent", () => {
+  const other = { ConsentId: "consent-2" }
+  const about = (body: { readonly Data: Schema.JsonObject }) => ({ ...body, Data: { ...body.Data, ...other } })
+  it.effect.each(["RCVD", "ACSC", "RJCT"])(
+    "proves nothing, with the status %s of a payment",
+    (status) =>
+      Effect.gen(function*() {
+        const body = about(paymentBody(status))
+        assert.deepInclude(yield* submitted(signed(201, body)), { _tag: "Uncertain", isUndeclared: true })
+        assert.deepInclude(yield* read(signed(200, body), null), { _tag: "NotProven", reason: "unclear" })
+      })
+  )
+
+  it.effect.each(["AUTH", "COND", "EXPD"])(
+    "proves nothing, with the status %s of a consent",
+    (status) =>
+      Effect.gen(function*() {
+        const said = yield* read(signed(200, about(consentBody(status))), null)
+        assert.deepInclude(said, { _tag: "NotProven", reason: "unclear" })
+      })
+  )
+})
+
 describe("At the start, the adapter refuses", () => {
   const options = optionsAt("https://bank.example")
   const elliptic = crypto.generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({

@@ -15,6 +15,7 @@ import { NotSent } from "../../../../src/submission/providers/ProviderAdapter.ts
 import { fieldsOf } from "../../../fixtures/ledger/Ledger.ts"
 import {
   answering,
+  decodeSubmission,
   failureOf,
   operationOf,
   optionsFor,
@@ -49,8 +50,8 @@ const declaring = (
       ? { path: "/payments", body: { cents: String(payload.amount * 100n) } }
       : { path: "/refunds", body: payload }
 ): HttpProviderOptions<typeof payloads> => {
-  const { promises, submit } = optionsFor(url)
-  return { baseUrl: url, payloads, promises, status, submit: { ...submit, request } }
+  const { promises } = optionsFor(url)
+  return { baseUrl: url, payloads, promises, status, submit: { request, decode: decodeSubmission } }
 }
 
 describe("An adapter that declares payloads", () => {
@@ -107,7 +108,7 @@ describe("An adapter that declares payloads", () => {
           {
             ...options,
             credentials: () => Effect.succeed({}),
-            submit: { ...options.submit, request: () => ({ path: "/", body: {} }) }
+            submit: { request: () => ({ path: "/", body: {} }), decode: decodeSubmission }
           },
           operationOf(),
           { member: "secret" }
