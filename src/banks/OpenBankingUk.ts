@@ -20,7 +20,7 @@ import type { ProviderAdapter, ProviderOperation } from "../submission/providers
 import { makeClientToken } from "./ClientCredentials.ts"
 import { type ConsentEnds, failures, read, refused, submitted, wrongEndpoint } from "./OpenBankingAnswers.ts"
 import { type BankKeys, makeSigned, makeSigner, type SigningOptions } from "./OpenBankingSignature.ts"
-import { requireAddress, requireCertificate, type TransportOptions } from "./startChecks.ts"
+import { requireAddress, requireCertificate, requireSecret, type TransportOptions } from "./startChecks.ts"
 
 export type { BankKeys, ConsentEnds, SigningOptions, TransportOptions }
 
@@ -117,6 +117,7 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
     const { bank, client, consentEnds, payerToken, signing, ...http } = options
     const baseUrl = yield* Effect.sync(() => requireAddress("baseUrl", options.baseUrl))
     const tokenUrl = yield* Effect.sync(() => requireAddress("client.tokenUrl", client.tokenUrl))
+    yield* Effect.sync(() => requireSecret("client.clientId", Redacted.make(client.clientId)))
     const sign = yield* makeSigner(signing)
     const { ready, signed } = yield* makeSigned(bank)
     const clientToken = yield* makeClientToken({ tokenUrl, clientId: client.clientId, scope: "payments" })

@@ -152,6 +152,13 @@ export const banks: ReadonlyArray<Plant> = [
     tests: [unit("banks/OpenBankingUk", "A signed answer about another consent")]
   },
   {
+    rule: "Open Banking UK: a client id that cannot be right is refused at the start",
+    file: "src/banks/OpenBankingUk.ts",
+    from: "Effect.sync(() => requireSecret(\"client.clientId\", Redacted.make(client.clientId)))",
+    to: "Effect.void",
+    tests: [unit("banks/OpenBankingUk", "At the start")]
+  },
+  {
     rule: "Open Banking UK: a consent is read with the token of the gateway",
     file: "src/submission/http/HttpProvider.ts",
     from: "const status = yield* ask(adapter, operation, encode, decode, null)\n",

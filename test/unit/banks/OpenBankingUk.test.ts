@@ -468,6 +468,14 @@ describe("At the start, the adapter refuses", () => {
       /^signing\.key must be a private key in PEM/
     ],
     ["an address without TLS", { ...options, baseUrl: "http://bank.example" }, tls, /^baseUrl must begin with https/],
+    ...["", "client-1\n", "client 1"].map((clientId) =>
+      [
+        `the client id ${JSON.stringify(clientId)}`,
+        { ...options, client: { ...options.client, clientId } },
+        tls,
+        /^client\.clientId must be set, and have visible ASCII characters alone/
+      ] as [string, OpenBankingUk.OpenBankingUkOptions, OpenBankingUk.TransportOptions, RegExp]
+    ),
     [
       "a bank without an issuer",
       { ...options, bank: { ...options.bank, issuer: "" } },
