@@ -49,7 +49,8 @@ const write = (
   } catch {
     return false
   }
-  if (body._tag === "Empty" || status === 304 || response.req.method === "HEAD") {
+  // Node writes no body to HEAD.
+  if (body._tag === "Empty" || status === 304) {
     response.end()
     return true
   }

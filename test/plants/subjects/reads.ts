@@ -88,13 +88,6 @@ export const reads: ReadonlyArray<Plant> = [
     tests: [unit("node/PlainServer")]
   },
   {
-    rule: "the response to HEAD has no body",
-    file: plain,
-    from: " || response.req.method === \"HEAD\") {",
-    to: ") {",
-    tests: [unit("node/PlainServer")]
-  },
-  {
     rule: "a text beyond ASCII is written as UTF-8",
     file: plain,
     from: "text.length === contentLength ? \"latin1\" : \"utf8\"",

@@ -112,6 +112,22 @@ describe("permits of a limit", () => {
     }))
   })
 
+  it("status reads take of the permits of submissions only those that are free at once", () => {
+    fc.assert(fc.property(anyLimit, anyCalls, (limit, calls) => {
+      const terms = permitTerms(limit, 250)
+      fc.pre(terms.reads !== null)
+      let state = unusedLimit
+      let clock = start
+      for (const { pause, ...demand } of calls) {
+        clock += pause
+        const shares = sharePermits(state, demand, terms, clock, longestPause)
+        state = stateAfter(state, shares, terms, clock)
+        const later = toPermits(shares, terms).reads.permits.filter((permit) => permit > 0)
+        assert.isAtMost(later.length, shares.reads_reserved)
+      }
+    }))
+  })
+
   it("no permit is before the end of a pause, nor further ahead than the horizon", () => {
     fc.assert(fc.property(anyLimit, anyCalls, (limit, calls) => {
       const terms = permitTerms(limit, 250)

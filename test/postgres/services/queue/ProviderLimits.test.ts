@@ -2,12 +2,12 @@
  * Permits of provider limits in both implementations: no caller gets a permit twice, and a pause holds for all.
  */
 import { assert, layer } from "@effect/vitest"
-import { Duration, Effect } from "effect"
+import { Duration, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { type PermitDemand, type PermitTerms, permitTerms } from "../../../../src/domain/ProviderLimit.ts"
 import { conformance, newProvider, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { Queue, queueIn } from "../../../fixtures/ledger/QueueServices.ts"
-import { anotherQueue } from "../../../fixtures/postgres/Pools.ts"
+import { anotherQueue, inTime, openTransaction, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 
 const terms = permitTerms({ requests: 50, interval: "1 second" }, 250)
 const many: PermitDemand = { submissions: 1000, reads: 1000 }
@@ -19,12 +19,12 @@ interface Permits {
   readonly permits: ReadonlyArray<number>
 }
 
+const mostOf = ({ burst, spacing }: PermitTerms["shared"], elapsed: number, horizon: number): number =>
+  Math.floor((elapsed * 1000 + horizon) / spacing) + burst
+
 /** The most permits that the buckets have until the horizon, `elapsed` milliseconds after the first call. */
 const mostAfter = (elapsed: number, { horizon, reads, shared }: PermitTerms): number =>
-  [shared, reads!].reduce(
-    (most, { burst, spacing }) => most + Math.floor((elapsed * 1000 + horizon) / spacing) + burst,
-    0
-  )
+  mostOf(shared, elapsed, horizon) + mostOf(reads!, elapsed, horizon)
 
 conformance("permits of a provider's limit", (it) => {
   it.effect("are reserved as far as the horizon, and then no more until time passes", () =>
@@ -116,6 +116,31 @@ layer(PostgresLedger, { excludeTestServices: true })("permits of a provider's li
         SELECT (shared_until - extract(epoch FROM clock_timestamp()) * 1000000)::float8 AS left
         FROM provider_limits WHERE provider = ${provider}`
       assert.isAtMost(row!.left, fast.horizon + fast.shared.burst * fast.shared.spacing)
+    }))
+
+  it.effect("are given to one of two processes that saw the same state", () =>
+    Effect.gen(function*() {
+      const slow = permitTerms({ requests: 20, interval: "1 hour", burst: 10, reservedForReads: 0 }, 250)
+      const provider = newProvider()
+      const since = performance.now()
+      const { reservePermits } = yield* Queue
+      const first = counted(yield* reservePermits(provider, { submissions: 1, reads: 0 }, slow))
+      const totals = yield* Effect.scoped(Effect.gen(function*() {
+        const run = yield* openTransaction
+        yield* run("SELECT FROM provider_limits WHERE provider = $1 FOR UPDATE", [provider])
+        const others = yield* Effect.forEach([1, 2], () =>
+          Effect.gen(function*() {
+            const other = queueIn(yield* anotherQueue())
+            return yield* Effect.forkChild(other.reservePermits(provider, { submissions: 50, reads: 0 }, slow))
+          }))
+        // Both have read the row, and wait to write it.
+        yield* inTime(untilWaiting(2))
+        yield* run("ROLLBACK")
+        return yield* Fiber.joinAll(others)
+      }))
+      const given = totals.reduce((sum, permits) => sum + counted(permits), first)
+      assert.isAtMost(given, mostOf(slow.shared, performance.now() - since, slow.horizon))
+      assert.isAbove(given, 1)
     }))
 
   it.effect("are given again within the horizon after the clock of the database was set back", () =>
