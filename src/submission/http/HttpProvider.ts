@@ -35,7 +35,7 @@ import { parseBaseUrl } from "../../http/OutgoingRequest.ts"
 import {
   FenceAnswer,
   namesNothing,
-  NextFenceRequest,
+  NextRequest,
   type NotProven,
   NotSent,
   ProviderAdapter,
@@ -294,6 +294,15 @@ const unexpected = () => Effect.succeed(StatusAnswer.NotProven({ reason: "unclea
 /** Resources and pages that a status read visits after the first one, at most. */
 const mostReadOn = 8
 
+/** Each request of a status read or of a fence but the first waits for its own permit. */
+const goesOn = Effect.flatMap(
+  Effect.flatten(NextRequest),
+  (mayBegin) =>
+    mayBegin
+      ? Effect.void
+      : Effect.fail(new NotSent({ reason: "the limit of the provider lets no further request begin" }))
+)
+
 /** Reads the resources or pages that the answers name, in turn. */
 const readOn = Effect.fnUntraced(function*(
   adapter: Adapter,
@@ -307,6 +316,7 @@ const readOn = Effect.fnUntraced(function*(
     const { decode = decodePage, path } = next
     isList &&= next.decode === undefined
     const encode = (credentials: HttpCredentials) => encodeWithoutBody(adapter.baseUrl, { path }, credentials)
+    yield* goesOn
     const status = yield* Effect.mapError(
       ask(adapter, operation, encode, decode, null),
       (error) => error._tag === "NoAnswer" && error.status === 404 ? new NoAnswer({ ...error, status: null }) : error
@@ -373,15 +383,6 @@ const readStatus = (adapter: Adapter) =>
 
 const stillWaits = FenceAnswer.NotProven({ reason: "unclear", detail: "the order of the fence is not cancelled yet" })
 
-/** Each request of a fence but the first waits for its own permit. */
-const fenceGoesOn = Effect.flatMap(
-  Effect.flatten(NextFenceRequest),
-  (mayBegin) =>
-    mayBegin
-      ? Effect.void
-      : Effect.fail(new NotSent({ reason: "the limit of the provider lets no further request begin" }))
-)
-
 const sendFence = (adapter: Adapter, order: HttpSubmission, decoded: unknown) =>
   Effect.fnUntraced(
     function*(operation: ProviderOperation) {
@@ -392,7 +393,7 @@ const sendFence = (adapter: Adapter, order: HttpSubmission, decoded: unknown) =>
         encodeSubmission(baseUrl, order, credentials, headers, options.submit.sign)
       const encodeRead = (credentials: HttpCredentials) =>
         encodeWithoutBody(baseUrl, statusRequest(adapter, operation, null, decoded), credentials)
-      const readByKey = Effect.andThen(fenceGoesOn, ask(adapter, operation, encodeRead, decode, null, decoded))
+      const readByKey = Effect.andThen(goesOn, ask(adapter, operation, encodeRead, decode, null, decoded))
       let holder = yield* ask(adapter, operation, occupy, decode, null, decoded)
       if (holder._tag === "Unnamed") holder = yield* readByKey
       // An order of another operation must not be cancelled. The contradiction brings this one under review.
@@ -402,7 +403,7 @@ const sendFence = (adapter: Adapter, order: HttpSubmission, decoded: unknown) =>
       if (holder._tag === "Own" && !holder.isCancelled) {
         const cancellation = cancel(holder.names.reference, operation)
         const encode = (credentials: HttpCredentials) => encodeWithoutBody(baseUrl, cancellation, credentials)
-        yield* fenceGoesOn
+        yield* goesOn
         yield* ask(adapter, operation, encode, () => Effect.void, null, decoded)
         holder = yield* readByKey
       }

@@ -206,7 +206,7 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
    */
   readonly failures?: DeclaredFailures
   /**
-   * How many requests the provider takes: each call of `submit` and of `readStatus` is one, and each request of a fence. It holds across all workers of the
+   * How many requests the provider takes: each call of `submit` and of `readStatus` is one, and each further request for which it asks `NextRequest`. It holds across all workers of the
    * database, so give every worker the same limit. Default: no limit.
    */
   readonly limit?: ProviderLimit
@@ -282,10 +282,11 @@ export const SendDeadline: Context.Reference<number | null> = Context.Reference<
 )
 
 /**
- * Waits until the provider's limit lets the next request of a running fence begin. The first request needs no such wait. False: no permit
- * is near, so send nothing more, and yield `NotProven`. The reconciler sets it. Default: there is no limit.
+ * Waits until the provider's limit lets the next request of a running status read or fence begin, after an answer to the one before. The
+ * first request needs no such wait. False: no permit is near, so send nothing more, and yield `NotProven`. The reconciler sets it. Default:
+ * there is no limit.
  */
-export const NextFenceRequest: Context.Reference<Effect.Effect<boolean>> = Context.Reference<Effect.Effect<boolean>>(
-  "financial-agents-gateway/submission/providers/ProviderAdapter/NextFenceRequest",
+export const NextRequest: Context.Reference<Effect.Effect<boolean>> = Context.Reference<Effect.Effect<boolean>>(
+  "financial-agents-gateway/submission/providers/ProviderAdapter/NextRequest",
   { defaultValue: () => Effect.succeed(true) }
 )

@@ -34,7 +34,7 @@ import { makeFailureCheck } from "../providers/AnswerRecord.ts"
 import { callAdapter, classifyRead, throughCircuits } from "../providers/Circuit.ts"
 import {
   type FenceAnswer,
-  NextFenceRequest,
+  NextRequest,
   type NotProven,
   type ProviderAdapter,
   StatusAnswer
@@ -342,12 +342,19 @@ const askProvider = Effect.fnUntraced(function*<A extends StatusAnswer | FenceAn
   const { provider: name } = due
   const permit = awaitPermit(requestPermits, policy, name)
   if (!(yield* permit)) return null
+  let isAnswered = false
+  const next = Effect.andThen(
+    Effect.sync(() => {
+      isAnswered = true
+    }),
+    permit
+  )
   const answer = callAdapter<A, never, NotProven, never>(
-    Effect.provideService(call, NextFenceRequest, permit),
+    Effect.provideService(call, NextRequest, next),
     isFenced(due)
       ? Duration.sum(policy.readTimeout, Duration.times(policy.storeTimeout, nextFenceRequests))
       : policy.readTimeout,
-    (detail) => Effect.succeed(StatusAnswer.NotProven({ reason: "unreachable", detail }))
+    (detail) => Effect.succeed(StatusAnswer.NotProven({ reason: isAnswered ? "unclear" : "unreachable", detail }))
   )
   const observed = Effect.tap(
     answer,

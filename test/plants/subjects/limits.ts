@@ -131,9 +131,23 @@ export const limits: ReadonlyArray<Plant> = [
   {
     rule: "each request of a fence takes a permit of the provider's limit",
     file: "src/submission/reads/Reconciler.ts",
-    from: "Effect.provideService(call, NextFenceRequest, permit)",
+    from: "Effect.provideService(call, NextRequest, next)",
     to: "call",
     tests: [unit("submission/reads/Fences", "waits for a permit of its own before each request")]
+  },
+  {
+    rule: "each further page of a status read takes a permit of the provider's limit",
+    file: "src/submission/http/HttpProvider.ts",
+    from: "    yield* goesOn\n    const status",
+    to: "    const status",
+    tests: [unit("submission/http/HttpProviderAnswers", "that goes on takes a permit")]
+  },
+  {
+    rule: "the end of the time after a first answer is no network failure",
+    file: "src/submission/reads/Reconciler.ts",
+    from: "isAnswered ? \"unclear\" : \"unreachable\"",
+    to: "\"unreachable\"",
+    tests: [unit("submission/reads/Reconciler", "after a first answer")]
   },
   {
     rule: "a fence without another permit sends no further request",

@@ -16,7 +16,7 @@ import { defaultMix } from "../../../src/sandbox/SandboxOutcome.ts"
 import { makeSubmissions } from "../../../src/sandbox/Submissions.ts"
 import {
   type FenceAnswer,
-  NextFenceRequest,
+  NextRequest,
   ProviderAdapter,
   type ProviderReference
 } from "../../../src/submission/providers/ProviderAdapter.ts"
@@ -307,7 +307,7 @@ describe("A fence at increase", () => {
       transaction_id: null
     })
     const answer = yield* Effect.flatMap(fence!(operation, banks.increase.payload), (send) => send!).pipe(
-      Effect.provideService(NextFenceRequest, Effect.sync(() => --free > 0))
+      Effect.provideService(NextRequest, Effect.sync(() => --free > 0))
     )
     return { answer, seen }
   })

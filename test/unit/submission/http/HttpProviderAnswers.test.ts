@@ -10,6 +10,7 @@ import { byStatus, evidenceOf, onBody, ReadOn } from "../../../../src/submission
 import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
 import {
   namesNothing,
+  NextRequest,
   type ProviderPromises,
   SendDeadline,
   StatusAnswer
@@ -283,6 +284,25 @@ describe("A status read", () => {
         assert.strictEqual(status._tag, tag)
         if (status._tag === "NotFound") assert.deepInclude(status.evidence, { status: 200 })
         assert.lengthOf(server.requests, Math.min(length, 9))
+      }).pipe(Effect.provide(layer))
+  )
+
+  it.live.each([{ permits: 9, requests: 3 }, { permits: 1, requests: 2 }])(
+    "that goes on takes a permit for each further request: with $permits of them it makes $requests requests",
+    ({ permits, requests }) =>
+      Effect.gen(function*() {
+        let free = permits
+        const { options, server } = yield* listed([], 3)
+        const status = yield* Effect.provideService(read(options, "9.00"), NextRequest, Effect.sync(() => free-- > 0))
+        assert.lengthOf(server.requests, requests)
+        if (requests === 3) return assert.strictEqual(free, permits - 2)
+        assert.deepStrictEqual(
+          status,
+          StatusAnswer.NotProven({
+            reason: "unclear",
+            detail: "the limit of the provider lets no further request begin"
+          })
+        )
       }).pipe(Effect.provide(layer))
   )
 

@@ -10,7 +10,7 @@ import type { ProviderReference } from "../../../../src/domain/Submission.ts"
 import {
   FenceAnswer,
   namesNothing,
-  NextFenceRequest,
+  NextRequest,
   NotSent,
   type ProviderPromises,
   StatusAnswer,
@@ -219,7 +219,7 @@ describe("A fence", () => {
         fence: () =>
           Effect.gen(function*() {
             for (let request = 1; request <= 4; request++) {
-              if (request > 1) assert.isTrue(yield* yield* NextFenceRequest)
+              if (request > 1) assert.isTrue(yield* yield* NextRequest)
               sentAt.push(yield* Clock.currentTimeMillis)
             }
             return occupied

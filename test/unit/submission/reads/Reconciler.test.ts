@@ -6,7 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import type { OperationState } from "../../../../src/domain/Operation.ts"
-import { StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { NextRequest, StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { Reconciler } from "../../../../src/submission/reads/Reconciler.ts"
 import { drive, pathTo } from "../../../fixtures/ledger/Ledger.ts"
 import {
@@ -69,6 +69,17 @@ describe("The reconciler", () => {
         assert.strictEqual(yield* world.stateOf(id), "indeterminate")
         assert.notMatch(JSON.stringify(yield* world.evidenceOf(id)), /hunter2/)
       }
+    }))
+
+  it.effect("leaves a submitted operation as it is if the time ends after a first answer, because that is no network failure", () =>
+    Effect.gen(function*() {
+      const { id, world } = yield* worldWith("submitted", {
+        read: () => Effect.andThen(Effect.flatten(NextRequest), Effect.never)
+      })
+      const reading = yield* Effect.forkChild(world.reconcile)
+      yield* TestClock.adjust(world.policy.readTimeout)
+      yield* Fiber.join(reading)
+      assert.strictEqual(yield* world.stateOf(id), "submitted")
     }))
 
   it.effect("changes nothing when the circuit blocks the read", () =>
