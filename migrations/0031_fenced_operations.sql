@@ -11,12 +11,15 @@ DECLARE
   proves boolean := CASE evidence ->> 'by'
     WHEN 'fence' THEN NOT OLD.acknowledged AND evidence ->> 'fence_started_at'
       = to_char(OLD.fence_started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+    -- A reader that has the operation may send the order of the fence until due_at, also if it stopped afterwards.
     WHEN 'operator' THEN (evidence ->> 'asked_at')::timestamptz >= OLD.fence_started_at
+      AND (OLD.reading_since IS NULL
+        OR OLD.due_at <= now() AND (evidence ->> 'asked_at')::timestamptz >= date_trunc('milliseconds', OLD.due_at))
     -- The provider has named the order that has the key.
     ELSE OLD.acknowledged END;
 BEGIN
   IF proves IS NOT TRUE THEN
-    RAISE EXCEPTION 'operation % fails only by its fence, or by an answer to a person from after % when it began', OLD.id,
+    RAISE EXCEPTION 'operation % fails only by its fence, or by an answer to a person from after % when it began and from after each fence', OLD.id,
       OLD.fence_started_at
       USING ERRCODE = 'restrict_violation';
   END IF;

@@ -42,7 +42,9 @@ const askedAtError = ({ asked_at, state }: Fields, { operation, schedule }: Deta
     sendable_until: state === "failed" && schedule.send_before !== null ? Date.parse(schedule.send_before) : null,
     fence_started_at: state === "failed" && schedule.fence_started_at !== null
       ? Date.parse(schedule.fence_started_at)
-      : null
+      : null,
+    // Only the ledger knows whether a reader has it now.
+    fencing_until: null
   })
 
 /** The ledger also looks for another operation that has the reference. */

@@ -15,9 +15,16 @@ export interface AskedFacts {
   readonly sendable_until: number | null
   /** The operation becomes `failed`, and a fence of it began at this instant. Null: it does not, or none began. */
   readonly fence_started_at: number | null
+  /**
+   * The operation becomes final, a fence of it began, and a reader has it until this instant, or stopped before. It may send the order of the
+   * fence until then. Null: none has it.
+   */
+  readonly fencing_until: number | null
 }
 
 const iso = (instant: number) => new Date(instant).toISOString()
+
+const askOnceMore = "Cancel the order that waits under this key there, ask once more, and record that answer"
 
 /**
  * Why an operator cannot have asked at this instant, or why the answer proves nothing: all reasons. Null: it counts. `asked_at` is an RFC
@@ -25,7 +32,7 @@ const iso = (instant: number) => new Date(instant).toISOString()
  */
 export const validateAskedAt = (
   asked_at: string,
-  { created_at, fence_started_at, now, sendable_until }: AskedFacts
+  { created_at, fence_started_at, fencing_until, now, sendable_until }: AskedFacts
 ): string | null => {
   const at = Date.parse(asked_at)
   const faults: Array<string> = []
@@ -43,13 +50,19 @@ export const validateAskedAt = (
   if (fence_started_at !== null && at < fence_started_at) {
     faults.push(
       `before ${iso(fence_started_at)}, when a fence began: its order may wait at the provider. `
-        + "Cancel the order that waits under this key there, ask once more, and record that answer"
+        + askOnceMore
     )
+  }
+  if (fence_started_at !== null && fencing_until !== null && at < fencing_until && fencing_until <= now) {
+    faults.push(`before ${iso(fencing_until)}, until which the order of the fence could be sent. ${askOnceMore}`)
   }
   if (faults.length > 0) return `asked_at ${iso(at)} is ${faults.join("; it is ")}`
   // The tolerance for the clocks moves no answer beyond the present.
   if (sendable_until !== null && now < sendable_until) {
     return `the request could be sent until ${iso(sendable_until)}, and it is ${iso(now)} now. Ask once more after that`
+  }
+  if (fencing_until !== null && now < fencing_until) {
+    return `a fence may be under way until ${iso(fencing_until)}, and it is ${iso(now)} now. Try again after that`
   }
   return null
 }

@@ -209,12 +209,13 @@ const ask = Effect.fnUntraced(function*<A, E extends NotSent | Uncertain = never
   encode: (credentials: HttpCredentials) => Effect.Effect<HttpClientRequest, unknown>,
   decode: Decode<A, E>,
   notAfter: number | null,
-  payload: unknown = null
+  payload: unknown = null,
+  late = "send_before has passed"
 ) {
   const clock = yield* Clock.Clock
   const inTime = Effect.suspend(() =>
     notAfter !== null && clock.currentTimeMillisUnsafe() >= notAfter
-      ? Effect.fail(new NotPrepared({ reason: "send_before has passed" }))
+      ? Effect.fail(new NotPrepared({ reason: late }))
       : Effect.void
   )
   // Credentials may need a request as well.
@@ -394,7 +395,17 @@ const sendFence = (adapter: Adapter, order: HttpSubmission, decoded: unknown) =>
       const encodeRead = (credentials: HttpCredentials) =>
         encodeWithoutBody(baseUrl, statusRequest(adapter, operation, null, decoded), credentials)
       const readByKey = Effect.andThen(goesOn, ask(adapter, operation, encodeRead, decode, null, decoded))
-      let holder = yield* ask(adapter, operation, occupy, decode, null, decoded)
+      // The later requests find or cancel the order of this one, and may leave at any time.
+      const notAfter = yield* SendDeadline
+      let holder = yield* ask(
+        adapter,
+        operation,
+        occupy,
+        decode,
+        notAfter,
+        decoded,
+        "the time to send the fence has passed"
+      )
       if (holder._tag === "Unnamed") holder = yield* readByKey
       // An order of another operation must not be cancelled. The contradiction brings this one under review.
       if (holder._tag !== "Unnamed" && (holder.names.operation_id ?? operation.id) !== operation.id) {

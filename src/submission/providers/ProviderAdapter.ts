@@ -274,7 +274,8 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
 
 /**
  * The instant from which on this process sends no byte of the submission under way, in milliseconds of its own wall clock. The worker
- * sets it, because `send_before` is by the clock of the database. Null: there is no worker, and `send_before` counts.
+ * sets it, because `send_before` is by the clock of the database. Null: there is no worker, and `send_before` counts. For the first request of a
+ * fence the reconciler sets it: from then on, a person may record that nothing was paid. Null: there is no reconciler.
  */
 export const SendDeadline: Context.Reference<number | null> = Context.Reference<number | null>(
   "financial-agents-gateway/submission/providers/ProviderAdapter/SendDeadline",

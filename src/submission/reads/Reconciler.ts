@@ -55,7 +55,7 @@ import { logFailure, logOutcome } from "../submissionLog.ts"
 import { SubmissionPolicy } from "../SubmissionPolicy.ts"
 import { type SubmissionServices, submissionServices } from "../SubmissionServices.ts"
 import { decideAfterRead, type ReadDecision } from "./decideAfterRead.ts"
-import { beginFence, type ReadServices, readyFence } from "./fences.ts"
+import { beginFence, fenceLease, fenceTimeout, type ReadServices, readyFence, type TimedRead } from "./fences.ts"
 import { makeUnusableReadLog } from "./logUnusableReads.ts"
 
 /**
@@ -163,7 +163,7 @@ interface ReadLogs {
   readonly logUnusable: ReturnType<typeof makeUnusableReadLog>
 }
 
-const makeTask = (services: ReadServices): ProviderTask<DueRead> => {
+const makeTask = (services: ReadServices): ProviderTask<TimedRead> => {
   const logs: ReadLogs = { checkFailure: makeFailureCheck("status read"), logUnusable: makeUnusableReadLog() }
   return {
     kind: "reads",
@@ -174,21 +174,27 @@ const makeTask = (services: ReadServices): ProviderTask<DueRead> => {
 
 const takeDueReads = ({ policy, providers, statusReads }: SubmissionServices) => {
   const hasLimit = [...providers.values()].some(({ limit }) => limit !== undefined)
-  const terms = {
-    // Covers the read, and the wait for a permit and the statements if each takes half of `storeTimeout`. So no other reader takes the
-    // operation meanwhile. If they take longer, a second reader may: then only one of them records. The read of a reader that
-    // crashed is due again soon after.
-    lease: Duration.sum(policy.readTimeout, Duration.times(policy.storeTimeout, hasLimit ? 3 : 2)),
+  const ages = {
     rescue_after: policy.rescueAfter,
     idle: policy.idle,
     review_submitted_after: policy.reviewAfter.submitted,
     review_indeterminate_after: policy.reviewAfter.indeterminate
   }
+  const leaseOf = (provider: ProviderName) =>
+    // Covers the read, and the wait for a permit and the statements if each takes half of `storeTimeout`. So no other reader takes the
+    // operation meanwhile. If they take longer, a second reader may: then only one of them records. The read of a reader that
+    // crashed is due again soon after.
+    providers.get(provider)?.fence === undefined
+      ? Duration.sum(policy.readTimeout, Duration.times(policy.storeTimeout, hasLimit ? 3 : 2))
+      : fenceLease(policy)
   return Effect.fn("Reconciler.take")(
     function*(provider: ProviderName, limit: number) {
       // Half of the capacity for held operations and half for the others, so that neither waits for the other. Each kind
       // takes the capacity that the other leaves free.
       const half = Math.ceil(limit / 2)
+      const askedAt = yield* readClocks
+      const lease = leaseOf(provider)
+      const terms = { ...ages, lease }
       const held = yield* withinStore(statusReads.takeHeld(provider, half, terms))
       const others = limit - held.length
       const reads = others > 0 ? yield* withinStore(statusReads.takeReads(provider, others, terms)) : []
@@ -201,10 +207,10 @@ const takeDueReads = ({ policy, providers, statusReads }: SubmissionServices) =>
       const mayReverse = providers.get(provider)?.promises?.reversibleFor !== undefined
       const reversible = mayReverse && free > 0
         ? yield* withinStore(
-          statusReads.takeReversible(provider, free, { lease: terms.lease, idle: policy.readAfterSuccess })
+          statusReads.takeReversible(provider, free, { lease, idle: policy.readAfterSuccess })
         )
         : []
-      return [...held, ...reads, ...more, ...reversible]
+      return [...held, ...reads, ...more, ...reversible].map((due): TimedRead => ({ ...due, askedAt }))
     },
     // After any failure, the next poll tries again.
     Effect.catchCause((cause) =>
@@ -216,7 +222,7 @@ const takeDueReads = ({ policy, providers, statusReads }: SubmissionServices) =>
 const readAndRecord = (
   services: ReadServices,
   { checkFailure, logUnusable }: ReadLogs,
-  due: DueRead
+  due: TimedRead
 ): Effect.Effect<void> =>
   Effect.gen(function*() {
     const adapter = services.providers.get(due.provider)
@@ -330,9 +336,6 @@ const readStatus = (services: SubmissionServices, due: DueRead): Effect.Effect<S
     : Effect.map(answer, (given) => given?._tag === "NotFound" ? { ...given, evidence: null } : given)
 }
 
-/** Requests of a fence after the first, at most: each may wait for a permit, which must not count as the silence of the provider. */
-const nextFenceRequests = 3
-
 /** Asks the provider. Yields null when its circuit let no read through, or its limit had no permit for one. */
 const askProvider = Effect.fnUntraced(function*<A extends StatusAnswer | FenceAnswer>(
   { breaker, policy, requestPermits }: SubmissionServices,
@@ -351,9 +354,7 @@ const askProvider = Effect.fnUntraced(function*<A extends StatusAnswer | FenceAn
   )
   const answer = callAdapter<A, never, NotProven, never>(
     Effect.provideService(call, NextRequest, next),
-    isFenced(due)
-      ? Duration.sum(policy.readTimeout, Duration.times(policy.storeTimeout, nextFenceRequests))
-      : policy.readTimeout,
+    isFenced(due) ? fenceTimeout(policy) : policy.readTimeout,
     (detail) => Effect.succeed(StatusAnswer.NotProven({ reason: isAnswered ? "unclear" : "unreachable", detail }))
   )
   const observed = Effect.tap(

@@ -8,17 +8,40 @@ import * as Effect from "effect/Effect"
 import { longestSkew } from "../../domain/ClockSkew.ts"
 import type { DueRead } from "../../domain/Submission.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
-import { elapsed, readClocks } from "../elapsed.ts"
+import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
 import { callAdapter, passable } from "../providers/Circuit.ts"
-import { type FenceAnswer, type NotProven, StatusAnswer } from "../providers/ProviderAdapter.ts"
+import { type FenceAnswer, type NotProven, SendDeadline, StatusAnswer } from "../providers/ProviderAdapter.ts"
 import type { ProviderPauses } from "../providers/ProviderPauses.ts"
 import { isOfAccount, questionOf } from "../providers/ProviderPromises.ts"
 import { withinStore } from "../storeStatements.ts"
+import type { SubmissionPolicyShape } from "../SubmissionPolicy.ts"
 import type { SubmissionServices } from "../SubmissionServices.ts"
 
 export interface ReadServices extends SubmissionServices {
   readonly pauses: ProviderPauses["Service"]
 }
+
+/** An operation to read, and the clocks before the ledger was asked for it: its lease began later. */
+export interface TimedRead extends DueRead {
+  readonly askedAt: ClockReading
+}
+
+/** Requests of a fence after the first, at most: each may wait for a permit, which must not count as the silence of the provider. */
+const nextFenceRequests = 3
+
+type Timeouts = Pick<SubmissionPolicyShape, "readTimeout" | "storeTimeout">
+
+/** How long a fence takes, from its first request on. */
+export const fenceTimeout = ({ readTimeout, storeTimeout }: Timeouts): Duration.Duration =>
+  Duration.sum(readTimeout, Duration.times(storeTimeout, nextFenceRequests))
+
+/** Until when a fence may begin, from `askedAt` on: for the take, the payload, the authorization and the permit. A later one is repeated. */
+export const fenceWithin = ({ storeTimeout }: Pick<Timeouts, "storeTimeout">): Duration.Duration =>
+  Duration.times(storeTimeout, 4)
+
+/** The lease of a read that may be a fence, with the record of its answer. A person waits for its end: see `validateAskedAt`. */
+export const fenceLease = (policy: Timeouts): Duration.Duration =>
+  Duration.sum(Duration.sum(fenceWithin(policy), fenceTimeout(policy)), policy.storeTimeout)
 
 /** The fence of the operation, not sent yet. Null: this process has none for it. */
 const prepareFence = (
@@ -63,7 +86,7 @@ const notSent = (detail: string): NotProven =>
  */
 export const readyFence = Effect.fnUntraced(function*(
   services: ReadServices,
-  due: DueRead
+  due: TimedRead
 ): Effect.fn.Return<Effect.Effect<FenceAnswer> | NotProven, StoreUnavailable> {
   const { breaker, pauses, policy, providers, statusReads } = services
   const send = yield* prepareFence(services, due)
@@ -78,8 +101,12 @@ export const readyFence = Effect.fnUntraced(function*(
   }
   const since = yield* readClocks
   if ((yield* withinStore(statusReads.mayFence(due))) === null) return notSent("nothing allows to send the operation")
+  const within = Duration.toMillis(fenceWithin(policy))
   return Effect.flatMap(
-    elapsed(since),
-    (age) => age < Duration.toMillis(policy.storeTimeout) ? send : Effect.succeed(notSent("its permit came too late"))
+    Effect.all([elapsed(since), elapsed(due.askedAt)]),
+    ([age, held]) =>
+      age < Duration.toMillis(policy.storeTimeout) && held < within
+        ? Effect.provideService(send, SendDeadline, due.askedAt.wall + within)
+        : Effect.succeed(notSent("its permit came too late"))
   )
 })

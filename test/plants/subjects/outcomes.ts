@@ -313,6 +313,75 @@ export const outcomes: ReadonlyArray<Plant> = [
     tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
   },
   {
+    rule: "a person ends no fenced operation while a reader has it",
+    file: "src/domain/operators/validateAskedAt.ts",
+    from: "fencing_until !== null && now < fencing_until",
+    to: "fencing_until !== null && now > fencing_until",
+    tests: [
+      unit("domain/OperatorEvidence", "from after the beginning of a fence"),
+      postgres("services/queue/Fences", "after the lease")
+    ]
+  },
+  {
+    rule: "an answer from before the end of a fence ends no operation as failed",
+    file: "src/domain/operators/validateAskedAt.ts",
+    from: "fencing_until !== null && at < fencing_until",
+    to: "fencing_until !== null && at > fencing_until",
+    tests: [
+      unit("domain/OperatorEvidence", "from after the beginning of a fence"),
+      postgres("services/queue/Fences", "after the lease")
+    ]
+  },
+  {
+    rule: "the ledger knows the reader of a fenced operation",
+    file: "src/services/sql/ledger/SqlOperationLedger.ts",
+    from: "o.reading_since IS NOT NULL THEN o.due_at END AS",
+    to: "o.reading_since IS NULL THEN o.due_at END AS",
+    tests: [postgres("services/queue/Fences", "after the lease")]
+  },
+  {
+    rule: "the ledger in memory knows the reader of a fenced operation",
+    file: "src/services/memory/recordRules.ts",
+    from: "record.reading_since === null || record.due_at",
+    to: "record.reading_since !== null || record.due_at",
+    tests: [postgres("services/queue/Fences", "after the lease")]
+  },
+  {
+    rule: "a person ends no fenced operation that a reader takes meanwhile",
+    file: "src/services/sql/ledger/SqlOperationLedger.ts",
+    from: "AND NOT ($7::boolean AND",
+    to: "AND NOT (NOT $7::boolean AND",
+    tests: [postgres("services/queue/Fences", "takes meanwhile")]
+  },
+  {
+    rule: "a person ends no fenced operation as failed while a reader has it, in the database too",
+    file: "migrations/0031_fenced_operations.sql",
+    from: "OR OLD.due_at <= now() AND",
+    to: "OR OLD.due_at > now() OR",
+    tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
+  },
+  {
+    rule: "the lease of a read covers the whole time of a fence",
+    file: "src/submission/reads/Reconciler.ts",
+    from: "providers.get(provider)?.fence === undefined",
+    to: "providers.get(provider)?.fence !== undefined",
+    tests: [unit("submission/reads/Fences", "leaves only while")]
+  },
+  {
+    rule: "no fence leaves after the time that its lease has for it",
+    file: "src/submission/http/HttpProvider.ts",
+    from: "      const notAfter = yield* SendDeadline\n",
+    to: "      const notAfter = null\n",
+    tests: [unit("banks/Fences", "sends nothing once")]
+  },
+  {
+    rule: "a reader that took the operation too long ago sends no fence",
+    file: fences,
+    from: " && held < within",
+    to: "",
+    tests: [unit("submission/reads/Fences", "too long ago")]
+  },
+  {
     rule: "an operation that was sent to another account is not asked about",
     file: "src/submission/reads/Reconciler.ts",
     from: "due.provider_account !== null && !isOfAccount(due, adapter)",

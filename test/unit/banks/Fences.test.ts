@@ -18,7 +18,8 @@ import {
   type FenceAnswer,
   NextRequest,
   ProviderAdapter,
-  type ProviderReference
+  type ProviderReference,
+  SendDeadline
 } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { operationOf } from "../../fixtures/submission/HttpProviderServer.ts"
 
@@ -193,6 +194,23 @@ const answeredBy = Effect.fnUntraced(function*(
     Layer.fresh(Layer.provide(adapter, Layer.succeed(HttpClient.HttpClient, client)))
   )
   return { ...Context.get(context, ProviderAdapter), seen }
+})
+
+describe("A fence", () => {
+  it.effect.each(["increase", "alpaca"] as const)(
+    "at %s sends nothing once the time to send it has passed",
+    (name) =>
+      Effect.gen(function*() {
+        const { adapter, payload, type } = banks[name]
+        const { fence, seen } = yield* answeredBy(adapter, {})
+        const send = yield* fence!(operationOf({ type: OperationType.make(type) }), payload as Schema.Json)
+        assert.deepInclude(yield* Effect.provideService(send!, SendDeadline, 0), {
+          _tag: "NotProven",
+          detail: "the time to send the fence has passed"
+        })
+        assert.isEmpty(seen)
+      })
+  )
 })
 
 describe("A fence at alpaca", () => {

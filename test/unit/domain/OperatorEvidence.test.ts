@@ -62,7 +62,8 @@ describe("the evidence of an operator", () => {
         created_at,
         now,
         sendable_until: sendable,
-        fence_started_at: null
+        fence_started_at: null,
+        fencing_until: null
       })
     const minute = 60_000
     const expected: ReadonlyArray<readonly [asked: number, succeeded: string | null, failed: string | null]> = [
@@ -88,9 +89,21 @@ describe("the evidence of an operator", () => {
 
   it("names one from after the beginning of a fence for a failure", () => {
     const [created_at, fence_started_at, now] = [0, 3_600_000, 7_200_000] as [number, number, number]
-    const reasonAt = (asked: number) =>
-      validateAskedAt(new Date(asked).toISOString(), { created_at, now, sendable_until: null, fence_started_at })
+    const reasonAt = (asked: number, fencing_until: number | null = null, failed = true) =>
+      validateAskedAt(new Date(asked).toISOString(), {
+        created_at,
+        now,
+        sendable_until: null,
+        fence_started_at: failed ? fence_started_at : null,
+        fencing_until
+      })
     assert.include(reasonAt(fence_started_at - 1), "Cancel the order that waits under this key")
     assert.isNull(reasonAt(fence_started_at))
+    assert.include(reasonAt(now - 2, now - 1), "until which the order of the fence could be sent")
+    assert.isNull(reasonAt(now - 1, now - 1))
+    assert.isNull(reasonAt(now - 2, now - 1, false), "a success needs no answer from after the fence")
+    for (const failed of [true, false]) {
+      assert.include(reasonAt(now + 1, now + 1, failed), "until 1970-01-01T02:00:00.001Z, and it is")
+    }
   })
 })

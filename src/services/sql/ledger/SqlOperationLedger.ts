@@ -9,13 +9,14 @@ import type { RequestBinding } from "../../../domain/Idempotency.ts"
 import {
   AlreadySettled,
   type HistoryEntry,
+  isTerminal,
   type OperationId,
   OperationNotFound,
   type OperationState,
   type Outcome,
   StaleOperation
 } from "../../../domain/Operation.ts"
-import { statedReference } from "../../../domain/OperatorEvidence.ts"
+import { isByOperator, statedReference } from "../../../domain/OperatorEvidence.ts"
 import { StillHeld } from "../../../domain/Submission.ts"
 import {
   awaitingError,
@@ -49,6 +50,7 @@ export const makeSql = Effect.gen(function*() {
         send_before: found.send_before === null ? null : instantOf(found.send_before),
         return_reason: found.return_reason,
         fence_started_at: found.fence_started_at === null ? null : instantOf(found.fence_started_at),
+        fencing_until: found.fencing_until === null ? null : instantOf(found.fencing_until),
         acknowledged: found.acknowledged,
         reference: found.reference,
         holder: found.holder
@@ -68,10 +70,13 @@ export const makeSql = Effect.gen(function*() {
           to.state,
           failure?.code ?? null,
           failure?.message ?? null,
-          evidence === null ? null : JSON.stringify(evidence)
+          evidence === null ? null : JSON.stringify(evidence),
+          isTerminal(to.state) && isByOperator(evidence)
         ])
       )
       if (row !== undefined) return fromRow(row)
+      const refusedSince = yield* check(id, revision, to, evidence)
+      if (refusedSince !== null) return yield* refusedSince
       const now = yield* show(id)
       if (now.revision !== revision) return yield* new StaleOperation({ id, expected: revision, actual: now.revision })
       const refusals = {
@@ -133,6 +138,7 @@ interface FactsRow extends OperationRow {
   readonly send_before: Instant | null
   readonly return_reason: string | null
   readonly fence_started_at: Instant | null
+  readonly fencing_until: Instant | null
   readonly acknowledged: boolean
   readonly reference: string | null
   readonly holder: OperationId | null
@@ -141,7 +147,8 @@ interface FactsRow extends OperationRow {
 /** The operation, and `EvidenceFacts` of the reference `$2`, which may be null. */
 const factsStatement = `
   SELECT ${publicColumns}, clock_timestamp() AS now, o.send_before, o.return_reason, o.fence_started_at,
-    o.acknowledged, o.reference, (
+    o.acknowledged, o.reference,
+    CASE WHEN o.fence_started_at IS NOT NULL AND o.reading_since IS NOT NULL THEN o.due_at END AS fencing_until, (
       SELECT p.id FROM operations p
       WHERE p.reference = $2 AND p.provider = o.provider AND p.id <> o.id
         AND coalesce(p.provider_account = o.provider_account, true)
@@ -154,12 +161,14 @@ const factsStatement = `
  * component. A claimed operation does not fail while its holder may send the first byte: returns and take-overs keep the revision, so
  * the caller may have seen a returned claim that a worker has taken over since. A claim of an earlier timeline may lack its return and
  * its take-over. A claim by hand has no `send_before`, and no holder. An `indeterminate` operation fails only after its `send_before`:
- * until then the provider may get the request after it was asked.
+ * until then the provider may get the request after it was asked. A person (`$7`) ends no fenced operation while a reader has it.
  */
 const transitionStatement = `
   UPDATE operations o
   SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6, due_at = NULL
-  WHERE o.id = $1 AND o.revision = $2 AND CASE
+  WHERE o.id = $1 AND o.revision = $2
+    AND NOT ($7::boolean AND o.fence_started_at IS NOT NULL AND o.reading_since IS NOT NULL AND o.due_at > now())
+    AND CASE
     WHEN o.state = 'accepted' AND $3 <> 'submitting' OR o.return_reason IS NOT NULL AND $3 = 'failed' THEN ${isUnsent}
     WHEN o.state = 'accepted' THEN NOT ${needsDecision}
     WHEN o.state = 'submitting' AND $3 = 'failed'

@@ -3,11 +3,18 @@
  * recorded once. The tests run against PostgreSQL and the memory store.
  */
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Duration, Effect, Exit } from "effect"
+import { DateTime, Duration, Effect, Exit, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import { fieldsOf, issueAgain, outcome, PostgresLedger, queueConformance } from "../../../fixtures/ledger/Ledger.ts"
+import {
+  fieldsOf,
+  issueAgain,
+  nextMillisecond,
+  outcome,
+  PostgresLedger,
+  queueConformance
+} from "../../../fixtures/ledger/Ledger.ts"
 import {
   claimedOperation,
   claimTerms,
@@ -19,6 +26,7 @@ import {
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
+import { anotherPool, openTransaction, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 
 /** An operation whose attempt has ended: it is indeterminate, and was sent until 30 seconds after its claim. */
 const uncertain = Effect.gen(function*() {
@@ -119,6 +127,7 @@ queueConformance("a fence", (it) => {
       const read = yield* take
       const { operation: { id }, revision } = read
       const begun = (yield* queue.mayFence(read))!
+      yield* queue.postpone(id, revision, { ...recording(), fence_started_at: begun })
       const fail = (created_at: DateTime.Utc) =>
         ledger.transition(id, revision, outcome("failed"), { by: "operator", ...evidenceOf({ created_at }) })
       const error = yield* Effect.flip(fail(DateTime.subtract(begun, { milliseconds: 1 })))
@@ -126,6 +135,28 @@ queueConformance("a fence", (it) => {
       const other = ledger.transition(id, revision, outcome("failed"), { by: "batch job", answer: "never received" })
       assert.deepInclude(fieldsOf(yield* Effect.flip(other)), { _tag: "IllegalTransition", reason: "fenced" })
       assert.strictEqual((yield* fail(begun)).state, "failed")
+    }))
+
+  it.effect("lets a person end its operation only after the lease of its reader, as failed by an answer from after that", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* Queue
+      const { take } = yield* uncertain
+      const read = yield* take
+      const { operation: { id }, revision } = read
+      const begun = (yield* queue.mayFence(read))!
+      const end = (state: "succeeded" | "failed", created_at: DateTime.Utc) =>
+        ledger.transition(id, revision, outcome(state), { by: "operator", ...evidenceOf({ created_at }) })
+      for (const state of ["succeeded", "failed"] as const) {
+        const error = yield* Effect.flip(end(state, begun))
+        assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "evidence_refused" })
+        assert.match(error.message, /may be under way until .* Try again after that/)
+      }
+      yield* nextMillisecond
+      yield* take
+      yield* pass("45 seconds")
+      assert.include((yield* Effect.flip(end("failed", begun))).message, "could be sent")
+      assert.strictEqual((yield* end("failed", yield* queue.readClock)).state, "failed")
     }))
 
   it.effect("fails only by a fence of that beginning until its provider names the order", () =>
@@ -137,7 +168,9 @@ queueConformance("a fence", (it) => {
         { by: "fence" },
         { by: "status_read", answer: { status: "canceled" } },
         { fence_started_at: DateTime.formatIso(begun) },
-        { by: "operator", ...evidenceOf({ created_at: DateTime.subtract(begun, { milliseconds: 1 }) }) }
+        { by: "operator", ...evidenceOf({ created_at: DateTime.subtract(begun, { milliseconds: 1 }) }) },
+        // Below, a reader has the operation of this one.
+        { by: "operator", ...evidenceOf({ created_at: begun }) }
       ]
       for (const acknowledged of [false, true]) {
         const settled: Array<boolean> = []
@@ -147,14 +180,19 @@ queueConformance("a fence", (it) => {
           const { operation: { id }, revision } = read
           const fence_started_at = (yield* queue.mayFence(read))!
           const known = { ...recording(), fence_started_at, reference: reference("named") }
-          if (acknowledged) yield* queue.postpone(id, revision, known)
+          const isRead = which === proofs(fence_started_at).length - 1
+          if (!isRead) {
+            yield* queue.postpone(id, revision, { ...known, reference: acknowledged ? known.reference : null })
+          } else if (acknowledged) yield* queue.report(id, known.reference)
           const evidence = proofs(fence_started_at)[which]!
           const recorded = { ...recording(), evidence, fence_started_at }
           settled.push(Exit.isSuccess(yield* Effect.exit(queue.record(id, revision, outcome("failed"), recorded))))
         }
         assert.deepStrictEqual(
           settled,
-          acknowledged ? [false, false, false, true, true, false] : [true, false, false, false, false, false]
+          acknowledged
+            ? [false, false, false, true, true, false, false]
+            : [true, false, false, false, false, false, false]
         )
       }
     }))
@@ -206,6 +244,25 @@ layer(PostgresLedger, { excludeTestServices: true })("the database", (it) => {
         const error = yield* Effect.flip(sql`UPDATE operations SET provider_account = 'other' WHERE id = ${id}`)
         assert.match(String((error.reason.cause as Error).message), /changes only with a claim/)
       }
+    }))
+
+  it.effect("keeps a person from ending a fenced operation that a reader takes meanwhile", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* Queue
+      const { id, take } = yield* uncertain
+      const read = yield* take
+      const begun = (yield* queue.mayFence(read))!
+      yield* queue.postpone(id, read.revision, { ...recording(), fence_started_at: begun })
+      const run = yield* openTransaction
+      yield* run("UPDATE operations SET reading_since = now(), due_at = now() + interval '45 s' WHERE id = $1", [id])
+      const answer = { by: "operator", ...evidenceOf({ created_at: begun }) }
+      const ended = yield* Effect.forkChild(
+        Effect.flip(ledger.transition(id, read.revision, outcome("succeeded"), answer))
+      )
+      yield* Effect.provide(untilWaiting(1), anotherPool({ maxConnections: 1 }))
+      yield* run("COMMIT")
+      assert.include((yield* Fiber.join(ended)).message, "may be under way until")
     }))
 
   it.effect("refuses any other record of a fence", () =>

@@ -3,7 +3,7 @@
  * script.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Fiber } from "effect"
+import { Clock, DateTime, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import type { OperationId } from "../../../../src/domain/Operation.ts"
 import type { ProviderReference } from "../../../../src/domain/Submission.ts"
@@ -13,9 +13,14 @@ import {
   NextRequest,
   NotSent,
   type ProviderPromises,
+  SendDeadline,
   StatusAnswer,
   Uncertain
 } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { fenceTimeout, fenceWithin } from "../../../../src/submission/reads/fences.ts"
+import { defaultPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
+import { outcome } from "../../../fixtures/ledger/Ledger.ts"
+import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
 import {
   evidence,
   makeWorld,
@@ -235,6 +240,56 @@ describe("A fence", () => {
       assert.lengthOf(sentAt, 4)
       for (const [n, at] of sentAt.slice(1).entries()) assert.isAtLeast(at - sentAt[n]!, 1000)
       assert.strictEqual(yield* world.stateOf(id), "failed")
+    }))
+
+  it.effect("leaves only while its lease covers it, and a person cannot end the operation until then", () =>
+    Effect.gen(function*() {
+      let world: World
+      const lasts = Duration.toMillis(fenceTimeout(defaultPolicy))
+      const { id, ...made } = yield* lostRequest({
+        fence: (_, { id }) =>
+          Effect.gen(function*(): Effect.fn.Return<FenceAnswer, unknown> {
+            const leavesUntil = (yield* SendDeadline)!
+            assert.isAbove(leavesUntil, yield* Clock.currentTimeMillis)
+            assert.isAtMost(leavesUntil + lasts, world.recordOf(id).due_at!)
+            const asked_at = yield* DateTime.now
+            const { revision } = yield* world.show(id)
+            const answer = { by: "operator", ...evidenceOf({ created_at: asked_at }) }
+            const failed = world.ledger.transition(id, revision, outcome("failed"), answer)
+            assert.match((yield* Effect.flip(failed)).message, /may be under way until/)
+            return occupied
+          }).pipe(Effect.orDie)
+      })
+      world = made.world
+      yield* untilBegun(world, id)
+      yield* next(world, id)
+      assert.deepInclude(yield* world.evidenceOf(id), { by: "fence" })
+    }))
+
+  it.effect("is not sent by a reader that took the operation too long ago", () =>
+    Effect.gen(function*() {
+      // How much later it is when the answer to a take arrives, by the monotonic clock.
+      let late = Duration.zero
+      let passed = 0n
+      const { fences, id, world } = yield* lostRequest({
+        clock: ({ monotonicTimeNanos }) => ({
+          monotonicTimeNanos: Effect.map(monotonicTimeNanos, (nanos) => nanos + passed)
+        }),
+        queue: ({ takeReads }) => ({
+          takeReads: (...args) =>
+            Effect.tap(takeReads(...args), () =>
+              Effect.sync(() => {
+                passed += Duration.toNanosUnsafe(late)
+              }))
+        })
+      })
+      yield* untilBegun(world, id)
+      late = fenceWithin(defaultPolicy)
+      yield* next(world, id)
+      assert.isEmpty(fences)
+      late = Duration.zero
+      yield* next(world, id)
+      assert.lengthOf(fences, 1)
     }))
 
   const never: ReadonlyArray<readonly [when: string, script: Script]> = [
