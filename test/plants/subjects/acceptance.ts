@@ -17,8 +17,8 @@ export const acceptance: ReadonlyArray<Plant> = [
   {
     rule: "each request of a batch uses up the limits for the next",
     file: limits,
-    from: "operations_limits() RETURNS trigger\n  LANGUAGE plpgsql SECURITY",
-    to: "operations_limits() RETURNS trigger\n  LANGUAGE plpgsql STABLE SECURITY",
+    from: "o.limit_currency = v_currency AND o.created_at >= v_since",
+    to: "o.limit_currency = v_currency AND o.created_at >= v_since AND o.created_at < p_at",
     tests: limitTests("answer as in memory")
   },
   {
