@@ -13,7 +13,7 @@ import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import * as os from "node:os"
-import * as PgAcceptanceSignal from "../src/node/postgres/PgAcceptanceSignal.ts"
+import { PgAcceptanceSignal } from "../src/node/postgres/PgAcceptanceSignal.ts"
 import { Grants } from "../src/services/Grants.ts"
 import { migrate } from "../src/services/Migrations.ts"
 import { BenchDatabase, databaseAddress, grantFor, postmasterPid } from "./shared/database.ts"
@@ -128,7 +128,7 @@ const benchmark = Effect.gen(function*() {
 const main = Effect.gen(function*() {
   const report = yield* benchmark.pipe(
     Effect.scoped,
-    Effect.provide(PgAcceptanceSignal.layer),
+    Effect.provide(PgAcceptanceSignal),
     Effect.provide(BenchDatabase)
   )
   print(options.json, report, toTable)

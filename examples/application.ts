@@ -19,28 +19,28 @@ import * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import { InvalidCredential } from "financial-agents-gateway/domain/Credential"
 import {
   ClientId,
+  type GrantIdentity,
   operationsRead,
   PairwiseSubject,
   ProviderName,
   ResourceOwner
 } from "financial-agents-gateway/domain/Grant"
-import type { GrantIdentity } from "financial-agents-gateway/domain/Grant"
-import { IdempotencyKey } from "financial-agents-gateway/domain/Idempotency"
-import { BaseUrl } from "financial-agents-gateway/server/BaseUrl"
-import { DocumentationRoutes } from "financial-agents-gateway/server/Documentation"
-import { GatewayRoutes } from "financial-agents-gateway/server/Gateway"
-import { Lifecycle } from "financial-agents-gateway/server/Lifecycle"
+import {
+  BaseUrl,
+  DocumentationRoutes,
+  GatewayRoutes,
+  Lifecycle,
+  RequestIds
+} from "financial-agents-gateway/server/Gateway"
 import { Grants } from "financial-agents-gateway/services/Grants"
-import { GrantVerifier } from "financial-agents-gateway/services/GrantVerifier"
+import { GrantVerifier, InvalidCredential } from "financial-agents-gateway/services/GrantVerifier"
 import { MemoryLedger } from "financial-agents-gateway/services/MemoryLedger"
 import { OperationFeed } from "financial-agents-gateway/services/OperationFeed"
-import { OperationLedger } from "financial-agents-gateway/services/OperationLedger"
+import { IdempotencyKey, OperationLedger } from "financial-agents-gateway/services/OperationLedger"
 import { OperationStore } from "financial-agents-gateway/services/OperationStore"
 import { Readiness } from "financial-agents-gateway/services/Readiness"
-import { RequestIds } from "financial-agents-gateway/services/RequestIds"
 import { createServer } from "node:http"
 
 // The application's own API.

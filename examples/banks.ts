@@ -25,15 +25,14 @@ import {
   ProviderName,
   ResourceOwner
 } from "financial-agents-gateway/domain/Grant"
-import { IdempotencyKey } from "financial-agents-gateway/domain/Idempotency"
 import type { Operation, OperationId } from "financial-agents-gateway/domain/Operation"
 import * as ProviderHttpClient from "financial-agents-gateway/node/ProviderHttpClient"
 import { Sandbox } from "financial-agents-gateway/sandbox/Sandbox"
 import { Grants } from "financial-agents-gateway/services/Grants"
 import { MemoryLedger } from "financial-agents-gateway/services/MemoryLedger"
-import { OperationLedger } from "financial-agents-gateway/services/OperationLedger"
-import { SubmissionQueue } from "financial-agents-gateway/services/SubmissionQueue"
+import { IdempotencyKey, OperationLedger } from "financial-agents-gateway/services/OperationLedger"
 import { Providers } from "financial-agents-gateway/submission/Providers"
+import { SubmissionQueue } from "financial-agents-gateway/submission/SubmissionProcesses"
 import * as Submission from "financial-agents-gateway/submission/SubmissionProcesses"
 import { generateKeyPairSync } from "node:crypto"
 

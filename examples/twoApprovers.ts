@@ -7,8 +7,7 @@
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Approval } from "financial-agents-gateway/domain/Approval"
-import { Approvals } from "financial-agents-gateway/services/Approvals"
+import { type Approval, Approvals } from "financial-agents-gateway/services/Approvals"
 
 /** Creates the table of first approvals, in a database of your own. */
 export const createTable = Effect.flatMap(SqlClient.SqlClient, (sql) =>

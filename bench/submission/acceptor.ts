@@ -6,7 +6,7 @@ import { PgClient } from "@effect/sql-pg"
 import { Effect, Fiber, Layer, References } from "effect"
 import { SqlClient } from "effect/sql"
 import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
-import * as PgAcceptanceSignal from "../../src/node/postgres/PgAcceptanceSignal.ts"
+import { PgAcceptanceSignal } from "../../src/node/postgres/PgAcceptanceSignal.ts"
 import { WriterPool } from "../../src/node/postgres/Pools.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { configuration, report } from "../shared/processes.ts"
@@ -61,7 +61,7 @@ const main = Effect.fnUntraced(function*(accept: Accept) {
 })
 
 const Ledger = OperationLedger.layer.pipe(
-  Layer.provide(config.announces ? PgAcceptanceSignal.layer : Layer.empty),
+  Layer.provide(config.announces ? PgAcceptanceSignal : Layer.empty),
   Layer.provide(WriterPool),
   Layer.provide(databaseAt(config.database)),
   Layer.provide(Layer.mergeAll(NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom))

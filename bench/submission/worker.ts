@@ -6,7 +6,7 @@ import "effect/schema/SchemaJITCompiler/enable"
 import { NodeCrypto, NodeRuntime } from "@effect/platform-node"
 import { Effect, Layer, References } from "effect"
 import * as ProviderHttpClient from "../../src/node/http/ProviderHttpClient.ts"
-import * as PgAcceptanceSignal from "../../src/node/postgres/PgAcceptanceSignal.ts"
+import { PgAcceptanceSignal } from "../../src/node/postgres/PgAcceptanceSignal.ts"
 import { WorkerPool } from "../../src/node/postgres/Pools.ts"
 import { SubmissionQueue } from "../../src/services/queue/SubmissionQueue.ts"
 import { ProviderAdapter } from "../../src/submission/providers/ProviderAdapter.ts"
@@ -40,7 +40,7 @@ const Timed = Layer.effect(
 )
 
 const Queue = SubmissionQueue.layer.pipe(
-  Layer.merge(listens ? PgAcceptanceSignal.layer : Layer.empty),
+  Layer.merge(listens ? PgAcceptanceSignal : Layer.empty),
   Layer.provide(WorkerPool),
   Layer.provide([databaseAt(database), NodeCrypto.layerDigest])
 )

@@ -12,7 +12,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type { ProviderName } from "financial-agents-gateway/domain/Grant"
-import { Reconciler } from "financial-agents-gateway/submission/Reconciler"
+import { Reconciler } from "financial-agents-gateway/submission/SubmissionProcesses"
 import { randomBytes } from "node:crypto"
 import { Webhook } from "standardwebhooks"
 

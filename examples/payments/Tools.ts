@@ -1,7 +1,7 @@
 /**
  * The tool of language-model agents at `/mcp`, beside those that read operations. It accepts the same payments as the endpoint.
  */
-import { mutationTool } from "financial-agents-gateway/server/MutationTool"
+import { mutationTool } from "financial-agents-gateway/server/McpRoutes"
 import { Payment, paymentsWrite, paymentTerms } from "./Api.ts"
 
 /** The tool `pay`. A person sees the question before the payment is accepted. */

@@ -8,22 +8,24 @@ import * as Effect from "effect/Effect"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import { Database } from "financial-agents-gateway/node/Database"
-import * as PgAcceptanceSignal from "financial-agents-gateway/node/PgAcceptanceSignal"
-import { ListPool, ProbePool, ReaderPool, WorkerPool, WriterPool } from "financial-agents-gateway/node/Pools"
+import {
+  Database,
+  ListPool,
+  PgAcceptanceSignal,
+  ProbePool,
+  ReaderPool,
+  WorkerPool,
+  WriterPool
+} from "financial-agents-gateway/node/Pools"
 import * as ProviderHttpClient from "financial-agents-gateway/node/ProviderHttpClient"
-import { BaseUrl } from "financial-agents-gateway/server/BaseUrl"
-import { GatewayRoutes } from "financial-agents-gateway/server/Gateway"
-import { Lifecycle } from "financial-agents-gateway/server/Lifecycle"
+import { BaseUrl, GatewayRoutes, Lifecycle, RequestIds } from "financial-agents-gateway/server/Gateway"
 import { GrantVerifier } from "financial-agents-gateway/services/GrantVerifier"
 import { OperationFeed } from "financial-agents-gateway/services/OperationFeed"
-import { OperationLedger } from "financial-agents-gateway/services/OperationLedger"
+import { layerProviderPayloads, OperationLedger } from "financial-agents-gateway/services/OperationLedger"
 import { OperationStore } from "financial-agents-gateway/services/OperationStore"
-import * as ProviderPayloads from "financial-agents-gateway/services/ProviderPayloads"
 import { Readiness } from "financial-agents-gateway/services/Readiness"
-import { RequestIds } from "financial-agents-gateway/services/RequestIds"
-import { SubmissionQueue } from "financial-agents-gateway/services/SubmissionQueue"
 import { Providers } from "financial-agents-gateway/submission/Providers"
+import { SubmissionQueue } from "financial-agents-gateway/submission/SubmissionProcesses"
 import * as Submission from "financial-agents-gateway/submission/SubmissionProcesses"
 import * as Bank from "./Bank.ts"
 import { PaymentsRoutes } from "./Handlers.ts"
@@ -36,8 +38,8 @@ const Reads = Layer.mergeAll(OperationStore.layer, OperationFeed.layer, GrantVer
 
 /** Accepts operations. It notifies the workers, and refuses payloads that the bank cannot carry out. */
 const Writes = OperationLedger.layer.pipe(
-  Layer.provide(ProviderPayloads.layer({ bank: Bank.payloads })),
-  Layer.provide(PgAcceptanceSignal.layer),
+  Layer.provide(layerProviderPayloads({ bank: Bank.payloads })),
+  Layer.provide(PgAcceptanceSignal),
   Layer.provide(WriterPool)
 )
 
@@ -51,7 +53,7 @@ const Adapter = Layer.unwrap(
 /** The workers. Leave them out here if they run in processes of their own. */
 const Workers = Submission.layer.pipe(
   Layer.provide(Providers.layer({ bank: Adapter })),
-  Layer.provide([ProviderHttpClient.layer(), SubmissionQueue.layer, Layer.fresh(PgAcceptanceSignal.layer)]),
+  Layer.provide([ProviderHttpClient.layer(), SubmissionQueue.layer, Layer.fresh(PgAcceptanceSignal)]),
   Layer.provide(WorkerPool),
   Layer.provide(NodeCrypto.layer)
 )

@@ -10,7 +10,7 @@ import { ProgramVersion } from "../services/queue/Maintenance.ts"
 import { SubmissionQueue } from "../services/queue/SubmissionQueue.ts"
 import { Readiness } from "../services/Readiness.ts"
 import { GrantVerifier } from "../services/verification/GrantVerifier.ts"
-import * as PgAcceptanceSignal from "./postgres/PgAcceptanceSignal.ts"
+import { PgAcceptanceSignal } from "./postgres/PgAcceptanceSignal.ts"
 import { ListPool, ProbePool, ReaderPool, WorkerPool, WriterPool } from "./postgres/Pools.ts"
 import { manifest } from "./process/Invocation.ts"
 
@@ -26,14 +26,14 @@ export const OwnVerifier = GrantVerifier.layer.pipe(Layer.provide(ReaderPool))
 
 /** Accepts operations and issues grants. Announces each acceptance to the workers. */
 export const WriteServices = Layer.merge(Grants.layer, OperationLedger.layer).pipe(
-  Layer.provide(PgAcceptanceSignal.layer),
+  Layer.provide(PgAcceptanceSignal),
   Layer.provide(WriterPool)
 )
 
 /** The queue of the workers, and its signal. */
 export const QueueServices = SubmissionQueue.layer.pipe(
   // Fresh: the signal of the workers listens on their pool, also if the process accepts operations on another.
-  Layer.merge(Layer.fresh(PgAcceptanceSignal.layer)),
+  Layer.merge(Layer.fresh(PgAcceptanceSignal)),
   Layer.provide(WorkerPool),
   Layer.provide(Layer.succeed(ProgramVersion, manifest.version))
 )

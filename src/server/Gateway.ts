@@ -34,7 +34,11 @@ import { gatewayName, makeRespondWithPage } from "./pages/Page.ts"
 import { SystemLayer } from "./SystemHandlers.ts"
 import { ChangeWatcher } from "./waits/ChangeWatcher.ts"
 
+export { RequestIds } from "../services/RequestIds.ts"
 export type { TokenCipher } from "../services/TokenCipher.ts"
+export type { LifecycleOptions } from "./gate/Lifecycle.ts"
+export { layerRateLimits, type RateLimitOptions, RateLimits, type RateLimitsShape } from "./gate/RateLimits.ts"
+export { BaseUrl, DocumentationRoutes, GateLayer, Lifecycle }
 
 const Handlers = Layer.mergeAll(Layer.provide(OperationsLayer, ChangeWatcher.layer), SystemLayer)
 

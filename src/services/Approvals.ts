@@ -6,12 +6,21 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
-import type { Approval, Decision, DecisionRefused, PendingApprovals } from "../domain/Approval.ts"
+import {
+  type Approval,
+  type Decider,
+  type Decision,
+  DecisionRefused,
+  type PendingApprovals
+} from "../domain/Approval.ts"
 import type { OperationId } from "../domain/Operation.ts"
 import { makeMemory } from "./memory/MemoryApprovals.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeSql } from "./sql/ledger/SqlApprovals.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
+
+export { type Decider, DecisionRefused }
+export type { Approval, Decision, PendingApprovals }
 
 /**
  * Terms are shown in full: show them to the resource owner, or record that an operator saw them. Terms that the keys of this process do

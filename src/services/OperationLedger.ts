@@ -10,11 +10,12 @@ import type * as Schema from "effect/Schema"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { LimitRefusal } from "../domain/AuthorizationDetails.ts"
 import type { GrantIdentity, GrantRefusal, Scope } from "../domain/Grant.ts"
-import type {
+import {
   BindingConflict,
   FinancialRequest,
+  IdempotencyKey,
   InvalidFinancialRequest,
-  RequestBinding
+  type RequestBinding
 } from "../domain/Idempotency.ts"
 import type {
   AlreadySettled,
@@ -33,6 +34,8 @@ import type { Acceptance, Accepted } from "./rules/prepareAcceptance.ts"
 import { makeSql } from "./sql/ledger/SqlOperationLedger.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
+export { BindingConflict, FinancialRequest, IdempotencyKey, InvalidFinancialRequest }
+export { layerProviderPayloads, ProviderPayloads } from "./ProviderPayloads.ts"
 export type { Acceptance, Accepted }
 
 // A name of its own: declarations of applications cannot name a type of a module that is not public.

@@ -19,10 +19,10 @@ export const ProviderPayloads: Context.Reference<ReadonlyMap<ProviderName, Paylo
 )
 
 /**
- * Schemas under the names that provider connections use: `ProviderPayloads.layer({ "first-bank": FirstBank.payloads })`. For
+ * Schemas under the names that provider connections use: `layerProviderPayloads({ "first-bank": FirstBank.payloads })`. For
  * a process without adapters. `Providers.payloads` takes the schemas from the adapters of the process.
  */
-export const layer = (payloads: Readonly<Record<string, PayloadSchemas>>): Layer.Layer<never> =>
+export const layerProviderPayloads = (payloads: Readonly<Record<string, PayloadSchemas>>): Layer.Layer<never> =>
   Layer.sync(
     ProviderPayloads,
     () => new Map(Object.entries(payloads).map(([name, schemas]) => [ProviderName.make(name), schemas]))

@@ -10,17 +10,18 @@ import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import type { InvalidSetting } from "../domain/InvalidSetting.ts"
 import type { UnsafeDatabase } from "../domain/Submission.ts"
 import { Maintenance } from "../services/queue/Maintenance.ts"
-import type { SubmissionQueue } from "../services/queue/SubmissionQueue.ts"
+import { SubmissionQueue } from "../services/queue/SubmissionQueue.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { Rescuer } from "./attempts/Rescuer.ts"
 import { SubmissionWorker } from "./attempts/SubmissionWorker.ts"
 import { layerCircuitBreaker } from "./providers/Circuit.ts"
 import type { Providers } from "./providers/Providers.ts"
-import { Reconciler } from "./reads/Reconciler.ts"
+import { type HintSubject, Reconciler } from "./reads/Reconciler.ts"
 import { repeatStatement } from "./storeStatements.ts"
 import * as WorkerReports from "./WorkerReports.ts"
 
-export type { UnsafeDatabase }
+export { defaultPolicy, SubmissionPolicy, type SubmissionPolicyShape } from "./SubmissionPolicy.ts"
+export { type HintSubject, Reconciler, SubmissionQueue, type UnsafeDatabase }
 
 /** A failover ends the tokens that were issued after the last mark. */
 const markInterval = Duration.seconds(1)

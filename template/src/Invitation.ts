@@ -16,8 +16,8 @@ import {
   ProviderName,
   ResourceOwner
 } from "financial-agents-gateway/domain/Grant"
-import { Database } from "financial-agents-gateway/node/Database"
-import { BaseUrl } from "financial-agents-gateway/server/BaseUrl"
+import { Database } from "financial-agents-gateway/node/Pools"
+import { BaseUrl } from "financial-agents-gateway/server/Gateway"
 import { Grants } from "financial-agents-gateway/services/Grants"
 import { transfersWrite } from "./Api.ts"
 import { bankName } from "./Bank.ts"

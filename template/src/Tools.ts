@@ -2,7 +2,7 @@
  * The tool `transfer` for language-model agents at `/mcp`, beside those that read operations. It accepts the same transfers as the
  * endpoint, and a person confirms each of them.
  */
-import { mutationTool } from "financial-agents-gateway/server/MutationTool"
+import { mutationTool } from "financial-agents-gateway/server/McpRoutes"
 import { transfersWrite } from "./Api.ts"
 import { Transfer, transferTerms } from "./Transfer.ts"
 

@@ -2,7 +2,7 @@
  * A transfer: what a client requests, what the ledger keeps until it is settled, and what the bank can carry out.
  */
 import * as Schema from "effect/Schema"
-import { Terms } from "financial-agents-gateway/domain/Terms"
+import { Terms } from "financial-agents-gateway/api/MutationEndpoint"
 
 /** A text. Language-model agents read the description, and people the expectation of a wrong one. */
 const text = (pattern: RegExp, expected: string) =>

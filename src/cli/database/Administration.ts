@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Switchover } from "../../cluster/Switchover.ts"
 import { Database } from "../../node/postgres/Database.ts"
-import * as PgAcceptanceSignal from "../../node/postgres/PgAcceptanceSignal.ts"
+import { PgAcceptanceSignal } from "../../node/postgres/PgAcceptanceSignal.ts"
 import { MigrationPool, WriterPool } from "../../node/postgres/Pools.ts"
 import { layerPayloadKeys } from "../../node/process/PayloadKeys.ts"
 import { Approvals } from "../../services/Approvals.ts"
@@ -39,7 +39,7 @@ export const Administration = Layer.mergeAll(
   Switchover.layer,
   RequiredSchema
 ).pipe(
-  Layer.provide(PgAcceptanceSignal.layer),
+  Layer.provide(PgAcceptanceSignal),
   Layer.provide(layerPayloadKeys),
   Layer.provide(WriterPool)
 )

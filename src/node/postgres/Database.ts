@@ -7,10 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
-import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { LocalPostgres, type LocalPostgresError } from "../embedded/LocalPostgres.ts"
-
-export type { InvalidSetting, LocalPostgresError }
 
 /** The database settings of the command line and the environment. */
 export interface DatabaseOptions {

@@ -41,7 +41,7 @@ const decode = (payload: string): ReadonlyArray<Announcement> => {
  * Sends NOTIFY outside of the transaction that accepts, one statement at a time. Inside that transaction it would
  * serialize all commits of the database. Both signals use one channel, so a process that listens holds one connection.
  */
-export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effectContext(
+export const PgAcceptanceSignal: Layer.Layer<never, never, PgClient.PgClient> = Layer.effectContext(
   Effect.gen(function*() {
     const client = yield* PgClient.PgClient
     const pending = new Set<string>()

@@ -1,5 +1,5 @@
 /**
- * The connection pools of the gateway, one for each kind of work, so that none waits for another: reads, lists, probes, DPoP proofs, grant
+ * The database, and the connection pools of the gateway on it: one for each kind of work, so that none waits for another: reads, lists, probes, DPoP proofs, grant
  * provisioning, the ledger, workers and figures. Migrations have one while they run.
  */
 import type * as PgClient from "@effect/sql-pg/PgClient"
@@ -7,12 +7,17 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
+import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { ListClient } from "../../services/sql/reads/SqlOperationStore.ts"
-import { Database } from "./Database.ts"
+import type { LocalPostgresError } from "../embedded/LocalPostgres.ts"
+import { Database, type DatabaseOptions } from "./Database.ts"
 import * as DriverClient from "./driver/DriverClient.ts"
 import { ReadServers } from "./driver/DriverClient.ts"
 import { epochTimestamps } from "./driver/epochTimestamps.ts"
 import { poolSizes } from "./poolSizes.ts"
+
+export { Database, type DatabaseOptions, type InvalidSetting, type LocalPostgresError }
+export { PgAcceptanceSignal } from "./PgAcceptanceSignal.ts"
 
 const applicationName = "financial-agents-gateway"
 

@@ -12,6 +12,8 @@ import { Problems } from "../gate/ProblemResponses.ts"
 import { ChangeWatcher } from "../waits/ChangeWatcher.ts"
 import { McpLayer } from "./McpEndpoint.ts"
 
+export { mutationTool, type MutationToolOptions } from "./MutationTool.ts"
+
 const Endpoint = HttpApiBuilder.layer(McpApi).pipe(
   Layer.provide(McpLayer),
   Layer.provide([ChangeWatcher.layer, GateLayer]),

@@ -11,11 +11,12 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as SqlClient from "effect/sql/SqlClient"
 import {
-  type AuthorizationUnavailable,
+  AuthorizationUnavailable,
+  bearer,
   type Credential,
   InvalidCredential,
-  type InvalidDpopProof,
-  type NonceRequired
+  InvalidDpopProof,
+  NonceRequired
 } from "../../domain/Credential.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { accessTokenDigest, accessTokenPattern } from "../../domain/OpaqueToken.ts"
@@ -35,6 +36,8 @@ import {
 
 export type { AuthorizationMisconfigured } from "../../oauth/ClientAuthentication.ts"
 export { AcceptedCredentials, type AcceptedCredentialsShape }
+export { AuthorizationUnavailable, bearer, type Credential, InvalidCredential, InvalidDpopProof, NonceRequired }
+export { ProofReplay } from "./ProofReplay.ts"
 
 /** A standby must not answer just so: it may lack a token that was just issued, and would make it invalid. */
 const identityOfToken = `

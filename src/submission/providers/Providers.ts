@@ -85,7 +85,7 @@ export class Providers extends Context.Service<Providers, ReadonlyMap<ProviderNa
 
   /**
    * The payloads that these adapters declare, for the `OperationLedger` of the same process. A process without adapters
-   * provides `ProviderPayloads.layer` instead.
+   * provides `layerProviderPayloads` instead.
    */
   static readonly payloads: Layer.Layer<never, never, Providers> = Layer.effect(
     ProviderPayloads,

@@ -6,7 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Queue, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { ProviderName } from "../../../src/domain/Grant.ts"
-import * as PgAcceptanceSignal from "../../../src/node/postgres/PgAcceptanceSignal.ts"
+import { PgAcceptanceSignal } from "../../../src/node/postgres/PgAcceptanceSignal.ts"
 import { AcceptanceSignal, HintSignal } from "../../../src/services/WorkSignals.ts"
 import { accept, issue, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
@@ -16,7 +16,7 @@ const bank = ProviderName.make("bank")
 /** The signal on connections of its own, as in another process. */
 const signalOn = (database: string) =>
   Effect.map(
-    Layer.build(Layer.fresh(PgAcceptanceSignal.layer.pipe(Layer.provide(Layer.fresh(layerFor(database)))))),
+    Layer.build(Layer.fresh(PgAcceptanceSignal.pipe(Layer.provide(Layer.fresh(layerFor(database)))))),
     (context) => Effect.provideContext(AcceptanceSignal, context)
   ).pipe(Effect.flatten)
 
@@ -108,7 +108,7 @@ describe("The acceptance signal over LISTEN and NOTIFY", () => {
     onDatabase((database) =>
       Effect.gen(function*() {
         const context = yield* Layer.build(
-          Layer.fresh(PgAcceptanceSignal.layer.pipe(Layer.provide(Layer.fresh(layerFor(database)))))
+          Layer.fresh(PgAcceptanceSignal.pipe(Layer.provide(Layer.fresh(layerFor(database)))))
         )
         const heard = yield* Queue.unbounded<readonly [kind: string, provider: ProviderName]>()
         const listen = (kind: string, announced: Stream.Stream<ProviderName>) =>
@@ -117,7 +117,7 @@ describe("The acceptance signal over LISTEN and NOTIFY", () => {
         yield* listen("hint", Context.get(context, HintSignal).announced)
         yield* untilListening(database, 1)
         const elsewhere = yield* Layer.build(
-          Layer.fresh(PgAcceptanceSignal.layer.pipe(Layer.provide(Layer.fresh(layerFor(database)))))
+          Layer.fresh(PgAcceptanceSignal.pipe(Layer.provide(Layer.fresh(layerFor(database)))))
         )
         yield* Context.get(elsewhere, HintSignal).announce(bank)
         assert.deepStrictEqual(yield* Queue.take(heard), ["hint", bank])

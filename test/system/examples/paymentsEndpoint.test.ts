@@ -14,7 +14,7 @@ import { BaseUrl } from "../../../src/server/gate/BaseUrl.ts"
 import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import * as ProviderPayloads from "../../../src/services/ProviderPayloads.ts"
+import { layerProviderPayloads } from "../../../src/services/ProviderPayloads.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { type Answer, rent } from "../../fixtures/examples/paymentsProcess.ts"
 import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
@@ -231,7 +231,7 @@ describe("An endpoint that takes payments", () => {
       })
       const ledger = yield* Layer.build(
         Layer.fresh(OperationLedger.layerMemory).pipe(
-          Layer.provide(ProviderPayloads.layer({ bank: { payment: Domestic } }))
+          Layer.provide(layerProviderPayloads({ bank: { payment: Domestic } }))
         )
       )
       const send = yield* endpoint((context) => Context.merge(context, ledger))

@@ -20,7 +20,7 @@ import {
 } from "../../../src/domain/Grant.ts"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import { permitTerms } from "../../../src/domain/ProviderLimit.ts"
-import * as PgAcceptanceSignal from "../../../src/node/postgres/PgAcceptanceSignal.ts"
+import { PgAcceptanceSignal } from "../../../src/node/postgres/PgAcceptanceSignal.ts"
 import { GrantBlockers } from "../../../src/services/GrantBlockers.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
@@ -293,7 +293,7 @@ describe("The generated roles", () => {
       const channel = "financial_agents_gateway_accepted"
       const other = ProviderName.make("another-bank")
       const claimed: Array<ProviderName> = []
-      const listener = yield* Layer.build(Layer.fresh(PgAcceptanceSignal.layer).pipe(Layer.provide(as("writer"))))
+      const listener = yield* Layer.build(Layer.fresh(PgAcceptanceSignal).pipe(Layer.provide(as("writer"))))
       const world = yield* makeWorld({
         signal: yield* Effect.provideContext(AcceptanceSignal, listener),
         providers: [other],

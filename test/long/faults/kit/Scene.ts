@@ -8,7 +8,7 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { isTerminal, operationStates } from "../../../../src/domain/Operation.ts"
-import * as PgAcceptanceSignal from "../../../../src/node/postgres/PgAcceptanceSignal.ts"
+import { PgAcceptanceSignal } from "../../../../src/node/postgres/PgAcceptanceSignal.ts"
 import type { FaultSettings } from "../../../../src/sandbox/Faults.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { migrate } from "../../../../src/services/Migrations.ts"
@@ -122,7 +122,7 @@ const recordOf = Effect.fnUntraced(function*({ requests, sandbox }: Scene, opera
 /** The ledger of the clients, over a network that fails. */
 export const clients = ({ clientPort, postgres }: Scene) =>
   OperationLedger.layer.pipe(
-    Layer.provide(PgAcceptanceSignal.layer),
+    Layer.provide(PgAcceptanceSignal),
     Layer.provide(Layer.fresh(PgClient.layer({
       ...postgres.connection,
       host: "127.0.0.1",

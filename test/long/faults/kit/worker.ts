@@ -4,7 +4,7 @@ import { Cause, Duration, Effect, Exit, Layer, Logger, References, Schema } from
 import type { HttpClient } from "effect/http"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import { Database } from "../../../../src/node/postgres/Database.ts"
-import * as PgAcceptanceSignal from "../../../../src/node/postgres/PgAcceptanceSignal.ts"
+import { PgAcceptanceSignal } from "../../../../src/node/postgres/PgAcceptanceSignal.ts"
 import { WorkerPool } from "../../../../src/node/postgres/Pools.ts"
 import { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
 import { ProviderAdapter } from "../../../../src/submission/providers/ProviderAdapter.ts"
@@ -29,7 +29,7 @@ const connection = {
 
 const Queue = layerCrashingQueue(striker, connection).pipe(
   Layer.provide(SubmissionQueue.layer),
-  Layer.merge(PgAcceptanceSignal.layer),
+  Layer.merge(PgAcceptanceSignal),
   Layer.provide(WorkerPool),
   Layer.provide([
     Layer.succeed(Database, { isEmbedded: false, dataDirectory: null, connection }),
