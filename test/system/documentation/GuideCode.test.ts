@@ -5,7 +5,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Context, Effect, Layer, Redacted, Schema } from "effect"
 import type { Digest } from "effect/crypto"
-import type { HttpClient } from "effect/http"
 import { exportSPKI, generateKeyPair, type JWTPayload, SignJWT } from "jose"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -15,8 +14,6 @@ import type { GrantIdentity } from "../../../src/domain/Grant.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import type { ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
-import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
 import { codeBlocks } from "../../fixtures/Markdown.ts"
 import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
@@ -44,36 +41,6 @@ for (const { name, page } of named.filter(({ name }) => name.endsWith(".test.ts"
     await import(/* @vite-ignore */ path.join(folder, name))
   })
 }
-
-describe("docs/providers.md, ListBank.ts follows the contract:", async () => {
-  const { at } = (await import(/* @vite-ignore */ path.join(folder, "ListBank.ts"))) as {
-    readonly at: (
-      baseUrl: string,
-      token: Redacted.Redacted<string>
-    ) => Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient>
-  }
-  const payment = { amount: "1.15", currency: "EUR", creditor_iban: "DE89370400440532013000" }
-  const transfer = ({ id, reference }: ProviderContract.AnswerSubject) => ({
-    id: reference,
-    idempotency_key: id,
-    amount: "1.15"
-  })
-  const cases = ProviderContract.cases({
-    adapter: (baseUrl) => at(baseUrl, Redacted.make("a-token-for-tests")),
-    operation: { type: "payment" },
-    terms: null,
-    expects: [{ payload: payment, request: () => ({ path: "/transfers", body: JSON.stringify(payment) }) }],
-    answers: {
-      submission: { succeeded: (subject) => ({ status: 201, body: transfer(subject) }) },
-      status: {
-        isList: true,
-        succeeded: (subject) => ({ status: 200, body: { transfers: [transfer(subject)], next: null } }),
-        notFound: () => ({ status: 200, body: { transfers: [], next: null } })
-      }
-    }
-  })
-  for (const { name, run } of cases) it(name, () => Effect.runPromise(run))
-})
 
 /** What the tests call of `TeamTokens.ts`. */
 interface TeamTokens {
