@@ -267,14 +267,28 @@ export const at = (
 /** The requests that Alpaca takes for an account. */
 const limit = { requests: 200, interval: "1 minute" } as const
 
-/** The adapter with this limit, and with its settings from the environment: APCA_API_BASE_URL, APCA_API_KEY_ID, APCA_API_SECRET_KEY. */
+/** Whether the environment has a fence: the number of the account that the keys name turns it on. */
+const fenceOn = (variable: string): Pick<AlpacaOptions, "account" | "fence"> => {
+  const account = variable.trim()
+  if (account === "") return {}
+  // `true` and `off` are no accounts.
+  if (/^(?=.*[0-9])[A-Z0-9]{6,32}$/u.test(account)) return { account, fence: true }
+  throw new TypeError("APCA_FENCE_ACCOUNT must be empty, or the number of the account, such as PA3717PJAYWN")
+}
+
+/**
+ * The adapter with this limit, and with its settings from the environment: APCA_API_BASE_URL, APCA_API_KEY_ID, APCA_API_SECRET_KEY, and
+ * APCA_FENCE_ACCOUNT, the number of the account that the keys always name, which turns the fence on. Default: no fence, because no order
+ * and no key shows its account.
+ */
 export const layer = Layer.unwrap(
-  Effect.map(
+  Effect.flatMap(
     Config.all({
       baseUrl: Config.String("APCA_API_BASE_URL"),
       keyId: Config.Redacted("APCA_API_KEY_ID"),
-      secretKey: Config.Redacted("APCA_API_SECRET_KEY")
+      secretKey: Config.Redacted("APCA_API_SECRET_KEY"),
+      fenceAccount: Config.String("APCA_FENCE_ACCOUNT").pipe(Config.withDefault(""))
     }),
-    ({ baseUrl, ...keys }) => at({ baseUrl, keys, limit })
+    ({ baseUrl, fenceAccount, ...keys }) => Effect.sync(() => at({ baseUrl, keys, limit, ...fenceOn(fenceAccount) }))
   )
 )

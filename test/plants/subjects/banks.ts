@@ -244,6 +244,13 @@ export const banks: ReadonlyArray<Plant> = [
     tests: [unit("banks/Fences")]
   },
   {
+    rule: "Alpaca: a switch that is no account turns no fence on",
+    file: "src/banks/Alpaca.ts",
+    from: "if (/^(?=.*[0-9])[A-Z0-9]{6,32}$/u.test(account)) return",
+    to: "if (account !== \"\") return",
+    tests: [unit("banks/Fences", "is refused at the start with")]
+  },
+  {
     rule: "Alpaca: the ledger refuses an order with the shape of a fence",
     file: "src/banks/AlpacaOrder.ts",
     from: "Schema.makeFilter((order) => !isUnfillable(order), {",

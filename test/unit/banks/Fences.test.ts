@@ -3,7 +3,7 @@
  * answers, an approval by a person, and a late arrival. The adapters are real, and so is the engine of the simulator, without sockets.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Context, Effect, Exit, Layer, Redacted, type Schema } from "effect"
+import { Cause, ConfigProvider, Context, Effect, Exit, Layer, Redacted, type Schema } from "effect"
 import { HttpClient, HttpClientError, type HttpClientRequest, HttpClientResponse } from "effect/http"
 import * as fc from "fast-check"
 import * as Alpaca from "../../../src/banks/Alpaca.ts"
@@ -178,8 +178,8 @@ for (const name of ["increase", "alpaca"] as const) {
 }
 
 /** An adapter whose bank answers each request with this object, and the requests. */
-const answeredBy = Effect.fnUntraced(function*(
-  adapter: (typeof banks)[keyof typeof banks]["adapter"],
+const answeredBy = Effect.fnUntraced(function*<E>(
+  adapter: Layer.Layer<ProviderAdapter, E, HttpClient.HttpClient>,
   body: object,
   status = 200
 ) {
@@ -307,6 +307,42 @@ describe("A fence at alpaca", () => {
         assert.include((Cause.squash(exit.cause) as Error).message, `fence of Alpaca requires ${required}`)
       }
     }))
+
+  const fromEnvironment = (APCA_FENCE_ACCOUNT?: string) =>
+    Effect.provideService(
+      answeredBy(Alpaca.layer, own),
+      ConfigProvider.ConfigProvider,
+      ConfigProvider.fromEnv({
+        env: {
+          APCA_API_BASE_URL: baseUrl,
+          APCA_API_KEY_ID: "key",
+          APCA_API_SECRET_KEY: "secret",
+          ...APCA_FENCE_ACCOUNT === undefined ? {} : { APCA_FENCE_ACCOUNT }
+        }
+      })
+    )
+
+  it.effect.each([undefined, "", " "])("is off in the environment with %j", (variable) =>
+    Effect.gen(function*() {
+      assert.isUndefined((yield* fromEnvironment(variable)).fence)
+    }))
+
+  it.effect("is on in the environment with the number of its account, which each claim then names", () =>
+    Effect.gen(function*() {
+      const { account, fence } = yield* fromEnvironment("PA3717PJAYWN")
+      assert.isDefined(fence)
+      assert.strictEqual(account, "127.0.0.1 PA3717PJAYWN")
+    }))
+
+  it.effect.each(["true", "off", "1", "false0", "PA-3717"])(
+    "is refused at the start with %j, which is no account",
+    (variable) =>
+      Effect.gen(function*() {
+        const exit = yield* Effect.exit(fromEnvironment(variable))
+        const message = Exit.isFailure(exit) ? (Cause.squash(exit.cause) as Error).message : ""
+        assert.match(message, /^APCA_FENCE_ACCOUNT must be empty, or the number/)
+      })
+  )
 })
 
 describe("A fence at increase", () => {
