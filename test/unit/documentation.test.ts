@@ -50,6 +50,18 @@ describe("The documentation", () => {
     assert.deepStrictEqual(refused, refusedPromises.map(([, sentence]) => sentence))
   })
 
+  it("finds each name of the adapter that it explains in the file that it names", () => {
+    const tables = [...read("docs/providers.md").matchAll(/^\| In `(\w+\.ts)` \|.*\n\|[-|]+\|\n((?:\|.*\n)+)/gm)]
+    assert.lengthOf(tables, 2)
+    for (const [, file, rows] of tables) {
+      const source = read(`src/banks/${file}`)
+      const names = rows!.split("\n").flatMap((row) => row.split("|")[1]?.match(/\w+/g) ?? [])
+      for (const name of names) {
+        assert.match(source, new RegExp(`^(?:export )?const ${name}\\b|^ +${name}: `, "m"), `${name} in ${file}`)
+      }
+    }
+  })
+
   it("links only to files and headings that exist", () => {
     for (const file of fs.globSync(["*.md", "docs/*.md"])) {
       assert.deepStrictEqual(deadLinks(".", file), [])
