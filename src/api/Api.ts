@@ -1,5 +1,7 @@
 /**
  * The contract of the gateway. The server implements it, the client calls it, and the OpenAPI document describes it.
+ *
+ * The room `api`: the HTTP contract, from which server, clients and documents derive. Read this file first.
  */
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as OpenApi from "effect/http-api/OpenApi"

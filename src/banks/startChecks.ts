@@ -1,5 +1,5 @@
 /**
- * The room of ready adapters, one bank a file. A bank imports the port as an application does, and no bank imports another. This file has
+ * The room `banks`: ready adapters, one bank a file. A bank imports the port as an application does, and no bank imports another. This file has
  * what all of them refuse at the start: each refusal is a `TypeError` of one sentence, and repeats no value.
  */
 import * as Redacted from "effect/Redacted"

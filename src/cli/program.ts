@@ -1,5 +1,7 @@
 /**
  * The command line: every command with the database that it needs.
+ *
+ * The room `cli`: the commands, one folder each. Read this file first.
  */
 import * as CliError from "effect/cli/CliError"
 import * as CliOutput from "effect/cli/CliOutput"

@@ -2,6 +2,8 @@
  * The engine of every client of the gateway: it repeats requests until there is an answer, and follows what changes, by the
  * rules of `ReadRules`. A request is a function here, so that the client on `fetch`, the Effect client and the reads of agents share
  * the rules.
+ *
+ * The room `client`: the engine of all clients, and the client on `fetch`. Read this file first.
  */
 import { abortable, sleep, within } from "./Abort.ts"
 import { ConnectionError } from "./ClientErrors.ts"

@@ -1,13 +1,13 @@
 /**
- * What a gateway needs only on a PostgreSQL cluster with failovers. The core has four ports, and names no file of this room. `layer` fills
- * them: read it first. Everything that serves none of the ports stays outside, but the planned `Switchover`.
+ * What a gateway needs only on a PostgreSQL cluster with failovers. The room `cluster`: the core has four ports, and names no file of
+ * it. Read this file first: `layer` fills them. All that serves none of the ports stays outside, but the planned `Switchover`.
  *
  * | Port | Filled by |
  * |---|---|
  * | what a claim reports about the ledger's history: `services/queue/LedgerHistory` | `historyGuard` |
  * | before a batch is sent: `submission/attempts/ClaimRecorder` | `witness/WitnessedClaims`, with `WITNESS` |
  * | after a statement ran: `node/postgres/driver/DriverClient`, `SessionResults` | `confirmReplication`, with `DATABASE_SYNCHRONOUS` |
- * | which server may read: `node/postgres/ReadServers` | `standbys/StandbyReads`, with `DATABASE_READ_URL` |
+ * | which server may read: `node/postgres/driver/ReadServers` | `standbys/StandbyReads`, with `DATABASE_READ_URL` |
  */
 import type { PgPoolConfig } from "@effect/sql-pg/PgClient"
 import * as Config from "effect/Config"

@@ -1,6 +1,8 @@
 /**
  * A durable operation: one piece of asynchronous financial work, and its state machine.
  *
+ * The room `domain`: the words of the field as schemas, and rules without I/O. Read this file first.
+ *
  * Members have the same name in SQL and on the wire, so they are in snake_case.
  */
 import type * as DateTime from "effect/DateTime"

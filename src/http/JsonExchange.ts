@@ -1,6 +1,8 @@
 /**
  * JSON bodies of HTTP responses, and the exchange with an authorization server: one request, and the JSON object of its response, within
  * a time and a size. Errors, logs and spans contain nothing of the request or the response.
+ *
+ * The room `http`: requests to other servers, for `oauth` and `submission`. Read this file first.
  */
 import * as Cause from "effect/Cause"
 import * as Data from "effect/Data"

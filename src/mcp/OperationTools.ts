@@ -1,6 +1,8 @@
 /**
  * The tools that read operations and limits: names, parameters and answers. None changes anything. `OperationToolHandlers` implements them.
  *
+ * The room `mcp`: the tools of language-model agents, without a transport. Read this file first.
+ *
  * Their schemas are those of the HTTP API (`api/OperationsApi`), with the advice on what was read.
  */
 import { McpRequestContext } from "effect/ai/McpSchema"

@@ -1,6 +1,8 @@
 /**
  * Series of metrics whose values live in plain numbers. An event costs an addition. A scrape and an export read the numbers through
  * `MetricRegistry`.
+ *
+ * The room `metrics`: the counts and figures of all rooms. Read this file first.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -2,6 +2,8 @@
  * A whole gateway process as one layer: the endpoints of an application, the gateway's endpoints, and the workers. The commands
  * `serve`, `work` and `console` are presets of it.
  *
+ * The room `node`: all that binds to Node and the driver. Read this file first.
+ *
  *     GatewayApp.run({
  *       api: PaymentsApi,
  *       routes: PaymentsRoutes,

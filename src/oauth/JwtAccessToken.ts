@@ -1,5 +1,7 @@
 /**
  * Verifies JWT access tokens (RFC 9068).
+ *
+ * The room `oauth`: access tokens and their proofs, and what authorization servers publish. Read this file first.
  */
 import * as Clock from "effect/Clock"
 import type * as Digest from "effect/crypto/Digest"

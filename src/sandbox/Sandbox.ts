@@ -1,6 +1,8 @@
 /**
  * A provider for development and tests: an HTTP server that records every submission it receives, and injects faults.
  * `Protocol` documents its protocol, `Faults` its faults, and `Control` its control plane.
+ *
+ * The room `sandbox`: a provider to develop against, in the form of any bank. Read this file first.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,6 @@
 /**
- * The served application. A request passes these parts from the outside in; the response passes them in reverse:
+ * The served application. The room `server`: the implementation of the contract. Read this file first. A request passes these parts from
+ * the outside in; the response passes them in reverse:
  *
  *     layerServer              one HTTP server: drains on shutdown, masks tokens in trace spans
  *       edge                   request id, length limits, OPTIONS, problems for paths without an endpoint, the text or page at /

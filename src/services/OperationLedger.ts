@@ -1,5 +1,7 @@
 /**
  * The write side: operations are accepted once for each request binding, and move along the transition table.
+ *
+ * The room `services`: the contracts of the stored data, one class a file. Read this file first.
  */
 import * as Context from "effect/Context"
 import type * as Digest from "effect/crypto/Digest"

@@ -1,7 +1,8 @@
 /**
  * Worker, rescuer and reconciler in one layer: they move accepted operations to their outcome. Beside them, the
- * maintenance loops keep change tokens valid and figures cheap, and the process reports itself to operators. Read this file of the room
- * `submission` first.
+ * maintenance loops keep change tokens valid and figures cheap, and the process reports itself to operators.
+ *
+ * The room `submission`: the write side at work. Read this file first.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

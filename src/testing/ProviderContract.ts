@@ -2,6 +2,8 @@
  * The conformance kit for provider adapters. It runs an adapter against a local bank, and checks the rules of
  * `ProviderAdapter`. The bank loses answers, cuts them off, redirects, answers for other operations and so on.
  *
+ * The room `testing`: what applications test their adapters with. Read this file first.
+ *
  * The kit needs no test runner of its own. Give each case to yours:
  *
  *     for (const { name, run } of ProviderContract.cases(options)) it(name, () => Effect.runPromise(run))

@@ -185,6 +185,16 @@ describe("The rooms of the source", () => {
     assert.deepStrictEqual(names.filter((name, at) => names.indexOf(name) !== at), [])
   })
 
+  it("each room of several files says in one of them what it is", () => {
+    const rooms = Map.groupBy(fs.globSync("src/*/**/*.ts"), (file) => path.dirname(file))
+    const untold = [...rooms].filter(([room, files]) => {
+      const heads = files.map((file) => /^\/\*\*[^]*?\*\//.exec(fs.readFileSync(file, "utf8"))?.[0] ?? "")
+      const told = heads.flatMap((head) => [...head.matchAll(/The room `([^`]+)`/g)].map(([, name]) => name!))
+      return files.length > 1 && told.filter((name) => `/${room}`.endsWith(`/${name}`)).length !== 1
+    })
+    assert.deepStrictEqual(untold.map(([room]) => room), [])
+  })
+
   it("the id of a service is the package, the folder of its file, and its name", () => {
     const ids = fs.globSync("src/**/*.ts").flatMap((file) =>
       [...fs.readFileSync(file, "utf8").matchAll(/"financial-agents-gateway\/([a-z]+\/[A-Za-z/]+)"/g)]

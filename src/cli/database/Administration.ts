@@ -1,5 +1,7 @@
 /**
  * The services of the administrative commands, and the check of the database schema.
+ *
+ * The room `cli/database`: commands on the schema, and what the commands of operators need of a database. Read this file first.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -1,5 +1,7 @@
 /**
  * `operations`: acts on operations of the ledger. `accept`, `advance`, `list` and `show` have files of their own.
+ *
+ * The room `cli/operations`: what operators ask and do about operations. Read this file first.
  */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"

@@ -1,5 +1,7 @@
 /**
  * `serve`: the API over HTTP, as a preset of `GatewayApp` that accepts nothing. With `--demo` it has workers, too.
+ *
+ * The room `serve`: the command that serves the API, with its demo. Read this file first.
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"

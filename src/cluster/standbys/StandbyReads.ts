@@ -1,6 +1,8 @@
 /**
  * Reads from standbys: never stale, and durable. `ReadIndex` has the rule, and docs/cluster.md explains it. What a standby cannot serve,
  * the primary does.
+ *
+ * The room `standbys`: reads that a standby of PostgreSQL may serve. Read this file first.
  */
 import type { PgPoolConfig } from "@effect/sql-pg/PgClient"
 import type * as PgPool from "@effect/sql-pg/PgPool"

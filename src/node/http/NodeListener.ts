@@ -1,5 +1,7 @@
 /**
  * The `node:http` server with its limits, and its responses to bytes that are no valid request.
+ *
+ * The room `node/http`: the listeners, and the HTTP client for providers. Read this file first.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,8 @@
 /**
  * The database, and the connection pools of the gateway on it: one for each kind of work, so that none waits for another: reads, lists, probes, DPoP proofs, grant
  * provisioning, the ledger, workers and figures. Migrations have one while they run.
+ *
+ * The room `node/postgres`: the connections to the database. Read this file first.
  */
 import type * as PgClient from "@effect/sql-pg/PgClient"
 import * as Effect from "effect/Effect"

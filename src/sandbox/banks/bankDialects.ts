@@ -1,5 +1,5 @@
 /**
- * The room of the dialects of real banks, for `sandbox --bank NAME`: paths, headers, key rules, states and errors as a bank documents them.
+ * The room `sandbox/banks`: dialects of real banks, for `sandbox --bank NAME`: paths, headers, key rules, states and errors as a bank documents them.
  * A bank takes no instructions to a sandbox. So the text that a payment carries may have them: `sandbox {"outcome":"failed"}`.
  */
 import type { Dialect } from "../Dialect.ts"

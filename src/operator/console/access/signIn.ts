@@ -1,5 +1,7 @@
 /**
  * The begin of a session: the session, its cookie, and the way to the page.
+ *
+ * The room `access`: how an operator signs in to the console. Read this file first.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
