@@ -67,7 +67,7 @@ export class MutationRequest extends HttpApiMiddleware.Service<MutationRequest, 
 ) {}
 
 /** The `headers` of an endpoint behind `MutationRequest`: its description and its client then include the key. */
-export const mutationHeaders = {
+const mutationHeaders = {
   [idempotencyKeyHeader]: Schema.String.annotate({
     description:
       "Names this piece of work: the same for every repetition of the request, for ever. A string of structured "
@@ -103,7 +103,7 @@ export const AcceptedOperation = HttpApiSchema.WithHeaders(
 export type AcceptedOperation = typeof AcceptedOperation.Type
 
 /** The problems of an acceptance, for the `error` of an endpoint. Its middleware declares the other problems. */
-export const acceptanceErrors = problems(...refusedGrants, ...refusedByLimits, "idempotency_key_reused")
+const acceptanceErrors = problems(...refusedGrants, ...refusedByLimits, "idempotency_key_reused")
 
 type Fields = Schema.Top | Schema.Struct.Fields
 

@@ -286,14 +286,14 @@ export const encodeProblem: (problem: Problem) => typeof ProblemDetails.Encoded 
 export const problemMediaType = "application/problem+json"
 
 /** What the schema of a declared response says of its problems. */
-export interface DeclaredProblems {
+interface DeclaredProblems {
   readonly codes: ReadonlyArray<ProblemCode>
   readonly headers: Schema.Struct.Fields
 }
 
 const annotation = "financial-agents-gateway/api/Problems"
 
-/** The problems that a schema of an endpoint's errors declares; undefined if `problems` did not make it. */
+/** The problems that a schema of an endpoint's errors declares; undefined if `problems` did not make it. @internal */
 export const declaredProblems = SchemaAST.resolveAt<DeclaredProblems>(annotation)
 
 /**

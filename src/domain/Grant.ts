@@ -182,7 +182,7 @@ export const Grant = Schema.Struct({
 })
 export type Grant = typeof Grant.Type
 
-/** The standing of a grant: the facts of one snapshot that decide whether it may be used. */
+/** The standing of a grant: the facts of one snapshot that decide whether it may be used. @internal */
 export interface GrantStanding {
   readonly revoked: boolean
   readonly expired: boolean

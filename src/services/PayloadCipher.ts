@@ -25,7 +25,7 @@ export interface SealedPayload {
   readonly payload: Uint8Array
 }
 
-/** The name of a key, as the operator gives it. */
+/** The name of a key, as the operator gives it. @internal */
 export const PayloadKeyId = Schema.String.check(
   Schema.isPattern(/^[A-Za-z0-9._~-]{1,64}$/u, { expected: "1 to 64 letters, digits or ._~-" })
 )

@@ -22,7 +22,8 @@ import {
 } from "../rules/prepareAcceptance.ts"
 import { AcceptanceSignal } from "../WorkSignals.ts"
 import { findBound, goodGrant, hasReceived, reservationsOf } from "./lookups.ts"
-import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { MemoryLedger } from "./MemoryLedger.ts"
+import type { MemoryRecord } from "./MemoryRecords.ts"
 
 type Recorded = Effect.Effect<Accepted, RequestRefusal>
 

@@ -10,7 +10,8 @@ import { Terms, unreadableTerms } from "../../domain/Terms.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
 import { approvalEvidence, findDecisionRefusal } from "../rules/approvals.ts"
 import { AcceptanceSignal } from "../WorkSignals.ts"
-import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { MemoryLedger } from "./MemoryLedger.ts"
+import type { MemoryRecord } from "./MemoryRecords.ts"
 import { isUnsent, moveRecord } from "./recordRules.ts"
 
 const decodeTerms = Schema.decodeUnknownEffect(Schema.fromJsonString(Terms))

@@ -11,8 +11,9 @@ import { PayloadCipher } from "../PayloadCipher.ts"
 import { returnReason } from "../queue/Claims.ts"
 import { makeClaimRounds, type QueueVisit, shareOf } from "../rules/claimRounds.ts"
 import { makeOpenPayload } from "../rules/openPayload.ts"
-import type { MemoryLedger, MemoryRecord } from "./MemoryLedger.ts"
+import type { MemoryLedger } from "./MemoryLedger.ts"
 import { isForeign, type MemoryQueueTable, toProviderOperation } from "./MemoryQueueTable.ts"
+import type { MemoryRecord } from "./MemoryRecords.ts"
 import { isFree, isHeldClaim, isReturnedClaim, moveRecord } from "./recordRules.ts"
 
 export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {

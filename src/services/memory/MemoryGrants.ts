@@ -36,7 +36,8 @@ import {
 } from "../rules/grantRules.ts"
 import { remainingLimits } from "../rules/limits.ts"
 import { reservationsOf } from "./lookups.ts"
-import { type MemoryGrant, MemoryLedger, type MemoryRevocation } from "./MemoryLedger.ts"
+import { MemoryLedger } from "./MemoryLedger.ts"
+import type { MemoryGrant, MemoryRevocation } from "./MemoryRecords.ts"
 
 type RevocationNames = Omit<MemoryRevocation, "revoked_at">
 

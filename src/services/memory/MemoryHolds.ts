@@ -16,8 +16,8 @@ import {
   restartEvidence,
   rollbackEvidence
 } from "../rules/ledgerRules.ts"
-import type { MemoryRecord } from "./MemoryLedger.ts"
 import { isForeign, type MemoryQueueTable } from "./MemoryQueueTable.ts"
+import type { MemoryRecord } from "./MemoryRecords.ts"
 import {
   awaitsApproval,
   isExamined,

@@ -23,7 +23,8 @@ import {
 import type { TokenContext } from "../rules/sealedTokens.ts"
 import { TokenCipher } from "../TokenCipher.ts"
 import { makeGrantOf } from "./lookups.ts"
-import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { MemoryLedger } from "./MemoryLedger.ts"
+import type { MemoryRecord } from "./MemoryRecords.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger

@@ -26,7 +26,8 @@ import {
 } from "../rules/ledgerRules.ts"
 import { findBound, findRecord } from "./lookups.ts"
 import { makeAcceptances } from "./MemoryAcceptance.ts"
-import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { MemoryLedger } from "./MemoryLedger.ts"
+import type { MemoryRecord } from "./MemoryRecords.ts"
 import {
   awaitsApproval,
   evidenceFacts,

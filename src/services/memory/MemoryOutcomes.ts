@@ -6,8 +6,8 @@ import * as Result from "effect/Result"
 import { type Operation, type OperationId, type Outcome, StaleOperation } from "../../domain/Operation.ts"
 import type { OutcomeRecord, ProviderReference, Recording } from "../../domain/Submission.ts"
 import { firstOfEach } from "../queue/Outcomes.ts"
-import type { MemoryRecord } from "./MemoryLedger.ts"
 import { isFencedSince, isForeign, isOtherReference, type MemoryQueueTable, withReview } from "./MemoryQueueTable.ts"
+import type { MemoryRecord } from "./MemoryRecords.ts"
 import { isReturnedClaim, isUnsent, moveRecord, withReference } from "./recordRules.ts"
 
 export const makeOutcomes = (table: MemoryQueueTable) => {

@@ -10,7 +10,8 @@ import { type ProviderName, refusal, standingAt } from "../../domain/Grant.ts"
 import { type OperationId, StaleOperation } from "../../domain/Operation.ts"
 import type { ProviderOperation, ProviderReference, Recording } from "../../domain/Submission.ts"
 import { findRecord } from "./lookups.ts"
-import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { MemoryLedger } from "./MemoryLedger.ts"
+import type { MemoryRecord } from "./MemoryRecords.ts"
 
 export type MemoryQueueTable = Effect.Success<typeof makeQueueTable>
 

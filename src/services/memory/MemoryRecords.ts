@@ -1,14 +1,120 @@
 /**
- * The operations in memory, with the order of their changes.
+ * The rows of the ledger in memory, and the operations with the order of their changes.
  */
-import type { Operation, OperationId } from "../../domain/Operation.ts"
+import type * as DateTime from "effect/DateTime"
+import type { Approval } from "../../domain/Approval.ts"
+import type {
+  ClientId,
+  ExternalId,
+  Grant,
+  Issuer,
+  PairwiseSubject,
+  ProviderConnectionId,
+  ProviderName,
+  ResourceOwner,
+  Scope
+} from "../../domain/Grant.ts"
+import type { HistoryEntry, Operation, OperationId } from "../../domain/Operation.ts"
+import type { ProviderReference, Recording } from "../../domain/Submission.ts"
+import type { SealedPayload } from "../PayloadCipher.ts"
+import type { Reservation } from "../rules/limits.ts"
 
-/** A change of the public form gets the next position, as the triggers of PostgreSQL give it. */
-export class MemoryRecords<Record extends { readonly operation: Operation }> extends Map<OperationId, Record> {
+/** An operation with the members that its public form omits. */
+export interface MemoryRecord {
+  readonly operation: Operation
+  readonly owner: Pick<
+    Grant,
+    "grant_id" | "resource_owner" | "subject" | "client_id" | "provider_connection_id" | "provider"
+  >
+  /** The scopes of the accepting grant at the acceptance. */
+  readonly scopes: ReadonlyArray<Scope>
+  readonly key: string
+  readonly digest: string
+  readonly history: ReadonlyArray<HistoryEntry>
+  /** What the operation reserved of the limits of its grant. Null: they were none. */
+  readonly reservation: Reservation | null
+  /** The row of `approvals`. Null: the operation needed none. */
+  readonly approval: MemoryApproval | null
+  /** Of an operation that waits, or waited, for an approval. */
+  readonly terms: SealedPayload | null
+  readonly erases_terms: boolean
+  /** Null once the operation is settled. */
+  readonly payload: SealedPayload | null
+  /** When the next component acts, in milliseconds since the epoch. Null once the operation is settled. */
+  readonly due_at: number | null
+  /** A worker found the operation due but not ready to be sent, and postponed it. */
+  readonly waiting: boolean
+  /** The timeline on which the operation was accepted or last released. */
+  readonly timeline: number
+  /** An operator or a late report of a worker holds the operation, on any timeline. */
+  readonly hold_placed: boolean
+  /** The value of `cluster.holds` in which an operator held the operation before any claim; null if nothing proves that. */
+  readonly unsent_in: number | null
+  /** The timeline on which the reconciler examined the held operation; null when it did not. */
+  readonly examined_timeline: number | null
+  readonly send_before: DateTime.Utc | null
+  /** The id of the worker that claimed the operation, or took it over. */
+  readonly claimed_by: string | null
+  /** Why the worker returned its claim; null while a claim is held. */
+  readonly return_reason: string | null
+  readonly reference: ProviderReference | null
+  /** The provider once confirmed that it received the operation: by an acknowledgement, or by a reference. */
+  readonly acknowledged: boolean
+  readonly reads: number
+  readonly reviewed_at: DateTime.Utc | null
+  /** When the status read under way began, in milliseconds since the epoch. */
+  readonly reading_since: number | null
+  /** When the read that the last hint asked for is due, in milliseconds since the epoch. */
+  readonly hinted_at: number | null
+  /** When a fence of the operation began. */
+  readonly fence_started_at: DateTime.Utc | null
+  readonly provider_account: string | null
+  /** The row of `reversal_reads`. */
+  readonly reversal_read: MemoryReversalRead | null
+  /** The row of `operation_reversals`. */
+  readonly reversal: { readonly recorded_at: DateTime.Utc; readonly evidence: Recording["evidence"] } | null
+}
+
+/** The members of an approval that its operation does not have. */
+type MemoryApproval = Pick<
+  Approval,
+  "request_digest" | "state" | "expires_at" | "decided_at" | "decided_as" | "decider" | "reason"
+>
+
+/** When a succeeded operation is read again, because it may be reversed. Milliseconds since the epoch. */
+export interface MemoryReversalRead {
+  readonly due_at: number
+  readonly until: number
+  readonly reading_since: number | null
+  readonly hinted_at: number | null
+}
+
+/** A row of `provider_connections`. */
+export interface MemoryProviderConnection {
+  readonly id: ProviderConnectionId
+  readonly resource_owner: ResourceOwner
+  readonly provider: ProviderName
+  readonly connected: boolean
+}
+
+/** A grant without the standing of its client and its provider connection, which each use looks up. */
+export type MemoryGrant = Omit<Grant, "client_active" | "provider" | "provider_connected">
+
+/** A row of `grant_revocations`: revokes one grant, or all of a subject, of a client at an issuer, or of a client. */
+export interface MemoryRevocation {
+  readonly client_id: ClientId
+  readonly issuer: Issuer | null
+  readonly external_id: ExternalId | null
+  readonly subject: PairwiseSubject | null
+  readonly revoked_at: DateTime.Utc
+}
+
+/** The operations. A change of the public form gets the next position, as the triggers of PostgreSQL give it. */
+export class MemoryRecords extends Map<OperationId, MemoryRecord> {
   #position = 0
   readonly #positions = new Map<OperationId, number>()
 
-  override set(id: OperationId, record: Record): this {
+  override set(id: OperationId, record: MemoryRecord): this {
     const known = this.get(id)?.operation
     const { revision, under_review } = record.operation
     if (known?.revision !== revision || known.under_review !== under_review) this.#positions.set(id, ++this.#position)

@@ -16,8 +16,8 @@ import {
   type StatusReads
 } from "../queue/StatusReads.ts"
 import { makeOpenPayload } from "../rules/openPayload.ts"
-import type { MemoryRecord, MemoryReversalRead } from "./MemoryLedger.ts"
 import { isFencedSince, isForeign, type MemoryQueueTable, toProviderOperation, withReview } from "./MemoryQueueTable.ts"
+import type { MemoryRecord, MemoryReversalRead } from "./MemoryRecords.ts"
 import { isExamined, isHeld, isUnsent, withReference } from "./recordRules.ts"
 
 const isBeingRead = ({ operation: { state } }: MemoryRecord) => state === "submitted" || state === "indeterminate"

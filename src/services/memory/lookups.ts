@@ -20,7 +20,8 @@ import {
 import type { RequestBinding } from "../../domain/Idempotency.ts"
 import { type OperationId, OperationNotFound } from "../../domain/Operation.ts"
 import type { Reservation } from "../rules/limits.ts"
-import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { MemoryLedger } from "./MemoryLedger.ts"
+import type { MemoryRecord } from "./MemoryRecords.ts"
 
 /** The record of an operation, of any owner. */
 export const findRecord = (

@@ -7,7 +7,8 @@ import { isTerminal, type Outcome, submissionUncertain } from "../../domain/Oper
 import type { ProviderReference } from "../../domain/Submission.ts"
 import { approvalEvidence } from "../rules/approvals.ts"
 import { type EvidenceFacts, findTransitionError } from "../rules/ledgerRules.ts"
-import type { MemoryLedger, MemoryRecord } from "./MemoryLedger.ts"
+import type { MemoryLedger } from "./MemoryLedger.ts"
+import type { MemoryRecord } from "./MemoryRecords.ts"
 
 /** How long the rescuer waits for the report of a claim that was made by hand, in milliseconds. */
 const claimedByHand = 5 * 60_000

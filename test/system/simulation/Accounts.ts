@@ -13,7 +13,7 @@ import type {
 } from "../../../src/domain/Grant.ts"
 import type { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
-import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import type { MemoryRecord } from "../../../src/services/memory/MemoryRecords.ts"
 import { isFree, isUnsent } from "../../../src/services/memory/recordRules.ts"
 import { describeUsage, detailsOf, type Limits, toText } from "./Budgets.ts"
 import type { Chance } from "./Chance.ts"

@@ -2,7 +2,7 @@
 import type { AuthorizationDetails } from "../../../src/domain/AuthorizationDetails.ts"
 import type { GrantId } from "../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
-import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import type { MemoryRecord } from "../../../src/services/memory/MemoryRecords.ts"
 
 /** Limits of a grant, in whole EUR. */
 export interface Limits {

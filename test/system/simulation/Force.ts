@@ -4,7 +4,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { isTerminal, type Outcome } from "../../../src/domain/Operation.ts"
 import type { Claim, ClaimTerms } from "../../../src/domain/Submission.ts"
-import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import type { MemoryRecord } from "../../../src/services/memory/MemoryRecords.ts"
 import { isFree } from "../../../src/services/memory/recordRules.ts"
 import type { Simulation } from "./Simulation.ts"
 

@@ -1,7 +1,6 @@
 /** The operations of a ledger with every change, so that a failover can lose the last changes. */
 import type { OperationId } from "../../../src/domain/Operation.ts"
-import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
-import { MemoryRecords } from "../../../src/services/memory/MemoryRecords.ts"
+import { type MemoryRecord, MemoryRecords } from "../../../src/services/memory/MemoryRecords.ts"
 
 type Commit = (before: MemoryRecord | undefined, after: MemoryRecord) => void
 
@@ -26,7 +25,7 @@ export class JournaledMap<K, V> extends Map<K, V> {
   }
 }
 
-export class Journal extends MemoryRecords<MemoryRecord> {
+export class Journal extends MemoryRecords {
   readonly #entries: Array<Entry> = []
   readonly #now: () => number
   readonly #committed: Commit

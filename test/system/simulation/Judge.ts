@@ -12,7 +12,7 @@ import {
   type OperationState
 } from "../../../src/domain/Operation.ts"
 import type { OutcomeRecord } from "../../../src/domain/Submission.ts"
-import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import type { MemoryRecord } from "../../../src/services/memory/MemoryRecords.ts"
 import { lostTakeOver, restartEvidence, rollbackEvidence } from "../../../src/services/rules/ledgerRules.ts"
 import { type Budgets, describeUsage } from "./Budgets.ts"
 import type { Traits } from "./SimulatedProvider.ts"

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import { OperationId } from "../../../src/domain/Operation.ts"
 import type { ProviderLimit } from "../../../src/domain/ProviderLimit.ts"
 import { type ProviderOperation, ProviderReference } from "../../../src/domain/Submission.ts"
-import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import type { MemoryRecord } from "../../../src/services/memory/MemoryRecords.ts"
 import {
   FenceAnswer,
   NotSent,

@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import type { Claim, ProviderOperation } from "../../../src/domain/Submission.ts"
-import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import type { MemoryRecord } from "../../../src/services/memory/MemoryRecords.ts"
 import { moveRecord } from "../../../src/services/memory/recordRules.ts"
 import { sharePermits, stateAfter, toPermits, unusedLimit } from "../../../src/services/rules/providerPermits.ts"
 import {
