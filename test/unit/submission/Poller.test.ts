@@ -47,7 +47,13 @@ type Line = ReturnType<typeof makeLine>
 const start = Effect.fnUntraced(function*(line: Line, options: Partial<PollerOptions<number, never>> = {}) {
   const running = yield* FiberSet.make<void, never>()
   const scope = yield* Scope.make()
-  yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))
+  // A poll is never interrupted, and the store of a test answers only while the clock moves.
+  yield* Effect.addFinalizer(() =>
+    Effect.gen(function*() {
+      const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void))
+      while (closing.pollUnsafe() === undefined) yield* TestClock.adjust("5 millis")
+    })
+  )
   const poller = yield* Scope.provide(
     runPoller({
       capacity: makeCapacity(64, 1),
@@ -108,11 +114,13 @@ describe("A poller", () => {
         const capacity = makeCapacity(total, pollers)
         assert.strictEqual(capacity.reserved, reserved)
         const [late, ...greedy] = Array.from({ length: pollers }, makeLine)
+        // No poll at an interval of its own: a wake during one would wait for its end.
+        const options = { capacity, limit: 100, pollInterval: Duration.hours(1) }
         for (const line of greedy) {
           line.add(200)
-          yield* start(line, { capacity, limit: 100 })
+          yield* start(line, options)
         }
-        const { wake } = yield* start(late!, { capacity, limit: 100 })
+        const { wake } = yield* start(late!, options)
         yield* TestClock.adjust("1 minute")
         const taken = greedy.reduce((sum, line) => sum + line.running.size, 0)
         assert.strictEqual(taken, pollers === 1 ? 0 : total - reserved, `${pollers} pollers on ${total} items`)
@@ -248,6 +256,15 @@ describe("A poller", () => {
       yield* TestClock.adjust("1 second")
       assert.deepStrictEqual(line.takes.map(({ limit }) => limit), [1])
       assert.strictEqual(line.running.size, 1)
+    }))
+
+  it.effect("may be in a poll when its test ends", () =>
+    Effect.gen(function*() {
+      const line = makeLine()
+      line.add(1)
+      yield* start(line)
+      yield* TestClock.adjust("2 millis")
+      assert.lengthOf(line.takes, 1)
     }))
 
   it.effect("handles the rows of a poll that runs when it is stopped, and does not poll again", () =>
