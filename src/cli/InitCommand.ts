@@ -12,7 +12,7 @@ import * as Schema from "effect/Schema"
 import { fileURLToPath } from "node:url"
 import { isClone, manifest, shellWord } from "../node/process/Invocation.ts"
 import { CommandFailed } from "./Output.ts"
-import { oldestNode, refusalOf } from "./start/requireNode.ts"
+import { newerNode, oldestNode, refusalOf } from "./start/requireNode.ts"
 
 /** The folder of this package. */
 const home = fileURLToPath(new URL("../../", import.meta.url))
@@ -123,10 +123,9 @@ const requireProjectNode = Effect.gen(function*() {
   const version = /\bnode\/v(\d+\.\d+\.\d+)/u.exec(userAgent)?.[1]
   if (version === undefined || refusalOf(version) === null) return
   const own = shellWord((yield* Path.Path).join(home, "node_modules/node/bin"))
-  const clone = isClone ? `, or take that of this clone: export PATH=${own}:"$PATH"` : ""
+  const remedy = isClone ? `Install a newer Node, or take that of this clone: export PATH=${own}:"$PATH"` : newerNode
   return yield* new CommandFailed({
-    message:
-      `the project needs Node ${oldestNode} or newer, and your npm runs on v${version}. Install a newer Node${clone}`
+    message: `the project needs Node ${oldestNode} or newer, and your npm runs on v${version}. ${remedy}`
   })
 })
 

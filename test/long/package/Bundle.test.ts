@@ -12,6 +12,7 @@ import { afterAll, beforeAll } from "vitest"
 import { bundle, externals, writeDocsScript } from "../../../scripts/bundle.ts"
 import { bundleAssets } from "../../../scripts/consoleBundle.ts"
 import { noticesOf, packagesOf } from "../../../scripts/notices.ts"
+import { newerNode } from "../../../src/cli/start/requireNode.ts"
 import { environment, manifest, timeout } from "../../fixtures/package/Release.ts"
 
 type Metafile = Awaited<ReturnType<typeof bundle>>
@@ -73,7 +74,7 @@ describe("The program", () => {
     assert.match(stderr, /^error: [^\n]+\n$/)
   })
 
-  it("refuses Node 20 in one sentence", ({ skip }) => {
+  it("refuses Node 20 in one line, which tells how to get another", ({ skip }) => {
     // `npm ci` installs the Node that the tests run on. A clone begins with an older one, if the machine has one.
     const candidates = (process.env["PATH"] ?? "").split(path.delimiter).map((folder) => path.join(folder, "node"))
     const old = candidates.find((node) =>
@@ -83,7 +84,10 @@ describe("The program", () => {
     const { status, stderr, stdout } = spawnSync(old!, [file, "serve"], { encoding: "utf8" })
     const version = execFileSync(old!, ["--version"], { encoding: "utf8" }).trim()
     assert.deepStrictEqual([status, stdout], [1, ""])
-    assert.strictEqual(stderr, `error: financial-agents-gateway needs Node 22.19 or newer; this is ${version}\n`)
+    assert.strictEqual(
+      stderr,
+      `error: financial-agents-gateway needs Node 22.19 or newer; this is ${version}. ${newerNode}\n`
+    )
   })
 
   it("comes with the licence of each package in it, and of the script of its documentation page", async () => {

@@ -5,11 +5,10 @@ import { oldestNode, refusalOf } from "../../../../src/cli/start/requireNode.ts"
 import { manifest } from "../../../../src/node/process/Invocation.ts"
 
 describe("The version of Node", () => {
-  it.each(["20.19.5", "22.18.0", "18.0.0"])("%s is refused in one sentence", (version) => {
-    assert.strictEqual(
-      refusalOf(version),
-      `financial-agents-gateway needs Node 22.19 or newer; this is v${version}`
-    )
+  it.each(["20.19.5", "22.18.0", "18.0.0"])("%s is refused in one line, which tells how to get another", (version) => {
+    const [refusal, command] = refusalOf(version)!.split(". Install a newer Node, or one for this shell: ")
+    assert.strictEqual(refusal, `financial-agents-gateway needs Node 22.19 or newer; this is v${version}`)
+    assert.match(command!, /^npm install .* && export PATH=\S+:"\$PATH"$/)
   })
 
   it.each(["22.19.0", "23.0.0", "24.21.0", "100.0.0"])("%s is accepted", (version) => {
