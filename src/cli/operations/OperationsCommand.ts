@@ -5,6 +5,7 @@
  */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
+import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -32,6 +33,8 @@ const perform = Effect.fn(function*(action: OperatorAction, id: OperationId, ope
       message: `the action was carried out, and the operation could not be read after it: ${error.message}`
     }))
   const record = records.findLast((record) => record.action === action && record.operator === operator.name)
+  // It changed nothing. A person does not look for that in the document.
+  if (record !== undefined && record.result !== "done") yield* Console.error(`note: ${record.result}`)
   yield* print({
     ...publicForm(operation),
     held: schedule.hold !== null,

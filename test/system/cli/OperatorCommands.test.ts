@@ -369,6 +369,9 @@ describe("An action of an operator", () => {
         yield* act(["hold", id, "--operator", "anna", "--reason", "a call"]),
         yield* act(["cancel", id, "--operator", "anna", "--reason", "a typing error"])
       ].map(({ stdout }) => JSON.parse(stdout) as Readonly<Record<string, unknown>>)
+      // Repeated, the result says so, and so does a line for people.
+      const again = yield* act(["cancel", id, "--operator", "anna", "--reason", "twice"])
+      assert.deepStrictEqual([again.code, again.stderr], [0, "note: it was cancelled already\n"])
       const rows = yield* sql`SELECT operator, via, action, reason, result, affected FROM operator_actions ORDER BY at`
       const user = os.userInfo().username
       const row = (operator: string, action: string, more: object = {}) => ({
@@ -387,17 +390,25 @@ describe("An action of an operator", () => {
         row("anna", "cancel", { result: stderr.replace(/^error: (.*)\n$/, "$1") }),
         row("anna", "release_all", { affected: 1 }),
         row("anna", "hold", { reason: "a call" }),
-        row("anna", "cancel", { reason: "a typing error" })
+        row("anna", "cancel", { reason: "a typing error" }),
+        row("anna", "cancel", { reason: "twice", result: "it was cancelled already" })
       ])
       const shown = yield* result<{ readonly actions: ReadonlyArray<object> }>(
         ["operations", "show", id, "--json"],
         env
       )
-      assert.deepStrictEqual(printed.map(({ action }) => action), shown.actions.slice(-2))
+      assert.deepStrictEqual(printed.map(({ action }) => action), shown.actions.slice(-3, -1))
       assert.deepInclude(printed[0], { id, state: "accepted", held: true })
       assert.deepInclude(printed[1], { id, state: "cancelled", held: false })
       const { actions, history } = decodeDetail(shown)
-      assert.deepStrictEqual(actions.map(({ action }) => action), ["review", "end_review", "cancel", "hold", "cancel"])
+      assert.deepStrictEqual(actions.map(({ action }) => action), [
+        "review",
+        "end_review",
+        "cancel",
+        "hold",
+        "cancel",
+        "cancel"
+      ])
       assert.deepStrictEqual(history.at(-1)!.evidence, { by: "operator", operator: "anna", reason: "a typing error" })
       const { stdout } = yield* run(["operations", "show", id], env)
       assert.match(stdout, /review by anna \(command\): done\n +reason looks odd\n/)
