@@ -85,6 +85,22 @@ const wrongUrl = ({ message, name }: Error): string | null => {
 
 const isUnreachable = ({ reason: { _tag } }: SqlError): boolean => _tag === "ConnectionError"
 
+/** The setting with the URL of the database that refused a connection or a statement. */
+const settings = new WeakMap<SqlError, string>()
+
+/** Failures that a wrong URL can cause. */
+const byUrl: ReadonlySet<SqlError["reason"]["_tag"]> = new Set([
+  "ConnectionError",
+  "AuthenticationError",
+  "AuthorizationError"
+])
+
+/** Notes the setting with the URL, for the text of a failure that a wrong URL can cause. @internal */
+export const nameSetting = (error: SqlError, setting: string): void => {
+  // 3D000: there is no such database.
+  if (byUrl.has(error.reason._tag) || sqlState(error) === "3D000") settings.set(error, setting)
+}
+
 /** What failed in the database, or on the way to it, in one sentence. Null for every other failure. @internal */
 export const storeFailure = (error: unknown): string | null => {
   if (!(error instanceof StoreUnavailable || isSqlError(error))) return null
@@ -92,8 +108,10 @@ export const storeFailure = (error: unknown): string | null => {
   const root = rootCause(error)
   const { message } = root
   if (!isSqlError(failure)) return message
-  return wrongUrl(root) ?? explanations[failure.reason._tag]
+  const text = wrongUrl(root) ?? explanations[failure.reason._tag]
     ?? (isUnreachable(failure) ? `the database is unreachable: ${message}` : message)
+  const setting = settings.get(failure)
+  return setting === undefined ? text : `${text} (${setting})`
 }
 
 const rootCause = (error: Error): Error => error.cause instanceof Error ? rootCause(error.cause) : error

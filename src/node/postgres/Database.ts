@@ -23,12 +23,20 @@ export class Database extends Context.Service<Database, {
   /** The directory of the embedded database; null when the database is not embedded. */
   readonly dataDirectory: string | null
   readonly connection: PgClient.PgPoolConfig
+  /** The setting with the URL, for errors of its connections. None: the database is embedded. */
+  readonly setting?: string
 }>()("financial-agents-gateway/node/postgres/Database") {
   static readonly layer = (
     options: DatabaseOptions
   ): Layer.Layer<Database, LocalPostgresError> =>
     Option.match(options.databaseUrl, {
-      onSome: (url) => Layer.succeed(Database, { isEmbedded: false, dataDirectory: null, connection: { url } }),
+      onSome: (url) =>
+        Layer.succeed(Database, {
+          isEmbedded: false,
+          dataDirectory: null,
+          connection: { url },
+          setting: "DATABASE_URL"
+        }),
       onNone: () =>
         Layer.effect(
           Database,

@@ -43,6 +43,6 @@ export const databaseAs = (role: DatabaseRole, urls?: DatabaseUrls) =>
       if (database.isEmbedded) {
         return yield* new InvalidSetting({ message: `${variables[role]} is set without DATABASE_URL: set both` })
       }
-      return { ...database, connection: { url: url.value, applicationName } }
+      return { ...database, connection: { url: url.value, applicationName }, setting: variables[role] }
     })
   )

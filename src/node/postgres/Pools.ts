@@ -31,7 +31,8 @@ const pool = (
   Layer.effectContext(
     Effect.flatMap(
       Database,
-      ({ connection }) => Layer.build(DriverClient.layer({ applicationName, ...connection, ...settings }, name))
+      ({ connection, setting }) =>
+        Layer.build(DriverClient.layer({ applicationName, ...connection, ...settings }, name, setting))
     )
   )
 

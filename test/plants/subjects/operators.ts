@@ -56,6 +56,20 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [unit("node/process/misspeltSettings", "no variables of other programs")]
   },
   {
+    rule: "a command says in text that an action changed nothing",
+    file: "src/cli/operations/OperationsCommand.ts",
+    from: "record.result !== \"done\"",
+    to: "record.result === \"\"",
+    tests: [system("cli/OperatorCommands", "is recorded with the name and the reason")]
+  },
+  {
+    rule: "a refused connection names the setting of its role",
+    file: "src/node/postgres/DatabaseRoles.ts",
+    from: "setting: variables[role]",
+    to: "setting: \"DATABASE_URL\"",
+    tests: [system("cli/Commands", "names the setting of a database")]
+  },
+  {
     rule: "a repeated cancellation is not recorded as done",
     file: actions,
     from: "operation.revision === before ? \"it was cancelled already\" : \"done\"",

@@ -71,8 +71,38 @@ describe("The command line", () => {
         const stderr = yield* refused(["operations", "list"], { DATABASE_URL: url })
         assert.include(stderr, `the database URL ${fault}`)
         assert.notInclude(stderr, "unreachable")
+        assert.include(stderr, "(DATABASE_URL)")
       }
     }))
+
+  it.live("names the setting of a database that it cannot use", () =>
+    onDatabase(({ DATABASE_URL }) =>
+      Effect.gen(function*() {
+        const url = new URL(DATABASE_URL!)
+        url.pathname = "/no_such_database"
+        const wrong = [
+          url.href,
+          "postgres://user:secret@127.0.0.1:1/x",
+          "postgres://u@127.0.0.1:1,127.0.0.1:2/x",
+          "x://"
+        ]
+        for (const value of wrong) {
+          const stderr = yield* refused(["status"], { DATABASE_URL: value })
+          assert.match(stderr, /^error: database error: [^\n]+ \(DATABASE_URL\)\n$/)
+          assert.notInclude(stderr, "secret")
+        }
+        const port = String(yield* freePort)
+        for (
+          const [command, setting] of [["serve", "OWNER_DATABASE_URL"], ["console", "WRITER_DATABASE_URL"]] as const
+        ) {
+          const stderr = yield* refused([command, "--port", port], {
+            DATABASE_URL: DATABASE_URL!,
+            [setting]: wrong[1]!
+          })
+          assert.include(stderr, `(${setting})`)
+        }
+      })
+    ))
 
   it.live("warns of a misspelt setting, without its value, and of no other variable", () =>
     Effect.gen(function*() {

@@ -6,14 +6,16 @@
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
+import type * as PgPool from "@effect/sql-pg/PgPool"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { Borrower, Connection } from "effect/sql/SqlConnection"
-import { ConnectionError, SqlError, UnknownError } from "effect/sql/SqlError"
+import { ConnectionError, isSqlError, SqlError, UnknownError } from "effect/sql/SqlError"
 import * as Statement from "effect/sql/Statement"
 import * as Stream from "effect/Stream"
+import { nameSetting } from "../../../services/StoreUnavailable.ts"
 import type { Database } from "../Database.ts"
 import { openPool, statementTimeout } from "./openPool.ts"
 
@@ -151,8 +153,24 @@ const spanAttributesOf = (
   ["server.port", port ?? 5432]
 ]
 
-const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: string) {
-  const pool = yield* openPool(config, name)
+/** Opens a pool whose failures name the setting. */
+const openNamed = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: string, setting: string) {
+  const named = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+    Effect.mapError(effect, (error) => {
+      if (isSqlError(error)) nameSetting(error, setting)
+      return error
+    })
+  const pool = yield* named(openPool(config, name))
+  return {
+    ...pool,
+    get: named(pool.get),
+    reserve: named(pool.reserve),
+    use: (run) => named(pool.use(run))
+  } satisfies PgPool.PgPool
+})
+
+const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: string, setting?: string) {
+  const pool = yield* setting === undefined ? openPool(config, name) : openNamed(config, name, setting)
   const lend = yield* Lender
   const connect = yield* SessionResults
   const connectionOf = config.multiplex === true
@@ -181,9 +199,10 @@ const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: st
 /**
  * A client on a pool of its own, which metrics name `name`. Each statement has a connection of its own. With `multiplex`, statements share
  * connections, and start when the event loop has read all input that is ready. A transaction always has a connection of its own, and its
- * statements start at once.
+ * statements start at once. Failures to connect name the `setting` that has the URL.
  */
 export const layer = (
   config: PgClient.PgPoolConfig,
-  name: string
-): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError> => PgClient.layerFrom(make(config, name))
+  name: string,
+  setting?: string
+): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError> => PgClient.layerFrom(make(config, name, setting))
