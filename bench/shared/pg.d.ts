@@ -6,12 +6,12 @@ declare module "pg" {
     readonly values: ReadonlyArray<unknown>
   }
 
-  interface Options {
+  type Options = {
     readonly host: string
     readonly port: number
     readonly user: string
     readonly database: string
-  }
+  } | { readonly connectionString: string }
 
   interface Result<Row> {
     readonly rows: ReadonlyArray<Row>
@@ -20,6 +20,7 @@ declare module "pg" {
   export class Pool {
     constructor(options: Options & { readonly max: number })
     query<Row>(query: Query): Promise<Result<Row>>
+    on(event: "error", listener: (error: Error) => void): this
     end(): Promise<void>
   }
 

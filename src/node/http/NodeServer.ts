@@ -37,7 +37,10 @@ export const layerOn = (
 ): Layer.Layer<HttpServer, ServeError> =>
   Layer.effect(
     HttpServer,
-    Effect.map(NodeHttpServer.make(() => listener, options), (server) => withPlainRequests(server, listener))
+    Effect.map(NodeHttpServer.make(() => listener, options), (server) =>
+      withPlainRequests(server, (handler) => {
+        listener.plain = handler
+      }))
   )
 
 /**

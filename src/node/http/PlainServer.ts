@@ -21,7 +21,6 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 import { ServerContext } from "../../dispatch/CompiledEndpoint.ts"
 import type { PlainHandler } from "./NodeListener.ts"
 import { PlainRequest } from "./PlainRequest.ts"
-import { setHead } from "./ResponseHead.ts"
 
 /** Whether a request has a header with which it needs Effect's adapter. Each name stands alone: a loop over names reads members slowly. */
 const isUnusual = (headers: IncomingMessage["headers"]): boolean =>
@@ -38,8 +37,7 @@ const maxWritten = 1_048_576
 /** Writes a response whose body is in memory. False for every other response, of which nothing is written. */
 const write = (
   response: ServerResponse,
-  { body, cookies, headers, status, statusText }: HttpServerResponse.HttpServerResponse,
-  keepAlive: number
+  { body, cookies, headers, status, statusText }: HttpServerResponse.HttpServerResponse
 ): boolean => {
   if (status < 200 || status > 599 || status === 204 || status === 205 || !Cookies.isEmpty(cookies)) return false
   if (body._tag !== "Empty" && (body._tag !== "Uint8Array" || body.contentLength > maxWritten)) return false
@@ -47,10 +45,7 @@ const write = (
   if (body._tag === "Uint8Array" && headers["content-length"] !== String(body.contentLength)) return false
   // Node throws if a header is invalid. Then nothing has left, and Effect's adapter finds the same fault.
   try {
-    const hasBody = body._tag === "Uint8Array" && status !== 304
-    if (!hasBody || statusText !== undefined || !setHead(response, status, headers, keepAlive)) {
-      response.writeHead(status, statusText, headers)
-    }
+    response.writeHead(status, statusText, headers)
   } catch {
     return false
   }
@@ -101,14 +96,7 @@ const maxDepth = 32
 
 type App = Effect.Effect<HttpServerResponse.HttpServerResponse, unknown, HttpServerRequest | Scope.Scope>
 
-/** The server that gets the handler of plain requests. */
-interface Listener {
-  plain: PlainHandler | null
-  /** Milliseconds. */
-  readonly keepAliveTimeout: number
-}
-
-const makePlainHandler = Effect.fnUntraced(function*(app: App, listener: Listener) {
+const makePlainHandler = Effect.fnUntraced(function*(app: App) {
   const scope = yield* Effect.scope
   const context = yield* Effect.context<never>()
   const services = Context.add(Context.makeUnsafe<never>(context.mapUnsafe, { maxDepth }), ServerContext, context)
@@ -133,9 +121,7 @@ const makePlainHandler = Effect.fnUntraced(function*(app: App, listener: Listene
   const handled = HttpEffect.toHandled(app, (request, response) => {
     const plain = request as PlainRequest
     const { response: node } = plain
-    return node.writableEnded || node.destroyed || write(node, response, listener.keepAliveTimeout)
-      ? Effect.void :
-      handOver(plain, response)
+    return node.writableEnded || node.destroyed || write(node, response) ? Effect.void : handOver(plain, response)
   })
 
   const handle: PlainHandler = (request, response) => {
@@ -153,23 +139,19 @@ const makePlainHandler = Effect.fnUntraced(function*(app: App, listener: Listene
   return handle
 })
 
-/** The server on a listener, with its plain requests. The listener has their handler while there is an application. */
+/** The server, with its plain requests. `set` gets their handler once there is an application, and null when that closes. */
 export const withPlainRequests = (
   { address, serve }: HttpServer["Service"],
-  listener: Listener
+  set: (handler: PlainHandler | null) => void
 ): HttpServer["Service"] =>
   make({
     address,
     serve: Effect.fnUntraced(function*(app, middleware) {
       // A middleware of the server belongs to Effect's adapter, and sees every request.
       if (middleware !== undefined) return yield* serve(app, middleware)
-      const handler = yield* makePlainHandler(app, listener)
-      yield* Effect.addFinalizer(() =>
-        Effect.sync(() => {
-          listener.plain = null
-        })
-      )
+      const handler = yield* makePlainHandler(app)
+      yield* Effect.addFinalizer(() => Effect.sync(() => set(null)))
       yield* serve(app)
-      listener.plain = handler
+      set(handler)
     })
   })

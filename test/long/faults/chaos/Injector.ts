@@ -1,10 +1,11 @@
 /** Injects the faults of a run, one after the other at their times, so that some worker can always work. */
 import { Effect } from "effect"
 import type { NetworkFault, Proxy } from "../../../fixtures/processes/Proxy.ts"
+import { slowness } from "../kit/Clock.ts"
 import { type Crew, settlingIn, type Worker } from "../kit/Crew.ts"
 import { type Dice, shuffle } from "../kit/Dice.ts"
 import type { Injected } from "../kit/Evidence.ts"
-import { type Order, slowness } from "../kit/Plan.ts"
+import type { Order } from "../kit/Plan.ts"
 import { type Fault, nameOf } from "./Faults.ts"
 
 export interface InjectorOptions {

@@ -17,10 +17,10 @@ import { Effect } from "effect"
 import { choice, flag, readOptions, text, whole } from "../../../../bench/shared/usage.ts"
 import { operationStates } from "../../../../src/domain/Operation.ts"
 import { bankNames } from "../kit/Banks.ts"
+import { slowness } from "../kit/Clock.ts"
 import { conclude, table, tally } from "../kit/Figure.ts"
 import { forPeople, judge } from "../kit/Judge.ts"
 import { mistakes } from "../kit/Mistakes.ts"
-import { slowness } from "../kit/Plan.ts"
 import { controls, runChaos } from "./Chaos.ts"
 
 const values = readOptions(import.meta.url, {

@@ -2,11 +2,12 @@
 import { monotonic, poll, sleep, when } from "../kit/Clock.ts"
 import { signal } from "../kit/Daemon.ts"
 import type { Dice } from "../kit/Dice.ts"
+import { clockLibrary } from "../kit/JumpingClock.ts"
 import type { Cluster } from "./Cluster.ts"
 import { type Fault, leavesMajority, nameOf } from "./Faults.ts"
 import type { Gateways } from "./Gateways.ts"
 import type { Direction } from "./Network.ts"
-import { clockLibrary, type PatroniNode } from "./PatroniNode.ts"
+import type { PatroniNode } from "./PatroniNode.ts"
 import { nodeNames } from "./Plan.ts"
 
 export interface InjectorOptions {

@@ -3,37 +3,13 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 import { Daemon, signal } from "../kit/Daemon.ts"
+import { programsWithClock, setClock } from "../kit/JumpingClock.ts"
 import { asPostgres, giveToPostgres, run, type RunOptions, within } from "./Commands.ts"
 import { addresses, type NodeName, patroniTimes } from "./Plan.ts"
 import { postgresDirectory } from "./Requirements.ts"
 
-/**
- * Preloaded into PostgreSQL, so that the clock of one node can jump: the kernel has one wall clock for all namespaces. Patroni's
- * clock is `clock/sitecustomize.py`, because Python's sleep fails under the library.
- */
-export const clockLibrary = fs.globSync("/usr/lib/*/faketime/libfaketime.so.1")[0] ?? null
-
+// Patroni's clock is not that of the library: Python's sleep fails under it.
 const pythonClock = fileURLToPath(new URL("./clock/sitecustomize.py", import.meta.url))
-
-/** The programs of PostgreSQL, with a server whose clock is the file `clock` in this directory. */
-const makePrograms = (directory: string): string => {
-  if (clockLibrary === null) return postgresDirectory
-  const programs = path.join(directory, "bin")
-  fs.mkdirSync(programs)
-  for (const program of fs.readdirSync(postgresDirectory)) {
-    if (program !== "postgres") fs.symlinkSync(path.join(postgresDirectory, program), path.join(programs, program))
-  }
-  const settings = [
-    `LD_PRELOAD=${clockLibrary}`,
-    `FAKETIME_TIMESTAMP_FILE=${path.join(directory, "clock")}`,
-    "FAKETIME_CACHE_DURATION=1",
-    "FAKETIME_DONT_FAKE_MONOTONIC=1"
-  ]
-  const server = path.join(programs, "postgres")
-  fs.writeFileSync(server, `#!/bin/sh\nexec env ${settings.join(" ")} ${postgresDirectory}/postgres "$@"\n`)
-  fs.chmodSync(server, 0o755)
-  return programs
-}
 
 export interface NodeOptions {
   readonly name: NodeName
@@ -79,7 +55,7 @@ const configuration = ({ directory, etcd3, isAsynchronous, name }: NodeOptions) 
   postgresql: {
     listen: "0.0.0.0:5432",
     connect_address: `${addresses[name]}:5432`,
-    bin_dir: makePrograms(directory),
+    bin_dir: programsWithClock(postgresDirectory, path.join(directory, "bin"), path.join(directory, "clock")),
     data_dir: path.join(directory, "data"),
     pgpass: path.join(directory, "pgpass"),
     remove_data_directory_on_rewind_failure: true,
@@ -156,9 +132,7 @@ export class PatroniNode {
 
   /** From now on the clock of the node differs by this many seconds. It needs `clockLibrary`. */
   setClock(seconds: number): void {
-    // Replaced at once, because the library may read it at any time.
-    fs.writeFileSync(`${this.clock}.new`, `${seconds < 0 ? "" : "+"}${seconds}\n`)
-    fs.renameSync(`${this.clock}.new`, this.clock)
+    setClock(this.clock, seconds)
   }
 
   /** The rows of a SELECT as superuser, of this very server. Rejects after three seconds. */

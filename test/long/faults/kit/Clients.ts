@@ -16,8 +16,9 @@ import type { Instruction } from "../../../../src/sandbox/SandboxOutcome.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { banks, type Order } from "./Banks.ts"
+import { slowness } from "./Clock.ts"
 import type { Dice } from "./Dice.ts"
-import { type Provider, slowness, windowOf } from "./Plan.ts"
+import { type Provider, windowOf } from "./Plan.ts"
 import { drawTerms, limits } from "./Spending.ts"
 
 /** The answers of the ledger to all repetitions of one request. */

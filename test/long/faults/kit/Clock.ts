@@ -1,6 +1,12 @@
 /** Milliseconds of the monotonic clock, which all processes of the machine share. */
 export const monotonic = (): number => Number(process.hrtime.bigint() / 1000n) / 1000
 
+/**
+ * Multiplies the times of a run: FAULTS_SLOWNESS, 1 on a machine of its own. On a machine that others use, one second may be too short for
+ * every statement, and nothing would ever end.
+ */
+export const slowness = Number(process.env["FAULTS_SLOWNESS"] ?? 1)
+
 export const sleep = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, milliseconds))
 

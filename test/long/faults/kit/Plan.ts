@@ -2,6 +2,7 @@
 import { Duration, Schema } from "effect"
 import { defaultPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
 import { type BankName, bankNames } from "./Banks.ts"
+import { slowness } from "./Clock.ts"
 import { mistakeNames } from "./Mistakes.ts"
 import { BankKeys } from "./OpenBanking.ts"
 
@@ -66,12 +67,6 @@ export const providersOf = (bank: BankName | null): ReadonlyArray<Provider> =>
 
 /** After which time "not found" is final with a provider. Null: never. */
 export const windowOf = (provider: string): number | null => provider === "windowed" ? windows.windowed : null
-
-/**
- * Multiplies the times of a run: FAULTS_SLOWNESS, 1 on a machine of its own. On a machine that others use, one second may be too short for
- * every statement, and nothing would ever end.
- */
-export const slowness = Number(process.env["FAULTS_SLOWNESS"] ?? 1)
 
 const seconds = (count: number) => Duration.seconds(count * slowness)
 

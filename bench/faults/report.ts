@@ -1,0 +1,110 @@
+/** The report of a run: a row for each contestant, variant and bank, and the most telling timelines. */
+import { align, type Machine } from "../shared/report.ts"
+import { percentile } from "../shared/statistics.ts"
+import { type Judged, type Verdict, verdictNames, verdicts } from "./judge.ts"
+import { type Entry, nameOf, type Played } from "./run.ts"
+import type { KeyMode, Variant, VariantName } from "./types.ts"
+
+export type Counts = Readonly<Record<Verdict, number>>
+
+export interface Row {
+  readonly contestant: string
+  readonly variant: VariantName
+  readonly keys: KeyMode
+  readonly payments: number
+  readonly counts: Counts
+  /** The same for each fault. */
+  readonly byFault: Readonly<Record<string, Partial<Counts>>>
+  /** Milliseconds until a final answer, of the payments that had one before hours passed. */
+  readonly answered: { readonly count: number; readonly median: number; readonly p95: number }
+  /** Null: measured in another row of the contestant. */
+  readonly perSecond: number | null
+}
+
+/** Three faults whose timelines the report keeps: one payment of each, in each row that met it. */
+export const tellingFaults = ["kill_booked", "freeze_claimed", "bank_down"] as const
+
+export interface Timeline {
+  readonly fault: string
+  readonly row: string
+  readonly steps: ReadonlyArray<{ readonly at: number; readonly what: string }>
+}
+
+/** A contestant as the page names it. */
+export interface Described extends Variant {
+  readonly contestant: string
+  readonly versions: Readonly<Record<string, string>>
+}
+
+export interface FaultsReport {
+  readonly machine: Machine
+  readonly seed: string
+  readonly seconds: number
+  readonly contestants: ReadonlyArray<Described>
+  readonly rows: ReadonlyArray<Row>
+  readonly timelines: ReadonlyArray<Timeline>
+}
+
+const countsOf = (judged: ReadonlyArray<Judged>): Counts => {
+  const counts = Object.fromEntries(verdictNames.map((name) => [name, 0])) as Record<Verdict, number>
+  for (const { verdict } of judged) counts[verdict]++
+  return counts
+}
+
+const withoutZeros = (counts: Counts): Partial<Counts> =>
+  Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0))
+
+export const rowOf = ({ contestant, keys, variant }: Entry, { judged }: Played, perSecond: number | null): Row => {
+  const times = judged.flatMap(({ answeredAfter }) => answeredAfter ?? []).toSorted((a, b) => a - b)
+  return {
+    contestant: contestant.name,
+    variant,
+    keys,
+    payments: judged.length,
+    counts: countsOf(judged),
+    byFault: Object.fromEntries(
+      [...Map.groupBy(judged, ({ fault }) => fault)].toSorted(([a], [b]) => a.localeCompare(b))
+        .map(([fault, all]) => [fault, withoutZeros(countsOf(all))])
+    ),
+    answered: { count: times.length, median: percentile(times, 0.5) || 0, p95: percentile(times, 0.95) || 0 },
+    perSecond
+  }
+}
+
+export const timelinesOf = (entry: Entry, { timelines }: Played): ReadonlyArray<Timeline> =>
+  tellingFaults.flatMap((fault) => {
+    const steps = timelines.get(`${fault}-1`)
+    return steps === undefined ? [] : [{ fault, row: nameOf(entry), steps }]
+  })
+
+/** Payments that money was lost by, or that the contestant told wrongly. */
+export const wrongOf = ({ counts }: Row): number =>
+  counts.paid_twice + counts.told_paid + counts.told_failed + counts.lost
+
+export const toTable = ({ machine, rows, seconds, seed }: FaultsReport): string =>
+  [
+    align([
+      [
+        "contestant",
+        "variant",
+        "keys",
+        "payments",
+        ...verdictNames.map((name) => verdicts[name]),
+        "median s",
+        "p95 s",
+        "payments/s"
+      ],
+      ...rows.map(({ answered, contestant, counts, keys, payments, perSecond, variant }) => [
+        contestant,
+        variant,
+        keys,
+        String(payments),
+        ...verdictNames.map((name) => String(counts[name])),
+        (answered.median / 1000).toFixed(1),
+        (answered.p95 / 1000).toFixed(1),
+        perSecond === null ? "-" : perSecond.toFixed(0)
+      ])
+    ]),
+    `seed ${seed}, ${seconds} s, ${machine.cpus} cores`,
+    ""
+  ].join("\n")

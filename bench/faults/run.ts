@@ -1,0 +1,93 @@
+/** Plays the scenes of a corpus with a contestant, some at a time, and measures its rate without faults. */
+import * as fs from "node:fs"
+import * as path from "node:path"
+import type { Scene, Struck } from "./corpus.ts"
+import { judge, type Judged } from "./judge.ts"
+import { needsStandby, play } from "./scenes.ts"
+import type { Contestant, KeyMode, VariantName } from "./types.ts"
+import { type Note, type Stage, World } from "./world.ts"
+
+/** A contestant in one of its variants, at one of the banks. */
+export interface Entry {
+  readonly contestant: Contestant
+  readonly variant: VariantName
+  readonly keys: KeyMode
+}
+
+export const nameOf = ({ contestant, keys, variant }: Entry): string => `${contestant.name}-${variant}-${keys}`
+
+export interface Played {
+  readonly judged: ReadonlyArray<Judged>
+  /** The steps of each payment, by its id. */
+  readonly timelines: ReadonlyMap<string, ReadonlyArray<Note>>
+}
+
+const timelineOf = (notes: ReadonlyArray<Note>, id: string): ReadonlyArray<Note> => {
+  const own = notes.filter((note) => note.id === id || note.id === undefined).toSorted((a, b) => a.at - b.at)
+  const from = own[0]?.at ?? 0
+  return own.map(({ at, what }) => ({ at: at - from, what }))
+}
+
+const playOne = async (stage: Stage, entry: Entry, scene: Scene): Promise<Played> => {
+  const name = `${nameOf(entry)}-${scene.name}`
+  const world = await World.open({ stage, name, ...entry, hasStandby: needsStandby(scene.name), hasClocks: true })
+  try {
+    await play(world, scene)
+    const judged = await judge(world, scene)
+    return { judged, timelines: new Map(scene.payments.map(({ id }) => [id, timelineOf(world.notes, id)])) }
+  } finally {
+    await world.close()
+    fs.rmSync(path.join(stage.directory, name, "primary"), { recursive: true, force: true })
+    fs.rmSync(path.join(stage.directory, name, "standby"), { recursive: true, force: true })
+  }
+}
+
+/** Plays the scenes, at most so many at the same time. */
+export const playAll = async (
+  stage: Stage,
+  entry: Entry,
+  scenes: ReadonlyArray<Scene>,
+  parallel: number,
+  say: (line: string) => void
+): Promise<Played> => {
+  const played: Array<Played> = []
+  const waiting = scenes.values()
+  const playNext = async (): Promise<void> => {
+    for (const scene of waiting) {
+      const from = performance.now()
+      played.push(await playOne(stage, entry, scene))
+      say(`${nameOf(entry)} ${scene.name}: ${((performance.now() - from) / 1000).toFixed(1)} s`)
+    }
+  }
+  await Promise.all(Array.from({ length: parallel }, playNext))
+  return {
+    judged: played.flatMap(({ judged }) => judged),
+    timelines: new Map(played.flatMap(({ timelines }) => [...timelines]))
+  }
+}
+
+/** Payments of the measurement without faults. The first tenth is not measured. */
+const measured = 1000
+
+/** Payments per second of one worker without faults, from the bank's record. */
+export const measureRate = async (stage: Stage, entry: Entry): Promise<number> => {
+  const payments = Array.from({ length: measured }, (_, n): Struck => ({
+    id: `rate-${n + 1}`,
+    amount: "10.00",
+    currency: "EUR",
+    payee: "Payee",
+    fault: "none"
+  }))
+  const name = `${nameOf(entry)}-rate`
+  const world = await World.open({ stage, name, ...entry, hasStandby: false, hasClocks: false })
+  try {
+    await world.accept(payments)
+    await world.start(0)
+    await world.met("booked", new Set(payments.map(({ id }) => id)), 60)
+    const booked = world.events.filter(({ event }) => event === "booked").map(({ at }) => at).slice(measured / 10)
+    return booked.length * 1000 / (booked.at(-1)! - booked[0]!)
+  } finally {
+    await world.close()
+    fs.rmSync(path.join(stage.directory, name, "primary"), { recursive: true, force: true })
+  }
+}
