@@ -18,7 +18,7 @@ import { checkpointOf, type Verification, type Verifications, type WitnessState 
 import { withinWitness, WitnessPolicy, type WitnessStore } from "./Witness.ts"
 
 /** An epoch of the witness that the ledger lacks, and how long it must last before this process begins anew. */
-interface Stranger {
+interface UnknownEpoch {
   readonly epoch: string
   readonly since: ClockReading
   /** Milliseconds. */
@@ -64,7 +64,7 @@ const makeVerifier = Effect.fnUntraced(function*(
   { forgetBatches, readWitnessState, releaseProven, verify }: Verifications
 ) {
   const { compactAfter, mostBatches, patience } = yield* WitnessPolicy
-  let stranger: Stranger | null = null
+  let unknownEpoch: UnknownEpoch | null = null
   let tidiedAt: ClockReading | null = null
   let hasHeld = false
 
@@ -74,12 +74,16 @@ const makeVerifier = Effect.fnUntraced(function*(
    */
   const mustWait = Effect.fnUntraced(function*(present: string | null, { epoch }: WitnessState) {
     if (present === null || present === epoch) return false
-    if (stranger?.epoch !== present) {
+    if (unknownEpoch?.epoch !== present) {
       const share = yield* Random.nextBetween(1, 2)
       const factor = hasHeld ? afterHold : 1
-      stranger = { epoch: present, since: yield* readClocks, patience: Duration.toMillis(patience) * share * factor }
+      unknownEpoch = {
+        epoch: present,
+        since: yield* readClocks,
+        patience: Duration.toMillis(patience) * share * factor
+      }
     }
-    return (yield* elapsed(stranger.since)) < stranger.patience
+    return (yield* elapsed(unknownEpoch.since)) < unknownEpoch.patience
   })
 
   /** Whether the witness has the checkpoint, and its epoch is still the present one. */

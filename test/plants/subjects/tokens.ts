@@ -31,7 +31,7 @@ export const tokens: ReadonlyArray<Plant> = [
     file: verifier,
     from: "authorization_details: verified.claims[\"authorization_details\"]",
     to: "",
-    tests: [unit("verification/GrantProvisioning", "limits of a token")]
+    tests: [unit("services/verification/GrantProvisioning", "limits of a token")]
   },
   {
     rule: "a token is only good for an audience of the gateway",
@@ -235,7 +235,7 @@ export const tokens: ReadonlyArray<Plant> = [
     file: verifier,
     from: "    yield* sender.check(verified, credential)\n    yield* issuer.register(verified, identity)\n",
     to: "    yield* issuer.register(verified, identity)\n    yield* sender.check(verified, credential)\n",
-    tests: [unit("verification/GrantProvisioning")]
+    tests: [unit("services/verification/GrantProvisioning")]
   },
   {
     rule: "the prefix of an issuer always begins the ids of its clients",
@@ -243,20 +243,20 @@ export const tokens: ReadonlyArray<Plant> = [
     from: "gatewayClientId(clientPrefix, IssuerClientId.make(verified.client_id))",
     to:
       "gatewayClientId(verified.client_id.startsWith(clientPrefix) ? \"\" : clientPrefix, IssuerClientId.make(verified.client_id))",
-    tests: [unit("verification/GrantProvisioning")]
+    tests: [unit("services/verification/GrantProvisioning")]
   },
   {
     rule: "a token that contradicts its grant is never taken for a registered one",
     file: provisioning,
     from: "[id, resource_owner, provider, ...scopes.toSorted()].join(\" \")",
     to: "[id, ...scopes.toSorted()].join(\" \")",
-    tests: [unit("verification/GrantProvisioning")]
+    tests: [unit("services/verification/GrantProvisioning")]
   },
   {
     rule: "the time of a grant is never later than its token says",
     file: provisioning,
     from: "DateTime.min(DateTime.makeUnsafe(issued_at * 1000), now)",
     to: "DateTime.max(DateTime.makeUnsafe(issued_at * 1000), now)",
-    tests: [unit("verification/GrantProvisioning")]
+    tests: [unit("services/verification/GrantProvisioning")]
   }
 ]

@@ -92,7 +92,7 @@ describe("Tokens that a stranger makes up", () => {
       for (const fiber of [...holders, ...strangers]) {
         assert.strictEqual(yield* Fiber.join(fiber), "AuthorizationUnavailable")
       }
-      // At most one probe in each lane.
+      // At most one probe of each kind.
       yield* until(() => server.open <= 2)
     }))
 

@@ -68,9 +68,12 @@ layer(PostgresLedger, { excludeTestServices: true })("an examined operation", (i
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const ledger = yield* OperationLedger
+      const queue = yield* Queue
       const { id, provider } = yield* heldOperation
       yield* takeIds("takeHeld", provider)
       yield* sql`UPDATE operations SET timeline = ledger_timeline() WHERE id = ${id}::uuid`
+      // A free operation has nothing to release, so that would be no error.
+      assert.deepInclude(fieldsOf(yield* Effect.flip(queue.release(id))), { _tag: "StillHeld" })
       const error = yield* Effect.flip(ledger.cancel(id, null))
       assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "held" })
       const failure = yield* Effect.flip(ledger.transition(id, 1, outcome("failed"), null))

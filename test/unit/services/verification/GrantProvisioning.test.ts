@@ -6,7 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, DateTime, Duration, Effect, Layer, type Scope as Lifetime } from "effect"
 import { HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
-import type { AuthorizationDetails } from "../../../src/domain/AuthorizationDetails.ts"
+import type { AuthorizationDetails } from "../../../../src/domain/AuthorizationDetails.ts"
 import {
   ClientId,
   externalGrantId,
@@ -19,18 +19,26 @@ import {
   ProviderName,
   ResourceOwner,
   type Scope
-} from "../../../src/domain/Grant.ts"
-import { Grants } from "../../../src/services/Grants.ts"
-import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
-import { OperationStore } from "../../../src/services/OperationStore.ts"
-import { validateGrantProvisioning } from "../../../src/services/verification/GrantProvisioning.ts"
-import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import type { JwtIssuer } from "../../../src/services/verification/OAuthVerifier.ts"
-import { ProofReplay } from "../../../src/services/verification/ProofReplay.ts"
-import { everything } from "../../fixtures/ledger/Ledger.ts"
-import { makeFakeServer } from "../../fixtures/oauth/FakeServer.ts"
-import { audience, type Changes, credentialOf, epoch, issuer, signerOf, tokenOf } from "../../fixtures/oauth/Issuing.ts"
-import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
+} from "../../../../src/domain/Grant.ts"
+import { Grants } from "../../../../src/services/Grants.ts"
+import { MemoryLedger } from "../../../../src/services/memory/MemoryLedger.ts"
+import { OperationStore } from "../../../../src/services/OperationStore.ts"
+import { validateGrantProvisioning } from "../../../../src/services/verification/GrantProvisioning.ts"
+import { GrantVerifier } from "../../../../src/services/verification/GrantVerifier.ts"
+import type { JwtIssuer } from "../../../../src/services/verification/OAuthVerifier.ts"
+import { ProofReplay } from "../../../../src/services/verification/ProofReplay.ts"
+import { everything } from "../../../fixtures/ledger/Ledger.ts"
+import { makeFakeServer } from "../../../fixtures/oauth/FakeServer.ts"
+import {
+  audience,
+  type Changes,
+  credentialOf,
+  epoch,
+  issuer,
+  signerOf,
+  tokenOf
+} from "../../../fixtures/oauth/Issuing.ts"
+import { Platform } from "../../../fixtures/postgres/TestDatabase.ts"
 
 const Services = Layer.mergeAll(Grants.layerMemory, OperationStore.layerMemory, ProofReplay.layerMemory).pipe(
   Layer.provideMerge(Layer.merge(MemoryLedger.layer, Platform))

@@ -6,8 +6,8 @@ import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { Database } from "../../../src/node/postgres/Database.ts"
-import { ProofPool, ProvisioningPool, ReaderPool, WorkerPool, WriterPool } from "../../../src/node/postgres/Pools.ts"
+import { Database } from "../../../../src/node/postgres/Database.ts"
+import { ProofPool, ProvisioningPool, ReaderPool, WorkerPool, WriterPool } from "../../../../src/node/postgres/Pools.ts"
 
 const pools = { ReaderPool, ProofPool, ProvisioningPool, WriterPool, WorkerPool }
 
