@@ -1,5 +1,5 @@
 -- A fenced operation fails only by evidence that its request can pay no more: `findTransitionError` in the code. Any other answer may be
--- from before the fence, or about its order.
+-- from before the last fence, or about its order. A person ends it only after the fence: its order may leave until then.
 
 -- After operations_evidence, which checks the form, and before operations_transition, which moves the evidence to the history: PostgreSQL
 -- fires triggers in the order of their names.
@@ -11,22 +11,21 @@ DECLARE
   proves boolean := CASE evidence ->> 'by'
     WHEN 'fence' THEN NOT OLD.acknowledged AND evidence ->> 'fence_started_at'
       = to_char(OLD.fence_started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-    -- A reader that has the operation may send the order of the fence until due_at, also if it stopped afterwards.
-    WHEN 'operator' THEN (evidence ->> 'asked_at')::timestamptz >= OLD.fence_started_at
-      AND (OLD.reading_since IS NULL
-        OR OLD.due_at <= now() AND (evidence ->> 'asked_at')::timestamptz >= date_trunc('milliseconds', OLD.due_at))
+    -- Also if the fence ended earlier without proof: its order may have arrived after an earlier answer.
+    WHEN 'operator' THEN OLD.fencing_until <= now()
+      AND (NEW.state = 'succeeded' OR (evidence ->> 'asked_at')::timestamptz >= OLD.fencing_until)
     -- The provider has named the order that has the key.
-    ELSE OLD.acknowledged END;
+    ELSE NEW.state = 'succeeded' OR OLD.acknowledged END;
 BEGIN
   IF proves IS NOT TRUE THEN
-    RAISE EXCEPTION 'operation % fails only by its fence, or by an answer to a person from after % when it began and from after each fence', OLD.id,
-      OLD.fence_started_at
+    RAISE EXCEPTION 'operation % fails only by its fence, or by an answer to a person who asked at or after %, when its last fence has ended',
+      OLD.id, OLD.fencing_until
       USING ERRCODE = 'restrict_violation';
   END IF;
   RETURN NEW;
 END $$;
 
 CREATE TRIGGER operations_evidence_unfenced BEFORE UPDATE ON operations FOR EACH ROW
-  WHEN (OLD.fence_started_at IS NOT NULL AND OLD.state <> 'failed' AND NEW.state = 'failed')
+  WHEN (OLD.fence_started_at IS NOT NULL AND NEW.state <> OLD.state AND NEW.state IN ('succeeded', 'failed'))
   EXECUTE FUNCTION operations_evidence_unfenced();
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_evidence_unfenced;

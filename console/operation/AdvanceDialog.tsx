@@ -40,11 +40,8 @@ const askedAtError = ({ asked_at, state }: Fields, { operation, schedule }: Deta
     created_at: Date.parse(operation.created_at),
     now: Date.now(),
     sendable_until: state === "failed" && schedule.send_before !== null ? Date.parse(schedule.send_before) : null,
-    fence_started_at: state === "failed" && schedule.fence_started_at !== null
-      ? Date.parse(schedule.fence_started_at)
-      : null,
-    // Only the ledger knows whether a reader has it now.
-    fencing_until: null
+    fencing_until: schedule.fencing_until === null ? null : Date.parse(schedule.fencing_until),
+    isFailure: state === "failed"
   })
 
 /** The ledger also looks for another operation that has the reference. */

@@ -66,6 +66,7 @@ export const ScheduleFacts = (
         )
       ],
       ["Fence began", instant(schedule.fence_started_at)],
+      ["Last fence ends by", instant(schedule.fencing_until)],
       ["Last review ended", instant(schedule.reviewed_at)]
     ]}
   />

@@ -96,6 +96,7 @@ const scheduleFacts = (
     last_read === null ? null : `of read ${last_read.read}, ${relativeTo(now, last_read.at)}: ${last_read.answer}`
   ),
   ...instantFact("fence", schedule.fence_started_at, now),
+  ...instantFact("fence ends by", schedule.fencing_until, now),
   ...instantFact("reviewed", schedule.reviewed_at, now)
 ]
 

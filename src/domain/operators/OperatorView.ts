@@ -76,6 +76,8 @@ export const OperationSchedule = Schema.Struct({
   reviewed_at: Schema.NullOr(Timestamp),
   /** When a fence of the operation began. It is repeated until it is certain. */
   fence_started_at: Schema.NullOr(Timestamp),
+  /** When its last fence has ended, at the latest. A person records no outcome before, and `failed` only by a later answer. */
+  fencing_until: Schema.NullOr(Timestamp),
   hold: Schema.NullOr(Hold),
   /** It was provably never sent, and no worker may send it without another claim. So a cancellation is accepted. */
   unsent: Schema.Boolean

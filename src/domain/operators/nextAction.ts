@@ -117,7 +117,7 @@ const actionOnHeld = (
   }
   const obstacle = obstacles(standing, "read")
   const reads = obstacle === null ? "Status reads go on." : `Status reads wait. ${obstacle}`
-  if (question !== null) return askProvider(question, cause, obstacle, false)
+  if (question !== null) return askProvider(question, cause, obstacle, null)
   if (acknowledged || hold.releasable_from === null) {
     return { by: "reconciler", action: readAction(schedule, obstacle), at, reason: withObstacle(received, obstacle) }
   }
@@ -157,7 +157,7 @@ const actionOnReturned = (situation: Situation, why: string, now: DateTime.Utc):
 
 const actionOnSubmitted = (situation: Situation, now: DateTime.Utc): NextAction => {
   const { acknowledged, question, schedule, standing, state } = situation
-  const { fence_started_at } = schedule
+  const { fence_started_at, fencing_until } = schedule
   const isFenced = fence_started_at !== null && !acknowledged
   const obstacle = isFenced ? obstaclesToSend(situation) : obstacles(standing, "read")
   const reason = state === "submitted"
@@ -165,7 +165,7 @@ const actionOnSubmitted = (situation: Situation, now: DateTime.Utc): NextAction 
     : isFenced
     ? `A fence began at ${DateTime.formatIso(fence_started_at)}. It is repeated until it is certain.`
     : "It may have been sent, so no worker sends it again."
-  if (question !== null) return askProvider(question, reason, obstacle, isFenced)
+  if (question !== null) return askProvider(question, reason, obstacle, isFenced ? fencing_until : null)
   const repetition = obstacle === null ? "A reconciler repeats the fence." : "A reconciler tries to repeat the fence."
   return {
     by: "reconciler",
@@ -175,15 +175,25 @@ const actionOnSubmitted = (situation: Situation, now: DateTime.Utc): NextAction 
   }
 }
 
-/** The order of a fence may wait at the provider. Once the operation has ended, no fence cancels it. */
-const cancelFence = "Cancel the order that waits under this key at the provider. "
+/** The order of a fence may wait at the provider. Once the operation has ended, no fence cancels it. An earlier answer proves nothing. */
+const cancelFence = (fencing_until: DateTime.Utc) =>
+  "Cancel the order that waits under this key at the provider. "
+  + `To record failed, ask after ${DateTime.formatIso(fencing_until)}: each fence moves this instant. `
 
-const askProvider = (question: string, reason: string, obstacle: string | null, isFenced: boolean): NextAction => ({
+/** `fencing_until`: of the fence that has not settled it. Null: none began. */
+const askProvider = (
+  question: string,
+  reason: string,
+  obstacle: string | null,
+  fencing_until: DateTime.Utc | null
+): NextAction => ({
   by: "operator",
-  action: `${isFenced ? cancelFence : ""}Ask the provider, and record its answer: ${question}`,
+  action: `${
+    fencing_until === null ? "" : cancelFence(fencing_until)
+  }Ask the provider, and record its answer: ${question}`,
   at: null,
   reason: withObstacle(
-    `${reason} ${isFenced ? "Fences" : "Status reads"} ${
+    `${reason} ${fencing_until === null ? "Status reads" : "Fences"} ${
       obstacle === null ? "go on, but may never settle it" : "wait"
     }.`,
     obstacle

@@ -13,18 +13,13 @@ export interface AskedFacts {
   readonly now: number
   /** The operation becomes `failed`, and a request may leave until this instant. Null: it does not, or no request can. */
   readonly sendable_until: number | null
-  /** The operation becomes `failed`, and a fence of it began at this instant. Null: it does not, or none began. */
-  readonly fence_started_at: number | null
-  /**
-   * The operation becomes final, a fence of it began, and a reader has it until this instant, or stopped before. It may send the order of the
-   * fence until then. Null: none has it.
-   */
+  /** The operation becomes final, and its last fence has ended at this instant, at the latest. Null: it does not, or none began. */
   readonly fencing_until: number | null
+  /** The operation becomes `failed`. */
+  readonly isFailure: boolean
 }
 
 const iso = (instant: number) => new Date(instant).toISOString()
-
-const askOnceMore = "Cancel the order that waits under this key there, ask once more, and record that answer"
 
 /**
  * Why an operator cannot have asked at this instant, or why the answer proves nothing: all reasons. Null: it counts. `asked_at` is an RFC
@@ -32,7 +27,7 @@ const askOnceMore = "Cancel the order that waits under this key there, ask once 
  */
 export const validateAskedAt = (
   asked_at: string,
-  { created_at, fence_started_at, fencing_until, now, sendable_until }: AskedFacts
+  { created_at, fencing_until, isFailure, now, sendable_until }: AskedFacts
 ): string | null => {
   const at = Date.parse(asked_at)
   const faults: Array<string> = []
@@ -47,14 +42,11 @@ export const validateAskedAt = (
         + "Ask once more, and record that answer"
     )
   }
-  if (fence_started_at !== null && at < fence_started_at) {
+  if (isFailure && fencing_until !== null && at < fencing_until && fencing_until <= now) {
     faults.push(
-      `before ${iso(fence_started_at)}, when a fence began: its order may wait at the provider. `
-        + askOnceMore
+      `before ${iso(fencing_until)}, until which the order of a fence could be sent. `
+        + "Cancel the order that waits under this key there, ask once more, and record that answer"
     )
-  }
-  if (fence_started_at !== null && fencing_until !== null && at < fencing_until && fencing_until <= now) {
-    faults.push(`before ${iso(fencing_until)}, until which the order of the fence could be sent. ${askOnceMore}`)
   }
   if (faults.length > 0) return `asked_at ${iso(at)} is ${faults.join("; it is ")}`
   // The tolerance for the clocks moves no answer beyond the present.

@@ -181,6 +181,7 @@ const newRecord = (
   reading_since: null,
   hinted_at: null,
   fence_started_at: null,
+  fencing_until: null,
   provider_account: null,
   reversal_read: null,
   reversal: null

@@ -68,6 +68,8 @@ export interface MemoryRecord {
   readonly hinted_at: number | null
   /** When a fence of the operation began. */
   readonly fence_started_at: DateTime.Utc | null
+  /** When its last fence has ended, at the latest. */
+  readonly fencing_until: DateTime.Utc | null
   readonly provider_account: string | null
   /** The row of `reversal_reads`. */
   readonly reversal_read: MemoryReversalRead | null

@@ -236,9 +236,14 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
       const record = memory.operations.get(id)
       const isAllowed = record?.operation.revision === revision && record.operation.state === "indeterminate"
         && record.reference === null && !record.acknowledged && send_before !== null && !isForeign(record, send_before)
-        && send_before.epochMilliseconds < millis() - longestSkew && table.hasStanding(record, "send")
+        && send_before.epochMilliseconds < millis() - longestSkew && record.due_at! > millis() &&
+        table.hasStanding(record, "send")
       if (!isAllowed) return null
-      return update({ ...record, fence_started_at: record.fence_started_at ?? table.now() }).fence_started_at
+      const fence_started_at = record.fence_started_at ?? table.now()
+      const fencing_until = DateTime.makeUnsafe(
+        Math.max(record.fencing_until?.epochMilliseconds ?? 0, record.due_at!)
+      )
+      return update({ ...record, fence_started_at, fencing_until }).fence_started_at
     })
 
   return {

@@ -74,9 +74,7 @@ export const evidenceFacts = (
   send_before: record.send_before,
   return_reason: record.return_reason,
   fence_started_at: record.fence_started_at,
-  fencing_until: record.fence_started_at === null || record.reading_since === null || record.due_at === null
-    ? null
-    : DateTime.makeUnsafe(record.due_at),
+  fencing_until: record.fencing_until,
   acknowledged: record.acknowledged
 })
 

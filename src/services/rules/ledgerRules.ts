@@ -35,7 +35,7 @@ export interface EvidenceFacts {
   readonly return_reason: string | null
   /** When a fence of the operation began. Null: none did. */
   readonly fence_started_at: DateTime.Utc | null
-  /** Until when the reader of a fenced operation may send a fence. Past: it stopped before it recorded an answer. Null: none has it. */
+  /** When the last fence of the operation has ended, at the latest: its orders have left by then. Null: none began. */
   readonly fencing_until: DateTime.Utc | null
   /** The provider has named its order of the operation. */
   readonly acknowledged: boolean
@@ -89,7 +89,7 @@ const evidenceFault = (
   evidence: Schema.Json,
   facts: EvidenceFacts
 ): string | null => {
-  const { fence_started_at, fencing_until, now, return_reason, send_before } = facts
+  const { fencing_until, now, return_reason, send_before } = facts
   const isFailure = to.state === "failed"
   const faults = [
     hasAskedAt(evidence)
@@ -99,8 +99,8 @@ const evidenceFault = (
         sendable_until: isFailure && operation.state !== "accepted" && return_reason === null
           ? send_before?.epochMilliseconds ?? null
           : null,
-        fence_started_at: isFailure ? fence_started_at?.epochMilliseconds ?? null : null,
-        fencing_until: isOutcome(operation.state, to) ? fencing_until?.epochMilliseconds ?? null : null
+        fencing_until: isOutcome(operation.state, to) ? fencing_until?.epochMilliseconds ?? null : null,
+        isFailure
       })
       : null,
     isOutcome(operation.state, to) ? referenceFault(evidence, facts) : null

@@ -291,6 +291,48 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
       })
   )
 
+  effect.each(
+    [
+      ["may be under way", 3_600_000, 0, "a fence may be under way until"],
+      ["ended after the question", -1000, 10_000, "Cancel the order that waits under this key"]
+    ] as const
+  )(
+    "that records a failure is refused in the words of the ledger if a fence %s",
+    ([, ends, before, words]) =>
+      Effect.gen(function*() {
+        const { details } = yield* ConsoleScene
+        const now = Date.now()
+        const fencing_until = new Date(now + ends).toISOString()
+        details.set(
+          idOf(110),
+          detailOf(now, {
+            number: 110,
+            state: "indeterminate",
+            age: 60,
+            schedule: { fence_started_at: fencing_until, fencing_until },
+            next: { by: "reconciler", action: "A reconciler repeats the fence.", at: null, reason: "A fence began." },
+            history: [["accepted", 60, null], ["submitting", 60, null], ["indeterminate", 60, { reason: "no answer" }]]
+          })
+        )
+        const { expectClean, page } = yield* (yield* Operator).open(`/operations/${idOf(110)}`)
+        yield* Effect.promise(async () => {
+          const dialog = await ask(page, "Record outcome")
+          const asked = dialog.getByLabel("When did you ask?")
+          const errorAt = async (instant: number) => {
+            await asked.fill(new Date(instant).toISOString().slice(0, 19))
+            await dialog.getByRole("button", { name: "Check and confirm" }).click()
+            return await errorOf(asked)
+          }
+          await dialog.getByLabel("Outcome").selectOption("failed")
+          const error = await errorAt(now - before)
+          assert.include(error, words)
+          assert.include(error, fencing_until)
+          if (ends < 0) assert.isUndefined(await errorAt(now))
+          expectClean()
+        })
+      })
+  )
+
   effect("on an operation that moved on meanwhile is refused", () =>
     Effect.gen(function*() {
       const scene = yield* ConsoleScene

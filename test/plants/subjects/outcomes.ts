@@ -1,5 +1,5 @@
 /** Mistakes in attempts, evidence and status reads: an uncertain outcome stays uncertain until evidence ends it. */
-import { type Plant, postgres, unit } from "../Plant.ts"
+import { long, type Plant, postgres, unit } from "../Plant.ts"
 
 const outcomesFile = "src/services/sql/queue/SqlOutcomes.ts"
 const settlement = "src/submission/attempts/Settlement.ts"
@@ -287,8 +287,8 @@ export const outcomes: ReadonlyArray<Plant> = [
   {
     rule: "a fence needs a grant with all scopes of the accepting one",
     file: statusReads,
-    from: "    AND ${standing(\"send\")}\n",
-    to: "    AND ${standing(\"read\")}\n",
+    from: "o.due_at > now() AND ${standing(\"send\")}",
+    to: "o.due_at > now() AND ${standing(\"read\")}",
     tests: [postgres("services/queue/Fences")]
   },
   {
@@ -301,25 +301,25 @@ export const outcomes: ReadonlyArray<Plant> = [
   {
     rule: "no status read ends a fenced operation whose order the provider has not named",
     file: "migrations/0031_fenced_operations.sql",
-    from: "ELSE OLD.acknowledged END",
-    to: "ELSE true END",
+    from: "NEW.state = 'succeeded' OR OLD.acknowledged END",
+    to: "true END",
     tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
   },
   {
-    rule: "the answer to a person from before a fence ends no operation, in the database too",
+    rule: "the answer to a person from before the end of a fence ends no operation as failed, in the database too",
     file: "migrations/0031_fenced_operations.sql",
-    from: "::timestamptz >= OLD.fence_started_at",
-    to: "::timestamptz <= now()",
+    from: "::timestamptz >= OLD.fencing_until",
+    to: "::timestamptz >= OLD.fence_started_at",
     tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
   },
   {
-    rule: "a person ends no fenced operation while a reader has it",
+    rule: "a person ends no operation while its fence may be under way",
     file: "src/domain/operators/validateAskedAt.ts",
     from: "fencing_until !== null && now < fencing_until",
     to: "fencing_until !== null && now > fencing_until",
     tests: [
-      unit("domain/OperatorEvidence", "from after the beginning of a fence"),
-      postgres("services/queue/Fences", "after the lease")
+      unit("domain/OperatorEvidence", "from after the last fence"),
+      postgres("services/queue/Fences", "by an answer from after")
     ]
   },
   {
@@ -328,36 +328,39 @@ export const outcomes: ReadonlyArray<Plant> = [
     from: "fencing_until !== null && at < fencing_until",
     to: "fencing_until !== null && at > fencing_until",
     tests: [
-      unit("domain/OperatorEvidence", "from after the beginning of a fence"),
-      postgres("services/queue/Fences", "after the lease")
+      unit("domain/OperatorEvidence", "from after the last fence"),
+      postgres("services/queue/Fences", "by an answer from after")
     ]
   },
   {
-    rule: "the ledger knows the reader of a fenced operation",
-    file: "src/services/sql/ledger/SqlOperationLedger.ts",
-    from: "o.reading_since IS NOT NULL THEN o.due_at END AS",
-    to: "o.reading_since IS NULL THEN o.due_at END AS",
-    tests: [postgres("services/queue/Fences", "after the lease")]
+    rule: "the ledger records until when a fence may be sent",
+    file: statusReads,
+    from: "greatest(o.fencing_until, o.due_at)",
+    to: "coalesce(o.fencing_until, o.due_at)",
+    tests: [postgres("services/queue/Fences", "by an answer from after its last fence")]
   },
   {
-    rule: "the ledger in memory knows the reader of a fenced operation",
-    file: "src/services/memory/recordRules.ts",
-    from: "record.reading_since === null || record.due_at",
-    to: "record.reading_since !== null || record.due_at",
-    tests: [postgres("services/queue/Fences", "after the lease")]
+    rule: "the ledger in memory records until when a fence may be sent",
+    file: "src/services/memory/MemoryStatusReads.ts",
+    from: "Math.max(record.fencing_until?.epochMilliseconds ?? 0, record.due_at!)",
+    to: "record.fencing_until?.epochMilliseconds ?? record.due_at!",
+    tests: [
+      postgres("services/queue/Fences", "by an answer from after its last fence"),
+      unit("submission/reads/Fences", "however often")
+    ]
   },
   {
-    rule: "a person ends no fenced operation that a reader takes meanwhile",
+    rule: "a person ends no fenced operation whose fence is sent meanwhile",
     file: "src/services/sql/ledger/SqlOperationLedger.ts",
     from: "AND NOT ($7::boolean AND",
     to: "AND NOT (NOT $7::boolean AND",
-    tests: [postgres("services/queue/Fences", "takes meanwhile")]
+    tests: [postgres("services/queue/Fences", "is sent meanwhile")]
   },
   {
-    rule: "a person ends no fenced operation as failed while a reader has it, in the database too",
+    rule: "a person ends no operation while its fence may be under way, in the database too",
     file: "migrations/0031_fenced_operations.sql",
-    from: "OR OLD.due_at <= now() AND",
-    to: "OR OLD.due_at > now() OR",
+    from: "OLD.fencing_until <= now()",
+    to: "OLD.fencing_until IS NOT NULL",
     tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
   },
   {
@@ -412,9 +415,30 @@ export const outcomes: ReadonlyArray<Plant> = [
   {
     rule: "the beginning of a fence never changes",
     file: "migrations/0029_fences.sql",
-    from: "IF OLD.fence_started_at IS NOT NULL THEN",
+    from: "IF OLD.fence_started_at IS NOT NULL AND NEW.fence_started_at IS DISTINCT FROM OLD.fence_started_at THEN",
     to: "IF NEW.fence_started_at > now() + interval '1 day' THEN",
     tests: [postgres("services/queue/Fences")]
+  },
+  {
+    rule: "the console knows until when a fence may be under way",
+    file: "console/operation/AdvanceDialog.tsx",
+    from: "fencing_until: schedule.fencing_until === null ? null :",
+    to: "fencing_until: schedule.fencing_until !== null ? null :",
+    tests: [long("console/Actions", "that records a failure is refused")]
+  },
+  {
+    rule: "the database keeps the end of the last fence",
+    file: "migrations/0029_fences.sql",
+    from: "NEW.fencing_until >= greatest(OLD.fencing_until, OLD.due_at)",
+    to: "NEW.fencing_until IS NOT NULL",
+    tests: [postgres("services/queue/Fences", "refuses any other record")]
+  },
+  {
+    rule: "the database lets only the reader of an operation send its fence",
+    file: "migrations/0029_fences.sql",
+    from: " AND OLD.due_at > now()) IS NOT TRUE",
+    to: ") IS NOT TRUE",
+    tests: [postgres("services/queue/Fences", "refuses any other record")]
   },
   {
     rule: "the database refuses a fence before send_before",

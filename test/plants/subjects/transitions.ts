@@ -130,10 +130,10 @@ export const transitions: ReadonlyArray<Plant> = [
     tests: [unit("domain/OperatorEvidence", "names one between")]
   },
   {
-    rule: "an operation fails only by an answer from after the beginning of its fence",
+    rule: "an operation fails only by an answer from after its last fence",
     file: "src/services/rules/ledgerRules.ts",
-    from: "fence_started_at: isFailure ? fence_started_at?",
-    to: "fence_started_at: isFailure ? send_before?",
+    from: "? fencing_until?.epochMilliseconds ?? null : null,",
+    to: "? send_before?.epochMilliseconds ?? null : null,",
     tests: [postgres("services/queue/Fences", "lets a person end")]
   },
   {

@@ -28,6 +28,7 @@ const schedule: OperationSchedule = {
   reads: 0,
   reviewed_at: null,
   fence_started_at: null,
+  fencing_until: null,
   hold: null,
   unsent: false
 }
@@ -101,7 +102,7 @@ const expectations: ReadonlyArray<readonly [string, Situation, NextAction["by"],
     ],
     [
       "an operation with a fence, whose grant lost a scope",
-      scheduled({ due_at: future, fence_started_at: past }, {
+      scheduled({ due_at: future, fence_started_at: past, fencing_until: future }, {
         state: "indeterminate",
         standing: { ...standing, may_send: false }
       }),
@@ -111,7 +112,10 @@ const expectations: ReadonlyArray<readonly [string, Situation, NextAction["by"],
     ],
     [
       "an operation with an old fence",
-      scheduled({ due_at: future, fence_started_at: past }, { state: "indeterminate", question: "Did you pay?" }),
+      scheduled({ due_at: future, fence_started_at: past, fencing_until: future }, {
+        state: "indeterminate",
+        question: "Did you pay?"
+      }),
       "operator",
       null,
       "Fences go on, but may never settle it."
@@ -271,7 +275,8 @@ const situations = function*(): Generator<Situation> {
                             waiting,
                             hold,
                             return_reason,
-                            fence_started_at
+                            fence_started_at,
+                            fencing_until: fence_started_at
                           },
                           pause,
                           question: null
@@ -311,6 +316,10 @@ describe("the next action", () => {
     const [, read] = /\(read (\d+)\)/.exec(action) ?? []
     if (read !== undefined) assert.strictEqual(Number(read), given.schedule.reads + 1)
     if (given.question !== null) assert.include(action, `Ask the provider, and record its answer: ${given.question}`)
+    const { fencing_until } = given.schedule
+    if (given.question !== null && fencing_until !== null) {
+      assert.include(action, `To record failed, ask after ${DateTime.formatIso(fencing_until)}: each fence moves`)
+    }
   })
 
   it("of any operation is in the future or open, is told in short sentences, and none is left only when it is settled", () => {

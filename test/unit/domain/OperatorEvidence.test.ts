@@ -62,8 +62,8 @@ describe("the evidence of an operator", () => {
         created_at,
         now,
         sendable_until: sendable,
-        fence_started_at: null,
-        fencing_until: null
+        fencing_until: null,
+        isFailure: sendable !== null
       })
     const minute = 60_000
     const expected: ReadonlyArray<readonly [asked: number, succeeded: string | null, failed: string | null]> = [
@@ -87,19 +87,20 @@ describe("the evidence of an operator", () => {
     }
   })
 
-  it("names one from after the beginning of a fence for a failure", () => {
-    const [created_at, fence_started_at, now] = [0, 3_600_000, 7_200_000] as [number, number, number]
-    const reasonAt = (asked: number, fencing_until: number | null = null, failed = true) =>
+  it("names one from after the last fence for a failure, and none before that has ended", () => {
+    const [created_at, now] = [0, 7_200_000] as [number, number]
+    const reasonAt = (asked: number, fencing_until: number, isFailure = true) =>
       validateAskedAt(new Date(asked).toISOString(), {
         created_at,
         now,
         sendable_until: null,
-        fence_started_at: failed ? fence_started_at : null,
-        fencing_until
+        fencing_until,
+        isFailure
       })
-    assert.include(reasonAt(fence_started_at - 1), "Cancel the order that waits under this key")
-    assert.isNull(reasonAt(fence_started_at))
-    assert.include(reasonAt(now - 2, now - 1), "until which the order of the fence could be sent")
+    assert.include(
+      reasonAt(now - 2, now - 1),
+      "until which the order of a fence could be sent. Cancel the order that waits under this key"
+    )
     assert.isNull(reasonAt(now - 1, now - 1))
     assert.isNull(reasonAt(now - 2, now - 1, false), "a success needs no answer from after the fence")
     for (const failed of [true, false]) {

@@ -147,8 +147,7 @@ interface FactsRow extends OperationRow {
 /** The operation, and `EvidenceFacts` of the reference `$2`, which may be null. */
 const factsStatement = `
   SELECT ${publicColumns}, clock_timestamp() AS now, o.send_before, o.return_reason, o.fence_started_at,
-    o.acknowledged, o.reference,
-    CASE WHEN o.fence_started_at IS NOT NULL AND o.reading_since IS NOT NULL THEN o.due_at END AS fencing_until, (
+    o.fencing_until, o.acknowledged, o.reference, (
       SELECT p.id FROM operations p
       WHERE p.reference = $2 AND p.provider = o.provider AND p.id <> o.id
         AND coalesce(p.provider_account = o.provider_account, true)
@@ -161,13 +160,14 @@ const factsStatement = `
  * component. A claimed operation does not fail while its holder may send the first byte: returns and take-overs keep the revision, so
  * the caller may have seen a returned claim that a worker has taken over since. A claim of an earlier timeline may lack its return and
  * its take-over. A claim by hand has no `send_before`, and no holder. An `indeterminate` operation fails only after its `send_before`:
- * until then the provider may get the request after it was asked. A person (`$7`) ends no fenced operation while a reader has it.
+ * until then the provider may get the request after it was asked. A person (`$7`) ends no operation while its fence
+ * may be under way.
  */
 const transitionStatement = `
   UPDATE operations o
   SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6, due_at = NULL
   WHERE o.id = $1 AND o.revision = $2
-    AND NOT ($7::boolean AND o.fence_started_at IS NOT NULL AND o.reading_since IS NOT NULL AND o.due_at > now())
+    AND NOT ($7::boolean AND coalesce(o.fencing_until > now(), false))
     AND CASE
     WHEN o.state = 'accepted' AND $3 <> 'submitting' OR o.return_reason IS NOT NULL AND $3 = 'failed' THEN ${isUnsent}
     WHEN o.state = 'accepted' THEN NOT ${needsDecision}

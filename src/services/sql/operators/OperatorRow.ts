@@ -63,6 +63,7 @@ export interface OperatorRow extends OperationRow {
   } | null
   readonly question: string | null
   readonly fence_started_at: Instant | null
+  readonly fencing_until: Instant | null
 }
 
 /** For how long a process with workers counts as running after its last report. */
@@ -90,7 +91,8 @@ const plainColumns = [
   "terms",
   "terms_key_id",
   "last_read",
-  "fence_started_at"
+  "fence_started_at",
+  "fencing_until"
 ] as const satisfies ReadonlyArray<keyof OperatorRow>
 
 /** The columns of `OperatorRow`, of the row `o`. */
@@ -145,6 +147,7 @@ export const toSummary = (row: OperatorRow, shown: ShownTerms | null): OperatorS
     reads: row.reads,
     reviewed_at: instantOrNull(row.reviewed_at),
     fence_started_at: instantOrNull(row.fence_started_at),
+    fencing_until: instantOrNull(row.fencing_until),
     hold,
     unsent: row.is_unsent
   }

@@ -313,10 +313,11 @@ const payloadStatement = `
   WHERE o.id = $1`
 
 const mayFenceStatement = `
-  UPDATE operations o SET fence_started_at = coalesce(o.fence_started_at, now())
+  UPDATE operations o
+  SET fence_started_at = coalesce(o.fence_started_at, now()), fencing_until = greatest(o.fencing_until, o.due_at)
   WHERE o.id = $1 AND o.revision = $2 AND o.state = 'indeterminate' AND o.reference IS NULL AND NOT o.acknowledged
     AND o.send_before = $3 AND o.send_before < now() - ${millis(String(longestSkew))}
-    AND ${standing("send")}
+    AND o.due_at > now() AND ${standing("send")}
   RETURNING o.fence_started_at`
 
 const postponeStatement = `

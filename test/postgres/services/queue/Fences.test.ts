@@ -7,14 +7,7 @@ import { DateTime, Duration, Effect, Exit, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import {
-  fieldsOf,
-  issueAgain,
-  nextMillisecond,
-  outcome,
-  PostgresLedger,
-  queueConformance
-} from "../../../fixtures/ledger/Ledger.ts"
+import { fieldsOf, issueAgain, outcome, PostgresLedger, queueConformance } from "../../../fixtures/ledger/Ledger.ts"
 import {
   claimedOperation,
   claimTerms,
@@ -119,25 +112,36 @@ queueConformance("a fence", (it) => {
       assert.isTrue((yield* take).acknowledged, "what was read after its beginning counts")
     }))
 
-  it.effect("lets a person end its operation as failed only by an answer from after its beginning", () =>
+  it.effect("lets a person end its operation as failed only by an answer from after its last fence, also if that ended", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* Queue
       const { take } = yield* uncertain
-      const read = yield* take
-      const { operation: { id }, revision } = read
-      const begun = (yield* queue.mayFence(read))!
-      yield* queue.postpone(id, revision, { ...recording(), fence_started_at: begun })
-      const fail = (created_at: DateTime.Utc) =>
-        ledger.transition(id, revision, outcome("failed"), { by: "operator", ...evidenceOf({ created_at }) })
-      const error = yield* Effect.flip(fail(DateTime.subtract(begun, { milliseconds: 1 })))
-      assert.include(error.message, "Cancel the order that waits under this key")
+      const fence = Effect.gen(function*() {
+        const read = yield* take
+        const fence_started_at = (yield* queue.mayFence(read))!
+        yield* queue.postpone(read.operation.id, read.revision, { ...recording(), fence_started_at })
+        return read
+      })
+      const { operation: { id }, revision } = yield* fence
+      const end = (state: "succeeded" | "failed", created_at: DateTime.Utc) =>
+        ledger.transition(id, revision, outcome(state), { by: "operator", ...evidenceOf({ created_at }) })
+      for (const state of ["succeeded", "failed"] as const) {
+        const soon = yield* Effect.flip(end(state, yield* queue.readClock))
+        assert.match(soon.message, /may be under way until .* Try again after that/)
+      }
+      yield* pass("1 minute")
+      const asked = yield* queue.readClock
+      yield* fence
+      yield* pass("1 minute")
+      const early = yield* Effect.flip(end("failed", DateTime.subtract(asked, { hours: 1, minutes: 1 })))
+      assert.include(early.message, "Cancel the order that waits under this key")
       const other = ledger.transition(id, revision, outcome("failed"), { by: "batch job", answer: "never received" })
       assert.deepInclude(fieldsOf(yield* Effect.flip(other)), { _tag: "IllegalTransition", reason: "fenced" })
-      assert.strictEqual((yield* fail(begun)).state, "failed")
+      assert.strictEqual((yield* end("failed", yield* queue.readClock)).state, "failed")
     }))
 
-  it.effect("lets a person end its operation only after the lease of its reader, as failed by an answer from after that", () =>
+  it.effect("lets a person end its operation only after the lease of a reader that stopped, by an answer from after that", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* Queue
@@ -152,25 +156,33 @@ queueConformance("a fence", (it) => {
         assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "evidence_refused" })
         assert.match(error.message, /may be under way until .* Try again after that/)
       }
-      yield* nextMillisecond
-      yield* take
       yield* pass("45 seconds")
-      assert.include((yield* Effect.flip(end("failed", begun))).message, "could be sent")
+      assert.include(
+        (yield* Effect.flip(end("failed", DateTime.subtract(begun, { seconds: 45 })))).message,
+        "could be sent"
+      )
       assert.strictEqual((yield* end("failed", yield* queue.readClock)).state, "failed")
     }))
 
   it.effect("fails only by a fence of that beginning until its provider names the order", () =>
     Effect.gen(function*() {
       const queue = yield* Queue
+      const ofPerson = (created_at: DateTime.Utc) => ({
+        by: "operator",
+        ...evidenceOf({ created_at }),
+        reference_of: "answer"
+      })
       const proofs = (begun: DateTime.Utc) => [
         { by: "fence", fence_started_at: DateTime.formatIso(begun) },
         { by: "fence", fence_started_at: DateTime.formatIso(DateTime.subtract(begun, { milliseconds: 1 })) },
         { by: "fence" },
         { by: "status_read", answer: { status: "canceled" } },
         { fence_started_at: DateTime.formatIso(begun) },
-        { by: "operator", ...evidenceOf({ created_at: DateTime.subtract(begun, { milliseconds: 1 }) }) },
-        // Below, a reader has the operation of this one.
-        { by: "operator", ...evidenceOf({ created_at: begun }) }
+        // Below, the lease of the fence has ended 15 seconds ago,
+        ofPerson(DateTime.subtract(begun, { seconds: 30 })),
+        ofPerson(begun),
+        // and that of this one has not.
+        ofPerson(begun)
       ]
       for (const acknowledged of [false, true]) {
         const settled: Array<boolean> = []
@@ -183,16 +195,18 @@ queueConformance("a fence", (it) => {
           const isRead = which === proofs(fence_started_at).length - 1
           if (!isRead) {
             yield* queue.postpone(id, revision, { ...known, reference: acknowledged ? known.reference : null })
+            yield* pass("1 minute")
           } else if (acknowledged) yield* queue.report(id, known.reference)
           const evidence = proofs(fence_started_at)[which]!
           const recorded = { ...recording(), evidence, fence_started_at }
+          if (isRead) yield* Effect.flip(Effect.sandbox(queue.record(id, revision, outcome("succeeded"), recorded)))
           settled.push(Exit.isSuccess(yield* Effect.exit(queue.record(id, revision, outcome("failed"), recorded))))
         }
         assert.deepStrictEqual(
           settled,
           acknowledged
-            ? [false, false, false, true, true, false, false]
-            : [true, false, false, false, false, false, false]
+            ? [false, false, false, true, true, false, true, false]
+            : [true, false, false, false, false, false, true, false]
         )
       }
     }))
@@ -246,7 +260,7 @@ layer(PostgresLedger, { excludeTestServices: true })("the database", (it) => {
       }
     }))
 
-  it.effect("keeps a person from ending a fenced operation that a reader takes meanwhile", () =>
+  it.effect("keeps a person from ending a fenced operation whose fence is sent meanwhile", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* Queue
@@ -254,8 +268,9 @@ layer(PostgresLedger, { excludeTestServices: true })("the database", (it) => {
       const read = yield* take
       const begun = (yield* queue.mayFence(read))!
       yield* queue.postpone(id, read.revision, { ...recording(), fence_started_at: begun })
+      yield* pass("1 minute")
       const run = yield* openTransaction
-      yield* run("UPDATE operations SET reading_since = now(), due_at = now() + interval '45 s' WHERE id = $1", [id])
+      yield* run("UPDATE operations SET fencing_until = due_at WHERE id = $1", [id])
       const answer = { by: "operator", ...evidenceOf({ created_at: begun }) }
       const ended = yield* Effect.forkChild(
         Effect.flip(ledger.transition(id, read.revision, outcome("succeeded"), answer))
@@ -274,15 +289,20 @@ layer(PostgresLedger, { excludeTestServices: true })("the database", (it) => {
         Effect.flip(sql.unsafe(`UPDATE operations SET fence_started_at = ${value} WHERE id = $1`, [id])).pipe(
           Effect.map((error) => String((error.reason.cause as Error).message))
         )
-      assert.match(yield* set("now()"), /only after its send_before/)
+      assert.match(yield* set("now()"), /is sent only after its send_before/)
       const read = yield* take
       assert.isNotNull(yield* queue.mayFence(read))
       for (const value of ["NULL", "now() + interval '1 day'"]) assert.match(yield* set(value), /keeps the beginning/)
+      for (const value of ["NULL", "fencing_until - interval '1 ms'"]) {
+        assert.match(yield* set(`fence_started_at, fencing_until = ${value}`), /recorded until the end of the lease/)
+      }
+      yield* pass("1 minute")
+      assert.match(yield* set("fence_started_at, fencing_until = now() + interval '1 day'"), /sent only by its reader/)
       const other = yield* uncertain
       const { operation: { id: otherId }, revision } = yield* other.take
       yield* queue.record(otherId, revision, outcome("submitted"), recording())
       const error = yield* Effect.flip(sql`UPDATE operations SET fence_started_at = now() WHERE id = ${otherId}`)
-      assert.match(String((error.reason.cause as Error).message), /only while it is indeterminate/)
+      assert.match(String((error.reason.cause as Error).message), /is sent only while it is indeterminate/)
       assert.strictEqual(due.revision, read.revision)
     }))
 })

@@ -17,7 +17,7 @@ import {
   StatusAnswer,
   Uncertain
 } from "../../../../src/submission/providers/ProviderAdapter.ts"
-import { fenceTimeout, fenceWithin } from "../../../../src/submission/reads/fences.ts"
+import { fenceLease, fenceTimeout, fenceWithin } from "../../../../src/submission/reads/fences.ts"
 import { defaultPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
 import { outcome } from "../../../fixtures/ledger/Ledger.ts"
 import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
@@ -264,6 +264,29 @@ describe("A fence", () => {
       yield* untilBegun(world, id)
       yield* next(world, id)
       assert.deepInclude(yield* world.evidenceOf(id), { by: "fence" })
+    }))
+
+  it.effect("is followed by no failure by an answer to a person from before it, however often it ended without proof", () =>
+    Effect.gen(function*() {
+      const { fences, id, world } = yield* lostRequest({ answers: [waits] })
+      yield* untilBegun(world, id)
+      for (const sent of [1, 2, 3]) {
+        const asked = yield* DateTime.now
+        yield* next(world, id)
+        assert.lengthOf(fences, sent)
+        yield* TestClock.adjust(fenceLease(defaultPolicy))
+        const fail = (created_at: DateTime.Utc) =>
+          Effect.flatMap(
+            world.show(id),
+            ({ revision }) =>
+              world.ledger.transition(id, revision, outcome("failed"), {
+                by: "operator",
+                ...evidenceOf({ created_at })
+              })
+          )
+        assert.match((yield* Effect.flip(fail(asked))).message, /Cancel the order that waits under this key/)
+        if (sent === 3) assert.strictEqual((yield* fail(yield* DateTime.now)).state, "failed")
+      }
     }))
 
   it.effect("is not sent by a reader that took the operation too long ago", () =>
