@@ -309,7 +309,7 @@ export const outcomes: ReadonlyArray<Plant> = [
     rule: "the answer to a person from before the end of a fence ends no operation as failed, in the database too",
     file: "migrations/0031_fenced_operations.sql",
     from: "::timestamptz >= OLD.fencing_until",
-    to: "::timestamptz >= OLD.fence_started_at",
+    to: "::timestamptz IS NOT NULL",
     tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
   },
   {

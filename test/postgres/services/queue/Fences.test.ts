@@ -91,6 +91,15 @@ queueConformance("a fence", (it) => {
       }))
   }
 
+  it.effect("may not be sent of an operation that is submitting, also after its send_before", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const { claim: { operation, revision } } = yield* claimedOperation()
+      yield* pass("1 minute")
+      const send_before = DateTime.subtract(operation.send_before!, { minutes: 1 })
+      assert.isNull(yield* queue.mayFence({ operation: { ...operation, send_before }, revision }))
+    }))
+
   it.effect("refuses what a read from before its beginning found, which may be the order of the fence", () =>
     Effect.gen(function*() {
       const queue = yield* Queue
