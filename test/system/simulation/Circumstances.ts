@@ -156,6 +156,13 @@ export const fenced = (scenario: Scenario): Scenario => ({
   mishaps: nothing()
 })
 
+/** The same, while persons ask the provider, and record its answer up to many fences later. Most orders of fences stay uncancelled at first. */
+export const asked = (scenario: Scenario): Scenario => ({
+  ...fenced(scenario),
+  asks: 300,
+  network: { ...noNetworkFaults, lostRequest: 0.7, lateRequest: 0.3, lostAnswer: 0.5 }
+})
+
 /**
  * Failovers that often lose commits and leave the old server behind, processes that stop at any point, and a witness. Providers find
  * no operation, and no operator acts: only the witness releases.

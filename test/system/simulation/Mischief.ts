@@ -3,12 +3,14 @@
  * operators who intervene. All of them end when the run calms down.
  */
 import * as Cause from "effect/Cause"
+import * as DateTime from "effect/DateTime"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import { ProviderName } from "../../../src/domain/Grant.ts"
 import type { OperationId, Outcome } from "../../../src/domain/Operation.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryRecords.ts"
 import { isHeld } from "../../../src/services/memory/recordRules.ts"
+import { operatorEvidence } from "../../fixtures/OperatorEvidence.ts"
 import type { Mishaps } from "./Circumstances.ts"
 import { longestSend } from "./Scenario.ts"
 import { noDatabaseFaults } from "./SimulatedDatabase.ts"
@@ -45,6 +47,7 @@ export class Mischief {
     this.#repeat("standingChange", () => this.#simulation.accounts.changeStanding())
     this.#repeat("operator", () => this.#operate())
     this.#repeat("hint", () => this.#hint())
+    this.#every(this.#simulation.scenario.asks, () => this.#ask())
   }
 
   end(): void {
@@ -60,13 +63,16 @@ export class Mischief {
   }
 
   #repeat(kind: keyof Mishaps, strike: () => void): void {
-    const { scenario, world } = this.#simulation
-    const mean = scenario.mishaps[kind]
+    this.#every(this.#simulation.scenario.mishaps[kind], strike)
+  }
+
+  #every(mean: number, strike: () => void): void {
+    const { world } = this.#simulation
     if (mean === Infinity) return
     world.after(-mean * Math.log(1 - world.chance.next()), () => {
       if (this.#isOver) return
       strike()
-      this.#repeat(kind, strike)
+      this.#every(mean, strike)
     })
   }
 
@@ -250,6 +256,27 @@ export class Mischief {
     const { id } = record.operation
     const exit = database.now(database.queue.hold(id))
     world.trace.note(Exit.isSuccess(exit) ? "operator holds" : "operator holds too late", accounts.nameOf(id))
+  }
+
+  /** A person asks the provider whether it can still carry out a fenced operation, and records later that it cannot. */
+  #ask(): void {
+    const { accounts, database, world } = this.#simulation
+    const fenced = [...database.operations.values()].filter(({ fence_started_at, operation }) =>
+      operation.state === "indeterminate" && fence_started_at !== null
+    )
+    if (fenced.length === 0) return
+    const { operation: { id, revision }, owner } = world.chance.pick(fenced)
+    if (this.#simulation.providerOf(owner.provider).mayStillPay(id)) return
+    const asked_at = DateTime.formatIso(DateTime.makeUnsafe(database.clock.currentTimeMillisUnsafe()))
+    const evidence = { by: "operator", ...operatorEvidence, asked_at, reference_of: "answer" }
+    const outcome: Outcome = { state: "failed", failure: { code: "never_received", message: "Never received." } }
+    world.after(world.chance.below(15_000), () => {
+      const exit = database.now(database.ledger.transition(id, revision, outcome, evidence))
+      world.trace.note(
+        Exit.isSuccess(exit) ? "a person records the answer" : "a person must ask again",
+        accounts.nameOf(id)
+      )
+    })
   }
 
   /** Releases operations one by one, or all of them if no failover of the run loses commits. */

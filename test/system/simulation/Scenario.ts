@@ -74,6 +74,8 @@ export interface Scenario {
   readonly database: DatabaseFaults
   readonly network: NetworkFaults
   readonly mishaps: Mishaps
+  /** Mean milliseconds between persons who ask a provider about a fenced operation, and record the answer later; `Infinity` for none. */
+  readonly asks: number
   /** Share of acceptances whose announcement is lost. */
   readonly lostAnnouncements: number
   /** The largest error of a clock, in milliseconds. */
@@ -152,6 +154,7 @@ const drawCommonScenario = (chance: Chance): Scenario => {
     database: each(databaseFaults, share),
     network: drawNetworkFaults(share),
     mishaps,
+    asks: Infinity,
     lostAnnouncements: share() * 2,
     skew,
     drift: isExact ? 0 : chance.pick([0, 0.02]),

@@ -117,6 +117,8 @@ export class SimulatedProvider {
   readonly #mutations = new Map<OperationId, Mutation>()
   /** The orders of fences, which have the keys of their operations and have paid nothing. */
   readonly #fences = new Map<OperationId, { isCancelled: boolean }>()
+  /** Requests of fences that are under way. */
+  readonly #fencing = new Map<OperationId, number>()
 
   constructor(
     world: World,
@@ -150,6 +152,12 @@ export class SimulatedProvider {
       attempt.id === id &&
       (attempt.stage === "in flight" || (attempt.stage === "connecting" && !attempt.process.isGone))
     )
+  }
+
+  /** A person asks whether the provider can still carry out the operation: it has no order that may pay, and no request is under way. */
+  mayStillPay(id: OperationId): boolean {
+    const isFencing = this.#fences.get(id)?.isCancelled === false || (this.#fencing.get(id) ?? 0) > 0
+    return this.#mutations.has(id) || isFencing || this.mayStillReceive(id)
   }
 
   /** Whether a status read without faults can show the result of the operation. */
@@ -347,7 +355,7 @@ export class SimulatedProvider {
       names: { reference: ProviderReference.make(`fence-${id}`), operation_id: id },
       evidence: { said: "cancelled" }
     })
-    const occupy = this.#step(process, name, () => {
+    const occupy = this.#step(process, id, () => {
       const first = this.#mutations.get(id)
       if (first !== undefined) return FenceAnswer.Known({ reference: first.reference, operation_id: id })
       const order = this.#fences.get(id)
@@ -357,7 +365,7 @@ export class SimulatedProvider {
       this.#world.after(this.#world.chance.between(50, 20_000), () => this.#approve(id))
       return null
     })
-    const cancel = this.#step(process, name, () => {
+    const cancel = this.#step(process, id, () => {
       const order = this.#fences.get(id)
       if (order === undefined) return null
       order.isCancelled = true
@@ -380,7 +388,13 @@ export class SimulatedProvider {
   }
 
   /** A request of a fence, and its answer. */
-  #step(process: SimulatedProcess, name: string, take: () => FenceAnswer | null): Effect.Effect<FenceAnswer | null> {
+  #step(
+    process: SimulatedProcess,
+    id: OperationId,
+    take: () => FenceAnswer | null
+  ): Effect.Effect<FenceAnswer | null> {
+    const name = this.#judge.name(id)
+    const count = (more: number) => this.#fencing.set(id, (this.#fencing.get(id) ?? 0) + more)
     return Effect.callback((resume) => {
       const { chance, trace } = this.#world
       const { faults } = this
@@ -389,7 +403,9 @@ export class SimulatedProvider {
         this.#world.after(chance.below(20), () => isWaiting ? resume(Effect.succeed(said)) : undefined, process)
       if (chance.happens(faults.lostRequest)) trace.note("fence: request lost", name)
       else {
+        count(1)
         this.#world.after(chance.happens(faults.lateRequest) ? chance.between(200, 12_000) : chance.below(20), () => {
+          count(-1)
           this.#judge.arrived(this.traits)
           const said = take()
           if (chance.happens(faults.lostAnswer)) return trace.note("fence: answer lost", name)

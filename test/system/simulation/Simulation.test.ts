@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
-import { fenced, spending, withFences } from "./Circumstances.ts"
+import { asked, fenced, spending, withFences } from "./Circumstances.ts"
 import { simulate } from "./Simulation.ts"
 import { sweep } from "./Sweep.ts"
 
@@ -23,10 +23,14 @@ describe("the real workers, while every other part fails,", () => {
   })
 
   it("break no rule at providers whose adapters have a fence, and leave no lost request to a person", async () => {
-    for (const circumstances of [fenced, withFences]) {
+    for (const circumstances of [fenced, withFences, asked]) {
       const { counts, violations } = await Effect.runPromise(sweep(1, 100, { plant: { circumstances } }))
       assert.deepStrictEqual(violations.map(({ seed, violation }) => ({ seed, ...violation })), [])
       for (const event of ["occupies the key", "cancelled"]) assert.isAbove(counts.get(`fence: ${event}`) ?? 0, 0)
+      if (circumstances !== asked) continue
+      for (const event of ["records the answer", "must ask again"]) {
+        assert.isAbove(counts.get(`a person ${event}`) ?? 0, 0)
+      }
     }
   })
 

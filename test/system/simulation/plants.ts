@@ -21,6 +21,7 @@ import {
 } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { toText } from "./Budgets.ts"
 import {
+  asked,
   fenced,
   forgetful,
   forgottenAndUnfindable,
@@ -225,6 +226,21 @@ export const plants: Readonly<Record<string, () => Plant>> = {
             }))
       },
     circumstances: fenced
+  }),
+  "an answer to a person from before the last fence counts": () => ({
+    queue: (queue, simulation) => ({
+      ...queue,
+      mayFence: (due) =>
+        Effect.tap(queue.mayFence(due), () =>
+          Effect.sync(() => {
+            const { operations } = simulation.database
+            const record = operations.get(due.operation.id)
+            if (record !== undefined) {
+              operations.set(due.operation.id, { ...record, fencing_until: record.fence_started_at })
+            }
+          }))
+    }),
+    circumstances: asked
   }),
   "rescue to failed": () => ({ queue: rescueToFailed }),
   "double claim": () => ({
