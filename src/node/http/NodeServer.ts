@@ -37,10 +37,7 @@ export const layerOn = (
 ): Layer.Layer<HttpServer, ServeError> =>
   Layer.effect(
     HttpServer,
-    Effect.map(NodeHttpServer.make(() => listener, options), (server) =>
-      withPlainRequests(server, (handler) => {
-        listener.plain = handler
-      }))
+    Effect.map(NodeHttpServer.make(() => listener, options), (server) => withPlainRequests(server, listener))
   )
 
 /**

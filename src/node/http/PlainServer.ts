@@ -21,6 +21,7 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 import { ServerContext } from "../../dispatch/CompiledEndpoint.ts"
 import type { PlainHandler } from "./NodeListener.ts"
 import { PlainRequest } from "./PlainRequest.ts"
+import { setHead } from "./ResponseHead.ts"
 
 /** Whether a request has a header with which it needs Effect's adapter. Each name stands alone: a loop over names reads members slowly. */
 const isUnusual = (headers: IncomingMessage["headers"]): boolean =>
@@ -37,7 +38,8 @@ const maxWritten = 1_048_576
 /** Writes a response whose body is in memory. False for every other response, of which nothing is written. */
 const write = (
   response: ServerResponse,
-  { body, cookies, headers, status, statusText }: HttpServerResponse.HttpServerResponse
+  { body, cookies, headers, status, statusText }: HttpServerResponse.HttpServerResponse,
+  keepAlive: number
 ): boolean => {
   if (status < 200 || status > 599 || status === 204 || status === 205 || !Cookies.isEmpty(cookies)) return false
   if (body._tag !== "Empty" && (body._tag !== "Uint8Array" || body.contentLength > maxWritten)) return false
@@ -45,7 +47,10 @@ const write = (
   if (body._tag === "Uint8Array" && headers["content-length"] !== String(body.contentLength)) return false
   // Node throws if a header is invalid. Then nothing has left, and Effect's adapter finds the same fault.
   try {
-    response.writeHead(status, statusText, headers)
+    const hasBody = body._tag === "Uint8Array" && status !== 304
+    if (!hasBody || statusText !== undefined || !setHead(response, status, headers, keepAlive)) {
+      response.writeHead(status, statusText, headers)
+    }
   } catch {
     return false
   }
@@ -96,7 +101,14 @@ const maxDepth = 32
 
 type App = Effect.Effect<HttpServerResponse.HttpServerResponse, unknown, HttpServerRequest | Scope.Scope>
 
-const makePlainHandler = Effect.fnUntraced(function*(app: App) {
+/** The server that gets the handler of plain requests. */
+interface Listener {
+  plain: PlainHandler | null
+  /** Milliseconds. */
+  readonly keepAliveTimeout: number
+}
+
+const makePlainHandler = Effect.fnUntraced(function*(app: App, listener: Listener) {
   const scope = yield* Effect.scope
   const context = yield* Effect.context<never>()
   const services = Context.add(Context.makeUnsafe<never>(context.mapUnsafe, { maxDepth }), ServerContext, context)
@@ -121,7 +133,9 @@ const makePlainHandler = Effect.fnUntraced(function*(app: App) {
   const handled = HttpEffect.toHandled(app, (request, response) => {
     const plain = request as PlainRequest
     const { response: node } = plain
-    return node.writableEnded || node.destroyed || write(node, response) ? Effect.void : handOver(plain, response)
+    return node.writableEnded || node.destroyed || write(node, response, listener.keepAliveTimeout)
+      ? Effect.void :
+      handOver(plain, response)
   })
 
   const handle: PlainHandler = (request, response) => {
@@ -139,19 +153,23 @@ const makePlainHandler = Effect.fnUntraced(function*(app: App) {
   return handle
 })
 
-/** The server, with its plain requests. `set` gets their handler once there is an application, and null when that closes. */
+/** The server on a listener, with its plain requests. The listener has their handler while there is an application. */
 export const withPlainRequests = (
   { address, serve }: HttpServer["Service"],
-  set: (handler: PlainHandler | null) => void
+  listener: Listener
 ): HttpServer["Service"] =>
   make({
     address,
     serve: Effect.fnUntraced(function*(app, middleware) {
       // A middleware of the server belongs to Effect's adapter, and sees every request.
       if (middleware !== undefined) return yield* serve(app, middleware)
-      const handler = yield* makePlainHandler(app)
-      yield* Effect.addFinalizer(() => Effect.sync(() => set(null)))
+      const handler = yield* makePlainHandler(app, listener)
+      yield* Effect.addFinalizer(() =>
+        Effect.sync(() => {
+          listener.plain = null
+        })
+      )
       yield* serve(app)
-      set(handler)
+      listener.plain = handler
     })
   })

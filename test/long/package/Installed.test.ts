@@ -199,7 +199,7 @@ describe("The package, installed in a project", () => {
     const code = fs.globSync(path.join(home, "docs/*.md")).flatMap(codeBlocks)
     assert.includeMembers(
       code.map(({ name }) => name),
-      ["authorization0.ts", "composition3.ts", "FirstBank.ts", "FirstBank.test.ts"]
+      ["authorization0.ts", "composition3.ts", "FirstBank.ts"]
     )
     const files = {
       ...Object.fromEntries(code.map(({ code, name }) => [name, code])),

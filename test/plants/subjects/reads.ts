@@ -95,6 +95,20 @@ export const reads: ReadonlyArray<Plant> = [
     tests: [unit("node/PlainServer")]
   },
   {
+    rule: "a new value of a header is checked, also if an earlier one was valid",
+    file: "src/node/http/ResponseHead.ts",
+    from: "  validateHeaderValue(name, value)\n",
+    to: "  if (known === undefined) validateHeaderValue(name, value)\n",
+    tests: [unit("node/ResponseHead")]
+  },
+  {
+    rule: "a response that ends its connection gets the head of Node",
+    file: "src/node/http/ResponseHead.ts",
+    from: "if (ofNode.has(name)) return null",
+    to: "",
+    tests: [unit("node/ResponseHead")]
+  },
+  {
     rule: "a client that leaves ends its plain request",
     file: plain,
     from: "if (!response.writableEnded) fiber.interruptUnsafe(undefined, ClientAbort.annotation)",

@@ -1,19 +1,23 @@
 /**
- * The tests in the documentation pass. This file writes the named code blocks of all pages into one folder, beside the source
- * of the template, and imports those that are tests (`*.test.ts`), which registers them here.
+ * The named code blocks of the documentation work. This file writes them into one folder, beside the source of the template, and imports
+ * them from there.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Context, Effect, Layer, Redacted, Schema } from "effect"
 import type { Digest } from "effect/crypto"
+import type { HttpClient } from "effect/http"
 import { exportSPKI, generateKeyPair, type JWTPayload, SignJWT } from "jose"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { afterAll } from "vitest"
 import { bearer, InvalidCredential } from "../../../src/domain/Credential.ts"
 import type { GrantIdentity } from "../../../src/domain/Grant.ts"
+import type { Terms } from "../../../src/domain/Terms.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import type { ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
+import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
 import { codeBlocks } from "../../fixtures/Markdown.ts"
 import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
@@ -32,15 +36,66 @@ describe("The code in the documentation", () => {
     const names = blocks.map(({ name }) => name)
     assert.deepStrictEqual(names.filter((name, at) => names.indexOf(name) !== at), [])
   })
-
-  it("has tests", () => assert.isAtLeast(named.filter(({ name }) => name.endsWith(".test.ts")).length, 2))
 })
 
-for (const { name, page } of named.filter(({ name }) => name.endsWith(".test.ts"))) {
-  describe(`${page}, ${name}:`, async () => {
-    await import(/* @vite-ignore */ path.join(folder, name))
-  })
+/** What the tests call of `FirstBank.ts`. */
+interface FirstBank {
+  readonly at: (
+    baseUrl: string,
+    token: Redacted.Redacted<string>
+  ) => Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient>
+  readonly termsOf: (
+    payment: { readonly amount: string; readonly currency: string; readonly creditor_iban: string }
+  ) => Terms
 }
+
+describe("docs/providers.md, FirstBank.ts follows the contract:", async () => {
+  const { at, termsOf } = (await import(/* @vite-ignore */ path.join(folder, "FirstBank.ts"))) as FirstBank
+  const named = ({ id, reference }: ProviderContract.AnswerSubject) => ({ payment_id: reference, client_reference: id })
+  const sent = (amount: string, currency = "EUR", creditor_iban = "DE89370400440532013000") => ({
+    payload: { amount, currency, creditor_iban },
+    request: ({ id, sendBefore }: ProviderContract.Submitted) => ({
+      path: "/payments",
+      headers: { "idempotency-key": id, "valid-until": sendBefore.toISOString() },
+      body: `{"amount":"${amount}","currency":"${currency}","creditor_iban":"${creditor_iban}"}`
+    })
+  })
+  const cases = ProviderContract.cases({
+    adapter: (baseUrl) => at(baseUrl, Redacted.make("a-token-for-tests")),
+    operation: { type: "payment" },
+    terms: termsOf,
+    expects: [sent("12.50"), sent("1.15"), sent("12.50", "GBP"), sent("12.50", "EUR", "FR1420041010050500013M02606")],
+    invalidPayloads: [{ amount: "12,50", currency: "EUR", creditor_iban: "DE89370400440532013000" }],
+    answers: {
+      submission: {
+        succeeded: (subject) => ({ status: 201, body: { ...named(subject), status: "settled" } }),
+        acknowledged: (subject) => ({ status: 202, body: { ...named(subject), status: "processing" } }),
+        refused: {
+          answer: ({ id }) => ({
+            status: 422,
+            body: { client_reference: id, code: "CLOSED", message: "Account closed (4711)." }
+          }),
+          code: "account_closed"
+        },
+        duplicate: ({ id }) => ({ status: 409, body: { client_reference: id, code: "duplicate" } }),
+        unavailable: () => ({ status: 429, body: { code: "slow_down" } })
+      },
+      status: {
+        pending: (subject) => ({ status: 200, body: { ...named(subject), status: "processing" } }),
+        succeeded: (subject) => ({ status: 200, body: { ...named(subject), status: "settled" } }),
+        failed: {
+          answer: (subject) => ({
+            status: 200,
+            body: { ...named(subject), status: "returned", reason: "No such account." }
+          }),
+          code: "payment_returned"
+        },
+        notFound: ({ id }) => ({ status: 404, body: { client_reference: id, code: "unknown_payment" } })
+      }
+    }
+  })
+  for (const { name, run } of cases) it(name, () => Effect.runPromise(run))
+})
 
 /** What the tests call of `TeamTokens.ts`. */
 interface TeamTokens {
