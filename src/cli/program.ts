@@ -9,27 +9,16 @@ import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Stdio from "effect/Stdio"
 import * as PostgresCluster from "../cluster/PostgresCluster.ts"
 import { type ListenAddress, listensForAdmin, requireFree } from "../node/http/ListenAddress.ts"
 import { Database } from "../node/postgres/Database.ts"
 import { manifest } from "../node/process/Invocation.ts"
 import { warnOfMisspeltSettings } from "../node/process/misspeltSettings.ts"
 import { Observability } from "../node/process/Observability.ts"
-import { approvals } from "./approvals/ApprovalsCommand.ts"
 import { Administration, RequiredSchema } from "./database/Administration.ts"
-import { migrateCommand, roles } from "./database/SchemaCommands.ts"
-import { switchover } from "./database/SwitchoverCommand.ts"
 import { type AdminFlags, adminOf, database } from "./Flags.ts"
-import { clients, grants, providers } from "./grants/GrantsCommand.ts"
-import { init } from "./InitCommand.ts"
-import { mcp } from "./McpCommand.ts"
-import { operations } from "./operations/OperationsCommand.ts"
 import { presenter } from "./Output.ts"
-import { sandbox } from "./SandboxCommand.ts"
-import { consoleCommand } from "./serve/ConsoleCommand.ts"
-import { serve } from "./serve/ServeCommand.ts"
-import { status, StatusServices } from "./status/StatusCommand.ts"
-import { work } from "./work/WorkCommand.ts"
 
 const { version } = manifest
 
@@ -77,38 +66,65 @@ const administered = ({ name }: { readonly name: string }) => (input: object) =>
       : Effect.fail(new CliError.ShowHelp({ commandPath: [root.name, name], errors: [] }))
   )
 
-const ObservedDatabase = Layer.provideMerge(StatusServices, ExistingDatabase)
-
-const gateway = root.pipe(
-  Command.withSubcommands([
-    Command.provide(serve, afterPorts(FlaggedDatabase)),
-    Command.provide(work, afterPorts(PreparedDatabase)),
+/** The commands, each in a function that loads its modules: those of all commands take 15 MiB. */
+const commands = {
+  serve: async () => Command.provide((await import("./serve/ServeCommand.ts")).serve, afterPorts(FlaggedDatabase)),
+  work: async () => Command.provide((await import("./work/WorkCommand.ts")).work, afterPorts(PreparedDatabase)),
+  console: async () =>
     Command.provide(
-      consoleCommand,
+      (await import("./serve/ConsoleCommand.ts")).consoleCommand,
       ({ host, port }) =>
         afterPorts(Layer.provideMerge(RequiredSchema, ExistingDatabase))({
           adminHost: host,
           adminPort: Option.some(port)
         })
     ),
-    mcp,
-    sandbox,
-    init,
-    Command.provide(migrateCommand, FlaggedDatabase),
-    roles,
-    Command.provide(status, ObservedDatabase),
-    Command.provide(grants, administered(grants)),
-    Command.provide(clients, administered(clients)),
-    Command.provide(providers, administered(providers)),
-    Command.provide(operations, administered(operations)),
-    Command.provide(approvals, administered(approvals)),
-    Command.provide(switchover, AdministeredDatabase)
-  ])
-)
+  mcp: async () => (await import("./McpCommand.ts")).mcp,
+  sandbox: async () => (await import("./SandboxCommand.ts")).sandbox,
+  init: async () => (await import("./InitCommand.ts")).init,
+  migrate: async () => Command.provide((await import("./database/SchemaCommands.ts")).migrateCommand, FlaggedDatabase),
+  roles: async () => (await import("./database/SchemaCommands.ts")).roles,
+  status: async () => {
+    const { status, StatusServices } = await import("./status/StatusCommand.ts")
+    return Command.provide(status, Layer.provideMerge(StatusServices, ExistingDatabase))
+  },
+  grants: async () => {
+    const { grants } = await import("./grants/GrantsCommand.ts")
+    return Command.provide(grants, administered(grants))
+  },
+  clients: async () => {
+    const { clients } = await import("./grants/GrantsCommand.ts")
+    return Command.provide(clients, administered(clients))
+  },
+  providers: async () => {
+    const { providers } = await import("./grants/GrantsCommand.ts")
+    return Command.provide(providers, administered(providers))
+  },
+  operations: async () => {
+    const { operations } = await import("./operations/OperationsCommand.ts")
+    return Command.provide(operations, administered(operations))
+  },
+  approvals: async () => {
+    const { approvals } = await import("./approvals/ApprovalsCommand.ts")
+    return Command.provide(approvals, administered(approvals))
+  },
+  switchover: async () =>
+    Command.provide((await import("./database/SwitchoverCommand.ts")).switchover, AdministeredDatabase)
+}
+
+const isCommand = (name: string | undefined): name is keyof typeof commands =>
+  name !== undefined && Object.hasOwn(commands, name)
+
+/** The command that the first argument names. All, if it names none: for help, and for arguments that begin with a flag. */
+const load = Effect.fnUntraced(function*([first]: ReadonlyArray<string>) {
+  const loaded = isCommand(first) ? [commands[first]] : Object.values(commands)
+  return yield* Effect.promise(() => Promise.all(loaded.map((command) => command())))
+})
 
 /** Runs the command of the arguments. The platform stays open. */
 export const program = warnOfMisspeltSettings.pipe(
-  Effect.andThen(Command.run(gateway, { version })),
+  Effect.andThen(Stdio.Stdio.use(({ args }) => Effect.flatMap(args, load))),
+  Effect.flatMap((loaded) => Command.run(Command.withSubcommands(root, loaded), { version })),
   Effect.provide(Observability({ serviceName: "financial-agents-gateway", serviceVersion: version })),
   Effect.provide(CliOutput.layerPresenter(presenter))
 )

@@ -7,12 +7,12 @@ import { build } from "esbuild"
 import * as fs from "node:fs"
 import * as path from "node:path"
 
-const importLine = /^(?:import|export)[^"]*?from "([^"]+)"|^import "([^"]+)"/gms
+const importLine = /^(?:import|export)[^"]*?from "([^"]+)"|^import "([^"]+)"|\bimport\("([^"]+)"\)/gms
 
 /** Every import of every source file, as [file, module]. Relative modules are named by their path below src. */
 const imports = fs.globSync("src/**/*.ts").flatMap((file) =>
   [...fs.readFileSync(file, "utf8").matchAll(importLine)]
-    .map(([, from, bare]) => from ?? bare!)
+    .map(([, from, bare, late]) => from ?? bare ?? late!)
     .map((module) => [
       path.relative("src", file),
       module.startsWith(".") ? path.relative("src", path.join(path.dirname(file), module)) : module
@@ -107,8 +107,8 @@ const importsOf = (files: string) => {
 const loadedBy = (file: string, loaded = new Set<string>()): ReadonlySet<string> => {
   if (loaded.has(file)) return loaded
   loaded.add(file)
-  for (const [line, from, bare] of fs.readFileSync(path.join("src", file), "utf8").matchAll(importLine)) {
-    const module = from ?? bare!
+  for (const [line, from, bare, late] of fs.readFileSync(path.join("src", file), "utf8").matchAll(importLine)) {
+    const module = from ?? bare ?? late!
     if (/^(?:import|export) type /.test(line) || !module.startsWith(".")) continue
     loadedBy(path.join(path.dirname(file), module), loaded)
   }
@@ -142,7 +142,7 @@ describe("The rooms of the source", () => {
   it("client imports only types from elsewhere", () => {
     const values = fs.globSync("src/client/**/*.ts").flatMap((file) =>
       [...fs.readFileSync(file, "utf8").matchAll(importLine)].filter(([line]) => !/^(?:import|export) type /.test(line))
-        .map(([, from, bare]) => `${file}: ${from ?? bare}`)
+        .map(([, from, bare, late]) => `${file}: ${from ?? bare ?? late}`)
     )
     assert.isAbove(values.length, 5)
     assert.deepStrictEqual(values.filter((value) => !/: \.\/[A-Za-z]+\.ts$/.test(value)), [])
@@ -152,8 +152,8 @@ describe("The rooms of the source", () => {
     const files = fs.globSync("console/**/*.{ts,tsx}")
     assert.isAbove(files.length, 50)
     const outside = files.flatMap((file) =>
-      [...fs.readFileSync(file, "utf8").matchAll(importLine)].flatMap(([line, from, bare]) => {
-        const module = from ?? bare!
+      [...fs.readFileSync(file, "utf8").matchAll(importLine)].flatMap(([line, from, bare, late]) => {
+        const module = from ?? bare ?? late!
         const own = module.startsWith(".") && !module.includes("/src/")
         const contract = line.startsWith("import type") && module.endsWith("/src/operator/console/ConsoleApi.ts")
         const rule = module.endsWith("/src/domain/operators/validateAskedAt.ts")

@@ -19,7 +19,6 @@ import { addressOf } from "../../node/http/ListenAddress.ts"
 import { defaultMaxConnections } from "../../node/http/NodeListener.ts"
 import { Database } from "../../node/postgres/Database.ts"
 import { manifest } from "../../node/process/Invocation.ts"
-import { operatorConsole } from "../../node/process/OperatorConsole.ts"
 import { readConsoleSettings } from "../../operator/console/ConsoleSettings.ts"
 import { McpRoutes } from "../../server/agents/McpRoutes.ts"
 import { normalizeBaseUrl } from "../../server/gate/BaseUrl.ts"
@@ -34,7 +33,6 @@ import {
   toggle
 } from "../Flags.ts"
 import { IssuersVerifier, readAuthorizationServers } from "./AuthorizationServers.ts"
-import { demoParts } from "./Demo.ts"
 
 const MaxConnections = Schema.String.check(
   Schema.isPattern(/^[1-9][0-9]{0,6}$/u, { expected: "a number of connections, at least 1 and at most 9999999" })
@@ -88,6 +86,7 @@ const consoleOf = Effect.fnUntraced(function*(
   }
   const { version } = manifest
   const settings = { host: admin.adminHost, operator: operatorName({ operator }), version }
+  const { operatorConsole } = yield* Effect.promise(() => import("../../node/process/OperatorConsole.ts"))
   return operatorConsole(yield* readConsoleSettings(settings))
 })
 
@@ -104,6 +103,10 @@ export const serve = Command.make(
     if (demo && !database.isEmbedded) {
       yield* Effect.logWarning("--demo is ignored: it never touches a database that DATABASE_URL names")
     }
+    // Its workers and its provider take 8 MiB.
+    const demoParts = demo && database.isEmbedded
+      ? (yield* Effect.promise(() => import("./Demo.ts"))).demoParts(baseUrl)
+      : {}
     return yield* Layer.launch(GatewayApp.layer({
       ...admin,
       host,
@@ -119,7 +122,7 @@ export const serve = Command.make(
       cluster: PostgresCluster.layer,
       rateLimits: layerRateLimit(rateLimit),
       ...servers === null ? {} : { verifier: IssuersVerifier(servers, database) },
-      ...demo && database.isEmbedded ? demoParts(baseUrl) : {}
+      ...demoParts
     }))
   })
 ).pipe(
