@@ -3,12 +3,11 @@
  */
 import * as Cache from "effect/Cache"
 import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Digest from "effect/crypto/Digest"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Equal from "effect/Equal"
 import * as Exit from "effect/Exit"
-import * as Hash from "effect/Hash"
 import * as Redacted from "effect/Redacted"
 import { type AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
 import { isTimely, type VerifiedToken } from "./TokenClaims.ts"
@@ -30,30 +29,22 @@ export const longestTimeToLive: Duration.Duration = Duration.seconds(60)
 
 const encoder = new TextEncoder()
 
-/** Key of a cache: equal names share one entry. A cache keeps its keys, so the lookup takes out what only it needs. */
-export class CacheKey<A> implements Equal.Equal {
-  readonly name: string
-  private forLookup: A | null
-
-  constructor(name: string, forLookup: A) {
-    this.name = name
-    this.forLookup = forLookup
-  }
-
-  take(): A {
-    const taken = this.forLookup!
-    this.forLookup = null
-    return taken
-  }
-
-  [Equal.symbol](that: unknown): boolean {
-    return that instanceof CacheKey && that.name === this.name
-  }
-
-  [Hash.symbol](): number {
-    return Hash.string(this.name)
-  }
-}
+/**
+ * Makes a cache by names. The cache keeps its keys, so what only the lookup needs comes from the context of the request that has it run.
+ * A name is a text, because Effect remembers the hash of each object in a map that outlives the request.
+ */
+export const makeNamedCache = Effect.fnUntraced(function*<Input, A, E>(
+  lookup: (input: Input) => Effect.Effect<A, E>,
+  options: { readonly capacity: number; readonly timeToLive: (exit: Exit.Exit<A, E>) => Duration.Input }
+) {
+  const Asked = Context.Service<{ readonly input: Input }>("financial-agents-gateway/oauth/TokenCache/Asked")
+  const cache = yield* Cache.makeWith(
+    (_name: string) => Effect.flatMap(Asked, ({ input }) => lookup(input)),
+    { ...options, requireServicesAt: "lookup" }
+  )
+  return (name: string, input: Input): Effect.Effect<A, E> =>
+    Effect.provideService(Cache.get(cache, name), Asked, { input })
+})
 
 /** A token for one resource is never found for another. */
 const nameOf = (digest: string, resource: string | null) => resource === null ? digest : `${digest} ${resource}`
@@ -83,12 +74,12 @@ export const makeTokenCache = Effect.fnUntraced(function*(
   if (longest <= 0) return verify
   const digests = yield* Digest.Digest
 
-  const lookup = (key: CacheKey<Parameters<VerifyToken>>) =>
+  const lookup = (asked: Parameters<VerifyToken>) =>
     Effect.flatMap(
       Clock.currentTimeMillis,
-      (verifiedAt) => Effect.map(verify(...key.take()), (token): Result => ({ token, verifiedAt }))
+      (verifiedAt) => Effect.map(verify(...asked), (token): Result => ({ token, verifiedAt }))
     )
-  const results = yield* Cache.makeWith(lookup, {
+  const find = yield* makeNamedCache(lookup, {
     capacity,
     timeToLive: (exit) => Exit.isSuccess(exit) ? timeToLive(longest, exit.value) : 0
   })
@@ -100,7 +91,7 @@ export const makeTokenCache = Effect.fnUntraced(function*(
 
   return (token, resource) =>
     digests.digestHex(Digest.sha256, encoder.encode(Redacted.value(token))).pipe(
-      Effect.flatMap((digest) => Cache.get(results, new CacheKey(nameOf(digest, resource), [token, resource]))),
+      Effect.flatMap((digest) => find(nameOf(digest, resource), [token, resource])),
       Effect.flatMap(checked)
     )
 })

@@ -1,7 +1,6 @@
 /**
  * Registers grants from the verified tokens that name them.
  */
-import * as Cache from "effect/Cache"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -20,7 +19,7 @@ import {
   scopeBounds
 } from "../../domain/Grant.ts"
 import type { IssuerSettings } from "../../oauth/Issuer.ts"
-import { CacheKey } from "../../oauth/TokenCache.ts"
+import { makeNamedCache } from "../../oauth/TokenCache.ts"
 import type { VerifiedToken } from "../../oauth/TokenClaims.ts"
 import { type GrantRegistration, Grants } from "../Grants.ts"
 import { hasOtherLimits } from "../rules/grantRules.ts"
@@ -128,8 +127,8 @@ export const makeGrantProvisioning = Effect.fnUntraced(function*(
     providerClaim = "provider"
   } = options
 
-  const registrations = yield* Cache.makeWith(
-    (key: CacheKey<GrantRegistration>) => registerOrRefuse(grants, key.take()),
+  const register = yield* makeNamedCache(
+    (registration: GrantRegistration) => registerOrRefuse(grants, registration),
     { capacity, timeToLive: (exit) => Exit.isSuccess(exit) ? timeToLive : 0 }
   )
 
@@ -159,6 +158,6 @@ export const makeGrantProvisioning = Effect.fnUntraced(function*(
       learned_from: "token",
       ...authorizationDetails === undefined ? {} : { authorization_details: authorizationDetails }
     }
-    yield* Cache.get(registrations, new CacheKey(nameOf(grant_id, registration), registration))
+    yield* register(nameOf(grant_id, registration), registration)
   })
 })
