@@ -12,7 +12,7 @@ export class Refused extends Error {
   readonly status: number
   readonly code: string
 
-  constructor(status: number, { code, message }: Refusal) {
+  constructor(status: number, code: string, message: string) {
     super(message)
     this.status = status
     this.code = code
@@ -26,10 +26,10 @@ export class Unreachable extends Error {
 
 const refusalOf = async (response: Response): Promise<Refused> => {
   const body = await response.json().catch(() => null) as Partial<Refusal> | null
-  return new Refused(response.status, {
-    code: body?.code ?? "unknown",
-    message: body?.message ?? `The server answered with status ${response.status}.`
-  })
+  const detail = body?.detail ?? `The server answered with status ${response.status}.`
+  // The log of the server has the reason, under this id.
+  const id = response.status < 500 || body?.request_id === undefined ? "" : ` Request ${body.request_id}.`
+  return new Refused(response.status, body?.code ?? "unknown", detail + id)
 }
 
 /** Sends a request below the API's path, and returns the JSON of the answer. Fails with `Refused` or `Unreachable`. */

@@ -24,7 +24,7 @@ const underItsKey = "A POST keeps its Idempotency-Key: under a new one, it may h
 /** Checks the kinds, and keeps their codes and statuses in the type. */
 const kinds = <const Kinds extends Readonly<Record<string, ProblemKind>>>(kinds: Kinds): Kinds => kinds
 
-/** Every kind by its code. A published code keeps its meaning. Its `type` is `{base_url}/problems/{code}`. */
+/** Every kind of the public listener by its code. A published code keeps its meaning. Its `type` is `{base_url}/problems/{code}`. */
 export const problemKinds = kinds({
   malformed_request: {
     status: 400,
@@ -305,3 +305,107 @@ export const problemKinds = kinds({
 
 /** The `code` of a problem, such as `invalid_request`. */
 export type ProblemCode = keyof typeof problemKinds
+
+/** The kinds that only the admin listener has. It answers with those of `problemKinds`, too. @internal */
+export const operatorProblemKinds = kinds({
+  no_session: {
+    status: 401,
+    retryable: false,
+    title: "No session",
+    meaning: "You are not signed in, or your session has ended.",
+    action: "Sign in again."
+  },
+  foreign_origin: {
+    status: 403,
+    retryable: false,
+    title: "Foreign origin",
+    meaning: "The request does not come from a page of the console.",
+    action: "Use the page of the console."
+  },
+  wrong_csrf_token: {
+    status: 403,
+    retryable: false,
+    title: "Wrong anti-forgery token",
+    meaning: "The anti-forgery token is missing or wrong.",
+    action: "Reload the page."
+  },
+  foreign_host: {
+    status: 403,
+    retryable: false,
+    title: "Foreign host",
+    meaning: "This listener does not answer under this host name.",
+    action: "Use another name, or allow this one in ADMIN_ALLOWED_HOSTS."
+  },
+  sign_in_refused: {
+    status: 403,
+    retryable: false,
+    title: "Sign-in refused",
+    meaning: "The link or the answer of the identity provider begins no session.",
+    action: "Begin the sign-in anew."
+  },
+  grant_not_found: {
+    status: 404,
+    retryable: false,
+    title: "Grant not found",
+    meaning: "There is no such grant.",
+    action: "Check the id."
+  },
+  moved_on: {
+    status: 409,
+    retryable: false,
+    title: "Operation moved on",
+    meaning: "The operation is no longer at the revision that the operator saw. Nothing changed.",
+    action: "Read the operation again, and decide again."
+  },
+  already_settled: {
+    status: 409,
+    retryable: false,
+    title: "Already settled",
+    meaning: "The operation has ended. Nothing changed.",
+    action: "Read how it ended."
+  },
+  illegal_transition: {
+    status: 409,
+    retryable: false,
+    title: "Illegal transition",
+    meaning: "The state of the operation does not permit the action. Nothing changed.",
+    action: "Read the operation again: it names the next action."
+  },
+  still_held: {
+    status: 409,
+    retryable: false,
+    title: "Still held",
+    meaning: "The operation cannot be released yet. Nothing changed.",
+    action: "Read when it can be released."
+  },
+  unknown_result: {
+    status: 503,
+    retryable: false,
+    title: "Unknown result",
+    meaning: "It is unknown whether the action happened.",
+    action: "Read the operation again before you try again."
+  },
+  done_but_unread: {
+    status: 503,
+    retryable: false,
+    title: "Done but unread",
+    meaning: "The action was carried out. The operation could not be read after it.",
+    action: "Read the operation again."
+  },
+  too_many_streams: {
+    status: 503,
+    retryable: true,
+    title: "Too many streams",
+    meaning: "Too many pages of the console are open.",
+    action: "Close one of them.",
+    retryAfter: 1
+  }
+})
+
+/** The `code` of any problem. @internal */
+export type AnyProblemCode = ProblemCode | keyof typeof operatorProblemKinds
+
+const allKinds: Readonly<Record<AnyProblemCode, ProblemKind>> = { ...problemKinds, ...operatorProblemKinds }
+
+/** The kind of any problem. @internal */
+export const kindOf = (code: AnyProblemCode): ProblemKind => allKinds[code]

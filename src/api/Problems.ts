@@ -9,7 +9,13 @@ import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as Struct from "effect/Struct"
 import { RequestId } from "../domain/RequestId.ts"
-import { type ProblemCode, problemKinds } from "./ProblemKinds.ts"
+import {
+  type AnyProblemCode,
+  kindOf,
+  type operatorProblemKinds,
+  type ProblemCode,
+  type problemKinds
+} from "./ProblemKinds.ts"
 
 /** One field that failed validation (specification, "ProblemField"). */
 export const ProblemField = Schema.Struct({
@@ -68,9 +74,11 @@ export const quotaHeaders = {
   "RateLimit-Policy": text("The quota: requests, the seconds for which they are, and how many may come at once.")
 }
 
+type Kinds = typeof problemKinds & typeof operatorProblemKinds
+
 type CodesOf<Status extends number> = {
-  [Code in ProblemCode]: (typeof problemKinds)[Code]["status"] extends Status ? Code : never
-}[ProblemCode]
+  [Code in AnyProblemCode]: Kinds[Code]["status"] extends Status ? Code : never
+}[AnyProblemCode]
 
 /**
  * Gives the class its tag, and errors of it a message for logs and terminals. The prototype holds both, so no body of a problem
@@ -201,6 +209,33 @@ export class OperationNotCovered
 /** 403: the grant has limits, and the application declares no terms. */
 export class TermsRequired extends problem<TermsRequired>()("TermsRequired", 403, ["terms_required"], challenge) {}
 
+// The codes of the admin listener. No endpoint of the gateway declares them.
+
+/** 401: the browser has no session. @internal */
+export class NoSession extends problem<NoSession>()("NoSession", 401, ["no_session"]) {}
+/** 403: the admin listener does not serve this browser. @internal */
+export class NotAnOperator extends problem<NotAnOperator>()("NotAnOperator", 403, [
+  "foreign_origin",
+  "wrong_csrf_token",
+  "foreign_host",
+  "sign_in_refused"
+]) {}
+/** 404: there is no such grant. @internal */
+export class GrantMissing extends problem<GrantMissing>()("GrantMissing", 404, ["grant_not_found"]) {}
+/** 409: the ledger refuses the action of an operator. @internal */
+export class ActionRefused extends problem<ActionRefused>()("ActionRefused", 409, [
+  "moved_on",
+  "already_settled",
+  "illegal_transition",
+  "still_held"
+]) {}
+/** 503: an operator does not learn the result. @internal */
+export class ConsoleUnavailable extends problem<ConsoleUnavailable>()("ConsoleUnavailable", 503, [
+  "unknown_result",
+  "done_but_unread",
+  "too_many_streams"
+]) {}
+
 const classes = [
   BadRequest,
   Unauthorized,
@@ -227,25 +262,35 @@ const classes = [
   TermsRequired
 ] as const
 
-type ProblemClass = (typeof classes)[number]
+const operatorClasses = [NoSession, NotAnOperator, GrantMissing, ActionRefused, ConsoleUnavailable] as const
 
-type ClassOf<Code extends ProblemCode, Class = ProblemClass> = Class extends ProblemClass
+const allClasses = [...classes, ...operatorClasses] as const
+
+type ProblemClass = (typeof allClasses)[number]
+
+type ClassOf<Code extends AnyProblemCode, Class = ProblemClass> = Class extends ProblemClass
   ? Code extends InstanceType<Class>["code"] ? Class : never
   : never
 
 /** The error class of each code. */
 export const problemClasses = Object.fromEntries(
-  classes.flatMap((Class) => Class.codes.map((code) => [code, Class]))
-) as { readonly [Code in ProblemCode]: ClassOf<Code> }
+  allClasses.flatMap((Class) => Class.codes.map((code) => [code, Class]))
+) as { readonly [Code in AnyProblemCode]: ClassOf<Code> }
 
 /** Any error body of the service. */
-export type Problem = InstanceType<ProblemClass>
+export type Problem = InstanceType<(typeof classes)[number]>
+
+/** The same with those of the admin listener. @internal */
+export type AnyProblem = InstanceType<ProblemClass>
 
 /** Whether an error is a problem, which clients may see as it is. @internal */
 export const isProblem = (error: unknown): error is Problem => classes.some((Class) => error instanceof Class)
 
+/** Whether an error is a problem of any listener. @internal */
+export const isAnyProblem = (error: unknown): error is AnyProblem => allClasses.some((Class) => error instanceof Class)
+
 /** The error body that carries a given code. */
-export type ProblemOf<Code extends ProblemCode> = InstanceType<(typeof problemClasses)[Code]>
+export type ProblemOf<Code extends AnyProblemCode> = InstanceType<(typeof problemClasses)[Code]>
 
 /** What one occurrence of a problem may say of itself. */
 export interface ProblemOccurrence {
@@ -255,13 +300,13 @@ export interface ProblemOccurrence {
 }
 
 /** Makes the body of a problem for a request. */
-export const makeProblem = <Code extends ProblemCode>(
+export const makeProblem = <Code extends AnyProblemCode>(
   baseUrl: string,
   { id, path }: { readonly id: RequestId; readonly path: string },
   code: Code,
   { detail, fields }: ProblemOccurrence = {}
 ): ProblemOf<Code> => {
-  const { meaning, retryable, status, title } = problemKinds[code]
+  const { meaning, retryable, status, title } = kindOf(code)
   // The code determines the class, but TypeScript cannot infer that.
   const Class = problemClasses[code] as unknown as new(fields: object) => ProblemOf<Code>
   return new Class({
@@ -280,7 +325,7 @@ export const makeProblem = <Code extends ProblemCode>(
 }
 
 /** The members of the body, without those of an `Error`. @internal */
-export const encodeProblem: (problem: Problem) => typeof ProblemDetails.Encoded = Schema.encodeSync(ProblemDetails)
+export const encodeProblem: (problem: AnyProblem) => typeof ProblemDetails.Encoded = Schema.encodeSync(ProblemDetails)
 
 /** The media type of every error body (RFC 9457 §3). @internal */
 export const problemMediaType = "application/problem+json"
@@ -302,12 +347,13 @@ export const declaredProblems = SchemaAST.resolveAt<DeclaredProblems>(annotation
  *
  *     error: problems("operation_not_found", "insufficient_scope")
  */
-export const problems = <const Code extends ProblemCode>(
+export const problems = <const Code extends AnyProblemCode>(
   ...codes: ReadonlyArray<Code>
 ): ReadonlyArray<Schema.Codec<ProblemOf<Code>, typeof ProblemDetails.Encoded>> =>
   [...new Set(codes.map((code) => problemClasses[code]))].map((Class: ProblemClass) => {
     const declared: DeclaredProblems = {
-      codes: codes.filter((code) => problemClasses[code] === Class),
+      // The contract of the service has none of the others.
+      codes: codes.filter((code): code is Code & ProblemCode => problemClasses[code] === Class),
       headers: Class.headers
     }
     return ProblemDetails.pipe(

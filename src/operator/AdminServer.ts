@@ -6,7 +6,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as HttpRouter from "effect/http/HttpRouter"
 import { isHttpServerError } from "effect/http/HttpServerError"
-import { HttpServerRequest } from "effect/http/HttpServerRequest"
+import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
@@ -14,10 +14,13 @@ import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
 import type { unhandled } from "effect/Types"
 import { LedgerMetrics } from "../metrics/LedgerMetrics.ts"
 import { makeFindAllow, routerConfig, type ServedPath } from "../server/gate/Edge.ts"
+import { answerFailure, respond } from "../server/gate/FailureResponses.ts"
+import { Problems } from "../server/gate/ProblemResponses.ts"
 import { maxBody } from "../server/gate/RequestBody.ts"
 import type { RequestHeaders } from "../server/gate/RequestChecks.ts"
-import { headersOfEveryResponse } from "../server/gate/RequestContext.ts"
+import { makeBeginRequest } from "../server/gate/RequestContext.ts"
 import { MaskedTracer } from "../server/MaskedTracer.ts"
+import { RequestIds } from "../services/RequestIds.ts"
 
 /**
  * Names under which the listener answers, in lower case: `name:port`, or `name` with any port. A page of an attacker can have this
@@ -86,48 +89,51 @@ const scrape = Effect.gen(function*() {
   return HttpServerResponse.text(yield* PrometheusMetrics.format(), { contentType: metricsMediaType })
 })
 
-const refusal = (status: number, text: string, headers: Readonly<Record<string, string>> = {}) =>
-  HttpServerResponse.text(`${text}\n`, { status, headers })
-
-const foreignHost = refusal(
-  403,
-  "This listener does not answer under this host name. ADMIN_ALLOWED_HOSTS allows further names."
-)
-
-/** Checks the `Host` of every request, adds the headers of every response, and answers what no route answers. */
+/** Begins every request, checks its `Host`, completes its response, and answers what no route answers. */
 const frame = (paths: ReadonlyArray<ServedPath>, hosts: ReadonlyArray<string>) => {
   const findAllow = makeFindAllow(paths)
-  const unrouted = (request: HttpServerRequest) => {
-    const allow = findAllow(request)
-    if (allow === undefined) return refusal(404, "Not found. GET / lists the pages of this listener.")
-    return request.method === "OPTIONS"
-      ? HttpServerResponse.empty({ status: 204, headers: { allow } })
-      : refusal(405, "Method not allowed.", { allow })
-  }
-  const failed = (cause: Cause.Cause<unknown>, request: HttpServerRequest) => {
-    const error = Cause.squash(cause)
-    if (isHttpServerError(error) && error.reason._tag === "RouteNotFound") return Effect.succeed(unrouted(request))
-    // The client has left, or the process ends.
-    if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause as Cause.Cause<never>)
-    return Effect.as(Effect.logError("Request of an operator failed", cause), refusal(500, "Internal error."))
-  }
   return HttpRouter.middleware(
     Effect.gen(function*() {
       const admits = makeAdmits([...yield* AdminHosts, ...hosts])
+      const problems = yield* Problems
+      const begin = makeBeginRequest(yield* RequestIds)
+
+      const unrouted = (request: HttpServerRequest) => {
+        const allow = findAllow(request)
+        if (allow === undefined) {
+          return respond(problems.fail("route_not_found", { detail: "GET / lists the pages of this listener." }))
+        }
+        return request.method === "OPTIONS"
+          ? Effect.succeed(HttpServerResponse.empty({ status: 204, headers: { allow } }))
+          : respond(problems.fail("method_not_allowed"), { allow })
+      }
+      const failed = (cause: Cause.Cause<unknown>, request: HttpServerRequest) => {
+        const error = Cause.squash(cause)
+        return isHttpServerError(error) && error.reason._tag === "RouteNotFound"
+          ? unrouted(request)
+          : answerFailure(problems, cause)
+      }
+      const answer = (
+        handled: Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled>,
+        request: HttpServerRequest
+      ) => {
+        if (!admits(request.headers)) return respond(problems.fail("foreign_host"))
+        return Number(request.headers["content-length"] ?? 0) > maxBody
+          ? respond(problems.fail("payload_too_large"))
+          : Effect.catchCause(handled, (cause) => failed(cause, request))
+      }
       return (handled: Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled>): Handled =>
-        Effect.map(
-          Effect.flatMap(HttpServerRequest, (request) => {
-            if (!admits(request.headers)) return Effect.succeed(foreignHost)
-            return Number(request.headers["content-length"] ?? 0) > maxBody
-              ? Effect.succeed(refusal(413, "The body is too large."))
-              : Effect.catchCause(handled, (cause) => failed(cause, request))
-          }),
-          (response) => HttpServerResponse.setHeaders(response, { ...headersOfEveryResponse, ...response.headers })
-        )
+        Effect.withFiber((fiber) => {
+          const { finish, request } = begin(fiber)
+          return Effect.map(answer(handled, request), finish)
+        })
     }),
     { global: true }
   )
 }
+
+/** Fresh: a process that also serves the API has these for another base URL. */
+const OwnProblems = Layer.fresh(Problems.layer)
 
 const nothingMore: AdminRoutes<never, never> = { routes: Layer.empty, paths: [], pages: [] }
 
@@ -138,7 +144,8 @@ const Stop = Layer.effectDiscard(
 
 /**
  * Serves `GET /metrics`, a list of the pages at `GET /`, and the routes of `more`, on the `HttpServer` that it gets
- * (`AdminListener`), under its `AdminHosts`. Endless responses end with `AdminShutdown`. `/metrics` shows the `MetricRegistry` of the context. It asks for no credential.
+ * (`AdminListener`), under its `AdminHosts`. Every response has a request id, and every error is a complete problem, as on the public
+ * listener: routes fail with `Problems`. Endless responses end with `AdminShutdown`. `/metrics` shows the `MetricRegistry` of the context. It asks for no credential.
  */
 export const layer = <E = never, R = never>(
   more: AdminRoutes<E, R> = nothingMore as AdminRoutes<E, R>
@@ -152,4 +159,4 @@ export const layer = <E = never, R = never>(
       frame([...ownPaths, ...more.paths], more.hosts ?? [])
     ),
     { routerConfig, disableLogger: true, disableListenLog: true }
-  ))).pipe(Layer.provide([MaskedTracer, AdminShutdown.layer]))
+  ))).pipe(Layer.provide([MaskedTracer, AdminShutdown.layer, OwnProblems]))

@@ -14,6 +14,7 @@ import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { loopbackHosts } from "../../http/OutgoingRequest.ts"
 import { AdminHosts } from "../../operator/AdminServer.ts"
 import * as AdminServer from "../../operator/AdminServer.ts"
+import { BaseUrl } from "../../server/gate/BaseUrl.ts"
 import { RequestIds } from "../../services/RequestIds.ts"
 import { readList } from "./HttpSettings.ts"
 import { addressOf, type AdminAddress, explainListenFailure } from "./ListenAddress.ts"
@@ -38,13 +39,18 @@ const isLoopback = (host: string): boolean =>
 const isHost = (text: string): boolean =>
   /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d+)?$/i.test(text) && URL.canParse(`http://${text}`)
 
+/** The port that the listener has. */
+const listenedPort = Effect.map(HttpServer, ({ address }) => isInetAddress(address) ? address.port : 0)
+
+/** Problem types are URLs below the address of the listener. */
+const layerBaseUrl = (host: string) => Layer.effect(BaseUrl, Effect.map(listenedPort, (port) => addressOf(host, port)))
+
 /** The names under which the listener answers: loopback names, its own address, and `ADMIN_ALLOWED_HOSTS`. */
 const layerAdminHosts = (host: string) =>
   Layer.effect(
     AdminHosts,
     Effect.gen(function*() {
-      const { address } = yield* HttpServer
-      const port = isInetAddress(address) ? address.port : 0
+      const port = yield* listenedPort
       const own = [...[...loopbackHosts].map((name) => `http://${name}:${port}`), addressOf(host, port)]
       const allowed = yield* readList(
         "ADMIN_ALLOWED_HOSTS",
@@ -74,7 +80,7 @@ const warnOfOtherHosts = (host: string) =>
  */
 export const layerListening = (
   { host, port }: AdminAddress
-): Layer.Layer<HttpServer | AdminHosts, ServeError | InvalidSetting | Config.ConfigError, RequestIds> =>
+): Layer.Layer<HttpServer | AdminHosts | BaseUrl, ServeError | InvalidSetting | Config.ConfigError, RequestIds> =>
   Layer.unwrap(Effect.map(RequestIds, (requestIds) =>
     NodeHttpServer.layerServer(
       () => createListener({ baseUrl: addressOf(host, port), requestIds, maxConnections, makesRoom: true }),
@@ -84,7 +90,7 @@ export const layerListening = (
         Layer.effect(HttpServer, Effect.fail(explainListenFailure(error, { host, port, prefix: "ADMIN_" })))
       ),
       Layer.tap(() => warnOfOtherHosts(host)),
-      (Listening) => Layer.provideMerge(layerAdminHosts(host), Listening)
+      (Listening) => Layer.provideMerge(Layer.merge(layerAdminHosts(host), layerBaseUrl(host)), Listening)
     )
 
 /**

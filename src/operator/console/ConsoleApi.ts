@@ -6,8 +6,10 @@
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
+import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
+import { type ProblemDetails, problems } from "../../api/Problems.ts"
 import { RequestDigest } from "../../domain/Approval.ts"
 import { RemainingLimit } from "../../domain/AuthorizationDetails.ts"
 import { ClientId, GrantId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
@@ -110,31 +112,40 @@ export type TermsAnswer = typeof TermsAnswer.Encoded
  */
 export const refreshHeader = "x-console-refresh"
 
-/** A refusal with a status. Its codes tell it from those of other statuses. */
-const refusal = <const Status extends number, const Codes extends ReadonlyArray<string>>(
-  status: Status,
-  codes: Codes
-) => Schema.Struct({ code: Schema.Literals(codes), message: Schema.String }).pipe(HttpApiSchema.status(status))
+/** The body of every error. `code` is stable; `detail` is for the operator. */
+export type Refusal = typeof ProblemDetails.Encoded
 
-/** Why the console refuses a request. `code` is stable; `message` is for the operator. */
-export interface Refusal {
-  readonly code: string
-  readonly message: string
-}
+/** Each failure of an endpoint becomes a complete problem, as behind the gate of the public listener. */
+export class ConsoleAnswers extends HttpApiMiddleware.Service<ConsoleAnswers>()(
+  "financial-agents-gateway/operator/console/ConsoleAnswers",
+  {
+    error: problems(
+      "no_session",
+      "foreign_origin",
+      "wrong_csrf_token",
+      "payload_too_large",
+      "unsupported_media_type",
+      "invalid_request",
+      "internal_error",
+      "service_unavailable"
+    )
+  }
+) {}
 
-/** No session, or it has ended. */
-const Unauthorized = refusal(401, ["no_session"])
-/** The request comes from another page, or lacks the anti-forgery token of its session. */
-const Forbidden = refusal(403, ["foreign_origin", "wrong_csrf_token"])
-const NotFound = refusal(404, ["operation_not_found"])
-const GrantNotFound = refusal(404, ["grant_not_found"])
+const found = problems("operation_not_found")
+
 /** `moved_on`: the revision is not the one that the operator saw. Otherwise the ledger refuses the action. */
-const Conflict = refusal(409, ["moved_on", "already_settled", "illegal_transition", "still_held"])
-/** A read can be repeated. `unknown_result`: the action may have been carried out. `done_but_unread`: it was, and the read failed. */
-const Unavailable = refusal(503, ["store_unavailable", "unknown_result", "done_but_unread", "too_many_streams"])
+const acted = problems(
+  "operation_not_found",
+  "moved_on",
+  "already_settled",
+  "illegal_transition",
+  "still_held",
+  "unknown_result",
+  "done_but_unread"
+)
 
-/** Every endpoint may also answer with 400, 404, 405, 413, 415 and 500, in the same form. */
-const errors = [Unauthorized, Forbidden, Unavailable] as const
+const pages = problems("invalid_page_token")
 
 const PageQuery = {
   order: Schema.optionalKey(Schema.Literals(["oldest", "newest"])),
@@ -142,12 +153,11 @@ const PageQuery = {
 }
 
 export class ConsoleGroup extends HttpApiGroup.make("console").add(
-  HttpApiEndpoint.get("session", "/session", { success: ConsoleSession, error: errors }),
-  HttpApiEndpoint.delete("logout", "/session", { success: HttpApiSchema.NoContent, error: errors }),
+  HttpApiEndpoint.get("session", "/session", { success: ConsoleSession }),
+  HttpApiEndpoint.delete("logout", "/session", { success: HttpApiSchema.NoContent }),
   HttpApiEndpoint.get("overview", "/overview", {
     query: { hours: Schema.optionalKey(Schema.Literals(["1", "3", "24", "168"])) },
-    success: Overview,
-    error: errors
+    success: Overview
   }),
   /** All filters must match. Without `queue`, operations in any state. */
   HttpApiEndpoint.get("list", "/operations", {
@@ -161,51 +171,50 @@ export class ConsoleGroup extends HttpApiGroup.make("console").add(
       ...PageQuery
     },
     success: OperatorPage,
-    error: errors
+    error: pages
   }),
   /** By id, idempotency key or provider reference. */
   HttpApiEndpoint.get("find", "/find", {
     query: { text: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(1024)) },
-    success: Schema.Struct({ operations: Schema.Array(OperatorSummary) }),
-    error: errors
+    success: Schema.Struct({ operations: Schema.Array(OperatorSummary) })
   }),
   HttpApiEndpoint.get("detail", "/operations/:id", {
     params: { id: OperationId },
     success: OperatorDetail,
-    error: [...errors, NotFound]
+    error: found
   }),
   HttpApiEndpoint.get("limits", "/grants/:id/limits", {
     params: { id: GrantId },
     success: GrantLimits,
-    error: [...errors, GrantNotFound]
+    error: problems("grant_not_found")
   }),
   HttpApiEndpoint.post("act", "/operations/:id/actions", {
     params: { id: OperationId },
     payload: ActionRequest,
     success: OperatorDetail,
-    error: [...errors, NotFound, Conflict]
+    error: acted
   }),
   HttpApiEndpoint.post("decide", "/operations/:id/decision", {
     params: { id: OperationId },
     payload: DecisionRequest,
     success: OperatorDetail,
-    error: [...errors, NotFound, Conflict]
+    error: acted
   }),
   HttpApiEndpoint.post("advance", "/operations/:id/advance", {
     params: { id: OperationId },
     payload: AdvanceRequest,
     success: OperatorDetail,
-    error: [...errors, NotFound, Conflict]
+    error: acted
   }),
   /** The latest operations of a payee, 50 at most. It tells their terms, so it is recorded, and a POST. */
   HttpApiEndpoint.post("payee", "/payee", {
     payload: Schema.Struct({ payee: Terms.fields.payee }),
     success: OperatorPage,
-    error: errors
+    error: pages
   }),
   /** Unmasked. It is recorded, so it is a POST. */
-  HttpApiEndpoint.post("terms", "/terms", { payload: TermsRequest, success: TermsAnswer, error: errors })
-) {}
+  HttpApiEndpoint.post("terms", "/terms", { payload: TermsRequest, success: TermsAnswer })
+).middleware(ConsoleAnswers) {}
 
 /**
  * The API. Beside it, `GET /console/api/events` is a stream of server-sent events (`EventSource`): `changes` with

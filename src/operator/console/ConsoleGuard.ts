@@ -5,29 +5,21 @@
  * 2. `SessionRequired`, for the API alone: the own page as its source, the session, and the anti-forgery token of each request that
  *    changes something.
  */
-import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import { HttpApiSchemaError } from "effect/http-api/HttpApiError"
 import * as HttpRouter from "effect/http/HttpRouter"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Layer from "effect/Layer"
 import type { unhandled } from "effect/Types"
+import { answerEndpointFailure, answerFailure } from "../../server/gate/FailureResponses.ts"
+import { problemResponse, Problems } from "../../server/gate/ProblemResponses.ts"
 import type { RequestHeaders } from "../../server/gate/RequestChecks.ts"
 import { headersOfEveryResponse } from "../../server/gate/RequestContext.ts"
 import { ConsoleAddress, type ConsoleAddressShape, readCookie } from "./access/ConsoleAddress.ts"
 import { isSameSecret } from "./access/secrets.ts"
 import { type Session, Sessions } from "./access/Sessions.ts"
-import { csrfHeader, refreshHeader } from "./ConsoleApi.ts"
-import {
-  foreignOrigin,
-  internalError,
-  invalidRequest,
-  noSession,
-  notJson,
-  tooLarge,
-  wrongCsrfToken
-} from "./refusals.ts"
+import { ConsoleAnswers, csrfHeader, refreshHeader } from "./ConsoleApi.ts"
 
 type Response = HttpServerResponse.HttpServerResponse
 
@@ -48,22 +40,24 @@ const headersOfPages = {
   "cross-origin-opener-policy": "same-origin"
 }
 
-/** The refusal of a failed request. Failures without one of their own are logged. */
-const answerFailure = (cause: Cause.Cause<unknown>): Effect.Effect<Response> => {
-  // The client has left, or the process ends.
-  if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause as Cause.Cause<never>)
-  const error = Cause.squash(cause)
-  if (HttpApiSchemaError.is(error) && error.kind !== "Body") return Effect.succeed(invalidRequest)
-  return Effect.as(Effect.logError("Request of the console failed", cause), internalError)
-}
-
 /** Step 1. */
 export const EveryRequest = HttpRouter.middleware(
-  Effect.succeed((handled: Handled): Handled =>
+  Effect.map(Problems, (problems) => (handled: Handled): Handled =>
     Effect.map(
-      Effect.catchCause(handled, answerFailure),
+      Effect.catchCause(handled, (cause) => answerFailure(problems, cause)),
       (response) => HttpServerResponse.setHeaders(response, { ...headersOfPages, ...response.headers })
-    )
+    ))
+)
+
+/** Implements `ConsoleAnswers`. */
+export const ConsoleAnswersLayer = Layer.effect(
+  ConsoleAnswers,
+  Effect.map(
+    Problems,
+    (problems) =>
+      ConsoleAnswers.of((handled, options) =>
+        Effect.catchCause(handled, (cause) => answerEndpointFailure(problems, cause, options))
+      )
   )
 )
 
@@ -99,11 +93,15 @@ export const makeFindSession = Effect.gen(function*() {
 /** Largest body, in bytes. The reason of an action has 1,024 characters. */
 const maxBody = 16_384
 
-/** The refusal of a body that no endpoint reads. Null: the endpoint may read it. Browsers name the length of a body. */
-const refuseBody = (method: string, headers: RequestHeaders): Response | null => {
-  if (headers["transfer-encoding"] !== undefined) return invalidRequest
-  if (Number(headers["content-length"] ?? 0) > maxBody) return tooLarge
-  return method === "POST" && !/^application\/json(?:;|$)/i.test(headers["content-type"] ?? "") ? notJson : null
+/** Fails if no endpoint reads the body. Browsers name the length of a body. */
+const refuseBody = (problems: Problems["Service"], method: string, headers: RequestHeaders) => {
+  if (headers["transfer-encoding"] !== undefined) {
+    return problems.fail("invalid_request", { fields: [{ path: "body", message: "Expected a Content-Length" }] })
+  }
+  if (Number(headers["content-length"] ?? 0) > maxBody) return problems.fail("payload_too_large")
+  return method === "POST" && !/^application\/json(?:;|$)/i.test(headers["content-type"] ?? "")
+    ? problems.fail("unsupported_media_type")
+    : Effect.void
 }
 
 /** Step 2. */
@@ -111,18 +109,24 @@ export const SessionRequired = HttpRouter.middleware<{ provides: CurrentSession 
   Effect.gen(function*() {
     const address = yield* ConsoleAddress
     const findSession = yield* makeFindSession
+    const problems = yield* Problems
+    const admit = Effect.gen(function*() {
+      const request = yield* HttpServerRequest
+      const { headers, method } = request
+      // Before the session: a page of another origin must not learn whether there is one, nor prolong it.
+      if (isForeign(address, method, headers)) return yield* problems.fail("foreign_origin")
+      const session = yield* findSession(request)
+      if (session === null) return yield* problems.fail("no_session")
+      if (!changesNothing(method) && !isSameSecret(headers[csrfHeader] ?? "", session.csrfToken)) {
+        return yield* problems.fail("wrong_csrf_token")
+      }
+      yield* refuseBody(problems, method, headers)
+      return session
+    })
     return (handled: Handled<CurrentSession>): Handled<HttpServerRequest> =>
-      Effect.gen(function*() {
-        const request = yield* HttpServerRequest
-        const { headers, method } = request
-        // Before the session: a page of another origin must not learn whether there is one, nor prolong it.
-        if (isForeign(address, method, headers)) return foreignOrigin
-        const session = yield* findSession(request)
-        if (session === null) return noSession
-        if (!changesNothing(method) && !isSameSecret(headers[csrfHeader] ?? "", session.csrfToken)) {
-          return wrongCsrfToken
-        }
-        return refuseBody(method, headers) ?? (yield* Effect.provideService(handled, CurrentSession, session))
+      Effect.matchEffect(admit, {
+        onFailure: (problem) => problemResponse(problem),
+        onSuccess: (session) => Effect.provideService(handled, CurrentSession, session)
       })
   })
 )

@@ -5,6 +5,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import type { ActionRefused, ConsoleUnavailable, NotFound, ServiceUnavailable } from "../../api/Problems.ts"
 import type { DecisionRefused } from "../../domain/Approval.ts"
 import type { GrantId } from "../../domain/Grant.ts"
 import type { OperationId, OperationState } from "../../domain/Operation.ts"
@@ -12,6 +13,8 @@ import { findProblems } from "../../domain/operators/findProblems.ts"
 import type { ActingOperator, ActionRefusal, OperationListQuery } from "../../domain/operators/OperatorView.ts"
 import { isReadable } from "../../domain/Terms.ts"
 import { withinTime } from "../../http/exchangeLimits.ts"
+import { Problems } from "../../server/gate/ProblemResponses.ts"
+import { refuseForNow } from "../../server/gate/Refusals.ts"
 import { Approvals } from "../../services/Approvals.ts"
 import { Grants } from "../../services/Grants.ts"
 import { LedgerFigures } from "../../services/operators/LedgerFigures.ts"
@@ -23,7 +26,6 @@ import { ConsoleAddress, removeCookie } from "./access/ConsoleAddress.ts"
 import { Sessions } from "./access/Sessions.ts"
 import { ConsoleApi, type DecisionRequest } from "./ConsoleApi.ts"
 import { CurrentSession } from "./ConsoleGuard.ts"
-import { unknownPage } from "./refusals.ts"
 
 /** How long an operator waits for the database. */
 const timeout = Duration.seconds(12)
@@ -37,32 +39,6 @@ const noAnswer = new StoreUnavailable({ cause: new Error("The database did not a
 const inTime = <A, E, R>(call: Effect.Effect<A, E, R>): Effect.Effect<A, E | StoreUnavailable, R> =>
   withinTime(call, { duration: timeout, orElse: () => Effect.fail(noAnswer), isDetached: true })
 
-const refuse = <const Code extends string>(code: Code, message: string): Effect.Effect<never, Refused<Code>> =>
-  Effect.fail({ code, message })
-
-/** Logs the failure of the store, as text without credentials. */
-const logStoreFailure = (message: string, error: StoreUnavailable): Effect.Effect<void> =>
-  Effect.annotateLogs(Effect.logWarning(message), { cause: storeFailure(error) })
-
-/** A refusal that the contract names. */
-interface Refused<Code> {
-  readonly code: Code
-  readonly message: string
-}
-
-const readLedger = <A, E>(read: Effect.Effect<A, E>) =>
-  Effect.catch(
-    inTime(read),
-    (error): Effect.Effect<never, Exclude<E, StoreUnavailable> | Refused<"store_unavailable">> =>
-      error instanceof StoreUnavailable
-        ? Effect.andThen(
-          logStoreFailure("The console could not read the ledger", error),
-          refuse("store_unavailable", "The database did not answer. Try again.")
-        )
-        // The compiler does not narrow a type parameter.
-        : Effect.fail(error as Exclude<E, StoreUnavailable>)
-  )
-
 const refusalCodes = {
   OperationNotFound: "operation_not_found",
   AlreadySettled: "already_settled",
@@ -72,11 +48,31 @@ const refusalCodes = {
   DecisionRefused: "illegal_transition"
 } as const
 
-/** The refusal of an action that the ledger refused, with its reason, or did not answer. */
-const refuseAction = Effect.fnUntraced(function*(error: ActionRefusal | DecisionRefused | StoreUnavailable) {
-  if (error._tag !== "StoreUnavailable") return yield* refuse(refusalCodes[error._tag], error.message)
-  yield* logStoreFailure("The result of an operator's action is unknown", error)
-  return yield* refuse("unknown_result", "It is unknown whether it happened: read the operation again.")
+/** The problems of the ledger. The log has why it did not answer, as text without credentials. */
+const makeRefusals = (problems: Problems["Service"]) => ({
+  readLedger: <A, E>(read: Effect.Effect<A, E>) =>
+    Effect.catch(
+      inTime(read),
+      (error): Effect.Effect<never, Exclude<E, StoreUnavailable> | ServiceUnavailable> =>
+        error instanceof StoreUnavailable
+          ? refuseForNow(problems, error, { detail: "The database did not answer. Try again." })
+          // The compiler does not narrow a type parameter.
+          : Effect.fail(error as Exclude<E, StoreUnavailable>)
+    ),
+  /** The refusal of an action that the ledger refused, with its reason, or did not answer. */
+  refuseAction: (
+    error: ActionRefusal | DecisionRefused | StoreUnavailable
+  ): Effect.Effect<never, ConsoleUnavailable | ActionRefused | NotFound> =>
+    error._tag === "StoreUnavailable"
+      ? problems.fail("unknown_result", {
+        detail: "It is unknown whether it happened: read the operation again.",
+        cause: storeFailure(error) ?? "the store did not answer"
+      })
+      : problems.fail(refusalCodes[error._tag], { detail: error.message }),
+  refusePage: problems.fail("invalid_page_token", {
+    detail: "The page belongs to another list. Begin the list anew.",
+    fields: [{ path: "query.after", message: "Expected a page of this list" }]
+  })
 })
 
 /** Operations in a page. */
@@ -105,17 +101,19 @@ export const ConsoleHandlers = (version: string) =>
       const approvals = yield* Approvals
       const grants = yield* Grants
       const listRecorded = yield* makeListRecorded
+      const problems = yield* Problems
+      const { readLedger, refuseAction, refusePage } = makeRefusals(problems)
       const detail = (id: OperationId) =>
         Effect.catchTag(
           readLedger(search.detail(id)),
           "OperationNotFound",
-          ({ message }) => refuse("operation_not_found", message)
+          ({ message }) => problems.fail("operation_not_found", { detail: message })
         )
       const limits = (id: GrantId) =>
         Effect.catchTag(
           readLedger(Effect.map(grants.limits(id), (limits) => ({ limits }))),
           "GrantNotFound",
-          ({ message }) => refuse("grant_not_found", message)
+          ({ message }) => problems.fail("grant_not_found", { detail: message })
         )
       const signOut = Effect.gen(function*() {
         const session = yield* CurrentSession
@@ -132,7 +130,7 @@ export const ConsoleHandlers = (version: string) =>
             limit: pageSize
           })),
           "UnknownPage",
-          () => Effect.succeed(unknownPage)
+          () => refusePage
         )
       /** The operator acts on the operation as they saw it, and gets the operation after it. */
       const act = Effect.fnUntraced(
@@ -145,11 +143,7 @@ export const ConsoleHandlers = (version: string) =>
         ) {
           const { operator } = yield* CurrentSession
           yield* Effect.catch(inTime(perform({ name: operator, via: "console", reason })), refuseAction)
-          return yield* Effect.catch(detail(id), () =>
-            refuse(
-              "done_but_unread",
-              "The action was carried out. The operation could not be read after it: read it again."
-            ))
+          return yield* Effect.catch(detail(id), () => problems.fail("done_but_unread"))
         }
       )
       const findPayee = Effect.fnUntraced(function*(payee: string) {
@@ -158,7 +152,7 @@ export const ConsoleHandlers = (version: string) =>
         return yield* Effect.catchTag(
           readLedger(listRecorded(query, { name: operator, via: "console", reason: null })),
           "UnknownPage",
-          () => Effect.succeed(unknownPage)
+          () => refusePage
         )
       })
       const showTerms = Effect.fnUntraced(function*(ids: ReadonlyArray<OperationId>) {

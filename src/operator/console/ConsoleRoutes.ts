@@ -1,10 +1,11 @@
 /**
  * The console of operators, as routes of the admin listener. A request passes these parts from the outside in:
  *
- *     EveryRequest          headers of every response, failures as refusals
+ *     EveryRequest          headers of every response, failures as problems
  *       PageRoutes          the page, its files, and the page for visitors without a session
  *       access routes       the one-time link, or the issuer: they begin sessions
  *       SessionRequired     the own page as its source, the session, the anti-forgery token
+ *         ConsoleAnswers    failures of the endpoints as problems
  *         ConsoleHandlers   reads and actions
  *         EventsRoute       changes of the ledger, as server-sent events
  *         NoEndpoint        refuses all other requests
@@ -16,27 +17,32 @@ import { HttpServer } from "effect/http/HttpServer"
 import * as Layer from "effect/Layer"
 import { isInetAddress } from "effect/net/NetAddress"
 import { makeFindAllow, pathsOf } from "../../server/gate/Edge.ts"
+import { respond } from "../../server/gate/FailureResponses.ts"
+import { Problems } from "../../server/gate/ProblemResponses.ts"
 import type { AdminRoutes } from "../AdminServer.ts"
 import { ConsoleAddress, makeConsoleAddress } from "./access/ConsoleAddress.ts"
 import { OidcAccess } from "./access/OidcAccess.ts"
 import { OneTimeLinkAccess } from "./access/OneTimeLinkAccess.ts"
 import { Sessions } from "./access/Sessions.ts"
 import { ConsoleApi } from "./ConsoleApi.ts"
-import { EveryRequest, SessionRequired } from "./ConsoleGuard.ts"
+import { ConsoleAnswersLayer, EveryRequest, SessionRequired } from "./ConsoleGuard.ts"
 import { ConsoleHandlers } from "./ConsoleHandlers.ts"
 import type { ConsoleSettings } from "./ConsoleSettings.ts"
 import { eventsPath, EventsRoute } from "./EventsRoute.ts"
 import { PageRoutes } from "./PageRoutes.ts"
-import { methodNotAllowed, routeNotFound } from "./refusals.ts"
 
 const findAllow = makeFindAllow([...pathsOf([ConsoleApi]), { path: eventsPath, methods: ["GET"] }])
 
 /** Answers requests for the API that no endpoint answers. */
-const NoEndpoint = HttpRouter.add(
-  "*",
-  "/console/api/*",
-  (request) => Effect.succeed(findAllow(request) === undefined ? routeNotFound : methodNotAllowed)
-)
+const NoEndpoint = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const problems = yield* Problems
+  yield* router.add("*", "/console/api/*", (request) => {
+    const allow = findAllow(request)
+    return allow === undefined
+      ? respond(problems.fail("route_not_found"))
+      : respond(problems.fail("method_not_allowed"), { allow })
+  })
+}))
 
 const Behind = SessionRequired.combine(EveryRequest)
 
@@ -51,7 +57,10 @@ const Address = ({ url }: ConsoleSettings) =>
 const routesOf = (settings: ConsoleSettings) => {
   const Access = settings.oidc === null ? OneTimeLinkAccess(settings.operator) : OidcAccess(settings.oidc)
   const Api = Layer.mergeAll(
-    Layer.provide(HttpApiBuilder.layer(ConsoleApi), ConsoleHandlers(settings.version)),
+    HttpApiBuilder.layer(ConsoleApi).pipe(
+      Layer.provide(ConsoleHandlers(settings.version)),
+      Layer.provide(ConsoleAnswersLayer)
+    ),
     EventsRoute,
     NoEndpoint
   ).pipe(Layer.provide(Behind.layer))

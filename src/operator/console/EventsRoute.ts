@@ -8,12 +8,13 @@ import * as HttpRouter from "effect/http/HttpRouter"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import { eventStream } from "../../server/agents/EventStream.ts"
+import { respond } from "../../server/gate/FailureResponses.ts"
+import { Problems } from "../../server/gate/ProblemResponses.ts"
 import { makeChangeFollower } from "../../server/waits/ChangeFollower.ts"
 import { AdminShutdown } from "../AdminServer.ts"
 import { Sessions } from "./access/Sessions.ts"
 import type { ConsoleChanges } from "./ConsoleApi.ts"
 import { CurrentSession } from "./ConsoleGuard.ts"
-import { tooManyStreams } from "./refusals.ts"
 
 /** Most operations that an event names. */
 const maxNamed = 100
@@ -100,6 +101,7 @@ export const EventsRoute = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const subscribe = yield* makeBroadcast
   const sessions = yield* Sessions
   const shutdown = yield* AdminShutdown
+  const problems = yield* Problems
   yield* router.add(
     "GET",
     eventsPath,
@@ -107,7 +109,7 @@ export const EventsRoute = HttpRouter.use(Effect.fnUntraced(function*(router) {
       const session = yield* CurrentSession
       const changes = yield* subscribe
       return changes === null
-        ? tooManyStreams
+        ? yield* respond(problems.fail("too_many_streams"))
         : eventStream(
           Stream.interruptWhen(changes, Effect.raceFirst(sessions.ended(session), shutdown.begun)),
           "changes"

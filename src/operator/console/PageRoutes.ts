@@ -4,13 +4,14 @@
 import * as Effect from "effect/Effect"
 import * as HttpRouter from "effect/http/HttpRouter"
 import type { HttpServerRequest } from "effect/http/HttpServerRequest"
+import { respond } from "../../server/gate/FailureResponses.ts"
+import { Problems } from "../../server/gate/ProblemResponses.ts"
 import { pathOf } from "../../server/gate/RequestContext.ts"
 import { type AnswerStatic, makeStatic } from "../../server/StaticContent.ts"
 import { ConsoleAccess } from "./access/signIn.ts"
-import { ConsoleAssets, stylesheetOf } from "./ConsoleAssets.ts"
+import { ConsoleAssets } from "./ConsoleAssets.ts"
 import { makeFindSession } from "./ConsoleGuard.ts"
-import { noticePage } from "./noticePage.ts"
-import { methodNotAllowed, routeNotFound } from "./refusals.ts"
+import { makeNoticePage } from "./noticePage.ts"
 
 /** Names of files change with their content, so browsers need not ask again. */
 const immutable = { "cache-control": "public, max-age=31536000, immutable" }
@@ -25,7 +26,8 @@ const followsForeignLink = ({ headers }: HttpServerRequest): boolean =>
 export const PageRoutes = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { notice } = yield* ConsoleAccess
   const assets = yield* ConsoleAssets
-  const stylesheet = stylesheetOf(assets)
+  const problems = yield* Problems
+  const noticePage = yield* makeNoticePage
   const findSession = yield* makeFindSession
   const files = new Map<string, Effect.Effect<AnswerStatic>>()
   for (const [name, asset] of assets) {
@@ -37,8 +39,7 @@ export const PageRoutes = HttpRouter.use(Effect.fnUntraced(function*(router) {
     const session = yield* findSession(request)
     if (session !== null && index !== undefined) return (yield* index)(request.headers)
     const path = pathOf(request.url)
-    return noticePage(
-      stylesheet,
+    return yield* noticePage(
       followsForeignLink(request)
         ? { title: "Opening the console", text: [], link: { text: "Continue", path }, next: path }
         : yield* notice(path)
@@ -46,10 +47,14 @@ export const PageRoutes = HttpRouter.use(Effect.fnUntraced(function*(router) {
   })
 
   yield* router.add("*", "/console/*", (request) => {
-    if (request.method !== "GET" && request.method !== "HEAD") return Effect.succeed(methodNotAllowed)
+    if (request.method !== "GET" && request.method !== "HEAD") {
+      return respond(problems.fail("method_not_allowed"), { allow: "GET, HEAD" })
+    }
     const name = pathOf(request.url).slice("/console/".length)
     if (!name.startsWith("assets/")) return answerPage(request)
     const file = files.get(name)
-    return file === undefined ? Effect.succeed(routeNotFound) : Effect.map(file, (answer) => answer(request.headers))
+    return file === undefined
+      ? respond(problems.fail("route_not_found"))
+      : Effect.map(file, (answer) => answer(request.headers))
   })
 }))

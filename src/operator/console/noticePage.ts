@@ -1,8 +1,15 @@
 /**
  * The pages that the server itself writes, as static HTML: how to sign in, and why it failed.
  */
+import * as Effect from "effect/Effect"
+import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import { respond } from "../../server/gate/FailureResponses.ts"
+import { Problems } from "../../server/gate/ProblemResponses.ts"
+import { preferredForm } from "../../server/gate/RequestChecks.ts"
+import { CurrentRequest } from "../../server/gate/RequestContext.ts"
 import { html, joined } from "../../server/pages/Html.ts"
+import { ConsoleAssets, stylesheetOf } from "./ConsoleAssets.ts"
 
 export interface Notice {
   readonly title: string
@@ -11,14 +18,33 @@ export interface Notice {
   readonly link?: { readonly text: string; readonly path: string }
   /** A path of the console. The browser goes there by itself. */
   readonly next?: string
-  /** Default: 200. */
-  readonly status?: number
+  /** The problem that the page tells of. Programs get it in place of the page. None: the page tells of no error. */
+  readonly code?: "sign_in_refused" | "service_unavailable"
 }
 
-/** `stylesheet` is its path. Null: none. */
-export const noticePage = (
+type Respond = (notice: Notice) => Effect.Effect<HttpServerResponse.HttpServerResponse, never, HttpServerRequest>
+
+/** Makes the responses with a notice. A page of an error names its code and the request id. */
+export const makeNoticePage: Effect.Effect<Respond, never, ConsoleAssets | Problems> = Effect.gen(function*() {
+  const problems = yield* Problems
+  const stylesheet = stylesheetOf(yield* ConsoleAssets)
+  return (notice) => {
+    const { code, text } = notice
+    if (code === undefined) return Effect.succeed(pageOf(stylesheet, notice, 200))
+    return Effect.gen(function*() {
+      const problem = yield* respond(problems.fail(code, { detail: text.join(" ") }))
+      const id = (yield* CurrentRequest)?.id
+      return preferredForm((yield* HttpServerRequest).headers) === "page"
+        ? pageOf(stylesheet, { ...notice, text: [...text, `${code}, request ${id}`] }, problem.status)
+        : problem
+    })
+  }
+})
+
+const pageOf = (
   stylesheet: string | null,
-  { link, next, status = 200, text, title }: Notice
+  { link, next, text, title }: Notice,
+  status: number
 ): HttpServerResponse.HttpServerResponse => {
   const refresh = next === undefined ? html`` : html`<meta http-equiv="refresh" content="0;url=${next}">`
   const style = stylesheet === null ? html`` : html`<link rel="stylesheet" href="${stylesheet}">`

@@ -1,7 +1,7 @@
 /**
  * The challenges of a 401 or 403 response: how to authenticate (RFC 9110 §11.6.1).
  */
-import { type ProblemCode, problemKinds } from "../../api/ProblemKinds.ts"
+import { type AnyProblemCode, kindOf } from "../../api/ProblemKinds.ts"
 import { operationsRead, type Scope } from "../../domain/Grant.ts"
 import { mcpPath, mcpResource } from "../../domain/McpResource.ts"
 import type { AcceptedCredentialsShape } from "../../services/verification/OAuthVerifier.ts"
@@ -15,7 +15,7 @@ const resourceMetadataUrl = (resource: string): string => {
 const resourceMetadataPath = "/.well-known/oauth-protected-resource"
 
 /** The `error` of a challenge (RFC 6750 §3.1, RFC 9449 §7.1), where a code has one. */
-const errorOf: Partial<Record<ProblemCode, string>> = {
+const errorOf: Partial<Record<AnyProblemCode, string>> = {
   invalid_token: "invalid_token",
   grant_revoked: "invalid_token",
   client_inactive: "invalid_token",
@@ -31,7 +31,7 @@ const errorOf: Partial<Record<ProblemCode, string>> = {
 
 /** The problem that the challenge explains, and the scheme of the request's credential. */
 interface Occasion {
-  readonly code: ProblemCode
+  readonly code: AnyProblemCode
   readonly scheme: "Bearer" | "DPoP"
   readonly scope: Scope | undefined
   /** The path of the request: its resource has metadata of its own (`McpResource`). */
@@ -53,11 +53,11 @@ export const makeChallenge = (accepted: AcceptedCredentialsShape, baseUrl: strin
   const [gatewayMetadata, mcpMetadata] = [baseUrl, mcpResource(baseUrl)].map(resourceMetadataUrl)
   return ({ code, path, scheme, scope }: Occasion): string => {
     const isMcp = path === mcpPath
-    const needed = isMcp && problemKinds[code].status === 401 ? `, scope="${operationsRead}"` : ""
+    const needed = isMcp && kindOf(code).status === 401 ? `, scope="${operationsRead}"` : ""
     const error = errorOf[code]
     const wrong = error === undefined
       ? ""
-      : `, error="${error}", error_description="${problemKinds[code].meaning}"`
+      : `, error="${error}", error_description="${kindOf(code).meaning}"`
     const concerned = scheme in schemes ? scheme : Object.keys(schemes)[0]
     const metadata = `resource_metadata="${isMcp ? mcpMetadata : gatewayMetadata}"`
     const named = scope === undefined ? "" : `, scope="${scope}"`

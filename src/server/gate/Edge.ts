@@ -13,13 +13,12 @@ import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type * as Layer from "effect/Layer"
 import type { unhandled } from "effect/Types"
-import type { Problem } from "../../api/Problems.ts"
 import { HttpMetrics } from "../../metrics/HttpMetrics.ts"
 import { RequestIds } from "../../services/RequestIds.ts"
 import { countRequest } from "./countRequest.ts"
-import { answerFailure } from "./FailureResponses.ts"
+import { answerFailure, respond } from "./FailureResponses.ts"
 import { Lifecycle } from "./Lifecycle.ts"
-import { problemResponse, Problems } from "./ProblemResponses.ts"
+import { Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery, withhold } from "./Refusals.ts"
 import { maxBody } from "./RequestBody.ts"
 import { frontForm, lacksHost, type RequestHeaders } from "./RequestChecks.ts"
@@ -137,24 +136,18 @@ const makeFindTemplate = (paths: ReadonlyArray<ServedPath>) => {
   return (url: string): string | undefined => findPath(router, url)
 }
 
-const answer = (
-  problem: Effect.Effect<never, Problem>,
-  headers?: Readonly<Record<string, string>>
-): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
-  Effect.catch(problem, (problem) => problemResponse(problem, headers))
-
 /** Returns the response to a request that no endpoint may see; undefined for other requests. */
 const makeIntercept = (problems: Problems["Service"]) => (request: HttpServerRequest) => {
-  if (hasTokenInQuery(request)) return answer(refuseTokenInQuery(problems))
+  if (hasTokenInQuery(request)) return respond(refuseTokenInQuery(problems))
   if (lacksRequiredHost(request)) {
-    return answer(problems.fail("malformed_request", { detail: "The request has no Host header, or several." }))
+    return respond(problems.fail("malformed_request", { detail: "The request has no Host header, or several." }))
   }
   if (!isTarget(request)) {
-    return answer(problems.fail("malformed_request", { detail: "The request target has no path." }))
+    return respond(problems.fail("malformed_request", { detail: "The request target has no path." }))
   }
-  if (request.url.length > maxTarget) return answer(problems.fail("uri_too_long"))
-  if (Number(request.headers["content-length"] ?? 0) > maxBody) return answer(problems.fail("payload_too_large"))
-  if (hasPathParameters(request)) return answer(problems.fail("route_not_found"))
+  if (request.url.length > maxTarget) return respond(problems.fail("uri_too_long"))
+  if (Number(request.headers["content-length"] ?? 0) > maxBody) return respond(problems.fail("payload_too_large"))
+  if (hasPathParameters(request)) return respond(problems.fail("route_not_found"))
   return undefined
 }
 
@@ -165,7 +158,7 @@ type Front = Readonly<Record<"page" | "text", HttpServerResponse.HttpServerRespo
 const answerFront = (problems: Problems["Service"], front: Front, headers: RequestHeaders) => {
   const form = frontForm(headers)
   return Effect.map(
-    form === null ? answer(problems.fail("route_not_found")) : Effect.succeed(front[form]),
+    form === null ? respond(problems.fail("route_not_found")) : Effect.succeed(front[form]),
     variesByAccept
   )
 }
@@ -184,15 +177,15 @@ const makeUnrouted = (
   const allow = findAllow(request)
   if (request.method === "OPTIONS") {
     return allow === undefined
-      ? answer(problems.fail("route_not_found"))
+      ? respond(problems.fail("route_not_found"))
       : Effect.succeed(HttpServerResponse.empty({ status: 204, headers: { allow } }))
   }
   if (!isDecodable(request.url)) {
-    return answer(problems.fail("malformed_request", { detail: "The path is not valid percent-encoding." }))
+    return respond(problems.fail("malformed_request", { detail: "The path is not valid percent-encoding." }))
   }
   return allow === undefined
-    ? answer(problems.fail("route_not_found"))
-    : answer(problems.fail("method_not_allowed"), { allow })
+    ? respond(problems.fail("route_not_found"))
+    : respond(problems.fail("method_not_allowed"), { allow })
 }
 
 /** Returns the response to a request that no endpoint answered. */
@@ -227,7 +220,7 @@ export const edge = (
       const count = metrics === null ? null : countRequest(metrics)
 
       const refuseUnsendable = (name: string) =>
-        answer(withhold(problems, new Error(`the header ${name} has a character that no header may have`)))
+        respond(withhold(problems, new Error(`the header ${name} has a character that no header may have`)))
 
       return (httpEffect: Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled>): Handled =>
         Effect.withFiber((fiber) => {

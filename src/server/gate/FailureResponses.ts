@@ -8,7 +8,7 @@ import type { RouteContext } from "effect/http/HttpRouter"
 import { ClientAbort } from "effect/http/HttpServerError"
 import { HttpServerRequest, type ParsedSearchParams } from "effect/http/HttpServerRequest"
 import type * as HttpServerResponse from "effect/http/HttpServerResponse"
-import { isProblem, type Problem } from "../../api/Problems.ts"
+import { type AnyProblem, isAnyProblem, type Problem } from "../../api/Problems.ts"
 import type { UnfitValue } from "../../dispatch/CompiledEndpoint.ts"
 import { invalidMembers } from "../../domain/InvalidMember.ts"
 import { isOperationId, type OperationId } from "../../domain/Operation.ts"
@@ -21,8 +21,10 @@ import { withhold } from "./Refusals.ts"
 type Responding<R = never> = Effect.Effect<HttpServerResponse.HttpServerResponse, never, R>
 
 /** Answers with the problem. */
-export const respond = <R>(problem: Effect.Effect<never, Problem, R>): Responding<R> =>
-  Effect.catch(problem, (problem) => problemResponse(problem))
+export const respond = <R>(
+  problem: Effect.Effect<never, AnyProblem, R>,
+  headers?: Readonly<Record<string, string>>
+): Responding<R> => Effect.catch(problem, (problem) => problemResponse(problem, headers))
 
 /**
  * Answers a request that failed with this cause. Failures without a problem of their own are logged and not shown to the
@@ -42,7 +44,7 @@ export const answerFailure = (problems: Problems["Service"], cause: Cause.Cause<
       )
   }
   const error = Cause.squash(cause)
-  if (isProblem(error)) return problemResponse(error)
+  if (isAnyProblem(error)) return problemResponse(error)
   return Effect.andThen(
     Effect.logError("Request failed with a defect", cause),
     respond(

@@ -5,11 +5,11 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
-import { type ProblemCode, type ProblemKind, problemKinds } from "../../api/ProblemKinds.ts"
+import { type AnyProblemCode, kindOf } from "../../api/ProblemKinds.ts"
 import {
+  type AnyProblem,
   encodeProblem,
   makeProblem,
-  type Problem,
   problemClasses,
   problemMediaType,
   type ProblemOccurrence,
@@ -43,7 +43,7 @@ const causes = new WeakMap<object, string>()
 
 /** Fails with a problem of the current request. */
 export class Problems extends Context.Service<Problems, {
-  readonly fail: <Code extends ProblemCode>(
+  readonly fail: <Code extends AnyProblemCode>(
     code: Code,
     options?: ProblemOptions
   ) => Effect.Effect<never, ProblemOf<Code>>
@@ -92,8 +92,8 @@ export class Problems extends Context.Service<Problems, {
 }
 
 /** The headers that a problem needs (RFC 9110 §10.2.3, §11.6.1). Its class declares them. */
-const headersOf = (problem: Problem): Readonly<Record<string, string>> => {
-  const { retryAfter }: ProblemKind = problemKinds[problem.code]
+const headersOf = (problem: AnyProblem): Readonly<Record<string, string>> => {
+  const { retryAfter } = kindOf(problem.code)
   return {
     ...retryAfter === undefined ? {} : { "retry-after": `${retryAfter}` },
     // The rest of the request may still arrive (RFC 9110 §15.5.9).
@@ -108,7 +108,7 @@ const headersOf = (problem: Problem): Readonly<Record<string, string>> => {
  * @internal
  */
 export const problemResponse = (
-  problem: Problem,
+  problem: AnyProblem,
   headers: Readonly<Record<string, string>> = {}
 ): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
   Effect.map(Effect.andThen(logProblem(problem), CurrentRequest), (request) => {
@@ -126,7 +126,7 @@ export const problemResponse = (
  *
  * @internal
  */
-export const logProblem = (problem: Problem): Effect.Effect<void> => {
+export const logProblem = (problem: AnyProblem): Effect.Effect<void> => {
   const { code, instance, request_id, status } = problem
   const cause = causes.get(problem)
   return Effect.annotateLogs(status < 500 ? Effect.logInfo("Request refused") : Effect.logWarning("Request failed"), {
@@ -139,8 +139,8 @@ export const logProblem = (problem: Problem): Effect.Effect<void> => {
 }
 
 /** Logs the problem of an agent's call that the gateway failed to answer: its response is a 200. @internal */
-export const logFailedCall = (problem: Problem): Effect.Effect<void> =>
+export const logFailedCall = (problem: AnyProblem): Effect.Effect<void> =>
   problem.status < 500 ? Effect.void : logProblem(problem)
 
 /** The body as JSON. @internal */
-export const problemJson = (problem: Problem): string => JSON.stringify(encodeProblem(problem))
+export const problemJson = (problem: AnyProblem): string => JSON.stringify(encodeProblem(problem))

@@ -6,7 +6,7 @@ import type * as Fiber from "effect/Fiber"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as References from "effect/References"
-import type { ProblemCode } from "../../api/ProblemKinds.ts"
+import type { AnyProblemCode } from "../../api/ProblemKinds.ts"
 import { asHeaders, withOwnedHeaders } from "../../dispatch/OwnedResponse.ts"
 import type { RequestId } from "../../domain/RequestId.ts"
 import type { RequestIds } from "../../services/RequestIds.ts"
@@ -27,7 +27,7 @@ export interface RequestInfo {
   /** The state of a charged quota. Every response to the request shows it. */
   rateLimit?: RateLimitFields
   /** Code of the problem that answers the request. */
-  problem?: ProblemCode
+  problem?: AnyProblemCode
 }
 
 /** The current request; null outside of `withRequestContext`. */
@@ -86,7 +86,7 @@ const withRequest = (context: Context.Context<never>, info: RequestInfo): Contex
 class Info implements RequestInfo {
   readonly id: RequestId
   rateLimit?: RateLimitFields
-  problem?: ProblemCode
+  problem?: AnyProblemCode
   readonly #request: HttpServerRequest
 
   constructor(id: RequestId, request: HttpServerRequest) {

@@ -294,6 +294,28 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [postgres("services/ledger/PayloadSecrecy", "are in no span and no log either")]
   },
   {
+    rule: "every answer of the admin listener has its request id",
+    file: "src/operator/AdminServer.ts",
+    from: "return Effect.map(answer(handled, request), finish)",
+    to:
+      "return Effect.map(answer(handled, request), (response) => response.status < 400 ? response : finish(response))",
+    tests: [unit("operator/AdminServer", "gives every answer the request id")]
+  },
+  {
+    rule: "the problems of the admin listener never replace those of the public one",
+    file: "src/operator/AdminServer.ts",
+    from: "Layer.fresh(Problems.layer)",
+    to: "Problems.layer",
+    tests: [unit("operator/AdminServer", "share no route")]
+  },
+  {
+    rule: "a failure of the console's API is a complete problem with the failures of its fields",
+    file: guard,
+    from: "answerEndpointFailure(problems, cause, options)",
+    to: "answerFailure(problems, cause)",
+    tests: [unit("operator/console/ConsoleGuard", "do not meet the contract")]
+  },
+  {
     rule: "a request that changes something always has an anti-forgery token",
     file: guard,
     from: "if (!changesNothing(method) && !isSameSecret(",
@@ -304,10 +326,11 @@ export const operators: ReadonlyArray<Plant> = [
     rule: "a page of another origin never learns whether there is a session",
     file: guard,
     from:
-      "        if (isForeign(address, method, headers)) return foreignOrigin\n        const session = yield* findSession(request)\n"
-      + "        if (session === null) return noSession\n",
-    to: "        const session = yield* findSession(request)\n        if (session === null) return noSession\n"
-      + "        if (isForeign(address, method, headers)) return foreignOrigin\n",
+      "      if (isForeign(address, method, headers)) return yield* problems.fail(\"foreign_origin\")\n      const session = yield* findSession(request)\n"
+      + "      if (session === null) return yield* problems.fail(\"no_session\")\n",
+    to:
+      "      const session = yield* findSession(request)\n      if (session === null) return yield* problems.fail(\"no_session\")\n"
+      + "      if (isForeign(address, method, headers)) return yield* problems.fail(\"foreign_origin\")\n",
     tests: [unit("operator/console/ConsoleGuard")]
   },
   {

@@ -1,7 +1,8 @@
 /** The admin listener serves metrics and the routes that are given to it, and refuses everything else. */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Schema } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
+import { ProblemDetails } from "../../../src/api/Problems.ts"
 import * as AdminListener from "../../../src/node/http/AdminListener.ts"
 import { Platform } from "../../../src/node/process/runProgram.ts"
 import * as AdminServer from "../../../src/operator/AdminServer.ts"
@@ -11,13 +12,18 @@ import { fixedGateway } from "../../fixtures/http/HttpFixed.ts"
 import { Gateway } from "../../fixtures/http/HttpGateway.ts"
 import { AdminWire } from "../../fixtures/metrics/AdminWire.ts"
 
+const decodeProblem = Schema.decodeUnknownSync(ProblemDetails, { onExcessProperty: "error" })
+
 const more = {
-  routes: HttpRouter.add(
-    "POST",
-    "/more",
-    HttpServerResponse.text("done", { headers: { "content-security-policy": "default-src 'self'" } })
+  routes: Layer.merge(
+    HttpRouter.add(
+      "POST",
+      "/more",
+      HttpServerResponse.text("done", { headers: { "content-security-policy": "default-src 'self'" } })
+    ),
+    HttpRouter.add("GET", "/broken", Effect.die(new Error("broken")))
   ),
-  paths: [{ path: "/more", methods: ["POST"] }] as const,
+  paths: [{ path: "/more", methods: ["POST"] }, { path: "/broken", methods: ["GET"] }] as const,
   pages: [{ path: "/more", purpose: "More" }]
 }
 
@@ -62,6 +68,39 @@ describe("AdminServer", () => {
         for (const [path, allow] of [["/metrics", "GET, HEAD, OPTIONS"], ["/more", "POST, OPTIONS"]] as const) {
           const refused = yield* fetch(path, { method: "DELETE" })
           assert.deepStrictEqual([refused.status, refused.headers.get("allow")], [405, allow])
+        }
+      }))
+
+    it.effect("gives every answer the request id, and each error as a complete problem with that id", () =>
+      Effect.gen(function*() {
+        const { fetch, port } = yield* AdminWire
+        const cases: ReadonlyArray<readonly [string, RequestInit, number, string | null]> = [
+          ["/metrics", {}, 200, null],
+          ["/", {}, 200, null],
+          ["/more", { method: "OPTIONS" }, 204, null],
+          ["/more", { method: "POST" }, 200, null],
+          ["/none?secret", {}, 404, "route_not_found"],
+          ["/metrics", { method: "PUT" }, 405, "method_not_allowed"],
+          ["/more", { method: "POST", body: "x".repeat(65_537) }, 413, "payload_too_large"],
+          ["/broken", {}, 500, "internal_error"]
+        ]
+        for (const [path, init, status, code] of cases) {
+          for (const [sent, isKept] of [["0123-abcd", true], ["unsafe id", false]] as const) {
+            const answer = yield* fetch(path, { ...init, headers: { "x-request-id": sent } })
+            const id = answer.headers.get("x-request-id")
+            assert.strictEqual(answer.status, status, path)
+            assert.strictEqual(id === sent, isKept, `${path} ${id}`)
+            if (code === null) continue
+            const problem: object = decodeProblem(JSON.parse(answer.text))
+            assert.strictEqual(answer.headers.get("content-type"), "application/problem+json")
+            assert.deepInclude(problem, {
+              type: `http://127.0.0.1:${port}/problems/${code}`,
+              code,
+              status,
+              instance: path.replace("?secret", ""),
+              request_id: id!
+            })
+          }
         }
       }))
 

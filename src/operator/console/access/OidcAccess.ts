@@ -13,9 +13,8 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import { replaceHidden } from "../../../domain/VisibleText.ts"
 import { IssuerRefused, type IssuerUnavailable } from "../../../oauth/OpenIdProvider.ts"
-import { ConsoleAssets, stylesheetOf } from "../ConsoleAssets.ts"
 import type { OidcSettings } from "../ConsoleSettings.ts"
-import { type Notice, noticePage } from "../noticePage.ts"
+import { makeNoticePage, type Notice } from "../noticePage.ts"
 import { ConsoleAddress, readCookie, removeCookie, setCookie } from "./ConsoleAddress.ts"
 import { attemptLifetime, makeLoginAttempts } from "./LoginAttempts.ts"
 import { makeOidcIssuer } from "./OidcIssuer.ts"
@@ -68,14 +67,14 @@ const unavailable: Notice = {
   title: "Sign-in is not possible now",
   text: ["The identity provider did not answer. Try again in a moment."],
   link: again,
-  status: 503
+  code: "service_unavailable"
 }
 
 const foreignAttempt: Notice = {
   title: "The sign-in is not complete",
   text: ["It did not begin in this browser, or took longer than ten minutes. Begin again."],
   link: again,
-  status: 403
+  code: "sign_in_refused"
 }
 
 const refused: Notice = {
@@ -84,13 +83,13 @@ const refused: Notice = {
     "The identity provider refused the sign-in, or its answer is not valid. The log of the console has the reason."
   ],
   link: again,
-  status: 403
+  code: "sign_in_refused"
 }
 
 const withoutRole: Notice = {
   title: "You may not use this console",
   text: ["Your account lacks the role of its operators. Ask the team that runs the console."],
-  status: 403
+  code: "sign_in_refused"
 }
 
 /** The members of an answer (RFC 6749 §4.1.2, RFC 9207). Others are dropped. */
@@ -104,12 +103,12 @@ const makeFinish = Effect.fnUntraced(function*(settings: OidcSettings) {
   const attempts = yield* makeLoginAttempts
   const issuer = yield* makeOidcIssuer(settings, `${address.origin}${callbackPath}`)
   const signIn = yield* makeSignIn
-  const stylesheet = stylesheetOf(yield* ConsoleAssets)
+  const noticePage = yield* makeNoticePage
 
   const explain = Effect.fnUntraced(function*(error: IssuerUnavailable | IssuerRefused) {
     const { reason } = error
     yield* Effect.annotateLogs(Effect.logWarning("Sign-in of an operator failed"), { issuer: settings.issuer, reason })
-    return noticePage(stylesheet, error instanceof IssuerRefused ? refused : unavailable)
+    return yield* noticePage(error instanceof IssuerRefused ? refused : unavailable)
   })
 
   const start = Effect.gen(function*() {
@@ -126,22 +125,22 @@ const makeFinish = Effect.fnUntraced(function*(settings: OidcSettings) {
     const attempt = cookie === null ? null : attempts.find(cookie)
     const answer = answerOf(yield* ParsedSearchParams)
     if (attempt === null || !isSameSecret(answer.get("state") ?? "", attempt.state)) {
-      return noticePage(stylesheet, foreignAttempt)
+      return yield* noticePage(foreignAttempt)
     }
     const claims = yield* issuer.claimsFor(answer, attempt)
     const operator = operatorOf(claims)
     if (hasRole(claims, settings.roleClaim, settings.role)) return yield* signIn(operator, "issuer", attempt.next)
     yield* Effect.annotateLogs(Effect.logWarning("Sign-in refused: the role is missing"), { operator })
-    return noticePage(stylesheet, withoutRole)
+    return yield* noticePage(withoutRole)
   })
 
   return {
     start: Effect.catch(start, explain),
     // An attempt has one answer.
     finish: Effect.map(Effect.catch(finish, explain), (page) => removeCookie(page, address, "login")),
-    callback: Effect.map(ParsedSearchParams, (query) => {
+    callback: Effect.flatMap(ParsedSearchParams, (query) => {
       const next = `${finishPath}?${answerOf(query).toString()}`
-      return noticePage(stylesheet, { title: "Signing in", text: [], link: { text: "Continue", path: next }, next })
+      return noticePage({ title: "Signing in", text: [], link: { text: "Continue", path: next }, next })
     })
   }
 })

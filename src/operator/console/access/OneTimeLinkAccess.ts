@@ -7,8 +7,7 @@ import * as Effect from "effect/Effect"
 import * as HttpRouter from "effect/http/HttpRouter"
 import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
 import * as Layer from "effect/Layer"
-import { ConsoleAssets, stylesheetOf } from "../ConsoleAssets.ts"
-import { noticePage } from "../noticePage.ts"
+import { makeNoticePage, type Notice } from "../noticePage.ts"
 import { ConsoleAddress } from "./ConsoleAddress.ts"
 import { digestOf, isSameSecret, newSecret } from "./secrets.ts"
 import { ConsoleAccess, makeSignIn } from "./signIn.ts"
@@ -56,11 +55,11 @@ const notice = {
   ]
 }
 
-const staleLink = {
+const staleLink: Notice = {
   title: "This link does not work",
   text: ["It was used, it has expired, or it is not complete. Open the console: the terminal then shows a new link."],
   link: { text: "Open the console", path: "/console" },
-  status: 403
+  code: "sign_in_refused"
 }
 
 /** Browsers load a page ahead while its address is typed, and programs look at links. Neither must use up the link. */
@@ -76,7 +75,7 @@ export const OneTimeLinkAccess = (operator: string) =>
       const link = yield* makeOneTimeToken
       const signIn = yield* makeSignIn
       const { origin } = yield* ConsoleAddress
-      const stylesheet = stylesheetOf(yield* ConsoleAssets)
+      const noticePage = yield* makeNoticePage
 
       /** To standard output, because the log goes to standard error: a collector of logs must not receive the token. */
       const printLink = Effect.suspend(() => {
@@ -88,11 +87,13 @@ export const OneTimeLinkAccess = (operator: string) =>
         "GET",
         loginPath,
         Effect.gen(function*() {
-          if (isLookAhead(yield* HttpServerRequest)) return noticePage(stylesheet, { ...staleLink, status: 503 })
+          if (isLookAhead(yield* HttpServerRequest)) {
+            return yield* noticePage({ ...staleLink, code: "service_unavailable" })
+          }
           const { token } = yield* ParsedSearchParams
           return typeof token === "string" && link.redeem(token)
             ? yield* signIn(operator, "one-time link", "/console")
-            : noticePage(stylesheet, staleLink)
+            : yield* noticePage(staleLink)
         })
       )
       yield* printLink

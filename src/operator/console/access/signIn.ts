@@ -7,8 +7,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as Redacted from "effect/Redacted"
-import { ConsoleAssets, stylesheetOf } from "../ConsoleAssets.ts"
-import { type Notice, noticePage } from "../noticePage.ts"
+import { makeNoticePage, type Notice } from "../noticePage.ts"
 import { ConsoleAddress, readCookie, setCookie } from "./ConsoleAddress.ts"
 import { Sessions } from "./Sessions.ts"
 
@@ -27,7 +26,7 @@ type SignInMethod = "one-time link" | "issuer"
 export const makeSignIn = Effect.gen(function*() {
   const address = yield* ConsoleAddress
   const sessions = yield* Sessions
-  const stylesheet = stylesheetOf(yield* ConsoleAssets)
+  const noticePage = yield* makeNoticePage
   return Effect.fnUntraced(function*(operator: string, method: SignInMethod, next: string) {
     const { headers } = yield* HttpServerRequest
     // The session id is always new. One that the browser had before ends.
@@ -36,7 +35,7 @@ export const makeSignIn = Effect.gen(function*() {
     if (old !== null) yield* sessions.end(old)
     const { id } = yield* sessions.start(operator)
     yield* Effect.annotateLogs(Effect.logInfo("Operator signed in"), { operator, method })
-    const page = noticePage(stylesheet, {
+    const page = yield* noticePage({
       title: "Signed in",
       text: [`You are signed in as ${operator}.`],
       link: { text: "Continue", path: next },

@@ -1,17 +1,19 @@
 /** No request reaches an endpoint of the console without a session, from another page, or without the anti-forgery token. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
+import { ProblemDetails } from "../../../../src/api/Problems.ts"
 import { ConsoleApi, refreshHeader } from "../../../../src/operator/console/ConsoleApi.ts"
 import { pathsOf } from "../../../../src/server/gate/Edge.ts"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
 import { detailOf, FakeLedger } from "../../../fixtures/console/FakeLedger.ts"
 import { signIn, type Visit, Visitor } from "../../../fixtures/console/Visitor.ts"
+import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 
 const Served = Layer.provideMerge(consoleServer(FakeLedger.services), FakeLedger.layer)
 
-const test = (rule: string, body: () => Effect.Effect<void, never, ConsoleServer | FakeLedger>) =>
+const test = (rule: string, body: () => Effect.Effect<void, never, ConsoleServer | FakeLedger | Observer>) =>
   it.effect(rule, () => Effect.provide(body(), Served))
 
 const { id } = detailOf(1).operation
@@ -26,6 +28,12 @@ const endpoints = [
 
 const bodyOf = (method: string) =>
   method === "POST" ? { body: JSON.stringify({ action: "review", revision: 3, reason: null }) } : {}
+
+const decodeProblem = Schema.decodeUnknownSync(ProblemDetails, { onExcessProperty: "error" })
+
+/** The log tells of the problem once, under the id of the response. */
+const assertLogged = ({ linesOf }: Observer["Service"], id: string, code: string) =>
+  assert.deepStrictEqual(linesOf(id).map(({ annotations }) => annotations["code"]), [code])
 
 const codeOf = ({ text }: { readonly text: string }) => (JSON.parse(text) as { readonly code: string }).code
 
@@ -188,7 +196,7 @@ describe("the guard of the console", () => {
       assert.sameMembers(attributes, ["HttpOnly", "SameSite=Strict", "Path=/console"])
     }))
 
-  test("answers requests that do not meet the contract with 400, 404, 405, 413 and 415, as JSON that repeats nothing", () =>
+  test("answers requests that do not meet the contract with 404, 405, 413, 415 and 422, and repeats nothing", () =>
     Effect.gen(function*() {
       const { link, port } = yield* ConsoleServer
       const { performed } = yield* FakeLedger
@@ -198,32 +206,36 @@ describe("the guard of the console", () => {
       const post = (body: string, headers: Visit["headers"] = {}) => ({ method: "POST", body, headers })
       const action = (members: object) => JSON.stringify({ action: "review", revision: 3, reason: null, ...members })
       const cases: ReadonlyArray<readonly [number, string, Visit]> = [
-        [400, actions, post(action({ action: marker }))],
-        [400, actions, post(action({ revision: "3" }))],
-        [400, actions, post(action({ reason: "x".repeat(1025) }))],
-        [400, actions, post(`{"action": "${marker}`)],
-        [400, actions, post("")],
-        [400, `/console/api/operations/${marker}`.replace("<", "%3C"), {}],
-        [400, "/console/api/operations?state=marker", {}],
-        [400, "/console/api/operations?queue=marker", {}],
-        [400, "/console/api/operations?after=marker", {}],
-        [400, "/console/api/overview?hours=2", {}],
-        [400, "/console/api/find", {}],
-        [400, `/console/api/find?text=${"x".repeat(1025)}`, {}],
+        [422, actions, post(action({ action: marker }))],
+        [422, actions, post(action({ revision: "3" }))],
+        [422, actions, post(action({ reason: "x".repeat(1025) }))],
+        [422, actions, post(`{"action": "${marker}`)],
+        [422, actions, post("")],
+        [422, `/console/api/operations/${marker}`.replace("<", "%3C"), {}],
+        [422, "/console/api/operations?state=marker", {}],
+        [422, "/console/api/operations?queue=marker", {}],
+        [422, "/console/api/operations?after=marker", {}],
+        [422, "/console/api/overview?hours=2", {}],
+        [422, "/console/api/find", {}],
+        [422, `/console/api/find?text=${"x".repeat(1025)}`, {}],
         [404, "/console/api/other", {}],
         [404, "/console/api", {}],
         [405, "/console/api/session", { method: "PUT", body: "{}" }],
         [405, "/console/api/events", { method: "DELETE" }],
         [413, actions, post(action({ reason: marker, more: "x".repeat(20_000) }))],
-        [400, actions, post(action({}), { "transfer-encoding": "chunked" })],
+        [422, actions, post(action({}), { "transfer-encoding": "chunked" })],
         [415, actions, post(action({}), { "content-type": "text/plain" })],
         [415, actions, post(action({}), { "content-type": undefined })]
       ]
       for (const [status, path, visit] of cases) {
         const refused = yield* visitor.send(path, visit)
         assert.strictEqual(refused.status, status, `${path} ${visit.body?.slice(0, 40)}: ${refused.text}`)
-        assert.hasAllKeys(JSON.parse(refused.text), ["code", "message"])
-        assert.notInclude(refused.text, "marker")
+        const { instance, request_id, ...rest } = decodeProblem(JSON.parse(refused.text))
+        assert.strictEqual(refused.headers["content-type"], "application/problem+json")
+        assert.strictEqual(refused.headers["x-request-id"], request_id)
+        assert.strictEqual(instance, path.replace(/\?.*/, ""))
+        assert.notInclude(JSON.stringify(rest), "marker")
+        assertLogged(yield* Observer, request_id, rest.code)
       }
       assert.deepStrictEqual(performed, [])
     }))
