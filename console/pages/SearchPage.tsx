@@ -28,7 +28,7 @@ const Party = ({ member, name, page: { next, operations }, text }: {
   readonly text: string
 }) =>
   operations.length === 0 ? null : (
-    <section>
+    <section class="party">
       <p class="secondary">
         {name}: {next === null ? formatOperations(operations.length) : "the latest operations"}. {member === undefined
           ? "It is recorded that you see their terms."

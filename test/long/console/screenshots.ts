@@ -36,9 +36,9 @@ const openDialog = async ({ page }: Tab) => {
 }
 
 const pictures: ReadonlyArray<Picture> = [
-  { name: "overview", address: "", size: { ...desktop, height: 1180 }, complete: ".plot .axes" },
+  { name: "overview", address: "", size: { ...desktop, height: 1310 }, complete: ".plot .axes" },
   { name: "queues", address: "/queues/indeterminate", size: { ...desktop, height: 620 }, complete: ".operations" },
-  { name: "operation", address: `/operations/${idOf(1)}`, size: { ...desktop, height: 1080 }, complete: ".timeline" },
+  { name: "operation", address: `/operations/${idOf(1)}`, size: { ...desktop, height: 1230 }, complete: ".timeline" },
   {
     name: "release",
     address: `/operations/${idOf(5)}`,
@@ -46,7 +46,7 @@ const pictures: ReadonlyArray<Picture> = [
     complete: ".timeline",
     prepare: openDialog
   },
-  { name: "search", address: "/search?text=INV-0001", size: { ...desktop, height: 420 }, complete: ".empty" },
+  { name: "search", address: "/search?text=acme-gmbh", size: { ...desktop, height: 560 }, complete: ".operations" },
   { name: "overview-phone", address: "", size: phone, complete: ".plot .axes" },
   { name: "queues-phone", address: "/queues/indeterminate", size: phone, complete: ".operations" },
   { name: "operation-phone", address: `/operations/${idOf(1)}`, size: phone, complete: ".timeline" },
