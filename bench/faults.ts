@@ -16,7 +16,7 @@ import { bundleInto } from "../test/fixtures/processes/CommandBundle.ts"
 import { clockLibrary } from "../test/long/faults/kit/JumpingClock.ts"
 import { contestants } from "./faults/contestants/manifest.ts"
 import { drawCorpus, keysOf, ownSeed, sceneNames } from "./faults/corpus.ts"
-import { type FaultsReport, rowOf, timelinesOf, toTable, wrongOf } from "./faults/report.ts"
+import { type FaultsReport, isWrong, rowOf, timelinesOf, toTable, wrongOf } from "./faults/report.ts"
 import { type Entry, measureRate, nameOf, playAll } from "./faults/run.ts"
 import { keyModes } from "./faults/types.ts"
 import { prepareStage } from "./faults/world.ts"
@@ -29,7 +29,7 @@ const options = readOptions(import.meta.url, {
   keys: choices("Bank, by its keys", keyModes),
   scene: choices("Scene", sceneNames),
   seed: text("Draws the payments and their order", { takes: "TEXT", default: ownSeed }),
-  quick: flag("20 faults, without the measurement of rates: gateway, hand-written and graphile-worker"),
+  quick: flag("20 faults at the bank without keys: gateway, hand-written and graphile-worker, without their rates"),
   parallel: whole("Scenes at the same time", { from: 1, to: 32, default: 6 }),
   out: text("Writes the report there, as JSON", { takes: "FILE", default: null, problem: unwritable }),
   keep: flag("Keeps the logs")
@@ -47,12 +47,16 @@ if (clockLibrary === null) fail("the package faketime is missing: apt-get instal
 
 const say = (line: string) => void process.stderr.write(`${line}\n`)
 
-/** Each contestant with its variants, at each bank that plays a chosen scene. */
 const scenes = drawCorpus(options.seed, options.quick).filter(({ name }) => options.scene.includes(name))
-const entries = chosen.flatMap((contestant) =>
-  contestant.variants.filter(({ name }) => options.variant.includes(name)).flatMap(({ name: variant }) =>
-    keyModes.filter((keys) => options.keys.includes(keys) && scenes.some(({ name }) => keysOf(name).includes(keys)))
-      .map((keys): Entry => ({ contestant, variant, keys }))
+const banks = keyModes.filter((keys) => (!options.quick || keys === "none") && options.keys.includes(keys))
+
+/** The tasks of each contestant and variant. They have the machine for themselves, one after the other. */
+const turns = chosen.flatMap((contestant) =>
+  contestant.variants.filter(({ name }) => options.variant.includes(name)).map(({ name: variant }) =>
+    banks.map((keys) => ({
+      entry: { contestant, variant, keys } satisfies Entry,
+      scenes: scenes.filter(({ name }) => keysOf(name).includes(keys))
+    })).filter(({ scenes }) => scenes.length > 0)
   )
 )
 
@@ -76,15 +80,20 @@ const stage = await prepareStage(directory, ({ program }) => bundled.get(program
 
 const rows: Array<FaultsReport["rows"][number]> = []
 const timelines: Array<FaultsReport["timelines"][number]> = []
-for (const entry of entries) {
-  const own = scenes.filter(({ name }) => keysOf(name).includes(entry.keys))
-  const played = await playAll(stage, entry, own, options.parallel, say)
-  const perSecond = options.quick || entry.keys !== "forever" ? null : await measureRate(stage, entry)
-  rows.push(rowOf(entry, played, perSecond))
-  timelines.push(...timelinesOf(entry, played))
-  for (const { fault, id, reason, told, verdict } of played.judged) {
-    if (entry.contestant.name === "gateway" && ["paid_twice", "told_paid", "told_failed", "lost"].includes(verdict)) {
-      say(`WRONG ${nameOf(entry)} ${fault} ${id}: ${verdict}, told ${told} ${reason}`)
+const errors: Array<string> = []
+for (const turn of turns) {
+  const tasks = turn.flatMap(({ entry, scenes }) => scenes.map((scene) => ({ entry, scene })))
+  const playedBy = await playAll(stage, tasks, options.parallel, say)
+  for (const { entry } of turn) {
+    const played = playedBy(entry)
+    const perSecond = options.quick || entry.keys !== "forever" ? null : await measureRate(stage, entry)
+    rows.push(rowOf(entry, played, perSecond))
+    timelines.push(...timelinesOf(entry, played))
+    errors.push(...played.errors)
+    for (const { fault, id, reason, told, verdict } of played.judged) {
+      if (entry.contestant.name === "gateway" && isWrong(verdict)) {
+        say(`WRONG ${nameOf(entry)} ${fault} ${id}: ${verdict}, told ${told} ${reason}`)
+      }
     }
   }
 }
@@ -97,9 +106,10 @@ const report: FaultsReport = {
     variants.map((variant) => ({ ...variant, contestant: name, versions }))
   ),
   rows,
-  timelines
+  timelines,
+  errors
 }
 if (options.out !== null) fs.writeFileSync(options.out, `${JSON.stringify(report, null, 1)}\n`)
 process.stdout.write(toTable(report))
 // The sockets of ended processes may still be open.
-process.exit(rows.some((row) => row.contestant === "gateway" && wrongOf(row) > 0) ? 1 : 0)
+process.exit(errors.length > 0 || rows.some((row) => row.contestant === "gateway" && wrongOf(row) > 0) ? 1 : 0)

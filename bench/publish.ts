@@ -1,11 +1,12 @@
 /**
- * `npm run bench:publish`: writes the figures of recorded runs into docs/performance.md and docs/postgresql.md,
- * and the plots into docs/performance. The runs are JSON reports in bench/results:
+ * `npm run bench:publish`: writes the figures of recorded runs into docs/comparison.md, docs/performance.md
+ * and docs/postgresql.md, and the plots into docs/performance. The runs are JSON reports in bench/results:
  *
  *   reads.json        of `npm run -s bench -- --go --json`
  *   memory.json       of `npm run -s bench:memory -- --json`
  *   submission.json   of `npm run -s bench:submission -- --json`
  *   growth.json       of `npm run -s bench:growth -- --json`
+ *   faults.json       of `npm run -s compare:faults -- --out bench/results/faults.json`
  *
  *     npm run bench:publish -- --results recorded
  */

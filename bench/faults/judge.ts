@@ -47,11 +47,15 @@ export const verdictOf = (bookings: number, told: Judged["told"]): Verdict => {
 const bookingsOf = (events: ReadonlyArray<BankEvent>, id: string) =>
   events.filter((event) => event.event === "booked" && event.id === id).length
 
-/** When it looks before hours pass, in milliseconds: until no payment is open. */
-const looks = [300, 800, 1500, 2500, 4000, 6000, 8000]
+/**
+ * When it looks before hours pass, in milliseconds: until no payment is open, or until nothing happens any more. A payment that is under way
+ * when hours pass would look abandoned.
+ */
+const looks = [300, 800, 1500, 2500, 4000, 6000, 8000, 10_000, 12_500, 15_000, 17_500, 20_000]
+const shortest = 8000
 
 /** How often hours pass, at most, and milliseconds for what is due then. */
-const passes = { most: 4, milliseconds: 2500 }
+const passes = { most: 8, milliseconds: 2500 }
 
 const isOpen = (outcome: Outcome | undefined) => outcome === undefined || outcome.told === "open"
 
@@ -62,8 +66,14 @@ const isOpen = (outcome: Outcome | undefined) => outcome === undefined || outcom
 const settle = async (world: World, payments: ReadonlyArray<Struck>) => {
   const answeredAt = new Map<string, number>()
   let outcomes: ReadonlyMap<string, Outcome> = new Map()
+  let hasChanged = true
+  let events = 0
   const look = async (isTimed: boolean): Promise<boolean> => {
+    const before = outcomes
     outcomes = await world.outcomes()
+    hasChanged = events !== world.events.length
+      || payments.some(({ id }) => before.get(id)?.told !== outcomes.get(id)?.told)
+    events = world.events.length
     const now = monotonic()
     if (isTimed) {
       for (const { id, told } of outcomes.values()) {
@@ -75,12 +85,13 @@ const settle = async (world: World, payments: ReadonlyArray<Struck>) => {
   const begun = monotonic()
   for (const at of looks) {
     await sleep(Math.max(0, begun + at * slowness - monotonic()))
-    if (await look(true)) break
+    if (await look(true) || at >= shortest && !hasChanged) break
   }
   for (let n = 0; n < passes.most; n++) {
     world.pass(5)
     await sleep(passes.milliseconds * slowness)
-    if (await look(false)) break
+    // What is left for a person may still end by itself.
+    if (await look(false) && !hasChanged) break
   }
   return { outcomes, answeredAt }
 }

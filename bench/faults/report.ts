@@ -43,6 +43,8 @@ export interface FaultsReport {
   readonly contestants: ReadonlyArray<Described>
   readonly rows: ReadonlyArray<Row>
   readonly timelines: ReadonlyArray<Timeline>
+  /** Scenes that could not be played: the run proves nothing about them. */
+  readonly errors: ReadonlyArray<string>
 }
 
 const countsOf = (judged: ReadonlyArray<Judged>): Counts => {
@@ -77,11 +79,13 @@ export const timelinesOf = (entry: Entry, { timelines }: Played): ReadonlyArray<
     return steps === undefined ? [] : [{ fault, row: nameOf(entry), steps }]
   })
 
-/** Payments that money was lost by, or that the contestant told wrongly. */
-export const wrongOf = ({ counts }: Row): number =>
-  counts.paid_twice + counts.told_paid + counts.told_failed + counts.lost
+/** Whether a payment was made twice, told wrongly or lost. */
+export const isWrong = (verdict: Verdict): boolean => wrongVerdicts.includes(verdict)
+export const wrongVerdicts: ReadonlyArray<Verdict> = ["paid_twice", "told_paid", "told_failed", "lost"]
 
-export const toTable = ({ machine, rows, seconds, seed }: FaultsReport): string =>
+export const wrongOf = ({ counts }: Row): number => wrongVerdicts.reduce((sum, verdict) => sum + counts[verdict], 0)
+
+export const toTable = ({ errors, machine, rows, seconds, seed }: FaultsReport): string =>
   [
     align([
       [
@@ -105,6 +109,7 @@ export const toTable = ({ machine, rows, seconds, seed }: FaultsReport): string 
         perSecond === null ? "-" : perSecond.toFixed(0)
       ])
     ]),
+    ...errors.map((error) => `could not be played: ${error}`),
     `seed ${seed}, ${seconds} s, ${machine.cpus} cores`,
     ""
   ].join("\n")

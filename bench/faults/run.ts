@@ -17,6 +17,8 @@ export interface Entry {
 export const nameOf = ({ contestant, keys, variant }: Entry): string => `${contestant.name}-${variant}-${keys}`
 
 export interface Played {
+  /** Scenes that could not be played. */
+  readonly errors: ReadonlyArray<string>
   readonly judged: ReadonlyArray<Judged>
   /** The steps of each payment, by its id. */
   readonly timelines: ReadonlyMap<string, ReadonlyArray<Note>>
@@ -28,7 +30,7 @@ const timelineOf = (notes: ReadonlyArray<Note>, id: string): ReadonlyArray<Note>
   return own.map(({ at, what }) => ({ at: at - from, what }))
 }
 
-const playOne = async (stage: Stage, entry: Entry, scene: Scene): Promise<Played> => {
+const playOne = async (stage: Stage, entry: Entry, scene: Scene): Promise<Omit<Played, "errors">> => {
   const name = `${nameOf(entry)}-${scene.name}`
   const world = await World.open({ stage, name, ...entry, hasStandby: needsStandby(scene.name), hasClocks: true })
   try {
@@ -42,27 +44,36 @@ const playOne = async (stage: Stage, entry: Entry, scene: Scene): Promise<Played
   }
 }
 
-/** Plays the scenes, at most so many at the same time. */
+/** Plays each scene at the bank of its entry, at most so many at the same time. Resolves to what each entry played. */
 export const playAll = async (
   stage: Stage,
-  entry: Entry,
-  scenes: ReadonlyArray<Scene>,
+  tasks: ReadonlyArray<{ readonly entry: Entry; readonly scene: Scene }>,
   parallel: number,
   say: (line: string) => void
-): Promise<Played> => {
-  const played: Array<Played> = []
-  const waiting = scenes.values()
+): Promise<(entry: Entry) => Played> => {
+  const played: Array<Omit<Played, "errors"> & { readonly entry: Entry }> = []
+  const errors: Array<{ readonly entry: Entry; readonly error: string }> = []
+  const waiting = tasks.values()
   const playNext = async (): Promise<void> => {
-    for (const scene of waiting) {
-      const from = performance.now()
-      played.push(await playOne(stage, entry, scene))
-      say(`${nameOf(entry)} ${scene.name}: ${((performance.now() - from) / 1000).toFixed(1)} s`)
+    for (const { entry, scene } of waiting) {
+      const [name, from] = [`${nameOf(entry)} ${scene.name}`, performance.now()]
+      try {
+        played.push({ entry, ...await playOne(stage, entry, scene) })
+      } catch (error) {
+        errors.push({ entry, error: `${name}: ${error instanceof Error ? error.message : String(error)}` })
+        say(`ERROR ${errors.at(-1)!.error}`)
+      }
+      say(`${name}: ${((performance.now() - from) / 1000).toFixed(1)} s`)
     }
   }
   await Promise.all(Array.from({ length: parallel }, playNext))
-  return {
-    judged: played.flatMap(({ judged }) => judged),
-    timelines: new Map(played.flatMap(({ timelines }) => [...timelines]))
+  return (entry) => {
+    const own = played.filter((one) => one.entry === entry)
+    return {
+      errors: errors.flatMap((one) => one.entry === entry ? [one.error] : []),
+      judged: own.flatMap(({ judged }) => judged),
+      timelines: new Map(own.flatMap(({ timelines }) => [...timelines]))
+    }
   }
 }
 

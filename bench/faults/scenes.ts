@@ -13,20 +13,27 @@ const idsOf = ({ payments }: Pick<Scene, "payments">) => new Set(payments.map(({
 const plan = (world: World, { payments }: Pick<Scene, "payments">, fault: BankFault) =>
   world.order({ order: "faults", faults: payments.map(({ id }) => ({ id, request: 1, fault })) })
 
+/** A worker has made a first payment, which is not judged. A system may send the first requests one by one. */
+const startWarm = async (world: World) => {
+  await world.start(0)
+  await world.accept([{ id: "first", amount: "1.00", currency: "EUR", payee: "First" }])
+  await world.met("answered", new Set(["first"]))
+}
+
 /** A worker has the payments under way, and the bank holds each request at this step. */
 const holdAll = async (world: World, scene: Pick<Scene, "payments">, fault: "hold_before" | "hold_after") => {
   plan(world, scene, fault)
-  await world.start(0)
+  await startWarm(world)
   await world.accept(scene.payments)
   await world.met("held", idsOf(scene))
 }
 
 /** A worker has claimed the payments and does not know it yet, because the answers of the database are under way. */
-const claimAll = async (world: World, scene: Scene, network: "deaf" | "half_open") => {
-  await world.start(0)
+const claimAll = async (world: World, scene: Scene) => {
+  await startWarm(world)
   await sleep(300)
   world.note("the answers of the database to worker 0 are late")
-  world.linkOf(0).strike(network)
+  world.linkOf(0).holdAnswers()
   await world.accept(scene.payments)
   await sleep(scene.milliseconds)
 }
@@ -65,8 +72,9 @@ const scripts: Readonly<Record<SceneName, Script>> = {
   kill_claimed: async (world, scene) => {
     // A system with a server of its own tells its worker at once: the next step is the same.
     if (world.hasServer) return killAt("hold_before")(world, scene)
-    await claimAll(world, scene, "half_open")
+    await claimAll(world, scene)
     await world.kill(0)
+    world.linkOf(0).release()
     await world.start(0)
   },
   kill_arrived: killAt("hold_before"),
@@ -75,13 +83,13 @@ const scripts: Readonly<Record<SceneName, Script>> = {
   kill_recorded: killAfterAnswer("half_open"),
   freeze_claimed: async (world, scene) => {
     if (world.hasServer) return scripts.freeze_arrived(world, scene)
-    await claimAll(world, { ...scene, milliseconds: 1500 }, "deaf")
+    await claimAll(world, { ...scene, milliseconds: 1500 })
     world.freeze(0)
     await world.start(1)
     world.pass(5)
     await sleep(scene.milliseconds)
-    world.thaw(0)
     world.linkOf(0).release()
+    world.thaw(0)
   },
   freeze_arrived: async (world, scene) => {
     await holdAll(world, scene, "hold_before")
@@ -106,7 +114,7 @@ const scripts: Readonly<Record<SceneName, Script>> = {
     plan(world, { payments: second }, "hold_after")
     await world.accept(scene.payments)
     await world.detachStandby()
-    await world.start(0)
+    await startWarm(world)
     await world.met("answered", new Set(first.map(({ id }) => id)))
     await world.met("held", new Set(second.map(({ id }) => id)))
     await sleep(scene.milliseconds)

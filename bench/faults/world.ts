@@ -57,7 +57,7 @@ export interface Note {
   readonly id?: string
 }
 
-const leaseSeconds = 3 * slowness
+const leaseSeconds = 5 * slowness
 const concurrency = 16
 const token = "token-of-the-payer"
 
@@ -363,28 +363,33 @@ export class World {
     const programs = hasClocks
       ? programsWithClock(stage.postgresPrograms, path.join(this.directory, "programs"), this.clockOf("database"))
       : stage.postgresPrograms
-    const server = (name: string, settings: Readonly<Record<string, string>>, isStandby: boolean) =>
+    // A standby has its settings in a file, so that a statement can change them.
+    const server = (name: string, standbySettings: Readonly<Record<string, string>> | null) =>
       Effect.promise(async () => {
         const data = path.join(this.directory, name)
+        const pgdata = path.join(data, "pgdata")
         fs.cpSync(stage.template, data, { recursive: true })
-        for (const one of [data, path.join(data, "pgdata")]) fs.chmodSync(one, 0o700)
-        if (isStandby) fs.writeFileSync(path.join(data, "pgdata/standby.signal"), "")
+        for (const one of [data, pgdata]) fs.chmodSync(one, 0o700)
+        if (standbySettings === null) return data
+        fs.writeFileSync(path.join(pgdata, "standby.signal"), "")
+        const lines = Object.entries(standbySettings).map(([name, value]) => `${name} = '${value}'\n`)
+        fs.appendFileSync(path.join(pgdata, "postgresql.auto.conf"), lines.join(""))
         return data
       }).pipe(
         Effect.flatMap((data) =>
-          makePostgres(data, { programs, settings: { shared_buffers: "32MB", ...settings }, isStandby })
+          makePostgres(data, { programs, settings: { shared_buffers: "32MB" }, isStandby: standbySettings !== null })
         ),
         Effect.provideService(Scope.Scope, this.scope),
         Effect.provide(Platform),
         Effect.runPromise
       )
-    this.primary = await server("primary", {}, false)
+    this.primary = await server("primary", null)
     if (hasStandby) {
       const { connection } = this.primary
       this.standby = await server("standby", {
         primary_conninfo: `host=${connection.host} port=${connection.port} user=${connection.username}`,
         wal_retrieve_retry_interval: "100ms"
-      }, true)
+      })
     }
     const bankConfig: BankConfig = { keys, token, webhookPorts: [ports + 10, ports + 11] }
     this.bank = new Daemon({

@@ -3,10 +3,12 @@
  */
 import * as fs from "node:fs"
 import * as path from "node:path"
+import type { FaultsReport } from "../faults/report.ts"
 import type { GrowthReport } from "../growth/report.ts"
 import type { MemoryReport } from "../memory/report.ts"
 import type { Report } from "../reads/report.ts"
 import type { SubmissionReport } from "../submission/report.ts"
+import { faultsPlot, faultsText } from "./faults.ts"
 import { growthPlot, memoryPlot, ratiosPlot, submissionCpuPlot, submissionPlot } from "./plots.ts"
 import { growthTables, memoryTable, readsTables, submissionTables } from "./tables.ts"
 
@@ -16,27 +18,30 @@ interface Results {
   readonly memory: MemoryReport | null
   readonly submission: SubmissionReport | null
   readonly growth: GrowthReport | null
+  readonly faults: FaultsReport | null
 }
 
 const readJson = <A>(file: string): A | null =>
   fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, "utf8")) as A : null
 
-/** Reads `reads.json`, `memory.json`, `submission.json` and `growth.json` of a directory. */
+/** Reads `reads.json`, `memory.json`, `submission.json`, `growth.json` and `faults.json` of a directory. */
 export const readResults = (directory: string): Results => ({
   reads: readJson(path.join(directory, "reads.json")),
   memory: readJson(path.join(directory, "memory.json")),
   submission: readJson(path.join(directory, "submission.json")),
-  growth: readJson(path.join(directory, "growth.json"))
+  growth: readJson(path.join(directory, "growth.json")),
+  faults: readJson(path.join(directory, "faults.json"))
 })
 
-type Section = "reads" | "memory" | "submission" | "growth"
+type Section = "reads" | "memory" | "submission" | "growth" | "faults"
 
 /** The command that records what a section lacks. */
 const commands: Readonly<Record<Section, string>> = {
   reads: "npm run -s bench -- --go --json > bench/results/reads.json",
   memory: "npm run -s bench:memory -- --json > bench/results/memory.json",
   submission: "npm run -s bench:submission -- --json > bench/results/submission.json",
-  growth: "npm run -s bench:growth -- --json > bench/results/growth.json"
+  growth: "npm run -s bench:growth -- --json > bench/results/growth.json",
+  faults: "npm run -s compare:faults -- --out bench/results/faults.json"
 }
 
 const unmeasured = (section: Section) =>
@@ -45,7 +50,7 @@ const unmeasured = (section: Section) =>
 const image = (name: string, description: string) => `![${description}](performance/${name}.svg)`
 
 /** The text between the markers of each section. */
-const sectionsOf = ({ growth, memory, reads, submission }: Results): Readonly<Record<Section, string>> => ({
+const sectionsOf = ({ faults, growth, memory, reads, submission }: Results): Readonly<Record<Section, string>> => ({
   reads: reads === null
     ? unmeasured("reads")
     : `${image("ratios", "Requests per second relative to Fastify + pg")}\n\n${readsTables(reads)}`,
@@ -59,11 +64,15 @@ const sectionsOf = ({ growth, memory, reads, submission }: Results): Readonly<Re
   ].join("\n\n"),
   growth: growth === null
     ? unmeasured("growth")
-    : `${image("growth", "Database CPU of each call as the ledger grows")}\n\n${growthTables(growth)}`
+    : `${image("growth", "Database CPU of each call as the ledger grows")}\n\n${growthTables(growth)}`,
+  faults: faults === null
+    ? unmeasured("faults")
+    : `${image("faults", "Payments that were wrong, and payments left for a person")}\n\n${faultsText(faults)}`
 })
 
 /** The documents with figures of recorded runs. */
 export const documents: ReadonlyArray<string> = [
+  "docs/comparison.md",
   "docs/performance.md",
   "docs/postgresql.md"
 ]
@@ -84,7 +93,7 @@ export const fillSections = (document: string, results: Results): string => {
 }
 
 /** The plots by file name, for the results that there are. */
-export const plotsOf = ({ growth, memory, reads, submission }: Results): ReadonlyMap<string, string> =>
+export const plotsOf = ({ faults, growth, memory, reads, submission }: Results): ReadonlyMap<string, string> =>
   new Map([
     ...reads === null ? [] : [["ratios.svg", ratiosPlot(reads)] as const],
     ...memory === null ? [] : [["memory.svg", memoryPlot(memory)] as const],
@@ -92,5 +101,6 @@ export const plotsOf = ({ growth, memory, reads, submission }: Results): Readonl
       ["submission.svg", submissionPlot(submission)] as const,
       ["submission-cpu.svg", submissionCpuPlot(submission)] as const
     ],
-    ...growth === null ? [] : [["growth.svg", growthPlot(growth)] as const]
+    ...growth === null ? [] : [["growth.svg", growthPlot(growth)] as const],
+    ...faults === null ? [] : [["faults.svg", faultsPlot(faults)] as const]
   ])

@@ -12,7 +12,7 @@ import type { LatencyRow, SubmissionReport, ThroughputRow } from "../submission/
 
 const row = (cells: ReadonlyArray<string>) => `| ${cells.join(" | ")} |`
 
-const table = (header: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<string>>) =>
+export const table = (header: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<string>>) =>
   [row(header), row(header.map((_, index) => index === 0 ? "---" : "---:")), ...rows.map(row)].join("\n")
 
 const whole = (value: number) => Math.round(value).toLocaleString("en")
@@ -21,7 +21,7 @@ const missing = "–"
 const ratioTo = (comparison: Comparison, name: string): string =>
   comparison.ratios.find(({ to }) => to === name)?.requests.toFixed(2) ?? missing
 
-const machineLine = ({ cpu, cpus, memoryGiB, node }: Machine): string =>
+export const machineLine = ({ cpu, cpus, memoryGiB, node }: Machine): string =>
   `${cpus} cores (${cpu}), ${memoryGiB} GiB, Node ${node.slice(1)}`
 
 /** Each server of a scenario. */

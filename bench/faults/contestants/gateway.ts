@@ -30,15 +30,8 @@ import { adapter } from "./gatewayBank.ts"
 import { accepted, readPayments, ready, runCommand, settings, tellOutcome } from "./shared.ts"
 
 const bank = ProviderName.make("bank")
-const lease = settings.leaseSeconds * 1000
-const policy = {
-  ...defaultPolicy,
-  providerConcurrency: settings.concurrency,
-  // The lease: rescueAfter must be longer than both together.
-  sendWithin: Duration.millis(lease * 0.4),
-  attemptTimeout: Duration.millis(lease * 0.4),
-  rescueAfter: Duration.millis(lease)
-}
+// The defaults, and an id, so that a restart settles the claims of a crash at once (docs/submission.md, "When nothing can be sent").
+const policy = { ...defaultPolicy, providerConcurrency: settings.concurrency, workerId: `worker-${settings.worker}` }
 
 const webhooks = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const reconciler = yield* Reconciler

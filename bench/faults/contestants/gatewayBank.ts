@@ -10,7 +10,8 @@ import {
   namesNothing,
   ProviderReference,
   StatusAnswer,
-  SubmissionAnswer
+  SubmissionAnswer,
+  Uncertain
 } from "financial-agents-gateway/submission/ProviderAdapter"
 import { settings } from "./shared.ts"
 
@@ -53,12 +54,13 @@ export const adapter = HttpProvider.layer({
   },
   submit: {
     request: ({ id }, payment) => ({ path: "/payments", body: { ...payment, end_to_end_id: id } }),
-    // Other refusals are undeclared, as the bank has none for these payments.
     decode: HttpProvider.byStatus({
       200: paid,
       201: paid,
       429: HttpProvider.refusedForNow,
-      503: HttpProvider.refusedForNow
+      503: HttpProvider.refusedForNow,
+      // The bank documents that it says nothing about the payment.
+      500: () => Effect.fail(new Uncertain({ reason: "the bank answered 500" }))
     })
   },
   status: {

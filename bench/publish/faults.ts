@@ -1,0 +1,127 @@
+/** The table, the plot and the timelines of docs/comparison.md. */
+import { faultTitles } from "../faults/corpus.ts"
+import { type FaultsReport, type Row, tellingFaults, wrongOf, wrongVerdicts } from "../faults/report.ts"
+import type { KeyMode } from "../faults/types.ts"
+import { type Bar, drawBars, type Panel } from "./bars.ts"
+import { machineLine, table } from "./tables.ts"
+
+const banks: Readonly<Record<KeyMode, string>> = {
+  forever: "honours keys for ever",
+  forgets: "honours keys for 24 hours, and 25 pass",
+  none: "takes no keys"
+}
+
+const named = ({ contestant, variant }: Pick<Row, "contestant" | "variant">) =>
+  variant === "default" ? contestant : `${contestant}, ${variant}`
+
+const share = (count: number, of: number) => count === 0 ? "0" : `${count} (${Math.round(100 * count / of)} %)`
+
+const bankTable = (rows: ReadonlyArray<Row>, keys: KeyMode): string =>
+  table(
+    [
+      `Bank that ${banks[keys]}`,
+      "Paid twice",
+      "Told paid, not paid",
+      "Told failed, but paid",
+      "Lost",
+      "Left for a person",
+      "Open",
+      "Answer, median",
+      "95 %"
+    ],
+    rows.filter((row) => row.keys === keys).map((row) => [
+      named(row),
+      ...wrongVerdicts.map((verdict) => share(row.counts[verdict], row.payments)),
+      share(row.counts.person, row.payments),
+      share(row.counts.open, row.payments),
+      `${(row.answered.median / 1000).toFixed(1)} s`,
+      `${(row.answered.p95 / 1000).toFixed(1)} s`
+    ])
+  )
+
+const rateTable = (rows: ReadonlyArray<Row>): string =>
+  table(
+    ["Without faults", "Payments/s"],
+    rows.flatMap((row) => row.perSecond === null ? [] : [[named(row), row.perSecond.toFixed(0)]])
+  )
+
+/** Wrong payments and those left to a person, for each fault and row. */
+const faultTable = (rows: ReadonlyArray<Row>): string => {
+  const faults = Object.keys(faultTitles).filter((fault) => rows.some(({ byFault }) => fault in byFault))
+  const cell = (row: Row, fault: string) => {
+    const counts = row.byFault[fault]
+    if (counts === undefined) return "–"
+    const wrong = wrongVerdicts.reduce((sum, verdict) => sum + (counts[verdict] ?? 0), 0)
+    return counts.person === undefined ? String(wrong) : `${wrong} + ${counts.person}`
+  }
+  return table(
+    ["Wrong + left for a person", ...rows.map(named)],
+    faults.map((fault) => [faultTitles[fault]!, ...rows.map((row) => cell(row, fault))])
+  )
+}
+
+const contestantsTable = ({ contestants }: FaultsReport): string =>
+  table(
+    ["Contestant", "Versions", "Follows", "Promises"],
+    contestants.map(({ contestant, documentation, name, promises, versions }) => [
+      named({ contestant, variant: name }),
+      Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(", ") || "this repository",
+      documentation,
+      promises
+    ])
+  )
+
+const timelinesText = ({ timelines }: FaultsReport): string =>
+  tellingFaults.map((fault) =>
+    [
+      `**${faultTitles[fault]}**, one payment:`,
+      table(
+        ["Contestant and bank", "Seconds, and what happened"],
+        timelines.filter((timeline) => timeline.fault === fault).map(({ row, steps }) => [
+          row,
+          steps.map(({ at, what }) => `${(at / 1000).toFixed(1)} ${what}`).join("; ")
+        ])
+      )
+    ].join("\n\n")
+  ).join("\n\n")
+
+export const faultsText = (report: FaultsReport): string => {
+  const { machine, rows, seconds, seed } = report
+  const modes = (["forever", "none", "forgets"] as const).filter((keys) => rows.some((row) => row.keys === keys))
+  const payments = (keys: KeyMode) => rows.find((row) => row.keys === keys)!.payments
+  return [
+    `${modes.map((keys) => `${payments(keys)} payments at the bank that ${banks[keys]}`).join("; ")}. Seed ${seed}; `
+    + `${Math.round(seconds / 60)} minutes on ${machineLine(machine)}.`,
+    ...modes.map((keys) => bankTable(rows, keys)),
+    ...rows.some(({ perSecond }) => perSecond !== null) ? [rateTable(rows)] : [],
+    "### By fault",
+    ...modes.filter((keys) => keys !== "forgets").flatMap((keys) => [
+      `The bank that ${banks[keys]}:`,
+      faultTable(rows.filter((row) => row.keys === keys))
+    ]),
+    "### Timelines",
+    timelinesText(report),
+    "### Contestants",
+    contestantsTable(report)
+  ].join("\n\n")
+}
+
+export const faultsPlot = ({ rows }: FaultsReport): string => {
+  const panel = (keys: KeyMode, title: string, value: (row: Row) => number): Panel => ({
+    title: `${title}: bank that ${banks[keys]}`,
+    unit: "payments",
+    bars: rows.filter((row) => row.keys === keys).map((row): Bar => ({
+      label: named(row),
+      value: value(row),
+      shown: String(value(row)),
+      isFirst: row.contestant === "gateway"
+    }))
+  })
+  return drawBars(
+    "Payments that were wrong, and payments left for a person, under the same faults",
+    (["forever", "none"] as const).flatMap((keys) => [
+      panel(keys, "Wrong", wrongOf),
+      panel(keys, "Left for a person", ({ counts }) => counts.person)
+    ])
+  )
+}
