@@ -139,9 +139,13 @@ export const stateCell = ({ operation: { state, under_review }, schedule: { hold
 const nextText = ({ at, by }: NextAction, now: DateTime.Utc): string =>
   at !== null && DateTime.isGreaterThan(at, now) ? `${by} ${relativeTo(now, at)}` : by
 
+/** The type, with amount and payee. They are masked unless the list shows them, which is recorded. */
+const whatText = (type: string, terms: OperatorSummary["terms"]): string =>
+  terms === null ? type : `${type} ${terms.amount} ${terms.currency} to ${terms.payee}`
+
 const columnsAt = (now: DateTime.Utc): ReadonlyArray<Column<OperatorSummary>> => [
   { title: "id", cell: ({ operation }) => ({ text: operation.id }) },
-  { title: "type", cell: ({ operation }) => ({ text: operation.type }), least: 4 },
+  { title: "operation", cell: ({ operation, terms }) => ({ text: whatText(operation.type, terms) }), least: 4 },
   { title: "state", cell: stateCell },
   { title: "provider", cell: ({ provider }) => ({ text: provider }), least: 4 },
   { title: "age", cell: ({ operation }) => ({ text: spanBetween(operation.updated_at, now) }), align: "right" },
@@ -149,11 +153,6 @@ const columnsAt = (now: DateTime.Utc): ReadonlyArray<Column<OperatorSummary>> =>
 ]
 
 const wideColumns = (now: DateTime.Utc): ReadonlyArray<Column<OperatorSummary>> => [
-  {
-    title: "terms",
-    cell: ({ terms }) => ({ text: terms === null ? "-" : `${terms.amount} ${terms.currency} to ${terms.payee}` }),
-    least: 8
-  },
   { title: "owner", cell: ({ resource_owner }) => ({ text: resource_owner }), least: 8 },
   { title: "client", cell: ({ client_id }) => ({ text: client_id }), least: 8 },
   { title: "key", cell: ({ idempotency_key }) => ({ text: idempotency_key }), least: 8 },
@@ -182,7 +181,7 @@ export const list = Command.make(
   "list",
   {
     flags: { ...filterFlags, ...pageFlags, ...actingFlags },
-    wide: toggle("wide", "Show terms, owner, client, key, reference, status reads and due time, too"),
+    wide: toggle("wide", "Show owner, client, key, reference, status reads and due time, too"),
     ...screenFlags
   },
   Effect.fn(function*({ color, flags, json, wide }) {

@@ -523,5 +523,12 @@ export const operators: ReadonlyArray<Plant> = [
     from: "\"../../../domain/operators/GrantsBlocked.ts\"",
     to: "\"../../GrantBlockers.ts\"",
     tests: [unit("architecture", "no file imports itself, by way of any others")]
+  },
+  {
+    rule: "a list of operations shows amount and payee, masked as the ledger gives them",
+    file: "src/cli/operations/list.ts",
+    from: "text: whatText(operation.type, terms)",
+    to: "text: operation.type",
+    tests: [unit("cli/screen/Rendering", "of a list has amount and payee")]
   }
 ]

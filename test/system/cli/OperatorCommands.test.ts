@@ -118,7 +118,7 @@ layer(Filled.layer, options)("operations list", (it) => {
       const { stdout } = yield* run(["operations", "list", "--held", "--limit", "1"], env)
       const [titles, row, ...more] = stdout.trimEnd().split("\n")
       assert.deepStrictEqual(more, [])
-      assert.deepStrictEqual(titles!.split(/ +/), ["id", "type", "state", "provider", "age", "next"])
+      assert.deepStrictEqual(titles!.split(/ +/), ["id", "operation", "state", "provider", "age", "next"])
       assert.match(row!, /^[0-9a-f-]{36} +payment +accepted held( review)? +\S+ +\d+[smhd]/)
       const { resource_owner } = rows.find(({ id }) => row!.startsWith(id))!
       assert.notInclude(row, resource_owner)

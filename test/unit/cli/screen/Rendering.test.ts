@@ -10,6 +10,7 @@ import { renderList } from "../../../../src/cli/operations/list.ts"
 import { renderDetail } from "../../../../src/cli/operations/show.ts"
 import { type Paint, plain, type Screen } from "../../../../src/cli/screen/Screen.ts"
 import { renderStatus } from "../../../../src/cli/status/renderStatus.ts"
+import { maskTerms } from "../../../../src/domain/Terms.ts"
 import { visible } from "../../../../src/domain/VisibleText.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import { detail, figures, now, summary } from "../../../fixtures/ledger/OperatorViews.ts"
@@ -52,6 +53,21 @@ describe("The text of a command", () => {
         assert.deepStrictEqual(words(render({ width, paint: styled })), words(text))
       }),
       { numRuns: rounds(25, 300) }
+    )
+  })
+
+  it("of a list has amount and payee behind the type, as they are masked, also without --wide", () => {
+    fc.assert(
+      fc.property(summary, fc.boolean(), (listed, wide) => {
+        const terms = maskTerms({ amount: "12.50", currency: "EUR", payee: "DE89 3704 0044 0532 0130 00" })
+        const shown = (operation: typeof listed) =>
+          renderList([operation], { now, screen: { width: null, paint: plain }, wide }).split("\n")[1]!
+        const { type } = listed.operation
+        assert.include(shown({ ...listed, terms }), `  ${visible(type)} ${terms.amount} EUR to ${terms.payee}  `)
+        assert.notInclude(shown({ ...listed, terms }), "12.50")
+        assert.include(shown({ ...listed, terms: null }), `  ${visible(type)}  `)
+      }),
+      { numRuns: rounds(20, 200) }
     )
   })
 
