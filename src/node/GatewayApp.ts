@@ -177,7 +177,12 @@ const migrationOf = ({ databases, migrate: isMigrated = true }: GatewayAppOption
   isMigrated
     ? Layer.effectDiscard(Effect.gen(function*() {
       const applied = yield* Effect.provide(migrate, MigrationPool)
-      if (applied.length > 0) yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), { applied })
+      if (applied.length === 0) return
+      yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), {
+        count: applied.length,
+        first: applied[0],
+        last: applied.at(-1)
+      })
     })).pipe(Layer.provide(databaseAs("owner", databases)))
     : Layer.empty
 

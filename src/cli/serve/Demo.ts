@@ -22,7 +22,6 @@ import {
 } from "../../domain/Grant.ts"
 import { IdempotencyKey } from "../../domain/Idempotency.ts"
 import type { Operation } from "../../domain/Operation.ts"
-import type { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
 import type { Terms } from "../../domain/Terms.ts"
 import { WriteServices } from "../../node/GatewayServices.ts"
 import { Database } from "../../node/postgres/Database.ts"
@@ -51,8 +50,6 @@ interface DemoOperation {
   readonly isCancelled?: true
   /** The sandbox loses the submission without a trace: the operation stays indeterminate for ever. */
   readonly isLost?: true
-  /** The provider never decides it. */
-  readonly isPending?: true
   /** It is above the line from which a person approves. */
   readonly isWaiting?: true
 }
@@ -94,8 +91,8 @@ const demoOperations: ReadonlyArray<DemoOperation> = [
   {
     type: "transfer",
     payload: { amount: "400.00", currency: "EUR", to: "Savings" },
-    sandbox: { outcome: "pending" },
-    isPending: true
+    // The provider never decides it.
+    sandbox: { outcome: "pending" }
   },
   {
     type: "transfer",
@@ -159,8 +156,6 @@ interface Demo {
   readonly operations: ReadonlyArray<Operation>
   /** The operation whose outcome stays unknown. */
   readonly uncertain: Operation
-  /** An operation that waits for the decision of its provider. */
-  readonly pending: Operation
   /** An operation that waits for an approval. */
   readonly waiting: Operation
   /** The refusal of the request above the limits; null on a later start. */
@@ -214,9 +209,8 @@ const toDemo = (
   refused: string | null
 ): Demo => {
   const uncertain = operations[demoOperations.findIndex(({ isLost }) => isLost)]!
-  const pending = operations[demoOperations.findIndex(({ isPending }) => isPending)]!
   const waiting = operations[demoOperations.findIndex(({ isWaiting }) => isWaiting)]!
-  return { grantId: grant.grant_id, accessToken: access_token, operations, uncertain, pending, waiting, refused }
+  return { grantId: grant.grant_id, accessToken: access_token, operations, uncertain, waiting, refused }
 }
 
 /** Fills an empty ledger. Returns null and changes nothing if there is an operation already. */
@@ -245,10 +239,10 @@ const lineOf = ({ failure, id, state, type, under_review }: Operation) =>
   }`
 
 const started = (refused: string) =>
-  `The ledger refused a payment of 25000.00 EUR: ${refused}.
+  `The ledger refused 25000.00 EUR: ${refused}.
 The bank will reject another one, of 99000.00 EUR. Its amount is free again then, and 116151.00 EUR remain.
 
-Workers submit eight operations to a sandbox provider. One was cancelled before, and one waits for an approval.
+Workers submit eight operations to a sandbox provider. One was cancelled before; one waits for an approval.
 Two of the eight stay open, one submitted and one indeterminate: workers go on reading their status.
 Each line is an operation that has changed, with the time at which the demo saw it (UTC):
 `
@@ -284,42 +278,22 @@ const narrate = Effect.fnUntraced(function*({ operations, refused }: Demo) {
   )
 })
 
-/** The greeting of the demo: links, and commands to paste that read with its grant. It names what is still open alone. */
-const invitation = Effect.fnUntraced(function*(
-  address: string,
-  { accessToken, grantId, pending, uncertain, waiting }: Demo
-) {
-  const now = yield* DateTime.now
+/** The greeting of the demo: links, and six lines to paste, which name what is still open alone. It fits a screen of 110 columns. */
+const invitation = Effect.fnUntraced(function*(address: string, { accessToken, grantId, uncertain, waiting }: Demo) {
   const approval = yield* Effect.orDie(Approvals.use(({ find }) => find(waiting.id)))
-  const answer = {
-    question: "Did you carry out the transfer?",
-    asked: "The bank of the demo",
-    asked_at: DateTime.formatIso(now),
-    reference: "Call 1",
-    reference_of: "answer",
-    answer: "Yes."
-  } satisfies OperatorEvidence
   const curl = "curl -H \"Authorization: Bearer $TOKEN\""
   const lines = [
     `${curl} $GATEWAY/v1/operations`,
     `${curl} $GATEWAY/v1/limits # what the grant may still spend`,
-    ...uncertain.terminal ? [] : [`${curl} $GATEWAY/v1/operations/${uncertain.id} # its outcome stays unknown`],
-    ...pending.terminal ? [] : [
-      `${curl} -H 'Prefer: wait=30' $GATEWAY/v1/operations/${pending.id} # waits until this, in a third terminal:`,
-      `echo '${
-        JSON.stringify(answer)
-      }' | ${invocation} operations advance ${pending.id} --to succeeded --reason demo --evidence -`
-    ],
-    ...approval?.state === "pending"
-      ? [
-        `${invocation} approvals show ${waiting.id} # waits for a person: approvals approve ID --digest REQUEST_DIGEST`
-      ]
-      : [],
+    ...uncertain.terminal ? [] : [`${curl} $GATEWAY/v1/operations/${uncertain.id} # unknown`],
     `${curl} $GATEWAY/v1/operations/changes # the change feed`,
-    `${invocation} grants revoke ${grantId} # then read again: refused`
+    ...approval?.state === "pending" ? [`${invocation} approvals show ${waiting.id} # a person decides`] : [],
+    `${invocation} grants revoke ${grantId} # then read again`
   ]
   return `
-Gateway: ${address}   Documentation: ${address}/docs   Agents (MCP): ${address}/mcp
+Gateway: ${address}
+Documentation: ${address}/docs
+Agents (MCP): ${address}/mcp
 
 Paste into a second terminal:
 

@@ -3,6 +3,7 @@
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
+import * as Formatter from "effect/Formatter"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
@@ -11,7 +12,9 @@ import * as Otlp from "effect/observability/Otlp"
 import * as OtlpSerialization from "effect/observability/OtlpSerialization"
 import * as Option from "effect/Option"
 import * as References from "effect/References"
+import { styleText } from "node:util"
 import { InvalidSetting } from "../../domain/InvalidSetting.ts"
+import { visible } from "../../domain/VisibleText.ts"
 
 /** The service in traces, metrics and logs. */
 interface ServiceName {
@@ -47,9 +50,35 @@ const logLevel = Effect.gen(function*() {
   return level ?? (yield* new InvalidSetting({ message: `LOG_LEVEL must be one of ${LogLevel.values.join(", ")}` }))
 })
 
+const levelStyles: Readonly<Record<string, "red" | "yellow">> = { FATAL: "red", ERROR: "red", WARN: "yellow" }
+
+/** A value without quotes if it can stand alone. */
+const valueText = (value: unknown): string =>
+  typeof value === "string" && /^[^\s"=]+$/u.test(value) ? value : Formatter.formatJson(value)
+
+/**
+ * A line for people: time of day (UTC), level, message, and what is annotated. A cause follows on lines of its own. Text of a provider cannot
+ * drive the terminal.
+ */
+export const terminalLine = Logger.map(
+  Logger.formatStructured,
+  ({ annotations, cause, level, message, spans, timestamp }) => {
+    const texts = [message].flat().map((part) => typeof part === "string" ? part : valueText(part))
+    const values = Object.entries(annotations).map(([name, value]) => `${name}=${valueText(value)}`)
+    const times = Object.entries(spans).map(([name, milliseconds]) => `${name}=${milliseconds}ms`)
+    const style = levelStyles[level]
+    const padded = level.padEnd(5)
+    return [
+      timestamp.slice(11, 23),
+      style === undefined ? padded : styleText(style, padded, { stream: process.stderr }),
+      ...[...texts, ...values, ...times].map(visible)
+    ].join(" ") + (cause === undefined ? "" : `\n${cause.split("\n").map(visible).join("\n")}`)
+  }
+)
+
 /** Logs to standard error: for people on a terminal, else as JSON lines. */
 const Logging = Layer.mergeAll(
-  Logger.layer([process.stderr.isTTY ? Logger.consolePretty() : Logger.withConsoleError(Logger.formatJson)]),
+  Logger.layer([Logger.withConsoleError(process.stderr.isTTY ? terminalLine : Logger.formatJson)]),
   Layer.succeed(References.LogToStderr, true),
   Layer.effect(References.MinimumLogLevel, logLevel)
 )

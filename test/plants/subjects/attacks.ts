@@ -406,5 +406,12 @@ export const attacks: ReadonlyArray<Plant> = [
     from: "flags | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK",
     to: "flags | fs.constants.O_NONBLOCK",
     tests: [long("embedded/SymbolicLinks", "is refused with a link or a pipe in place of a file")]
+  },
+  {
+    rule: "text in a log cannot drive the terminal of an operator",
+    file: "src/node/process/Observability.ts",
+    from: "...[...texts, ...values, ...times].map(visible)",
+    to: "...texts, ...values, ...times",
+    tests: [unit("node/process/terminalLine", "shows escapes")]
   }
 ]

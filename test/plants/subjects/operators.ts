@@ -121,8 +121,8 @@ export const operators: ReadonlyArray<Plant> = [
   {
     rule: "a later start of the demo prints no line for what is settled",
     file: "src/cli/serve/Demo.ts",
-    from: "...pending.terminal ?",
-    to: "...pending.revision < 0 ?",
+    from: "approval?.state === \"pending\"",
+    to: "approval?.state !== \"denied\"",
     tests: [long("embedded/Demo")]
   },
   {
