@@ -90,10 +90,17 @@ const productOf = (one: string, other: string): string => {
   return `${cents / 100n}.${String(cents % 100n).padStart(2, "0")}`
 }
 
-/** The terms of a `BoundedOrder`: the most that it pays, in the currency of its price, and the asset. Of other orders they say nothing. */
+/**
+ * The terms of a `BoundedOrder`: the most that it pays, in the currency of its price, and the asset as payee. The coin of `ETH/USD` is
+ * `ETH coin`, because a stock may have the symbol `ETH`. Of other orders they say nothing.
+ */
 export const orderTerms = ({ limit_price = "1", notional, qty = "1", symbol }: Order): Terms => {
-  const [payee = symbol, currency = "USD"] = symbol.split("/")
-  return { amount: productOf(notional ?? qty, limit_price), currency, payee }
+  const [asset = symbol, currency] = symbol.split("/")
+  return {
+    amount: productOf(notional ?? qty, limit_price),
+    currency: currency ?? "USD",
+    payee: currency === undefined ? asset : `${asset} coin`
+  }
 }
 
 /**

@@ -30,8 +30,9 @@ export const failures = {
 type Code = keyof typeof failures
 
 /**
- * Error codes and reasons by which the bank never orders this payment: each copy of the request gets the same answer. The code sets are
- * open, and have codes of duplicates and of used consents as well: after those, an earlier copy of the request may have paid.
+ * Reasons why a bank did not carry out a payment. Each has its meaning from the code sets of the standard, in the repository
+ * OpenBankingUK/External_Internal_CodeSets at commit de0fe9d: `U…` from `OBExternalStatusReason1Code` of `OB_Internal_Codeset.csv`, the
+ * others from `ExternalStatusReason1Code` of `4Q2023_ExternalCodeSets_v2.json` (ISO 20022).
  */
 const codes: Readonly<Record<string, Code>> = {
   ...Object.fromEntries(
@@ -42,10 +43,9 @@ const codes: Readonly<Record<string, Code>> = {
   U008: "consent_mismatch",
   U011: "consent_unknown",
   U012: "after_cut_off",
-  // A limit of the consent.
+  // A limit of the consent, which only a consent to several payments has.
   U014: "payment_rejected",
   U028: "reauthentication_required",
-  // Of ISO 20022.
   AC01: "account_unknown",
   AC02: "account_unknown",
   AC03: "account_unknown",
@@ -59,6 +59,18 @@ const codes: Readonly<Record<string, Code>> = {
   AM04: "insufficient_funds",
   AM14: "payment_rejected"
 }
+
+/**
+ * Reasons that depend on time, on what the account holds or has paid, or on the payer. As an error they are not final: another copy of the
+ * request may have paid before, and so caused the error, or may pay later. As the reason of a rejected payment they are.
+ */
+const passing = new Set(["U003", "U012", "U014", "U028", "AC06", "AM02", "AM04", "AM14"])
+
+/**
+ * The code of an error by which the bank never orders the payment, because each copy of the request gets it. Codes of duplicates and of used
+ * consents are not among them either.
+ */
+const finalCode = (code: string): Code | undefined => passing.has(code) ? undefined : codes[code]
 
 /** The gateway's own headers and signature. An operator can repair the cause. */
 const ownFaults = new Set(["U006", "U007", "U015", "U016", "U017", "U018", "U019", "U020"])
@@ -112,16 +124,16 @@ const Refusal = Schema.Struct({
   Errors: Schema.NonEmptyArray(Schema.Struct({ ErrorCode: Schema.String.check(Schema.isPattern(/^[A-Z0-9]{4}$/u)) }))
 })
 
-/** An answer about another consent than that of the operation is not understood. Null: the consent is unknown, in a read by reference. */
+/** An answer about another consent than that of the operation is not understood. */
 const onBodyOf = <T extends { readonly Data: { readonly ConsentId: string } }, A>(
   schema: Schema.ConstraintDecoder<T>,
-  consentId: string | null,
+  consentId: string,
   meaning: (body: T, answer: HttpProvider.HttpAnswer) => A
 ): HttpProvider.Decode<A, HttpProvider.NotUnderstood> =>
   HttpProvider.onBody<T, A, HttpProvider.NotUnderstood>(
     schema,
     (body, answer) =>
-      consentId === null || body.Data.ConsentId === consentId
+      body.Data.ConsentId === consentId
         ? meaning(body, answer)
         : Effect.fail(new HttpProvider.NotUnderstood({ reason: `status ${answer.status}, about another consent` }))
   )
@@ -151,7 +163,7 @@ export const submitted = (consentId: string) =>
     }
   })
 
-/** Final by `codes` alone. After any other code a request of this operation may have paid, so the consent decides. */
+/** Final by `finalCode` alone. After any other code a request of this operation may have paid, so the consent decides. */
 export const refused = HttpProvider.onBody(
   Refusal,
   ({ Errors }, answer): SubmissionAnswer | Effect.Effect<never, NotSent | Uncertain> => {
@@ -160,7 +172,7 @@ export const refused = HttpProvider.onBody(
     if (reasons.every((code) => ownFaults.has(code))) {
       return Effect.fail(new NotSent({ reason, isRefused: true, isLocal: true }))
     }
-    const [code, ...others] = reasons.map((code) => codes[code])
+    const [code, ...others] = reasons.map(finalCode)
     if (code === undefined || others.some((other) => other === undefined)) return Effect.fail(new Uncertain({ reason }))
     return SubmissionAnswer.Rejected({
       code,
@@ -181,7 +193,7 @@ const blocked = ({ DomesticPaymentId }: Payment["Data"]): StatusAnswer =>
     question: `Payment ${DomesticPaymentId} is blocked (BLCK). Will the money be credited or returned, and when?`
   })
 
-const known = (consentId: string | null) =>
+const known = (consentId: string) =>
   onBodyOf(Payment, consentId, (payment, answer): StatusAnswer => {
     const state = states[payment.Data.Status]
     if (state === "blocked") return blocked(payment.Data)
@@ -217,7 +229,7 @@ const refusedFrom = (
   return all.length === 0 ? null : all.reduce(DateTime.min)
 }
 
-const ofConsent = (consentId: string | null, ends?: ConsentEnds) =>
+const ofConsent = (consentId: string, ends?: ConsentEnds) =>
   onBodyOf(Consent, consentId, ({ Data }, answer): StatusAnswer => {
     const operation_id = operationIn(answer)
     if (Data.Status === "COND") {
@@ -240,7 +252,7 @@ const ofConsent = (consentId: string | null, ends?: ConsentEnds) =>
   })
 
 /** The answer to a status read: a payment or a consent. */
-export const read = (consentId: string | null, ends?: ConsentEnds) =>
+export const read = (consentId: string, ends?: ConsentEnds) =>
   HttpProvider.firstOf(known(consentId), ofConsent(consentId, ends))
 
 const questionAbout = (id: string, consent: string): string =>

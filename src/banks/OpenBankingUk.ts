@@ -161,6 +161,8 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
           })(answer)
       },
       status: {
+        // A read by the bank's reference compares the consent as well.
+        needsPayload: true,
         request: (operation, reference, payload) => ({
           path: reference === null
             ? `/domestic-payment-consents/${encodeURIComponent(payload!.Data.ConsentId)}`
@@ -169,7 +171,7 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
         }),
         decode: (answer, { payload }) =>
           HttpProvider.byStatus({
-            200: signed(read(payload?.Data.ConsentId ?? null, consentEnds)),
+            200: signed(read(payload!.Data.ConsentId, consentEnds)),
             401: HttpProvider.wrongCredentials,
             403: HttpProvider.wrongCredentials,
             429: HttpProvider.refusedForNow

@@ -32,7 +32,7 @@ export interface SubmissionPolicyShape {
   readonly returnDelay: Duration.Duration
   /** Age at which a claim is stale. Longer than `sendWithin` and `attemptTimeout` together. */
   readonly rescueAfter: Duration.Duration
-  /** How long one status read may take. */
+  /** How long one status read may take, with all of its pages and its waits for permits. Its lease is longer. */
   readonly readTimeout: Duration.Duration
   /** When the status of an unsettled operation is read again. */
   readonly readSchedule: ReadSchedule

@@ -69,9 +69,13 @@ const keyIn = (request: ReceivedRequest, keyOf: ((request: ReceivedRequest) => s
   }
 }
 
-/** A status read by null finds nothing, and "not found" may end an operation. `ids` are those of the operations that were read. */
+/**
+ * A status read by null finds nothing, and "not found" may end an operation. `ids` are those of the operations that were read, and then one
+ * was by `reference`.
+ */
 export const asksForEach = (
   ids: ReadonlyArray<string>,
+  reference: string,
   isList: boolean,
   keyOf: ((request: ReceivedRequest) => string | undefined) | null
 ): Rule =>
@@ -82,7 +86,11 @@ export const asksForEach = (
       ? null
       : "An adapter that searches a list has cases for that: set isList in answers.status"
   }
-  return ids.every((id) => requests.some((request) => asksFor(id, { ...request, key: keyIn(request, keyOf) })))
+  const last = requests.at(-1)
+  const byReference = last && { path: last.path, reference }
+  const asks = (id: string) => (request: ReceivedRequest) =>
+    asksFor(id, { ...request, key: keyIn(request, keyOf), byReference })
+  return ids.every((id) => requests.slice(0, -1).some(asks(id)))
     ? null
     : "Without a reference the status request must contain the operation's id, in path, query, body or the header of the idempotency "
       + "key, and no empty place for the reference. If the bank finds payments only by its own reference, promise readByOperationId \"no\""

@@ -75,8 +75,14 @@ const documentedCases = (kit: Kit, { failed, found, isList, notFound, pending, s
       kit,
       "readStatus: without a reference it asks for each operation by its id",
       contractBank(answering(kit, "own", found), kit.otherRequests),
-      [operationIds.own, operationIds.foreign].map((id) => reading(kit.subject, null, "1 hour", id)),
-      [onlyReads(kit.statusMethods), asksForEach(Object.values(operationIds), isList === true, kit.keyOf)]
+      [
+        ...[operationIds.own, operationIds.foreign].map((id) => reading(kit.subject, null, "1 hour", id)),
+        reading(kit.subject, kit.references.own)
+      ],
+      [
+        onlyReads(kit.statusMethods),
+        asksForEach(Object.values(operationIds), kit.references.own, isList === true, kit.keyOf)
+      ]
     ),
     ...isList === true
       ? [read(kit, "a list of another operation alone proves nothing", answering(kit, "foreign", found), [

@@ -243,6 +243,9 @@ const otherStep = "Repair the reason: it is in the settings, the adapter or the 
 /** The end of the reason of a pause that one operation caused. */
 const namedOperation = / \(operation (?<id>[\da-f-]{36})\)$/u
 
+/** The operations of a pause that several of them caused. Workers meet different ones, for the same reason. */
+const namedOperations = / \(operations [\da-f, -]+\)$/u
+
 const nextOnPause = (reason: string): string => {
   const next = pauseSteps.find(([fits]) => fits(reason))?.[1] ?? otherStep
   const { id = "ID" } = namedOperation.exec(reason)?.groups ?? {}
@@ -255,7 +258,9 @@ const pauseProblems = (figures: FiguresByCondition, seen: ReadonlyArray<SeenWork
     pausesOf(worker).filter(([provider, reason]) => !isOfOperation(reason) || unsentOf(figures, provider) > 0)
       .map(([provider, reason]) => ({ provider, reason, worker: worker.worker_id ?? worker.process_id }))
   )
-  return [...Map.groupBy(pauses, ({ provider, reason }) => `${provider} ${reason}`).values()].map((alike) => {
+  return [
+    ...Map.groupBy(pauses, ({ provider, reason }) => `${provider} ${reason.replace(namedOperations, "")}`).values()
+  ].map((alike) => {
     const { provider, reason, worker } = alike[0]!
     const paused = alike.length === 1 ? `worker ${worker} is paused` : `${alike.length} workers are paused`
     const waits = counted(unsentOf(figures, provider), "operation waits", "operations wait")

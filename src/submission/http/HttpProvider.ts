@@ -340,6 +340,20 @@ const keyIn = (headers: HttpHeaders, { idempotencyKeyHeader = defaultKeyHeader }
   return Object.entries(headers).find(([other]) => other.toLowerCase() === name)?.[1] ?? ""
 }
 
+/** The same request by a reference that no bank gives, to find the place of the reference. */
+const requestByReference = (
+  { status }: AnyOptions,
+  operation: ProviderOperation,
+  payload: unknown
+): { readonly path: string; readonly reference: string } | undefined => {
+  const reference = "reference-of-no-payment" as ProviderReference
+  try {
+    return { path: status.request(operation, reference, payload).path, reference }
+  } catch {
+    return undefined
+  }
+}
+
 /** Builds a status request. Throws if there is no reference and it does not ask for the operation: the adapter has a mistake. */
 const statusRequest = (
   { options }: Pick<Adapter, "options">,
@@ -351,7 +365,9 @@ const statusRequest = (
   const request = status.request(operation, reference, payload)
   const mustAsk = reference === null && readKind(promises, null) === "direct" && status.isUnfiltered !== true
   const { headers = {}, path } = request
-  if (!mustAsk || asksFor(operation.id, { path, key: keyIn(headers, options) })) return request
+  if (!mustAsk) return request
+  const byReference = requestByReference(options, operation, payload)
+  if (asksFor(operation.id, { path, key: keyIn(headers, options), byReference })) return request
   throw new NotEncodable({
     reason: "a status request without a reference must contain the operation's id, in path, query or the header of the "
       + "idempotency key, and no empty place for the reference, or the adapter must promise readByOperationId \"no\""

@@ -73,8 +73,8 @@ interface ProviderState {
   undeclared: number | null
   /** What the last undeclared answer was. */
   undeclaredReason: string
-  /** Local failures that may be of one operation alone, since the last declared answer. */
-  ofOperation: number
+  /** The operations of the last local failures that may be of one operation alone, since the last declared answer. */
+  ofOperation: ReadonlyArray<OperationId>
   underWay: number
   /** Released when an attempt ends. */
   readonly ended: Latch.Latch
@@ -142,7 +142,7 @@ const make = Effect.gen(function*() {
       pause: null,
       undeclared: null,
       undeclaredReason: "",
-      ofOperation: 0,
+      ofOperation: [],
       underWay: 0,
       ended: Latch.makeUnsafe(false)
     }
@@ -209,6 +209,13 @@ const make = Effect.gen(function*() {
     yield* resume(provider, probeOf)
   })
 
+  /** Yields the operations whose failures follow one another, up to `mostOfOperation`. */
+  const noteFailed = (provider: ProviderName, id: OperationId): ReadonlyArray<OperationId> => {
+    const state = stateOf(provider)
+    state.ofOperation = [...state.ofOperation, id].slice(-mostOfOperation)
+    return state.ofOperation
+  }
+
   return ProviderPauses.of({
     admit: Effect.fnUntraced(function*(provider, limit) {
       const { pause } = stateOf(provider)
@@ -249,9 +256,14 @@ const make = Effect.gen(function*() {
         // An operation that can never be sent tells nothing of the others.
         if (error.isPermanent === true) return Effect.void
         if (error.isLocal === true) {
-          if (error.isOfOperation === true && ++stateOf(provider).ofOperation < mostOfOperation) return Effect.void
-          const reason = isOfOperation(error.reason) ? `${error.reason} (operation ${id})` : error.reason
-          return fail(provider, probeOf, { cause: "local_failure", reason })
+          const failed = error.isOfOperation === true ? noteFailed(provider, id) : []
+          if (error.isOfOperation === true && failed.length < mostOfOperation) return Effect.void
+          const named = isOfOperation(error.reason)
+            ? ` (operation ${id})`
+            : failed.length > 0
+            ? ` (operations ${[...new Set(failed)].join(", ")})`
+            : ""
+          return fail(provider, probeOf, { cause: "local_failure", reason: error.reason + named })
         }
       }
       if (error?._tag === "Uncertain" && error.isUndeclared === true) {
@@ -263,7 +275,7 @@ const make = Effect.gen(function*() {
       if (other !== null) return countUndeclared(provider, probeOf, describeContradiction(other))
       // Without an answer, nothing shows that the adapter understands the provider.
       const isDeclared = Exit.isSuccess(attempt) || error?._tag === "NotSent" && error.isRefused === true
-      if (isDeclared) Object.assign(stateOf(provider), { undeclared: 0, ofOperation: 0 })
+      if (isDeclared) Object.assign(stateOf(provider), { undeclared: 0, ofOperation: [] })
       return resume(provider, probeOf)
     },
     suspect: Effect.fnUntraced(function*(provider, reason) {

@@ -82,6 +82,9 @@ export const unaskedWithoutReference = "not asked, because the provider has no s
 /** Nothing, `null` or `undefined` at the end of a segment, where the adapter puts a reference that it does not have. */
 const missingInPath = /[/:](?:null|undefined)?(?=\/|$)/iu
 
+/** The end of the path of a collection: `/transfers/`. */
+const trailingSlash = /(?<=[^/:])\/$/u
+
 /** The same as a value of the query. */
 const missingInQuery = /=(?:null|undefined)?(?=&|$)/iu
 
@@ -93,23 +96,38 @@ const decodeUrl = (text: string): string => {
   }
 }
 
+const splitTarget = (target: string): readonly [path: string, query: string] => {
+  const [path, ...rest] = target.split("?") as [string, ...Array<string>]
+  return [path, rest.join("?")]
+}
+
 const withoutHyphens = (text: string): string => text.replaceAll("-", "").toLowerCase()
+
+/** A status request without the provider's reference. */
+interface StatusTarget {
+  /** Path and query. */
+  readonly path: string
+  readonly body?: string
+  /** The idempotency key in a header. */
+  readonly key?: string
+  /** Path and query of the same request by `reference`, to compare. */
+  readonly byReference?: { readonly path: string; readonly reference: string } | undefined
+}
 
 /**
  * Whether a status request without the provider's reference asks for the operation: it contains the operation's id, with or without
- * hyphens, in the path, the query, the body, or as `key`, the idempotency key in a header. Otherwise "not found" is about another payment,
- * or about none. The id in any other header only traces the request. The id in the query does not repair a path without a reference.
+ * hyphens, in the path, the query, the body, or as the key. Otherwise "not found" is about another payment, or about none. The id in any
+ * other header only traces the request. The id in the query does not repair a path without a reference. A slash at the end of the path
+ * (`/transfers/?key=…`) is no such place if the query of the request by reference lacks the id: then the id is what the query looks for.
  */
-export const asksFor = (
-  id: string,
-  { body = "", key = "", path: target }: { readonly path: string; readonly body?: string; readonly key?: string }
-): boolean => {
-  const [path, ...rest] = target.split("?") as [string, ...Array<string>]
-  const query = rest.join("?")
+export const asksFor = (id: string, { body = "", byReference, key = "", path: target }: StatusTarget): boolean => {
+  const [path, query] = splitTarget(target)
   const isIn = (text: string) =>
     [text, decodeUrl(text)].some((form) => withoutHyphens(form).includes(withoutHyphens(id)))
   if (isIn(path)) return true
-  if (missingInPath.test(path)) return false
+  const looksForId = byReference !== undefined && isIn(query)
+    && !(byReference.path.includes(encodeURIComponent(byReference.reference)) && isIn(splitTarget(byReference.path)[1]))
+  if (missingInPath.test(looksForId ? path.replace(trailingSlash, "") : path)) return false
   return isIn(query) || !missingInQuery.test(query) && (isIn(body) || isIn(key))
 }
 

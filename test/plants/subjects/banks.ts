@@ -98,8 +98,22 @@ export const banks: ReadonlyArray<Plant> = [
   {
     rule: "Open Banking UK: an error that does not prove that nothing was ordered is no refusal",
     file: "src/banks/OpenBankingAnswers.ts",
-    from: "reasons.map((code) => codes[code])\n    if",
-    to: "reasons.map((code) => codes[code] ?? \"payment_rejected\")\n    if",
+    from: "reasons.map(finalCode)",
+    to: "reasons.map((code) => finalCode(code) ?? \"payment_rejected\")",
+    tests: [unit("banks/OpenBankingUk", "Each documented error")]
+  },
+  {
+    rule: "a coin at Alpaca and a stock of the same symbol are two payees",
+    file: "src/banks/AlpacaOrder.ts",
+    from: "currency === undefined ? asset : `${asset} coin`",
+    to: "asset",
+    tests: [unit("banks/Alpaca", "as an order")]
+  },
+  {
+    rule: "an error of Open Banking UK that depends on time or balance is not final",
+    file: "src/banks/OpenBankingAnswers.ts",
+    from: "passing.has(code) ? undefined : codes[code]",
+    to: "codes[code]",
     tests: [unit("banks/OpenBankingUk", "Each documented error")]
   },
   {
@@ -189,7 +203,7 @@ export const banks: ReadonlyArray<Plant> = [
   {
     rule: "Open Banking UK: an answer about another consent proves nothing",
     file: "src/banks/OpenBankingAnswers.ts",
-    from: "consentId === null || body.Data.ConsentId === consentId",
+    from: "body.Data.ConsentId === consentId",
     to: "consentId !== \"\"",
     tests: [unit("banks/OpenBankingUk", "A signed answer about another consent")]
   },

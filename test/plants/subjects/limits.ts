@@ -201,8 +201,8 @@ export const limits: ReadonlyArray<Plant> = [
   {
     rule: "the credentials of one owner do not pause the provider",
     file: "src/submission/providers/ProviderPauses.ts",
-    from: "++stateOf(provider).ofOperation < mostOfOperation",
-    to: "++stateOf(provider).ofOperation < 1",
+    from: "failed.length < mostOfOperation",
+    to: "failed.length < 1",
     tests: [unit("submission/attempts/LocalFailures", "the credentials of its owner")]
   },
   {
@@ -215,14 +215,28 @@ export const limits: ReadonlyArray<Plant> = [
   {
     rule: "the fifth failure of credentials without a declared answer pauses the provider",
     file: "src/submission/providers/ProviderPauses.ts",
-    from: "++stateOf(provider).ofOperation < mostOfOperation",
-    to: "stateOf(provider).ofOperation < mostOfOperation",
+    from: "failed.length < mostOfOperation",
+    to: "failed.length <= mostOfOperation",
     tests: [unit("submission/attempts/LocalFailures", "the credentials of its owner")]
+  },
+  {
+    rule: "a pause for the credentials of owners names the operations",
+    file: "src/submission/providers/ProviderPauses.ts",
+    from: "` (operations ${[...new Set(failed)].join(\", \")})`",
+    to: "\"\"",
+    tests: [unit("submission/attempts/LocalFailures", "the credentials of its owner")]
+  },
+  {
+    rule: "pauses of several workers for the same reason are one problem, though they name other operations",
+    file: "src/domain/operators/findProblems.ts",
+    from: "reason.replace(namedOperations, \"\")",
+    to: "reason",
+    tests: [unit("cli/status/StatusProblems", "tells once of workers")]
   },
   {
     rule: "a declared answer ends the count of failures of credentials",
     file: "src/submission/providers/ProviderPauses.ts",
-    from: "{ undeclared: 0, ofOperation: 0 }",
+    from: "{ undeclared: 0, ofOperation: [] }",
     to: "{ undeclared: 0 }",
     tests: [unit("submission/attempts/LocalFailures", "the credentials of its owner")]
   },

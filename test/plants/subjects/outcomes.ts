@@ -364,6 +364,13 @@ export const outcomes: ReadonlyArray<Plant> = [
     tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
   },
   {
+    rule: "the lease of a read covers all of its pages",
+    file: "src/submission/reads/Reconciler.ts",
+    from: "? Duration.sum(policy.readTimeout, Duration.times",
+    to: "? Duration.sum(Duration.zero, Duration.times",
+    tests: [unit("submission/reads/Reconciler", "gives all pages of a read")]
+  },
+  {
     rule: "the lease of a read covers the whole time of a fence",
     file: "src/submission/reads/Reconciler.ts",
     from: "providers.get(provider)?.fence === undefined",

@@ -59,9 +59,29 @@ export const providers: ReadonlyArray<Plant> = [
   {
     rule: "a status request by an empty reference asks for no operation, though its key or its query has the id",
     file: promises,
-    from: "  if (missingInPath.test(path)) return false\n",
+    from: "  if (missingInPath.test(looksForId ? path.replace(trailingSlash, \"\") : path)) return false\n",
     to: "",
     tests: [unit("submission/http/ReadsByReference", "asks for the operation")]
+  },
+  {
+    rule: "a slash at the end of the path is no place of the reference if the query alone has the id",
+    file: promises,
+    from: "looksForId ? path.replace(trailingSlash, \"\") : path",
+    to: "path",
+    tests: [
+      unit("submission/http/ReadsByReference", "asks for the operation"),
+      unit("submission/http/ReadsByReference", "lets an adapter start")
+    ]
+  },
+  {
+    rule: "a query that has the id by reference too only traces the request",
+    file: promises,
+    from: " && isIn(splitTarget(byReference.path)[1])",
+    to: " && isIn(\"\")",
+    tests: [
+      unit("submission/http/ReadsByReference", "asks for the operation"),
+      unit("submission/http/ReadsByReference", "lets an adapter start")
+    ]
   },
   {
     rule: "a status request by an empty value of the query asks for no operation, though its key is the id",
@@ -101,15 +121,15 @@ export const providers: ReadonlyArray<Plant> = [
   {
     rule: "the conformance kit finds a status request without a reference that does not ask for its operation",
     file: "src/testing/contractRules.ts",
-    from: "ids.every((id) => requests.some((request) => asksFor(id, { ...request, key: keyIn(request, keyOf) })))",
-    to: "ids.every((id) => requests.some(() => id !== \"\"))",
+    from: "asksFor(id, { ...request, key: keyIn(request, keyOf), byReference })",
+    to: "id !== \"\" && request !== undefined",
     tests: [unit("testing/ContractMistakes", "by the reference alone")]
   },
   {
     rule: "the conformance kit finds status requests that ask for the same operation",
     file: "src/testing/contractRules.ts",
-    from: "ids.every((id) => requests",
-    to: "ids.some((id) => requests",
+    from: "ids.every((id) => requests.slice(0, -1)",
+    to: "ids.some((id) => requests.slice(0, -1)",
     tests: [unit("testing/ContractMistakes", "of one operation for all")]
   },
   {

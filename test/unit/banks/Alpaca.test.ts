@@ -251,7 +251,8 @@ describe("The adapter for Alpaca", () => {
   it.effect.each<readonly [order: object, isOrder: boolean, terms: string | null]>([
     [order, true, "300.50 USD AAPL"],
     [{ ...order, qty: "0.333333333" }, true, "50.09 USD AAPL"],
-    [coins, true, "300.50 USD ETH"],
+    [coins, true, "300.50 USD ETH coin"],
+    [{ ...order, symbol: "ETH" }, true, "300.50 USD ETH"],
     // Paid in coins. Alpaca takes these pairs without a slash, too.
     ...["ETH/USDT", "ETH/BTC", "ETHUSDT", "ETHBTC", "ETHUSD", "ETH.BTC"].map((symbol) =>
       [{ ...coins, symbol }, true, null] as const

@@ -207,6 +207,15 @@ describe("status", () => {
     assert.deepStrictEqual(problems({ workers, standing: [], due: [] }), [])
   })
 
+  it("tells once of workers that paused a provider for the same reason, though they name other operations", () => {
+    const ids = ["01890a5d-ac96-774b-bcce-b302099a8057", "01890a5d-ac96-774b-bcce-b302099a8058"]
+    const workers = ids.map((id) => ({ ...worker, pauses: { [provider]: `status 401 (operations ${id}, ${ids[0]})` } }))
+    const [problem, ...others] = problems({ workers, standing: [standing("accepted", 1, second)] })
+    assert.include(problem, "2 workers are paused")
+    assert.include(problem, ids[0]!)
+    assert.isEmpty(others)
+  })
+
   it("names a provider that no running worker serves, and its late work and its ages are no further problem", () => {
     const other = { ...worker, pauses: { another: null } }
     const due = [{ provider, work: "claim", count: 3, since: before(2 * hour) }] as const

@@ -138,6 +138,24 @@ describe("A status request without a reference", () => {
     [false, "no id", { path: "/transfers" }],
     [false, "another id", { path: `/transfers/${other}` }],
     [false, "nothing at the end of the path, and the id in the query", { path: `/transfers/?trace=${id}` }],
+    ...[[true, ""], [false, `?trace=${id}`]].map(([expected, query]) =>
+      [expected, `a slash at the end, the id in the query, and by reference "${query}"`, {
+        path: `/transfers/?key=${id}`,
+        byReference: { path: `/transfers/ref-1${query}`, reference: "ref-1" }
+      }] as [boolean, string, Parameters<typeof asksFor>[1]]
+    ),
+    [true, "a slash at the end, and the same request by reference", {
+      path: `/transfers/?key=${id}`,
+      byReference: { path: `/transfers/?key=${id}`, reference: "ref-1" }
+    }],
+    [false, "null before a slash at the end, and another request by reference", {
+      path: `/transfers/null/?key=${id}`,
+      byReference: { path: "/transfers/ref-1/", reference: "ref-1" }
+    }],
+    [false, "nothing before a slash at the end, and another request by reference", {
+      path: `/transfers//?key=${id}`,
+      byReference: { path: "/transfers/ref-1/", reference: "ref-1" }
+    }],
     [false, "nothing within the path, and the id in the query", { path: `/transfers//state?trace=${id}` }],
     [false, "null at the end of the path, and the id in the query", { path: `/transfers/null?trace=${id}` }],
     [false, "null after a colon, and the id in the query", { path: `/transfers:null?trace=${id}` }],
@@ -157,6 +175,16 @@ describe("A status request without a reference", () => {
     [false, "null after a colon", traced((reference) => `/transfers:${reference}`)],
     [false, "zero", traced((reference) => `/transfers/${reference ?? 0}`)],
     [true, "the id in the path", traced((reference, { id }) => `/transfers/${reference ?? id}`)],
+    [
+      true,
+      "a slash before the query with the id",
+      traced((reference, { id }) => reference === null ? `/transfers/?key=${id}` : `/transfers/${reference}`)
+    ],
+    [
+      false,
+      "nothing in place of the reference, and a query for tracing",
+      traced((reference, { id }) => `/transfers/${reference ?? ""}?trace=${id}`)
+    ],
     [true, "the id as the key", ({ id }) => ({ path: "/transfers", headers: { "X-KEY": id } })],
     [true, "what only the payload tells", (_, __, payload) => ({ path: (payload as { path: string }).path })]
   ])(

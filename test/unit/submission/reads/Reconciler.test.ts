@@ -3,7 +3,7 @@
  * provider on the test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Fiber } from "effect"
+import { Clock, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import type { OperationState } from "../../../../src/domain/Operation.ts"
 import { NextRequest, StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
@@ -79,6 +79,32 @@ describe("The reconciler", () => {
       const reading = yield* Effect.forkChild(world.reconcile)
       yield* TestClock.adjust(world.policy.readTimeout)
       yield* Fiber.join(reading)
+      assert.strictEqual(yield* world.stateOf(id), "submitted")
+    }))
+
+  it.effect("gives all pages of a read one readTimeout, within its lease, so that no second read begins meanwhile", () =>
+    Effect.gen(function*() {
+      let pages = 0
+      const { id, world } = yield* worldWith("submitted", {
+        read: () =>
+          Effect.gen(function*() {
+            for (let page = 1; page <= 8; page++) {
+              assert.isTrue(page === 1 || (yield* yield* NextRequest))
+              pages++
+              yield* Effect.sleep("4 seconds")
+            }
+            return pending
+          })
+      })
+      const reading = yield* Effect.forkChild(world.reconcile)
+      yield* TestClock.adjust(Duration.subtract(world.policy.readTimeout, Duration.millis(1)))
+      yield* world.reconcile
+      assert.strictEqual(pages, 4, "each of them read by the first read")
+      assert.isAbove(world.recordOf(id).due_at!, yield* Clock.currentTimeMillis, "under the lease of that read")
+      yield* TestClock.adjust("1 milli")
+      yield* Fiber.join(reading)
+      yield* TestClock.adjust("20 seconds")
+      assert.strictEqual(pages, 4, "the time has ended")
       assert.strictEqual(yield* world.stateOf(id), "submitted")
     }))
 
