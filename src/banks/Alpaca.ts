@@ -22,7 +22,8 @@ import {
   type ProviderAdapter,
   ProviderReference,
   StatusAnswer,
-  SubmissionAnswer
+  SubmissionAnswer,
+  submissionAnswerOf
 } from "../submission/providers/ProviderAdapter.ts"
 import { BoundedOrder, fenceOf, isUnfillable, Order, text } from "./AlpacaOrder.ts"
 import { requireAddress, requireSecret } from "./startChecks.ts"
@@ -96,12 +97,15 @@ const refused = (schema: Schema.ConstraintDecoder<unknown>, code: keyof typeof f
   )
 
 const decodeSubmission = HttpProvider.byStatus({
-  200: HttpProvider.onBody(Answered, (order, answer) => {
-    const result = resultOf(order, false)
-    const said = { names: namesOf(order), evidence: HttpProvider.evidenceOf(answer) }
-    if (result.state === "failed") return SubmissionAnswer.Rejected({ ...said, code: result.code })
-    return result.state === "succeeded" ? SubmissionAnswer.Succeeded(said) : SubmissionAnswer.Acknowledged(said)
-  }),
+  200: HttpProvider.onBody(
+    Answered,
+    (order, answer) =>
+      submissionAnswerOf({
+        ...resultOf(order, false),
+        names: namesOf(order),
+        evidence: HttpProvider.evidenceOf(answer)
+      })
+  ),
   401: HttpProvider.wrongCredentials,
   403: HttpProvider.firstOf(
     refused(NoBuyingPower, "insufficient_buying_power"),

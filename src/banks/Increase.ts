@@ -16,10 +16,12 @@ import * as HttpProvider from "../submission/http/HttpProvider.ts"
 import {
   namesNothing,
   NotSent,
+  type ProvenResult,
   type ProviderAdapter,
   ProviderReference,
   StatusAnswer,
   SubmissionAnswer,
+  submissionAnswerOf,
   Uncertain
 } from "../submission/providers/ProviderAdapter.ts"
 import { AccountTransfer, AchTransfer, bodyOf } from "./IncreaseTransfer.ts"
@@ -98,6 +100,12 @@ const evident = (transfer: Transfer, { status }: HttpProvider.HttpAnswer) => ({
   evidence: { status, body: transfer }
 })
 
+const proven = (transfer: Transfer, answer: HttpProvider.HttpAnswer) => {
+  const state = states[transfer.status]
+  const result: ProvenResult = state === "failed" ? { state, code: failureOf(transfer) } : { state }
+  return { ...result, ...evident(transfer, answer) }
+}
+
 /** An error of the bank (RFC 9457). Its `type` is stable; its texts are for people, and may change. */
 const problem = <T extends string>(...types: ReadonlyArray<T>) =>
   Schema.Struct({ type: Schema.Literals(types), status: Schema.Int, title: Schema.String })
@@ -144,16 +152,7 @@ const wrongPath = repairable("api_method_not_found_error")
 
 const decodeSubmission = HttpProvider.byStatus({
   ...nothingDone,
-  200: HttpProvider.onBody(Transfer, (transfer, answer): SubmissionAnswer => {
-    switch (states[transfer.status]) {
-      case "submitted":
-        return SubmissionAnswer.Acknowledged(evident(transfer, answer))
-      case "succeeded":
-        return SubmissionAnswer.Succeeded(evident(transfer, answer))
-      case "failed":
-        return SubmissionAnswer.Rejected({ code: failureOf(transfer), ...evident(transfer, answer) })
-    }
-  }),
+  200: HttpProvider.onBody(Transfer, (transfer, answer) => submissionAnswerOf(proven(transfer, answer))),
   400: HttpProvider.firstOf(
     refusal("invalid_parameters_error", "invalid_parameters"),
     repairable("malformed_request_error")
@@ -197,13 +196,7 @@ const decodeFence = HttpProvider.byStatus({
 const decodeStatus = HttpProvider.byStatus({
   ...nothingDone,
   200: HttpProvider.firstOf(
-    HttpProvider.onBody(OneTransfer, ({ data: [transfer] }, answer) => {
-      const state = states[transfer.status]
-      return StatusAnswer.Proven({
-        ...state === "failed" ? { state, code: failureOf(transfer) } : { state },
-        ...evident(transfer, answer)
-      })
-    }),
+    HttpProvider.onBody(OneTransfer, ({ data: [transfer] }, answer) => StatusAnswer.Proven(proven(transfer, answer))),
     HttpProvider.onBody(
       Schema.Struct({ data: Schema.Tuple([]) }),
       (_, answer) => StatusAnswer.NotFound({ names: namesNothing, evidence: HttpProvider.evidenceOf(answer) })

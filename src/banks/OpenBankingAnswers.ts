@@ -8,9 +8,11 @@ import * as Schema from "effect/Schema"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
 import {
   NotSent,
+  type ProvenResult,
   ProviderReference,
   StatusAnswer,
   SubmissionAnswer,
+  submissionAnswerOf,
   Uncertain
 } from "../submission/providers/ProviderAdapter.ts"
 
@@ -150,18 +152,17 @@ const failureOf = ({ Data: { StatusReason = [] } }: Payment): Code =>
   StatusReason.map(({ StatusReasonCode = "" }) => codes[StatusReasonCode]).find((code) => code !== undefined)
     ?? "payment_rejected"
 
+/** A blocked payment counts as under way. */
+const proven = (payment: Payment, answer: HttpProvider.HttpAnswer) => {
+  const state = states[payment.Data.Status]
+  const result: ProvenResult = state === "failed"
+    ? { state, code: failureOf(payment) }
+    : { state: state === "blocked" ? "submitted" : state }
+  return { ...result, ...evident(payment, answer) }
+}
+
 export const submitted = (consentId: string) =>
-  onBodyOf(Payment, consentId, (payment, answer): SubmissionAnswer => {
-    switch (states[payment.Data.Status]) {
-      case "submitted":
-      case "blocked":
-        return SubmissionAnswer.Acknowledged(evident(payment, answer))
-      case "succeeded":
-        return SubmissionAnswer.Succeeded(evident(payment, answer))
-      case "failed":
-        return SubmissionAnswer.Rejected({ code: failureOf(payment), ...evident(payment, answer) })
-    }
-  })
+  onBodyOf(Payment, consentId, (payment, answer) => submissionAnswerOf(proven(payment, answer)))
 
 /** Final by `finalCode` alone. After any other code a request of this operation may have paid, so the consent decides. */
 export const refused = HttpProvider.onBody(
@@ -194,14 +195,12 @@ const blocked = ({ DomesticPaymentId }: Payment["Data"]): StatusAnswer =>
   })
 
 const known = (consentId: string) =>
-  onBodyOf(Payment, consentId, (payment, answer): StatusAnswer => {
-    const state = states[payment.Data.Status]
-    if (state === "blocked") return blocked(payment.Data)
-    return StatusAnswer.Proven({
-      ...state === "failed" ? { state, code: failureOf(payment) } : { state },
-      ...evident(payment, answer)
-    })
-  })
+  onBodyOf(
+    Payment,
+    consentId,
+    (payment, answer): StatusAnswer =>
+      states[payment.Data.Status] === "blocked" ? blocked(payment.Data) : StatusAnswer.Proven(proven(payment, answer))
+  )
 
 /**
  * What a bank documents about the end of a consent, beyond the standard. Give it only if the bank also documents that a used consent stays

@@ -129,6 +129,20 @@ export interface EvidentAnswer {
 /** The result is proven, unless the answer names another operation. */
 export type Proven = ProvenResult & EvidentAnswer & { readonly _tag: "Proven" }
 
+/** The answer to a submission with the result that the provider gave: `submitted` is an acknowledgement, and `failed` a refusal for ever. */
+export const submissionAnswerOf = (
+  { evidence, names, ...result }: ProvenResult & EvidentAnswer & Pick<Known, "names">
+): SubmissionAnswer => {
+  switch (result.state) {
+    case "submitted":
+      return SubmissionAnswer.Acknowledged({ names, evidence })
+    case "succeeded":
+      return SubmissionAnswer.Succeeded({ names, evidence })
+    case "failed":
+      return SubmissionAnswer.Rejected({ code: result.code, names, evidence })
+  }
+}
+
 /** The provider does not know the operation. The promises of the adapter decide whether that proves something. */
 export interface NotKnown {
   readonly names: AnswerNames

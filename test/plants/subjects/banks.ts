@@ -103,6 +103,13 @@ export const banks: ReadonlyArray<Plant> = [
     tests: [unit("banks/OpenBankingUk", "Each documented error")]
   },
   {
+    rule: "a payment that is under way at a bank has not succeeded",
+    file: "src/submission/providers/ProviderAdapter.ts",
+    from: "      return SubmissionAnswer.Acknowledged({ names, evidence })",
+    to: "      return SubmissionAnswer.Succeeded({ names, evidence })",
+    tests: [unit("banks/OpenBankingUk", "Each status of a payment")]
+  },
+  {
     rule: "a coin at Alpaca and a stock of the same symbol are two payees",
     file: "src/banks/AlpacaOrder.ts",
     from: "currency === undefined ? asset : `${asset} coin`",
