@@ -8,6 +8,7 @@ import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as Struct from "effect/Struct"
+import { problemText } from "../client/ClientErrors.ts"
 import { RequestId } from "../domain/RequestId.ts"
 import {
   type AnyProblemCode,
@@ -89,7 +90,7 @@ const withTag = <Class>(name: string, Class: Class): Class => {
     _tag: { value: name },
     message: {
       get(this: typeof ProblemDetails.Type) {
-        return `${this.title}: ${this.detail} (${this.code}, request ${this.request_id})`
+        return problemText(this as Problem)
       }
     }
   })

@@ -2,16 +2,30 @@
  * Why a call of the client on `fetch` failed. No error holds the access token or the body of an answer.
  */
 import type { ProblemCode } from "../api/ProblemKinds.ts"
-import type { Problem } from "../api/Problems.ts"
 
 /** The members of a problem (RFC 9457). A later gateway may answer with codes that this client does not know. */
-export interface ProblemMembers extends Pick<Problem, "detail" | "instance" | "retryable" | "submission_uncertain"> {
+export interface ProblemMembers {
   readonly type: string
   readonly title: string
   readonly status: number
+  readonly detail: string
+  readonly instance: string
   readonly code: ProblemCode | (string & {})
-  readonly fields: Problem["fields"]
+  readonly fields: ReadonlyArray<{ readonly path: string; readonly message: string }> | null
   readonly request_id: string
+  readonly retryable: boolean
+  readonly submission_uncertain: boolean
+}
+
+/** A problem in one line, for logs and terminals: what happened, the fields that it is about, the code and the request id. */
+export const problemText = (
+  { code, detail, fields, request_id, title }: Pick<
+    ProblemMembers,
+    "code" | "detail" | "fields" | "request_id" | "title"
+  >
+): string => {
+  const named = (fields ?? []).map(({ message, path }) => `${path}: ${message}`).join("; ")
+  return `${title}: ${detail}${named === "" ? "" : ` ${named}`} (${code}, request ${request_id})`
 }
 
 /** An answer of the gateway that refuses the request. `code` tells problems apart, and `detail` says what to do. */
@@ -32,7 +46,7 @@ export class ProblemError extends Error implements ProblemMembers {
   readonly retryAfter: number | null
 
   constructor(members: ProblemMembers, retryAfter: number | null) {
-    super(`${members.title}: ${members.detail} (${members.code}, request ${members.request_id})`)
+    super(problemText(members))
     this.type = members.type
     this.title = members.title
     this.status = members.status

@@ -135,6 +135,7 @@ const pathOf = (id: string): string => {
 const submitRequest = (path: string, { key, payload }: Submission): ClientRequest => {
   // Another path would send the access token and the work elsewhere.
   if (!/^\/(?!\/)[^?#\s\\]*$/.test(path)) throw new TypeError("path must be that of an endpoint, such as /v1/transfers")
+  if (key === undefined) throw new TypeError("submit takes a path and { key, payload }: the key is missing")
   if (typeof key !== "string" || !/^[\x21-\x7e]{1,255}$/.test(key)) {
     throw new TypeError("key must have 1 to 255 visible ASCII characters")
   }

@@ -17,6 +17,7 @@ import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import type * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import { isSqlError } from "effect/sql/SqlError"
 import { InvalidSetting } from "../domain/InvalidSetting.ts"
 import { ServerVersion } from "../domain/McpResource.ts"
 import { BaseUrl } from "../server/gate/BaseUrl.ts"
@@ -26,6 +27,7 @@ import { layerServer } from "../server/Gateway.ts"
 import { MutationEndpoints } from "../server/mutations/MutationEndpoints.ts"
 import { Grants } from "../services/Grants.ts"
 import { migrate } from "../services/Migrations.ts"
+import { sqlState } from "../services/StoreUnavailable.ts"
 import { layerCircuitBreaker } from "../submission/providers/Circuit.ts"
 import { Providers } from "../submission/providers/Providers.ts"
 import { Reconciler } from "../submission/reads/Reconciler.ts"
@@ -173,10 +175,24 @@ const workersOf = (options: GatewayAppOptions, adapters: AdaptersOf) => {
   }
 }
 
+/** SQLSTATE of a role that may not do what it tries. */
+const insufficientPrivilege = "42501"
+
+const mayNotMigrate = (setting: string) =>
+  new InvalidSetting({
+    message:
+      `the role of ${setting} may not apply migrations: set OWNER_DATABASE_URL to the owner of the database, or run `
+      + "`financial-agents-gateway migrate` as the owner first, and start with --no-migrate (in GatewayApp: migrate: false)"
+  })
+
 const migrationOf = ({ databases, migrate: isMigrated = true }: GatewayAppOptions) =>
   isMigrated
     ? Layer.effectDiscard(Effect.gen(function*() {
-      const applied = yield* Effect.provide(migrate, MigrationPool)
+      const { setting = "DATABASE_URL" } = yield* Database
+      const applied = yield* Effect.mapError(
+        Effect.provide(migrate, MigrationPool),
+        (error) => isSqlError(error) && sqlState(error) === insufficientPrivilege ? mayNotMigrate(setting) : error
+      )
       if (applied.length === 0) return
       yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), {
         count: applied.length,

@@ -63,6 +63,20 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [system("cli/OperatorCommands", "is recorded with the name and the reason")]
   },
   {
+    rule: "a role that may not migrate is told what to set",
+    file: "src/node/GatewayApp.ts",
+    from: "const insufficientPrivilege = \"42501\"",
+    to: "const insufficientPrivilege = \"42502\"",
+    tests: [system("node/GatewayApp", "documented roles")]
+  },
+  {
+    rule: "the message of a problem names its fields",
+    file: "src/client/ClientErrors.ts",
+    from: "named === \"\" ? \"\" : ` ${named}`",
+    to: "named === \"\" ? \"\" : \"\"",
+    tests: [unit("client/FetchClient", "names the fields of a problem")]
+  },
+  {
     rule: "a refused connection names the setting of its role",
     file: "src/node/postgres/DatabaseRoles.ts",
     from: "setting: variables[role]",

@@ -81,6 +81,10 @@ describe("GatewayApp", () => {
       const { code, stderr } = yield* failing(environment)
       assert.strictEqual(code, 1)
       assert.match(stderr, /^error: database error: .*permission denied/m)
+
+      // Nor may it migrate.
+      const reader = yield* failing({ ...environment, OWNER_DATABASE_URL: urlAs("reader") })
+      assert.match(reader.stderr, /^error: the role of OWNER_DATABASE_URL may not apply migrations: /m)
     }).pipe(Effect.provide([Bank, Platform])))
 
   it.live("without its database prints one line on standard error, and exits with 1", () =>

@@ -114,6 +114,11 @@ describe("The client on fetch", () => {
     for (const key of ["", "two words", "é", "x".repeat(256)]) {
       assert.throws(() => client.submit("/v1/payments", { key, payload: {} }), /key must have/)
     }
+    const misspelt = { idempotencyKey: "key", payload: {} } as never
+    assert.throws(
+      () => client.submit("/v1/payments", misspelt),
+      /takes a path and \{ key, payload \}: the key is missing/
+    )
     for (const path of ["v1", "//elsewhere.test/", "/a?b", "/a#b", "/\\elsewhere.test"]) {
       assert.throws(() => client.submit(path, { key: "key", payload: {} }), /path must be/)
     }
@@ -158,6 +163,16 @@ describe("The client on fetch", () => {
     assert.instanceOf(error, ProblemError)
     assert.deepInclude(error, { code: "rate_limited", status: 429, retryable: true, retryAfter: 9, fields: null })
     assert.match(error.message, /^Rate limited: .* \(rate_limited, request request-id-1\)$/)
+  })
+
+  it("names the fields of a problem in its message", async () => {
+    const fields = [{ path: "body.amount", message: "Expected an amount" }, {
+      path: "query.x",
+      message: "Expected none"
+    }]
+    const refused = clientOf(problem("invalid_request", {}, { fields }))
+    const { message } = await failureOf(() => refused.client.get(id))
+    assert.match(message, /\. body\.amount: Expected an amount; query\.x: Expected none \(invalid_request, request /)
   })
 
   it("takes problems with codes of later gateways as they say", async () => {
