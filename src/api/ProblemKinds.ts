@@ -312,7 +312,7 @@ export const operatorProblemKinds = kinds({
     status: 401,
     retryable: false,
     title: "No session",
-    meaning: "You are not signed in, or your session has ended.",
+    meaning: "You are not signed in, or your session has ended. Sign in again.",
     action: "Sign in again."
   },
   foreign_origin: {
@@ -326,14 +326,14 @@ export const operatorProblemKinds = kinds({
     status: 403,
     retryable: false,
     title: "Wrong anti-forgery token",
-    meaning: "The anti-forgery token is missing or wrong.",
+    meaning: "The anti-forgery token is missing or wrong. Reload the page.",
     action: "Reload the page."
   },
   foreign_host: {
     status: 403,
     retryable: false,
     title: "Foreign host",
-    meaning: "This listener does not answer under this host name.",
+    meaning: "This listener does not answer under this host name. ADMIN_ALLOWED_HOSTS allows further names.",
     action: "Use another name, or allow this one in ADMIN_ALLOWED_HOSTS."
   },
   sign_in_refused: {

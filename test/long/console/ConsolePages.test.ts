@@ -60,6 +60,18 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
       })
   )
 
+  effect("leaves room between the operations of an owner and what stands above them", () =>
+    Effect.gen(function*() {
+      const { page } = yield* (yield* Operator).open("/search?text=acme-gmbh")
+      const gap = yield* Effect.promise(async () => {
+        const [button, table] = [page.getByRole("button", { name: "Show amounts" }), page.locator(".operations")]
+        await table.waitFor()
+        const [above, below] = [(await button.boundingBox())!, (await table.boundingBox())!]
+        return below.y - above.y - above.height
+      })
+      assert.isAtLeast(gap, 8)
+    }))
+
   effect("asks for an action accessibly", () =>
     Effect.gen(function*() {
       const tab = yield* (yield* Operator).open(`/operations/${idOf(5)}`)
