@@ -12,7 +12,6 @@ import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Random from "effect/Random"
-import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../../domain/Grant.ts"
 import { isOperationId } from "../../domain/Operation.ts"
@@ -28,34 +27,21 @@ import { type Postponement, type ReversiblePostponement, StatusReads } from "../
 import type { SubmissionQueue } from "../../services/queue/SubmissionQueue.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { HintSignal } from "../../services/WorkSignals.ts"
-import { elapsed, readClocks } from "../elapsed.ts"
+import { readClocks } from "../elapsed.ts"
 import { type Poller, type ProviderTask, runOnce, runPollers } from "../Poller.ts"
 import { makeFailureCheck } from "../providers/AnswerRecord.ts"
-import { callAdapter, classifyRead, throughCircuits } from "../providers/Circuit.ts"
-import {
-  type FenceAnswer,
-  NextRequest,
-  type NotProven,
-  type ProviderAdapter,
-  StatusAnswer
-} from "../providers/ProviderAdapter.ts"
+import type { FenceAnswer, StatusAnswer } from "../providers/ProviderAdapter.ts"
 import { ProviderPauses } from "../providers/ProviderPauses.ts"
-import {
-  isOfAccount,
-  questionOf,
-  readKind,
-  readNeedsPayload,
-  reversibleRecording,
-  unaskedWithoutReference
-} from "../providers/ProviderPromises.ts"
+import { questionOf, reversibleRecording } from "../providers/ProviderPromises.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { RequestPermits } from "../providers/RequestPermits.ts"
 import { withinStore } from "../storeStatements.ts"
 import { logFailure, logOutcome } from "../submissionLog.ts"
 import { SubmissionPolicy } from "../SubmissionPolicy.ts"
 import { type SubmissionServices, submissionServices } from "../SubmissionServices.ts"
+import { askForStatus, isUnreachable } from "./askForStatus.ts"
 import { decideAfterRead, type ReadDecision } from "./decideAfterRead.ts"
-import { beginFence, fenceLease, fenceTimeout, type ReadServices, readyFence, type TimedRead } from "./fences.ts"
+import { beginFence, fenceLease, type ReadServices, type TimedRead } from "./fences.ts"
 import { makeUnusableReadLog } from "./logUnusableReads.ts"
 
 /**
@@ -226,23 +212,7 @@ const readAndRecord = (
 ): Effect.Effect<void> =>
   Effect.gen(function*() {
     const adapter = services.providers.get(due.provider)
-    const unasked = adapter === undefined ? null : reasonNotToAsk(adapter, due)
-    const hasRead = unasked === null
-    // From the beginning of a fence on, a read by the key may find the order of the fence.
-    const fence = hasRead && isFenced(due) ? yield* readyFence(services, due) : null
-    const isAsked = hasRead && (fence === null || Effect.isEffect(fence))
-    const answer = !hasRead
-      ? StatusAnswer.NotProven({
-        reason: "unclear",
-        detail: unasked,
-        question: questionOf(adapter!.promises ?? {}, due.operation)
-      })
-      : fence === null
-      ? yield* readStatus(services, due)
-      : Effect.isEffect(fence)
-      ? yield* askProvider(services, due, fence)
-      : fence
-    if (answer !== null && isAsked) countRead(services, due.provider, answer)
+    const { answer, isAsked } = yield* askForStatus(services, due)
     const decided = decideAfterRead(due, answer, adapter)
     const mayBegin = decided._tag === "Postpone" && answer?._tag === "NotFound" && answer.evidence !== null
     const fencing = mayBegin ? yield* beginFence(services, due) : null
@@ -278,21 +248,6 @@ const askOfOldFence = ({ policy, providers }: ReadServices, due: DueRead, decisi
   return { ...decision, question: questionOf(providers.get(provider)?.promises ?? {}, operation) }
 }
 
-/** Why a person asks the provider in place of the reconciler. Null: the reconciler asks. */
-const reasonNotToAsk = (adapter: ProviderAdapter["Service"], due: DueRead): string | null => {
-  if (due.provider_account !== null && !isOfAccount(due, adapter)) {
-    return `not asked, because it was sent to the account ${due.provider_account}, and the settings name ${
-      adapter.account ?? "none"
-    }`
-  }
-  return readKind(adapter.promises ?? {}, due.reference) === "none"
-    ? unaskedWithoutReference
-    : null
-}
-
-const isUnreachable = (answer: StatusAnswer | FenceAnswer): boolean =>
-  answer._tag === "NotProven" && answer.reason === "unreachable"
-
 /** The answer as operators read it. */
 const answerText = (answer: StatusAnswer | FenceAnswer): string => {
   switch (answer._tag) {
@@ -308,88 +263,6 @@ const answerText = (answer: StatusAnswer | FenceAnswer): string => {
       return "the order of the fence has the key and is cancelled"
   }
 }
-
-/** Counts an answer. A read that the circuit does not let through has none. */
-const countRead = (
-  { metrics }: SubmissionServices,
-  provider: ProviderName,
-  answer: StatusAnswer | FenceAnswer
-): void => {
-  if (metrics === null) return
-  const isProven = answer._tag === "Proven" || answer._tag === "Occupied"
-  const outcome = isUnreachable(answer) ? "unreachable" : isProven ? "proven" : "not_proven"
-  metrics.of(provider).reads[outcome].value++
-}
-
-/** Reads the status at the provider. */
-const readStatus = (services: SubmissionServices, due: DueRead): Effect.Effect<StatusAnswer | null> => {
-  const { operation, provider: name, reference } = due
-  const provider = services.providers.get(name)
-  if (provider === undefined) return Effect.succeed(null)
-  const read = readNeedsPayload(provider, reference)
-    ? readWithPayload(provider, due, withinStore(services.statusReads.payloadOf(due)))
-    : provider.readStatus(operation, reference)
-  const answer = askProvider(services, due, read)
-  // Of a lost or older claim the account is not known: it may have the operation.
-  return isOfAccount(due, provider)
-    ? answer
-    : Effect.map(answer, (given) => given?._tag === "NotFound" ? { ...given, evidence: null } : given)
-}
-
-/** Asks the provider. Yields null when its circuit let no read through, or its limit had no permit for one. */
-const askProvider = Effect.fnUntraced(function*<A extends StatusAnswer | FenceAnswer>(
-  { breaker, policy, requestPermits }: SubmissionServices,
-  due: DueRead,
-  call: Effect.Effect<A>
-): Effect.fn.Return<A | NotProven | null> {
-  const { provider: name } = due
-  const permit = awaitPermit(requestPermits, policy, name)
-  if (!(yield* permit)) return null
-  let isAnswered = false
-  const next = Effect.andThen(
-    Effect.sync(() => {
-      isAnswered = true
-    }),
-    permit
-  )
-  const answer = callAdapter<A, never, NotProven, never>(
-    Effect.provideService(call, NextRequest, next),
-    isFenced(due) ? fenceTimeout(policy) : policy.readTimeout,
-    (detail) => Effect.succeed(StatusAnswer.NotProven({ reason: isAnswered ? "unclear" : "unreachable", detail }))
-  )
-  const observed = Effect.tap(
-    answer,
-    (given) => given._tag === "NotProven" ? requestPermits.slowDown(name, given.retryAfter) : Effect.void
-  )
-  return yield* throughCircuits(breaker, { provider: name, kind: "reads", classify: classifyRead }, observed).pipe(
-    Effect.catchTag("CircuitBreakerError", () => Effect.succeed(null))
-  )
-})
-
-/** Reads with the payload of the operation, which this process may be unable to open. */
-const readWithPayload = <E extends { readonly message: string }>(
-  provider: ProviderAdapter["Service"],
-  { operation, reference }: DueRead,
-  payload: Effect.Effect<Schema.Json, E>
-): Effect.Effect<StatusAnswer> =>
-  Effect.flatMap(payload, (opened) => provider.readStatus(operation, reference, opened)).pipe(
-    Effect.catch(({ message }) => Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: message })))
-  )
-
-/** Waits for a permit of the provider's limit, for `storeTimeout` at most. False: the read comes later. */
-const awaitPermit = Effect.fnUntraced(function*(
-  requestPermits: SubmissionServices["requestPermits"],
-  { storeTimeout }: SubmissionServices["policy"],
-  provider: ProviderName
-) {
-  const since = yield* readClocks
-  for (;;) {
-    const turn = yield* requestPermits.takePermit(provider, "reads")
-    if (turn._tag !== "Wait") return turn._tag === "Begin"
-    if ((yield* elapsed(since)) + turn.millis >= Duration.toMillis(storeTimeout)) return false
-    yield* requestPermits.rest(provider, "reads", turn.millis)
-  }
-})
 
 /** Records the decision, or notes the answer and sets the time of the next read, `due_in` from now. */
 const apply = Effect.fnUntraced(function*(

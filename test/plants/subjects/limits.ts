@@ -130,7 +130,7 @@ export const limits: ReadonlyArray<Plant> = [
   },
   {
     rule: "each request of a fence takes a permit of the provider's limit",
-    file: "src/submission/reads/Reconciler.ts",
+    file: "src/submission/reads/askForStatus.ts",
     from: "Effect.provideService(call, NextRequest, next)",
     to: "call",
     tests: [unit("submission/reads/Fences", "waits for a permit of its own before each request")]
@@ -144,7 +144,7 @@ export const limits: ReadonlyArray<Plant> = [
   },
   {
     rule: "the end of the time after a first answer is no network failure",
-    file: "src/submission/reads/Reconciler.ts",
+    file: "src/submission/reads/askForStatus.ts",
     from: "isAnswered ? \"unclear\" : \"unreachable\"",
     to: "\"unreachable\"",
     tests: [unit("submission/reads/Reconciler", "after a first answer")]

@@ -393,14 +393,14 @@ export const outcomes: ReadonlyArray<Plant> = [
   },
   {
     rule: "an operation that was sent to another account is not asked about",
-    file: "src/submission/reads/Reconciler.ts",
+    file: "src/submission/reads/askForStatus.ts",
     from: "due.provider_account !== null && !isOfAccount(due, adapter)",
     to: "due.provider_account === null && !isOfAccount(due, adapter)",
     tests: [unit("submission/reads/Fences")]
   },
   {
     rule: "\"not found\" proves nothing of an operation whose account is not known",
-    file: "src/submission/reads/Reconciler.ts",
+    file: "src/submission/reads/askForStatus.ts",
     from: "given?._tag === \"NotFound\" ? { ...given, evidence: null } : given",
     to: "given",
     tests: [unit("submission/reads/Fences")]
