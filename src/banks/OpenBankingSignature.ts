@@ -15,7 +15,7 @@ import * as HttpProvider from "../submission/http/HttpProvider.ts"
 import { requireAddress } from "./startChecks.ts"
 
 /** The header of requests and of answers. */
-export const signatureHeader = "x-jws-signature"
+const signatureHeader = "x-jws-signature"
 
 /** The only algorithm of the standard. */
 const algorithm = "PS256"

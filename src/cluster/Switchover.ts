@@ -79,7 +79,7 @@ export interface SwitchoverRound {
 }
 
 /** What became of the held operations. */
-export interface FinishedSwitchover {
+interface FinishedSwitchover {
   readonly timeline: number
   readonly released: number
   /** Operations that stay held: of an earlier failover, held by an operator, or accepted after the last round. */

@@ -7,7 +7,7 @@ import * as SchemaAST from "effect/SchemaAST"
 export const undecided: unique symbol = Symbol()
 
 /** Decodes a record, or is undecided. */
-export type ReadRecord = (record: Readonly<Record<string, unknown>>) => Record<string, unknown> | typeof undecided
+type ReadRecord = (record: Readonly<Record<string, unknown>>) => Record<string, unknown> | typeof undecided
 
 /** The decoded form of a value, or `undecided`. */
 type Read = (value: unknown) => unknown

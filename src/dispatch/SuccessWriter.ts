@@ -19,7 +19,7 @@ import { makeOwnedResponse, OwnedHeaders } from "./OwnedResponse.ts"
 import { makeReadRecord, undecided } from "./RecordDecoder.ts"
 
 /** The response to a value. Null: the schemas may refuse it, or another one of them applies. */
-export type WriteSuccess = (value: unknown) => HttpServerResponse.HttpServerResponse | null
+type WriteSuccess = (value: unknown) => HttpServerResponse.HttpServerResponse | null
 
 type WriteBody = (
   value: unknown,

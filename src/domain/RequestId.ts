@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
  * The form of a request id (specification, "Limits"): 8 to 128 characters that are safe in a header, in a log line and in a
  * URL.
  */
-export const requestIdPattern = /^[A-Za-z0-9._~-]{8,128}$/u
+const requestIdPattern = /^[A-Za-z0-9._~-]{8,128}$/u
 
 /** The `X-Request-Id` of a request: the id of the caller if it is safe, otherwise a generated UUID. */
 export const RequestId = Schema.String.check(Schema.isPattern(requestIdPattern)).pipe(Schema.brand("RequestId"))

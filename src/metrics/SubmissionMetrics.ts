@@ -82,7 +82,7 @@ const pauseCauses = ["local_failure", "undeclared_answers", "circuit"] as const
 export type PauseCause = typeof pauseCauses[number]
 
 /** The counts of one provider. */
-export class ProviderCounts {
+class ProviderCounts {
   pause: Exclude<PauseCause, "circuit"> | null = null
   isCircuitClosed = true
   readonly claims: Count
@@ -113,7 +113,7 @@ export class ProviderCounts {
 }
 
 /** The counts of all providers. */
-export class SubmissionCounts {
+class SubmissionCounts {
   readonly rescues: Count
   /** In seconds. Positive: ahead of the clock of the database. */
   clockSkew = 0

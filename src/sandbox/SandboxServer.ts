@@ -25,7 +25,7 @@ export interface Switches {
   settings: FaultSettings
 }
 
-export interface SandboxServerOptions {
+interface SandboxServerOptions {
   readonly dialect: Dialect
   readonly host: string
   /** 0 takes a free port. */

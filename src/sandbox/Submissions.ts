@@ -67,7 +67,7 @@ export type Verdict = Extract<Demand, { readonly _tag: "Cancel" | "Approve" }>
 
 export type StatusRead = Extract<Demand, { readonly _tag: "ReadByKey" | "ReadByReference" | "List" }>
 
-export interface SubmissionsOptions {
+interface SubmissionsOptions {
   readonly dialect: Dialect
   readonly seed: string
   readonly mix: OutcomeMix

@@ -17,7 +17,7 @@ import { sandboxWebhook } from "./SandboxDialect.ts"
 import { knownAt, type KnownSubmission, type SandboxOutcome, succeedsAtOnce } from "./SandboxOutcome.ts"
 
 /** The form of a symmetric secret in the Standard Webhooks specification: 24 to 64 bytes in Base64. */
-export const WebhookSecret = Schema.String.check(
+const WebhookSecret = Schema.String.check(
   Schema.makeFilter((text) => {
     const bytes = /^whsec_(?<key>[A-Za-z0-9+/]+={0,2})$/u.exec(text)?.groups?.["key"]
     const size = bytes === undefined ? 0 : Buffer.from(bytes, "base64").length
@@ -43,14 +43,14 @@ const answerTimeout = "5 seconds"
 /** Repeats an attempt that got no 2xx four times: after 0.5, 1, 2 and 4 seconds. */
 const retries = { schedule: Schedule.exponential("500 millis"), times: 4 }
 
-export interface WebhooksOptions extends WebhookSettings {
+interface WebhooksOptions extends WebhookSettings {
   readonly seed: string
   readonly faults: () => FaultSettings
   readonly dialect: Dialect
 }
 
 /** An accepted submission, and when its outcome comes. */
-export interface Announced {
+interface Announced {
   readonly key: SubmissionKey
   readonly settlement: SandboxOutcome
   readonly instructed: InstructedFaults | undefined

@@ -35,7 +35,7 @@ export interface References {
 export type OneOrMore<A extends object> = A | ReadonlyArray<A>
 
 /** An answer that says no; `code`, if given, is the code that the adapter must report for it. */
-export interface FailedAnswer {
+interface FailedAnswer {
   readonly answer: Answering
   readonly code?: string
 }

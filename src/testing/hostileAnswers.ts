@@ -6,7 +6,7 @@ import { type BankAnswer, type Behaviour, bytesOf, headOf, type ReceivedRequest,
 import { followsNoRedirect, limitsBody, longestBody, type Rule } from "./contractRules.ts"
 
 /** A behaviour with the end of its sentence, "a bank that …". */
-export interface Hostility {
+interface Hostility {
   readonly what: string
   readonly behaviour: Behaviour
   readonly rules?: ReadonlyArray<Rule>

@@ -12,7 +12,7 @@ import { awaitsApproval, endClaims } from "../../services/sql/queueFragments.ts"
 import { orUnavailable, type StoreUnavailable } from "../../services/StoreUnavailable.ts"
 
 /** A batch that the witness has and the ledger lacks. */
-export interface MissingBatch extends ClaimBatch {
+interface MissingBatch extends ClaimBatch {
   /** The last one that the ledger has, or 0. */
   readonly present: number
 }

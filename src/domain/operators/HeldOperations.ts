@@ -9,9 +9,9 @@ import * as Schema from "effect/Schema"
  * - `acknowledged`: the provider has confirmed them, so they are never released.
  * - `approval`: they wait for the decision of a person, and were never sent.
  */
-export const HoldReason = Schema.Literals(["timeline", "hold_placed", "acknowledged", "approval"])
+const HoldReason = Schema.Literals(["timeline", "hold_placed", "acknowledged", "approval"])
 
-export const HeldGroup = Schema.Struct({
+const HeldGroup = Schema.Struct({
   provider: Schema.String,
   reason: HoldReason,
   count: Schema.Number,
@@ -22,7 +22,7 @@ export const HeldGroup = Schema.Struct({
 })
 
 /** The last comparison with the witness. */
-export const WitnessCheck = Schema.Struct({
+const WitnessCheck = Schema.Struct({
   at: Schema.DateTimeUtcFromString,
   result: Schema.Literals(["begun", "proven", "unsettled", "missing", "unprovable"]),
   released: Schema.Number,

@@ -8,7 +8,7 @@
 const tolerance = 60_000
 
 /** What decides. Instants are milliseconds since the epoch. */
-export interface AskedFacts {
+interface AskedFacts {
   readonly created_at: number
   readonly now: number
   /** The operation becomes `failed`, and a request may leave until this instant. Null: it does not, or no request can. */

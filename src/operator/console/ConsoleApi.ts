@@ -94,7 +94,7 @@ export const AdvanceRequest = Schema.Struct({
 export type AdvanceRequest = typeof AdvanceRequest.Encoded
 
 /** The operations whose terms an operator wants to see: those of a page, at most. */
-export const TermsRequest = Schema.Struct({
+const TermsRequest = Schema.Struct({
   operations: Schema.Array(OperationId).check(Schema.isMinLength(1), Schema.isMaxLength(50))
 })
 

@@ -17,7 +17,7 @@ export const lacksHost = (headers: RequestHeaders): boolean => headers["host"]?.
 const offered = ["application/json", "application/json;charset=utf-8"]
 
 /** Whether the client takes every form, or names JSON alone. */
-export const asksForJson = (headers: RequestHeaders): boolean => {
+const asksForJson = (headers: RequestHeaders): boolean => {
   const accept = headers["accept"]
   return accept === undefined || accept === "*/*" || accept === "application/json"
 }

@@ -18,7 +18,7 @@ export interface RateLimitFields {
 }
 
 /** The request that a problem is about. */
-export interface RequestInfo {
+interface RequestInfo {
   readonly id: RequestId
   /** Path without query, starting with a slash (RFC 9457 `instance`). */
   readonly path: string

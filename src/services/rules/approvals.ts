@@ -57,7 +57,7 @@ export const needsApproval = (
 }
 
 /** What a decision is compared with. */
-export type ApprovalFacts =
+type ApprovalFacts =
   & Pick<Approval, "state" | "client_id" | "resource_owner" | "request_digest" | "expires_at">
   & {
     readonly now: DateTime.Utc

@@ -9,7 +9,7 @@ import type { ProviderName } from "../../domain/Grant.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 
 /** The result of a statement that took some work. */
-export interface TakenWork<A> {
+interface TakenWork<A> {
   readonly items: ReadonlyArray<A>
   /** There may be more that is due. */
   readonly more: boolean

@@ -27,7 +27,7 @@ export interface LimitState {
 export const unusedLimit: LimitState = { shared_until: 0, reads_until: 0, closed_until: 0 }
 
 /** How many permits a call reserves, and where its buckets stood before. All instants are relative to now. */
-export interface PermitShares {
+interface PermitShares {
   /** No permit is before this: 0, or the end of a pause. */
   readonly opens: number
   readonly shared: number
@@ -50,7 +50,7 @@ const startOf = (until: number, { burst, spacing }: PermitBucket, horizon: numbe
  * Whether the clock was set back since the last reservation or pause. Then a reservation, also one of no permits, brings the buckets
  * back to the horizon, and the end of the pause to the longest one.
  */
-export const wasSetBack = (
+const wasSetBack = (
   state: LimitState,
   { horizon, reads, shared }: PermitTerms,
   now: number,

@@ -112,8 +112,7 @@ export const operatorColumns = `${publicColumns}, ${plainColumns.map((name) => `
       FROM worker_reports w WHERE w.pauses ? o.provider AND w.seen_at >= now() - ${seenInterval}
     ) AS pause, ${openQuestion} AS question, now() AS read_at`
 
-export const instantOrNull = (instant: Instant | null): DateTime.Utc | null =>
-  instant === null ? null : instantOf(instant)
+const instantOrNull = (instant: Instant | null): DateTime.Utc | null => instant === null ? null : instantOf(instant)
 
 const holdOf = (row: OperatorRow): Hold | null =>
   row.state !== "accepted" || row.is_free ? null : {
