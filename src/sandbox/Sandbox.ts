@@ -18,7 +18,8 @@ import { makeMemoryRecord, openFileRecord, type Receipt, type RecordFailed } fro
 import { sandboxDialect } from "./SandboxDialect.ts"
 import { defaultMix, type Instruction, type KnownSubmission, OutcomeMix } from "./SandboxOutcome.ts"
 import { makeSandboxServer, type Switches } from "./SandboxServer.ts"
-import { makeSubmissions, type Truth } from "./Submissions.ts"
+import type { Truth } from "./SubmissionEntries.ts"
+import { makeSubmissions } from "./Submissions.ts"
 import { makeWebhooks, WebhookSettings } from "./Webhooks.ts"
 
 export type {

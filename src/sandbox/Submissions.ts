@@ -4,55 +4,25 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
 import { hash } from "node:crypto"
-import { type Answer, badGateway, type Demand, type Dialect, type RequestHead, type Submission } from "./Dialect.ts"
-import {
-  type FaultName,
-  type FaultSettings,
-  type InstructedFaults,
-  type KeyedFault,
-  type Occasion,
-  type Spoiler,
-  spoilers,
-  type Strike,
-  strikes
-} from "./Faults.ts"
+import type { Answer, Demand, RequestHead, Submission } from "./Dialect.ts"
 import type { SubmissionKey } from "./Protocol.ts"
-import { type Receipt, type ReceiptOutcome, RecordFailed, type SubmissionRecord } from "./Record.ts"
+import { type ReceiptOutcome, RecordFailed, type SubmissionRecord } from "./Record.ts"
+import { foreignAnswer, type Reply, type ReplyOptions, strikesOn, type StruckFaults } from "./Reply.ts"
+import { knownAt, type OutcomeMix, type SandboxOutcome, settle, succeedsAtOnce } from "./SandboxOutcome.ts"
+import { makeRead, type StatusRead } from "./StatusAnswers.ts"
 import {
-  foreignKnown,
-  knownAt,
-  type KnownSubmission,
-  type OutcomeMix,
-  type SandboxOutcome,
-  settle,
-  succeedsAtOnce
-} from "./SandboxOutcome.ts"
+  type Entries,
+  type Entry,
+  entryOf,
+  type Fate,
+  hasKey,
+  hasRecorded,
+  restore,
+  type Truth,
+  truthOf
+} from "./SubmissionEntries.ts"
 import type { Webhooks } from "./Webhooks.ts"
-
-/** The answer to a request, and the faults on its way. Times in milliseconds. */
-export interface Reply {
-  /** Pause before `answer` is called. */
-  readonly slow: number
-  /** Called after that pause. Null closes the connection. */
-  readonly answer: () => Answer | null
-  /** Pause between the answer and its first byte. */
-  readonly late: number
-  readonly spoiler: Spoiler | null
-}
-
-/**
- * The true state of a submission, also where a fault makes the sandbox answer otherwise. A final state never changes.
- */
-export const Truth = Schema.Struct({
-  key: Schema.String,
-  receipts: Schema.Int,
-  /** `absent`: not carried out so far. `refused`: never carried out. */
-  status: Schema.Literals(["absent", "refused", "pending", "succeeded", "failed"]),
-  final: Schema.Boolean
-})
-export type Truth = typeof Truth.Type
 
 /** A complete request with a submission. */
 export interface ReceivedRequest {
@@ -65,14 +35,9 @@ export interface ReceivedRequest {
 /** A person or a client ends a submission that is open. */
 export type Verdict = Extract<Demand, { readonly _tag: "Cancel" | "Approve" }>
 
-export type StatusRead = Extract<Demand, { readonly _tag: "ReadByKey" | "ReadByReference" | "List" }>
-
-interface SubmissionsOptions {
-  readonly dialect: Dialect
-  readonly seed: string
+interface SubmissionsOptions extends ReplyOptions {
   readonly mix: OutcomeMix
   readonly record: SubmissionRecord
-  readonly faults: () => FaultSettings
   /** Sends webhooks. Absent: there is no receiver. */
   readonly webhooks?: Webhooks | undefined
 }
@@ -87,82 +52,6 @@ export interface Submissions {
   readonly decide: (demand: Verdict, head: RequestHead) => Effect.Effect<Reply, RecordFailed>
   readonly truth: (key: SubmissionKey) => Effect.Effect<Truth>
   readonly keys: () => Iterable<SubmissionKey>
-}
-
-/** The decision on the first valid request of a key. It never changes. */
-interface Fate {
-  readonly outcome: "accepted" | "rejected" | "too_late" | "lost"
-  /** For an accepted or rejected submission. */
-  readonly settlement: SandboxOutcome | undefined
-  readonly instructed: InstructedFaults | undefined
-  readonly echo: Schema.Json
-  /** SHA-256 of the body in hexadecimal. */
-  readonly body: string | undefined
-}
-
-interface Entry {
-  receipts: number
-  /** Reads of its status, and requests to cancel or approve it. Not recorded: a restart counts from 0. */
-  reads: number
-  decisions: number
-  fate: Fate | undefined
-  /** Whether the record has the fate. Until then the submission has no effect. */
-  recorded: boolean
-}
-
-interface Entries {
-  readonly byKey: Map<SubmissionKey, Entry>
-  /** Keys of the submissions with a reference of the bank. */
-  readonly byReference: Map<string, SubmissionKey>
-}
-
-const entryOf = ({ byKey }: Entries, key: SubmissionKey): Entry => {
-  const known = byKey.get(key)
-  if (known !== undefined) return known
-  const entry: Entry = { receipts: 0, reads: 0, decisions: 0, fate: undefined, recorded: false }
-  byKey.set(key, entry)
-  return entry
-}
-
-/** The record has the fate: from now on the submission is known. */
-const hasRecorded = ({ byReference }: Entries, key: SubmissionKey, entry: Entry): void => {
-  entry.recorded = true
-  if (entry.fate?.settlement !== undefined) byReference.set(entry.fate.settlement.reference, key)
-}
-
-const fateOf = ({ body_sha256: body, echo = null, instructed, outcome, settlement }: Receipt): Fate | undefined =>
-  outcome === "accepted" || outcome === "rejected" || outcome === "too_late" || outcome === "lost"
-    ? { outcome, settlement, instructed, echo, body }
-    : undefined
-
-/** Whether the bank has an order with the key. */
-const hasKey = (fate: Fate | undefined): boolean => fate?.outcome === "accepted"
-
-/**
- * Rebuilds the entries from a record. Throws `RecordFailed` when the receipts of a key are not numbered 1, 2, 3 and so
- * on.
- */
-const restore = (receipts: ReadonlyArray<Receipt>): Entries => {
-  const entries: Entries = { byKey: new Map(), byReference: new Map() }
-  for (const [index, receipt] of receipts.entries()) {
-    if (receipt.outcome === "incomplete") continue
-    if (receipt.outcome === "cancelled" || receipt.outcome === "approved") {
-      const { fate } = entryOf(entries, receipt.key)
-      if (fate !== undefined) entryOf(entries, receipt.key).fate = { ...fate, settlement: receipt.settlement }
-      continue
-    }
-    const entry = entryOf(entries, receipt.key)
-    if (receipt.receipt !== entry.receipts + 1) {
-      throw new RecordFailed({
-        message: `line ${index + 1} of the record does not continue its key: did two sandboxes write to it?`
-      })
-    }
-    entry.receipts = receipt.receipt
-    if (receipt.fence === true && !hasKey(entry.fate)) entry.fate = undefined
-    entry.fate ??= fateOf(receipt)
-    if (entry.fate !== undefined) hasRecorded(entries, receipt.key, entry)
-  }
-  return entries
 }
 
 /** Restores the state from the record, and appends to it. */
@@ -195,28 +84,12 @@ export const makeSubmissions = Effect.fnUntraced(function*(options: SubmissionsO
       Effect.uninterruptible(
         Clock.clockWith((clock) => decide(options, entries, demand, head, clock.currentTimeMillisUnsafe()))
       ),
-    truth: (key) => Clock.clockWith((clock) => Effect.sync(() => truth(entries, key, clock.currentTimeMillisUnsafe()))),
+    truth: (key) =>
+      Clock.clockWith((clock) => Effect.sync(() => truthOf(entries, key, clock.currentTimeMillisUnsafe()))),
     keys: () => entries.byKey.keys()
   }
   return submissions
 })
-
-/** Finds the faults that strike on an occasion, and collects their names. */
-const strikesOn = (options: SubmissionsOptions, occasion: Occasion) => {
-  const names: Array<FaultName> = []
-  const find = (name: KeyedFault): Strike | null => {
-    const strike = strikes(options.seed, options.faults(), name, occasion)
-    if (strike !== null) names.push(name)
-    return strike
-  }
-  const onTheWay = (): Pick<Reply, "late" | "spoiler"> => ({
-    late: find("late")?.milliseconds ?? 0,
-    spoiler: spoilers.find((name) => find(name) !== null) ?? null
-  })
-  return { names, find, onTheWay }
-}
-
-type StruckFaults = ReturnType<typeof strikesOn>
 
 /** A valid request. */
 interface Received {
@@ -256,14 +129,6 @@ const answerTo = (
   const known = { at: acceptedAt, status, settlement, acceptedAt, settledAt, returnedAt: null, echo }
   return write({ _tag: "Taken", known, isFirst, isSame: body === first }, head)
 }
-
-const foreignAnswer = (
-  { dialect, seed }: SubmissionsOptions,
-  key: string,
-  fate: Fate | undefined,
-  head: RequestHead,
-  now: number
-): Answer => dialect.write({ _tag: "Status", known: foreignKnown(seed, key, fate?.echo ?? null, now) }, head)
 
 /**
  * Decides the outcome of a receipt. Sets the fate of the entry synchronously, if the receipt is the first valid one.
@@ -409,111 +274,3 @@ const invalid = (
   parsed: Result.Result<Submission, string>,
   head: RequestHead
 ) => dialect.write({ _tag: "Invalid", key, reason: Result.isFailure(parsed) ? parsed.failure : "" }, head)
-
-/** The fate of a submission. Undefined until the record has it. */
-const known = (entries: Entries, key: SubmissionKey): Fate | undefined => {
-  const entry = entries.byKey.get(key)
-  return entry?.recorded === true ? entry.fate : undefined
-}
-
-/** The newest first, with the states that the faults let a read show. */
-const allShown = (options: SubmissionsOptions, entries: Entries, now: number) =>
-  [...entries.byReference.values()].toReversed().flatMap((key) => {
-    const fate = known(entries, key)
-    if (fate?.outcome !== "accepted") return []
-    const attempt = ++entryOf(entries, key).reads
-    const faults = strikesOn(options, { key, stage: "status", attempt, instructed: fate.instructed })
-    const shown = shownAt(key, fate, now, attempt, faults)
-    const isForeign = faults.find("foreign_answer") !== null
-    return [...isForeign ? [foreignKnown(options.seed, key, fate.echo, now)] : [], ...shown === null ? [] : [shown]]
-  })
-
-/** Faults on the way strike the answer, and those of a status its entries. */
-const list = (
-  options: SubmissionsOptions,
-  entries: Entries,
-  { after = null, answer, limit, matches = () => true }: Extract<StatusRead, { readonly _tag: "List" }>,
-  attempt: number
-): Effect.Effect<Reply> =>
-  Clock.clockWith((clock) =>
-    Effect.sync(() => {
-      const faults = strikesOn(options, { key: "list", stage: "status", attempt, instructed: undefined })
-      return {
-        slow: faults.find("slow")?.milliseconds ?? 0,
-        answer: () => {
-          const shown = allShown(options, entries, clock.currentTimeMillisUnsafe())
-          const found = shown.filter((one) => one !== "bad_gateway")
-          if (found.length < shown.length) return badGateway
-          const matching = found.filter(matches)
-          // After an unknown reference the list begins anew, and leaves nothing out.
-          const start = matching.findIndex(({ status }) => status.reference === after) + 1
-          return answer(matching.slice(start, start + limit), matching.length > start + limit)
-        },
-        ...faults.onTheWay()
-      }
-    })
-  )
-
-const makeRead = (options: SubmissionsOptions, entries: Entries): Submissions["read"] => {
-  let readsOfUnknown = 0
-  let lists = 0
-  return (demand, head) => {
-    if (demand._tag === "List") return list(options, entries, demand, ++lists)
-    return Clock.clockWith((clock) =>
-      Effect.sync(() => {
-        const key = demand._tag === "ReadByKey" ? demand.key : entries.byReference.get(demand.reference)
-        const entry = key === undefined ? undefined : entries.byKey.get(key)
-        // A read of an unknown key adds no entry: otherwise reads could fill the memory.
-        const attempt = entry === undefined ? ++readsOfUnknown : ++entry.reads
-        const name = key ?? Object.values(demand)[1]!
-        const fate = () => key === undefined ? undefined : known(entries, key)
-        const faults = strikesOn(options, { key: name, stage: "status", attempt, instructed: fate()?.instructed })
-        return {
-          slow: faults.find("slow")?.milliseconds ?? 0,
-          answer: () => {
-            const now = clock.currentTimeMillisUnsafe()
-            if (faults.find("foreign_answer") !== null) return foreignAnswer(options, name, fate(), head, now)
-            const shown = key === undefined ? null : shownAt(key, fate(), now, attempt, faults)
-            if (shown === "bad_gateway") return badGateway
-            const { write } = options.dialect
-            return write(shown === null ? { _tag: "NotFound", demand } : { _tag: "Status", known: shown }, head)
-          },
-          ...faults.onTheWay()
-        }
-      })
-    )
-  }
-}
-
-/** What a read shows. Null: the submission is not known. */
-const shownAt = (
-  key: SubmissionKey,
-  fate: Fate | undefined,
-  now: number,
-  attempt: number,
-  faults: StruckFaults
-): KnownSubmission | "bad_gateway" | null => {
-  const settlement = fate?.settlement
-  const truth = settlement === undefined ? null : knownAt(key, settlement, fate!.echo, now)
-  if (settlement === undefined || truth === null) return null
-  const hidden = faults.find("not_found_for")
-  if (hidden !== null && now < settlement.effective_at + hidden.milliseconds) return null
-  const flapping = faults.find("flapping_status")
-  if (flapping === null || attempt > flapping.reads) return truth
-  // In turn. A final status among them is always the true one.
-  const { idempotency_key, reference } = truth.status
-  const pending = { ...truth, status: { reference, idempotency_key, status: "pending" as const }, settledAt: null }
-  const shown = [pending, truth, null, "bad_gateway" as const]
-  return shown[(attempt - 1) % 4]!
-}
-
-const truth = (entries: Entries, key: SubmissionKey, now: number): Truth => {
-  const receipts = entries.byKey.get(key)?.receipts ?? 0
-  const fate = known(entries, key)
-  if (fate === undefined) return { key, receipts, status: "absent", final: false }
-  if (fate.outcome !== "accepted" || fate.settlement === undefined) {
-    return { key, receipts, status: "refused", final: true }
-  }
-  const status = knownAt(key, fate.settlement, fate.echo, now)?.status.status ?? "absent"
-  return { key, receipts, status, final: status === "succeeded" || status === "failed" }
-}

@@ -219,7 +219,7 @@ export const providers: ReadonlyArray<Plant> = [
   },
   {
     rule: "a restarted sandbox finds a submission by its reference",
-    file: submissions,
+    file: "src/sandbox/SubmissionEntries.ts",
     from: "if (entry.fate !== undefined) hasRecorded(entries, receipt.key, entry)",
     to: "entry.recorded = entry.fate !== undefined",
     tests: [unit("sandbox/Dialect")]
