@@ -12,12 +12,12 @@ import { returnReason } from "../queue/Claims.ts"
 import { makeClaimRounds, type QueueVisit, shareOf } from "../rules/claimRounds.ts"
 import { makeOpenPayload } from "../rules/openPayload.ts"
 import type { MemoryLedger } from "./MemoryLedger.ts"
-import { isForeign, type MemoryQueueTable, toProviderOperation } from "./MemoryQueueTable.ts"
+import { isForeign, type MemoryQueueTable, serve, toProviderOperation } from "./MemoryQueueTable.ts"
 import type { MemoryRecord } from "./MemoryRecords.ts"
 import { isFree, isHeldClaim, isReturnedClaim, moveRecord } from "./recordRules.ts"
 
 export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
-  const { after, due, hasStanding, memory, millis, now, update } = table
+  const { due, hasStanding, memory, millis, now, update } = table
   const cipher = yield* PayloadCipher
   const openPayload = yield* makeOpenPayload
 
@@ -40,20 +40,22 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
     payload: openPayload({ ...record.operation, request_digest: record.digest, sealed: record.payload })
   })
 
-  /** Claims a record, or postpones one that is not ready to be sent. */
+  /** Puts off the next try, and reviews a record that has been in its state for long. */
+  const putOff = (
+    record: MemoryRecord,
+    { idle, review_after }: Pick<ClaimTerms, "idle" | "review_after">,
+    change: Partial<MemoryRecord> = {}
+  ): null => {
+    update({ ...table.reviewAfter(record, review_after), due_at: table.idleUntil(record, idle), ...change })
+    return null
+  }
+
+  /** Claims a record, or puts off one that is not ready to be sent. */
   const claimOne = (record: MemoryRecord, terms: ClaimTerms): Claim | null => {
-    if (!isReady(record)) {
-      const reviewed = table.reviewAfter(record, terms.review_after)
-      update({ ...reviewed, due_at: table.idleUntil(record, terms.idle), waiting: true })
-      return null
-    }
-    const claimed = update({
-      ...moveRecord(record, { state: "submitting" }, null, now(), after(terms.rescue_after)),
-      send_before: DateTime.makeUnsafe(after(terms.send_within)),
-      claimed_by: terms.worker,
-      provider_account: terms.provider_account ?? null
-    })
-    return toClaim(claimed, now())
+    if (!isReady(record)) return putOff(record, terms, { waiting: true })
+    const at = now()
+    const moved = moveRecord(record, { state: "submitting" }, null, at, null)
+    return toClaim(update({ ...moved, ...heldFrom(at.epochMilliseconds, terms) }), at)
   }
 
   /** The client queues of the index `operations_to_claim`, in the order of their names. */
@@ -79,10 +81,7 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
       const share = shareOf(limit, visited.length, index)
       const dueInQueue = queue.toSorted((a, b) => a.due_at! - b.due_at!).slice(0, share)
       more ||= dueInQueue.length === share
-      for (const record of dueInQueue) {
-        const claim = claimOne(record, terms)
-        if (claim !== null) claims.push(claim)
-      }
+      claims.push(...serve(dueInQueue, limit, (record) => claimOne(record, terms)))
     }
     return {
       items: withBatch(memory, claims, provider, terms),
@@ -114,48 +113,37 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
       (found) =>
         isHeldClaim(found) && send_before !== null && !isForeign(found, send_before)
           ? Effect.sync(() => {
-            update({
-              ...table.reviewAfter(found, terms.review_after),
-              return_reason: returnReason(terms.reason),
-              due_at: table.idleUntil(found, terms.delay)
-            })
+            putOff(found, { ...terms, idle: terms.delay }, { return_reason: returnReason(terms.reason) })
           })
           : Effect.fail(new StaleOperation({ id, expected: revision, actual: revision }))
     )
 
   /** See `claimReturnedStatement` of the SQL queue. */
   const takeOver = (record: MemoryRecord, terms: ClaimTerms): Claim | null => {
-    if (!isReady(record)) {
-      update({ ...table.reviewAfter(record, terms.review_after), due_at: table.idleUntil(record, terms.idle) })
-      return null
-    }
-    const within = Duration.toMillis(terms.send_within)
-    const from = Math.max(millis(), record.send_before!.epochMilliseconds + 1 - within)
-    const taken = update({
-      ...record,
-      return_reason: null,
-      claimed_by: terms.worker,
-      provider_account: terms.provider_account ?? null,
-      send_before: DateTime.makeUnsafe(from + within),
-      due_at: from + Duration.toMillis(terms.rescue_after)
-    })
-    return toClaim(taken, now())
+    if (!isReady(record)) return putOff(record, terms)
+    const at = now()
+    const later = record.send_before!.epochMilliseconds + 1 - Duration.toMillis(terms.send_within)
+    const from = Math.max(at.epochMilliseconds, later)
+    return toClaim(update({ ...record, return_reason: null, ...heldFrom(from, terms) }), at)
   }
 
   const claimReturned = (provider: ProviderName, limit: number, terms: ClaimTerms) =>
     Effect.sync(() => {
-      const claims: Array<Claim> = []
       const isDue = (record: MemoryRecord) =>
         mayClaim(memory, terms) && isReturnedClaim(record) && record.timeline === memory.cluster.timeline
-      for (const record of due(provider, isDue)) {
-        if (claims.length === limit) break
-        const claim = takeOver(record, terms)
-        if (claim !== null) claims.push(claim)
-      }
+      const claims = serve(due(provider, isDue), limit, (record) => takeOver(record, terms))
       return withBatch(memory, claims, provider, terms)
     })
 
   return { claim, mayStillSend, returnClaim, claimReturned }
+})
+
+/** The members of a claim whose holder may send from an instant on, in milliseconds since the epoch. */
+const heldFrom = (from: number, terms: ClaimTerms) => ({
+  claimed_by: terms.worker,
+  provider_account: terms.provider_account ?? null,
+  send_before: DateTime.makeUnsafe(from + Duration.toMillis(terms.send_within)),
+  due_at: from + Duration.toMillis(terms.rescue_after)
 })
 
 /** The key of a batch in `MemoryLedger.batches`. */

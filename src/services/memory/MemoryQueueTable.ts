@@ -106,6 +106,21 @@ export const makeQueueTable = Effect.gen(function*() {
   }
 })
 
+/** Up to `limit` items. A record without an item makes room for the next one. */
+export const serve = <Item, A>(
+  records: ReadonlyArray<Item>,
+  limit: number,
+  handle: (record: Item) => A | null
+): ReadonlyArray<A> => {
+  const served: Array<A> = []
+  for (const record of records) {
+    if (served.length === limit) break
+    const item = handle(record)
+    if (item !== null) served.push(item)
+  }
+  return served
+}
+
 /** The record, under review if `begins`. A review that has begun stays. */
 export const withReview = (record: MemoryRecord, begins: boolean): MemoryRecord =>
   begins && !record.operation.under_review

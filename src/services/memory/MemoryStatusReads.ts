@@ -16,26 +16,18 @@ import {
   type StatusReads
 } from "../queue/StatusReads.ts"
 import { makeOpenPayload } from "../rules/openPayload.ts"
-import { isFencedSince, isForeign, type MemoryQueueTable, toProviderOperation, withReview } from "./MemoryQueueTable.ts"
+import {
+  isFencedSince,
+  isForeign,
+  type MemoryQueueTable,
+  serve,
+  toProviderOperation,
+  withReview
+} from "./MemoryQueueTable.ts"
 import type { MemoryRecord, MemoryReversalRead } from "./MemoryRecords.ts"
 import { isExamined, isHeld, isUnsent, withReference } from "./recordRules.ts"
 
 const isBeingRead = ({ operation: { state } }: MemoryRecord) => state === "submitted" || state === "indeterminate"
-
-/** Up to `limit` items. A record without an item makes room for the next one. */
-const serve = <Item, A>(
-  records: ReadonlyArray<Item>,
-  limit: number,
-  handle: (record: Item) => A | null
-): ReadonlyArray<A> => {
-  const served: Array<A> = []
-  for (const record of records) {
-    if (served.length === limit) break
-    const item = handle(record)
-    if (item !== null) served.push(item)
-  }
-  return served
-}
 
 export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTable) {
   const openPayload = yield* makeOpenPayload
