@@ -10,21 +10,15 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import { SqlClient } from "effect/sql"
-import {
-  ClientId,
-  operationsRead,
-  PairwiseSubject,
-  ProviderName,
-  ResourceOwner
-} from "financial-agents-gateway/domain/Grant"
-import * as GatewayApp from "financial-agents-gateway/node/GatewayApp"
-import { Database, WriterPool } from "financial-agents-gateway/node/Pools"
-import * as ProviderHttpClient from "financial-agents-gateway/node/ProviderHttpClient"
-import { Grants } from "financial-agents-gateway/services/Grants"
-import { IdempotencyKey, OperationLedger } from "financial-agents-gateway/services/OperationLedger"
-import { Providers } from "financial-agents-gateway/submission/Providers"
-import { defaultPolicy, Reconciler, SubmissionPolicy } from "financial-agents-gateway/submission/SubmissionProcesses"
 import * as fs from "node:fs"
+import { ClientId, operationsRead, PairwiseSubject, ProviderName, ResourceOwner } from "../../../src/domain/Grant.ts"
+import * as GatewayApp from "../../../src/node/GatewayApp.ts"
+import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
+import { Database, WriterPool } from "../../../src/node/postgres/Pools.ts"
+import { Grants } from "../../../src/services/Grants.ts"
+import { IdempotencyKey, OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { Providers } from "../../../src/submission/providers/Providers.ts"
+import { defaultPolicy, Reconciler, SubmissionPolicy } from "../../../src/submission/SubmissionProcesses.ts"
 import { freePort } from "../../shared/freePort.ts"
 import { adapter } from "./gatewayBank.ts"
 import { accepted, readPayments, ready, runCommand, settings, tellOutcome } from "./shared.ts"

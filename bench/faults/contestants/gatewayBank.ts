@@ -5,14 +5,14 @@
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import * as HttpProvider from "financial-agents-gateway/submission/HttpProvider"
+import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
 import {
   namesNothing,
   ProviderReference,
   StatusAnswer,
   SubmissionAnswer,
   Uncertain
-} from "financial-agents-gateway/submission/ProviderAdapter"
+} from "../../../src/submission/providers/ProviderAdapter.ts"
 import { settings } from "./shared.ts"
 
 const Payment = Schema.Struct({

@@ -39,5 +39,90 @@ export const contestants: ReadonlyArray<Contestant> = [
     }],
     needsServer: false,
     needsOwnPackages: false
+  },
+  {
+    name: "dbos",
+    program: "dbos.ts",
+    versions: { "@dbos-inc/dbos-sdk": versionOf("@dbos-inc/dbos-sdk") },
+    variants: [
+      {
+        name: "default",
+        documentation:
+          "Steps, configurable retries, https://docs.dbos.dev/typescript/tutorials/step-tutorial#configurable-retries",
+        promises: "Runs each step at least once, and not again once its result is recorded; asks for idempotent steps."
+      },
+      {
+        name: "tuned",
+        documentation:
+          "Steps, filtering retries, https://docs.dbos.dev/typescript/tutorials/step-tutorial#filtering-retries-with-shouldretry",
+        promises:
+          "Retries only what cannot pay twice; after a crash the step still runs again, as DBOS promises no step at most once."
+      }
+    ],
+    needsServer: false,
+    needsOwnPackages: true
+  },
+  {
+    name: "restate",
+    program: "restate.ts",
+    versions: {
+      "@restatedev/restate-server": versionOf("@restatedev/restate-server"),
+      "@restatedev/restate-sdk": versionOf("@restatedev/restate-sdk")
+    },
+    variants: [
+      {
+        name: "default",
+        documentation: "Microservice Orchestration, https://docs.restate.dev/use-cases/microservice-orchestration",
+        promises:
+          "Repeats a step until its result is recorded; asks for idempotency keys. Uses no PostgreSQL, so its faults do not reach it."
+      },
+      {
+        name: "tuned",
+        documentation: "Service Configuration, retries, https://docs.restate.dev/services/configuration#retries",
+        promises:
+          "Pauses for a person after one attempt; its server counts attempts anew when it starts. Uses no PostgreSQL, so its faults do not reach it."
+      }
+    ],
+    needsServer: true,
+    needsOwnPackages: true
+  },
+  {
+    name: "graphile-worker",
+    program: "graphileWorker.ts",
+    versions: { "graphile-worker": versionOf("graphile-worker") },
+    variants: [
+      {
+        name: "default",
+        documentation: "Introduction, reliable, https://worker.graphile.org/docs#reliable",
+        promises: "Runs each job at least once; the job of a killed worker waits for four hours."
+      },
+      {
+        name: "tuned",
+        documentation: "addJob(), https://worker.graphile.org/docs/library/add-job",
+        promises: "Runs each job at most once (`maxAttempts: 1`), as long as the database loses no commit."
+      }
+    ],
+    needsServer: false,
+    needsOwnPackages: false
+  },
+  {
+    name: "pg-boss",
+    program: "pgBoss.ts",
+    versions: { "pg-boss": versionOf("pg-boss") },
+    variants: [
+      {
+        name: "default",
+        documentation: "Queues, retry and heartbeat, https://pgboss.io/api/queues",
+        promises: "Delivers a job exactly once, and again after a failure or a lost heartbeat."
+      },
+      {
+        name: "tuned",
+        documentation: "Queues, dead letter queue, https://pgboss.io/api/queues",
+        promises:
+          "Delivers a job once (`retryLimit: 0`), as long as the database loses no commit; the rest waits for a person."
+      }
+    ],
+    needsServer: false,
+    needsOwnPackages: false
   }
 ]
