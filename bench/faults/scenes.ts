@@ -134,6 +134,8 @@ const scripts: Readonly<Record<SceneName, Script>> = {
     await holdAll(world, scene, "hold_after")
     await Promise.all([world.end(0, scene.milliseconds), world.start(1, 2)])
     world.order({ order: "discard" })
+    // The new version takes the old worker's place, and its number.
+    await world.start(0, 2)
   },
   bank_down: async (world, scene) => {
     // The bank fails while it has the first half of the payments, and is down when the second half is accepted.
