@@ -319,5 +319,19 @@ export const banks: ReadonlyArray<Plant> = [
     from: "Schema.makeFilter((order) => !isUnfillable(order), {",
     to: "Schema.makeFilter((order) => order.qty !== \"\", {",
     tests: [unit("banks/Alpaca")]
+  },
+  {
+    rule: "no log, span or error of a worker quotes a request to a bank",
+    file: "src/http/RequestFailure.ts",
+    from: "const kind = isClientError ? error.reason._tag :",
+    to: "const kind = isClientError ? error.message :",
+    tests: [unit("banks/Secrets")]
+  },
+  {
+    rule: "no span has the token that a bank gave the gateway",
+    file: "src/banks/ClientCredentials.ts",
+    from: "const token = Redacted.make(access_token)",
+    to: "const token = Redacted.make(access_token)\n    yield* Effect.annotateCurrentSpan({ access_token })",
+    tests: [unit("banks/Secrets")]
   }
 ]
