@@ -2,7 +2,7 @@
 import { align, type Machine } from "../shared/report.ts"
 import { percentile } from "../shared/statistics.ts"
 import { type Judged, type Verdict, verdictNames, verdicts } from "./judge.ts"
-import { type Entry, nameOf, type Played } from "./run.ts"
+import type { Entry, Played } from "./run.ts"
 import type { KeyMode, Variant, VariantName } from "./types.ts"
 
 export type Counts = Readonly<Record<Verdict, number>>
@@ -21,12 +21,12 @@ export interface Row {
   readonly perSecond: number | null
 }
 
-/** Three faults whose timelines the report keeps: one payment of each, in each row that met it. */
-export const tellingFaults = ["kill_booked", "freeze_claimed", "bank_down"] as const
+/** Three faults whose timelines the report keeps, and the bank of each: one payment in each default variant. */
+export const tellingFaults = { kill_booked: "none", freeze_claimed: "none", bank_down: "forever" } as const
 
 export interface Timeline {
   readonly fault: string
-  readonly row: string
+  readonly contestant: string
   readonly steps: ReadonlyArray<{ readonly at: number; readonly what: string }>
 }
 
@@ -74,9 +74,10 @@ export const rowOf = ({ contestant, keys, variant }: Entry, { judged }: Played, 
 }
 
 export const timelinesOf = (entry: Entry, { timelines }: Played): ReadonlyArray<Timeline> =>
-  tellingFaults.flatMap((fault) => {
+  Object.entries(tellingFaults).flatMap(([fault, keys]) => {
     const steps = timelines.get(`${fault}-1`)
-    return steps === undefined ? [] : [{ fault, row: nameOf(entry), steps }]
+    const isTold = entry.variant === "default" && entry.keys === keys
+    return steps === undefined || !isTold ? [] : [{ fault, contestant: entry.contestant.name, steps }]
   })
 
 /** Whether a payment was made twice, told wrongly or lost. */

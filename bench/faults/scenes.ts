@@ -1,5 +1,5 @@
 /** The scenes: what strikes the workers, the database, the bank and the clocks, and at which step of the payments. */
-import { sleep } from "../../test/long/faults/kit/Clock.ts"
+import { sleep, slowness } from "../../test/long/faults/kit/Clock.ts"
 import type { Scene, SceneName } from "./corpus.ts"
 import type { BankFault } from "./types.ts"
 import type { World } from "./world.ts"
@@ -18,6 +18,8 @@ const startWarm = async (world: World) => {
   await world.start(0)
   await world.accept([{ id: "first", amount: "1.00", currency: "EUR", payee: "First" }])
   await world.met("answered", new Set(["first"]))
+  // Its outcome is recorded by then.
+  await sleep(1000 * slowness)
 }
 
 /** A worker has the payments under way, and the bank holds each request at this step. */
@@ -31,10 +33,12 @@ const holdAll = async (world: World, scene: Pick<Scene, "payments">, fault: "hol
 /** A worker has claimed the payments and does not know it yet, because the answers of the database are under way. */
 const claimAll = async (world: World, scene: Scene) => {
   await startWarm(world)
-  await sleep(300)
+  // Else the answer to a poll before the acceptance could be the late one, and no claim would follow.
+  world.freeze(0)
+  await world.accept(scene.payments)
   world.note("the answers of the database to worker 0 are late")
   world.linkOf(0).holdAnswers()
-  await world.accept(scene.payments)
+  world.thaw(0)
   await sleep(scene.milliseconds)
 }
 

@@ -45,7 +45,7 @@ const commands: Readonly<Record<Section, string>> = {
 }
 
 const unmeasured = (section: Section) =>
-  `_Not measured yet: run \`${commands[section]}\`, then \`npm run bench:publish\`._`
+  `Not measured yet. Record a run, then run \`npm run bench:publish\`:\n\n    ${commands[section]}`
 
 const image = (name: string, description: string) => `![${description}](performance/${name}.svg)`
 

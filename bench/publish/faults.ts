@@ -72,13 +72,13 @@ const contestantsTable = ({ contestants }: FaultsReport): string =>
   )
 
 const timelinesText = ({ timelines }: FaultsReport): string =>
-  tellingFaults.map((fault) =>
+  Object.entries(tellingFaults).map(([fault, keys]) =>
     [
-      `**${faultTitles[fault]}**, one payment:`,
+      `One payment, at the bank that ${banks[keys]}: ${faultTitles[fault]}.`,
       table(
-        ["Contestant and bank", "Seconds, and what happened"],
-        timelines.filter((timeline) => timeline.fault === fault).map(({ row, steps }) => [
-          row,
+        ["Contestant", "Seconds, and what happened"],
+        timelines.filter((timeline) => timeline.fault === fault).map(({ contestant, steps }) => [
+          contestant,
           steps.map(({ at, what }) => `${(at / 1000).toFixed(1)} ${what}`).join("; ")
         ])
       )
