@@ -50,19 +50,24 @@ const killAt = (fault: "hold_before" | "hold_after"): Script => async (world, sc
 }
 
 /** The bank answers, and then the worker dies. Its statements or their answers are lost. */
-const killAfterAnswer = (network: "forgotten" | "half_open"): Script => async (world, scene) => {
+const killAfterAnswer = (lost: "statements" | "answers"): Script => async (world, scene) => {
   await holdAll(world, scene, "hold_after")
+  const link = world.linkOf(0)
   world.note(
-    network === "forgotten"
+    lost === "statements"
       ? "what worker 0 writes to the database is lost"
       : "the answers of the database to worker 0 are lost"
   )
   // A system with a server of its own records there. It gets nothing while it is frozen.
-  const thaw = network === "forgotten" ? world.freezeServer() : () => {}
-  world.linkOf(0).strike(network)
+  const thaw = lost === "statements" ? world.freezeServer() : () => {}
+  // On new connections, too: a pool opens more for the outcomes of a group.
+  if (lost === "statements") link.strike("black_hole", scene.milliseconds + 500)
+  else link.holdAnswers()
   world.order({ order: "release" })
   await sleep(scene.milliseconds)
   await world.kill(0)
+  link.release()
+  await sleep(500)
   thaw()
   await world.start(0)
 }
@@ -83,8 +88,8 @@ const scripts: Readonly<Record<SceneName, Script>> = {
   },
   kill_arrived: killAt("hold_before"),
   kill_booked: killAt("hold_after"),
-  kill_answered: killAfterAnswer("forgotten"),
-  kill_recorded: killAfterAnswer("half_open"),
+  kill_answered: killAfterAnswer("statements"),
+  kill_recorded: killAfterAnswer("answers"),
   freeze_claimed: async (world, scene) => {
     if (world.hasServer) return scripts.freeze_arrived(world, scene)
     await claimAll(world, { ...scene, milliseconds: 1500 })
