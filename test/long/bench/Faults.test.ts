@@ -16,7 +16,9 @@ describe("npm run compare:faults -- --quick", () => {
   it("finds no wrong payment of the gateway, and payments that its peers made twice at a bank without keys", async () => {
     const directory = fs.mkdtempSync(path.join(os.tmpdir(), "compare-test-"))
     const out = path.join(directory, "faults.json")
-    await run(process.execPath, ["bench/faults.ts", "--quick", "--out", out])
+    // Vitest sets it, and a gateway would take it for its own.
+    const { BASE_URL: _, ...env } = process.env
+    await run(process.execPath, ["bench/faults.ts", "--quick", "--out", out], { env })
     const { errors, rows } = JSON.parse(fs.readFileSync(out, "utf8")) as FaultsReport
     fs.rmSync(directory, { recursive: true })
     assert.deepStrictEqual(errors, [])
@@ -24,6 +26,8 @@ describe("npm run compare:faults -- --quick", () => {
     const [gateway, ...peers] = rows
     assert.strictEqual(gateway!.contestant, "gateway")
     assert.strictEqual(wrongOf(gateway!), 0)
-    for (const peer of peers) assert.isAbove(peer.counts.paid_twice, 0, peer.contestant)
+    for (const { contestant, counts, variant } of peers) {
+      if (variant === "default") assert.isAbove(counts.paid_twice, 0, contestant)
+    }
   })
 })
