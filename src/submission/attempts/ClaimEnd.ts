@@ -8,7 +8,7 @@ import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { elapsed } from "../elapsed.ts"
 import { firstReadAfter, reversibleRecording } from "../providers/ProviderPromises.ts"
 import { withinStore } from "../storeStatements.ts"
-import { logFailure } from "../submissionLog.ts"
+import { logFailure, logOutcome } from "../submissionLog.ts"
 import type { WorkerServices } from "../SubmissionServices.ts"
 import type { TimedClaim } from "./claimOperations.ts"
 import type { Settlement } from "./Settlement.ts"
@@ -36,7 +36,8 @@ const whileClaimed = <A, E extends { readonly _tag: string }>(
 }
 
 /**
- * Records the outcome of a submission by compare-and-set, and repeats that while the store is unavailable.
+ * Records the outcome of a submission by compare-and-set, and repeats that while the store is unavailable. Logs it once it is recorded:
+ * an operation that another component moved has another outcome.
  */
 export const recordSettlement = Effect.fnUntraced(function*(
   services: WorkerServices,
@@ -56,6 +57,7 @@ export const recordSettlement = Effect.fnUntraced(function*(
     recording: { evidence, reference, due_in, send_before, ...reversibleRecording(promises, type, policy) }
   })
   yield* whileClaimed(services, timed, record).pipe(
+    Effect.tap(() => logOutcome(outcome, evidence["reason"], { operation_id: id, provider })),
     // An earlier try recorded it, the rescuer moved it, or a failover forgot the claim. The report gives the reference
     // to the next status read, and holds an operation that is `accepted` again, so that it is not sent twice.
     Effect.catchTag(

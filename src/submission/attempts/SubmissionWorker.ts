@@ -32,7 +32,7 @@ import { ProviderPauses } from "../providers/ProviderPauses.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { RequestPermits } from "../providers/RequestPermits.ts"
 import { withinStore } from "../storeStatements.ts"
-import { describeDefect, logOutcome, logReturn, makeLogOnce } from "../submissionLog.ts"
+import { describeDefect, logReturn, makeLogOnce } from "../submissionLog.ts"
 import { makeDrain, submissionServices, type WorkerServices } from "../SubmissionServices.ts"
 import { type AttemptProgress, attemptUntilSent } from "./attemptUntilSent.ts"
 import { recordSettlement, returnClaim } from "./ClaimEnd.ts"
@@ -118,7 +118,6 @@ const send = (
     if (end.outcome.state === "failed" && Exit.isSuccess(exit) && exit.value._tag === "Rejected") {
       yield* checkFailure(provider, adapter?.failures, exit.value.code)
     }
-    yield* logOutcome(end.outcome, end.evidence["reason"], { operation_id: operation.id, provider })
     yield* recordSettlement(services, timed, end)
   })).pipe(
     Effect.withSpan("SubmissionWorker.send", { attributes: { operation_id: operation.id } }, {

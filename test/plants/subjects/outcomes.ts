@@ -143,6 +143,13 @@ export const outcomes: ReadonlyArray<Plant> = [
     tests: [unit("submission/attempts/SubmissionWorker"), unit("submission/attempts/Drain")]
   },
   {
+    rule: "the log tells no outcome that was not recorded",
+    file: "src/submission/attempts/ClaimEnd.ts",
+    from: "    Effect.tap(() => logOutcome(",
+    to: "    Effect.onExit(() => logOutcome(",
+    tests: [unit("submission/attempts/Recording", "rescued")]
+  },
+  {
     rule: "a claim is returned only while it is held: a stale one is left to the rescuer",
     file: "src/submission/attempts/ClaimEnd.ts",
     from: "(yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && ",

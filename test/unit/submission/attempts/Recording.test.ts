@@ -6,6 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { SubmissionWorker } from "../../../../src/submission/attempts/SubmissionWorker.ts"
+import { NotSent } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { acknowledged, away, makeWorld, reference, workFor } from "../../../fixtures/submission/World.ts"
 
 describe("The record of an outcome", () => {
@@ -71,6 +72,21 @@ describe("The record of an outcome", () => {
       assert.strictEqual(world.recordOf(id).reference, reference)
       yield* world.reconcile
       assert.deepStrictEqual(world.reads.map((read) => [read.id, read.reference]), [[id, reference]])
+    }))
+
+  it.effect("is logged only if it was recorded: a rescued operation has no failure", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ submit: () => Effect.fail(new NotSent({ reason: "no connection" })) })
+      const id = yield* world.acceptOne
+      const fiber = yield* Effect.forkChild(world.work)
+      yield* TestClock.adjust("1 milli")
+      assert.lengthOf(world.attempts, 1)
+      const { revision } = yield* world.show(id)
+      yield* Effect.orDie(world.ledger.transition(id, revision, { state: "indeterminate" }, { by: "rescuer" }))
+      yield* TestClock.adjust("1 minute")
+      yield* Fiber.join(fiber)
+      assert.lengthOf(world.attempts, 1)
+      assert.isEmpty(world.logs.filter(({ message }) => message === "Operation failed"))
     }))
 
   it.effect("is abandoned when the claim is stale, and the rescuer takes over", () =>
