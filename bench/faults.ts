@@ -86,7 +86,12 @@ for (const turn of turns) {
   const playedBy = await playAll(stage, tasks, options.parallel, say)
   for (const { entry } of turn) {
     const played = playedBy(entry)
-    const perSecond = options.quick || entry.keys !== "forever" ? null : await measureRate(stage, entry)
+    const perSecond = options.quick || entry.keys !== "forever" ?
+      null :
+      await measureRate(stage, entry).catch((error) => {
+        errors.push(`${nameOf(entry)}, rate: ${(error as Error).message}`)
+        return null
+      })
     rows.push(rowOf(entry, played, perSecond))
     timelines.push(...timelinesOf(entry, played))
     errors.push(...played.errors)
