@@ -126,7 +126,8 @@ await runCommand({
         if (previous === undefined || ranks.indexOf(next.told) < ranks.indexOf(previous.told)) told.set(id, next)
       }
       for (const { data, output, state } of await findAll(queue)) {
-        const reason = JSON.stringify(output)
+        // Without the stack, which has paths of this machine.
+        const reason = String((output as { readonly message?: unknown } | null)?.message ?? JSON.stringify(output))
         if (state === "completed") tell(data.id, { told: "paid", reason, ...output })
         else if (state === "failed") tell(data.id, { told: isTuned ? "person" : "failed", reason })
         else tell(data.id, { told: "open", reason: state })
