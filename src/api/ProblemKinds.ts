@@ -306,7 +306,7 @@ export const problemKinds = kinds({
 /** The `code` of a problem, such as `invalid_request`. */
 export type ProblemCode = keyof typeof problemKinds
 
-/** The kinds that only the admin listener has. It answers with those of `problemKinds`, too. @internal */
+/** The kinds that only the admin listener has. It answers with those of `problemKinds`, too. */
 export const operatorProblemKinds = kinds({
   no_session: {
     status: 401,
@@ -402,7 +402,7 @@ export const operatorProblemKinds = kinds({
   }
 })
 
-/** The `code` of any problem. @internal */
+/** The `code` of any problem. */
 export type AnyProblemCode = ProblemCode | keyof typeof operatorProblemKinds
 
 const allKinds: Readonly<Record<AnyProblemCode, ProblemKind>> = { ...problemKinds, ...operatorProblemKinds }

@@ -212,25 +212,25 @@ export class TermsRequired extends problem<TermsRequired>()("TermsRequired", 403
 
 // The codes of the admin listener. No endpoint of the gateway declares them.
 
-/** 401: the browser has no session. @internal */
+/** 401: the browser has no session. */
 export class NoSession extends problem<NoSession>()("NoSession", 401, ["no_session"]) {}
-/** 403: the admin listener does not serve this browser. @internal */
+/** 403: the admin listener does not serve this browser. */
 export class NotAnOperator extends problem<NotAnOperator>()("NotAnOperator", 403, [
   "foreign_origin",
   "wrong_csrf_token",
   "foreign_host",
   "sign_in_refused"
 ]) {}
-/** 404: there is no such grant. @internal */
+/** 404: there is no such grant. */
 export class GrantMissing extends problem<GrantMissing>()("GrantMissing", 404, ["grant_not_found"]) {}
-/** 409: the ledger refuses the action of an operator. @internal */
+/** 409: the ledger refuses the action of an operator. */
 export class ActionRefused extends problem<ActionRefused>()("ActionRefused", 409, [
   "moved_on",
   "already_settled",
   "illegal_transition",
   "still_held"
 ]) {}
-/** 503: an operator does not learn the result. @internal */
+/** 503: an operator does not learn the result. */
 export class ConsoleUnavailable extends problem<ConsoleUnavailable>()("ConsoleUnavailable", 503, [
   "unknown_result",
   "done_but_unread",

@@ -65,9 +65,12 @@ export const recordSettlement = Effect.fnUntraced(function*(
       () => settlement.isSent ? withinStore(outcomes.report(id, reference)) : Effect.void
     ),
     Effect.catchCause((cause) =>
-      logFailure("Could not record the outcome of an operation; the rescuer will move it to indeterminate", cause)
+      Effect.annotateLogs(
+        logFailure("Could not record the outcome of an operation; the rescuer will move it to indeterminate", cause),
+        { outcome: outcome.state }
+      )
     ),
-    Effect.annotateLogs({ operation_id: id, provider, outcome: outcome.state })
+    Effect.annotateLogs({ operation_id: id, provider })
   )
 })
 
