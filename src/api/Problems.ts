@@ -18,6 +18,8 @@ import {
   type problemKinds
 } from "./ProblemKinds.ts"
 
+export type { AnyProblemCode }
+
 /** One field that failed validation (specification, "ProblemField"). */
 export const ProblemField = Schema.Struct({
   message: Schema.String.check(Schema.isMinLength(1)).annotate({
