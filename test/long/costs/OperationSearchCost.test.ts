@@ -9,7 +9,7 @@ import { ClientId, ProviderName, ResourceOwner } from "../../../src/domain/Grant
 import { type OperationFilter, queueNames } from "../../../src/domain/operators/OperatorView.ts"
 import { OperationSearch } from "../../../src/services/operators/OperationSearch.ts"
 import { fill } from "../../fixtures/ledger/FilledLedger.ts"
-import { PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
+import { accept, issue, PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
 import { allSearched, fillSearched, type Searched, walkList } from "../../fixtures/ledger/SearchedLedger.ts"
 import { boundedScans, type PlanMode, planModes, recorded } from "../../fixtures/postgres/Plans.ts"
 import { Statements } from "../../fixtures/postgres/Statements.ts"
@@ -118,6 +118,21 @@ layer(Search, { excludeTestServices: true })("the cost of a page of a list", (it
         }
       }).pipe(Effect.provide(recorded(OperationSearch.layer))))
   }
+
+  it.effect("is one statement if the first has as many as the page, and further rows", () =>
+    Effect.gen(function*() {
+      yield* filled
+      const { grant: { client_id }, identity } = yield* issue()
+      yield* accept(identity)
+      yield* accept(identity)
+      const statements = yield* Statements
+      const search = yield* OperationSearch
+      const before = statements.length
+      const { next, operations } = yield* search.list({ states: ["accepted"], client_id, order: "newest", limit: 2 })
+      assert.lengthOf(operations, 2)
+      assert.isNotNull(next)
+      assert.strictEqual(statements.length - before, 1)
+    }).pipe(Effect.provide(recorded(OperationSearch.layer))))
 
   it.effect("looks at 10,000 rows, and is short or empty if they do not match; the pages together have all", () =>
     Effect.gen(function*() {

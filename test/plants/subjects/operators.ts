@@ -207,7 +207,7 @@ export const operators: ReadonlyArray<Plant> = [
     file: "src/services/operators/OperationSearch.ts",
     from: "found.length === limit) break",
     to: "matches.length > left) break",
-    tests: [long("costs/OperationSearchCost", "is bounded, by the index of its filter")]
+    tests: [long("costs/OperationSearchCost", "is one statement if the first has as many")]
   },
   {
     rule: "an operation that was claimed waits no more",
