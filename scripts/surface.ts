@@ -5,13 +5,14 @@
  * `./submission/HttpProvider` is `src/submission/http/HttpProvider.ts`. The folders inside of a room are not public, so
  * that files can move between them. A room with one public module has a key without a name: `./client`. This script finds the files,
  * writes their paths into `exports`, and lists the modules with their exports in `docs/api.md`. To add or remove a module,
- * change the keys (`"./room/Name": {}`) and run the script.
+ * change the keys (`"./room/Name": {}`) and run the script. It also writes the members of answers for the client on `fetch`.
  */
 import { parse } from "@babel/parser"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 import { apiIndex, apiIndexFile, describeModule } from "./apiIndex.ts"
+import { clientMembers, clientMembersFile } from "./clientMembers.ts"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 
@@ -117,4 +118,5 @@ if (import.meta.main) {
   const complete = { ...manifest, exports: exportsOf(manifest) }
   fs.writeFileSync(path.join(root, "package.json"), `${JSON.stringify(complete, null, 2)}\n`)
   fs.writeFileSync(path.join(root, apiIndexFile), index(complete))
+  fs.writeFileSync(path.join(root, clientMembersFile), clientMembers())
 }

@@ -8,7 +8,7 @@ import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as Struct from "effect/Struct"
-import { problemText } from "../client/ClientErrors.ts"
+import { problemText } from "../client/problemText.ts"
 import { RequestId } from "../domain/RequestId.ts"
 import {
   type AnyProblemCode,

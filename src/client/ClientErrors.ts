@@ -2,61 +2,32 @@
  * Why a call of the client on `fetch` failed. No error holds the access token or the body of an answer.
  */
 import type { ProblemCode } from "../api/ProblemKinds.ts"
+import type { ProblemDetails as ProblemSchema } from "../api/Problems.ts"
+import { ProblemDetails } from "./members.ts"
+import { problemText } from "./problemText.ts"
 
 /** The members of a problem (RFC 9457). A later gateway may answer with codes that this client does not know. */
-export interface ProblemMembers {
-  readonly type: string
-  readonly title: string
-  readonly status: number
-  readonly detail: string
-  readonly instance: string
+export type ProblemMembers = Omit<typeof ProblemSchema.Encoded, "code"> & {
   readonly code: ProblemCode | (string & {})
-  readonly fields: ReadonlyArray<{ readonly path: string; readonly message: string }> | null
-  readonly request_id: string
-  readonly retryable: boolean
-  readonly submission_uncertain: boolean
 }
 
-/** A problem in one line, for logs and terminals: what happened, the fields that it is about, the code and the request id. */
-export const problemText = (
-  { code, detail, fields, request_id, title }: Pick<
-    ProblemMembers,
-    "code" | "detail" | "fields" | "request_id" | "title"
-  >
-): string => {
-  const named = (fields ?? []).map(({ message, path }) => `${path}: ${message}`).join("; ")
-  return `${title}: ${detail}${named === "" ? "" : ` ${named}`} (${code}, request ${request_id})`
-}
+const problemNames = Object.keys(ProblemDetails) as ReadonlyArray<keyof ProblemMembers>
 
-/** An answer of the gateway that refuses the request. `code` tells problems apart, and `detail` says what to do. */
-export class ProblemError extends Error implements ProblemMembers {
+/** An error with the members of the contract. */
+const ErrorWithMembers = Error as unknown as new(message: string) => Error & ProblemMembers
+
+/**
+ * An answer of the gateway that refuses the request. `code` tells problems apart, and `detail` says what to do. `retryable`: the identical
+ * request may succeed later.
+ */
+export class ProblemError extends ErrorWithMembers {
   override readonly name = "ProblemError"
-  readonly type: string
-  readonly title: string
-  readonly status: number
-  readonly detail: string
-  readonly instance: string
-  readonly code: ProblemMembers["code"]
-  readonly fields: ProblemMembers["fields"]
-  readonly request_id: string
-  /** Whether the identical request may succeed later. */
-  readonly retryable: boolean
-  readonly submission_uncertain: boolean
   /** Seconds of `Retry-After`; null without it. */
   readonly retryAfter: number | null
 
   constructor(members: ProblemMembers, retryAfter: number | null) {
     super(problemText(members))
-    this.type = members.type
-    this.title = members.title
-    this.status = members.status
-    this.detail = members.detail
-    this.instance = members.instance
-    this.code = members.code
-    this.fields = members.fields
-    this.request_id = members.request_id
-    this.retryable = members.retryable
-    this.submission_uncertain = members.submission_uncertain
+    Object.assign(this, Object.fromEntries(problemNames.map((name) => [name, members[name]])))
     this.retryAfter = retryAfter
   }
 }

@@ -25,7 +25,7 @@ const room = (file: string) => file.split("/")[0]!
 const only: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
   ["domain/", /^domain\/|^canonicalize$/],
   // A browser can import it.
-  ["api/", /^(?:api|domain)\/|^effect\/http(?:-api)?\/|^client\/(?:Engine|ReadRules|ClientErrors)\.ts$/],
+  ["api/", /^(?:api|domain)\/|^effect\/http(?:-api)?\/|^client\/(?:Engine|ReadRules|ClientErrors|problemText)\.ts$/],
   ["client/", /^(?:client|api|domain)\//],
   // None of its tools can reach a service that writes.
   ["mcp/", /^(?:mcp|api|domain)\/|^effect\/(?:ai|http|rpc)\//],
@@ -222,7 +222,9 @@ describe("The rooms of the source", () => {
     assert.includeMembers(inputs, entryPoints)
     assert.deepStrictEqual(
       inputs.filter((input) =>
-        /^src\/(?!api\/|domain\/|client\/(?:Engine|ReadRules|ClientErrors|Abort)\.ts$)/.test(input) ||
+        /^src\/(?!api\/|domain\/|client\/(?:Engine|ReadRules|ClientErrors|members|problemText|Abort)\.ts$)/.test(
+          input
+        ) ||
         /node:|\/sql\/|@effect\/|platform-node|\/cli\//.test(input)
       ),
       []

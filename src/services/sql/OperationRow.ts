@@ -5,10 +5,11 @@
 import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as SqlClient from "effect/sql/SqlClient"
+import * as Struct from "effect/Struct"
 import {
   isTerminal,
   MalformedOperation,
-  type Operation,
+  Operation,
   type OperationId,
   OperationNotFound,
   type OperationState,
@@ -17,41 +18,35 @@ import {
 import { makeInstant } from "../../domain/Timestamp.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
 
-/** The position of each column in `publicColumns`. */
-export const columnAt = {
-  id: 0,
-  type: 1,
-  state: 2,
-  revision: 3,
-  under_review: 4,
-  created_at: 5,
-  updated_at: 6,
-  completed_at: 7,
-  failure_code: 8,
-  failure_message: 9
-} as const satisfies Record<keyof OperationRow, number>
-
-/** The columns of the public form, of a table or subquery `o`. Reads select no private column, so none can leak. */
-export const publicColumns = Object.keys(columnAt).map((name) => `o.${name}`).join(", ")
-
 /** A timestamp as the connection yields it: as `Date`, or in milliseconds since the epoch. */
 export type Instant = Date | number
 
 /** The values of a row, in the order of its columns. */
 export type Values = ReadonlyArray<unknown>
 
-export interface OperationRow {
-  readonly id: string
-  readonly type: string
-  readonly state: OperationState
-  readonly revision: number
-  readonly under_review: boolean
-  readonly created_at: Instant
-  readonly updated_at: Instant
-  readonly completed_at: Instant | null
+/** Members without a column of their name: functions of the state, and the failure, which has two columns. */
+const derived = ["terminal", "submission_uncertain", "failure"] as const
+
+type Stored = Omit<Operation, typeof derived[number]>
+
+type Column<A> = A extends DateTime.Utc ? Instant : A
+
+export type OperationRow = { readonly [Name in keyof Stored]: Column<Stored[Name]> } & {
   readonly failure_code: string | null
   readonly failure_message: string | null
 }
+
+const names = [
+  ...Struct.keys(Struct.omit(Operation.fields, derived)),
+  "failure_code",
+  "failure_message"
+] as const
+
+/** The position of each column in `publicColumns`. */
+export const columnAt = Object.fromEntries(names.map((name, n) => [name, n])) as Record<keyof OperationRow, number>
+
+/** The columns of the public form, of a table or subquery `o`. Reads select no private column, so none can leak. */
+export const publicColumns = names.map((name) => `o.${name}`).join(", ")
 
 /** The instant of a timestamp of either form. */
 export const instantOf = (instant: Instant): DateTime.Utc =>
@@ -81,8 +76,6 @@ const operationOf = (row: Values): Operation => {
     failure: code === null || message === null ? null : { code, message }
   }
 }
-
-const names = Object.keys(columnAt) as ReadonlyArray<keyof OperationRow>
 
 /** The operation of a row with names. */
 export const fromRow = (row: OperationRow): Operation => operationOf(names.map((name) => row[name]))

@@ -70,8 +70,15 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [system("node/GatewayApp", "documented roles")]
   },
   {
+    rule: "the client on fetch checks each member of the contract",
+    file: "src/client/members.ts",
+    from: "  revision: \"number\",\n",
+    to: "",
+    tests: [unit("package/Surface", "has the members that the client on fetch checks")]
+  },
+  {
     rule: "the message of a problem names its fields",
-    file: "src/client/ClientErrors.ts",
+    file: "src/client/problemText.ts",
     from: "named === \"\" ? \"\" : ` ${named}`",
     to: "named === \"\" ? \"\" : \"\"",
     tests: [unit("client/FetchClient", "names the fields of a problem")]

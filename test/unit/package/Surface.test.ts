@@ -5,6 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
 import { apiIndexFile, firstSentence } from "../../../scripts/apiIndex.ts"
+import { clientMembers, clientMembersFile } from "../../../scripts/clientMembers.ts"
 import { describedModules, exportsOf, index, namesIn, sourceCondition } from "../../../scripts/surface.ts"
 
 const manifest = JSON.parse(fs.readFileSync("package.json", "utf8")) as {
@@ -19,6 +20,10 @@ const importsOf = (file: string) =>
 describe("The public surface", () => {
   it("is listed by docs/api.md: if it changes, run `npm run surface` and commit the file", () => {
     assert.strictEqual(index(manifest), fs.readFileSync(apiIndexFile, "utf8"))
+  })
+
+  it("has the members that the client on fetch checks: if they change, run `npm run surface` and commit the file", () => {
+    assert.strictEqual(clientMembers(), fs.readFileSync(clientMembersFile, "utf8"))
   })
 
   it("has a docstring for each module and export, whose first sentence says what it is", () => {
