@@ -1,7 +1,7 @@
 /**
  * The adapter for a bank that lists its transfers, and has no filter by the key: a status read finds the own key in the pages of the list.
  */
-import { Effect, Redacted, Schema } from "effect"
+import { Effect, type Redacted, Schema } from "effect"
 import * as HttpProvider from "financial-agents-gateway/submission/HttpProvider"
 import {
   namesNothing,
@@ -30,7 +30,7 @@ export const at = (baseUrl: string, token: Redacted.Redacted<string>) =>
   HttpProvider.layer({
     baseUrl,
     payloads: { payment: Payment },
-    credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${Redacted.value(token)}`) }),
+    credentials: () => Effect.succeed(HttpProvider.bearer(token)),
     promises: { keys: "for_ever", readByOperationId: "yes" },
     submit: {
       request: (_operation, payment) => ({ path: "/transfers", body: payment }),

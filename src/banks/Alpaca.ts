@@ -26,7 +26,6 @@ import {
   submissionAnswerOf
 } from "../submission/providers/ProviderAdapter.ts"
 import { BoundedOrder, fenceOf, isUnfillable, Order, text } from "./AlpacaOrder.ts"
-import { requireAddress, requireSecret } from "./startChecks.ts"
 
 export { BoundedOrder, Order, orderTerms } from "./AlpacaOrder.ts"
 
@@ -188,8 +187,9 @@ export interface KeyPair {
 
 /** Refuses keys that cannot be right at this address: the ids of paper accounts alone begin with `PK`. */
 const checkPair = (baseUrl: string, pair: KeyPair): KeyPair => {
-  requireSecret("the secret key of Alpaca (APCA_API_SECRET_KEY)", pair.secretKey)
-  const isPaper = Redacted.value(requireSecret("the key id of Alpaca (APCA_API_KEY_ID)", pair.keyId)).startsWith("PK")
+  HttpProvider.requireSecret("the secret key of Alpaca (APCA_API_SECRET_KEY)", pair.secretKey)
+  const isPaper = Redacted.value(HttpProvider.requireSecret("the key id of Alpaca (APCA_API_KEY_ID)", pair.keyId))
+    .startsWith("PK")
   const { hostname } = new URL(baseUrl)
   if (hostname === hosts.live && isPaper) {
     throw new TypeError(
@@ -224,7 +224,7 @@ export const at = (
   { account, fence = false, keys, ...options }: AlpacaOptions
 ): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
   Layer.unwrap(Effect.sync(() => {
-    const baseUrl = requireAddress("the address of Alpaca (APCA_API_BASE_URL)", options.baseUrl)
+    const baseUrl = HttpProvider.requireAddress("the address of Alpaca (APCA_API_BASE_URL)", options.baseUrl)
     if (typeof keys !== "function") checkPair(baseUrl, keys)
     else if (fence) {
       throw new TypeError(

@@ -6,26 +6,14 @@
  * answer is settled by that list, and a lost request by a fence. `IncreaseTransfer` has the payloads.
  */
 import * as Config from "effect/Config"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
-import * as Redacted from "effect/Redacted"
+import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
-import {
-  namesNothing,
-  NotSent,
-  type ProvenResult,
-  type ProviderAdapter,
-  ProviderReference,
-  StatusAnswer,
-  SubmissionAnswer,
-  submissionAnswerOf,
-  Uncertain
-} from "../submission/providers/ProviderAdapter.ts"
+import { type ProviderAdapter, ProviderReference } from "../submission/providers/ProviderAdapter.ts"
 import { AccountTransfer, AchTransfer, bodyOf } from "./IncreaseTransfer.ts"
-import { requireAddress, requireSecret } from "./startChecks.ts"
 
 export { AccountTransfer, accountTransferTerms, AchTransfer, achTransferTerms } from "./IncreaseTransfer.ts"
 
@@ -86,65 +74,47 @@ const Transfer = Schema.Struct({
 })
 type Transfer = typeof Transfer.Type
 
-/** The list of the transfers with a key. */
-const OneTransfer = Schema.Struct({ data: Schema.Tuple([Transfer]) })
-
 const failureOf = ({ return: returned, status }: Transfer): keyof typeof failures => {
   if (status === "canceled") return "transfer_canceled"
   if (status === "rejected") return "transfer_rejected"
   return returnCodes[returned?.return_reason_code ?? ""] ?? "transfer_returned"
 }
 
-const evident = (transfer: Transfer, { status }: HttpProvider.HttpAnswer) => ({
-  names: { reference: transfer.id, operation_id: transfer.idempotency_key },
-  evidence: { status, body: transfer }
+const transfer = HttpProvider.declareOrder({
+  schema: Transfer,
+  names: ({ id, idempotency_key }) => ({ reference: id, operation_id: idempotency_key }),
+  result: (one) => {
+    const state = states[one.status]
+    return state === "failed" ? { state, code: failureOf(one) } : { state }
+  }
 })
-
-const proven = (transfer: Transfer, answer: HttpProvider.HttpAnswer) => {
-  const state = states[transfer.status]
-  const result: ProvenResult = state === "failed" ? { state, code: failureOf(transfer) } : { state }
-  return { ...result, ...evident(transfer, answer) }
-}
 
 /** An error of the bank (RFC 9457). Its `type` is stable; its texts are for people, and may change. */
 const problem = <T extends string>(...types: ReadonlyArray<T>) =>
   Schema.Struct({ type: Schema.Literals(types), status: Schema.Int, title: Schema.String })
 
 /** Final refusals: the bank made no object. */
-const refusal = <T extends string>(type: T, code: keyof typeof failures) =>
-  HttpProvider.onBody(
-    problem(type),
-    (_, answer) => SubmissionAnswer.Rejected({ code, names: namesNothing, evidence: HttpProvider.evidenceOf(answer) })
-  )
+const refusal = (type: string, code: keyof typeof failures) => HttpProvider.refusal(problem(type), code)
+
+const answered = ({ type }: { readonly type: string }) => `the bank answered ${type}`
 
 /** The bank did nothing, and an operator can repair the cause. The operations of the bank wait until then. */
-const repairable = (...types: ReadonlyArray<string>) =>
-  HttpProvider.onBody(
-    problem(...types),
-    ({ type }) => Effect.fail(new NotSent({ reason: `the bank answered ${type}`, isRefused: true, isLocal: true }))
-  )
+const repairable = (...types: ReadonlyArray<string>) => HttpProvider.repairable(problem(...types), answered)
 
 /** The answer tells nothing about this transfer. The list by key does. */
-const uncertain = (...types: ReadonlyArray<string>) =>
-  HttpProvider.onBody(
-    problem(...types),
-    ({ type }) => Effect.fail(new Uncertain({ reason: `the bank answered ${type}` }))
-  )
+const uncertain = (...types: ReadonlyArray<string>) => HttpProvider.uncertain(problem(...types), answered)
 
 /** Answers with which the bank did nothing, to submissions and to reads. */
 const nothingDone = {
   401: repairable("invalid_api_key_error"),
   // A key of the sandbox at the production host, or the reverse, is `environment_mismatch_error`: keys do not show where they belong.
   403: repairable("environment_mismatch_error", "insufficient_permissions_error", "private_feature_error"),
-  429: HttpProvider.onBody(
+  429: HttpProvider.refusedFor(
     Schema.Struct({
       ...problem("rate_limited_error").fields,
       retry_after: Schema.optionalKey(Schema.NullOr(Schema.Int))
     }),
-    ({ retry_after: seconds }, answer) =>
-      typeof seconds === "number"
-        ? Effect.fail(new NotSent({ reason: "status 429", isRefused: true, retryAfter: Duration.seconds(seconds) }))
-        : HttpProvider.refusedForNow(answer)
+    ({ retry_after }) => retry_after
   )
 }
 
@@ -152,7 +122,7 @@ const wrongPath = repairable("api_method_not_found_error")
 
 const decodeSubmission = HttpProvider.byStatus({
   ...nothingDone,
-  200: HttpProvider.onBody(Transfer, (transfer, answer) => submissionAnswerOf(proven(transfer, answer))),
+  200: transfer.submitted,
   400: HttpProvider.firstOf(
     refusal("invalid_parameters_error", "invalid_parameters"),
     repairable("malformed_request_error")
@@ -167,14 +137,14 @@ const decodeSubmission = HttpProvider.byStatus({
   500: uncertain("internal_server_error")
 })
 
-/** What has the key after a fence: the transfer of the fence waits for its approval, and is then cancelled. */
-const holderOf = (transfer: Transfer, answer: HttpProvider.HttpAnswer): HttpProvider.KeyHolder => {
-  const { status } = transfer
-  // A person at the bank who approves it makes it the transfer of the operation.
-  return status === "canceled" || status === "pending_approval"
-    ? HttpProvider.KeyHolder.Own({ ...evident(transfer, answer), isCancelled: status === "canceled" })
-    : HttpProvider.KeyHolder.First(evident(transfer, answer))
-}
+/**
+ * What has the key after a fence: the transfer of the fence waits for its approval, and is then cancelled. A person at the bank who approves
+ * it makes it the transfer of the operation.
+ */
+const holder = transfer.holder(({ status }) => {
+  if (status === "canceled") return "cancelled"
+  return status === "pending_approval" ? "waiting" : "first"
+})
 
 const KeyUsed = Schema.Struct({
   ...problem("idempotency_key_already_used_error").fields,
@@ -183,10 +153,7 @@ const KeyUsed = Schema.Struct({
 
 const decodeFence = HttpProvider.byStatus({
   ...nothingDone,
-  200: HttpProvider.firstOf(
-    HttpProvider.onBody(Transfer, holderOf),
-    HttpProvider.onBody(OneTransfer, ({ data: [transfer] }, answer) => holderOf(transfer, answer))
-  ),
+  200: HttpProvider.firstOf(holder, HttpProvider.onlyEntry("data", holder)),
   409: HttpProvider.onBody(
     KeyUsed,
     ({ resource_id }) => HttpProvider.KeyHolder.First({ names: { reference: resource_id, operation_id: null } })
@@ -195,13 +162,8 @@ const decodeFence = HttpProvider.byStatus({
 
 const decodeStatus = HttpProvider.byStatus({
   ...nothingDone,
-  200: HttpProvider.firstOf(
-    HttpProvider.onBody(OneTransfer, ({ data: [transfer] }, answer) => StatusAnswer.Proven(proven(transfer, answer))),
-    HttpProvider.onBody(
-      Schema.Struct({ data: Schema.Tuple([]) }),
-      (_, answer) => StatusAnswer.NotFound({ names: namesNothing, evidence: HttpProvider.evidenceOf(answer) })
-    )
-  ),
+  // The list of the transfers with the key.
+  200: HttpProvider.firstOf(HttpProvider.onlyEntry("data", transfer.read), HttpProvider.noEntry("data")),
   404: wrongPath
 })
 
@@ -223,9 +185,8 @@ export const at = (
   { fence = true, ...options }: IncreaseOptions
 ): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
   Layer.unwrap(Effect.sync(() => {
-    const apiKey = requireSecret("the key of Increase (INCREASE_API_KEY)", options.apiKey)
-    const authorization = Redacted.make(`Bearer ${Redacted.value(apiKey)}`)
-    const baseUrl = requireAddress("the address of Increase (INCREASE_URL)", options.baseUrl)
+    const apiKey = HttpProvider.requireSecret("the key of Increase (INCREASE_API_KEY)", options.apiKey)
+    const baseUrl = HttpProvider.requireAddress("the address of Increase (INCREASE_URL)", options.baseUrl)
     return HttpProvider.layer({
       ...options,
       baseUrl,
@@ -236,7 +197,7 @@ export const at = (
       // It carries a request out however late it arrives, so "not found" is never final. A consumer may have an ACH transfer returned for
       // 60 days, and no bank returns a transfer between own accounts.
       promises: { keys: "for_ever", readByOperationId: "yes", reversibleFor: { byType: { ach_transfer: "60 days" } } },
-      credentials: () => Effect.succeed({ authorization }),
+      credentials: () => Effect.succeed(HttpProvider.bearer(apiKey)),
       submit: {
         request: (_operation, transfer, type) => ({ path: `/${type}s`, body: bodyOf(transfer) }),
         decode: decodeSubmission
@@ -247,10 +208,7 @@ export const at = (
           body: { ...bodyOf(transfer), require_approval: true }
         }),
         decode: decodeFence,
-        cancel: (reference, { type }) => ({
-          method: "POST",
-          path: `/${type}s/${encodeURIComponent(reference)}/cancel`
-        })
+        cancel: (reference, { type }) => ({ method: "POST", path: `/${type}s/${encodeURIComponent(reference)}/cancel` })
       },
       status: {
         request: ({ id, type }) => ({ path: `/${type}s?idempotency_key=${id}` }),

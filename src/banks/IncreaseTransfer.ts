@@ -3,16 +3,11 @@
  * payloads and cents on the wire.
  */
 import * as Schema from "effect/Schema"
+import { decimalText, minorUnits, textLike, textUpTo } from "../domain/PayloadText.ts"
 import type { Terms } from "../domain/Terms.ts"
 
-const text = (longest: number) => Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(longest))
-
-/** US dollars above zero, with up to two digits after the point. The amount field of ACH has ten digits of cents. */
-const Dollars = Schema.String.check(
-  Schema.isPattern(/^(?!0+(?:\.0+)?$)(?:0|[1-9][0-9]{0,7})(?:\.[0-9]{1,2})?$/u, {
-    expected: "an amount in dollars above zero, such as \"12.50\""
-  })
-)
+/** US dollars. The amount field of ACH has ten digits of cents. */
+const Dollars = decimalText({ whole: 8, fraction: 2, expected: "an amount in dollars above zero, such as \"12.50\"" })
 
 /** The bank takes no other, and no member for it: a client that means euros is refused. */
 const currency = Schema.Literal("USD")
@@ -20,23 +15,21 @@ const currency = Schema.Literal("USD")
 /** The payload of an `ach_transfer`: a credit to an account at another bank. */
 export const AchTransfer = Schema.Struct({
   /** The own account that pays. */
-  account_id: text(200),
+  account_id: textUpTo(200),
   amount: Dollars,
   currency,
   /** The payee: an external account that the bank knows, or else routing and account number. */
-  external_account_id: Schema.optionalKey(text(200)),
-  routing_number: Schema.optionalKey(
-    Schema.String.check(Schema.isPattern(/^[0-9]{9}$/u, { expected: "a routing number of nine digits" }))
-  ),
-  account_number: Schema.optionalKey(text(17)),
+  external_account_id: Schema.optionalKey(textUpTo(200)),
+  routing_number: Schema.optionalKey(textLike(/^[0-9]{9}$/u, "a routing number of nine digits")),
+  account_number: Schema.optionalKey(textUpTo(17)),
   funding: Schema.optionalKey(Schema.Literals(["checking", "savings"])),
-  individual_name: Schema.optionalKey(text(22)),
-  company_name: Schema.optionalKey(text(16)),
-  company_entry_description: Schema.optionalKey(text(10)),
+  individual_name: Schema.optionalKey(textUpTo(22)),
+  company_name: Schema.optionalKey(textUpTo(16)),
+  company_entry_description: Schema.optionalKey(textUpTo(10)),
   standard_entry_class_code: Schema.optionalKey(
     Schema.Literals(["corporate_credit_or_debit", "prearranged_payments_and_deposit", "internet_initiated"])
   ),
-  statement_descriptor: text(200)
+  statement_descriptor: textUpTo(200)
 }).check(
   Schema.makeFilter(
     ({ account_number, external_account_id, routing_number }) =>
@@ -49,11 +42,11 @@ export const AchTransfer = Schema.Struct({
 
 /** The payload of an `account_transfer`: between two own accounts. */
 export const AccountTransfer = Schema.Struct({
-  account_id: text(200),
+  account_id: textUpTo(200),
   amount: Dollars,
   currency,
-  destination_account_id: text(200),
-  description: text(200)
+  destination_account_id: textUpTo(200),
+  description: textUpTo(200)
 })
 
 /** The terms of an `ach_transfer`, for its endpoint. */
@@ -70,16 +63,10 @@ export const accountTransferTerms = (transfer: typeof AccountTransfer.Type): Ter
   payee: transfer.destination_account_id
 })
 
-/** Whole cents. A float would lose some: 1.15 × 100 is 114.99999999999999. */
-const centsOf = (amount: string): number => {
-  const [dollars, cents = ""] = amount.split(".")
-  return Number(dollars + cents.padEnd(2, "0"))
-}
-
 /** The body of the request: the payload without its currency, in cents. */
 export const bodyOf = (
   { currency: _currency, ...transfer }: typeof AchTransfer.Type | typeof AccountTransfer.Type
 ) => ({
   ...transfer,
-  amount: centsOf(transfer.amount)
+  amount: minorUnits(transfer.amount, 2)
 })

@@ -12,7 +12,6 @@ import { createPrivateKey } from "node:crypto"
 import { type AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
 import { makeKeySet } from "../oauth/KeySet.ts"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
-import { requireAddress } from "./startChecks.ts"
 
 /** The header of requests and of answers. */
 const signatureHeader = "x-jws-signature"
@@ -154,7 +153,7 @@ export const makeVerifier = Effect.fnUntraced(function*(bank: BankKeys): Effect.
 > {
   const jwksUri = yield* Effect.sync(() => {
     requireText("bank.issuer", bank.issuer)
-    return requireAddress("bank.keysUrl", bank.keysUrl)
+    return HttpProvider.requireAddress("bank.keysUrl", bank.keysUrl)
   })
   const keys = yield* makeKeySet({ issuer: bank.issuer, algorithms: [algorithm], jwksUri })
   const refuse = (reason: string) => new InvalidCredential({ reason })

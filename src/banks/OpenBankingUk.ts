@@ -20,7 +20,7 @@ import type { ProviderAdapter, ProviderOperation } from "../submission/providers
 import { makeClientToken } from "./ClientCredentials.ts"
 import { type ConsentEnds, failures, read, refused, submitted, wrongEndpoint } from "./OpenBankingAnswers.ts"
 import { type BankKeys, makeSigner, makeVerifier, signedBy, type SigningOptions } from "./OpenBankingSignature.ts"
-import { requireAddress, requireCertificate, requireSecret, type TransportOptions } from "./startChecks.ts"
+import { requireCertificate, type TransportOptions } from "./startChecks.ts"
 
 export { type EventOptions, type EventReceiver, InvalidEvent, makeEventReceiver } from "./OpenBankingEvents.ts"
 export type { BankKeys, ConsentEnds, SigningOptions, TransportOptions }
@@ -116,9 +116,9 @@ const bearer = (token: Redacted.Redacted<string>) => ({
 export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
   Layer.unwrap(Effect.gen(function*() {
     const { bank, client, consentEnds, payerToken, signing, ...http } = options
-    const baseUrl = yield* Effect.sync(() => requireAddress("baseUrl", options.baseUrl))
-    const tokenUrl = yield* Effect.sync(() => requireAddress("client.tokenUrl", client.tokenUrl))
-    yield* Effect.sync(() => requireSecret("client.clientId", Redacted.make(client.clientId)))
+    const baseUrl = yield* Effect.sync(() => HttpProvider.requireAddress("baseUrl", options.baseUrl))
+    const tokenUrl = yield* Effect.sync(() => HttpProvider.requireAddress("client.tokenUrl", client.tokenUrl))
+    yield* Effect.sync(() => HttpProvider.requireSecret("client.clientId", Redacted.make(client.clientId)))
     const sign = yield* makeSigner(signing)
     const verifier = yield* makeVerifier(bank)
     const signed = signedBy(verifier)

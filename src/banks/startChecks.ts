@@ -4,27 +4,7 @@
  */
 import * as Redacted from "effect/Redacted"
 import { createPrivateKey, X509Certificate } from "node:crypto"
-import { loopbackHosts, parseBaseUrl } from "../http/OutgoingRequest.ts"
 import { isValidAt } from "../node/http/ProviderHttpClient.ts"
-
-/** The address of a bank, without trailing slashes. A key goes without TLS to this machine alone. */
-export const requireAddress = (setting: string, address: string): string => {
-  const url = parseBaseUrl(address)
-  if (url === null) {
-    throw new TypeError(`${setting} must be a URL such as https://api.bank.example, without user or query`)
-  }
-  const { hostname, protocol } = new URL(url)
-  if (protocol === "https:" || loopbackHosts.has(hostname)) return url
-  throw new TypeError(`${setting} must begin with https: otherwise the network could read the credentials`)
-}
-
-/** A credential that a header can carry. */
-export const requireSecret = (setting: string, secret: Redacted.Redacted<string>): Redacted.Redacted<string> => {
-  if (/^[\x21-\x7e]+$/u.test(Redacted.value(secret))) return secret
-  throw new TypeError(
-    `${setting} must be set, and have visible ASCII characters alone: check it for spaces and line ends`
-  )
-}
 
 /** The certificate of the gateway at the bank, and its key. PEM. */
 export interface TransportOptions {

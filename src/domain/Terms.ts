@@ -4,6 +4,7 @@
  */
 import * as BigDecimal from "effect/BigDecimal"
 import * as Schema from "effect/Schema"
+import { textLike } from "./PayloadText.ts"
 
 /** Currencies whose amounts have other than two digits after the point (ISO 4217, minor units). */
 const minorUnits = new Map(
@@ -14,13 +15,11 @@ const minorUnits = new Map(
   }).flatMap(([digits, codes]) => codes.split(" ").map((code) => [code, Number(digits)] as const))
 )
 
-const text = (pattern: RegExp, expected: string) => Schema.String.check(Schema.isPattern(pattern, { expected }))
-
 /** An amount of a currency. @internal */
 export const moneyMembers = {
   /** Decimal text, with at most the digits of the currency after the point (ISO 4217). */
-  amount: text(/^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,4})?$/u, "an amount such as \"12.50\""),
-  currency: text(/^[A-Z]{3}$/u, "a currency code of ISO 4217, such as EUR")
+  amount: textLike(/^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,4})?$/u, "an amount such as \"12.50\""),
+  currency: textLike(/^[A-Z]{3}$/u, "a currency code of ISO 4217, such as EUR")
 }
 
 /** An amount with the digits of its currency. @internal */
@@ -39,7 +38,7 @@ export const hasDigitsOfCurrency = Schema.makeFilter(
 )
 
 /** @internal */
-export const payeeMember = text(/^.{1,255}$/su, "a payee of 1 to 255 characters")
+export const payeeMember = textLike(/^.{1,255}$/su, "a payee of 1 to 255 characters")
 
 /** What an operation moves, and to whom. */
 export const Terms = Schema.Struct({

@@ -3,10 +3,10 @@
  * here leaves the outcome uncertain, and a status read settles it later.
  */
 import * as Effect from "effect/Effect"
-import * as Redacted from "effect/Redacted"
+import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as HttpProvider from "financial-agents-gateway/submission/HttpProvider"
-import { ProviderReference, StatusAnswer, SubmissionAnswer } from "financial-agents-gateway/submission/ProviderAdapter"
+import { ProviderReference } from "financial-agents-gateway/submission/ProviderAdapter"
 import { Transfer } from "./Transfer.ts"
 
 /** The name of the bank in grants. */
@@ -17,18 +17,15 @@ const Booked = Schema.Struct({ id: ProviderReference, key: Schema.String, status
 const Refused = Schema.Struct({ key: Schema.String, code: Schema.Literals(["limit_exceeded", "too_late"]) })
 const NotFound = Schema.Struct({ key: Schema.String, code: Schema.Literal("not_found") })
 
-const booked = HttpProvider.onBody(Booked, ({ id, key }, answer) =>
-  SubmissionAnswer.Succeeded({
-    names: { reference: id, operation_id: key },
-    evidence: HttpProvider.evidenceOf(answer)
-  }))
+const booked = HttpProvider.declareOrder({
+  schema: Booked,
+  names: ({ id, key }) => ({ reference: id, operation_id: key }),
+  result: () => ({ state: "succeeded" })
+})
 
-const refused = HttpProvider.onBody(Refused, ({ code, key }, answer) =>
-  SubmissionAnswer.Rejected({
-    code,
-    names: { reference: null, operation_id: key },
-    evidence: HttpProvider.evidenceOf(answer)
-  }))
+// Without a booking there is no id.
+const named = ({ key }: { readonly key: string }) => ({ reference: null, operation_id: key })
+const refused = HttpProvider.refusal(Refused, ({ code }) => code, named)
 
 /** What clients read of a refusal, by code. The text of the bank stays in the evidence, for operators. */
 const failures = {
@@ -43,14 +40,14 @@ export const layer = (baseUrl: string, apiKey: Redacted.Redacted<string>) =>
     // The endpoint checks the same schema, so that the ledger holds no transfer that the bank cannot carry out.
     payloads: { transfer: Transfer },
     failures,
-    credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${Redacted.value(apiKey)}`) }),
+    credentials: () => Effect.succeed(HttpProvider.bearer(apiKey)),
     // The bank refuses a request that arrives after `Send-Before`. It does not document when "not found" is final.
     promises: { keys: "for_ever", readByOperationId: "yes", lateRequests: { header: "Send-Before" } },
     submit: {
       request: (_operation, transfer) => ({ path: "/transfers", body: transfer }),
       decode: HttpProvider.byStatus({
-        200: booked,
-        201: booked,
+        200: booked.submitted,
+        201: booked.submitted,
         // The bank documents that it then did nothing. Transfers wait until the key is repaired.
         401: HttpProvider.wrongCredentials,
         409: refused,
@@ -60,17 +57,8 @@ export const layer = (baseUrl: string, apiKey: Redacted.Redacted<string>) =>
     status: {
       request: ({ id }) => ({ path: `/transfers/${id}` }),
       decode: HttpProvider.byStatus({
-        200: HttpProvider.onBody(Booked, ({ id, key }, answer) =>
-          StatusAnswer.Proven({
-            state: "succeeded",
-            names: { reference: id, operation_id: key },
-            evidence: HttpProvider.evidenceOf(answer)
-          })),
-        404: HttpProvider.onBody(NotFound, ({ key }, answer) =>
-          StatusAnswer.NotFound({
-            names: { reference: null, operation_id: key },
-            evidence: HttpProvider.evidenceOf(answer)
-          })),
+        200: booked.read,
+        404: HttpProvider.notFound(NotFound, named),
         // It proves nothing of the transfer, and the log names the wrong key.
         401: HttpProvider.wrongCredentials
       })

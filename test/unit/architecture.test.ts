@@ -94,6 +94,11 @@ const never: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
   ["(?!client/|api/)", /^client\//]
 ]
 
+/** The files of each bank. The other files of `banks` are for any bank. */
+const bankFiles = {
+  Increase: ["Increase", "IncreaseTransfer"]
+}
+
 /** Effect modules that reach nothing outside of the program. */
 const isPure = (module: string) => /^effect\/(?:[A-Z]|(?:crypto|encoding)(?:\/|$))/.test(module)
 
@@ -178,6 +183,15 @@ describe("The rooms of the source", () => {
     const rooms = Map.groupBy(fs.globSync(`${root}/**/*.ts`), (file) => path.dirname(file))
     assert.isAbove(rooms.size, 30)
     assert.deepStrictEqual([...rooms].filter(([, files]) => files.length > 25).map(([room]) => room), [])
+  })
+
+  it.each(Object.entries(bankFiles))("the adapter for %s has at most 300 lines in all of its files", (_, files) => {
+    const lines = files.map((file) => fs.readFileSync(`src/banks/${file}.ts`, "utf8").trimEnd().split("\n").length)
+    assert.isAtMost(
+      lines.reduce((sum, count) => sum + count, 0),
+      300,
+      "what is no fact of the bank belongs to the port"
+    )
   })
 
   it("no two source files have the same name", () => {

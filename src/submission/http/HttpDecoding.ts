@@ -106,11 +106,11 @@ export const KeyHolder = Data.taggedEnum<KeyHolder>()
  * Decodes an answer whose body fits the schema.
  *
  * The body may have further members, because providers add some. Declare every member that `meaning` depends on in the
- * schema. `meaning` may return an effect that fails with `NotSent`, if the provider documents that it did nothing.
+ * schema. `meaning` may return an effect that fails: with `NotSent` if the provider documents that it did nothing, or with `NotUnderstood`.
  */
 export const onBody = <T, A, E = never>(
   schema: Schema.ConstraintDecoder<T>,
-  meaning: (body: T, answer: HttpAnswer) => A | Effect.Effect<A, E>
+  meaning: (body: T, answer: HttpAnswer) => A | Effect.Effect<A, E | NotUnderstood>
 ): Decode<A, E> => {
   const decode = Schema.decodeUnknownOption(schema)
   // Without `Effect.suspend`: an answer that has its meaning at once needs no fiber with a time limit.

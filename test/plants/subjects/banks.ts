@@ -18,9 +18,9 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "Increase: an amount of dollars reaches the bank in whole cents",
-    file: "src/banks/IncreaseTransfer.ts",
-    from: "Number(dollars + cents.padEnd(2, \"0\"))",
-    to: "Number(dollars + cents)",
+    file: "src/domain/PayloadText.ts",
+    from: "Number(whole + fraction.padEnd(digits, \"0\"))",
+    to: "Number(whole + fraction)",
     tests: [unit("banks/Increase")]
   },
   {
@@ -153,7 +153,7 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "Open Banking UK: a payer's missing token is of this payment alone",
-    file: "src/submission/http/HttpProvider.ts",
+    file: "src/submission/http/HttpCall.ts",
     from: "new NotPrepared({ ...error, ...ofOwner(options) })",
     to: "new NotPrepared(error)",
     tests: [unit("banks/OpenBankingUk", "A payer without a token")]
@@ -217,20 +217,20 @@ export const banks: ReadonlyArray<Plant> = [
   {
     rule: "Open Banking UK: a client id that cannot be right is refused at the start",
     file: "src/banks/OpenBankingUk.ts",
-    from: "Effect.sync(() => requireSecret(\"client.clientId\", Redacted.make(client.clientId)))",
+    from: "Effect.sync(() => HttpProvider.requireSecret(\"client.clientId\", Redacted.make(client.clientId)))",
     to: "Effect.void",
     tests: [unit("banks/OpenBankingUk", "At the start")]
   },
   {
     rule: "Open Banking UK: a consent is read with the token of the gateway",
-    file: "src/submission/http/HttpProvider.ts",
+    file: "src/submission/http/HttpStatusReads.ts",
     from: "const status = yield* ask(adapter, operation, encode, decode, null)\n",
     to: "const status = yield* ask(adapter, operation, encode, decode, null, decoded)\n",
     tests: [unit("banks/OpenBankingUkSandbox", "After a lost answer")]
   },
   {
     rule: "a key goes to a bank without TLS to this machine alone",
-    file: "src/banks/startChecks.ts",
+    file: "src/submission/http/AdapterSettings.ts",
     from: "protocol === \"https:\" || loopbackHosts.has(hostname)",
     to: "true || protocol === \"https:\" || loopbackHosts.has(hostname)",
     tests: [unit("banks/Increase")]
@@ -238,8 +238,8 @@ export const banks: ReadonlyArray<Plant> = [
   {
     rule: "Increase: a transfer of a fence that a person approved is the payment of the operation",
     file: "src/banks/Increase.ts",
-    from: "return status === \"canceled\" || status === \"pending_approval\"",
-    to: "return status !== \"pending_reviewing\"",
+    from: "if (status === \"canceled\") return \"cancelled\"",
+    to: "if (status !== \"pending_approval\") return \"cancelled\"",
     tests: [unit("banks/Fences")]
   },
   {
@@ -259,7 +259,7 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "a fence cancels no order of another operation",
-    file: "src/submission/http/HttpProvider.ts",
+    file: "src/submission/http/HttpFences.ts",
     from: "(holder.names.operation_id ?? operation.id) !== operation.id",
     to: "(holder.names.operation_id ?? operation.id) === \"\"",
     tests: [unit("banks/Fences")]

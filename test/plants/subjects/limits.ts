@@ -137,7 +137,7 @@ export const limits: ReadonlyArray<Plant> = [
   },
   {
     rule: "each further page of a status read takes a permit of the provider's limit",
-    file: "src/submission/http/HttpProvider.ts",
+    file: "src/submission/http/HttpStatusReads.ts",
     from: "    yield* goesOn\n    const status",
     to: "    const status",
     tests: [unit("submission/http/HttpProviderAnswers", "that goes on takes a permit")]
@@ -151,7 +151,7 @@ export const limits: ReadonlyArray<Plant> = [
   },
   {
     rule: "a fence without another permit sends no further request",
-    file: "src/submission/http/HttpProvider.ts",
+    file: "src/submission/http/HttpCall.ts",
     from: "    mayBegin\n      ? Effect.void",
     to: "    mayBegin !== null\n      ? Effect.void",
     tests: [unit("banks/Fences", "if the limit has permits for no more")]
@@ -242,7 +242,7 @@ export const limits: ReadonlyArray<Plant> = [
   },
   {
     rule: "the request that a 404 names has no id, account or secret",
-    file: "src/submission/http/HttpProvider.ts",
+    file: "src/submission/http/HttpCall.ts",
     from: "segment.length > 40 || ",
     to: "segment.length > 400 && ",
     tests: [unit("submission/http/HttpProviderAnswers")]

@@ -272,7 +272,7 @@ export const outcomes: ReadonlyArray<Plant> = [
   },
   {
     rule: "an order of a fence that is not cancelled is no proof",
-    file: "src/submission/http/HttpProvider.ts",
+    file: "src/submission/http/HttpFences.ts",
     from: "holder._tag === \"Unnamed\" || !holder.isCancelled) return stillWaits",
     to: "holder._tag === \"Unnamed\") return stillWaits",
     tests: [unit("banks/Fences")]
@@ -386,7 +386,7 @@ export const outcomes: ReadonlyArray<Plant> = [
   },
   {
     rule: "no fence leaves after the time that its lease has for it",
-    file: "src/submission/http/HttpProvider.ts",
+    file: "src/submission/http/HttpFences.ts",
     from: "      const notAfter = yield* SendDeadline\n",
     to: "      const notAfter = null\n",
     tests: [unit("banks/Fences", "sends nothing once")]

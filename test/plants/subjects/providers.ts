@@ -3,7 +3,7 @@ import { type Plant, unit } from "../Plant.ts"
 
 const submissions = "src/sandbox/Submissions.ts"
 const promises = "src/submission/providers/ProviderPromises.ts"
-const http = "src/submission/http/HttpProvider.ts"
+const http = "src/submission/http/HttpStatusReads.ts"
 const promised = [unit("submission/providers/ProviderPromises")]
 
 export const providers: ReadonlyArray<Plant> = [
@@ -51,7 +51,7 @@ export const providers: ReadonlyArray<Plant> = [
   },
   {
     rule: "a bank without a read by the operation's id gets no probe",
-    file: http,
+    file: "src/submission/http/HttpProvider.ts",
     from: "options.probe !== false && readKind(options.promises, null) === \"direct\"",
     to: "options.probe !== false",
     tests: [unit("submission/http/HttpProviderAnswers", "is none without a read")]
@@ -106,7 +106,7 @@ export const providers: ReadonlyArray<Plant> = [
   },
   {
     rule: "an adapter whose status request does not contain the operation's id does not start",
-    file: http,
+    file: "src/submission/http/HttpProvider.ts",
     from: "    checkStatusRequests(adapter)\n",
     to: "",
     tests: [unit("submission/http/ReadsByReference", "lets an adapter start")]
@@ -230,5 +230,19 @@ export const providers: ReadonlyArray<Plant> = [
     from: "payloads !== undefined && !Object",
     to: "payloads === null && !Object",
     tests: [unit("submission/providers/Providers", "promise reversals of types")]
+  },
+  {
+    rule: "an answer about another order than the one that replaced it proves nothing",
+    file: "src/submission/http/OrderAnswers.ts",
+    from: "names(order, answer).reference === reference",
+    to: "names(order, answer).reference !== undefined",
+    tests: [unit("submission/http/OrderAnswers")]
+  },
+  {
+    rule: "a list with two orders of one key proves nothing",
+    file: "src/submission/http/OrderAnswers.ts",
+    from: "[member]: Schema.Tuple([Schema.Json])",
+    to: "[member]: Schema.NonEmptyArray(Schema.Json)",
+    tests: [unit("submission/http/OrderAnswers")]
   }
 ]

@@ -1,0 +1,37 @@
+/**
+ * Schemas of the text in payloads, and exact arithmetic with decimal text. Amounts are text, because a float loses cents: 1.15 × 100 is
+ * 114.99999999999999.
+ */
+import * as Schema from "effect/Schema"
+
+/** Text that fits the pattern. `expected` is what a refusal tells the client, such as "a currency such as GBP". */
+export const textLike = (pattern: RegExp, expected: string) =>
+  Schema.String.check(Schema.isPattern(pattern, { expected }))
+
+/** Text of 1 to `longest` UTF-16 code units. */
+export const textUpTo = (longest: number) => Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(longest))
+
+/** Decimal text above zero, without sign and leading zeros, with at most so many digits before and after the point. */
+export const decimalText = ({ expected, fraction, whole }: {
+  readonly whole: number
+  readonly fraction: number
+  readonly expected: string
+}) => textLike(new RegExp(`^(?=.*[1-9])(?:0|[1-9][0-9]{0,${whole - 1}})(?:\\.[0-9]{1,${fraction}})?$`, "u"), expected)
+
+const digitsAfterPoint = (decimal: string) => (decimal.split(".")[1] ?? "").length
+
+/**
+ * The decimal text in its smallest unit: 115 of "1.15" with two digits. Use it with a schema that bounds the text: it expects no more digits
+ * after the point, and a safe integer as the result.
+ */
+export const minorUnits = (decimal: string, digits: number): number => {
+  const [whole, fraction = ""] = decimal.split(".")
+  return Number(whole + fraction.padEnd(digits, "0"))
+}
+
+/** The product of two decimal texts as decimal text with two digits after the point, rounded up: a bound of what is paid. */
+export const productInCents = (one: string, other: string): string => {
+  const unit = 10n ** BigInt(digitsAfterPoint(one) + digitsAfterPoint(other))
+  const cents = (BigInt(one.replace(".", "")) * BigInt(other.replace(".", "")) * 100n + unit - 1n) / unit
+  return `${cents / 100n}.${String(cents % 100n).padStart(2, "0")}`
+}
