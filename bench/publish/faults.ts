@@ -1,4 +1,5 @@
 /** The table, the plot and the timelines of docs/comparison.md. */
+import { notRun } from "../faults/contestants/manifest.ts"
 import { faultTitles } from "../faults/corpus.ts"
 import { type FaultsReport, type Row, tellingFaults, wrongOf, wrongVerdicts } from "../faults/report.ts"
 import type { KeyMode } from "../faults/types.ts"
@@ -63,12 +64,15 @@ const faultTable = (rows: ReadonlyArray<Row>): string => {
 const contestantsTable = ({ contestants }: FaultsReport): string =>
   table(
     ["Contestant", "Versions", "Follows", "Promises"],
-    contestants.map(({ contestant, documentation, name, promises, versions }) => [
-      named({ contestant, variant: name }),
-      Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(", ") || "this repository",
-      documentation,
-      promises
-    ])
+    [
+      ...contestants.map(({ contestant, documentation, name, promises, versions }) => [
+        named({ contestant, variant: name }),
+        Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(", ") || "this repository",
+        documentation,
+        promises
+      ]),
+      ...notRun.map(({ adds, documentation, name }) => [name, "not run", documentation, adds])
+    ]
   )
 
 const timelinesText = ({ timelines }: FaultsReport): string =>

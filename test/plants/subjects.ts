@@ -9,6 +9,7 @@ import { banks } from "./subjects/banks.ts"
 import { ciba } from "./subjects/ciba.ts"
 import { claims } from "./subjects/claims.ts"
 import { cluster } from "./subjects/cluster.ts"
+import { comparison } from "./subjects/comparison.ts"
 import { feed } from "./subjects/feed.ts"
 import { grants } from "./subjects/grants.ts"
 import { holds } from "./subjects/holds.ts"
@@ -40,5 +41,6 @@ export const subjects: Readonly<Record<string, ReadonlyArray<Plant>>> = {
   approvals,
   ciba,
   banks,
-  cluster
+  cluster,
+  comparison
 }

@@ -126,3 +126,14 @@ export const contestants: ReadonlyArray<Contestant> = [
     needsOwnPackages: false
   }
 ]
+
+/** Services that a contestant recommends, and that are not compared. */
+export const notRun = [
+  {
+    name: "DBOS Conductor",
+    documentation:
+      "DBOS Conductor, https://docs.dbos.dev/production/conductor, and its licence, https://docs.dbos.dev/production/hosting-conductor",
+    adds:
+      "Would let another executor recover the workflows of one that ended or hangs, sooner than its restart. The step then runs again, as after a restart. A separate service under a commercial licence."
+  }
+]

@@ -26,6 +26,8 @@ export const settings = {
   leaseSeconds: Number(text("LEASE_SECONDS")),
   /** Payments that a worker has under way at the same time. */
   concurrency: Number(text("CONCURRENCY")),
+  /** For a command that listens while others run. */
+  commandPort: Number(text("PORT_BASE")) + 12 + process.pid % 8,
   /** Where this worker may take the bank's webhooks: `POST /webhooks`, with the payment as JSON. */
   webhookPort: Number(text("WEBHOOK_PORT"))
 }
