@@ -75,5 +75,5 @@ export const restart = (): void => {
 if (!import.meta.url.endsWith(".ts")) restart()
 
 // What a program makes while it starts stays. V8 would grow the young generation for it, and an idle process would keep 30 MiB.
-// `runProgram` lets it grow after the start.
+// `runProgram` lets it grow after the start, and a server when it listens.
 v8.setFlagsFromString("--semi-space-growth-factor=1")

@@ -12,6 +12,7 @@ import { HttpMetrics } from "../../metrics/HttpMetrics.ts"
 import { Lifecycle } from "../../server/gate/Lifecycle.ts"
 import { logProblem } from "../../server/gate/ProblemResponses.ts"
 import { RequestIds } from "../../services/RequestIds.ts"
+import { growYoung } from "../process/runProgram.ts"
 import { type AdminAddress, adminUrl, explainListenFailure } from "./ListenAddress.ts"
 import { createListener, logDroppedConnections, NodeListener } from "./NodeListener.ts"
 import { withPlainRequests } from "./PlainServer.ts"
@@ -84,6 +85,7 @@ export const layerListening = (
   admin: AdminAddress | null
 ): Layer.Layer<never, never, Lifecycle> =>
   Layer.effectDiscard(Effect.gen(function*() {
+    growYoung()
     yield* Effect.annotateLogs(Effect.logInfo("Listening"), { host, port, base_url: baseUrl, ...adminUrl(admin) })
     const listener = Option.getOrNull(yield* Effect.serviceOption(NodeListener))
     if (!reusePort || listener === null) return
