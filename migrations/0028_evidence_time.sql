@@ -24,9 +24,10 @@ BEGIN
     RAISE EXCEPTION 'the operator asked about operation % at %, which is in the future', OLD.id, asked_at
       USING ERRCODE = 'restrict_violation';
   END IF;
-  -- A returned claim sent nothing. A submitted operation was received.
+  -- A clock that is ahead by that minute dates an earlier answer so. A returned claim sent nothing. For a submitted operation
+  -- operations_evidence_sendable has the rule.
   IF NEW.state = 'failed' AND OLD.state IN ('submitting', 'indeterminate') AND OLD.return_reason IS NULL
-    AND asked_at < OLD.send_before
+    AND asked_at < OLD.send_before + interval '1 minute'
   THEN
     RAISE EXCEPTION 'the operator asked about operation % at %: it could be sent until %', OLD.id, asked_at, OLD.send_before
       USING ERRCODE = 'restrict_violation';

@@ -11,14 +11,15 @@ DECLARE
   proves boolean := CASE evidence ->> 'by'
     WHEN 'fence' THEN NOT OLD.acknowledged AND evidence ->> 'fence_started_at'
       = to_char(OLD.fence_started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-    -- Also if the fence ended earlier without proof: its order may have arrived after an earlier answer.
+    -- Also if the fence ended earlier without proof: its order may have arrived after an earlier answer. The clock of a person may be
+    -- ahead by a minute.
     WHEN 'operator' THEN OLD.fencing_until <= now()
-      AND (NEW.state = 'succeeded' OR (evidence ->> 'asked_at')::timestamptz >= OLD.fencing_until)
+      AND (NEW.state = 'succeeded' OR (evidence ->> 'asked_at')::timestamptz >= OLD.fencing_until + interval '1 minute')
     -- The provider has named the order that has the key.
     ELSE NEW.state = 'succeeded' OR OLD.acknowledged END;
 BEGIN
   IF proves IS NOT TRUE THEN
-    RAISE EXCEPTION 'operation % fails only by its fence, or by an answer to a person who asked at or after %, when its last fence has ended',
+    RAISE EXCEPTION 'operation % fails only by its fence, or by an answer to a person who asked a minute or more after the end of its last fence at %',
       OLD.id, OLD.fencing_until
       USING ERRCODE = 'restrict_violation';
   END IF;

@@ -54,7 +54,8 @@ const outcomeFlags = {
   evidence: jsonFlag("evidence").pipe(
     Flag.withDescription(
       "The provider's answer, as JSON with question, asked, asked_at, reference, and answer or document_sha256; - for "
-        + "standard input; required to leave indeterminate, and to end any operation that may have been sent. With \"reference_of\": "
+        + "standard input; required to leave indeterminate, and to end any operation that may have been sent. With --to failed, "
+        + "asked_at is a minute or more after the last send. With \"reference_of\": "
         + "\"answer\" the reference is that of the answer, such as a case number, and not of the payment"
     ),
     Flag.withDefault(null)

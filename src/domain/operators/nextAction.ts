@@ -178,7 +178,7 @@ const actionOnSubmitted = (situation: Situation, now: DateTime.Utc): NextAction 
 /** The order of a fence may wait at the provider. Once the operation has ended, no fence cancels it. An earlier answer proves nothing. */
 const cancelFence = (fencing_until: DateTime.Utc) =>
   "Cancel the order that waits under this key at the provider. "
-  + `To record failed, ask after ${DateTime.formatIso(fencing_until)}: each fence moves this instant. `
+  + `To record failed, ask a minute or more after ${DateTime.formatIso(fencing_until)}, which each fence moves. `
 
 /** `fencing_until`: of the fence that has not settled it. Null: none began. */
 const askProvider = (

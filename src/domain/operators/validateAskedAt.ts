@@ -1,7 +1,7 @@
 /**
  * When a person can have asked a provider about an operation. The ledgers, the commands and the page of the console share this rule, so
- * the file imports nothing. The triggers `operations_evidence_time` and `operations_evidence_unfenced` have it,
- * too.
+ * the file imports nothing. The triggers `operations_evidence_time`, `operations_evidence_sendable` and `operations_evidence_unfenced` have
+ * it, too.
  */
 
 /** Milliseconds by which the clock of a person may differ from that of the ledger. People also leave the seconds out. */
@@ -33,26 +33,22 @@ export const validateAskedAt = (
   const faults: Array<string> = []
   if (at < created_at - tolerance) faults.push(`before the creation of the operation at ${iso(created_at)}`)
   if (at > now + tolerance) faults.push(`in the future: it is ${iso(now)} now`)
-  // Without tolerance: asking once more is cheap, and a payment that is carried out after it failed is not.
-  if (sendable_until !== null && at < sendable_until) {
+  // A clock that is ahead dates an earlier answer so. Asking once more is cheap, and a payment that is carried out after it failed is not.
+  if (sendable_until !== null && at < sendable_until + tolerance) {
     faults.push(
-      `before ${
+      `less than a minute after ${
         iso(sendable_until)
       }, until which the request could be sent: the provider may have received it after its answer. `
-        + "Ask once more, and record that answer"
+        + "Ask once more after that minute, and record that answer"
     )
   }
-  if (isFailure && fencing_until !== null && at < fencing_until && fencing_until <= now) {
+  if (isFailure && fencing_until !== null && at < fencing_until + tolerance && fencing_until <= now) {
     faults.push(
-      `before ${iso(fencing_until)}, until which the order of a fence could be sent. `
-        + "Cancel the order that waits under this key there, ask once more, and record that answer"
+      `less than a minute after ${iso(fencing_until)}, until which the order of a fence could be sent. `
+        + "Cancel the order that waits under this key there, ask once more after that minute, and record that answer"
     )
   }
   if (faults.length > 0) return `asked_at ${iso(at)} is ${faults.join("; it is ")}`
-  // The tolerance for the clocks moves no answer beyond the present.
-  if (sendable_until !== null && now < sendable_until) {
-    return `the request could be sent until ${iso(sendable_until)}, and it is ${iso(now)} now. Ask once more after that`
-  }
   if (fencing_until !== null && now < fencing_until) {
     return `a fence may be under way until ${iso(fencing_until)}, and it is ${iso(now)} now. Try again after that`
   }

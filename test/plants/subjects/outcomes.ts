@@ -313,10 +313,11 @@ export const outcomes: ReadonlyArray<Plant> = [
     tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
   },
   {
-    rule: "the answer to a person from before the end of a fence ends no operation as failed, in the database too",
+    rule:
+      "the answer to a person from before a minute after the end of a fence ends no operation as failed, in the database too",
     file: "migrations/0031_fenced_operations.sql",
-    from: "::timestamptz >= OLD.fencing_until",
-    to: "::timestamptz IS NOT NULL",
+    from: "::timestamptz >= OLD.fencing_until + interval '1 minute'",
+    to: "::timestamptz >= OLD.fencing_until",
     tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
   },
   {
@@ -325,17 +326,17 @@ export const outcomes: ReadonlyArray<Plant> = [
     from: "fencing_until !== null && now < fencing_until",
     to: "fencing_until !== null && now > fencing_until",
     tests: [
-      unit("domain/OperatorEvidence", "from after the last fence"),
+      unit("domain/OperatorEvidence", "after the last fence"),
       postgres("services/queue/Fences", "by an answer from after")
     ]
   },
   {
-    rule: "an answer from before the end of a fence ends no operation as failed",
+    rule: "an answer from before a minute after the end of a fence ends no operation as failed",
     file: "src/domain/operators/validateAskedAt.ts",
-    from: "fencing_until !== null && at < fencing_until",
-    to: "fencing_until !== null && at > fencing_until",
+    from: "fencing_until !== null && at < fencing_until + tolerance",
+    to: "fencing_until !== null && at < fencing_until",
     tests: [
-      unit("domain/OperatorEvidence", "from after the last fence"),
+      unit("domain/OperatorEvidence", "after the last fence"),
       postgres("services/queue/Fences", "by an answer from after")
     ]
   },

@@ -123,10 +123,10 @@ export const transitions: ReadonlyArray<Plant> = [
     tests: [unit("domain/OperatorEvidence", "names one between")]
   },
   {
-    rule: "an operation fails only by an answer from after its last send",
+    rule: "an operation fails only by an answer from a minute after its last send",
     file: "src/domain/operators/validateAskedAt.ts",
-    from: "at < sendable_until)",
-    to: "at < sendable_until - tolerance)",
+    from: "at < sendable_until + tolerance)",
+    to: "at < sendable_until)",
     tests: [unit("domain/OperatorEvidence", "names one between")]
   },
   {
@@ -165,10 +165,10 @@ export const transitions: ReadonlyArray<Plant> = [
     tests: [postgres("services/schema/ForbiddenStatements", "who asked in the future")]
   },
   {
-    rule: "an operation fails only by an answer from after its last send, in the database too",
+    rule: "an operation fails only by an answer from a minute after its last send, in the database too",
     file: evidenceTime,
-    from: "AND asked_at < OLD.send_before\n",
-    to: "AND asked_at < OLD.send_before - interval '1 minute'\n",
+    from: "AND asked_at < OLD.send_before + interval '1 minute'\n",
+    to: "AND asked_at < OLD.send_before\n",
     tests: [postgres("services/ledger/CancelAndReview", "is refused by the database")]
   },
   {
@@ -186,10 +186,10 @@ export const transitions: ReadonlyArray<Plant> = [
     tests: [postgres("services/schema/ForbiddenStatements", "let an operator end")]
   },
   {
-    rule: "a submitted operation fails by no answer from before its send_before, in the database too",
+    rule: "a submitted operation fails by no answer from before a minute after its send_before, in the database too",
     file: operatorOutcomes,
-    from: "least((evidence ->> 'asked_at')::timestamptz, clock_timestamp()) < OLD.send_before",
-    to: "clock_timestamp() < OLD.send_before",
+    from: "(evidence ->> 'asked_at')::timestamptz < OLD.send_before + interval '1 minute'",
+    to: "(evidence ->> 'asked_at')::timestamptz < OLD.send_before",
     tests: [postgres("services/ledger/CancelAndReview", "operation that may still be sent is refused by the database")]
   },
   {

@@ -258,20 +258,21 @@ export class Mischief {
     world.trace.note(Exit.isSuccess(exit) ? "operator holds" : "operator holds too late", accounts.nameOf(id))
   }
 
-  /** A person asks the provider whether it can still carry out a fenced operation, and records later that it cannot. */
+  /** A person, whose clock may be wrong by a minute, asks whether a fenced operation can still pay, and records later that it cannot. */
   #ask(): void {
-    const { accounts, database, world } = this.#simulation
+    const { accounts, database, ledger, world } = this.#simulation
     const fenced = [...database.operations.values()].filter(({ fence_started_at, operation }) =>
       operation.state === "indeterminate" && fence_started_at !== null
     )
     if (fenced.length === 0) return
     const { operation: { id, revision }, owner } = world.chance.pick(fenced)
     if (this.#simulation.providerOf(owner.provider).mayStillPay(id)) return
-    const asked_at = DateTime.formatIso(DateTime.makeUnsafe(database.clock.currentTimeMillisUnsafe()))
+    const clock = world.chance.below(120_001) - 60_000
+    const asked_at = DateTime.formatIso(DateTime.makeUnsafe(database.clock.currentTimeMillisUnsafe() + clock))
     const evidence = { by: "operator", ...operatorEvidence, asked_at, reference_of: "answer" }
     const outcome: Outcome = { state: "failed", failure: { code: "never_received", message: "Never received." } }
     world.after(world.chance.below(15_000), () => {
-      const exit = database.now(database.ledger.transition(id, revision, outcome, evidence))
+      const exit = database.now(ledger.transition(id, revision, outcome, evidence))
       world.trace.note(
         Exit.isSuccess(exit) ? "a person records the answer" : "a person must ask again",
         accounts.nameOf(id)

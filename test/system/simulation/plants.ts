@@ -242,6 +242,22 @@ export const plants: Readonly<Record<string, () => Plant>> = {
     }),
     circumstances: asked
   }),
+  "the clock of a person is believed to the second": () => ({
+    ledger: (ledger) => ({
+      ...ledger,
+      // The rule then finds the minute that it asks for.
+      transition: (id, revision, to, evidence) =>
+        Effect.flatMap(DateTime.now, (now) => {
+          const { asked_at } = evidence as { readonly asked_at: string }
+          const [later, latest] = [DateTime.makeUnsafe(asked_at), now].map(DateTime.add({ minutes: 1 }))
+          return ledger.transition(id, revision, to, {
+            ...evidence as object,
+            asked_at: DateTime.formatIso(DateTime.min(later!, latest!))
+          })
+        })
+    }),
+    circumstances: asked
+  }),
   "rescue to failed": () => ({ queue: rescueToFailed }),
   "double claim": () => ({
     remoteQueue: (queue, simulation) => ({

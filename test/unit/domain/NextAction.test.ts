@@ -318,7 +318,10 @@ describe("the next action", () => {
     if (given.question !== null) assert.include(action, `Ask the provider, and record its answer: ${given.question}`)
     const { fencing_until } = given.schedule
     if (given.question !== null && fencing_until !== null) {
-      assert.include(action, `To record failed, ask after ${DateTime.formatIso(fencing_until)}: each fence moves`)
+      assert.include(
+        action,
+        `To record failed, ask a minute or more after ${DateTime.formatIso(fencing_until)}, which each fence moves`
+      )
     }
   })
 

@@ -51,7 +51,7 @@ describe("the evidence of an operator", () => {
     }
   })
 
-  it("names one between the creation and now, give or take a minute, and none before the end of the sends for a failure", () => {
+  it("names one between the creation and now, give or take a minute, and a minute after the last send for a failure", () => {
     const [created_at, sendable_until, now] = [9, 10, 11].map((hour) => Date.UTC(2026, 4, 2, hour)) as [
       number,
       number,
@@ -72,9 +72,14 @@ describe("the evidence of an operator", () => {
         "2026-05-02T08:58:59.999Z is before the creation of the operation at 2026-05-02T09:00",
         "creation"
       ],
-      [created_at - minute, null, "2026-05-02T08:59:00.000Z is before 2026-05-02T10:00:00.000Z, until"],
-      [sendable_until - 1, null, "until which the request could be sent"],
-      [sendable_until, null, null],
+      [
+        created_at - minute,
+        null,
+        "2026-05-02T08:59:00.000Z is less than a minute after 2026-05-02T10:00:00.000Z, until"
+      ],
+      // Asked at 10:00:00 by a clock that is a minute ahead, or earlier.
+      [sendable_until + minute - 1, null, "until which the request could be sent"],
+      [sendable_until + minute, null, null],
       [now + minute, null, null],
       [now + minute + 1, "2026-05-02T11:01:00.001Z is in the future: it is 2026-05-02T11:00:00.000Z now", "future"]
     ]
@@ -87,7 +92,7 @@ describe("the evidence of an operator", () => {
     }
   })
 
-  it("names one from after the last fence for a failure, and none before that has ended", () => {
+  it("names one from a minute after the last fence for a failure, and none before that has ended", () => {
     const [created_at, now] = [0, 7_200_000] as [number, number]
     const reasonAt = (asked: number, fencing_until: number, isFailure = true) =>
       validateAskedAt(new Date(asked).toISOString(), {
@@ -98,10 +103,10 @@ describe("the evidence of an operator", () => {
         isFailure
       })
     assert.include(
-      reasonAt(now - 2, now - 1),
+      reasonAt(now - 2, now - 60_001),
       "until which the order of a fence could be sent. Cancel the order that waits under this key"
     )
-    assert.isNull(reasonAt(now - 1, now - 1))
+    assert.isNull(reasonAt(now - 1, now - 60_001))
     assert.isNull(reasonAt(now - 2, now - 1, false), "a success needs no answer from after the fence")
     for (const failed of [true, false]) {
       assert.include(reasonAt(now + 1, now + 1, failed), "until 1970-01-01T02:00:00.001Z, and it is")

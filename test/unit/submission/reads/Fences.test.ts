@@ -252,7 +252,8 @@ describe("A fence", () => {
             const leavesUntil = (yield* SendDeadline)!
             assert.isAbove(leavesUntil, yield* Clock.currentTimeMillis)
             assert.isAtMost(leavesUntil + lasts, world.recordOf(id).due_at!)
-            const asked_at = yield* DateTime.now
+            // By a clock that is ahead.
+            const asked_at = DateTime.add(yield* DateTime.now, { seconds: 59 })
             const { revision } = yield* world.show(id)
             const answer = { by: "operator", ...evidenceOf({ created_at: asked_at }) }
             const failed = world.ledger.transition(id, revision, outcome("failed"), answer)
@@ -271,7 +272,8 @@ describe("A fence", () => {
       const { fences, id, world } = yield* lostRequest({ answers: [waits] })
       yield* untilBegun(world, id)
       for (const sent of [1, 2, 3]) {
-        const asked = yield* DateTime.now
+        // By a clock that is a minute ahead.
+        const asked = DateTime.add(yield* DateTime.now, { minutes: 1 })
         yield* next(world, id)
         assert.lengthOf(fences, sent)
         yield* TestClock.adjust(fenceLease(defaultPolicy))
@@ -285,6 +287,7 @@ describe("A fence", () => {
               })
           )
         assert.match((yield* Effect.flip(fail(asked))).message, /Cancel the order that waits under this key/)
+        yield* TestClock.adjust("1 minute")
         if (sent === 3) assert.strictEqual((yield* fail(yield* DateTime.now)).state, "failed")
       }
     }))
