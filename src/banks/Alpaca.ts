@@ -14,49 +14,33 @@ import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import { textLike } from "../domain/PayloadText.ts"
 import type { ProviderOperation } from "../domain/Submission.ts"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
-import {
-  namesNothing,
-  type ProvenResult,
-  type ProviderAdapter,
-  ProviderReference,
-  StatusAnswer,
-  SubmissionAnswer,
-  submissionAnswerOf
-} from "../submission/providers/ProviderAdapter.ts"
-import { BoundedOrder, fenceOf, isUnfillable, Order, text } from "./AlpacaOrder.ts"
+import { type ProviderAdapter, ProviderReference } from "../submission/providers/ProviderAdapter.ts"
+import { BoundedOrder, fenceOf, isUnfillable, Order } from "./AlpacaOrder.ts"
 
-export { BoundedOrder, Order, orderTerms } from "./AlpacaOrder.ts"
+export { BoundedOrder, Order } from "./AlpacaOrder.ts"
+export { orderTerms } from "./brokerOrders.ts"
 
 /** What Alpaca can carry out, by type of operation. */
 export const payloads = { order: Order, bounded_order: BoundedOrder }
 
-/** In these states an order may be filled yet. `replaced`: by another order, or by a change of the stock. */
+/**
+ * In these states an order may be filled yet. `stopped`: a trade is guaranteed, and has not happened yet. `done_for_day`: no more on this day; an
+ * order that is good for longer goes on at the next. `replaced`: by another order, or by a change of the stock.
+ */
 const open = [
-  "new",
-  "accepted",
-  "pending_new",
-  "accepted_for_bidding",
-  "held",
-  "partially_filled",
-  "pending_cancel",
-  "pending_replace",
-  // A trade is guaranteed, and has not happened yet.
-  "stopped",
-  "suspended",
-  // No more on this day. An order that is good for longer goes on at the next.
-  "done_for_day",
-  "calculated",
-  "replaced"
-] as const
+  ...["new", "accepted", "pending_new", "accepted_for_bidding", "held", "suspended", "pending_cancel"] as const,
+  ...["partially_filled", "pending_replace", "replaced", "stopped", "done_for_day", "calculated"] as const
+]
 
 /** The answer with an order. */
 const Answered = Schema.Struct({
   id: ProviderReference,
   client_order_id: Schema.String,
   status: Schema.Literals([...open, "filled", "canceled", "expired", "rejected"]),
-  filled_qty: text(/^[0-9]+(?:\.[0-9]+)?$/u, "a number as text"),
+  filled_qty: textLike(/^[0-9]+(?:\.[0-9]+)?$/u, "a number as text"),
   replaced_by: Schema.optionalKey(Schema.NullOr(ProviderReference)),
   // By these the order of a fence is known.
   qty: Schema.optionalKey(Schema.NullOr(Schema.String)),
@@ -66,9 +50,6 @@ const Answered = Schema.Struct({
   limit_price: Schema.optionalKey(Schema.NullOr(Schema.String))
 })
 type Answered = typeof Answered.Type
-
-const refusal = <Code extends number>(...codes: ReadonlyArray<Code>) => Schema.Struct({ code: Schema.Literals(codes) })
-const NoBuyingPower = Schema.Struct({ code: Schema.Literals([40310000]), buying_power: Schema.String })
 
 /** What clients read of an order that ended without a fill, by code. Alpaca's own words stay in the evidence. */
 const failures = {
@@ -82,102 +63,73 @@ const failures = {
 
 const isFilled = ({ filled_qty, status }: Answered): boolean => status === "filled" || /[1-9]/u.test(filled_qty)
 
-const resultOf = (order: Answered, wasFilled: boolean): ProvenResult => {
-  if ((open as ReadonlyArray<string>).includes(order.status)) return { state: "submitted" }
-  return wasFilled || isFilled(order) ? { state: "succeeded" } : { state: "failed", code: `order_${order.status}` }
-}
+const isOpen = ({ status }: Answered): boolean => (open as ReadonlyArray<string>).includes(status)
 
-const namesOf = ({ client_order_id, id }: Answered) => ({ reference: id, operation_id: client_order_id })
+/** Of a fence only if the ledger lost its record. If its order has ended unfilled, nothing was ordered. */
+const unproven = (order: Answered) =>
+  isUnfillable(order) && (isOpen(order) || isFilled(order))
+    ? { reason: "unclear" as const, detail: `the order of a fence is ${order.status}` }
+    : null
 
-const refused = (schema: Schema.ConstraintDecoder<unknown>, code: keyof typeof failures) =>
-  HttpProvider.onBody(
-    schema,
-    (_, answer) => SubmissionAnswer.Rejected({ code, names: namesNothing, evidence: HttpProvider.evidenceOf(answer) })
-  )
-
-const decodeSubmission = HttpProvider.byStatus({
-  200: HttpProvider.onBody(
-    Answered,
-    (order, answer) =>
-      submissionAnswerOf({
-        ...resultOf(order, false),
-        names: namesOf(order),
-        evidence: HttpProvider.evidenceOf(answer)
-      })
-  ),
-  401: HttpProvider.wrongCredentials,
-  403: HttpProvider.firstOf(
-    refused(NoBuyingPower, "insufficient_buying_power"),
-    refused(refusal(40310000, 40310100), "order_not_permitted")
-  ),
-  // 40010001 is not declared: it stands for an invalid member, and for a `client_order_id` that was taken before. A status read decides.
-  422: refused(refusal(42210000), "order_invalid"),
-  // Beyond 200 requests in a minute.
-  429: HttpProvider.refusedForNow
+const answered = HttpProvider.declareOrder({
+  schema: Answered,
+  names: ({ client_order_id, id }) => ({ reference: id, operation_id: client_order_id }),
+  // What was filled before a replacement counts.
+  result: (order, earlier) => {
+    if (isOpen(order)) return { state: "submitted" }
+    return [...earlier, order].some(isFilled)
+      ? { state: "succeeded" }
+      : { state: "failed", code: `order_${order.status}` }
+  },
+  evidence: HttpProvider.evidenceOf,
+  unproven,
+  replacedBy: ({ replaced_by: reference, status }) =>
+    status !== "replaced" || reference === undefined || reference === null
+      ? null
+      : { reference, path: `/v2/orders/${encodeURIComponent(reference)}` }
 })
 
-/** The orders that were replaced. The first is that of the operation. */
-interface Earlier {
-  readonly first: Answered
-  readonly answers: ReadonlyArray<Schema.Json>
-  readonly isFilled: boolean
-}
+/** An error by its code, which is stable. */
+const error = (...codes: ReadonlyArray<number>) => Schema.Struct({ code: Schema.Literals(codes) })
+const NoBuyingPower = Schema.Struct({ ...error(40310000).fields, buying_power: Schema.String })
+const refusal = (schema: Schema.ConstraintDecoder<unknown>, code: keyof typeof failures) =>
+  HttpProvider.refusal(schema, code)
 
-/** Decodes an order, and those that replaced it, in turn. What was filled before a replacement counts. */
-const decodeOrder = (earlier?: Earlier): HttpProvider.Decode<StatusAnswer | HttpProvider.ReadOn> =>
-  HttpProvider.onBody(Answered, (order, answer) => {
-    // Only if the ledger lost the record of a fence. If its order has ended unfilled, nothing was ordered.
-    if (earlier === undefined && isUnfillable(order) && resultOf(order, false).state !== "failed") {
-      return StatusAnswer.NotProven({ reason: "unclear", detail: `the order of a fence is ${order.status}` })
-    }
-    const first = earlier?.first ?? order
-    const wasFilled = earlier?.isFilled === true
-    const answers = [...earlier?.answers ?? [], HttpProvider.evidenceOf(answer)]
-    const id = order.status === "replaced" ? order.replaced_by ?? null : null
-    if (id === null) {
-      const evidence = earlier === undefined ? HttpProvider.evidenceOf(answer) : answers
-      return StatusAnswer.Proven({ ...resultOf(order, wasFilled), names: namesOf(first), evidence })
-    }
-    const next = decodeOrder({ first, answers, isFilled: wasFilled || isFilled(order) })
-    // An answer about another order proves nothing.
-    const decode = HttpProvider.onBody(Schema.Struct({ id: Schema.Literal(id) }), (_, replacement) => next(replacement))
-    return new HttpProvider.ReadOn({
-      path: `/v2/orders/${encodeURIComponent(id)}`,
-      decode: HttpProvider.byStatus({ 200: decode, 401: HttpProvider.wrongCredentials })
-    })
-  })
+/** Answers with which Alpaca did nothing: wrong keys, and more than 200 requests in a minute. */
+const nothingDone = { 401: HttpProvider.wrongCredentials, 429: HttpProvider.refusedForNow }
+
+const decodeSubmission = HttpProvider.byStatus({
+  ...nothingDone,
+  200: answered.submitted,
+  403: HttpProvider.firstOf(
+    refusal(NoBuyingPower, "insufficient_buying_power"),
+    refusal(error(40310000, 40310100), "order_not_permitted")
+  ),
+  // 40010001 is not declared: it stands for an invalid member, and for a `client_order_id` that was taken before. A status read decides.
+  422: refusal(error(42210000), "order_invalid")
+})
 
 /** An order of a fence that has ended keeps the id, also if Alpaca ended it. If anything of it is filled, the fence stays uncertain. */
 const decodeFence = HttpProvider.byStatus({
-  200: HttpProvider.onBody(Answered, (order, answer) => {
-    const names = namesOf(order)
-    if (!isUnfillable(order)) return HttpProvider.KeyHolder.First({ names })
-    if (isFilled(order)) {
-      return Effect.fail(new HttpProvider.NotUnderstood({ reason: `the order of the fence is ${order.status}` }))
-    }
-    return HttpProvider.KeyHolder.Own({
-      names,
-      evidence: HttpProvider.evidenceOf(answer),
-      isCancelled: resultOf(order, false).state === "failed"
-    })
+  ...nothingDone,
+  200: answered.holder((order) => {
+    if (!isUnfillable(order)) return "first"
+    if (isFilled(order)) return new HttpProvider.NotUnderstood({ reason: `the order of the fence is ${order.status}` })
+    return isOpen(order) ? "waiting" : "cancelled"
   }),
-  401: HttpProvider.wrongCredentials,
   // The `client_order_id` was taken before, or a member is invalid.
-  422: HttpProvider.onBody(refusal(40010001), () => HttpProvider.KeyHolder.Unnamed()),
-  429: HttpProvider.refusedForNow
+  422: HttpProvider.onBody(error(40010001), () => HttpProvider.KeyHolder.Unnamed())
 })
 
 const decodeStatus = HttpProvider.byStatus({
-  200: decodeOrder(),
-  401: HttpProvider.wrongCredentials,
-  404: HttpProvider.onBody(
-    refusal(40410000),
-    (_, answer) => StatusAnswer.NotFound({ names: namesNothing, evidence: HttpProvider.evidenceOf(answer) })
-  )
+  ...nothingDone,
+  200: answered.read,
+  404: HttpProvider.notFound(error(40410000))
 })
 
-/** The addresses of real money and of play money. */
-const hosts = { live: "api.alpaca.markets", paper: "paper-api.alpaca.markets" }
+/** The hosts of real money and of play money. */
+const live = "api.alpaca.markets"
+const paper = "paper-api.alpaca.markets"
 
 /** The pair of keys of an account. */
 export interface KeyPair {
@@ -186,22 +138,20 @@ export interface KeyPair {
 }
 
 /** Refuses keys that cannot be right at this address: the ids of paper accounts alone begin with `PK`. */
-const checkPair = (baseUrl: string, pair: KeyPair): KeyPair => {
-  HttpProvider.requireSecret("the secret key of Alpaca (APCA_API_SECRET_KEY)", pair.secretKey)
-  const isPaper = Redacted.value(HttpProvider.requireSecret("the key id of Alpaca (APCA_API_KEY_ID)", pair.keyId))
-    .startsWith("PK")
+const headersAt = (baseUrl: string) => ({ keyId, secretKey }: KeyPair) => {
+  HttpProvider.requireSecret("the secret key of Alpaca (APCA_API_SECRET_KEY)", secretKey)
+  HttpProvider.requireSecret("the key id of Alpaca (APCA_API_KEY_ID)", keyId)
+  const isPaper = Redacted.value(keyId).startsWith("PK")
   const { hostname } = new URL(baseUrl)
-  if (hostname === hosts.live && isPaper) {
+  if (hostname === live && isPaper) {
+    throw new TypeError(`the key of a paper account works at https://${paper} alone, and APCA_API_BASE_URL is ${live}`)
+  }
+  if (hostname === paper && !isPaper) {
     throw new TypeError(
-      `the key of a paper account works at https://${hosts.paper} alone, and APCA_API_BASE_URL is ${hosts.live}`
+      `https://${paper} takes the keys of paper accounts alone, and APCA_API_KEY_ID does not begin with PK`
     )
   }
-  if (hostname === hosts.paper && !isPaper) {
-    throw new TypeError(
-      `https://${hosts.paper} takes the keys of paper accounts alone, and APCA_API_KEY_ID does not begin with PK`
-    )
-  }
-  return pair
+  return { "apca-api-key-id": keyId, "apca-api-secret-key": secretKey }
 }
 
 /** The settings of the adapter. */
@@ -225,16 +175,16 @@ export const at = (
 ): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
   Layer.unwrap(Effect.sync(() => {
     const baseUrl = HttpProvider.requireAddress("the address of Alpaca (APCA_API_BASE_URL)", options.baseUrl)
-    if (typeof keys !== "function") checkPair(baseUrl, keys)
-    else if (fence) {
+    const credentials = HttpProvider.credentialsFrom(keys, headersAt(baseUrl))
+    if (fence && typeof keys === "function") {
       throw new TypeError(
         "fence of Alpaca requires keys that are no function: a fence at another account than that of the request proves nothing"
       )
     }
-    const { hostname } = new URL(baseUrl)
     if (fence && account === undefined) {
       throw new TypeError("fence of Alpaca requires account: its key is free at every other account")
     }
+    const { hostname } = new URL(baseUrl)
     return HttpProvider.layer({
       ...options,
       baseUrl,
@@ -243,12 +193,7 @@ export const at = (
       failures,
       // It carries a request out however late it arrives, so "not found" is never final.
       promises: { keys: "for_ever", readByOperationId: "yes" },
-      credentials: (operation) =>
-        Effect.map(typeof keys === "function" ? keys(operation) : Effect.succeed(keys), (pair) => {
-          const { keyId, secretKey } = checkPair(baseUrl, pair)
-          return { "apca-api-key-id": keyId, "apca-api-secret-key": secretKey }
-        }),
-      credentialsOf: typeof keys === "function" ? "operation" : "gateway",
+      ...credentials,
       submit: {
         request: ({ id }, order, _type) => ({ path: "/v2/orders", body: { ...order, client_order_id: id } }),
         decode: decodeSubmission

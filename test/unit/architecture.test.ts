@@ -96,6 +96,7 @@ const never: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
 
 /** The files of each bank. The other files of `banks` are for any bank. */
 const bankFiles = {
+  Alpaca: ["Alpaca", "AlpacaOrder"],
   Increase: ["Increase", "IncreaseTransfer"]
 }
 

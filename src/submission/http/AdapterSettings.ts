@@ -2,8 +2,11 @@
  * What an adapter refuses at its start. Each refusal is a `TypeError` of one sentence, and repeats no value. `setting` names the setting, such
  * as "the key of Increase (INCREASE_API_KEY)".
  */
+import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
+import type { ProviderOperation } from "../../domain/Submission.ts"
 import { loopbackHosts, parseBaseUrl } from "../../http/OutgoingRequest.ts"
+import type { HttpProviderOptions } from "./HttpProviderOptions.ts"
 import type { HttpCredentials } from "./HttpRequest.ts"
 
 /** The address of a provider, without trailing slashes. A key goes without TLS to this machine alone. */
@@ -29,3 +32,20 @@ export const requireSecret = (setting: string, secret: Redacted.Redacted<string>
 export const bearer = (token: Redacted.Redacted<string>): HttpCredentials => ({
   authorization: Redacted.make(`Bearer ${Redacted.value(token)}`)
 })
+
+/**
+ * The `credentials` of settings, or of a function that finds those of the operation: then missing or refused ones are of this operation
+ * alone. `headersOf` throws a `TypeError` if the credentials cannot be right. Those of the settings are refused at the start.
+ */
+export const credentialsFrom = <K extends object>(
+  found: K | ((operation: ProviderOperation) => Effect.Effect<K, unknown>),
+  headersOf: (credentials: K) => HttpCredentials
+): Pick<HttpProviderOptions, "credentialsOf"> & {
+  readonly credentials: (operation: ProviderOperation) => Effect.Effect<HttpCredentials, unknown>
+} => {
+  if (typeof found === "function") {
+    return { credentials: (operation) => Effect.map(found(operation), headersOf), credentialsOf: "operation" }
+  }
+  const headers = headersOf(found)
+  return { credentials: () => Effect.succeed(headers), credentialsOf: "gateway" }
+}

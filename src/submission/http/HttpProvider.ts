@@ -45,7 +45,7 @@ import type { AnyPayloads, HttpProviderOptions } from "./HttpProviderOptions.ts"
 import { encodeSubmission, type HttpCredentials } from "./HttpRequest.ts"
 import { checkStatusRequests, probe, readStatus } from "./HttpStatusReads.ts"
 
-export { bearer, requireAddress, requireSecret } from "./AdapterSettings.ts"
+export { bearer, credentialsFrom, requireAddress, requireSecret } from "./AdapterSettings.ts"
 export {
   byStatus,
   type Decode,

@@ -111,7 +111,7 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "a coin at Alpaca and a stock of the same symbol are two payees",
-    file: "src/banks/AlpacaOrder.ts",
+    file: "src/banks/brokerOrders.ts",
     from: "currency === undefined ? asset : `${asset} coin`",
     to: "asset",
     tests: [unit("banks/Alpaca", "as an order")]
@@ -174,9 +174,9 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "Alpaca: refused keys of one owner are of this order alone",
-    file: "src/banks/Alpaca.ts",
-    from: "typeof keys === \"function\" ? \"operation\" : \"gateway\"",
-    to: "\"gateway\"",
+    file: "src/submission/http/AdapterSettings.ts",
+    from: "headersOf), credentialsOf: \"operation\" }",
+    to: "headersOf), credentialsOf: \"gateway\" }",
     tests: [unit("banks/Alpaca", "takes refused keys")]
   },
   {
@@ -267,43 +267,43 @@ export const banks: ReadonlyArray<Plant> = [
   {
     rule: "Alpaca: the first order is never taken for that of a fence",
     file: "src/banks/Alpaca.ts",
-    from: "if (!isUnfillable(order)) return HttpProvider.KeyHolder.First({ names })",
-    to: "if (order.id === \"\") return HttpProvider.KeyHolder.First({ names })",
+    from: "if (!isUnfillable(order)) return \"first\"",
+    to: "if (order.id === \"\") return \"first\"",
     tests: [unit("banks/Fences")]
   },
   {
     rule: "Alpaca: an order without a limit is never taken for that of a fence",
     file: "src/banks/AlpacaOrder.ts",
-    from: "limit_price: text(/^0\\.00010*$/u, unfillable.limit_price)",
-    to: "limit_price: text(/^(?:0\\.00010*)?$/u, unfillable.limit_price)",
+    from: "limit_price: textLike(/^0\\.00010*$/u, unfillable.limit_price)",
+    to: "limit_price: textLike(/^(?:0\\.00010*)?$/u, unfillable.limit_price)",
     tests: [unit("banks/Fences")]
   },
   {
     rule: "Alpaca: the symbol of a pair of coins has no fence, also without a slash",
-    file: "src/banks/AlpacaOrder.ts",
+    file: "src/banks/brokerOrders.ts",
     from: "(?!.*(?:USD|USDT|USDC|BTC)$)[A-Z]{5})$/u",
     to: "[A-Z]{5,})$/u",
     tests: [unit("banks/Fences")]
   },
   {
     rule: "Alpaca: a limit in dollars counts no order that is paid in coins, also by the old symbol of a pair",
-    file: "src/banks/AlpacaOrder.ts",
-    from: "Schema.makeFilter(({ symbol }) => isPaidInDollars(symbol), {",
-    to: "Schema.makeFilter(({ symbol }) => isPaidInDollars(symbol) || !symbol.includes(\"/\"), {",
+    file: "src/banks/brokerOrders.ts",
+    from: "Schema.makeFilter(({ symbol }: Fields) => hasPriceInDollars(symbol), {",
+    to: "Schema.makeFilter(({ symbol }: Fields) => hasPriceInDollars(symbol) || !symbol.includes(\"/\"), {",
     tests: [unit("banks/Alpaca")]
   },
   {
     rule: "Alpaca: an order of a fence that ended unfilled keeps the id, also without a cancellation",
     file: "src/banks/Alpaca.ts",
-    from: "isCancelled: resultOf(order, false).state === \"failed\"",
-    to: "isCancelled: order.status === \"canceled\"",
+    from: "return isOpen(order) ? \"waiting\" : \"cancelled\"",
+    to: "return order.status === \"canceled\" ? \"cancelled\" : \"waiting\"",
     tests: [unit("banks/Fences")]
   },
   {
     rule: "Alpaca: no fence is sent with keys that may name another account later",
     file: "src/banks/Alpaca.ts",
-    from: "else if (fence) {",
-    to: "else if (fence && baseUrl === \"\") {",
+    from: "if (fence && typeof keys === \"function\") {",
+    to: "if (fence && baseUrl === \"\") {",
     tests: [unit("banks/Fences")]
   },
   {

@@ -192,8 +192,8 @@ export const providers: ReadonlyArray<Plant> = [
   {
     rule: "an order that ended with a part filled is not recorded as failed",
     file: "src/banks/Alpaca.ts",
-    from: "return wasFilled || isFilled(order) ?",
-    to: "return wasFilled || order.status === \"filled\" ?",
+    from: "[...earlier, order].some(isFilled)",
+    to: "[...earlier, order].some(({ status }) => status === \"filled\")",
     tests: [unit("banks/Alpaca", "in both kinds of answers")]
   },
   {

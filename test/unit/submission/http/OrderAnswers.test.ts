@@ -1,9 +1,10 @@
 /** The decoders that adapters declare most: an order, the entry of a list, and errors. */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Schema } from "effect"
+import { Duration, Effect, Redacted, Schema } from "effect"
 import { Headers } from "effect/http"
 import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
 import { namesNothing, ProviderReference } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { operationOf } from "../../../fixtures/submission/HttpProviderServer.ts"
 
 const answer = (body: Schema.Json, status = 200, headers = {}): HttpProvider.HttpAnswer => ({
   status,
@@ -165,6 +166,32 @@ describe("An error", () => {
         const refused = yield* tagOf(decode(answer({ wait }, 429, header)))
         assert.deepInclude(refused, { _tag: "NotSent", isRefused: true, retryAfter: Duration.seconds(seconds) })
       }
+    }))
+})
+
+describe("Credentials", () => {
+  const headersOf = ({ key }: { readonly key: string }) => {
+    if (key === "") throw new TypeError("the key must be set")
+    return HttpProvider.bearer(Redacted.make(key))
+  }
+
+  it.effect("of the settings are refused at the start, and are those of the gateway", () =>
+    Effect.gen(function*() {
+      assert.throws(() => HttpProvider.credentialsFrom({ key: "" }, headersOf), TypeError)
+      const { credentials, credentialsOf } = HttpProvider.credentialsFrom({ key: "k" }, headersOf)
+      assert.strictEqual(credentialsOf, "gateway")
+      assert.strictEqual(Redacted.value((yield* credentials(operationOf()))["authorization"]!), "Bearer k")
+    }))
+
+  it.effect("that a function finds are those of the operation", () =>
+    Effect.gen(function*() {
+      const operation = operationOf()
+      const { credentials, credentialsOf } = HttpProvider.credentialsFrom(
+        ({ id }: { readonly id: string }) => Effect.succeed({ key: id }),
+        headersOf
+      )
+      assert.strictEqual(credentialsOf, "operation")
+      assert.strictEqual(Redacted.value((yield* credentials(operation))["authorization"]!), `Bearer ${operation.id}`)
     }))
 })
 
