@@ -7,8 +7,7 @@ import { SubmissionKey } from "../../../../src/sandbox/Protocol.ts"
 import type { Receipt } from "../../../../src/sandbox/Record.ts"
 import { brokenIn } from "../kit/Figure.ts"
 import type { Evidence, Exchange, Injected, RunFacts, Told } from "./History.ts"
-import { judge } from "./Judge.ts"
-import type { FigureName } from "./Plan.ts"
+import { type FigureName, judge } from "./Judge.ts"
 
 const told = (id: string, revision: number, state: string, last: Partial<Told> = {}): Told => ({
   id,

@@ -2,10 +2,10 @@
  * Judges a run by what clients sent and got, and by the sandbox's record. It knows nothing of the database, and nothing of the
  * processes of the gateway.
  */
-import { counted, type Figure } from "../kit/Figure.ts"
+import { counted, type Figures } from "../kit/Figure.ts"
 import { doubleSends, doubleSubmissions, unknownSubmissions } from "../kit/Judge.ts"
 import { type Evidence, type Exchange, isLimited, isSuccess, type Told } from "./History.ts"
-import { type FigureName, figureNames, resumesWithin } from "./Plan.ts"
+import { resumesWithin } from "./Plan.ts"
 
 /** An operation as one answer told it. */
 interface Sighting extends Told {
@@ -228,27 +228,32 @@ const lateSubmissions = ({ facts, history, receipts }: Evidence, operations: Rea
 }
 
 /** Every figure that decides about a run, by its rule. */
-export const judge = (evidence: Evidence): Readonly<Record<FigureName, Figure>> => {
+export const judge = (evidence: Evidence) => {
   const operations = new Map(operationsOf(evidence.history).map((operation) => [operation.id, operation]))
-  const all = [...operations.values()]
-  const violations: Readonly<Record<FigureName, ReadonlyArray<string>>> = {
-    doubles: doubleSubmissions(evidence.receipts),
-    doubleSends: doubleSends(Object.entries(evidence.facts.sent)),
+  const each = (rule: (operation: Operation) => string | null) =>
+    [...operations.values()].flatMap((operation) => rule(operation) ?? [])
+  return {
+    doubles: counted("double submissions, by the provider's record", doubleSubmissions(evidence.receipts)),
+    doubleSends: counted("double sends, by the wire", doubleSends(Object.entries(evidence.facts.sent))),
     // No client knows the operation, although each request was repeated until it was answered.
-    orphans: unknownSubmissions(evidence.receipts, new Set(operations.keys())),
-    lost: lostAcceptances(evidence, operations),
-    open: openKeys(evidence, operations),
-    unsaid: all.flatMap((operation) => unsaidState(operation) ?? []),
-    unsent: neverReceived(evidence, operations),
-    back: all.flatMap((operation) => goesBack(operation) ?? []),
-    revoked: readsOfRevoked(evidence),
-    refused: refusedReads(evidence),
-    late: evidence.facts.resumes ? lateSubmissions(evidence, operations) : [],
-    invalid: outsideOfContract(evidence),
-    overspent: overspent(evidence, operations),
-    deaths: evidence.facts.deaths
-  }
-  return Object.fromEntries(
-    Object.entries(violations).map(([name, wrong]) => [name, counted(figureNames[name as FigureName], wrong)])
-  ) as Record<FigureName, Figure>
+    orphans: counted(
+      "submissions that no client was told of",
+      unknownSubmissions(evidence.receipts, new Set(operations.keys()))
+    ),
+    lost: counted("acknowledged acceptances lost", lostAcceptances(evidence, operations)),
+    open: counted("acceptances without an answer, or not read, at the end", openKeys(evidence, operations)),
+    unsaid: counted("states unsaid", each(unsaidState)),
+    unsent: counted("operations told as sent that the provider never received", neverReceived(evidence, operations)),
+    back: counted("revisions going back for sequential reads", each(goesBack)),
+    revoked: counted("reads that succeed after an acknowledged revocation", readsOfRevoked(evidence)),
+    refused: counted("reads refused although the grant was acknowledged", refusedReads(evidence)),
+    late: counted(
+      `operations not submitted within ${resumesWithin} s`,
+      evidence.facts.resumes ? lateSubmissions(evidence, operations) : []
+    ),
+    invalid: counted("answers outside of the contract", outsideOfContract(evidence)),
+    overspent: counted("budgets of grants exceeded", overspent(evidence, operations)),
+    deaths: counted("processes that ended by themselves", evidence.facts.deaths)
+  } satisfies Figures
 }
+export type FigureName = keyof ReturnType<typeof judge>

@@ -1,6 +1,7 @@
 /** What a run is asked to do, and the settings that its processes share. */
 import { Schema } from "effect"
 import type { Control } from "../kit/Figure.ts"
+import type { FigureName } from "./Judge.ts"
 
 /** The faults of a run. Fifteen: the short form has each of them once. */
 export const faultKinds = [
@@ -59,25 +60,6 @@ export interface ClusterControl extends Control {
   readonly releasesAtOnce?: true
   readonly etcd3?: true
 }
-
-/** The rules of the judge. */
-export const figureNames = {
-  doubles: "double submissions, by the provider's record",
-  doubleSends: "double sends, by the wire",
-  orphans: "submissions that no client was told of",
-  lost: "acknowledged acceptances lost",
-  open: "acceptances without an answer, or not read, at the end",
-  unsaid: "states unsaid",
-  unsent: "operations told as sent that the provider never received",
-  back: "revisions going back for sequential reads",
-  revoked: "reads that succeed after an acknowledged revocation",
-  refused: "reads refused although the grant was acknowledged",
-  late: "operations not submitted within 60 s",
-  invalid: "answers outside of the contract",
-  overspent: "budgets of grants exceeded",
-  deaths: "processes that ended by themselves"
-} as const
-export type FigureName = keyof typeof figureNames
 
 export const controls = {
   asynchronous: {

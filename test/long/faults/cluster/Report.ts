@@ -36,7 +36,8 @@ const medianAndWorst = (values: ReadonlyArray<number>): string => {
   return `${seconds(sorted[sorted.length >> 1]!)} / ${seconds(sorted.at(-1)!)}`
 }
 
-export const report = (run: Evidence): ReadonlyArray<string> => {
+/** The tables of a run. */
+export const tablesOf = (run: Evidence): ReadonlyArray<ReadonlyArray<string>> => {
   const { facts, history } = run
   const { accepts, reads, sends } = successes(run)
   const ends = new Map(facts.faults.map((fault, index) => [fault, facts.faults[index + 1]?.from ?? Infinity]))
@@ -58,10 +59,11 @@ export const report = (run: Evidence): ReadonlyArray<string> => {
     return [kind, String(all.length), `${all.filter((exchange) => isSuccess(exchange)).length} succeeded`]
   }
   return [
-    "seconds from the fault until service was back, median / worst",
-    ...rows.length === 0 ? [] : table([["fault", "times", "reads", "accepts", "sends", "whole", "held"], ...rows]),
-    "",
-    ...table([
+    [
+      "seconds from the fault until service was back, median / worst",
+      ...rows.length === 0 ? [] : table([["fault", "times", "reads", "accepts", "sends", "whole", "held"], ...rows])
+    ],
+    table([
       ...(["accept", "read", "list", "feed", "issue", "revoke"] as const).map(answered),
       ["received", String(sends.length), "by the provider"]
     ])

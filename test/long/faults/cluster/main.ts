@@ -1,6 +1,6 @@
 /**
  * `npm run cluster:chaos`: a cluster of three PostgreSQL servers with Patroni, etcd and HAProxy, the gateway on it, and faults while
- * clients pay and read. A separate program judges what the clients were told, and what the provider received.
+ * clients pay and read. It judges what the clients were told, and what the provider received.
  *
  *     npm run cluster:chaos -- --faults 15
  *     npm run cluster:chaos -- --control barrier-off
@@ -15,11 +15,11 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 import { choice, type Option, readOptions, text, unwritable, whole } from "../../../../bench/shared/usage.ts"
-import { figuresTable, verdictOf } from "../kit/Figure.ts"
+import { conclude } from "../kit/Figure.ts"
 import { files, readEvidence } from "./History.ts"
-import { judged } from "./judgeRun.ts"
+import { judge } from "./Judge.ts"
 import { allKinds, configVariable, controlNames, controls, protections, RunConfig } from "./Plan.ts"
-import { report } from "./Report.ts"
+import { tablesOf } from "./Report.ts"
 import { missingRequirement } from "./Requirements.ts"
 
 /** Several of the choices; none without the option. */
@@ -113,16 +113,17 @@ removeData()
 if (process.exitCode === 130) process.exit(130)
 if (!fs.existsSync(path.join(out, files.facts))) cannot(`the cluster or the gateway did not start; see ${out}/logs`)
 
-const figures = await judged(out).catch((error: unknown) => cannot(`the judge failed: ${String(error)}`))
 const evidence = readEvidence(out)
-const control = values.control === null ? null : controls[values.control]
-const { code: exitCode, text: verdict } = verdictOf(figures, control)
-const lines = [...report(evidence), "", ...figuresTable(figures)]
-fs.writeFileSync(path.join(out, files.report), `${lines.join("\n")}\n`)
-process.stdout.write(
-  `\n${lines.join("\n")}\n\n${values.control ?? `seed ${values.seed}`}, ${evidence.facts.faults.length} faults of `
-    + `${values.faults}: ${verdict}; evidence in ${out}\n`
+const report = conclude(
+  judge(evidence),
+  tablesOf(evidence),
+  `${
+    values.control ?? `seed ${values.seed}`
+  }, ${evidence.facts.faults.length} faults of ${values.faults}, evidence in ${out}`,
+  values.control === null ? null : controls[values.control]
 )
-process.exitCode = exitCode
+fs.writeFileSync(path.join(out, files.report), report)
 // A control may break the cluster itself.
-if (code !== 0 && (control === null || exitCode === 1)) cannot(`the run ended early (${code}); see ${out}/logs`)
+if (code !== 0 && (values.control === null || process.exitCode === 1)) {
+  cannot(`the run ended early (${code}); see ${out}/logs`)
+}

@@ -13,9 +13,9 @@ import { Clients } from "./Clients.ts"
 import { Cluster } from "./Cluster.ts"
 import { dealFaults, type Fault, nameOf } from "./Faults.ts"
 import { Gateways } from "./Gateways.ts"
-import { encodeFacts, files, type Injected, makeHistoryWriter, type RunFacts } from "./History.ts"
+import { encodeFacts, files, type Injected, makeHistoryWriter, readEvidence, type RunFacts } from "./History.ts"
 import { inject } from "./Injector.ts"
-import { judged } from "./judgeRun.ts"
+import { judge } from "./Judge.ts"
 import type { PatroniNode } from "./PatroniNode.ts"
 import { type ClusterControl, configVariable, controls, resumesWithin, RunConfig } from "./Plan.ts"
 
@@ -125,7 +125,7 @@ for (const [index, fault] of dealFaults(config.faults, kinds, makeDice(config.se
   if (control !== null) {
     await clients.sweep(sweepsWithin)
     noteFacts()
-    const found = foundOf(control, await judged(config.out))
+    const found = foundOf(control, judge(readEvidence(config.out)))
     if (found.length > 0) {
       say(`found: ${found.map(({ name, value }) => `${value} ${name}`).join(", ")}`)
       break

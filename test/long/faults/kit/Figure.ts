@@ -97,15 +97,17 @@ export const verdictOf = (figures: Figures, control: Control | null) => {
   }
 }
 
-/** Prints the tables of a run and its verdict, and sets the exit code. */
+/** Prints the tables of a run and its verdict, and sets the exit code. Returns what it printed. */
 export const conclude = (
   figures: Figures,
   tables: ReadonlyArray<ReadonlyArray<string>>,
   summary: string,
   control: Control | null = null
-): void => {
+): string => {
   const { code, text } = verdictOf(figures, control)
-  const lines = [figuresTable(figures), ...tables, [`${summary}: ${text}`]].map((part) => part.join("\n"))
-  process.stdout.write(`${lines.join("\n\n")}\n`)
+  const parts = [figuresTable(figures), ...tables, [`${summary}: ${text}`]].map((part) => part.join("\n"))
+  const report = `${parts.join("\n\n")}\n`
+  process.stdout.write(report)
   process.exitCode = code
+  return report
 }
