@@ -57,21 +57,21 @@ export const holds: ReadonlyArray<Plant> = [
     file: unsent,
     from: "EXISTS (SELECT FROM ledger_home h WHERE h.history = o.unsent_in)",
     to: "o.unsent_in IS NOT NULL",
-    tests: [postgres("services/ledger/CancelAndReview")]
+    tests: [postgres("services/ledger/Cancellation")]
   },
   {
     rule: "nothing is cancelled in a ledger that may lack claims",
     file: unsent,
     from: "SELECT NOT o.acknowledged AND is_present_ledger(o.timeline) AND CASE",
     to: "SELECT NOT o.acknowledged AND CASE",
-    tests: [postgres("services/ledger/CancelAndReview")]
+    tests: [postgres("services/ledger/Cancellation")]
   },
   {
     rule: "the database cancels only what was provably never sent",
     file: "migrations/0035_approvals.sql",
     from: "AND (OLD.state = 'accepted' OR OLD.return_reason IS NOT NULL) AND NOT is_unsent(OLD)\n  THEN",
     to: "AND false\n  THEN",
-    tests: [postgres("services/ledger/CancelAndReview"), postgres("services/schema/ForbiddenStatements")]
+    tests: [postgres("services/ledger/Cancellation"), postgres("services/schema/ForbiddenStatements")]
   },
   {
     rule: "no statement claims of a held operation that it was never sent",
@@ -85,14 +85,14 @@ export const holds: ReadonlyArray<Plant> = [
     file: "src/services/sql/queue/SqlOutcomes.ts",
     from: ", unsent_in = NULL",
     to: "",
-    tests: [postgres("services/ledger/CancelAndReview")]
+    tests: [postgres("services/ledger/Cancellation")]
   },
   {
     rule: "a claim of an earlier timeline does not fail: a return and a take-over may be lost",
     file: "src/services/sql/ledger/SqlOperationLedger.ts",
     from: "THEN o.send_before IS NULL OR o.send_before <= now() AND is_present_ledger(o.timeline)",
     to: "THEN o.send_before IS NULL OR o.send_before <= now()",
-    tests: [postgres("services/ledger/CancelAndReview")]
+    tests: [postgres("services/ledger/Cancellation")]
   },
   {
     rule: "an acknowledged operation is never released",

@@ -179,7 +179,7 @@ export const operators: ReadonlyArray<Plant> = [
     file: "src/services/sql/queueFragments.ts",
     from: "(o.last_read ->> 'at')::float8 >= ${",
     to: "(o.last_read ->> 'at')::float8 + 1e15 >= ${",
-    tests: [postgres("services/operators/OperationSearch", "has an operator next while it has a question")]
+    tests: [postgres("services/operators/OperationViews", "has an operator next while it has a question")]
   },
   {
     rule: "the record of an outcome needs a reason",
@@ -200,14 +200,14 @@ export const operators: ReadonlyArray<Plant> = [
     file: "src/services/sql/operators/figureStatements.ts",
     from: "const stops = { unauthorized: \"o.state = 'accepted'\"",
     to: "const stops = { unauthorized: \"o.state = 'submitting'\"",
-    tests: [postgres("services/operators/OperationSearch", "is counted as unauthorized")]
+    tests: [postgres("services/operators/OperationViews", "is counted as unauthorized")]
   },
   {
     rule: "an operation whose status nothing allows to read is found",
     file: "src/services/sql/queue/SqlStatusReads.ts",
     from: " waiting = NOT due.active,",
     to: "",
-    tests: [postgres("services/operators/OperationSearch", "is listed and counted as unread because")]
+    tests: [postgres("services/operators/OperationViews", "is listed and counted as unread because")]
   },
   {
     rule: "a list ends with a full page, also if it may look at further operations",
@@ -221,7 +221,7 @@ export const operators: ReadonlyArray<Plant> = [
     file: "migrations/0022_pauses.sql",
     from: "  NEW.waiting := false;\n",
     to: "",
-    tests: [postgres("services/operators/OperationSearch", "says that it waits because")]
+    tests: [postgres("services/operators/OperationViews", "says that it waits because")]
   },
   {
     rule: "an operator sees no terms without a record",
@@ -284,14 +284,14 @@ export const operators: ReadonlyArray<Plant> = [
     file: "migrations/0025_sendable_operations.sql",
     from: "OLD.send_before > now()",
     to: "OLD.send_before < now()",
-    tests: [postgres("services/ledger/CancelAndReview", "is refused by the database, if a person says")]
+    tests: [postgres("services/ledger/Cancellation", "is refused by the database, if a person says")]
   },
   {
     rule: "an operator records no failure while a request may still be sent",
     file: "src/services/sql/ledger/SqlOperationLedger.ts",
     from: "coalesce(o.send_before <= now(), true)",
     to: "coalesce(o.send_before <= now(), true) OR true",
-    tests: [postgres("services/ledger/CancelAndReview", "may still be sent is no failure")]
+    tests: [postgres("services/ledger/Cancellation", "may still be sent is no failure")]
   },
   {
     rule: "an endpoint gives the ledger the terms that it declares",

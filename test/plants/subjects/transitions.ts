@@ -141,14 +141,14 @@ export const transitions: ReadonlyArray<Plant> = [
     file: "src/services/rules/ledgerRules.ts",
     from: "isFailure && operation.state !== \"accepted\" &&",
     to: "isFailure && operation.state === \"accepted\" &&",
-    tests: [postgres("services/ledger/CancelAndReview", "about which an operator asked")]
+    tests: [postgres("services/ledger/Cancellation", "about which an operator asked")]
   },
   {
     rule: "an operation that a worker returned unsent fails, whenever the operator asked",
     file: "src/services/rules/ledgerRules.ts",
     from: " && return_reason === null\n          ?",
     to: "\n          ?",
-    tests: [postgres("services/ledger/CancelAndReview", "whose claim was returned is a failure")]
+    tests: [postgres("services/ledger/Cancellation", "whose claim was returned is a failure")]
   },
   {
     rule: "an operator asked after the operation was created, in the database too",
@@ -169,7 +169,7 @@ export const transitions: ReadonlyArray<Plant> = [
     file: evidenceTime,
     from: "AND asked_at < OLD.send_before + interval '1 minute'\n",
     to: "AND asked_at < OLD.send_before\n",
-    tests: [postgres("services/ledger/CancelAndReview", "is refused by the database")]
+    tests: [postgres("services/ledger/Cancellation", "is refused by the database")]
   },
   {
     rule: "an operator ends an operation that may have been sent only by an answer",
@@ -190,7 +190,7 @@ export const transitions: ReadonlyArray<Plant> = [
     file: operatorOutcomes,
     from: "(evidence ->> 'asked_at')::timestamptz < OLD.send_before + interval '1 minute'",
     to: "(evidence ->> 'asked_at')::timestamptz < OLD.send_before",
-    tests: [postgres("services/ledger/CancelAndReview", "operation that may still be sent is refused by the database")]
+    tests: [postgres("services/ledger/Cancellation", "operation that may still be sent is refused by the database")]
   },
   {
     rule: "an operation that a worker may have sent is uncertain",

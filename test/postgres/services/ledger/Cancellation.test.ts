@@ -10,7 +10,6 @@ import type { ProviderName } from "../../../../src/domain/Grant.ts"
 import { Operation, type OperationId } from "../../../../src/domain/Operation.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import { OperationStore } from "../../../../src/services/OperationStore.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import {
   accept,
@@ -24,7 +23,6 @@ import {
 import {
   claimedOperation,
   claimIds,
-  claimTerms,
   failOver,
   inspect,
   issueAtNewProvider,
@@ -41,9 +39,6 @@ import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
 import { anotherQueue } from "../../../fixtures/postgres/Pools.ts"
 import { attempt } from "../../../fixtures/postgres/RawSql.ts"
 import { specifiedStates } from "../../../fixtures/Specification.ts"
-
-const unsettled = ["accepted", "submitting", "submitted", "indeterminate"] as const
-const settled = ["succeeded", "failed", "cancelled"] as const
 
 conformance("a cancellation", (it) => {
   it.effect("of an accepted operation is recorded with its evidence, once, and no worker claims the operation afterwards", () =>
@@ -357,51 +352,3 @@ layer(PostgresLedger, { excludeTestServices: true })("a cancellation in PostgreS
 })
 
 const races = rounds(40, 1000)
-
-conformance("a review", (it) => {
-  for (const state of unsettled) {
-    it.effect(`begins and ends while the operation is ${state}, which is no transition`, () =>
-      Effect.gen(function*() {
-        const ledger = yield* OperationLedger
-        const store = yield* OperationStore
-        const issued = yield* issueAtNewProvider()
-        const operation = yield* queued(issued, state)
-        const history = yield* ledger.history(operation.id)
-        const { due_in } = yield* inspect(operation.id)
-        for (const under_review of [true, true, false, false, true]) {
-          assert.deepStrictEqual(yield* ledger.review(operation.id, under_review), { ...operation, under_review })
-          assert.deepStrictEqual(yield* store.find(issued.identity, operation.id), {
-            ...operation,
-            under_review
-          })
-        }
-        assert.deepStrictEqual(yield* ledger.history(operation.id), history)
-        assert.closeTo((yield* inspect(operation.id)).due_in!, due_in!, 2000, "the schedule is unchanged")
-      }))
-  }
-
-  for (const state of settled) {
-    it.effect(`of an operation that is ${state} is refused: a final state leaves nothing to review`, () =>
-      Effect.gen(function*() {
-        const ledger = yield* OperationLedger
-        const operation = yield* queued(yield* issueAtNewProvider(), state)
-        for (const underReview of [true, false]) {
-          const error = yield* Effect.flip(ledger.review(operation.id, underReview))
-          assert.deepStrictEqual(fieldsOf(error), { _tag: "AlreadySettled", id: operation.id, state })
-          assert.include(error.message, `${state}, which is final`)
-        }
-        assert.deepStrictEqual(yield* ledger.show(operation.id), operation)
-      }))
-  }
-
-  it.effect("does not stop a worker from claiming the operation", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const queue = yield* Queue
-      const { grant, identity } = yield* issueAtNewProvider()
-      const { operation } = yield* accept(identity)
-      yield* ledger.review(operation.id, true)
-      assert.lengthOf(yield* queue.claim(grant.provider, 1, claimTerms), 1)
-      assert.deepInclude(yield* ledger.show(operation.id), { state: "submitting", under_review: true })
-    }))
-})

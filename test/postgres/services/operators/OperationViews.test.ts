@@ -1,0 +1,352 @@
+/**
+ * What operators see of an operation agrees with the rules of the queue: its schedule, hold, consent and next action. The tests run on PostgreSQL.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Duration, Effect, Layer, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { OperationId } from "../../../../src/domain/Operation.ts"
+import { OperatorDetail, OperatorSummary } from "../../../../src/domain/operators/OperatorView.ts"
+import { Grants } from "../../../../src/services/Grants.ts"
+import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
+import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
+import { OperatorActions } from "../../../../src/services/operators/OperatorActions.ts"
+import { accept, drive, newKey, nextMillisecond, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import {
+  claimIds,
+  claimTerms,
+  failOver,
+  inspect,
+  isAbout,
+  issueAtNewProvider,
+  pass,
+  queued,
+  readTerms,
+  reference,
+  returnTerms,
+  standingLosses,
+  takeIds,
+  waitOut
+} from "../../../fixtures/ledger/Queue.ts"
+import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
+import { specifiedStates } from "../../../fixtures/Specification.ts"
+
+const Search = Layer.mergeAll(OperationSearch.layer, OperatorActions.layer, LedgerFigures.layer).pipe(
+  Layer.provideMerge(PostgresLedger)
+)
+
+const detail = (id: OperationId) => OperationSearch.use((search) => search.detail(id))
+
+const encode = Schema.encodeSync(OperatorDetail)
+
+layer(Search, { excludeTestServices: true })("an operation in the view of operators", (it) => {
+  it.effect("has its public form, its parties, its schedule and its history in each state, and no payload", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const search = yield* OperationSearch
+      const issued = yield* issueAtNewProvider()
+      const { grant } = issued
+      for (const state of specifiedStates) {
+        const operation = yield* queued(issued, state)
+        const seen = yield* detail(operation.id)
+        assert.deepStrictEqual(seen.operation, operation)
+        assert.deepStrictEqual(seen.history, yield* ledger.history(operation.id))
+        assert.deepInclude({ ...seen }, {
+          client_id: grant.client_id,
+          resource_owner: grant.resource_owner,
+          subject: grant.subject,
+          grant_id: grant.grant_id,
+          provider: grant.provider,
+          provider_connection_id: grant.provider_connection_id
+        })
+        assert.deepStrictEqual(seen.scopes, grant.scopes)
+        const { due_in, send_before_in } = yield* inspect(operation.id)
+        const { due_at, send_before } = seen.schedule
+        assert.strictEqual(due_at === null, due_in === null, state)
+        if (due_at !== null) isAbout(due_at.epochMilliseconds - Date.now(), Duration.millis(due_in!))
+        assert.strictEqual(send_before === null, send_before_in === null, state)
+        assert.strictEqual(seen.next.by === "none", operation.terminal)
+        assert.notMatch(JSON.stringify(encode(seen)), /amount|10\.00\\?"/)
+        const [summary, ...others] = yield* search.find(operation.id)
+        assert.isEmpty(others)
+        assert.deepStrictEqual({ ...summary!, next: seen.next }, {
+          operation: seen.operation,
+          client_id: seen.client_id,
+          resource_owner: seen.resource_owner,
+          provider: seen.provider,
+          idempotency_key: seen.idempotency_key,
+          reference: seen.reference,
+          terms: null,
+          schedule: seen.schedule,
+          next: seen.next
+        })
+        Schema.encodeSync(OperatorSummary)(summary!)
+      }
+      const unknown = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
+      assert.strictEqual((yield* Effect.flip(detail(unknown)))._tag, "OperationNotFound")
+    }))
+
+  it.effect("is held and releasable as the queue says", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      const { operation: { id } } = yield* accept(identity)
+      const hold = Effect.map(detail(id), ({ schedule }) => schedule.hold)
+      assert.isNull(yield* hold)
+      yield* failOver
+      assert.deepStrictEqual(yield* hold, { kind: "failover", examined: false, releasable_from: null })
+      yield* queue.hold(id)
+      assert.strictEqual((yield* hold)!.kind, "failover", "it stays as it is")
+      yield* queue.holdAll
+      assert.deepStrictEqual(yield* hold, { kind: "placed", examined: false, releasable_from: null })
+      assert.strictEqual((yield* detail(id)).next.by, "reconciler")
+      const [read] = yield* queue.takeHeld(provider, 1, readTerms)
+      const from = read!.operation.send_before!
+      assert.deepStrictEqual(yield* hold, { kind: "placed", examined: true, releasable_from: from })
+      const early = yield* detail(id)
+      assert.deepInclude({ ...early.next }, { by: "operator", at: from })
+      yield* pass(readTerms.rescue_after)
+      assert.isNull((yield* detail(id)).next.at)
+      yield* queue.release(id)
+      assert.isNull(yield* hold)
+      yield* queue.report(id, reference("theirs"))
+      yield* waitOut(provider)
+      const acknowledged = yield* detail(id)
+      assert.isTrue(acknowledged.acknowledged)
+      assert.deepStrictEqual(acknowledged.schedule.hold, { kind: "placed", examined: true, releasable_from: null })
+      assert.include(acknowledged.next.reason, "never released")
+    }))
+
+  for (const { lose, name, restore } of standingLosses) {
+    it.effect(`says that it waits because ${name}, is counted as unauthorized, and that it may be sent again`, () =>
+      Effect.gen(function*() {
+        const { grant, identity } = yield* issueAtNewProvider()
+        const { operation: { id } } = yield* accept(identity)
+        const unauthorized = Effect.map(
+          LedgerFigures.use(({ now }) => now),
+          ({ oldest, unauthorized }) => {
+            const count = unauthorized.find(({ provider }) => provider === grant.provider)?.count ?? 0
+            const isOld = oldest.some((row) => row.provider === grant.provider && row.condition === "unauthorized")
+            assert.strictEqual(isOld, count > 0)
+            return count
+          }
+        )
+        assert.strictEqual(yield* unauthorized, 0)
+        const before = yield* detail(id)
+        assert.deepStrictEqual(before.standing, {
+          client_active: true,
+          provider_connected: true,
+          grant: "live",
+          may_send: true,
+          may_read: true
+        })
+        yield* lose(grant)
+        assert.deepStrictEqual(yield* claimIds(grant.provider), [])
+        assert.strictEqual(yield* unauthorized, 1)
+        const waits = yield* detail(id)
+        assert.isTrue(waits.schedule.waiting)
+        assert.include(waits.next.action, "A worker tries it again.")
+        assert.deepStrictEqual(waits.next.at, waits.schedule.due_at)
+        assert.match(waits.next.reason, /inactive|disconnected|no live grant/)
+        const search = yield* OperationSearch
+        const { operations } = yield* search.list({
+          queue: "waiting",
+          provider: grant.provider,
+          order: "oldest",
+          limit: 10
+        })
+        assert.deepStrictEqual(operations.map(({ operation }) => operation.id), [id])
+        yield* restore(grant)
+        const back = yield* detail(id)
+        assert.include(back.next.reason, "Its consent allows it now.")
+        assert.isTrue(back.standing.may_send && back.standing.may_read)
+        yield* pass(claimTerms.idle)
+        assert.deepStrictEqual(yield* claimIds(grant.provider), [id])
+        assert.isFalse((yield* detail(id)).schedule.waiting)
+        assert.strictEqual(yield* unauthorized, 0)
+      }))
+  }
+
+  for (const { lose, name, restore } of standingLosses) {
+    it.effect(`is listed and counted as unread because ${name}, until its status is read again`, () =>
+      Effect.gen(function*() {
+        const issued = yield* issueAtNewProvider()
+        const { provider } = issued.grant
+        const { id } = yield* queued(issued, "indeterminate")
+        yield* pass("1 hour")
+        const search = yield* OperationSearch
+        const states = ["submitted", "indeterminate"] as const
+        const seen = Effect.gen(function*() {
+          const query = { queue: "waiting", states, provider, order: "oldest", limit: 10 } as const
+          const { operations } = yield* search.list(query)
+          const { oldest, unread } = yield* LedgerFigures.use(({ now }) => now)
+          const count = unread.find((row) => row.provider === provider)?.count ?? 0
+          const isOld = oldest.some((row) => row.provider === provider && row.condition === "unread")
+          assert.strictEqual(isOld, count > 0)
+          return { count, listed: operations.map(({ operation }) => operation.id) }
+        })
+        assert.deepStrictEqual(yield* seen, { count: 0, listed: [] })
+        yield* lose(issued.grant)
+        assert.deepStrictEqual(yield* takeIds("takeReads", provider), [])
+        assert.deepStrictEqual(yield* seen, { count: 1, listed: [id] })
+        const { next, schedule } = yield* detail(id)
+        assert.isTrue(schedule.waiting)
+        assert.match(next.reason, /inactive|disconnected|no live grant/)
+        yield* restore(issued.grant)
+        yield* pass(readTerms.idle)
+        assert.deepStrictEqual(yield* takeIds("takeReads", provider), [id])
+        assert.deepStrictEqual(yield* seen, { count: 0, listed: [] })
+      }))
+  }
+
+  it.effect("has an operator next while it has a question to its provider, in its present state alone", () =>
+    Effect.gen(function*() {
+      const issued = yield* issueAtNewProvider()
+      const { provider } = issued.grant
+      const indeterminate = yield* queued(issued, "indeterminate")
+      const { id } = indeterminate
+      const question = "Did you pay 7?"
+      const seen = Effect.gen(function*() {
+        const search = yield* OperationSearch
+        const { operations: [listed] } = yield* search.list({ provider, order: "oldest", limit: 1 })
+        assert.deepStrictEqual(listed!.next, (yield* detail(id)).next)
+        const figures = yield* LedgerFigures.use((figures) => figures.nowByCondition)
+        const asked = figures.standing.find((row) => row.provider === provider && row.condition === "under_review")
+          ?.question
+        return { asked, next: listed!.next.action }
+      })
+      const unproven = { due_in: readTerms.lease, reference: null, answer: "not found", review: true }
+      const postpone = (answer: { readonly question?: string | null }) =>
+        Effect.flatMap(Queue, (queue) => queue.postpone(id, indeterminate.revision, { ...unproven, ...answer }))
+      const reads = { asked: null, next: "A reconciler reads its status (read 1)." }
+      const asks = { asked: question, next: `Ask the provider, and record its answer: ${question}` }
+      for (
+        const [answer, shown] of [[{}, reads], [{ question }, asks], [{}, asks], [{ question: null }, reads]] as const
+      ) {
+        yield* postpone(answer)
+        assert.deepStrictEqual(yield* seen, shown)
+      }
+      yield* postpone({ question })
+      yield* nextMillisecond
+      yield* drive(indeterminate, ["submitted"])
+      assert.deepStrictEqual(yield* seen, reads)
+    }))
+
+  it.effect("has a worker that stopped without a farewell until another process reports its worker id", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const sql = yield* SqlClient.SqlClient
+      const worker_id = newKey()
+      const report = (worker: string | null) => {
+        const process_id = crypto.randomUUID()
+        return Effect.as(
+          queue.reportWorker({ process_id, worker_id: worker, pauses: {}, clock_skew_ms: null }),
+          process_id
+        )
+      }
+      const [lost, other, running] = [yield* report(worker_id), yield* report(null), yield* report(worker_id)]
+      const seen = LedgerFigures.use(({ now }) =>
+        Effect.map(now, ({ workers }) => {
+          const ids = workers.map(({ process_id }) => process_id)
+          return [lost, other, running].map((id) => ids.includes(id))
+        })
+      )
+      assert.deepStrictEqual(yield* seen, [true, true, true], "two that run with one id are both shown")
+      yield* sql`UPDATE worker_reports SET seen_at = now() - interval '31 seconds' WHERE process_id IN (${lost}, ${other})`
+      yield* report(null)
+      assert.deepStrictEqual(yield* seen, [true, true, true])
+      yield* report(worker_id)
+      assert.deepStrictEqual(yield* seen, [false, true, true])
+    }))
+
+  it.effect("says that its provider is paused while every worker that runs has paused it", () =>
+    Effect.gen(function*() {
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      const { operation: { id } } = yield* accept(identity)
+      const report = (pause: string | null) =>
+        Effect.flatMap(Queue, (queue) => {
+          const process_id = crypto.randomUUID()
+          return queue.reportWorker({ process_id, worker_id: null, pauses: { [provider]: pause }, clock_skew_ms: null })
+        })
+      yield* report("status 401")
+      assert.include((yield* detail(id)).next.reason, "Its provider is paused: status 401.")
+      yield* report(null)
+      assert.strictEqual((yield* detail(id)).next.reason, "It is ready.")
+    }))
+
+  it.effect("needs all scopes of its grant to be sent, and any live grant to be read", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issueAtNewProvider()
+      const { operation: { id } } = yield* accept(identity)
+      yield* Grants.use((grants) => grants.revoke(grant.grant_id))
+      yield* Grants.use((grants) => grants.issue({ ...grant, scopes: [], expires_in: Duration.hours(1) }))
+      assert.deepInclude({ ...(yield* detail(id)).standing }, { grant: "revoked", may_send: false, may_read: true })
+    }))
+
+  it.effect("has the reason of a returned claim, and the rescuer ends such a claim after a failover", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      yield* accept(identity)
+      const [claim] = yield* queue.claim(provider, 1, { ...claimTerms, worker: "one" })
+      const { id } = claim!.operation
+      const claimed = yield* detail(id)
+      assert.strictEqual(claimed.schedule.claimed_by, "one")
+      assert.deepInclude({ ...claimed.next }, { by: "worker", at: claim!.operation.send_before })
+      yield* queue.returnClaim(claim!, returnTerms)
+      const returned = yield* detail(id)
+      assert.strictEqual(returned.schedule.return_reason, returnTerms.reason)
+      assert.include(returned.next.reason, returnTerms.reason)
+      assert.deepStrictEqual(returned.next.at, returned.schedule.due_at)
+      yield* failOver
+      assert.strictEqual((yield* detail(id)).next.by, "rescuer")
+    }))
+
+  it.effect("has the actions of operators on it, oldest first, and no others", () =>
+    Effect.gen(function*() {
+      const actions = yield* OperatorActions
+      const { identity } = yield* issueAtNewProvider()
+      const { operation: { id } } = yield* accept(identity)
+      const { operation: other } = yield* accept(identity)
+      const ada = { name: "ada", via: "console", reason: "looks odd" } as const
+      yield* actions.perform("review", other.id, ada)
+      yield* actions.perform("review", id, ada)
+      yield* actions.perform("end_review", id, { ...ada, via: "command", reason: null })
+      yield* actions.perform("cancel", id, ada)
+      const refused = yield* Effect.flip(actions.perform("hold", id, ada))
+      const seen = yield* detail(id)
+      assert.deepStrictEqual(
+        seen.actions.map(({ action, operator, reason, result, via }) => [action, operator, via, reason, result]),
+        [
+          ["review", "ada", "console", "looks odd", "done"],
+          ["end_review", "ada", "command", null, "done"],
+          ["cancel", "ada", "console", "looks odd", "done"],
+          ["hold", "ada", "console", "looks odd", refused.message]
+        ]
+      )
+      encode(seen)
+    }))
+
+  it.effect("shows the latest 200 entries of its history, and of its actions", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const actions = yield* OperatorActions
+      const issued = yield* issueAtNewProvider()
+      let operation = yield* queued(issued, "submitted")
+      for (let n = 0; n < 210; n++) {
+        operation = yield* ledger.transition(
+          operation.id,
+          operation.revision,
+          outcome(n % 2 === 0 ? "indeterminate" : "submitted"),
+          { n }
+        )
+        yield* actions.perform("review", operation.id, { name: `n-${n}`, via: "command", reason: null })
+      }
+      const { actions: acted, history } = yield* detail(operation.id)
+      assert.deepStrictEqual(history, (yield* ledger.history(operation.id)).slice(-200))
+      assert.deepStrictEqual(
+        acted.map(({ operator }) => operator),
+        Array.from({ length: 200 }, (_, n) => `n-${n + 10}`)
+      )
+    }))
+})
