@@ -144,15 +144,18 @@ describe("A confirmed pool", () => {
     Effect.gen(function*() {
       const servers = yield* replicatedServers
       yield* unreplicatedInsert(servers)
-      const [row] = yield* onServer<{ readonly pid: number }>(servers.primary, "SELECT pg_backend_pid() AS pid")
-      assert.isAbove(row!.pid, 0)
-      const [victim] = yield* onServer<{ readonly pid: number }>(
-        servers.primary,
-        "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'"
-      )
+      const checkpointer = Effect.map(
+        SqlClient.SqlClient.use((sql) =>
+          sql<{ readonly pid: number }>`SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'`
+        ),
+        ([row]) => row?.pid
+      ).pipe(Effect.provide(on(servers, {}, Layer.empty)))
+      const victim = yield* checkpointer
       const postmaster = postmasterOf(servers.primary)
-      process.kill(victim!.pid, "SIGKILL")
-      yield* Effect.provide(noted, on(servers, {}, Layer.empty)).pipe(
+      process.kill(victim!, "SIGKILL")
+      // The server answers as before until it notices the crash.
+      yield* checkpointer.pipe(
+        Effect.flatMap((pid) => pid === undefined || pid === victim ? Effect.fail("not yet") : Effect.void),
         Effect.retry(Schedule.spaced("50 millis"))
       )
       assert.strictEqual(postmasterOf(servers.primary), postmaster)
