@@ -27,6 +27,7 @@ const notFound = (_: unknown, answer: Http.HttpAnswer) =>
 
 export const adapter = Http.layer({
   baseUrl: settings.bankUrl,
+  account: settings.bankUrl,
   payloads: { payment: Payment },
   credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${settings.bankToken}`) }),
   promises: {

@@ -84,7 +84,7 @@ const requireBaseUrl = (baseUrl: string | URL): string => {
 }
 
 const makeAdapter = (client: HttpClient.HttpClient, options: AnyOptions): Adapter => {
-  checkPromises(options.promises, options.fence !== undefined)
+  checkPromises(options.promises, options)
   return {
     options,
     payloadOf: preparePayload(options.payloads),

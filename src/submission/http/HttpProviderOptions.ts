@@ -146,7 +146,7 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
   readonly maxBodySize?: number
   /** The failures that clients may read, by code. See `ProviderAdapter`. Default: each refusal is `provider_rejected`. */
   readonly failures?: DeclaredFailures
-  /** The account that the settings reach. See `ProviderAdapter`. Default: they always reach the same one. */
+  /** The environment and account that the settings reach. See `ProviderAdapter`. Default: they always reach the same one. */
   readonly account?: string
   /** How many requests the provider takes. See `ProviderAdapter`. Default: no limit. */
   readonly limit?: ProviderLimit

@@ -226,8 +226,8 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
   readonly limit?: ProviderLimit
   /**
    * Names the environment and the account at the provider that the settings reach, without a credential. The ledger keeps it with each
-   * claim. An operation that was sent to one account is not read and not fenced at another: a person is asked. Default: the settings
-   * always reach the same account.
+   * claim. An operation that was sent to one account is not read and not fenced at another: a person is asked. A fence requires it, and so
+   * does `notFoundIsFinalAfter`, unless reads are indirect. Default: the settings always reach the same account.
    */
   readonly account?: string | undefined
   /** What the provider documents. Worker and reconciler act by it. Default: the provider promises nothing. */
@@ -266,7 +266,7 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
    *
    * The reconciler runs it after "not found", once the last attempt has ended. It repeats it until the answer is certain, so repetitions must do no harm. The order
    * must differ from every order of `submit`, so that the first order is never taken for that of the fence. At another account the key is
-   * free, so it needs `account` if the settings may change.
+   * free, so it requires `account`.
    *
    * - `Known`: another order has the key. If a person carried out the order of the fence, name that one: its state is the operation's.
    * - `Occupied`: the order of the fence has the key, and the provider says that it is cancelled, or has ended unpaid and keeps the key.

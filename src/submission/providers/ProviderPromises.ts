@@ -253,9 +253,17 @@ const isFinal = ({ notFoundIsFinalAfter }: ProviderPromises): boolean => notFoun
 
 const windowOf = ({ notFoundIsFinalAfter = 0 }: ProviderPromises) => Duration.fromInputUnsafe(notFoundIsFinalAfter)
 
+/** What else an adapter declares. */
+interface Declared {
+  readonly account?: string | undefined
+  readonly fence?: unknown
+}
+
+const namesNoAccount = ({ account = "" }: Declared): boolean => account.trim() === ""
+
 /** The promises that no adapter can keep safely together, each with the sentence that refuses it. The first that holds is told. */
 export const refusedPromises: ReadonlyArray<
-  readonly [refuses: (promises: ProviderPromises, hasFence: boolean) => boolean, sentence: string]
+  readonly [refuses: (promises: ProviderPromises, declared: Declared) => boolean, sentence: string]
 > = [
   [
     (promises) => !durationsOf(promises).every(isDuration),
@@ -288,21 +296,31 @@ export const refusedPromises: ReadonlyArray<
     "notFoundIsFinalAfter must end five minutes or more before keys do: later, the provider does not find what it carried out"
   ],
   [
-    ({ keys }, hasFence) => hasFence && keys !== "for_ever",
+    // An indirect read names its own subject, which another account does not have.
+    (promises, declared) =>
+      isFinal(promises) && promises.readByOperationId !== "indirectly" && namesNoAccount(declared),
+    "notFoundIsFinalAfter requires account: once the settings reach another account, a read there does not find what the first carried out"
+  ],
+  [
+    (_, declared) => declared.fence !== undefined && namesNoAccount(declared),
+    "fence requires account: once the settings reach another account, the key is free there, and its fence proves nothing"
+  ],
+  [
+    ({ keys }, { fence }) => fence !== undefined && keys !== "for_ever",
     "fence requires keys \"for_ever\": a provider that forgets the key could take the lost request later"
   ],
   [
-    ({ readByOperationId }, hasFence) => hasFence && readByOperationId !== "yes",
+    ({ readByOperationId }, { fence }) => fence !== undefined && readByOperationId !== "yes",
     "fence requires readByOperationId \"yes\": a fence begins only if a read finds no order with the operation's id"
   ],
   [
-    ({ lateRequests = "accepted" }, hasFence) => hasFence && lateRequests !== "accepted",
+    ({ lateRequests = "accepted" }, { fence }) => fence !== undefined && lateRequests !== "accepted",
     "fence requires lateRequests \"accepted\": a provider that refuses late requests refuses the fence, and needs none"
   ]
 ]
 
-/** Throws a `TypeError` with one sentence if the promises cannot be safe together. */
-export const checkPromises = (promises: ProviderPromises, hasFence = false): void => {
-  const refused = refusedPromises.find(([refuses]) => refuses(promises, hasFence))
+/** Throws a `TypeError` with one sentence if the promises cannot be safe together, or with what else the adapter declares. */
+export const checkPromises = (promises: ProviderPromises, declared: Declared): void => {
+  const refused = refusedPromises.find(([refuses]) => refuses(promises, declared))
   if (refused !== undefined) throw new TypeError(refused[1])
 }

@@ -30,7 +30,7 @@ const checkAdapter = (adapter: ProviderAdapter["Service"]): Effect.Effect<Provid
   Effect.sync(() => {
     if (adapter.limit !== undefined) permitTerms(adapter.limit, 1)
     const { payloads, promises = {} } = adapter
-    checkPromises(promises, adapter.fence !== undefined)
+    checkPromises(promises, adapter)
     // A name with a mistake would leave returns unread.
     const unknown = reversibleTypes(promises).find((type) => payloads !== undefined && !Object.hasOwn(payloads, type))
     if (unknown !== undefined) {

@@ -147,6 +147,8 @@ export const make = (
       lateRequests: { header: sendBeforeHeader },
       ...notFoundIsFinalAfter === undefined ? {} : { notFoundIsFinalAfter }
     },
+    // Each sandbox is an account of its own.
+    ...notFoundIsFinalAfter === undefined ? {} : { account: `sandbox ${options.baseUrl}` },
     failures: { ...failures, ...options.failures },
     submit: {
       request: ({ type }, payload) => ({ path: submissionsPath, body: { type, payload } }),

@@ -156,9 +156,23 @@ export const providers: ReadonlyArray<Plant> = [
   {
     rule: "unsafe promises do not start",
     file: "src/submission/providers/Providers.ts",
-    from: "    checkPromises(promises, adapter.fence !== undefined)\n",
+    from: "    checkPromises(promises, adapter)\n",
     to: "",
     tests: [unit("submission/providers/Providers")]
+  },
+  {
+    rule: "final \"not found\" of reads by the key needs the account that is asked",
+    file: "src/submission/providers/ProviderPromises.ts",
+    from: "isFinal(promises) && promises.readByOperationId !== \"indirectly\" && namesNoAccount(declared)",
+    to: "isFinal(promises) && promises.readByOperationId === \"indirectly\" && namesNoAccount(declared)",
+    tests: [unit("submission/providers/ProviderPromises", "without an account")]
+  },
+  {
+    rule: "a fence needs the account at which it occupies the key",
+    file: "src/submission/providers/ProviderPromises.ts",
+    from: "(_, declared) => declared.fence !== undefined && namesNoAccount",
+    to: "(_, declared) => declared.fence === undefined && namesNoAccount",
+    tests: [unit("submission/providers/ProviderPromises", "without an account")]
   },
   {
     rule: "a list with more pages than a status read visits proves nothing",

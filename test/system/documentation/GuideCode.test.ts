@@ -42,6 +42,7 @@ describe("The code in the documentation", () => {
 interface FirstBank {
   readonly at: (
     baseUrl: string,
+    account: string,
     token: Redacted.Redacted<string>
   ) => Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient>
   readonly termsOf: (
@@ -61,7 +62,7 @@ describe("docs/providers.md, FirstBank.ts follows the contract:", async () => {
     })
   })
   const cases = ProviderContract.cases({
-    adapter: (baseUrl) => at(baseUrl, Redacted.make("a-token-for-tests")),
+    adapter: (baseUrl) => at(baseUrl, "4711", Redacted.make("a-token-for-tests")),
     operation: { type: "payment" },
     terms: termsOf,
     expects: [sent("12.50"), sent("1.15"), sent("12.50", "GBP"), sent("12.50", "EUR", "FR1420041010050500013M02606")],

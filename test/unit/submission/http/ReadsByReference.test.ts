@@ -48,6 +48,7 @@ const NotFound = Schema.Struct({ code: Schema.Literal("not_found") })
 const adapterOf = (baseUrl: string, promises: ProviderPromises) =>
   HttpProvider.make({
     baseUrl,
+    account: "live 1",
     promises,
     submit: {
       request: (_operation, payload) => ({ path: "/transfers", body: payload }),

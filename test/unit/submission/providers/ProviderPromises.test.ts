@@ -51,12 +51,24 @@ describe("Promises that cannot be safe together", () => {
     [{ ...final, keys: "6 minutes" }, /before keys do/]
   ]
   for (const [promises, sentence] of refused) {
-    it(`are refused: ${JSON.stringify(promises)}`, () => assert.throws(() => checkPromises(promises), sentence))
+    it(`are refused: ${JSON.stringify(promises)}`, () =>
+      assert.throws(() => checkPromises(promises, { account: "live 1" }), sentence))
   }
+
+  it("are refused without an account if \"not found\" is final, or a fence: another account does not have the order", () => {
+    const fenced: ProviderPromises = { keys: "for_ever", readByOperationId: "yes" }
+    for (const account of [undefined, "", " "]) {
+      assert.throws(() => checkPromises(final, { account }), /^notFoundIsFinalAfter requires account:/)
+      assert.throws(() => checkPromises(fenced, { account, fence: {} }), /^fence requires account:/)
+      checkPromises({ ...final, readByOperationId: "indirectly", lateRequests: "refused_as_stated" }, { account })
+      checkPromises(fenced, { account })
+    }
+  })
 
   it("are refused beside a fence, unless keys live for ever and a request may arrive at any time", () => {
     const fenced: ProviderPromises = { keys: "for_ever", readByOperationId: "yes" }
-    checkPromises(fenced, true)
+    const declared = { account: "live 1", fence: {} }
+    checkPromises(fenced, declared)
     const others: ReadonlyArray<readonly [ProviderPromises, RegExp]> = [
       [{ keys: "1 day" }, /requires keys/],
       [{ keys: "none" }, /requires keys/],
@@ -66,8 +78,8 @@ describe("Promises that cannot be safe together", () => {
       [{ lateRequests: "refused" }, /requires lateRequests/]
     ]
     for (const [other, sentence] of others) {
-      checkPromises({ ...fenced, ...other })
-      assert.throws(() => checkPromises({ ...fenced, ...other }, true), sentence)
+      checkPromises({ ...fenced, ...other }, {})
+      assert.throws(() => checkPromises({ ...fenced, ...other }, declared), sentence)
     }
   })
 
@@ -81,7 +93,7 @@ describe("Promises that cannot be safe together", () => {
       { ...final, readByOperationId: { lag: "1 minute" }, keys: "361 seconds" },
       { ...final, readByOperationId: "indirectly", lateRequests: "refused_as_stated" }
     ]
-    for (const promises of safe) checkPromises(promises)
+    for (const promises of safe) checkPromises(promises, { account: "live 1" })
   })
 })
 
