@@ -2,12 +2,10 @@
  * For development: issues a grant at each start, and prints how to use it. Your production verifies its own sessions, or the
  * tokens of your authorization server.
  */
-import * as Config from "effect/Config"
 import * as Console from "effect/Console"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import {
   ClientId,
@@ -21,7 +19,7 @@ import { BaseUrl } from "financial-agents-gateway/server/Gateway"
 import { Grants } from "financial-agents-gateway/services/Grants"
 import { transfersWrite } from "./Api.ts"
 import { bankName } from "./Bank.ts"
-import { fakeBank } from "./Providers.ts"
+import { bankSettings, fakeBank } from "./Providers.ts"
 
 /** A grant of Alice, who allows her agent to transfer from her account at the bank. */
 export const issueGrant = Effect.flatMap(Grants, (grants) =>
@@ -57,6 +55,6 @@ export const Invitation = Layer.effectDiscard(Effect.gen(function*() {
   const { isEmbedded } = yield* Database
   if (!isEmbedded) return
   const { access_token } = yield* issueGrant
-  const isFakeBank = Option.isNone(yield* Config.option(Config.String("BANK_URL")))
-  yield* Console.log(text(yield* BaseUrl, Redacted.value(access_token)) + (isFakeBank ? fakeBankText : ""))
+  const { isFake } = yield* bankSettings
+  yield* Console.log(text(yield* BaseUrl, Redacted.value(access_token)) + (isFake ? fakeBankText : ""))
 }))

@@ -3,26 +3,24 @@
  *
  *     npm start
  *
- * It runs on an embedded PostgreSQL in `.data`, or on the one that DATABASE_URL names.
+ * It runs on an embedded PostgreSQL in `.data`, or on the one that DATABASE_URL names. That one needs BANK_URL and BANK_KEY, too.
  */
-import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
 import * as AdminListener from "financial-agents-gateway/node/AdminListener"
 import * as GatewayApp from "financial-agents-gateway/node/GatewayApp"
 import { McpRoutes } from "financial-agents-gateway/server/McpRoutes"
 import { TransfersApi } from "./Api.ts"
 import { startFakeBank } from "./FakeBank.ts"
 import { Invitation } from "./Invitation.ts"
-import Providers, { fakeBank } from "./Providers.ts"
+import Providers, { bankSettings, fakeBank } from "./Providers.ts"
 import { TransfersRoutes } from "./Routes.ts"
 import { TransferTools } from "./Tools.ts"
 
-/** The fake bank, unless BANK_URL names another one. */
+/** The fake bank, unless BANK_URL names another one. Only with the embedded PostgreSQL. */
 const Bank = Layer.effectDiscard(Effect.gen(function*() {
-  const url = yield* Config.option(Config.String("BANK_URL"))
-  if (Option.isNone(url)) yield* startFakeBank(fakeBank)
+  const { isFake } = yield* bankSettings
+  if (isFake) yield* startFakeBank(fakeBank)
 }))
 
 GatewayApp.run({

@@ -241,6 +241,13 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [unit("submission/attempts/LocalFailures", "the credentials of its owner")]
   },
   {
+    rule: "the application of the template runs its fake bank only with the embedded PostgreSQL",
+    file: "template/src/Providers.ts",
+    from: "if (!isEmbedded && (url === null || key === null))",
+    to: "if (!isEmbedded && url === null && key === null)",
+    tests: [system("cli/Template", "refuses to start without BANK_URL or BANK_KEY")]
+  },
+  {
     rule: "the request that a 404 names has no id, account or secret",
     file: "src/submission/http/HttpCall.ts",
     from: "segment.length > 40 || ",
@@ -264,9 +271,30 @@ export const limits: ReadonlyArray<Plant> = [
   {
     rule: "a wrong path of the bank pauses the provider before any operation is sent",
     file: "src/submission/providers/ProviderPauses.ts",
-    from: "      yield* fail(provider, null, { cause: \"undeclared_answers\", reason })\n",
+    from: "      yield* fail(provider, null, { cause: \"undeclared_answers\", reason, isProbed: true })\n",
     to: "",
     tests: [unit("submission/attempts/UndeclaredAnswers", "pauses the provider without a submission")]
+  },
+  {
+    rule: "no operation is sent to a provider while its probe fails",
+    file: "src/submission/providers/ProviderPauses.ts",
+    from: "      if (pause.failure.isProbed === true || pause.isProbing ||",
+    to: "      if (pause.isProbing ||",
+    tests: [unit("submission/attempts/UndeclaredAnswers", "pauses the provider without a submission")]
+  },
+  {
+    rule: "a probe without an answer is none that passed",
+    file: "src/submission/attempts/SubmissionWorker.ts",
+    from: "(yield* ask) === null)",
+    to: "(yield* ask) == null)",
+    tests: [unit("submission/attempts/UndeclaredAnswers", "pauses the provider without a submission")]
+  },
+  {
+    rule: "the probe of an adapter tells a provider that gives no answer from one that nothing speaks against",
+    file: "src/submission/http/HttpProvider.ts",
+    from: "if (status._tag === \"NotProven\" && status.reason === \"unreachable\") return Effect.fail(status)\n",
+    to: "",
+    tests: [unit("submission/http/HttpProviderAnswers", "probe")]
   },
   {
     rule: "only a declared answer ends the pause after undeclared ones, also after a local failure",

@@ -1,0 +1,54 @@
+/**
+ * The application of the template with a database of DATABASE_URL: its fake bank moves no money, so it must not run there. The tests run it
+ * as processes on the real PostgreSQL.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
+import { freePort, launchOf, run, runOf, urlOf } from "../../fixtures/processes/CommandLine.ts"
+
+const providers = "template/src/Providers.ts"
+const main = "template/src/main.ts"
+
+/** The settings of a process on a database of its own. */
+const settings = Effect.gen(function*() {
+  return {
+    DATABASE_URL: urlOf(yield* createDatabase()),
+    PORT: String(yield* freePort),
+    FAKE_BANK_PORT: String(yield* freePort),
+    NODE_OPTIONS: "--conditions=gateway-source"
+  }
+})
+
+const refusal =
+  "error: set BANK_URL and BANK_KEY beside DATABASE_URL: the fake bank runs only with the embedded PostgreSQL\n"
+
+describe("The application of the template, with a database of DATABASE_URL", () => {
+  it.live("refuses to start without BANK_URL or BANK_KEY, and takes an empty text for a missing one", () =>
+    Effect.gen(function*() {
+      const env = yield* settings
+      for (
+        const bank of [
+          {},
+          { BANK_URL: "", BANK_KEY: "key" },
+          { BANK_URL: "http://127.0.0.1:1", BANK_KEY: " " }
+        ]
+      ) {
+        const { code, stderr } = yield* run(["work", "--providers", providers], { ...env, ...bank })
+        assert.strictEqual(code, 1)
+        assert.include(stderr, refusal)
+      }
+      const { code, stderr } = yield* runOf(main, [], env)
+      assert.strictEqual(code, 1)
+      assert.include(stderr, refusal)
+      assert.notInclude(stderr, "Listening")
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+
+  it.live("starts with both, and names the bank", () =>
+    Effect.gen(function*() {
+      const bank = { BANK_URL: "http://127.0.0.1:1", BANK_KEY: "key" }
+      const env = { ...yield* settings, ...bank }
+      const { output } = yield* launchOf(main, [], env, ({ stderr }) => stderr.includes("\"Listening\""))
+      assert.include(output.stderr, `"Bank: ${bank.BANK_URL}"`)
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+})
