@@ -15,6 +15,7 @@ export const workerSeenWithin = Duration.seconds(30)
 export const pauseReasons = {
   credentials: "the provider refused the credentials",
   undeclared: "the adapter does not declare its answers",
+  probe: "its probe, which sends nothing, failed",
   circuit: "it did not answer several times in a row, so its circuit is open",
   clock: "the clock of this worker",
   payload: "the payload does not fit the schema of",

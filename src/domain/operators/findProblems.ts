@@ -215,8 +215,14 @@ const pauseSteps: ReadonlyArray<readonly [fits: (reason: string) => boolean, nex
     "Check the credentials of the provider, such as its key, and restart the workers with the right ones."
   ],
   [
+    begins(pauseReasons.probe),
+    "Check the base URL of the provider and the paths of its adapter, and restart the workers with the right ones. No operation is sent "
+    + "before a probe passes."
+  ],
+  [
     undeclared(/status 404\b/),
-    "Check the base URL of the provider and the paths of its adapter, and restart the workers with the right ones."
+    "Check the base URL of the provider and the paths of its adapter, and restart the workers with the right ones. Until then each "
+    + "of their tries leaves one operation indeterminate."
   ],
   [
     undeclared(/^status 5\d\d\b/),
@@ -224,7 +230,8 @@ const pauseSteps: ReadonlyArray<readonly [fits: (reason: string) => boolean, nex
   ],
   [
     begins(pauseReasons.undeclared),
-    "Compare the adapter with the documentation of the provider, and declare the answer."
+    "Compare the adapter with the documentation of the provider, and declare the answer. Until then each try of a worker "
+    + "leaves one operation indeterminate."
   ],
   [
     begins(pauseReasons.circuit),

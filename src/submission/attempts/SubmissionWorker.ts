@@ -11,6 +11,7 @@
  *    the claim over. Otherwise it records the outcome by compare-and-set. An outcome that cannot be known is `indeterminate`.
  */
 import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as FiberSet from "effect/FiberSet"
@@ -151,6 +152,9 @@ const countSend = (
   counts.duration.record((performance.now() - startedAt) / 1000)
 }
 
+/** Between two probes of a provider whose settings are likely wrong. Most are repaired by a restart, which probes at once. */
+const probeInterval = Duration.seconds(10)
+
 const work = Effect.gen(function*() {
   const { services, task } = yield* make
   const { breaker, drain, holds, metrics, policy, recorder, rescues } = services
@@ -180,13 +184,25 @@ const work = Effect.gen(function*() {
   )
 })
 
-/** Finds a wrong path before an operation does. Nothing waits for it. */
-const probeProviders = ({ pauses, policy, providers }: WorkerServices) =>
-  Effect.forEach(providers, ([name, { probe }]) =>
-    probe === undefined ? Effect.void : Effect.flatMap(
-      callAdapter(probe, policy.attemptTimeout, () => Effect.succeed(null)),
-      (reason) => reason === null ? Effect.void : pauses.suspect(name, reason)
-    ), { concurrency: "unbounded", discard: true })
+/** Finds a wrong path before an operation does. Nothing waits for the first probe. Then no operation is sent until one passes. */
+const probeProviders = ({ pauses, policy, providers, requestPermits }: WorkerServices) =>
+  Effect.forEach(
+    providers,
+    Effect.fnUntraced(function*([name, { probe }]) {
+      if (probe === undefined) return
+      const unanswered = Effect.succeed(undefined)
+      const ask = callAdapter(Effect.catch(probe, () => unanswered), policy.attemptTimeout, () => unanswered)
+      const reason = yield* ask
+      if (reason === null || reason === undefined) return
+      yield* pauses.suspect(name, reason)
+      while (pauses.isSuspected(name)) {
+        yield* Effect.sleep(probeInterval)
+        const { _tag } = yield* requestPermits.takePermit(name, "reads")
+        if (_tag === "Begin" && (yield* ask) === null) yield* pauses.trust(name)
+      }
+    }),
+    { concurrency: "unbounded", discard: true }
+  )
 
 /** The process that had this id before has ended, so its claims need not wait until they are stale. */
 const rescueOwnClaims = Effect.fnUntraced(function*(

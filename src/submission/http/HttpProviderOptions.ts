@@ -151,8 +151,8 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
   /** How many requests the provider takes. See `ProviderAdapter`. Default: no limit. */
   readonly limit?: ProviderLimit
   /**
-   * Whether a worker reads, at its start, the status of an operation that does not exist: an undeclared 404 pauses the provider until a
-   * declared answer to a submission. `false` for a provider that must not get such a read, or whose 404 cannot be declared. Without a
+   * Whether a worker reads, at its start, the status of an operation that does not exist: after an undeclared 404 it sends
+   * no operation, and repeats the read, until one passes. `false` for a provider that must not get such a read, or whose 404 cannot be declared. Without a
    * promised read by the operation's id there is no probe. Default: true.
    */
   readonly probe?: boolean

@@ -6,7 +6,7 @@ import type * as Schema from "effect/Schema"
 import { ProviderConnectionId, ResourceOwner } from "../../domain/Grant.ts"
 import { OperationId, OperationType } from "../../domain/Operation.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
-import { namesNothing, type NotSent, StatusAnswer } from "../providers/ProviderAdapter.ts"
+import { namesNothing, type NotProven, type NotSent, StatusAnswer } from "../providers/ProviderAdapter.ts"
 import { asksFor, readKind, unaskedWithoutReference } from "../providers/ProviderPromises.ts"
 import {
   type Adapter,
@@ -153,12 +153,15 @@ export const checkStatusRequests = (adapter: Adapter): void => {
 }
 
 /** Reads the status of an operation that does not exist. A 404 that the adapter does not declare is likely one of another path. */
-export const probe = (adapter: Adapter): Effect.Effect<string | null> => {
+export const probe = (adapter: Adapter): Effect.Effect<string | null, NotProven> => {
   const [operation] = samples(adapter.options)
-  return Effect.map(readStatus(adapter)(operation, null), (status) => {
-    if (status._tag !== "NotFound" || status.evidence !== null) return null
+  return Effect.flatMap(readStatus(adapter)(operation, null), (status) => {
+    if (status._tag === "NotProven" && status.reason === "unreachable") return Effect.fail(status)
+    if (status._tag !== "NotFound" || status.evidence !== null) return Effect.succeed(null)
     const { path } = adapter.options.status.request(operation, null, null)
     const target = describeTarget({ method: "GET", url: adapter.baseUrl + path })
-    return `a status read of an operation that does not exist got status 404, which is not declared: ${target}`
+    return Effect.succeed(
+      `a status read of an operation that does not exist got status 404, which is not declared: ${target}`
+    )
   })
 }

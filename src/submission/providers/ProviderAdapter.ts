@@ -281,9 +281,10 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
   ) => Effect.Effect<Effect.Effect<FenceAnswer> | null>
   /**
    * Asks the provider at the start of a worker, by a request that changes nothing, whether the settings fit it. Yields what speaks against
-   * them, in words for the log and for operators; null if nothing does, or the provider gives no answer. Default: no probe.
+   * them, in words for the log and for operators; null if nothing does. Fails if the provider gives no answer. While something speaks
+   * against them, the worker repeats it, and sends no operation. Default: no probe.
    */
-  readonly probe?: Effect.Effect<string | null>
+  readonly probe?: Effect.Effect<string | null, NotProven>
 }>()("financial-agents-gateway/submission/providers/ProviderAdapter") {}
 
 /**

@@ -2,8 +2,9 @@
  * Stops the claims for a provider after a local failure, such as wrong credentials, and after answers in a row that the adapter does not
  * declare, such as those of a wrong address: every operation would meet them. An answer that names another operation counts as
  * undeclared. Local failures that may be of one operation alone, such as the credentials of its owner, count the same way: otherwise each
- * owner could stop the payments of all. The worker then claims one operation at a time as a probe, until an attempt shows that the cause has passed. Status reads
- * neither begin nor end a pause, except the probe of the adapter at the start of the worker, which may begin one.
+ * owner could stop the payments of all. The worker then claims one operation at a time as a probe, until an attempt shows that the cause
+ * has passed. Status reads neither begin nor end a pause, except the probe of the adapter: it may begin a pause at the start of the worker.
+ * In that pause no operation is claimed until the probe passes.
  */
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
@@ -39,6 +40,8 @@ interface Failure {
   readonly cause: Exclude<PauseCause, "circuit">
   /** For the log and for operators. */
   readonly reason: string
+  /** Found by the probe of the adapter, which then ends the pause: no operation is sent as its probe. */
+  readonly isProbed?: boolean
 }
 
 export interface ProviderPause {
@@ -102,8 +105,15 @@ export class ProviderPauses extends Context.Service<ProviderPauses, {
     attempt: Attempt,
     id: OperationId
   ) => Effect.Effect<void>
-  /** Pauses a provider whose probe speaks against its settings. The next operation probes it at once. Attempts have shown more already. */
+  /**
+   * Pauses a provider whose probe speaks against its settings, until `trust`. Does nothing once an attempt has shown more. A declared
+   * answer to an attempt that is under way ends the pause, too.
+   */
   readonly suspect: (provider: ProviderName, reason: string) => Effect.Effect<void>
+  /** Whether the provider is paused because of `suspect` alone. */
+  readonly isSuspected: (provider: ProviderName) => boolean
+  /** Ends the pause of `suspect`: a probe has passed. */
+  readonly trust: (provider: ProviderName) => Effect.Effect<void>
   /** Counts the return of a claim in the pause of the provider. False: it is not paused. */
   readonly countReturn: (provider: ProviderName) => boolean
   /** Why the provider is paused; null if it is not. */
@@ -116,17 +126,26 @@ export class ProviderPauses extends Context.Service<ProviderPauses, {
 
 const check = "check the credentials, the address and the path of the provider, and what the adapter declares"
 
-const pauseMessages: Readonly<Record<Failure["cause"], string>> = {
+const pauseMessages: Readonly<Record<Failure["cause"] | "probe", string>> = {
+  probe:
+    "Paused a provider whose probe failed, a read at the start that changes nothing: its operations wait, and none is sent. "
+    + "Likely its address has a wrong path: check the address and the path of the provider, and restart. The worker repeats the probe, "
+    + "and resumes once it passes",
   local_failure:
     "Paused a provider after a local failure: its operations wait. Repair the reason, such as credentials, the "
     + "adapter or the clock; the worker tries one operation at a time, and resumes by itself",
   undeclared_answers:
     "Paused a provider after answers that the adapter does not declare: its operations wait. Likely the adapter "
-    + `or its settings have a mistake: ${check}. The worker tries one operation at a time, less and less often`
+    + `or its settings have a mistake: ${check}. The worker tries one operation at a time, less and less often. Each undeclared `
+    + "answer leaves one operation indeterminate"
 }
 
-const describe = ({ cause, reason }: Failure): string =>
-  cause === "undeclared_answers" ? `${pauseReasons.undeclared}: ${reason}` : reason
+const describe = ({ cause, isProbed, reason }: Failure): string =>
+  isProbed === true
+    ? `${pauseReasons.probe}: ${reason}`
+    : cause === "undeclared_answers"
+    ? `${pauseReasons.undeclared}: ${reason}`
+    : reason
 
 const logWarning = (message: string, provider: ProviderName, reason: string) =>
   Effect.annotateLogs(Effect.logWarning(message), { provider, reason })
@@ -169,7 +188,7 @@ const make = Effect.gen(function*() {
     else Object.assign(pause, { failure, since, length })
     if (before === failure.cause) return
     yield* announce(provider, failure.cause)
-    yield* logWarning(pauseMessages[failure.cause], provider, failure.reason)
+    yield* logWarning(pauseMessages[failure.isProbed === true ? "probe" : failure.cause], provider, failure.reason)
   })
 
   const pass = (provider: ProviderName, why = "an attempt has shown that the cause of its pause has passed") =>
@@ -220,7 +239,9 @@ const make = Effect.gen(function*() {
     admit: Effect.fnUntraced(function*(provider, limit) {
       const { pause } = stateOf(provider)
       if (pause === null || limit <= 0) return { limit, probeOf: null }
-      if (pause.isProbing || (yield* elapsed(pause.since)) < pause.length) return { limit: 0, probeOf: null }
+      if (pause.failure.isProbed === true || pause.isProbing || (yield* elapsed(pause.since)) < pause.length) {
+        return { limit: 0, probeOf: null }
+      }
       pause.isProbing = true
       return { limit: 1, probeOf: pause }
     }),
@@ -283,9 +304,17 @@ const make = Effect.gen(function*() {
       if (state.pause !== null || state.undeclared !== null) return
       state.undeclared = mostUndeclared
       state.undeclaredReason = reason
-      yield* fail(provider, null, { cause: "undeclared_answers", reason })
-      if (stateOf(provider).pause !== null) stateOf(provider).pause!.length = 0
+      yield* fail(provider, null, { cause: "undeclared_answers", reason, isProbed: true })
     }),
+    isSuspected: (provider) => stateOf(provider).pause?.failure.isProbed === true,
+    trust: (provider) =>
+      Effect.suspend(() => {
+        const state = stateOf(provider)
+        if (state.pause?.failure.isProbed !== true) return Effect.void
+        // As at the start: no answer to an attempt is known yet.
+        state.undeclared = null
+        return pass(provider, "its probe passed")
+      }),
     countReturn: (provider) => {
       const { pause } = stateOf(provider)
       if (pause !== null) pause.returned++

@@ -291,7 +291,7 @@ export const limits: ReadonlyArray<Plant> = [
   },
   {
     rule: "the probe of an adapter tells a provider that gives no answer from one that nothing speaks against",
-    file: "src/submission/http/HttpProvider.ts",
+    file: "src/submission/http/HttpStatusReads.ts",
     from: "if (status._tag === \"NotProven\" && status.reason === \"unreachable\") return Effect.fail(status)\n",
     to: "",
     tests: [unit("submission/http/HttpProviderAnswers", "probe")]

@@ -181,8 +181,14 @@ describe("status", () => {
     const steps: ReadonlyArray<readonly [string, RegExp]> = [
       ["the provider refused the credentials: status 403", /^Check the credentials/],
       [`${undeclared}status 401, which is not declared`, /^Check the credentials/],
-      [`${undeclared}status 404, which is not declared: POST /v1/transfers`, /^Check the base URL/],
-      [`${undeclared}a status read of an operation that does not exist got status 404, which`, /^Check the base URL/],
+      [
+        `${undeclared}status 404, which is not declared: POST /v1/transfers`,
+        /^Check the base URL.*leaves one operation/
+      ],
+      [
+        "its probe, which sends nothing, failed: a status read of an operation that does not exist got status 404",
+        /^Check the base URL.*No operation is sent before/
+      ],
       [`${undeclared}status 500, which is not declared`, /^The provider fails: wait\./],
       [`${undeclared}status 201, which is not declared`, /^Compare the adapter/],
       ["it did not answer several times in a row, so its circuit is open", /^The provider is down/],

@@ -9,7 +9,15 @@ import { SubmissionWorker } from "../../../../src/submission/attempts/Submission
 import { NotSent, SubmissionAnswer, Uncertain } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { ProviderPauses } from "../../../../src/submission/providers/ProviderPauses.ts"
 import { unknownId } from "../../../fixtures/ledger/Ledger.ts"
-import { acknowledged, bank, makeWorld, notFound, until, type World } from "../../../fixtures/submission/World.ts"
+import {
+  acknowledged,
+  bank,
+  makeWorld,
+  notFound,
+  unreachable,
+  until,
+  type World
+} from "../../../fixtures/submission/World.ts"
 
 const undeclared = Effect.fail(new Uncertain({ reason: "status 404, which is not declared", isUndeclared: true }))
 const wrongKey = Effect.fail(new NotSent({ reason: "status 401", isRefused: true, isLocal: true }))
@@ -37,21 +45,52 @@ const countOf = (world: World, state: string) =>
   [...world.memory.operations.values()].filter(({ operation }) => operation.state === state).length
 
 describe("A probe at the start that speaks against the settings", () => {
-  it.effect("pauses the provider without a submission, and the first operation is its next probe", () =>
+  it.effect("pauses the provider without a submission, until a repeated probe passes", () =>
     Effect.gen(function*() {
       const reason = "a 404 that the adapter does not declare"
-      for (const answer of [undeclared, accepts]) {
-        const world = yield* makeWorld({ probe: Effect.succeed(reason), submit: () => answer })
-        const stop = yield* world.start(SubmissionWorker.layer)
-        yield* until(() => logged(world, "Paused a provider").length > 0)
-        const line = { level: "WARN", provider: bank, reason }
-        assert.deepStrictEqual(logged(world, "Paused a provider"), [line])
-        assert.isEmpty(world.attempts)
-        yield* world.acceptMany(30)
-        yield* TestClock.adjust("5 seconds")
-        yield* stop
-        assert.lengthOf(world.attempts, answer === accepts ? 30 : 1)
+      const probe: { result: Effect.Effect<string | null, typeof unreachable>; count: number } = {
+        result: Effect.succeed(reason),
+        count: 0
       }
+      const world = yield* makeWorld({
+        probe: Effect.suspend(() => {
+          probe.count++
+          return probe.result
+        })
+      })
+      yield* world.start(SubmissionWorker.layer)
+      yield* until(() => logged(world, "Paused a provider").length > 0)
+      const line = { level: "WARN", provider: bank, reason }
+      assert.deepStrictEqual(logged(world, "Paused a provider whose probe failed"), [line])
+      yield* world.acceptMany(30)
+      yield* TestClock.adjust("10 minutes")
+      assert.strictEqual(probe.count, 61)
+      // A bank that is away proves nothing.
+      probe.result = Effect.fail(unreachable)
+      yield* TestClock.adjust("10 minutes")
+      assert.isEmpty(world.attempts)
+      assert.deepStrictEqual(logged(world, "Paused a provider"), [line])
+      probe.result = Effect.succeed(null)
+      yield* TestClock.adjust("15 seconds")
+      assert.lengthOf(world.attempts, 30)
+      const probes = probe.count
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual(probe.count, probes)
+      assert.lengthOf(logged(world, "Resumed a provider: its probe passed"), 1)
+    }))
+
+  it.effect("pauses the provider only until a declared answer to an attempt that is under way", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        probe: Effect.delay(Effect.succeed("a 404"), "1 second"),
+        submit: () => Effect.delay(accepts, "3 seconds")
+      })
+      yield* world.acceptOne
+      yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("2 seconds")
+      assert.lengthOf(logged(world, "Paused a provider"), 1)
+      yield* TestClock.adjust("2 seconds")
+      assert.lengthOf(logged(world, "Resumed a provider"), 1)
     }))
 
   it.effect("does not delay the start, and an attempt that was declared shows more", () =>

@@ -79,6 +79,7 @@ describe("Decoders", () => {
 describe("The probe of an adapter", () => {
   const undeclared =
     "a status read of an operation that does not exist got status 404, which is not declared: GET /mutations/…"
+  const unanswered = "no answer"
   it.live.each<readonly [string, Behaviour, string | null]>([
     [
       "the 404 of another path",
@@ -86,12 +87,12 @@ describe("The probe of an adapter", () => {
       undeclared
     ],
     ["an answer that the adapter declares", answering(response(200, succeeded)), null],
-    ["a gateway in front of the bank", answering(response(503, "{}")), null]
+    ["a gateway in front of the bank", answering(response(503, "{}")), unanswered]
   ])("reads a status, and tells of %s", ([, behaviour, expected]) =>
     Effect.gen(function*() {
       const server = yield* rawServer(behaviour)
       const { probe } = yield* HttpProvider.make(optionsFor(server.url))
-      assert.strictEqual(yield* probe!, expected)
+      assert.strictEqual(yield* Effect.orElseSucceed(probe!, () => unanswered), expected)
       assert.deepStrictEqual(server.requests.map(({ head }) => head.split(" ")[0]), ["GET"])
       assert.isFalse("probe" in (yield* HttpProvider.make({ ...optionsFor(server.url), probe: false })))
     }).pipe(Effect.provide(ProviderHttpClient.layer())))
