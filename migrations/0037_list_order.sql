@@ -1,7 +1,7 @@
 -- The indexes of lists by state and by type, now in the order of time. Lists read them backwards. A new entry stands at the end of the entries
 -- of its state, so that fewer pages split: docs/performance.md has the figures.
 --
--- The build stops the traffic, for half a second with so many operations. A larger ledger keeps its indexes, which serve the same lists:
+-- The build stops the traffic, for about a second with so many operations. A larger ledger keeps its indexes, which serve the same lists:
 -- docs/deployment.md has the statements that replace them without a stop.
 DO $order$
 BEGIN
