@@ -4,6 +4,7 @@
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import type { Operation, OperationId } from "../domain/Operation.ts"
 import {
   adviceOn,
@@ -19,6 +20,7 @@ import { answerOf, refusalText } from "./OperationAnswer.ts"
 import { defaultPageSize, defaultWaitSeconds, OperationTools, ToolRefusal } from "./OperationTools.ts"
 import { longestSilence, makeReport, type Report } from "./Progress.ts"
 import { quoteFailure } from "./QuotedText.ts"
+import { registerTools } from "./registerTools.ts"
 
 /** A wait of a second or more that ends earlier, without a change, shows that the gateway does not let the request wait. In seconds. */
 const shortestWait = 0.5
@@ -70,11 +72,11 @@ const waitFor = Effect.fnUntraced(function*(report: Report, id: OperationId, sec
   return { ...adviceOnWait(operation, yield* DateTime.now), operation: quoteFailure(operation) }
 })
 
-/** The handlers of `OperationTools`. */
-export const OperationToolHandlers = OperationTools.toLayer(Effect.gen(function*() {
+/** Registers `OperationTools` with their handlers. Calls need the `AgentReads` of the request. */
+export const OperationToolHandlers = Layer.effectDiscard(Effect.gen(function*() {
   const report = yield* makeReport
 
-  return OperationTools.of({
+  yield* registerTools(OperationTools, {
     list_operations: Effect.fnUntraced(function*(query) {
       const reads = yield* AgentReads
       const page = yield* reads.list({ page_size: defaultPageSize, ...query })

@@ -57,8 +57,11 @@ export const makeGrantReads = Effect.gen(function*() {
       return new ReadRefused({ code: problem.code, detail: problem.detail })
     }
 
+    /** A merge with the context of the tool would copy both. */
+    const ofRequestAlone: (current: Context.Context<never>) => Context.Context<CurrentGrant> = () => context
+
     const ofRequest = <A>(read: Effect.Effect<A, Problem>): Effect.Effect<A, ReadRefused> =>
-      Effect.provideContext(read, context).pipe(
+      Effect.updateContext(read, ofRequestAlone).pipe(
         Effect.tapError(logFailedCall),
         Effect.mapError(refuse),
         Effect.catchDefect((defect) =>

@@ -1,13 +1,7 @@
 /**
  * Tools of agents that request mutations. An application adds them to `/mcp`, beside its mutation endpoints.
  */
-import {
-  CallToolResult,
-  InputRequired,
-  type McpRequestContext,
-  Tool as McpTool,
-  type ToolJson
-} from "effect/ai/McpSchema"
+import { CallToolResult, InputRequired, type McpRequestContext, Tool as McpTool } from "effect/ai/McpSchema"
 import { McpServer } from "effect/ai/McpServer"
 import * as Context from "effect/Context"
 import * as Digest from "effect/crypto/Digest"
@@ -34,6 +28,7 @@ import { answerOf, OperationAnswer, toolResultOf } from "../../mcp/OperationAnsw
 import { KeyArgument } from "../../mcp/OperationTools.ts"
 import { makeReport } from "../../mcp/Progress.ts"
 import { quotedJson } from "../../mcp/QuotedText.ts"
+import { failedCall, jsonSchemaOf } from "../../mcp/registerTools.ts"
 import { Grants } from "../../services/Grants.ts"
 import { OperationLedger } from "../../services/OperationLedger.ts"
 import { logFailedCall } from "../gate/ProblemResponses.ts"
@@ -87,11 +82,6 @@ const refuseProblem = (problem: Problem) =>
       }))
     )
   })
-
-const jsonSchemaOf = (schema: Schema.Constraint, onExcessProperty: "error" | "ignore") => {
-  const { definitions, schema: root } = Schema.toJsonSchemaDocument(schema, { onExcessProperty })
-  return Object.keys(definitions).length === 0 ? root : { ...root, $defs: definitions }
-}
 
 const encoder = new TextEncoder()
 
@@ -168,9 +158,7 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
   const handle = (args: unknown) =>
     request(args).pipe(
       Effect.catch((error) => error instanceof Refused ? Effect.fail(error) : refuseProblem(error)),
-      Effect.catch(({ text }) =>
-        Effect.succeed(new CallToolResult({ content: [{ type: "text", text }], isError: true }))
-      )
+      Effect.catch(({ text }) => Effect.succeed(failedCall(text)))
     )
 
   yield* server.addTool({
@@ -180,8 +168,8 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
       description:
         `${options.description} A person is asked to confirm it. A repetition with the same key and the same `
         + "arguments returns the same operation, and nothing is sent twice.",
-      inputSchema: jsonSchemaOf(parameters, "error") as typeof ToolJson.Type,
-      outputSchema: jsonSchemaOf(Schema.Struct(OperationAnswer.fields), "ignore") as typeof ToolJson.Type,
+      inputSchema: jsonSchemaOf(parameters, "error"),
+      outputSchema: jsonSchemaOf(Schema.Struct(OperationAnswer.fields), "ignore"),
       annotations: {
         title: options.title,
         readOnlyHint: false,
