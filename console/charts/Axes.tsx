@@ -1,9 +1,9 @@
 import { formatCount } from "../data/format.ts"
-import { formatTick, margin, type Scales } from "./scales.ts"
+import { anchorOf, formatTick, margin, type Scales } from "./scales.ts"
 import type { Grid } from "./series.ts"
 
 /** Lines and labels behind the plot. */
-export const Axes = ({ grid, scales: { columns, rows, x, y }, width }: {
+export const Axes = ({ grid, scales, scales: { columns, rows, x, y }, width }: {
   readonly grid: Grid
   readonly scales: Scales
   readonly width: number
@@ -16,7 +16,7 @@ export const Axes = ({ grid, scales: { columns, rows, x, y }, width }: {
       </g>
     ))}
     {columns.map((time) => (
-      <text key={time} x={x(time)} y={y(0) + 16} text-anchor="middle">{formatTick(grid, time)}</text>
+      <text key={time} x={x(time)} y={y(0) + 16} text-anchor={anchorOf(x(time), scales)}>{formatTick(grid, time)}</text>
     ))}
   </g>
 )

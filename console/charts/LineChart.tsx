@@ -1,5 +1,5 @@
 import { Chart, type ChartProps } from "./Chart.tsx"
-import { linePath } from "./paths.ts"
+import { lasting, linePath } from "./paths.ts"
 
 /** Series as lines. The dashes of each differ, so that their colours need not tell them apart. */
 export const LineChart = (props: ChartProps) => {
@@ -9,10 +9,10 @@ export const LineChart = (props: ChartProps) => {
       {...props}
       kind="line"
       max={Math.max(...series.flatMap(({ values }) => values))}
-      plot={({ x, y }) =>
+      plot={({ end, x, y }) =>
         series.map(({ name, values }) => (
           <g key={name} class={`series series-${name}`}>
-            <path class="line" d={linePath(values.map((value, at) => [x(grid.times[at]!), y(value)]))} />
+            <path class="line" d={linePath(lasting(values.map((value, at) => [x(grid.times[at]!), y(value)]), end))} />
           </g>
         ))}
     />

@@ -1,17 +1,18 @@
 import { Chart, type ChartProps } from "./Chart.tsx"
-import { areaPath, type Point, stepPath } from "./paths.ts"
+import { areaPath, lasting, type Point, stepPath } from "./paths.ts"
 import { Patterns, textures } from "./Patterns.tsx"
 import type { Scales } from "./scales.ts"
 import { type Series, stacked } from "./series.ts"
 
-const Layer = ({ id, lower, name, times, upper, x, y }: Pick<Scales, "x" | "y"> & {
+const Layer = ({ end, id, lower, name, times, upper, x, y }: Pick<Scales, "end" | "x" | "y"> & {
   readonly id: string
   readonly name: string
   readonly times: ReadonlyArray<number>
   readonly lower: ReadonlyArray<number>
   readonly upper: ReadonlyArray<number>
 }) => {
-  const points = (values: ReadonlyArray<number>) => values.map((value, at): Point => [x(times[at]!), y(value)])
+  const points = (values: ReadonlyArray<number>) =>
+    lasting(values.map((value, at): Point => [x(times[at]!), y(value)]), end)
   const shape = areaPath(points(upper), points(lower))
   return (
     <g class={`series series-${name}`}>

@@ -7,6 +7,12 @@ const move = ([x, y]: Point): string => `${x.toFixed(1)},${y.toFixed(1)}`
 /** A straight line from point to point. */
 export const linePath = (points: ReadonlyArray<Point>): string => `M${points.map(move).join("L")}`
 
+/** The last value lasts until the edge in pixels: the interval that has begun. */
+export const lasting = (
+  points: ReadonlyArray<Point>,
+  edge: number
+): ReadonlyArray<Point> => [...points, ...points.slice(-1).map(([, y]): Point => [edge, y])]
+
 /** Each value lasts until the next point. */
 const steps = (points: ReadonlyArray<Point>): ReadonlyArray<Point> =>
   points.flatMap((point, index): ReadonlyArray<Point> =>

@@ -34,25 +34,35 @@ export const formatTick = ({ interval, times }: Grid, time: number): string =>
 /** `22 Nov, 18:05 UTC`. */
 export const formatMoment = (time: number): string => `${dayOf.format(time)}, ${clockOf(time)} UTC`
 
+/** `, since 18:05` if the grid of a young ledger is shorter than its range. */
+export const sinceOf = (grid: Grid, hours: number): string =>
+  grid.interval * grid.times.length < hours * hour ? `, since ${formatTick(grid, grid.times[0]!)}` : ""
+
 export interface Scales {
   /** Pixels of an instant. */
   readonly x: (time: number) => number
   /** Pixels of a value. */
   readonly y: (value: number) => number
-  /** The index of the time that is nearest to the pixel. */
+  /** The index of the interval that the pixel is in. */
   readonly indexAt: (pixel: number) => number
+  /** Pixels of the right edge: the end of the last interval. */
+  readonly end: number
   /** Values with a line. They are whole numbers: there is no half of an operation. */
   readonly rows: ReadonlyArray<number>
   /** Times with a label. */
   readonly columns: ReadonlyArray<number>
 }
 
+/** How the label of a time stands at it, so that the right edge of the plot leaves it whole. */
+export const anchorOf = (pixel: number, { end }: Pick<Scales, "end">): "middle" | "end" =>
+  pixel > end - labelWidth / 4 ? "end" : "middle"
+
 /** Pixels that the label of a time needs. */
 const labelWidth = 80
 
 export const scalesOf = ({ interval, times }: Grid, max: number, width: number, height: number): Scales => {
   const first = times[0]!
-  const last = times.at(-1)!
+  const last = times.at(-1)! + interval
   const step = countStep(Math.max(1, max), 3)
   const steps = Math.max(1, Math.ceil(max / step))
   const across = width - margin.left - margin.right
@@ -61,9 +71,10 @@ export const scalesOf = ({ interval, times }: Grid, max: number, width: number, 
     x: (time) => margin.left + (across * (time - first)) / (last - first),
     y: (value) => margin.top + down * (1 - value / (steps * step)),
     indexAt: (pixel) => {
-      const index = Math.round(((pixel - margin.left) / across) * ((last - first) / interval))
+      const index = Math.floor(((pixel - margin.left) / across) * ((last - first) / interval) + 1e-6)
       return Math.min(times.length - 1, Math.max(0, index))
     },
+    end: margin.left + across,
     rows: Array.from({ length: steps + 1 }, (_, index) => index * step),
     columns: timesOf(first, last, Math.max(2, Math.floor(across / labelWidth)))
   }

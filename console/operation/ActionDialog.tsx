@@ -65,7 +65,7 @@ const Reason = ({ field, id, invalid, required }: {
     />
     <FieldError
       id={`${id}-reason`}
-      text={invalid ? "Give a reason. This action can cause a loss, so the record needs one." : undefined}
+      text={invalid ? "Give a reason." : undefined}
     />
     <p id={`${id}-hint`} class="secondary">Recorded with your name. Write no secrets and no personal data.</p>
   </div>

@@ -54,9 +54,9 @@ const referenceError = ({ reference, reference_of }: Fields, detail: Detail): st
 const errorsOf = (form: HTMLFormElement, given: Fields, detail: Detail): Fields => {
   const fields = [...form.elements].filter((element): element is HTMLInputElement => "validity" in element)
   const wrong = fields.flatMap(({ name, required, title, validity }): ReadonlyArray<readonly [string, string]> => {
-    if (required && (given[name] ?? "") === "") return [[name, "Fill this in."]]
+    if (required && (given[name] ?? "") === "") return [[name, title]]
     if (name === "answer" && given["answer"] === "" && given["document_sha256"] === "") {
-      return [[name, "Give the answer, or the digest of its document."]]
+      return [[name, "Give the answer, or a document."]]
     }
     const rules = { asked_at: askedAtError, reference: referenceError }
     const error = !validity.valid ? title : rules[name as keyof typeof rules]?.(given, detail) ?? null
@@ -79,17 +79,19 @@ const Field = ({ children, error, id, label }: {
   </div>
 )
 
-/** `title`: what is wrong if the text does not match the pattern. */
-const Text = ({ errors, fields, label, max = 4096, name, optional = false, pattern, rows, title }: {
+/** `title`: what to do if the text is missing, or does not match the pattern. */
+const Text = ({ errors, fields, label, max = 4096, name, optional = false, pattern, rows, title, type = "text" }: {
   readonly errors: Fields
   readonly fields: Fields
   readonly label: string
   readonly max?: number
   readonly name: string
+  /** Not required: it may be missing, or another field has the same. */
   readonly optional?: boolean
   readonly pattern?: string
   readonly rows?: number
   readonly title?: string
+  readonly type?: "text" | "datetime-local"
 }) => {
   const id = `${useId()}-${name}`
   const error = errors[name]
@@ -104,8 +106,10 @@ const Text = ({ errors, fields, label, max = 4096, name, optional = false, patte
     "aria-describedby": `${id}-error`
   }
   return (
-    <Field id={id} label={optional ? `${label} (optional)` : label} error={error}>
-      {rows === undefined ? <input type="text" pattern={pattern} {...shared} /> : <textarea rows={rows} {...shared} />}
+    <Field id={id} label={label} error={error}>
+      {rows === undefined
+        ? <input type={type as "text"} step={1} pattern={pattern} {...shared} />
+        : <textarea rows={rows} {...shared} />}
     </Field>
   )
 }
@@ -137,6 +141,21 @@ const LastAnswers = ({ detail: { history, last_read } }: { readonly detail: Deta
   )
 }
 
+/**
+ * The question that the page asks a person, and the present time, in the time zone of the browser. After a fence the person gives the
+ * time: an answer from before its end proves nothing.
+ */
+const initialFields = ({ last_read, reference, schedule }: Detail): Fields => {
+  const now = new Date()
+  return {
+    question: last_read?.question ?? "",
+    asked_at: schedule.fencing_until === null
+      ? new Date(now.getTime() - now.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
+      : "",
+    reference: reference ?? ""
+  }
+}
+
 const EvidenceFields = ({ detail, errors, fields: given }: {
   readonly detail: Detail
   readonly errors: Fields
@@ -144,13 +163,15 @@ const EvidenceFields = ({ detail, errors, fields: given }: {
 }) => {
   const id = useId()
   const [state, setState] = useState(given["state"] ?? "")
-  const shared = { errors, fields: { reference: detail.reference ?? "", ...given } }
+  const [initial] = useState(() => initialFields(detail))
+  const shared = { errors, fields: { ...initial, ...given } }
   return (
     <>
       <Field id={`${id}-state`} label="Outcome" error={errors["state"]}>
         <select
           id={`${id}-state`}
           name="state"
+          title="Choose the outcome."
           value={state}
           required
           aria-invalid={errors["state"] !== undefined}
@@ -172,31 +193,26 @@ const EvidenceFields = ({ detail, errors, fields: given }: {
             title="Small letters, digits and underscores, such as never_received."
             {...shared}
           />
-          <Text name="message" label="Failure message, for clients" max={1024} {...shared} />
+          <Text name="message" label="Failure message, for clients" title="Say why it failed." max={1024} {...shared} />
         </div>
       )}
       <LastAnswers detail={detail} />
-      <Text name="question" label="What did you ask?" rows={2} {...shared} />
+      <Text name="question" label="What did you ask?" title="Say what you asked." rows={2} {...shared} />
       <div class="field-pair">
-        <Text name="asked" label="Whom did you ask?" {...shared} />
-        <Field id={`${id}-at`} label="When did you ask? (in your time zone)" error={errors["asked_at"]}>
-          <input
-            id={`${id}-at`}
-            type="datetime-local"
-            step={1}
-            name="asked_at"
-            defaultValue={given["asked_at"] ?? ""}
-            required
-            aria-invalid={errors["asked_at"] !== undefined}
-            aria-describedby={`${id}-at-error`}
-          />
-        </Field>
+        <Text name="asked" label="Whom did you ask?" title="Say whom you asked." {...shared} />
+        <Text
+          name="asked_at"
+          label="When did you ask? (in your time zone)"
+          title="Say when you asked."
+          type="datetime-local"
+          {...shared}
+        />
       </div>
-      <Text name="answer" label="Answer in words" rows={2} optional {...shared} />
+      <Text name="answer" label="Answer in words, or a document" rows={2} optional {...shared} />
       <div class="field-pair">
         <Text
           name="document_sha256"
-          label="SHA-256 of the document with the answer"
+          label="SHA-256 of the document"
           max={64}
           pattern="[0-9a-f]{64}"
           title="A SHA-256 has 64 digits from 0 to f."
@@ -208,10 +224,16 @@ const EvidenceFields = ({ detail, errors, fields: given }: {
         </Field>
       </div>
       <div class="field-pair">
-        <Text name="reference" label="Reference of the payment, or of the answer" max={1024} {...shared} />
+        <Text
+          name="reference"
+          label="Reference of the payment, or of the answer"
+          title="Give the reference."
+          max={1024}
+          {...shared}
+        />
         <Text
           name="link"
-          label="Link to the case or the document (https)"
+          label="Link to the case (optional, https)"
           max={2048}
           pattern="https://\S+"
           title="The link begins with https://"
@@ -221,9 +243,16 @@ const EvidenceFields = ({ detail, errors, fields: given }: {
       </div>
       <label>
         <input type="checkbox" name="reference_of" value="answer" defaultChecked={given["reference_of"] === "answer"} />
-        {" The reference is that of the answer, such as a case number: no payment is known, or several are meant"}
+        {" The reference is that of the answer, such as a case number: no payment is known, or several"}
       </label>
-      <Text name="reason" label="Reason, recorded with your name" rows={2} max={maxReason} {...shared} />
+      <Text
+        name="reason"
+        label="Reason, recorded with your name"
+        title="Say why."
+        rows={2}
+        max={maxReason}
+        {...shared}
+      />
     </>
   )
 }

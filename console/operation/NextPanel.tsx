@@ -1,4 +1,5 @@
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
+import { to } from "../data/route.ts"
 import { Time } from "../parts/Time.tsx"
 import { isUnsent } from "./isUnsent.ts"
 import { ScheduleFacts } from "./ScheduleFacts.tsx"
@@ -11,6 +12,10 @@ const insteadOfCancel = ({ operation: { state, terminal }, schedule }: Detail): 
     : "It cannot be cancelled, because it may have been sent. If its provider tells the outcome, record it."
 }
 
+/** Whether a problem of its provider may tell what it waits for. */
+const waits = ({ next, schedule }: Detail): boolean =>
+  schedule.waiting || schedule.return_reason !== null || /paused/.test(next.reason)
+
 /** What happens next, when and why, what an operator can do meanwhile, and what happened last. */
 export const NextPanel = ({ detail }: { readonly detail: Detail }) => {
   const { next, operation } = detail
@@ -21,6 +26,11 @@ export const NextPanel = ({ detail }: { readonly detail: Detail }) => {
         <p class="secondary">Next action {next.at !== null && <Time at={next.at} />}</p>
         <p class="next-action">{next.action}</p>
         <p>{next.reason}</p>
+        {waits(detail) && (
+          <p>
+            <a href={to([])}>What {detail.provider} needs</a>
+          </p>
+        )}
         {instead !== null && <p class="secondary">{instead}</p>}
         {operation.failure !== null && (
           <p class="failure-text">

@@ -51,6 +51,8 @@ const Cell = ({ condition, figures, provider }: {
  */
 export const ConditionsPanel = ({ figures }: { readonly figures: Overview }) => {
   const providers = [...new Set(figures.operations.map(({ provider }) => provider))].sort()
+  const isEmpty = (condition: Condition) =>
+    !figures.standing.some((row) => row.condition === condition && row.count > 0)
   return (
     <Panel title="Now, by provider" aside={<span class="secondary">operations, and age of the oldest</span>}>
       <table class="conditions" role="table">
@@ -58,7 +60,9 @@ export const ConditionsPanel = ({ figures }: { readonly figures: Overview }) => 
           <tr role="row">
             <th role="columnheader" scope="col">Provider</th>
             {conditions.map((condition) => (
-              <th key={condition} role="columnheader" scope="col" class="number">{formatName(condition)}</th>
+              <th key={condition} role="columnheader" scope="col" class={`number ${isEmpty(condition) ? "none" : ""}`}>
+                {formatName(condition)}
+              </th>
             ))}
           </tr>
         </thead>
@@ -73,6 +77,10 @@ export const ConditionsPanel = ({ figures }: { readonly figures: Overview }) => 
           ))}
         </tbody>
       </table>
+      <p class="secondary">
+        Each counts once, under the first reason that holds: approval, held, unauthorized or unread, under review, its
+        state.
+      </p>
     </Panel>
   )
 }

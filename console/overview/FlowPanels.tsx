@@ -1,5 +1,6 @@
 import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
 import { LineChart } from "../charts/LineChart.tsx"
+import { sinceOf } from "../charts/scales.ts"
 import { gridOf } from "../charts/series.ts"
 import { StackedChart } from "../charts/StackedChart.tsx"
 import { Panel } from "../parts/Panel.tsx"
@@ -9,9 +10,10 @@ import { type Hours, perInterval } from "./ranges.ts"
 /** Operations by state over time, and throughput, of all providers. */
 export const FlowPanels = ({ figures: { at, flow }, hours }: { readonly figures: Overview; readonly hours: Hours }) => {
   const grid = gridOf(Date.parse(at), Number(hours), flow)
+  const since = sinceOf(grid, Number(hours))
   return (
     <>
-      <Panel title="Unsettled operations" aside={<span class="secondary">by state, UTC</span>}>
+      <Panel title="Unsettled operations" aside={<span class="secondary">by state{since}, UTC</span>}>
         <StackedChart
           title="Unsettled operations by state"
           description="Areas on top of each other, one for each state. The upper edge is the number of all unsettled operations."
@@ -20,7 +22,7 @@ export const FlowPanels = ({ figures: { at, flow }, hours }: { readonly figures:
           unit="operations"
         />
       </Panel>
-      <Panel title="Throughput" aside={<span class="secondary">operations {perInterval(hours)}, UTC</span>}>
+      <Panel title="Throughput" aside={<span class="secondary">operations {perInterval(hours)}{since}, UTC</span>}>
         <LineChart
           title="Throughput"
           description={`One line for accepted operations, and one for each final state, in operations ${

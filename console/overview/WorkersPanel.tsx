@@ -2,15 +2,10 @@ import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
 import { formatDuration } from "../data/format.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Age, Time } from "../parts/Time.tsx"
+import { isLost, submittingAddress } from "./openClaims.ts"
 import { PauseBadge } from "./PauseBadge.tsx"
 
 type Worker = Overview["workers"][number]
-
-/** Milliseconds without a report after which a worker counts as gone. */
-const goneAfter = 30_000
-
-/** Whether the worker had not reported itself for too long, at this time. */
-const isGone = ({ seen_at }: Worker, at: string): boolean => Date.parse(at) - Date.parse(seen_at) > goneAfter
 
 /** Milliseconds of difference from the clock of the database above which the clock of a worker is shown. */
 const shownSkew = 2000
@@ -29,17 +24,18 @@ const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean
   <tr class={gone ? "gone" : undefined}>
     <th scope="row">
       <span class="worker-name" title={worker.worker_id ?? worker.process_id}>
-        {worker.worker_id ?? worker.process_id}
+        {worker.worker_id ?? `Process ${worker.process_id.slice(0, 8)}`}
       </span>
       <span class="secondary">
-        {worker.worker_id === null ? "" : `process ${worker.process_id.slice(0, 8)}, `}version {worker.version}
+        {worker.worker_id === null ? "WORKER_ID names it, " : `process ${worker.process_id.slice(0, 8)}, `}
+        version {worker.version}
       </span>
     </th>
     <td class="number">
       {!gone && <Age since={worker.started_at} />}
     </td>
     <td class="number">
-      {gone ? <span class="badge badge-gone">Lost</span> : null} <Time at={worker.seen_at} />
+      {gone ? <a class="badge badge-gone" href={submittingAddress}>Lost</a> : null} <Time at={worker.seen_at} />
     </td>
     <td class="cell-rest">
       <span class="badges">
@@ -55,7 +51,7 @@ const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean
 
 /** The processes with workers, the pauses of their providers, and wrong clocks. */
 export const WorkersPanel = ({ at, workers }: { readonly workers: ReadonlyArray<Worker>; readonly at: string }) => {
-  const seen = workers.filter((worker) => !isGone(worker, at)).length
+  const seen = workers.filter((worker) => !isLost(worker, at)).length
   return (
     <Panel title="Workers" aside={<span class="secondary">{seen} seen in the last 30 s</span>}>
       {workers.length > 0 && (
@@ -70,7 +66,7 @@ export const WorkersPanel = ({ at, workers }: { readonly workers: ReadonlyArray<
               </tr>
             </thead>
             <tbody>
-              {workers.map((worker) => <Row key={worker.process_id} worker={worker} gone={isGone(worker, at)} />)}
+              {workers.map((worker) => <Row key={worker.process_id} worker={worker} gone={isLost(worker, at)} />)}
             </tbody>
           </table>
         </div>

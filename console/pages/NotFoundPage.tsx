@@ -7,7 +7,6 @@ export const NotFoundPage = () => {
   return (
     <div class="notice">
       <h1>There is no such page</h1>
-      <p>The address names no page of the console.</p>
       <p>
         <a class="button" href={to([])}>Go to the overview</a>
       </p>

@@ -21,7 +21,7 @@ const Contents = ({ figures, hours }: { readonly figures: Overview; readonly hou
   <>
     {figures.operations.length === 0 ? <EmptyLedger /> : (
       <>
-        <ProblemsPanel problems={figures.problems} />
+        <ProblemsPanel figures={figures} />
         <ConditionsPanel figures={figures} />
       </>
     )}

@@ -4,6 +4,7 @@ import { announce } from "../data/announcements.ts"
 import { formatCount, formatOperations } from "../data/format.ts"
 import { useResource } from "../data/resource.ts"
 import { to } from "../data/route.ts"
+import { openClaims, useSubmitting } from "../overview/openClaims.ts"
 import { Empty } from "../parts/Empty.tsx"
 import { Loaded } from "../parts/Loaded.tsx"
 import { OperationsTable } from "../parts/OperationsTable.tsx"
@@ -61,6 +62,13 @@ const addressOf = (
     ...change
   })
 
+/** How many operations are submitting, and until when those of a worker that has ended come to the queue. */
+const Submitting = () => {
+  const page = useSubmitting()
+  const claims = page && openClaims(page)
+  return claims && <>{claims.count} submitting: those of a worker that has ended come here{claims.until}.</>
+}
+
 const Listing = ({ page, query, queue }: {
   readonly queue: Queue
   readonly page: OperatorPage
@@ -74,7 +82,12 @@ const Listing = ({ page, query, queue }: {
       {operations.length > 0 && <OperationsTable caption={queue.title} operations={operations} />}
       {operations.length === 0 && next === null && !followed && (filtered
         ? <Empty title="No operation matches" kind="missing">No operation of this queue has all of these values.</Empty>
-        : <Empty title="Nothing here">{queue.empty}</Empty>)}
+        : (
+          <Empty title="Nothing here">
+            {queue.empty}
+            {queue.name === "indeterminate" && <Submitting />}
+          </Empty>
+        ))}
       {operations.length === 0 && (next !== null || followed) && (
         <p class="secondary">This page has no matching operation{next === null ? "." : ", and more follow."}</p>
       )}
@@ -111,7 +124,10 @@ export const QueuesPage = ({ name, query }: { readonly name: string; readonly qu
   const providers = [...new Set(figures?.operations.map(({ provider }) => provider))].sort()
   return (
     <div class="page">
-      <h1>Queues</h1>
+      <div class="page-head">
+        <h1>Queues</h1>
+        <span class="secondary">Operations may be in several.</span>
+      </div>
       <Tabs current={name} figures={figures} waiting={waiting} />
       <div class="queue-head">
         <p>{queue.meaning}</p>

@@ -87,8 +87,8 @@ const Parties = ({ alone, text }: { readonly alone: boolean; readonly text: stri
 
 const NothingFound = () => (
   <Empty title="Nothing found" kind="missing">
-    No operation has exactly this id, idempotency key, provider reference, client, owner or payee. Parts of them do not
-    match.
+    No operation has exactly this as an id, key, reference, client, owner or payee. Of an account, enter the whole IBAN,
+    with or without spaces.
   </Empty>
 )
 
@@ -134,8 +134,7 @@ export const SearchPage = ({ text }: { readonly text: string }) => {
       {text === ""
         ? (
           <p>
-            Enter an operation id, an idempotency key, a provider reference, a client, an owner or a payee in the field
-            above. The match is exact.
+            Enter an id, key, reference, client, owner or payee in the field above. The match is exact.
           </p>
         )
         : <Results key={text} text={text} />}

@@ -10,7 +10,6 @@ export const SessionEndedPage = () => {
         A session ends after an hour without a request, after twelve hours, or when the console's process stops. Nothing
         that you confirmed is lost: each action was recorded when it was done.
       </p>
-      <p>Sign in again to continue where you were.</p>
       <p>
         <button type="button" class="primary" onClick={() => location.reload()}>Sign in</button>
       </p>

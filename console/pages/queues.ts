@@ -20,7 +20,8 @@ export const queues: ReadonlyArray<Queue> = [
     title: "Indeterminate",
     meaning:
       "A mutation may have reached the provider, and its outcome is unknown. Status reads settle these operations, or the answer of the provider to a person.",
-    empty: "The outcome of each operation that was sent is known, or its provider has confirmed that it received it.",
+    empty:
+      "Of each operation that a worker has finished, the outcome is known, or its provider has confirmed that it received it.",
     count: ({ operations }) => sum(operations.filter(({ state }) => state === "indeterminate"))
   },
   {
@@ -35,9 +36,9 @@ export const queues: ReadonlyArray<Queue> = [
     name: "held",
     title: "Held",
     meaning:
-      "Workers do not claim these operations until they are released or approved: they may have been sent before, an operator held them, or they wait for an approval.",
-    empty: "Workers may claim every accepted operation that is ready.",
-    count: ({ held }) => sum(held)
+      "Workers do not claim these operations until they are released: they may have been sent before, or an operator held them.",
+    empty: "Workers may claim every accepted operation that is ready and waits for no approval.",
+    count: ({ standing }) => sum(standing.filter(({ condition }) => condition === "held"))
   },
   {
     name: "waiting",

@@ -23,7 +23,7 @@ const SearchForm = () => {
       <input
         type="search"
         name="text"
-        aria-label="Search by operation id, idempotency key, provider reference, client, owner or payee"
+        aria-label="Search by id, key, reference, client, owner or payee"
         placeholder="Id, key, reference, client, owner or payee"
         autocomplete="off"
         spellcheck={false}

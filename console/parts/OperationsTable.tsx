@@ -23,7 +23,7 @@ const Row = ({ summary, terms }: { readonly summary: Summary; readonly terms: Su
       <td role="cell">
         <OperationBadges summary={summary} />
       </td>
-      <td role="cell" class="cell-parties">
+      <td role="cell" class="cell-parties" title={`${provider}, ${client_id}, ${resource_owner}`}>
         <span>{provider}</span>
         <span class="secondary">{client_id} · {resource_owner}</span>
       </td>
@@ -45,23 +45,23 @@ export const OperationsTable = ({ caption, operations }: {
 }) => {
   const { button, termsOf } = useTerms(operations)
   return (
-    <>
+    <div class="operations-list">
       {button}
       <table class="operations" role="table">
         <caption class="visually-hidden">{caption}</caption>
         <thead role="rowgroup">
           <tr role="row">
-            <th role="columnheader" scope="col">Operation</th>
-            <th role="columnheader" scope="col">State</th>
-            <th role="columnheader" scope="col">Provider, client and owner</th>
+            <th role="columnheader" scope="col" class="cell-operation">Operation</th>
+            <th role="columnheader" scope="col" class="cell-state">State</th>
+            <th role="columnheader" scope="col" class="cell-parties">Provider, client and owner</th>
             <th role="columnheader" scope="col">Reason and next action</th>
-            <th role="columnheader" scope="col" class="number">In this state</th>
+            <th role="columnheader" scope="col" class="number cell-age">In this state</th>
           </tr>
         </thead>
         <tbody role="rowgroup">
           {operations.map((summary) => <Row key={summary.operation.id} summary={summary} terms={termsOf(summary)} />)}
         </tbody>
       </table>
-    </>
+    </div>
   )
 }

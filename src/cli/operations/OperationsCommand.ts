@@ -117,7 +117,7 @@ const held = Command.make(
 ).pipe(
   Command.withDescription(
     "Count the held operations by provider and reason, with the last comparison with the witness and the next step. operations list "
-      + "--held lists them"
+      + "--held lists them, and those that wait for an approval with --approval"
   ),
   Command.withShortDescription("Show why operations are held, and the next step")
 )

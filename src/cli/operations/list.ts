@@ -35,7 +35,7 @@ export const filterFlags = {
   ),
   provider: optionalText("provider", "Name of the provider", ProviderName),
   olderThan: optionalText("older-than", "In its state for longer than this, such as 15m or 2h", Lifetime),
-  held: toggle("held", "Held operations"),
+  held: toggle("held", "Held operations, without those that wait for an approval"),
   underReview: toggle("under-review", "Operations under review"),
   waiting: toggle(
     "waiting",

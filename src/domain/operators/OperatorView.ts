@@ -34,7 +34,8 @@ export const queueNames = ["indeterminate", "under_review", "held", "waiting", "
 
 /**
  * One of the queues. `waiting`: accepted operations that a worker found due but not ready, claims that a worker returned without
- * sending, and operations whose status reads nothing allows. `reversed`: the latest 500 successes that were reversed in the last 7 days.
+ * sending, and operations whose status reads nothing allows. `held`: without those that only their decision releases, which are in
+ * `approval`. `reversed`: the latest 500 successes that were reversed in the last 7 days.
  * `approval`: operations that wait for the decision of a person, the 500 that end first.
  */
 export const QueueName = Schema.Literals(queueNames)

@@ -41,6 +41,10 @@ export const makeNoticePage: Effect.Effect<Respond, never, ConsoleAssets | Probl
   }
 })
 
+/** As the header of the console has it. */
+const brand =
+  html`<svg viewBox="0 0 32 32" aria-hidden="true" width="22" height="22"><rect width="32" height="32" rx="7" class="brand-ground"/><path d="M8 22v-6m5.3 6V10m5.4 12v-9M24 22v-4" class="brand-bars"/></svg>`
+
 const pageOf = (
   stylesheet: string | null,
   { link, next, text, title }: Notice,
@@ -51,7 +55,8 @@ const pageOf = (
   const button = link === undefined ? html`` : html`<p><a class="button" href="${link.path}">${link.text}</a></p>`
   const { markup } = html`<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
-${refresh}<title>${title} - Financial Agents Gateway</title>${style}</head><body><main class="notice"><h1>${title}</h1>${
+${refresh}<title>${title} - Financial Agents Gateway</title>${style}</head><body><header class="header"><span class="brand">${brand}Financial Agents Gateway</span></header>
+<main class="notice"><h1>${title}</h1>${
     joined(text.map((paragraph) => html`<p>${paragraph}</p>`))
   }${button}</main></body></html>
 `

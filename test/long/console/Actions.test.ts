@@ -4,7 +4,7 @@ import { DateTime, Effect } from "effect"
 import type { Locator, Page } from "playwright-core"
 import { ConsoleScene } from "../../fixtures/console/ConsoleScene.ts"
 import { Operator, OperatorOfScene } from "../../fixtures/console/Operator.ts"
-import { detailOf, idOf, termsOf } from "../../fixtures/console/SceneOperations.ts"
+import { detailOf, idOf, termsOf, timedOut } from "../../fixtures/console/SceneOperations.ts"
 
 const sha256OfTest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
@@ -214,20 +214,30 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
     () =>
       Effect.gen(function*() {
         const { details } = yield* ConsoleScene
+        const question = "Did you receive a payment with the key invoice-2026-4703?"
+        const before = details.get(idOf(3))!
+        details.set(idOf(3), { ...before, last_read: { ...before.last_read!, question } })
         const { expectClean, page } = yield* (yield* Operator).open(`/operations/${idOf(3)}`)
         yield* Effect.promise(async () => {
           const dialog = await ask(page, "Record outcome")
           // It begins at its title, and not at its end, where the buttons are.
           assert.strictEqual(await focused(page), "Record the outcome of this operation?")
           assert.strictEqual(await dialog.getByLabel("Outcome").inputValue(), "")
-          await dialog.getByText("the connection was closed").waitFor()
+          assert.strictEqual(await dialog.getByLabel("What did you ask?").inputValue(), question)
+          const asked = await dialog.getByLabel("When did you ask?").inputValue()
+          assert.isBelow(Math.abs(Date.parse(`${asked}Z`) - Date.now()), 60_000)
+          await dialog.getByText(String(timedOut["reason"])).waitFor()
           await dialog.getByText("Status read 5").waitFor()
           await dialog.getByRole("button", { name: "Check and confirm" }).click()
           assert.isTrue(await dialog.getByLabel("Outcome").evaluate((field) => field === document.activeElement))
-          assert.strictEqual(await errorOf(dialog.getByLabel("Outcome")), "Fill this in.")
+          assert.strictEqual(
+            await errorOf(dialog.getByLabel("Whom did you ask?")),
+            "Say whom you asked."
+          )
+          assert.strictEqual(await errorOf(dialog.getByLabel("Outcome")), "Choose the outcome.")
           assert.strictEqual(
             await errorOf(dialog.getByLabel("Answer in words")),
-            "Give the answer, or the digest of its document."
+            "Give the answer, or a document."
           )
           await dialog.getByLabel("Outcome").selectOption("failed")
           await dialog.getByRole("button", { name: "Check and confirm" }).click()
@@ -318,6 +328,7 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
         yield* Effect.promise(async () => {
           const dialog = await ask(page, "Record outcome")
           const asked = dialog.getByLabel("When did you ask?")
+          assert.strictEqual(await asked.inputValue(), "", "after a fence a person gives the time")
           const errorAt = async (instant: number) => {
             await asked.fill(new Date(instant).toISOString().slice(0, 19))
             await dialog.getByRole("button", { name: "Check and confirm" }).click()

@@ -60,16 +60,46 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
       })
   )
 
-  effect("leaves room between the operations of an owner and what stands above them", () =>
-    Effect.gen(function*() {
-      const { page } = yield* (yield* Operator).open("/search?text=acme-gmbh")
-      const gap = yield* Effect.promise(async () => {
-        const [button, table] = [page.getByRole("button", { name: "Show amounts" }), page.locator(".operations")]
-        await table.waitFor()
-        const [above, below] = [(await button.boundingBox())!, (await table.boundingBox())!]
-        return below.y - above.y - above.height
+  effect(
+    "shows an operation on one line, and the button for amounts in the head of the table",
+    () =>
+      Effect.gen(function*() {
+        const { page } = yield* (yield* Operator).open("/search?text=acme-gmbh")
+        yield* Effect.promise(async () => {
+          await page.locator(".operations tbody tr").first().waitFor()
+          const boxOf = async (selector: string) => (await page.locator(selector).first().boundingBox())!
+          const [head, button] = [await boxOf(".operations thead"), await boxOf(".show-terms button")]
+          assert.isTrue(button.y >= head.y && button.y + button.height <= head.y + head.height)
+          const line = await page.evaluate(() => Number.parseFloat(getComputedStyle(document.body).lineHeight))
+          for (const row of await page.locator(".operations tbody tr").all()) {
+            assert.isBelow((await row.boundingBox())!.height, 2 * line)
+          }
+          assert.strictEqual(await page.getByText("Nothing is left to do").count(), 0)
+        })
       })
-      assert.isAtLeast(gap, 8)
+  )
+
+  effect("shows each label of a plot whole, and draws the interval that has begun", () =>
+    Effect.gen(function*() {
+      const { page } = yield* (yield* Operator).open("")
+      const { cut, short } = yield* Effect.promise(async () => {
+        await page.locator(".plot .axes").first().waitFor()
+        return await page.evaluate(() => {
+          const right = (element: Element) => element.getBoundingClientRect().right
+          const plots = [...document.querySelectorAll(".plot svg")]
+          return {
+            cut: plots.flatMap((plot) =>
+              [...plot.querySelectorAll(".axes text")].filter((text) => right(text) > right(plot)).map((text) =>
+                text.textContent
+              )
+            ),
+            short: plots.filter((plot) =>
+              [...plot.querySelectorAll(".area, .line")].every((shape) => right(shape) < right(plot) - 10)
+            ).length
+          }
+        })
+      })
+      assert.deepStrictEqual({ cut, short }, { cut: [], short: 0 })
     }))
 
   effect("asks for an action accessibly", () =>

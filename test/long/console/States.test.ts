@@ -16,6 +16,37 @@ const holdOverview = async (page: Page) => {
   return { release: resolve }
 }
 
+/** Makes worker-1 lost since a minute, with one operation that it may have claimed, and removes the problems. */
+const loseWorker = async (page: Page) => {
+  await page.route("**/console/api/overview*", async (route) => {
+    const response = await route.fetch()
+    const { workers, ...figures } = await response.json()
+    const seen_at = new Date(Date.parse(figures.at) - 60_000).toISOString()
+    await route.fulfill({
+      response,
+      json: { ...figures, problems: [], workers: [{ ...workers[0], seen_at }, ...workers.slice(1)] }
+    })
+  })
+  await page.route("**/console/api/operations?*state=submitting*", async (route) => {
+    const response = await route.fetch()
+    const page = await response.json()
+    const [first] = page.operations
+    const of = (claimed_by: string, minutes: number) => ({
+      ...first,
+      operation: { ...first.operation, updated_at: new Date(Date.now() - minutes * 60_000).toISOString() },
+      schedule: {
+        ...first.schedule,
+        claimed_by,
+        return_reason: null,
+        due_at: new Date(Date.now() + 40_000).toISOString()
+      }
+    })
+    // A returned one, one of another worker, and one that was claimed after the worker was lost.
+    const operations = [first, of("worker-2", 2), of("worker-1", 0), of("worker-1", 2)]
+    await route.fulfill({ response, json: { operations, next: null } })
+  })
+}
+
 /** Opens the overview again, while its data is not there yet. */
 const openSlowly = Effect.fnUntraced(function*(reducedMotion: boolean) {
   const tab = yield* (yield* Operator).open("/search", { reducedMotion })
@@ -104,10 +135,78 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
       tab.expectClean()
     }))
 
+  effect(
+    "names the operations that a lost worker may have claimed, and when the rescuer moves them",
+    () =>
+      Effect.gen(function*() {
+        const { axe, expectClean, page } = yield* (yield* Operator).open("/search")
+        yield* Effect.promise(async () => {
+          await loseWorker(page)
+          await page.getByRole("link", { name: "Overview" }).click()
+          const told = page.getByRole("region", { name: "Nothing needs you" }).getByRole("listitem")
+          await told.getByText("Worker worker-1 is lost. It may have claimed 1 operation").waitFor()
+          await told.getByText(/moves these to Indeterminate by .*UTC\./).waitFor()
+          await axe()
+          await page.getByRole("link", { name: "Lost", exact: true }).click()
+          await page.waitForURL("**/queues/all?state=submitting&order=oldest")
+          await page.unrouteAll({ behavior: "wait" })
+        })
+        expectClean()
+      })
+  )
+
+  effect(
+    "says in the empty queue how many operations are submitting, and until when they may come",
+    () =>
+      Effect.gen(function*() {
+        const { expectClean, page } = yield* (yield* Operator).open("/search")
+        yield* Effect.promise(async () => {
+          await loseWorker(page)
+          await page.route(
+            "**/console/api/operations?*queue=indeterminate*",
+            (route) => route.fulfill({ json: { operations: [], next: null } })
+          )
+          await page.getByRole("link", { name: "Queues" }).click()
+          await page.locator(".empty", { hasText: "3 operations submitting" }).waitFor()
+          await page.getByText(/those of a worker that has ended come here by .*UTC\./).waitFor()
+          await page.unrouteAll({ behavior: "wait" })
+        })
+        expectClean()
+      })
+  )
+
+  effect(
+    "says that each operation counts once, and counts the queue of held ones as the overview does",
+    () =>
+      Effect.gen(function*() {
+        const { page } = yield* (yield* Operator).open("")
+        yield* Effect.promise(async () => {
+          await page.getByText("Each counts once, under the first reason that holds").waitFor()
+          await page.route("**/console/api/overview*", async (route) => {
+            const response = await route.fetch()
+            const figures = await response.json()
+            await route.fulfill({ response, json: { ...figures, held: [{ provider: "first-bank", count: 7 }] } })
+          })
+          await page.getByRole("link", { name: "Queues" }).click()
+          await page.locator(".tabs a", { hasText: "Held2" }).waitFor()
+          await page.unrouteAll({ behavior: "wait" })
+        })
+      })
+  )
+
+  effect("leads from an operation that waits to what its provider needs", () =>
+    Effect.gen(function*() {
+      const { page } = yield* (yield* Operator).open(`/operations/${idOf(7)}`)
+      yield* Effect.promise(async () => {
+        await page.getByRole("link", { name: "What card-network needs" }).click()
+        await page.getByRole("heading", { name: "What needs you" }).waitFor()
+      })
+    }))
+
   effect.each(
     [
       ["", "The ledger has no operation yet"],
-      ["/queues/indeterminate", "The outcome of each operation that was sent is known"],
+      ["/queues/indeterminate", "Of each operation that a worker has finished, the outcome is known"],
       ["/queues/held", "Workers may claim every accepted operation"],
       ["/queues/all", "The ledger has no operation that matches"]
     ] as const

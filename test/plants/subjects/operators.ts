@@ -28,6 +28,27 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [system("cli/Commands", "refuses a directory without a database")]
   },
   {
+    rule: "an operation that waits for an approval is in no queue of held ones",
+    file: "src/services/sql/operators/searchStatements.ts",
+    from: "held: `${isHeld} AND NOT ${needsDecision}`",
+    to: "held: isHeld",
+    tests: [postgres("services/ledger/Approvals", "wait in a queue of operators")]
+  },
+  {
+    rule: "the overview names only operations that a lost worker may have claimed",
+    file: "console/overview/openClaims.ts",
+    from: "<= Date.parse(by.seen_at) + lostAfter",
+    to: "<= Infinity",
+    tests: [long("console/States", "lost worker")]
+  },
+  {
+    rule: "after a fence a person gives the time of the answer",
+    file: "console/operation/AdvanceDialog.tsx",
+    from: "schedule.fencing_until === null\n",
+    to: "schedule.fencing_until !== undefined\n",
+    tests: [long("console/Actions", "a fence may be under way")]
+  },
+  {
     rule: "a pause for one operation is no problem once none waits",
     file: "src/domain/operators/findProblems.ts",
     from: "!isOfOperation(reason) || unsentOf(figures, provider) > 0",

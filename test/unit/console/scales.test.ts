@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { countStep, scalesOf, timesOf } from "../../../console/charts/scales.ts"
+import { anchorOf, countStep, scalesOf, sinceOf, timesOf } from "../../../console/charts/scales.ts"
 import { gridOf } from "../../../console/charts/series.ts"
 
 const hour = 3_600_000
@@ -26,6 +26,19 @@ describe("The scales of a plot", () => {
         assert.isTrue(times.every((time) => time >= first && time <= last && time % 300_000 === 0))
       }
     ))
+  })
+
+  it("keep the last label within the plot, and tell where a young ledger begins", () => {
+    const grid = gridOf(Date.parse("2026-11-22T12:00:20.000Z"), 3, [{ at: "2026-11-22T11:55:00.000Z" }])
+    const scales = scalesOf(grid, 5, 400, 190)
+    assert.strictEqual(anchorOf(scales.end, scales), "end")
+    assert.strictEqual(anchorOf(scales.end / 2, scales), "middle")
+    assert.strictEqual(sinceOf(grid, 3), ", since 11:41")
+    assert.strictEqual(
+      sinceOf(gridOf(Date.parse("2026-11-22T12:00:20.000Z"), 3, [{ at: "2026-01-01T00:00:00.000Z" }]), 3),
+      ""
+    )
+    assert.isBelow(scales.x(grid.times.at(-1)!), scales.end, "the interval that has begun has a width")
   })
 
   it("put every value within the plot, and find the interval at a pixel", () => {

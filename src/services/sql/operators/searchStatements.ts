@@ -31,7 +31,7 @@ interface ListStatement {
 const queueConditions = {
   indeterminate: "o.state = 'indeterminate'",
   under_review: "o.under_review",
-  held: isHeld,
+  held: `${isHeld} AND NOT ${needsDecision}`,
   waiting: isWaiting,
   approval: awaitsApproval,
   reversed:

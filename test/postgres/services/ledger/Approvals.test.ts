@@ -525,6 +525,8 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
       assert.deepStrictEqual(yield* standings, [["accepted", 1], ["approval", 2]], "and not among the held ones")
       yield* Effect.flatMap(Queue, ({ hold }) => hold(free.id))
       assert.deepStrictEqual(yield* standings, [["approval", 2], ["held", 1]])
+      const held = yield* search.list({ queue: "held", provider, order: "oldest", limit: 10 })
+      assert.deepStrictEqual(held.operations.map(({ operation }) => operation.id), [free.id], "as it is counted")
       assert.deepInclude((yield* search.detail(denied!.id)).approval, { state: "denied", reason: "unknown shop" })
       assert.isNull((yield* search.detail((yield* accept(identity, { type: "fee" })).id)).approval)
       yield* Backstage.use(({ failOver }) => failOver)
