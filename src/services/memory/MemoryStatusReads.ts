@@ -128,13 +128,14 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
       })
     )
 
-  const postponeReversible = (id: OperationId, { due_in, isRead }: ReversiblePostponement) =>
+  const postponeReversible = (id: OperationId, { due_in, ends_after }: ReversiblePostponement) =>
     Effect.sync(() => {
       const record = memory.operations.get(id)
       const read = record?.reversal_read
       if (record === undefined || read == null) return
       const { hinted_at, reading_since, until } = read
-      const isLast = isRead && reading_since !== null && until <= reading_since
+      const isLast = ends_after !== null && reading_since !== null
+        && until + Duration.toMillis(ends_after) <= reading_since
       const next = table.nextReadAfter(reading_since, hinted_at, due_in)
       const due_at = until > millis() ? Math.min(next, until) : next
       update({ ...record, reversal_read: isLast ? null : { ...read, due_at, reading_since: null } })

@@ -44,8 +44,8 @@ export interface ReversibleTerms extends Pick<ReadTerms, "lease"> {
 /** What a read of a succeeded operation leaves behind if it proves no reversal. */
 export interface ReversiblePostponement {
   readonly due_in: Duration.Duration
-  /** The provider was asked. Otherwise the read does not count as the last one. */
-  readonly isRead: boolean
+  /** This read is the last one if it began so long after the end of the time in which the success may be reversed. Null: it is not. */
+  readonly ends_after: Duration.Duration | null
 }
 
 export class StatusReads extends Context.Service<StatusReads, {

@@ -39,7 +39,7 @@ import { withinStore } from "../storeStatements.ts"
 import { logFailure, logOutcome } from "../submissionLog.ts"
 import { SubmissionPolicy } from "../SubmissionPolicy.ts"
 import { type SubmissionServices, submissionServices } from "../SubmissionServices.ts"
-import { askForStatus, isUnreachable } from "./askForStatus.ts"
+import { type Asked, askForStatus, isUnreachable } from "./askForStatus.ts"
 import { decideAfterRead, type ReadDecision } from "./decideAfterRead.ts"
 import { beginFence, fenceLease, type ReadServices, type TimedRead } from "./fences.ts"
 import { makeUnusableReadLog } from "./logUnusableReads.ts"
@@ -225,10 +225,9 @@ const readAndRecord = (
     // Without an answer there was no read: a hint or the schedule still asks for one. A fence has found what to read.
     const reads = answer === null || answer._tag === "Known" ? 0 : due.reads
     const due_in = Duration.millis(readDelay(services.policy.readSchedule, reads, yield* Random.next))
-    const isRead = answer !== null && !isUnreachable(answer)
     yield* apply(services, fencing ?? due, decision, {
       due_in,
-      isRead,
+      ends_after: endOfReversals({ answer, isAsked }, decision),
       ...answer === null ? {} : { answer: answerText(answer) }
     })
   }).pipe(
@@ -238,6 +237,16 @@ const readAndRecord = (
     Effect.annotateLogs({ operation_id: due.operation.id, provider: due.provider }),
     Effect.withSpan("Reconciler.read", { attributes: { operation_id: due.operation.id } })
   )
+
+/** For how long the reads of a success outlast the time of its reversal without an answer that tells its state. */
+const readsUnclear = Duration.days(30)
+
+/** When this read is the last one of a success: so long after the time of its reversal; null: it is not. An outage ends no reads. */
+const endOfReversals = ({ answer, isAsked }: Asked, decision: ReadDecision): Duration.Duration | null => {
+  if (answer === null || isUnreachable(answer)) return null
+  const isClear = isAsked && answer._tag !== "NotProven" && decision._tag !== "Contradicted"
+  return isClear ? Duration.zero : readsUnclear
+}
 
 /** A fence may be refused for ever. Once it is old, a person asks the provider, while it is repeated. */
 const askOfOldFence = ({ policy, providers }: ReadServices, due: DueRead, decision: ReadDecision): ReadDecision => {
@@ -269,15 +278,15 @@ const apply = Effect.fnUntraced(function*(
   { holds, metrics, outcomeRecorder, outcomes, policy, providers, statusReads }: SubmissionServices,
   due: DueRead,
   decision: ReadDecision,
-  { isRead, ...read }: Pick<Postponement, "answer" | "due_in"> & Pick<ReversiblePostponement, "isRead">
+  { ends_after, ...read }: Pick<Postponement, "answer" | "due_in"> & Pick<ReversiblePostponement, "ends_after">
 ) {
   const { fence_started_at, operation: { id, send_before, type }, revision } = due
   const postpone = (next: Omit<Postponement, keyof typeof read | "fence_started_at" | "send_before">) => {
     if (due.state !== "succeeded") {
       return withinStore(statusReads.postpone(id, revision, { ...read, ...next, send_before, fence_started_at }))
     }
-    const due_in = isRead ? policy.readAfterSuccess : policy.readSchedule.longest
-    return withinStore(statusReads.postponeReversible(id, { due_in, isRead }))
+    const due_in = ends_after === null ? policy.readSchedule.longest : policy.readAfterSuccess
+    return withinStore(statusReads.postponeReversible(id, { due_in, ends_after }))
   }
   switch (decision._tag) {
     case "Contradicted":

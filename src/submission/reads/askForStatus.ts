@@ -29,7 +29,7 @@ import type { SubmissionServices } from "../SubmissionServices.ts"
 import { fenceTimeout, type ReadServices, readyFence, type TimedRead } from "./fences.ts"
 
 /** The result of a status read. */
-interface Asked {
+export interface Asked {
   /** Null: nothing was asked, because there is no adapter, or circuit or limit let no read through. */
   readonly answer: StatusAnswer | FenceAnswer | null
   /** The answer is that of the provider. */

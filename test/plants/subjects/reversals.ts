@@ -44,9 +44,30 @@ export const reversals: ReadonlyArray<Plant> = [
   {
     rule: "a success is read only for as long as it may be reversed",
     file: statements,
-    from: "AND $3::boolean AND until <= reading_since",
-    to: "AND false",
+    from: "WHERE operation_id = $1 AND ${isLastRead}",
+    to: "WHERE operation_id = $1 AND false",
     tests: [postgres("services/queue/Reversals", "is read every day, until it is final")]
+  },
+  {
+    rule: "an unclear answer does not end the reads of a success with the time of its reversal",
+    file: "src/submission/reads/Reconciler.ts",
+    from: "isAsked && answer._tag !== \"NotProven\" && decision._tag",
+    to: "isAsked && decision._tag",
+    tests: [unit("submission/reads/ReconcilerReversals", "whose answers are not clear")]
+  },
+  {
+    rule: "a read that the reconciler does not make does not end the reads of a success with the time of its reversal",
+    file: "src/submission/reads/Reconciler.ts",
+    from: "answer === null || isUnreachable(answer)) return null",
+    to: "answer === null || isUnreachable(answer)) return null\n  if (!isAsked) return Duration.zero",
+    tests: [unit("submission/reads/ReconcilerReversals", "while the settings name another account")]
+  },
+  {
+    rule: "the reads of a success end, whatever the provider answers",
+    file: "src/submission/reads/Reconciler.ts",
+    from: "const readsUnclear = Duration.days(30)",
+    to: "const readsUnclear = Duration.days(3000)",
+    tests: [unit("submission/reads/ReconcilerReversals", "whose answers are not clear")]
   },
   {
     rule: "a success is read only while a grant, its client and its provider connection allow it",

@@ -122,8 +122,10 @@ export const makeStatusReads = Effect.gen(function*() {
     untilServed(limit, (left) => takeIn(takeReversibleStatement(left), provider, left, [lease, idle]))
 
   const postponeReversible = Effect.fn("StatusReads.postponeReversible")(
-    (id: OperationId, { due_in, isRead }: ReversiblePostponement) =>
-      Effect.asVoid(orUnavailable(sql.unsafe(postponeReversibleStatement, [id, Duration.toMillis(due_in), isRead])))
+    (id: OperationId, { due_in, ends_after }: ReversiblePostponement) => {
+      const parameters = [id, Duration.toMillis(due_in), ends_after === null ? null : Duration.toMillis(ends_after)]
+      return Effect.asVoid(orUnavailable(sql.unsafe(postponeReversibleStatement, parameters)))
+    }
   )
 
   const recordReversal = Effect.fn("StatusReads.recordReversal")(
@@ -288,15 +290,18 @@ const takeReversibleStatement = (limit: number) => `
     SELECT o.*, r.active FROM reading r JOIN operations o ON o.id = r.operation_id AND o.client_id = r.client_id
   )${selectTaken()}`
 
+/** Null if the read that `$3` tells of ends none. */
+const isLastRead = `until + ${millis("$3")} <= reading_since`
+
 const postponeReversibleStatement = `
   WITH ended AS (
-    DELETE FROM reversal_reads WHERE operation_id = $1 AND $3::boolean AND until <= reading_since
+    DELETE FROM reversal_reads WHERE operation_id = $1 AND ${isLastRead}
   )
   UPDATE reversal_reads o
   SET due_at = least(${
   nextRead(millis("$2"), "o.reading_since")
 }, CASE WHEN o.until > now() THEN o.until END), reading_since = NULL
-  WHERE o.operation_id = $1 AND NOT ($3::boolean AND o.until <= o.reading_since)`
+  WHERE o.operation_id = $1 AND (${isLastRead}) IS NOT TRUE`
 
 /** The trigger permits it for a succeeded operation alone. */
 const recordReversalStatement = `

@@ -32,7 +32,7 @@ const day = Duration.days(1)
 const sixtyDays = Duration.days(60)
 const terms = { lease: readTerms.lease, idle: day }
 const evidence = { by: "status_read", answer: { status: "returned" } }
-const read = { due_in: day, isRead: true }
+const read = { due_in: day, ends_after: Duration.zero }
 
 const take = (provider: Parameters<Queue["takeReversible"]>[0], limit = 100) =>
   Effect.flatMap(
@@ -68,10 +68,13 @@ conformance("a success that may be reversed", (it) => {
       isAbout((yield* reversal(id)).due_in, Duration.hours(12))
       yield* pass(Duration.hours(12))
       assert.deepStrictEqual(yield* take(provider), [id])
-      yield* queue.postponeReversible(id, { due_in: Duration.hours(1), isRead: false })
+      yield* queue.postponeReversible(id, { due_in: Duration.hours(1), ends_after: null })
       isAbout((yield* reversal(id)).due_in, Duration.hours(1))
       yield* pass(Duration.hours(1))
-      assert.deepStrictEqual(yield* take(provider), [id], "the provider was not asked, so this is the last read")
+      assert.deepStrictEqual(yield* take(provider), [id], "the provider was not asked, so this read follows")
+      yield* queue.postponeReversible(id, { due_in: day, ends_after: Duration.days(2) })
+      yield* pass(day)
+      assert.deepStrictEqual(yield* take(provider), [id], "its answer was not clear, so this is the last read")
       yield* queue.postponeReversible(id, read)
       assert.deepStrictEqual(yield* reversal(id), { due_in: null, until_in: null, evidence: null })
       yield* pass(sixtyDays)

@@ -7,7 +7,7 @@ import { DateTime, Duration, Effect, Metric } from "effect"
 import { PrometheusMetrics } from "effect/observability"
 import { TestClock } from "effect/testing"
 import * as SubmissionMetrics from "../../../../src/metrics/SubmissionMetrics.ts"
-import { StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { StatusAnswer, Uncertain } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { decideAfterRead } from "../../../../src/submission/reads/decideAfterRead.ts"
 import { Reconciler } from "../../../../src/submission/reads/Reconciler.ts"
 import { drive, pathTo } from "../../../fixtures/ledger/Ledger.ts"
@@ -38,21 +38,23 @@ const foreign = StatusAnswer.Proven({
 })
 
 /** An operation that a status read proved to have succeeded. The reads after it have the answers of `later`; the last one repeats. */
-const worldOf = Effect.fnUntraced(function*(later: ReadonlyArray<StatusAnswer>, script: Script = {}) {
-  const world = yield* makeWorld({
-    promises: threeDays,
-    failures,
-    policy: { pollInterval: Duration.minutes(2) },
-    read: (read) => Effect.succeed(read === 1 ? succeeded : later[Math.min(read - 2, later.length - 1)]!),
-    ...script
-  })
-  const id = yield* world.acceptOne
-  yield* world.inside(drive(yield* world.show(id), pathTo.submitted))
-  yield* world.start(Reconciler.layer)
-  yield* TestClock.adjust("1 hour")
-  assert.deepStrictEqual(yield* world.stateOf(id), "succeeded")
-  return { world, id, reversal: () => world.recordOf(id).reversal?.evidence ?? null }
-})
+const worldOf = Effect.fnUntraced(
+  function*(later: ReadonlyArray<StatusAnswer>, script: Script = {}, isClaimed = false) {
+    const world = yield* makeWorld({
+      promises: threeDays,
+      failures,
+      policy: { pollInterval: Duration.minutes(2) },
+      read: (read) => Effect.succeed(read === 1 ? succeeded : later[Math.min(read - 2, later.length - 1)]!),
+      ...script
+    })
+    const id = yield* world.acceptOne
+    yield* isClaimed ? world.work : world.inside(drive(yield* world.show(id), pathTo.submitted))
+    yield* world.start(Reconciler.layer)
+    yield* TestClock.adjust("1 hour")
+    assert.deepStrictEqual(yield* world.stateOf(id), "succeeded")
+    return { world, id, reversal: () => world.recordOf(id).reversal?.evidence ?? null }
+  }
+)
 
 describe("A read after success", () => {
   const due = {
@@ -129,6 +131,35 @@ describe("A read after success", () => {
       yield* TestClock.adjust("4 days")
       const hours = world.reads.map(({ at }) => Math.round(at / 3_600_000))
       assert.deepStrictEqual(hours.slice(1), [24, 48, 72, 73, 74])
+      assert.isNotNull(reversal())
+    }))
+
+  it.effect("whose answers are not clear is followed by others, for 30 days after the time of its reversal", () =>
+    Effect.gen(function*() {
+      const unauthorized = StatusAnswer.NotProven({ reason: "unclear", detail: "status 401" })
+      const repaired = yield* worldOf([...Array(9).fill(unauthorized), failed])
+      yield* TestClock.adjust("20 days")
+      assert.lengthOf(repaired.world.reads, 11)
+      assert.isNotNull(repaired.reversal())
+      const { id, world } = yield* worldOf([unauthorized])
+      yield* TestClock.adjust("90 days")
+      assert.isAtMost(world.reads.length, 1 + 34)
+      assert.isNull(world.recordOf(id).reversal_read)
+    }))
+
+  it.effect("is not asked while the settings name another account, and is asked afterwards", () =>
+    Effect.gen(function*() {
+      let account = "first"
+      const { reversal, world } = yield* worldOf([failed], {
+        account: () => account,
+        submit: () => Effect.fail(new Uncertain({ reason: "lost" }))
+      }, true)
+      account = "second"
+      yield* TestClock.adjust("10 days")
+      assert.lengthOf(world.reads, 1)
+      assert.isNull(reversal())
+      account = "first"
+      yield* TestClock.adjust("1 day")
       assert.isNotNull(reversal())
     }))
 
