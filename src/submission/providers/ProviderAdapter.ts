@@ -225,9 +225,10 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
    */
   readonly limit?: ProviderLimit
   /**
-   * Names the environment and the account at the provider that the settings reach, without a credential. The ledger keeps it with each
-   * claim. An operation that was sent to one account is not read and not fenced at another: a person is asked. A fence requires it, and so
-   * does `notFoundIsFinalAfter`, unless reads are indirect. Default: the settings always reach the same account.
+   * Names the environment and the account at the provider that the settings reach, without a credential: `bank.example 4711`, or the
+   * environment alone. The ledger keeps it with each claim. An operation that was sent to one account is not read and not fenced at another: a
+   * person is asked. If one of both is the environment alone, it is read, and what is not found proves nothing. A fence requires it, and so does
+   * `notFoundIsFinalAfter`, unless reads are indirect. Default: the settings always reach the same account.
    */
   readonly account?: string | undefined
   /** What the provider documents. Worker and reconciler act by it. Default: the provider promises nothing. */

@@ -201,6 +201,19 @@ export const isOfAccount = (
   { account = null }: { readonly account?: string | null | undefined }
 ): boolean => provider_account === account
 
+/**
+ * Whether the settings may reach the account that the operation was sent to: they name it, or of one of both no more than the environment is
+ * known. Then a read goes on, and what it does not find proves nothing.
+ */
+export const mayBeOfAccount = (
+  due: { readonly provider_account: string | null },
+  adapter: { readonly account?: string | null | undefined }
+): boolean => {
+  if (due.provider_account === null || isOfAccount(due, adapter)) return true
+  const [sent, asked] = [`${due.provider_account} `, `${adapter.account ?? ""} `] as const
+  return asked !== " " && (sent.startsWith(asked) || asked.startsWith(sent))
+}
+
 /** What a person asks the provider. */
 export const questionOf = ({ question }: ProviderPromises, operation: ProviderOperation): string =>
   question?.(operation)

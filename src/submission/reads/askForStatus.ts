@@ -19,6 +19,7 @@ import {
 } from "../providers/ProviderAdapter.ts"
 import {
   isOfAccount,
+  mayBeOfAccount,
   questionOf,
   readKind,
   readNeedsPayload,
@@ -61,7 +62,7 @@ const ask = Effect.fnUntraced(
 
 /** Why a person asks the provider in place of the reconciler. Null: the reconciler asks. */
 const reasonNotToAsk = (adapter: ProviderAdapter["Service"], due: DueRead): string | null => {
-  if (due.provider_account !== null && !isOfAccount(due, adapter)) {
+  if (!mayBeOfAccount(due, adapter)) {
     return `not asked, because it was sent to the account ${due.provider_account}, and the settings name ${
       adapter.account ?? "none"
     }`
@@ -96,7 +97,7 @@ const readStatus = (services: SubmissionServices, due: DueRead): Effect.Effect<S
     ? readWithPayload(provider, due, withinStore(services.statusReads.payloadOf(due)))
     : provider.readStatus(operation, reference)
   const answer = askProvider(services, due, read)
-  // Of a lost or older claim the account is not known: it may have the operation.
+  // Of a lost or older claim the account is not known, or no more than its environment: it may have the operation.
   return isOfAccount(due, provider)
     ? answer
     : Effect.map(answer, (given) => given?._tag === "NotFound" ? { ...given, evidence: null } : given)

@@ -402,8 +402,8 @@ export const outcomes: ReadonlyArray<Plant> = [
   {
     rule: "an operation that was sent to another account is not asked about",
     file: "src/submission/reads/askForStatus.ts",
-    from: "due.provider_account !== null && !isOfAccount(due, adapter)",
-    to: "due.provider_account === null && !isOfAccount(due, adapter)",
+    from: "!mayBeOfAccount(due, adapter)",
+    to: "!mayBeOfAccount({ provider_account: null }, adapter)",
     tests: [unit("submission/reads/Fences")]
   },
   {

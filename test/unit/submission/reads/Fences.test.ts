@@ -29,6 +29,7 @@ import {
   pending,
   reference,
   type Script,
+  succeeded,
   unclear,
   type World
 } from "../../../fixtures/submission/World.ts"
@@ -195,6 +196,43 @@ describe("A fence", () => {
       account = "first"
       yield* next(world, id)
       assert.deepInclude((yield* world.show(id)).failure, { code: "provider_never_received" })
+    }))
+
+  it.effect.each([["bank.example", "bank.example 4711"], ["bank.example 4711", "bank.example"]])(
+    "does not begin, and no \"not found\" is final, but reads go on, once %s has become %s",
+    ([sent, now]) =>
+      Effect.gen(function*() {
+        let account = sent
+        const script = {
+          account: () => account,
+          submit: () => Effect.fail(new Uncertain({ reason: "the answer was lost" })),
+          read: (read: number) => Effect.succeed(read < 5 ? neverReceived : succeeded)
+        }
+        const fenced = yield* lostRequest({ ...script, answers: [occupied] })
+        const final = yield* makeWorld(script)
+        const worlds = [[fenced.world, fenced.id], [final, yield* final.acceptOne]] as const
+        yield* final.work
+        account = now
+        for (const [world, id] of worlds) {
+          for (let read = 1; read < 5; read++) {
+            yield* TestClock.adjust("1 hour")
+            yield* next(world, id)
+            assert.strictEqual(yield* world.stateOf(id), "indeterminate")
+          }
+          yield* next(world, id)
+          assert.strictEqual(yield* world.stateOf(id), "succeeded")
+        }
+        assert.isEmpty(fenced.fences)
+      })
+  )
+
+  it.effect("is not read at an account whose number begins as that of its own", () =>
+    Effect.gen(function*() {
+      let account = "bank.example 4711"
+      const { id, world } = yield* lostRequest({ account: () => account })
+      account = "bank.example 47"
+      yield* next(world, id)
+      assert.isEmpty(world.reads)
     }))
 
   it.effect("need not begin where \"not found\" is final, but for an operation whose account is not known", () =>
