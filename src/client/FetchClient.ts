@@ -132,10 +132,16 @@ const pathOf = (id: string): string => {
   return `/v1/operations/${id}`
 }
 
-const submitRequest = (path: string, { key, payload }: Submission): ClientRequest => {
+const submitRequest = (path: string, { key, payload, ...others }: Submission): ClientRequest => {
   // Another path would send the access token and the work elsewhere.
   if (!/^\/(?!\/)[^?#\s\\]*$/.test(path)) throw new TypeError("path must be that of an endpoint, such as /v1/transfers")
   if (key === undefined) throw new TypeError("submit takes a path and { key, payload }: the key is missing")
+  const [unknown] = Object.keys(others)
+  if (unknown !== undefined) {
+    throw new TypeError(
+      `submit takes a path and { key, payload }: ${unknown} is none of them. createClient takes within`
+    )
+  }
   if (typeof key !== "string" || !/^[\x21-\x7e]{1,255}$/.test(key)) {
     throw new TypeError("key must have 1 to 255 visible ASCII characters")
   }

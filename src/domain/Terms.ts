@@ -4,16 +4,34 @@
  */
 import * as BigDecimal from "effect/BigDecimal"
 import * as Schema from "effect/Schema"
-import { textLike } from "./PayloadText.ts"
+import { minorUnits, textLike } from "./PayloadText.ts"
 
 /** Currencies whose amounts have other than two digits after the point (ISO 4217, minor units). */
-const minorUnits = new Map(
+const unusualDigits = new Map(
   Object.entries({
-    0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
+    0: "JPY BIF CLP DJF GNF ISK KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
     3: "BHD IQD JOD KWD LYD OMR TND",
     4: "CLF UYW"
   }).flatMap(([digits, codes]) => codes.split(" ").map((code) => [code, Number(digits)] as const))
 )
+
+/** Digits after the point of amounts in this currency. */
+const digitsOf = (currency: string): number => unusualDigits.get(currency) ?? 2
+
+/** Currencies without decimals. @internal */
+export const wholeCurrencies = [...unusualDigits.keys()].filter((currency) => digitsOf(currency) === 0)
+
+/**
+ * The amount in the smallest unit of its currency (ISO 4217): 1250 of 12.50 EUR, 750 of 750 JPY, 1234 of 1.234 KWD. For banks that take
+ * integers. Throws a `TypeError` if the amount has more digits than its currency, or is no safe integer in that unit.
+ */
+export const toMinorUnits = ({ amount, currency }: { readonly amount: string; readonly currency: string }): number => {
+  const digits = digitsOf(currency)
+  const [, fraction = ""] = /^\d+(?:\.(\d+))?$/u.exec(amount) ?? [null, "excess"]
+  const units = fraction.length <= digits ? minorUnits(amount, digits) : NaN
+  if (Number.isSafeInteger(units)) return units
+  throw new TypeError("expected an amount with no more digits after the point than its currency has")
+}
 
 /** An amount of a currency. @internal */
 export const moneyMembers = {
@@ -24,7 +42,7 @@ export const moneyMembers = {
 
 /** An amount with the digits of its currency. @internal */
 export const formatAmount = (amount: BigDecimal.BigDecimal, currency: string): string => {
-  const digits = minorUnits.get(currency) ?? 2
+  const digits = digitsOf(currency)
   const { value } = BigDecimal.scale(amount, digits)
   const text = String(value).padStart(digits + 1, "0")
   return digits === 0 ? text : `${text.slice(0, -digits)}.${text.slice(-digits)}`
@@ -33,7 +51,7 @@ export const formatAmount = (amount: BigDecimal.BigDecimal, currency: string): s
 /** @internal */
 export const hasDigitsOfCurrency = Schema.makeFilter(
   ({ amount, currency }: { readonly amount: string; readonly currency: string }) =>
-    (amount.split(".")[1] ?? "").length <= (minorUnits.get(currency) ?? 2),
+    (amount.split(".")[1] ?? "").length <= digitsOf(currency),
   { expected: "an amount with no more digits after the point than its currency has" }
 )
 

@@ -4,6 +4,7 @@
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import type { TermsOf } from "../domain/Terms.ts"
 import {
   type Answering,
   type AnswerSubject,
@@ -117,6 +118,7 @@ export interface Kit {
   /** One at least. */
   readonly expects: ReadonlyArray<ExpectedRequest>
   readonly invalidPayloads: ReadonlyArray<Schema.Json>
+  readonly terms: TermsOf<never> | null
   readonly otherTypes: ReadonlyArray<string>
 }
 

@@ -55,6 +55,7 @@ export interface ProviderContractOptions {
    *
    * For each member of `terms` two payloads differ in it alone, and so do their requests. If the bank takes one value only, such as one
    * currency, the second payload stands in `invalidPayloads`. The same holds for an amount such as 1.15, which floating point changes.
+   * If the schema of the adapter accepts a currency without decimals, such as JPY, one payload is in such a currency.
    */
   readonly expects: ReadonlyArray<ExpectedRequest>
   /** The `terms` of the type of operation. Null: the type declares none. */
@@ -176,6 +177,7 @@ const kitOf = (options: ProviderContractOptions): Kit => {
     secrets: options.secrets ?? [],
     expects: options.expects,
     invalidPayloads: options.invalidPayloads ?? [],
+    terms: options.terms,
     otherTypes: options.otherTypes ?? []
   }
 }

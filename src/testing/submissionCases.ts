@@ -5,6 +5,7 @@
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { PayloadSchemas } from "../domain/PayloadSchemas.ts"
+import { termsIn, wholeCurrencies } from "../domain/Terms.ts"
 import { type Behaviour, bytesOf, closedBank, contractBank, unknownBank } from "./ContractBank.ts"
 import {
   answering,
@@ -55,9 +56,39 @@ const payloadCase = (
 /** The end of the name of the case for the n-th of a list. */
 const nth = (n: number, what: string) => n === 0 ? "" : `, ${what} ${n + 1}`
 
+/** Replaces each text of a payload that the map has. */
+const withTexts = (payload: Schema.Json, texts: ReadonlyMap<string, string>): Schema.Json =>
+  typeof payload === "string"
+    ? texts.get(payload) ?? payload
+    : JSON.parse(JSON.stringify(payload), (_, value) => typeof value === "string" ? texts.get(value) ?? value : value)
+
+/** An amount of yen in hundredths is a hundred times the amount. */
+const wholeCurrencyCase = (
+  kit: Kit,
+  terms: NonNullable<Kit["terms"]>
+): ContractCase => {
+  const { expects, subject: { operation: { type }, payload } } = kit
+  return payloadCase(
+    kit,
+    "a currency without decimals that the schema accepts has an expected request",
+    Effect.fnUntraced(function*(payloads) {
+      const isWhole = (sample: Schema.Json) => wholeCurrencies.includes(termsIn(terms, sample as never).currency)
+      if (payloads === undefined || expects.some((one) => isWhole(one.payload))) return null
+      const { amount, currency } = termsIn(terms, payload as never)
+      for (const whole of wholeCurrencies) {
+        const sample = withTexts(payload, new Map([[currency, whole], [amount, "750"]]))
+        if (!isWhole(sample) || (yield* whyRefused(payloads, type, sample)) !== null) continue
+        return `\`expects\` has no payload in a currency without decimals, and the schema accepts ${whole}. Add one with the request that the `
+          + "bank must get, or let the schema refuse such currencies"
+      }
+      return null
+    })
+  )
+}
+
 /** All cases for `payloads`. */
 export const payloadCases = (kit: Kit): ReadonlyArray<ContractCase> => {
-  const { expects, invalidPayloads, otherTypes, subject: { operation: { type } } } = kit
+  const { expects, invalidPayloads, otherTypes, subject: { operation: { type } }, terms } = kit
   const tested = [type, ...otherTypes]
   return [
     payloadCase(kit, "each declared type has expected requests", (payloads = {}) => {
@@ -69,6 +100,7 @@ export const payloadCases = (kit: Kit): ReadonlyArray<ContractCase> => {
             + "well, and name in `otherTypes` the types that have cases of their own"
       )
     }),
+    ...terms === null ? [] : [wholeCurrencyCase(kit, terms)],
     ...expects.map(({ payload }, n) =>
       payloadCase(
         kit,

@@ -44,6 +44,7 @@ export const layer = (baseUrl: string, apiKey: Redacted.Redacted<string>) =>
     // The bank refuses a request that arrives after `Send-Before`. It does not document when "not found" is final.
     promises: { keys: "for_ever", readByOperationId: "yes", lateRequests: { header: "Send-Before" } },
     submit: {
+      // A bank that takes minor units, such as cents, gets `toMinorUnits(transfer)` of `api/MutationEndpoint` as the amount.
       request: (_operation, transfer) => ({ path: "/transfers", body: transfer }),
       decode: HttpProvider.byStatus({
         200: booked.submitted,

@@ -27,7 +27,7 @@ const cases = ProviderContract.cases({
   adapter: (baseUrl) => Bank.layer(baseUrl, Redacted.make("key")),
   operation: { type: "transfer" },
   terms: transferTerms,
-  // Each payload differs from the first in one member of the terms.
+  // Each payload but the last differs from the first in one member of the terms. Yen have no decimals.
   expects: [
     {
       payload: { amount: "12.50", currency: "EUR", iban: "DE89370400440532013000" },
@@ -44,6 +44,10 @@ const cases = ProviderContract.cases({
     {
       payload: { amount: "12.50", currency: "EUR", iban: "FR1420041010050500013M02606" },
       request: transferred("{\"amount\":\"12.50\",\"currency\":\"EUR\",\"iban\":\"FR1420041010050500013M02606\"}")
+    },
+    {
+      payload: { amount: "750", currency: "JPY", iban: "DE89370400440532013000" },
+      request: transferred("{\"amount\":\"750\",\"currency\":\"JPY\",\"iban\":\"DE89370400440532013000\"}")
     }
   ],
   invalidPayloads: [{ amount: "12,50", currency: "EUR", iban: "DE89370400440532013000" }],

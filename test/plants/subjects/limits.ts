@@ -248,6 +248,27 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [system("cli/Template", "refuses to start without BANK_URL or BANK_KEY")]
   },
   {
+    rule: "a currency has its own digits in minor units: 750 yen are 750",
+    file: "src/domain/Terms.ts",
+    from: "? minorUnits(amount, digits) : NaN",
+    to: "? minorUnits(amount, 2) : NaN",
+    tests: [unit("domain/Terms", "the smallest unit")]
+  },
+  {
+    rule: "an adapter that accepts a currency without decimals tests one",
+    file: "src/testing/submissionCases.ts",
+    from: "|| expects.some((one) => isWhole(one.payload))",
+    to: "|| expects.length > 0",
+    tests: [unit("testing/WholeCurrencies")]
+  },
+  {
+    rule: "submit of the fetch client ignores no unknown member",
+    file: "src/client/FetchClient.ts",
+    from: "  if (unknown !== undefined) {",
+    to: "  if (unknown === null) {",
+    tests: [unit("client/FetchClient")]
+  },
+  {
     rule: "the request that a 404 names has no id, account or secret",
     file: "src/submission/http/HttpCall.ts",
     from: "segment.length > 40 || ",

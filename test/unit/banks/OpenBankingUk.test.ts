@@ -107,6 +107,7 @@ describe("The adapter for Open Banking UK follows the contract:", () => {
       sent(payment),
       sent(withInitiation({ InstructedAmount: { Amount: "1.15", Currency: "GBP" } }) as typeof payment),
       sent(withInitiation({ InstructedAmount: { Amount: "165.88", Currency: "EUR" } }) as typeof payment),
+      sent(withInitiation({ InstructedAmount: { Amount: "750", Currency: "JPY" } }) as typeof payment),
       sent(withInitiation({ CreditorAccount: { ...creditor, Identification: "08080099999999" } }) as typeof payment)
     ],
     invalidPayloads: [

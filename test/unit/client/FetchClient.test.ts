@@ -119,6 +119,8 @@ describe("The client on fetch", () => {
       () => client.submit("/v1/payments", misspelt),
       /takes a path and \{ key, payload \}: the key is missing/
     )
+    const unknown = { key: "key", payload: {}, within: 5 } as never
+    assert.throws(() => client.submit("/v1/payments", unknown), /within is none of them\. createClient takes within/)
     for (const path of ["v1", "//elsewhere.test/", "/a?b", "/a#b", "/\\elsewhere.test"]) {
       assert.throws(() => client.submit(path, { key: "key", payload: {} }), /path must be/)
     }

@@ -1,0 +1,34 @@
+/** Amounts of terms in the smallest unit of their currency, for banks that take integers. */
+import { assert, describe, it } from "@effect/vitest"
+import { toMinorUnits } from "../../../src/domain/Terms.ts"
+
+describe("An amount in the smallest unit", () => {
+  it.each(
+    [
+      ["12.50", "EUR", 1250],
+      ["1.15", "USD", 115],
+      ["7", "GBP", 700],
+      ["0.5", "CHF", 50],
+      ["750", "JPY", 750],
+      ["1.234", "KWD", 1234],
+      ["1.2", "KWD", 1200],
+      ["1.2345", "CLF", 12_345]
+    ] as const
+  )("of %s %s is %d, by the digits of the currency", (amount, currency, units) => {
+    assert.strictEqual(toMinorUnits({ amount, currency }), units)
+  })
+
+  it.each(
+    [
+      ["750.0", "JPY"],
+      ["12.505", "EUR"],
+      ["1.", "EUR"],
+      ["-1", "EUR"],
+      ["1e3", "EUR"],
+      ["", "EUR"],
+      ["99999999999999999", "EUR"]
+    ] as const
+  )("of %s %s is none", (amount, currency) => {
+    assert.throws(() => toMinorUnits({ amount, currency }), TypeError)
+  })
+})
