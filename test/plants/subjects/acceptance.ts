@@ -4,6 +4,7 @@ import { long, type Plant, postgres, unit } from "../Plant.ts"
 const acceptances = "src/services/sql/ledger/SqlAcceptances.ts"
 
 const limits = "migrations/0034_limits.sql"
+const inPostgres = (name: string) => [postgres("services/ledger/LimitsInPostgres", name)]
 const limitTests = (name: string) => [postgres("services/ledger/Limits", name)]
 
 export const acceptance: ReadonlyArray<Plant> = [
@@ -12,56 +13,56 @@ export const acceptance: ReadonlyArray<Plant> = [
     file: limits,
     from: "IF NOT pg_try_advisory_xact_lock(hashtextextended(NEW.grant_id || ' ' || NEW.client_id, 33)) THEN",
     to: "IF false THEN",
-    tests: limitTests("answer by no sums")
+    tests: inPostgres("answer by no sums")
   },
   {
     rule: "each request of a batch uses up the limits for the next",
     file: limits,
     from: "o.limit_currency = v_currency AND o.created_at >= v_since",
     to: "o.limit_currency = v_currency AND o.created_at >= v_since AND o.created_at < p_at",
-    tests: limitTests("answer as in memory")
+    tests: inPostgres("answer as in memory")
   },
   {
     rule: "requests of a batch use up the limits in their order",
     file: acceptances,
     from: "CASE WHEN s.is_limited THEN '' ELSE r.key END COLLATE",
     to: "CASE WHEN s.is_limited THEN r.key ELSE r.key END COLLATE",
-    tests: limitTests("answer as in memory")
+    tests: inPostgres("answer as in memory")
   },
   {
     rule: "an operation of a grant with limits has an amount, of every program",
     file: limits,
     from: "WHEN (NEW.acceptance IS NOT NULL) EXECUTE",
     to: "WHEN (NEW.acceptance IS NOT NULL AND NEW.limit_amount IS NOT NULL) EXECUTE",
-    tests: limitTests("hold for every other program")
+    tests: inPostgres("hold for every other program")
   },
   {
     rule: "operations of another program exceed no budget together",
     file: limits,
     from: "  IF v_limits IS NOT NULL OR NEW.acceptance IS NOT NULL THEN",
     to: "  IF NEW.acceptance IS NOT NULL THEN",
-    tests: limitTests("hold for every other program")
+    tests: inPostgres("hold for every other program")
   },
   {
     rule: "no operation of another program is of a currency without a limit",
     file: limits,
     from: "    WHEN lacks_currency THEN",
     to: "    WHEN lacks_currency AND p_payee IS NOT NULL THEN",
-    tests: limitTests("hold for every other program")
+    tests: inPostgres("hold for every other program")
   },
   {
     rule: "limits are checked by sums that are as new as the lock",
     file: limits,
     from: "  IF current_setting('transaction_isolation') <> 'read committed' THEN",
     to: "  IF false THEN",
-    tests: limitTests("hold for every other program")
+    tests: inPostgres("hold for every other program")
   },
   {
     rule: "an operation keeps what it reserves",
     file: limits,
     from: "(OLD.limit_amount, OLD.limit_currency))",
     to: "(NEW.limit_amount, OLD.limit_currency))",
-    tests: limitTests("hold for every other program")
+    tests: inPostgres("hold for every other program")
   },
   {
     rule: "limits refuse no repetition of a request without terms",
@@ -75,7 +76,7 @@ export const acceptance: ReadonlyArray<Plant> = [
     file: "src/domain/AuthorizationDetails.ts",
     from: "/^(?:UTC|(?:Africa",
     to: "/^(?:[A-Z]{3}|(?:Africa",
-    tests: limitTests("take only time zones")
+    tests: inPostgres("take only time zones")
   },
   {
     rule: "only an operation that failed or was cancelled gives its amount back",
@@ -89,7 +90,7 @@ export const acceptance: ReadonlyArray<Plant> = [
     file: limits,
     from: "= p_day THEN interval '1 hour'",
     to: "= p_day THEN interval '0'",
-    tests: limitTests("have the same windows")
+    tests: inPostgres("have the same windows")
   },
   {
     rule: "a problem after which a mutation may be recorded says to keep its key",

@@ -3,7 +3,7 @@ import { long, type Plant, postgres, system, unit } from "../Plant.ts"
 
 const file = "migrations/0035_approvals.sql"
 const rules = "src/services/rules/approvals.ts"
-const tests = [postgres("services/ledger/Approvals")]
+const tests = [postgres("services/ledger/Approvals"), postgres("services/ledger/ApprovalsInPostgres")]
 
 export const approvals: ReadonlyArray<Plant> = [
   {
@@ -96,14 +96,14 @@ export const approvals: ReadonlyArray<Plant> = [
     file,
     from: "approval_digest(o) <> OLD.request_digest OR",
     to: "false OR",
-    tests: [postgres("services/ledger/Approvals", "are about no other terms")]
+    tests: [postgres("services/ledger/ApprovalsInPostgres", "are about no other terms")]
   },
   {
     rule: "the digest of a decision covers the terms",
     file,
     from: "'\\x00'::bytea\n    || coalesce(o.terms, ''::bytea)",
     to: "'\\x00'::bytea",
-    tests: [postgres("services/ledger/Approvals", "are about no other terms")]
+    tests: [postgres("services/ledger/ApprovalsInPostgres", "are about no other terms")]
   },
   {
     rule: "the digest of a decision covers the operation",
@@ -117,7 +117,7 @@ export const approvals: ReadonlyArray<Plant> = [
     file,
     from: "decided_at := date_trunc('milliseconds', now())",
     to: "decided_at := date_trunc('milliseconds', clock_timestamp())",
-    tests: [postgres("services/ledger/Approvals", "count from the start of their transaction")]
+    tests: [postgres("services/ledger/ApprovalsInPostgres", "count from the start of their transaction")]
   },
   {
     rule: "after a failover, an operation that waits is examined at once",
@@ -146,7 +146,7 @@ export const approvals: ReadonlyArray<Plant> = [
     file,
     from: "      AND OLD.examined_timeline = ledger_timeline() AND OLD.send_before <= now()) IS NOT TRUE",
     to: ") IS NOT TRUE",
-    tests: [postgres("services/ledger/Approvals", "are decided by no other statement")]
+    tests: [postgres("services/ledger/ApprovalsInPostgres", "are decided by no other statement")]
   },
   {
     rule: "an operation that waits keeps its proof over a failover that lost no claim",
@@ -210,7 +210,7 @@ export const approvals: ReadonlyArray<Plant> = [
     file: "src/services/sql/operators/searchStatements.ts",
     from: "  approval: awaitsApproval,",
     to: "  approval: isHeld + \" AND false\",",
-    tests: [postgres("services/ledger/Approvals", "wait in a queue of operators")]
+    tests: [postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")]
   },
   {
     rule: "no request of a client reaches a decision",

@@ -151,7 +151,7 @@ export const operators: ReadonlyArray<Plant> = [
     file: "src/services/sql/operators/figureStatements.ts",
     from: "SELECT provider, 'held', -1 FROM undecided",
     to: "SELECT provider, 'held', 0 FROM undecided",
-    tests: [postgres("services/ledger/Approvals", "wait in a queue of operators")]
+    tests: [postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")]
   },
   {
     rule: "a line of the demo has the time at which it is printed",

@@ -3,142 +3,30 @@
  * case that is about it to name the broken rule.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Redacted, Schema } from "effect"
-import { HttpClient } from "effect/http"
-import { type ProviderOperation, ProviderReference } from "../../../src/domain/Submission.ts"
-import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
+import { Effect, type Schema } from "effect"
 import {
-  type AnswerNames,
   namesNothing,
   NotSent,
-  ProviderAdapter,
   StatusAnswer,
   SubmissionAnswer,
   Uncertain
 } from "../../../src/submission/providers/ProviderAdapter.ts"
-import * as SandboxProvider from "../../../src/submission/providers/SandboxProvider.ts"
-import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
-import { sandboxContract, sandboxRequest } from "../../fixtures/testing/sandboxContract.ts"
-
-type Adapter = ProviderAdapter["Service"]
-type Mistake = (adapter: Adapter, client: HttpClient.HttpClient, baseUrl: string) => Partial<Adapter>
-
-const token = "token-of-the-bank"
-
-const options = (baseUrl: string) => ({
-  baseUrl,
-  credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${token}`) })
-})
-
-const withMistake = (mistake: Mistake) => (baseUrl: string) =>
-  Layer.effect(
-    ProviderAdapter,
-    Effect.gen(function*() {
-      const adapter = yield* SandboxProvider.make(options(baseUrl))
-      return { ...adapter, ...mistake(adapter, yield* HttpClient.HttpClient, baseUrl) }
-    })
-  )
-
-/** Changes the failure of a submission whose reason matches. */
-const onFailure = (
-  pattern: RegExp,
-  change: (reason: string, payload: Schema.Json) => Effect.Effect<SubmissionAnswer, NotSent | Uncertain>
-): Mistake =>
-({ submit }) => ({
-  submit: (operation, payload) =>
-    Effect.catchIf(
-      submit(operation, payload),
-      ({ reason }) => pattern.test(reason),
-      ({ reason }) => change(reason, payload)
-    )
-})
-
-/** Changes the answer to a submission. */
-const onAnswer =
-  (change: (answer: SubmissionAnswer, operation: ProviderOperation) => object): Mistake => ({ submit }) => ({
-    submit: (operation, payload) =>
-      Effect.map(
-        submit(operation, payload),
-        (answer) => ({ ...answer, ...change(answer, operation) }) as SubmissionAnswer
-      )
-  })
-
-const onStatus = (
-  change: (answer: StatusAnswer, operation: ProviderOperation, reference: ProviderReference | null) => StatusAnswer
-): Mistake =>
-({ readStatus }) => ({
-  readStatus: (operation, reference) =>
-    Effect.map(readStatus(operation, reference), (answer) => change(answer, operation, reference))
-})
-
-/** Changes the names of a status answer that proves something. */
-const onNames = (
-  change: (operation: ProviderOperation, reference: ProviderReference | null) => Partial<AnswerNames>
-): Mistake =>
-  onStatus((answer, ...read) =>
-    answer._tag === "Proven" ? { ...answer, names: { ...answer.names, ...change(...read) } } : answer
-  )
-
-const rejected = (names: AnswerNames = namesNothing) =>
-  SubmissionAnswer.Rejected({ code: "refused", names, evidence: null })
-
-const evidence = { status: 200 }
-
-/** An adapter that a team might write by hand with `fetch`. It follows redirects, and reads bodies of any length. */
-const byHand: Mistake = (_, __, baseUrl) => ({
-  submit: (operation, payload) =>
-    Effect.tryPromise({
-      try: async (signal) => {
-        const response = await fetch(`${baseUrl}/mutations`, {
-          method: "POST",
-          headers: { "content-type": "application/json", "idempotency-key": operation.id },
-          body: JSON.stringify(payload),
-          signal
-        })
-        const { reference, status } = await response.json() as { readonly reference: string; readonly status: string }
-        if (status !== "succeeded") throw new Error("not understood")
-        const names = { reference: ProviderReference.make(reference), operation_id: operation.id }
-        return SubmissionAnswer.Succeeded({ names, evidence })
-      },
-      catch: () => new Uncertain({ reason: "fetch failed" })
-    })
-})
-
-/** An adapter that declares the status of a refusal, and no member of its body. */
-const careless = (status: number): Mistake => (_, client, baseUrl) => ({
-  submit: (operation, payload) =>
-    HttpProvider.make({
-      ...options(baseUrl),
-      promises: {},
-      submit: {
-        request: () => ({ path: "/mutations", body: payload }),
-        decode: HttpProvider.byStatus({ [status]: HttpProvider.onBody(Schema.Struct({}), () => rejected()) })
-      },
-      status: {
-        request: ({ id }) => ({ path: `/mutations/${id}` }),
-        decode: () => Effect.fail(new HttpProvider.NotUnderstood({ reason: "no answer is declared" }))
-      }
-    }).pipe(
-      Effect.provideService(HttpClient.HttpClient, client),
-      Effect.flatMap(({ submit }) => submit(operation, payload))
-    )
-})
-
-const asksById = "readStatus: without a reference it asks for each operation by its id"
-
-/** Reads the status at another path. */
-const readingAt = (
-  path: (operation: ProviderOperation, reference: ProviderReference | null) => string,
-  headers: (operation: ProviderOperation) => Record<string, string> = () => ({})
-): Mistake =>
-(_, client, baseUrl) => ({
-  readStatus: (operation, reference) =>
-    client.get(`${baseUrl}${path(operation, reference)}`, { headers: headers(operation) }).pipe(
-      Effect.andThen(({ json }) => json),
-      Effect.orDie,
-      Effect.as(StatusAnswer.NotFound({ names: namesNothing, evidence }))
-    )
-})
+import {
+  asksById,
+  byHand,
+  careless,
+  caseNamed,
+  evidence,
+  type Mistake,
+  onAnswer,
+  onFailure,
+  onNames,
+  onStatus,
+  readingAt,
+  rejected,
+  token,
+  withMistake
+} from "../../fixtures/testing/AdapterMistakes.ts"
 
 const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegExp, mistake: Mistake]> = [
   [
@@ -424,15 +312,6 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
   ]
 ]
 
-const caseNamed = (
-  name: string,
-  adapter: (baseUrl: string) => Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient>
-) => {
-  const found = ProviderContract.cases({ ...sandboxContract, adapter }).find((one) => one.name === name)
-  assert.isDefined(found, name)
-  return found!
-}
-
 describe("The conformance kit finds an adapter that", () => {
   for (const [what, caught, rule, mistake] of mistakes) {
     it.effect(what, () =>
@@ -445,144 +324,4 @@ describe("The conformance kit finds an adapter that", () => {
         assert.notInclude(message, token)
       }))
   }
-})
-
-describe("The conformance kit checks that the declared payloads", () => {
-  const accepts = "payloads: the adapter can send the payload of the kit"
-  const refuses = "payloads: the declared schema refuses the invalid payload"
-  const Payment = Schema.Struct({ amount: Schema.String, creditor: Schema.String })
-  const contract = (payloads: Partial<Adapter>) =>
-    ProviderContract.cases({
-      ...sandboxContract,
-      adapter: withMistake(() => payloads),
-      invalidPayloads: [{ amount: 12, creditor: "Landlord of May" }]
-    })
-
-  it.effect("accept the payload and refuse the invalid one", () =>
-    Effect.forEach(
-      contract({ payloads: { payment: Payment } }).filter(({ name }) => name === accepts || name === refuses),
-      ({ run }) => run
-    ))
-
-  const wrong: ReadonlyArray<readonly [what: string, caught: string, payloads: Partial<Adapter>, rule: RegExp]> = [
-    ["exist", refuses, {}, /must declare a payload for the type payment/],
-    [
-      "have requests of their own for each type",
-      "payloads: each declared type has expected requests",
-      { payloads: { payment: Payment, book_transfer: Payment } },
-      /call `cases` for book_transfer/
-    ],
-    ["are of the operation's type", accepts, { payloads: { transfer: Payment } }, /for the type payment/],
-    [
-      "accept the payload",
-      accepts,
-      { payloads: { payment: Schema.Struct({ ...Payment.fields, iban: Schema.String }) } },
-      /must accept each payload.* iban: /
-    ],
-    [
-      "refuse the invalid payload",
-      refuses,
-      { payloads: { payment: Schema.Unknown } },
-      /must refuse the invalid payload/
-    ]
-  ]
-  for (const [what, caught, payloads, rule] of wrong) {
-    it.effect(what, () => {
-      const { run } = contract(payloads).find(({ name }) => name === caught)!
-      return Effect.map(Effect.flip(run), ({ message }) => assert.match(message, rule))
-    })
-  }
-
-  it.effect("accept the payload, in one case only: no other case fails for it", () =>
-    Effect.gen(function*() {
-      const cases = contract({ payloads: { payment: Schema.Struct({ iban: Schema.String }) } })
-      const submissions = cases.filter(({ name }) => name.startsWith("submit: "))
-      assert.isAbove(submissions.length, 40)
-      const broken = yield* Effect.forEach(
-        [...submissions, cases.find(({ name }) => name === accepts)!],
-        ({ name, run }) => Effect.match(run, { onSuccess: () => [], onFailure: () => [name] }),
-        { concurrency: 8 }
-      )
-      assert.deepStrictEqual(broken.flat(), [accepts])
-    }))
-})
-
-describe("The conformance kit", () => {
-  const withExpected = (options: Partial<ProviderContract.ProviderContractOptions>) => () =>
-    ProviderContract.cases({ ...sandboxContract, ...options, adapter: withMistake(() => ({})) })
-
-  it("requires the requests that the bank must get", () => {
-    assert.throws(withExpected({ expects: [] }), /declare in expects a payload/)
-  })
-
-  it("requires that each member of the terms changes the request, or that the schema refuses the change", () => {
-    const terms = { amount: "12.50", currency: "EUR", payee: "Landlord" }
-    const changes = [{ ...terms, amount: "1.15" }, { ...terms, currency: "USD" }, { ...terms, payee: "Baker" }]
-    const declared = (payloads: ReadonlyArray<typeof terms>, invalid: ReadonlyArray<typeof terms> = []) =>
-      withExpected({
-        terms: (payload: typeof terms) => payload,
-        expects: payloads.map(sandboxRequest),
-        invalidPayloads: invalid
-      })
-    assert.doesNotThrow(declared([terms, ...changes]))
-    assert.doesNotThrow(declared([terms, changes[0]!, changes[2]!], [changes[1]!]))
-    for (const [n, member] of ["amount", "currency", "payee"].entries()) {
-      const others = [{ ...terms, amount: "1.15", currency: "CHF", payee: "Miller" }, ...changes.toSpliced(n, 1)]
-      assert.throws(declared([terms, ...others]), new RegExp(`differ in the ${member} alone`))
-    }
-    assert.throws(declared([{ ...terms, amount: "12.505" }]), /invalid terms/)
-    assert.throws(declared([terms, { ...terms, amount: "13.00" }, ...changes.slice(1)]), /floating point/)
-    const same = [terms, ...changes].map((payload) => ({ ...sandboxRequest(terms), payload }))
-    assert.throws(withExpected({ terms: (payload: typeof terms) => payload, expects: same }), /must reach the bank/)
-  })
-
-  it("requires an answer that accepts a submission", () => {
-    assert.throws(
-      () =>
-        ProviderContract.cases({ ...sandboxContract, answers: { submission: {} }, adapter: withMistake(() => ({})) }),
-      /declare answers\.submission/
-    )
-  })
-
-  it.effect("says where it looked for the idempotency key, unless it was told where", () => {
-    const adapter = withMistake(() => ({ submit: () => Effect.fail(new Uncertain({ reason: "nothing sent" })) }))
-    const name = "submit: each attempt of an operation has its id as idempotency key, and another operation has another"
-    const failure = (contract: Partial<ProviderContract.ProviderContractOptions>) =>
-      Effect.flip(
-        ProviderContract.cases({ ...sandboxContract, ...contract, adapter }).find((one) => one.name === name)!.run
-      )
-    return Effect.gen(function*() {
-      const hint =
-        "The kit looked in the header Idempotency-Key; if the bank takes the key elsewhere, set idempotencyKey"
-      assert.include((yield* failure({})).message, hint)
-      assert.notInclude((yield* failure({ idempotencyKey: () => undefined })).message, "The kit looked")
-    })
-  })
-
-  it.effect("counts an adapter that dies or never ends as uncertain, as a worker does", () =>
-    Effect.gen(function*() {
-      const name = "submit: a bank that never answers leaves the outcome uncertain"
-      yield* caseNamed(name, withMistake(() => ({ submit: () => Effect.die("broken") }))).run
-      const never = ProviderContract.cases({
-        ...sandboxContract,
-        adapter: withMistake(() => ({ submit: () => Effect.never })),
-        patience: 50
-      })
-      yield* never.find((one) => one.name === name)!.run
-    }))
-
-  it.effect("does not count requests for access tokens", () => {
-    const mistake: Mistake = ({ submit }, client, baseUrl) => ({
-      submit: (operation, payload) =>
-        Effect.andThen(Effect.orDie(client.get(`${baseUrl}/token`)), submit(operation, payload))
-    })
-    const isToken = ({ path }: ProviderContract.AnswerSubject["request"]) => path === "/token"
-    const contract = {
-      ...sandboxContract,
-      adapter: withMistake(mistake),
-      otherRequests: (request: ProviderContract.AnswerSubject["request"]) =>
-        isToken(request) ? { status: 200, body: {} } : undefined
-    }
-    return ProviderContract.cases(contract).find(({ name }) => name === "submit: a success is Succeeded")!.run
-  })
 })

@@ -3,127 +3,15 @@
  * statements take time, under a test clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Duration, Effect, Exit, Fiber, Layer, Logger, Schema } from "effect"
+import { Duration, Effect, Exit, Fiber, Logger, Schema } from "effect"
 import { TestClock } from "effect/testing"
-import type { ChangeToken } from "../../../../src/domain/ChangeFeed.ts"
-import type { Grant, GrantIdentity } from "../../../../src/domain/Grant.ts"
-import type { Operation } from "../../../../src/domain/Operation.ts"
-import { CurrentSlot } from "../../../../src/server/gate/Admission.ts"
-import { BaseUrl } from "../../../../src/server/gate/BaseUrl.ts"
-import { isOverdue, Lifecycle, type LifecycleOptions } from "../../../../src/server/gate/Lifecycle.ts"
-import { Problems } from "../../../../src/server/gate/ProblemResponses.ts"
-import { ChangeWatcher } from "../../../../src/server/waits/ChangeWatcher.ts"
-import { topicOfOperation, topicOfOwner } from "../../../../src/server/waits/Waiters.ts"
-import { makeWaits } from "../../../../src/server/waits/Waits.ts"
+import type { Grant } from "../../../../src/domain/Grant.ts"
+import { isOverdue } from "../../../../src/server/gate/Lifecycle.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationFeed } from "../../../../src/services/OperationFeed.ts"
-import { OperationStore } from "../../../../src/services/OperationStore.ts"
 import { assertFreeSlots } from "../../../fixtures/http/BothWays.ts"
-import { baseUrl } from "../../../fixtures/http/HttpProblem.ts"
+import { atOnce, openProcess } from "../../../fixtures/http/WaitingProcess.ts"
 import { accept, drive, InMemoryLedger, issue, issueAgain } from "../../../fixtures/ledger/Ledger.ts"
-
-/** How long a statement takes before and after its snapshot, in milliseconds. */
-interface Latency {
-  readonly before: number
-  readonly after: number
-}
-
-const taking = (latency: Latency) => <A, E, R>(statement: Effect.Effect<A, E, R>) =>
-  Effect.sleep(latency.before).pipe(Effect.andThen(statement), Effect.tap(() => Effect.sleep(latency.after)))
-
-interface Latencies {
-  readonly feed: Latency
-  readonly read: Latency
-}
-
-const atOnce: Latencies = { feed: { before: 0, after: 0 }, read: { before: 0, after: 0 } }
-
-/** The waits of a process, over the ledger of the test. */
-const openProcess = Effect.fnUntraced(function*(
-  options: Partial<LifecycleOptions> = {},
-  { feed: feedLatency, read: readLatency }: Latencies = atOnce
-) {
-  const feed = yield* OperationFeed
-  const store = yield* OperationStore
-  const slowly = taking(feedLatency)
-  const slowFeed: OperationFeed["Service"] = {
-    ...feed,
-    now: slowly(feed.now),
-    sinceInLedger: (after, limit) => slowly(feed.sinceInLedger(after, limit))
-  }
-  const counts = { running: 0, most: 0, reads: 0 }
-  const read = <A, E, R>(statement: Effect.Effect<A, E, R>) =>
-    Effect.suspend(() => {
-      counts.reads++
-      counts.most = Math.max(counts.most, ++counts.running)
-      return Effect.ensuring(taking(readLatency)(statement), Effect.sync(() => counts.running--))
-    })
-  const context = yield* Layer.build(
-    Layer.mergeAll(ChangeWatcher.layer, Lifecycle.layer(options), Problems.layer).pipe(
-      Layer.provide([Layer.succeed(OperationFeed, slowFeed), BaseUrl.layer(baseUrl)])
-    )
-  )
-  const lifecycle = Context.get(context, Lifecycle)
-  const { until } = yield* Effect.provide(makeWaits, context)
-  /** Runs the effect in a slot, as the gate does. */
-  const serve = <A, E, R>(client: string, effect: Effect.Effect<A, E, R>) =>
-    Effect.withFiber<A, E | "refused", R>((fiber) => {
-      const slot = lifecycle.admit(fiber)
-      if (slot === null) return Effect.fail("refused" as const)
-      const leave = Effect.sync(() => lifecycle.leave(slot))
-      return lifecycle.admitClient(slot, client)
-        ? Effect.ensuring(Effect.updateContext(effect, Context.add(CurrentSlot, slot)) as Effect.Effect<A, E, R>, leave)
-        : Effect.andThen(leave, Effect.fail("refused" as const))
-    })
-  const untilMet = (
-    grant: GrantIdentity,
-    { id }: Operation,
-    seconds: number,
-    isMet: (found: Operation) => boolean
-  ) => until({ grant, seconds, topic: topicOfOperation(id) }, read(store.find(grant, id)), isMet)
-  const operation = (...[grant, ...wait]: Parameters<typeof untilMet>) =>
-    serve(grant.client_id, untilMet(grant, ...wait))
-  /** Waits until the operation has another revision. */
-  const change = (grant: GrantIdentity, known: Operation, seconds: number) =>
-    operation(grant, known, seconds, ({ revision }) => revision !== known.revision)
-  /** Waits until the operation is terminal. */
-  const end = (grant: GrantIdentity, known: Operation, seconds: number) =>
-    operation(grant, known, seconds, ({ terminal }) => terminal)
-  /** Waits for two changes in a row, as one request. */
-  const twoChanges = (grant: GrantIdentity, known: Operation, seconds: number) => {
-    const after = (seen: number) => untilMet(grant, known, seconds, ({ revision }) => revision !== seen)
-    return serve(
-      grant.client_id,
-      Effect.flatMap(after(known.revision), ({ answer }) => after(answer.revision))
-    )
-  }
-  /** Waits until the feed has a change after the token. */
-  const changes = (grant: GrantIdentity, after: ChangeToken | null, seconds: number) =>
-    serve(
-      grant.client_id,
-      until(
-        { grant, seconds, topic: topicOfOwner(grant) },
-        read(feed.since(grant, { states: [], type: null, page_size: 100, after })),
-        ({ operations }) => operations.length > 0
-      )
-    )
-  /** Waits until the operation is terminal, by reads that may be slow. */
-  const endSlowly = (grant: GrantIdentity, { id }: Operation, seconds: number) => {
-    const find = read(store.find(grant, id))
-    const wait = { grant, seconds, topic: topicOfOperation(id) }
-    return serve(grant.client_id, until(wait, find, ({ terminal }) => terminal, find))
-  }
-  return {
-    lifecycle,
-    watcher: Context.get(context, ChangeWatcher),
-    change,
-    changes,
-    end,
-    endSlowly,
-    twoChanges,
-    counts
-  }
-})
 
 const start = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.forkChild(effect, { startImmediately: true })
 
@@ -137,6 +25,7 @@ const scene = Effect.gen(function*() {
 })
 
 const millis = (maximum: number) => Schema.Int.check(Schema.isBetween({ minimum: 0, maximum }))
+
 const latencyUpTo = (maximum: number) => Schema.Struct({ before: millis(maximum), after: millis(maximum) })
 
 /** Ways to a final state, by their length. */
