@@ -228,14 +228,14 @@ export const attacks: ReadonlyArray<Plant> = [
     file: "src/testing/ProviderContract.ts",
     from: "!Number.isInteger(Number(amount) * 100)",
     to: "true",
-    tests: [unit("testing/ContractMistakes")]
+    tests: [unit("testing/ContractKit")]
   },
   {
     rule: "the kit demands requests of each declared type",
     file: "src/testing/submissionCases.ts",
     from: "filter((declared) => !tested.includes(declared))",
     to: "filter(() => false)",
-    tests: [unit("testing/ContractMistakes")]
+    tests: [unit("testing/ContractKit")]
   },
   {
     rule: "an answer names 32 failures of a value at most",

@@ -32,7 +32,7 @@ export const operators: ReadonlyArray<Plant> = [
     file: "src/services/sql/operators/searchStatements.ts",
     from: "held: `${isHeld} AND NOT ${needsDecision}`",
     to: "held: isHeld",
-    tests: [postgres("services/ledger/Approvals", "wait in a queue of operators")]
+    tests: [postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")]
   },
   {
     rule: "the overview names only operations that a lost worker may have claimed",
