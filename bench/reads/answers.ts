@@ -4,9 +4,10 @@
 import { Effect } from "effect"
 import { isDeepStrictEqual } from "node:util"
 import type { Server } from "./contestants.ts"
+import type { LoadRequest } from "./load.ts"
 
 interface Contestant {
-  readonly target: { readonly name: string; readonly token: string; readonly paths: ReadonlyArray<string> }
+  readonly target: { readonly name: string; readonly token: string; readonly requests: ReadonlyArray<LoadRequest> }
   readonly server: Server
 }
 
@@ -42,8 +43,8 @@ const comparable = ({ body, headers, status, text }: Answer) => {
 }
 
 /** The answers of a server to the request of the scenario, and to some that differ from it in one thing. */
-const askAll = async ({ server: { port }, target: { paths, token } }: Contestant) => {
-  const path = paths[0]!
+const askAll = async ({ server: { port }, target: { requests, token } }: Contestant) => {
+  const { path } = requests[0]!
   const authorization = `Bearer ${token}`
   const first = await fetchAnswer(port, path, { authorization })
   const next = first.body?.["next_page_token"]

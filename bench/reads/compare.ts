@@ -12,14 +12,14 @@ import { median } from "../shared/statistics.ts"
 import { assertSameAnswers } from "./answers.ts"
 import type { Contestant, Server } from "./contestants.ts"
 import { type GoalResult, type Goals, judge } from "./goals.ts"
-import type { LoadJob, LoadResult } from "./load.ts"
+import type { LoadJob, LoadRequest, LoadResult } from "./load.ts"
 
 /** A server, and the requests to send to it. */
 export interface Target {
   readonly name: string
   readonly contestant: Contestant
   readonly token: string
-  readonly paths: ReadonlyArray<string>
+  readonly requests: ReadonlyArray<LoadRequest>
 }
 
 export interface Scenario {
@@ -84,10 +84,10 @@ interface Round extends LoadResult {
 }
 
 const runRound = Effect.fnUntraced(
-  function*(load: ChildProcess, { paths, token }: Target, { pid, port }: Server, seconds: number, plan: Plan) {
+  function*(load: ChildProcess, { requests, token }: Target, { pid, port }: Server, seconds: number, plan: Plan) {
     const serverBefore = cpuOf(pid)
     const databaseBefore = cpuOfChildren(plan.postmaster)
-    load.send({ port, token, paths, connections: plan.connections, duration: seconds * 1000 } satisfies LoadJob)
+    load.send({ port, token, requests, connections: plan.connections, duration: seconds * 1000 } satisfies LoadJob)
     const result = yield* nextMessage<LoadResult>(load)
     return {
       ...result,

@@ -1,15 +1,24 @@
 /**
  * The load generator: for each job, connections that send the next request as soon as the last is answered.
  */
-import { converse, type Exchange, exchange, get } from "../shared/conversation.ts"
+import { converse, exchange, get, postJson } from "../shared/conversation.ts"
 import { percentile } from "../shared/statistics.ts"
+
+/** A request of the load. With a body it is a POST. */
+export interface LoadRequest {
+  readonly path: string
+  /** Lines of the head beside token and id. Default: `Accept: application/json`. */
+  readonly lines?: ReadonlyArray<string>
+  /** JSON. */
+  readonly body?: string
+}
 
 export interface LoadJob {
   /** On 127.0.0.1. */
   readonly port: number
   readonly token: string
-  /** Each request takes one at random. */
-  readonly paths: ReadonlyArray<string>
+  /** The load takes one at random. */
+  readonly requests: ReadonlyArray<LoadRequest>
   readonly connections: number
   /** Milliseconds. */
   readonly duration: number
@@ -27,18 +36,17 @@ export interface LoadResult {
   readonly p99: number
 }
 
-const toExchange = (path: string, index: number, token: string): Exchange =>
-  exchange(
-    get(path, [
-      "Accept: application/json",
-      `Authorization: Bearer ${token}`,
-      `X-Request-Id: bench-${index}-${crypto.randomUUID()}`
-    ]),
-    200
-  )
+const toExchange = (
+  { body, lines = ["Accept: application/json"], path }: LoadRequest,
+  index: number,
+  token: string
+) => {
+  const all = [...lines, `Authorization: Bearer ${token}`, `X-Request-Id: bench-${index}-${crypto.randomUUID()}`]
+  return exchange(body === undefined ? get(path, all) : postJson(path, all, body), 200)
+}
 
-const run = async ({ connections, duration, paths, port, token }: LoadJob): Promise<LoadResult> => {
-  const requests = paths.map((path, index) => toExchange(path, index, token))
+const run = async ({ connections, duration, port, requests: sent, token }: LoadJob): Promise<LoadResult> => {
+  const requests = sent.map((request, index) => toExchange(request, index, token))
   const latencies: Array<number> = []
   let errors = 0
   let firstError: string | null = null

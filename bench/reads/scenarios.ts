@@ -5,9 +5,10 @@ import type { Reader } from "../shared/database.ts"
 import type { DatabaseAddress } from "../shared/processes.ts"
 import type { Scenario, Target } from "./compare.ts"
 import { type Contestant, gateway, type GatewayCommand, peerNames } from "./contestants.ts"
+import type { LoadRequest } from "./load.ts"
 
 /** For `--scenario`. */
-export const scenarioKeys = ["read", "list", "healthz", "jwt", "growth"] as const
+export const scenarioKeys = ["read", "list", "healthz", "jwt", "growth", "mcp"] as const
 type ScenarioKey = typeof scenarioKeys[number]
 
 interface Setting {
@@ -29,7 +30,7 @@ const againstPeers = ({ command, database, large, peers }: Setting, paths: Reado
     name: contestant.name,
     contestant,
     token: large.token,
-    paths
+    requests: paths.map((path) => ({ path }))
   }))
 
 const readPaths = ({ large }: Setting) => large.ids.map((id) => `/v1/operations/${id}`)
@@ -43,7 +44,7 @@ const tokens = (setting: Setting): ReadonlyArray<Target> => {
       OAUTH_ISSUERS: JSON.stringify([{ issuer, jwks_uri: issuer, signature_cache: signatureCache }])
     }),
     token: credential,
-    paths: readPaths(setting)
+    requests: readPaths(setting).map((path) => ({ path }))
   })
   return [
     target("JWT, signature cached", token, 60),
@@ -52,15 +53,52 @@ const tokens = (setting: Setting): ReadonlyArray<Target> => {
   ]
 }
 
+/** A tool call that reads an operation (MCP 2026-07-28). */
+const readByTool = (id: string): LoadRequest => ({
+  path: "/mcp",
+  lines: [
+    "Accept: application/json, text/event-stream",
+    "MCP-Protocol-Version: 2026-07-28",
+    "Mcp-Method: tools/call",
+    "Mcp-Name: get_operation"
+  ],
+  body: JSON.stringify({
+    jsonrpc: "2.0",
+    id: 1,
+    method: "tools/call",
+    params: {
+      name: "get_operation",
+      arguments: { id },
+      _meta: {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { name: "bench", version: "1" }
+      }
+    }
+  })
+})
+
 /** Half of the small owner's operations, so that both lists have a next page. */
 const owners = ({ command, database, large, small }: Setting): ReadonlyArray<Target> => {
   const listOf = (name: string, { token }: Reader): Target => ({
     name,
     contestant: gateway(database, command, name),
     token,
-    paths: ["/v1/operations?page_size=50"]
+    requests: [{ path: "/v1/operations?page_size=50" }]
   })
   return [listOf("owner of few", small), listOf("owner of many", large)]
+}
+
+/** The same operations, read by the tool of agents and by HTTP. */
+const agents = (setting: Setting): ReadonlyArray<Target> => {
+  const { command, database, large } = setting
+  const target = (name: string, requests: Target["requests"]): Target => ({
+    name,
+    contestant: gateway(database, command, name),
+    token: large.token,
+    requests
+  })
+  return [target("tool call", large.ids.map(readByTool)), target("read", readPaths(setting).map((path) => ({ path })))]
 }
 
 const scenarios: { readonly [Key in ScenarioKey]: (setting: Setting) => Scenario } = {
@@ -104,6 +142,14 @@ const scenarios: { readonly [Key in ScenarioKey]: (setting: Setting) => Scenario
     seconds: setting.seconds(2),
     isSame: false,
     goals: { atMost: { "owner of many": 1.1 } }
+  }),
+  mcp: (setting) => ({
+    key: "mcp",
+    name: "read by a tool call (MCP)",
+    targets: agents(setting),
+    seconds: setting.seconds(5),
+    isSame: false,
+    goals: { atLeast: { read: 0.33 } }
   })
 }
 

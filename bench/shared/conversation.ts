@@ -39,6 +39,18 @@ const bodyLength = (head: string): number =>
 export const get = (path: string, lines: ReadonlyArray<string>): Buffer =>
   Buffer.from([`GET ${path} HTTP/1.1`, "Host: 127.0.0.1", ...lines, "", ""].join("\r\n"))
 
+/** A POST request with these lines of its head, and a body of JSON. */
+export const postJson = (path: string, lines: ReadonlyArray<string>, body: string): Buffer =>
+  Buffer.from([
+    `POST ${path} HTTP/1.1`,
+    "Host: 127.0.0.1",
+    ...lines,
+    "Content-Type: application/json",
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    "",
+    body
+  ].join("\r\n"))
+
 /** An exchange that expects a status. */
 export const exchange = (bytes: Buffer, status: number): Exchange => ({
   bytes,
