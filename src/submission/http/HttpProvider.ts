@@ -55,6 +55,8 @@ export {
   KeyHolder,
   NotUnderstood,
   onBody,
+  onlyAbout,
+  onlyIf,
   ReadOn,
   refusedForNow,
   wrongCredentials
@@ -62,6 +64,8 @@ export {
 export type { HttpProviderOptions, StatusRead } from "./HttpProviderOptions.ts"
 export {
   declareOrder,
+  errorList,
+  type ErrorListOptions,
   type HolderOf,
   noEntry,
   notFound,
@@ -71,7 +75,8 @@ export {
   refusal,
   refusedFor,
   repairable,
-  uncertain
+  uncertain,
+  wrongEndpoint
 } from "./OrderAnswers.ts"
 
 const seconds = Duration.seconds

@@ -26,6 +26,7 @@ import {
   KeyHolder,
   NotUnderstood,
   onBody,
+  onlyAbout,
   ReadOn,
   refusedForNow,
   wrongCredentials
@@ -96,15 +97,12 @@ export const declareOrder = <T extends Schema.Json>(
         })
       }
       const decode = read({ names, orders: [...orders, order], evidence: all })
-      return new ReadOn({ path: next.path, decode: ofReplacement(onlyAbout(next.reference, decode)) })
+      return new ReadOn({ path: next.path, decode: ofReplacement(aboutOrder(next.reference)(decode)) })
     })
 
   /** An answer about another order proves nothing. */
-  const onlyAbout = <A>(reference: ProviderReference, decode: Decode<A>): Decode<A> =>
-    onBody<T, A>(schema, (order, answer) =>
-      names(order, answer).reference === reference
-        ? decode(answer)
-        : Effect.fail(new NotUnderstood({ reason: `status ${answer.status}, about another order` })))
+  const aboutOrder = (reference: ProviderReference) =>
+    onlyAbout(schema, "order", (order, answer) => names(order, answer).reference === reference)
 
   return {
     submitted: onBody(
@@ -191,3 +189,34 @@ export const refusedFor = <T>(
       )
       : refusedForNow(answer)
   })
+
+/** What the errors of a list say. An error is named by its code. */
+export interface ErrorListOptions<T extends Schema.Json> {
+  readonly schema: Schema.ConstraintDecoder<T>
+  readonly codesIn: (body: T) => ReadonlyArray<string>
+  /** The code of `failures` for an error by which the provider never carries the operation out. Undefined: it proves nothing. */
+  readonly finalCode: (code: string) => string | undefined
+  /** Whether the provider did nothing, and an operator can repair the cause. */
+  readonly isRepairable: (code: string) => boolean
+  readonly names: (answer: HttpAnswer) => AnswerNames
+}
+
+/**
+ * Decodes a list of errors. It is a refusal only if each of them is final, because any other may come from a request of the operation that
+ * paid. The evidence has the members of the schema. The codes are logged, so the schema must bound them.
+ */
+export const errorList = <T extends Schema.Json>(
+  { codesIn, finalCode, isRepairable, names, schema }: ErrorListOptions<T>
+): Decode<SubmissionAnswer, NotSent | Uncertain> =>
+  onBody(schema, (body, answer): SubmissionAnswer | Effect.Effect<never, NotSent | Uncertain> => {
+    const codes = codesIn(body)
+    const reason = `the provider answered ${codes.join(", ")}`
+    if (codes.every(isRepairable)) return Effect.fail(new NotSent({ reason, isRefused: true, isLocal: true }))
+    const [code, ...others] = codes.map(finalCode)
+    if (code === undefined || others.some((other) => other === undefined)) return Effect.fail(new Uncertain({ reason }))
+    return SubmissionAnswer.Rejected({ code, names: names(answer), evidence: { status: answer.status, body } })
+  })
+
+/** Decodes a status that says that the provider takes no request of this kind here, with any body. An operator can repair the address. */
+export const wrongEndpoint: Decode<never, NotSent> = ({ status }) =>
+  Effect.fail(new NotSent({ reason: `status ${status}`, isRefused: true, isLocal: true }))

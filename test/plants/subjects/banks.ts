@@ -41,65 +41,65 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "Open Banking UK: an answer without the bank's signature proves nothing",
-    file: "src/banks/OpenBankingSignature.ts",
-    from: "        InvalidCredential: ({ reason }) => refuse(reason!),",
-    to: "        InvalidCredential: () => Effect.void,",
+    file: "src/oauth/JsonSignature.ts",
+    from: "Effect.mapError(() => refuse(\"with a wrong signature\"))",
+    to: "Effect.catch(() => Effect.void)",
     tests: [unit("banks/OpenBankingUk", "A signature")]
   },
   {
     rule: "Open Banking UK: an event without the bank's signature is no hint",
-    file: "src/banks/OpenBankingEvents.ts",
+    file: "src/oauth/SecurityEvents.ts",
     from: "      ({ reason }) => refuse(`an event ${reason}`)",
     to: "      () => Effect.void",
     tests: [unit("banks/OpenBankingEvents")]
   },
   {
     rule: "Open Banking UK: an event for another receiver is no hint",
-    file: "src/banks/OpenBankingEvents.ts",
+    file: "src/oauth/SecurityEvents.ts",
     from: "if (![event.aud].flat().includes(audience))",
     to: "if ([event.aud].flat().length === 0)",
     tests: [unit("banks/OpenBankingEvents")]
   },
   {
     rule: "Open Banking UK: an event of another issuer is no hint",
-    file: "src/banks/OpenBankingEvents.ts",
+    file: "src/oauth/SecurityEvents.ts",
     from: "if (event.iss !== issuer)",
     to: "if (event.iss === \"\")",
     tests: [unit("banks/OpenBankingEvents")]
   },
   {
     rule: "Open Banking UK: an old event is no hint",
-    file: "src/banks/OpenBankingEvents.ts",
+    file: "src/oauth/SecurityEvents.ts",
     from: "age < -clockDifference || age > longest",
     to: "age < -clockDifference",
     tests: [unit("banks/OpenBankingEvents")]
   },
   {
     rule: "Open Banking UK: a repeated event is one hint",
-    file: "src/banks/OpenBankingEvents.ts",
-    from: "update === undefined || received.has(event.jti)",
-    to: "update === undefined",
+    file: "src/oauth/SecurityEvents.ts",
+    from: "reference === undefined || received.has(event.jti)",
+    to: "reference === undefined",
     tests: [unit("banks/OpenBankingEvents")]
   },
   {
     rule: "Open Banking UK: an event whose hint failed is a hint once it is repeated",
-    file: "src/banks/OpenBankingEvents.ts",
+    file: "src/oauth/SecurityEvents.ts",
     from: "    yield* hint({ reference",
     to: "    remember(event.jti, now)\n    yield* hint({ reference",
     tests: [unit("banks/OpenBankingEvents")]
   },
   {
     rule: "Open Banking UK: a used consent proves no payment of this operation",
-    file: "src/banks/OpenBankingAnswers.ts",
-    from: "if (Data.Status === \"COND\") {",
-    to: "if (Data.Status !== Data.Status) {",
+    file: "src/banks/OpenBankingMessages.ts",
+    from: "isUsed: status === \"COND\"",
+    to: "isUsed: status !== status",
     tests: [unit("banks/OpenBankingUk", "After a lost answer")]
   },
   {
     rule: "Open Banking UK: an error that does not prove that nothing was ordered is no refusal",
-    file: "src/banks/OpenBankingAnswers.ts",
-    from: "reasons.map(finalCode)",
-    to: "reasons.map((code) => finalCode(code) ?? \"payment_rejected\")",
+    file: "src/submission/http/OrderAnswers.ts",
+    from: "codes.map(finalCode)",
+    to: "codes.map((code) => finalCode(code) ?? \"payment_rejected\")",
     tests: [unit("banks/OpenBankingUk", "Each documented error")]
   },
   {
@@ -118,14 +118,14 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "an error of Open Banking UK that depends on time or balance is not final",
-    file: "src/banks/OpenBankingAnswers.ts",
+    file: "src/banks/OpenBankingMessages.ts",
     from: "passing.has(code) ? undefined : codes[code]",
     to: "codes[code]",
     tests: [unit("banks/OpenBankingUk", "Each documented error")]
   },
   {
     rule: "Open Banking UK: each error of an answer must prove that nothing was ordered",
-    file: "src/banks/OpenBankingAnswers.ts",
+    file: "src/submission/http/OrderAnswers.ts",
     from: "code === undefined || others.some((other) => other === undefined)",
     to: "code === undefined",
     tests: [unit("banks/OpenBankingUk", "Each documented error")]
@@ -147,7 +147,7 @@ export const banks: ReadonlyArray<Plant> = [
   {
     rule: "Open Banking UK: no payment is sent while the keys of the bank cannot be read",
     file: "src/banks/OpenBankingUk.ts",
-    from: "Effect.andThen(verifier.ready, tokenOf(",
+    from: "Effect.andThen(ready, tokenOf(",
     to: "Effect.andThen(Effect.void, tokenOf(",
     tests: [unit("banks/OpenBankingUk", "A payment is not sent")]
   },
@@ -189,7 +189,7 @@ export const banks: ReadonlyArray<Plant> = [
   {
     rule: "Open Banking UK: an expired certificate is refused at the start",
     file: "src/banks/startChecks.ts",
-    from: "!isValidAt(certificate, now)",
+    from: "!ProviderHttpClient.isValidAt(certificate, now)",
     to: "false",
     tests: [unit("banks/OpenBankingUk", "At the start")]
   },
@@ -209,16 +209,16 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "Open Banking UK: an answer about another consent proves nothing",
-    file: "src/banks/OpenBankingAnswers.ts",
-    from: "body.Data.ConsentId === consentId",
-    to: "consentId !== \"\"",
+    file: "src/banks/OpenBankingMessages.ts",
+    from: "Data.ConsentId === id)",
+    to: "Data.ConsentId !== \"\" || id === \"\")",
     tests: [unit("banks/OpenBankingUk", "A signed answer about another consent")]
   },
   {
     rule: "Open Banking UK: a client id that cannot be right is refused at the start",
-    file: "src/banks/OpenBankingUk.ts",
-    from: "Effect.sync(() => HttpProvider.requireSecret(\"client.clientId\", Redacted.make(client.clientId)))",
-    to: "Effect.void",
+    file: "src/banks/startChecks.ts",
+    from: "    HttpProvider.requireSecret(\"client.clientId\", Redacted.make(clientId))\n",
+    to: "",
     tests: [unit("banks/OpenBankingUk", "At the start")]
   },
   {
@@ -329,7 +329,7 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "no span has the token that a bank gave the gateway",
-    file: "src/banks/ClientCredentials.ts",
+    file: "src/oauth/ClientCredentials.ts",
     from: "const token = Redacted.make(access_token)",
     to: "const token = Redacted.make(access_token)\n    yield* Effect.annotateCurrentSpan({ access_token })",
     tests: [unit("banks/Secrets")]

@@ -1,7 +1,7 @@
 /** A bank of the Open Banking standard in a run: the keys of both sides, the consents of its payers, its simulator and its adapter. */
 import { Effect, Redacted, Schedule, Schema } from "effect"
 import * as crypto from "node:crypto"
-import { makeSigner } from "../../../../src/banks/OpenBankingSignature.ts"
+import { makeSigner } from "../../../../src/banks/OpenBankingMessages.ts"
 import * as OpenBankingUk from "../../../../src/banks/OpenBankingUk.ts"
 import { makeOpenBankingUkDialect } from "../../../../src/sandbox/banks/OpenBankingUkDialect.ts"
 

@@ -1,6 +1,6 @@
 /**
- * The gateway's own access token at a bank (RFC 6749 §4.4). Mutual TLS authenticates the gateway (RFC 8705 §2), so the request has no
- * secret. A token is used until shortly before it expires.
+ * The gateway's own access token at another server, such as a bank (RFC 6749 §4.4). Mutual TLS authenticates the gateway (RFC 8705 §2), so the
+ * request has no secret. A token is used until shortly before it expires.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

@@ -1,0 +1,79 @@
+/**
+ * The code sets of ISO 20022 that banks share: the status of a payment (`ExternalPaymentTransactionStatus1Code`), and why it was not carried
+ * out (`ExternalStatusReason1Code`). Each has its meaning from `4Q2023_ExternalCodeSets_v2.json`.
+ */
+import type { NoEvidence, ProvenResult } from "../submission/providers/ProviderAdapter.ts"
+
+/** Each status of a payment. `BLCK`: the money has left the debtor, and reaches no account. Only a person can settle that. */
+const states = {
+  RCVD: "submitted",
+  PDNG: "submitted",
+  ACTC: "submitted",
+  PATC: "submitted",
+  ACCP: "submitted",
+  ACFC: "submitted",
+  ACSP: "submitted",
+  ACWC: "submitted",
+  ACWP: "submitted",
+  BLCK: "blocked",
+  ACSC: "succeeded",
+  ACCC: "succeeded",
+  RJCT: "failed"
+} as const
+export type PaymentStatus = keyof typeof states
+
+export const paymentStatuses = Object.keys(states) as ReadonlyArray<PaymentStatus>
+
+/** What clients read of a failure, by code. */
+export const failures = {
+  access_refused: { message: "The bank does not let this payer or this gateway make the payment." },
+  account_closed: { message: "The account is closed." },
+  account_unknown: { message: "The bank does not know the account." },
+  insufficient_funds: { message: "The account does not hold the amount." },
+  invalid_payment: { message: "The bank does not accept the details of the payment." },
+  payment_rejected: { message: "The bank rejected the payment." }
+}
+
+/** The reasons that are mapped, by the code that clients read. */
+export const reasonCodes: Readonly<Record<string, keyof typeof failures>> = {
+  AC01: "account_unknown",
+  AC02: "account_unknown",
+  AC03: "account_unknown",
+  AC04: "account_closed",
+  AC05: "account_closed",
+  AC06: "access_refused",
+  AC07: "account_closed",
+  AG01: "access_refused",
+  AM02: "payment_rejected",
+  AM03: "invalid_payment",
+  AM04: "insufficient_funds",
+  AM14: "payment_rejected"
+}
+
+/** Of these, the reasons that depend on what the account holds or has paid, or on a block: a later request may succeed. */
+export const passingReasons = ["AC06", "AM02", "AM04", "AM14"] as const
+
+/**
+ * The result of a payment. A blocked one counts as under way. `codes` maps the reasons of a rejected one: the first that is mapped counts.
+ */
+export const resultOf = (
+  status: PaymentStatus,
+  reasons: ReadonlyArray<string>,
+  codes: Readonly<Record<string, string>>
+): ProvenResult => {
+  const state = states[status]
+  if (state === "blocked") return { state: "submitted" }
+  if (state !== "failed") return { state }
+  return {
+    state,
+    code: reasons.map((reason) => codes[reason]).find((code) => code !== undefined) ?? "payment_rejected"
+  }
+}
+
+/** Why a status read of a blocked payment proves nothing. Null: it is not blocked. */
+export const blocked = (status: PaymentStatus, payment: string): NoEvidence | null =>
+  states[status] !== "blocked" ? null : {
+    reason: "unclear",
+    detail: "status BLCK: the money has left the debtor, and was not credited",
+    question: `Payment ${payment} is blocked (BLCK). Will the money be credited or returned, and when?`
+  }

@@ -1,0 +1,158 @@
+/**
+ * Signatures over the body of a message (JWS, RFC 7515), for providers that sign their messages and want signed ones: detached (appendix F),
+ * also over the body as it is (RFC 7797), and compact. Each profile names its own header parameters; all of them are critical.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Base64Url from "effect/encoding/Base64Url"
+import type * as HttpClient from "effect/http/HttpClient"
+import { FlattenedSign, flattenedVerify, importPKCS8, type JWSHeaderParameters } from "jose"
+import { type AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
+import { isCompactJwt } from "./CompactJwt.ts"
+import { makeKeySet } from "./KeySet.ts"
+
+/** Milliseconds by which the clock of the other side may be ahead: a signature from the future is refused. */
+export const clockDifference = 60_000
+
+/** Whether a header parameter is a time in seconds since 1970 that is not in the future. `now` in milliseconds. */
+export const isPastTime = (value: unknown, now: number): boolean =>
+  typeof value === "number" && value * 1000 <= now + clockDifference
+
+/** How messages are signed. */
+export interface JsonSignerOptions {
+  /** Such as `PS256`. */
+  readonly algorithm: string
+  /** The private key, in PEM (PKCS #8). */
+  readonly key: string
+  readonly keyId: string
+  /** The header parameters of the profile. `now` in seconds since 1970. */
+  readonly parameters: (now: number) => Readonly<Record<string, string | number>>
+  /**
+   * `false` signs the body as it is (RFC 7797): `b64` is in the header, and in `crit`. Default: the body in base64url, without `b64`.
+   */
+  readonly b64?: false | undefined
+}
+
+/** Makes the function that signs a body, detached: header and signature in base64url, with two points between them. */
+export const makeJsonSigner = Effect.fnUntraced(function*(
+  { algorithm, b64, key, keyId, parameters }: JsonSignerOptions
+) {
+  const imported = yield* Effect.promise(() => importPKCS8(key, algorithm))
+  const plain = b64 === false ? { b64 } : {}
+  return (body: Uint8Array): Effect.Effect<string> =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) =>
+      Effect.promise(async () => {
+        const own = parameters(Math.floor(now / 1000))
+        const names = Object.keys(own)
+        const header = { alg: algorithm, kid: keyId, ...plain, ...own, crit: [...Object.keys(plain), ...names] }
+        const crit = Object.fromEntries(names.map((name) => [name, true]))
+        const jws = await new FlattenedSign(body).setProtectedHeader(header).sign(imported, { crit })
+        return `${jws.protected}..${jws.signature}`
+      }))
+})
+
+/** Whose signatures prove something. */
+export interface JsonVerifierOptions {
+  /** Names the signer in logs. */
+  readonly issuer: string
+  readonly algorithm: string
+  /** The URL of the signer's key set (JWKS, RFC 7517 §5). */
+  readonly jwksUri: string
+  /** The header parameters that a signature must have, and their values. `now` in milliseconds. jose knows `b64` itself. */
+  readonly parameters: Readonly<Record<string, (value: unknown, now: number) => boolean>>
+}
+
+/** Verifies signatures by the published keys of the signer. */
+export interface JsonVerifier {
+  /** Fails while there are no keys of the signer: nothing that it signs could prove anything. */
+  readonly ready: Effect.Effect<void, AuthorizationUnavailable>
+  /** Verifies a detached signature of a body. Fails with the reason, which quotes nothing, if it is not one of the signer. */
+  readonly detached: (
+    signature: string | undefined,
+    body: Uint8Array
+  ) => Effect.Effect<void, InvalidCredential | AuthorizationUnavailable>
+  /** Verifies a compact JWS of one of these types, and yields its payload as text. */
+  readonly compact: (
+    text: string,
+    types: ReadonlyArray<string>
+  ) => Effect.Effect<string, InvalidCredential | AuthorizationUnavailable>
+}
+
+/** A signature with its header in base64url, and what it signs. */
+interface Signature {
+  readonly protected: string
+  readonly signature: string
+  /** `isPlain`: the header has `b64: false`, and the bytes themselves are signed. */
+  readonly payload: (isPlain: boolean) => string | Uint8Array
+  /** What the header may have as `typ`. */
+  readonly types: ReadonlyArray<string>
+}
+
+const headerOf = (encoded: string): JWSHeaderParameters | null => {
+  try {
+    return JSON.parse(Buffer.from(encoded, "base64url").toString("utf8")) as JWSHeaderParameters
+  } catch {
+    return null
+  }
+}
+
+const isJson = ({ cty, typ }: JWSHeaderParameters, types: ReadonlyArray<string>): boolean =>
+  (typ === undefined || types.includes(typ)) && (cty === undefined || cty === "json" || cty === "application/json")
+
+const refuse = (reason: string) => new InvalidCredential({ reason })
+
+/** Makes a verifier. Keys are fetched as those of an authorization server: see `KeySet`. */
+export const makeJsonVerifier = Effect.fnUntraced(function*(
+  { algorithm, issuer, jwksUri, parameters }: JsonVerifierOptions
+): Effect.fn.Return<JsonVerifier, never, HttpClient.HttpClient> {
+  const keys = yield* makeKeySet({ issuer, algorithms: [algorithm], jwksUri })
+  const expected = Object.entries(parameters)
+  const crit = Object.fromEntries(expected.map(([name]) => [name, true]))
+
+  const verify = Effect.fnUntraced(function*({ payload, types, ...signature }: Signature) {
+    const header = headerOf(signature.protected)
+    if (header?.alg !== algorithm || typeof header.kid !== "string") {
+      return yield* refuse("with a signature of another form")
+    }
+    const now = yield* Clock.currentTimeMillis
+    if (!isJson(header, types) || !expected.every(([name, isRight]) => isRight(header[name], now))) {
+      return yield* refuse("with a signature of another party")
+    }
+    const candidates = yield* Effect.catchTag(
+      keys.find({ algorithm, kid: header.kid }),
+      "InvalidCredential",
+      () => Effect.fail(refuse("with a signature by an unknown key"))
+    )
+    const jws = { ...signature, payload: payload(header["b64"] === false) }
+    const verifiedBy = candidates.map((key) =>
+      Effect.tryPromise(() => flattenedVerify(jws, key, { algorithms: [algorithm], crit }))
+    )
+    return yield* Effect.asVoid(Effect.firstSuccessOf(verifiedBy)).pipe(
+      Effect.mapError(() => refuse("with a wrong signature"))
+    )
+  })
+
+  return {
+    ready: keys.ready,
+    detached: (text = "", body) => {
+      const [encoded = "", payload, signature, ...more] = text.split(".")
+      if (payload !== "" || signature === undefined || more.length > 0) {
+        return Effect.fail(refuse("without a detached signature"))
+      }
+      return verify({
+        protected: encoded,
+        signature,
+        payload: (isPlain) => isPlain ? body : Base64Url.encode(body),
+        types: ["JOSE"]
+      })
+    },
+    compact: (text, types) => {
+      if (!isCompactJwt(text)) return Effect.fail(refuse("without a signature"))
+      const [encoded, payload, signature] = text.split(".") as [string, string, string]
+      return Effect.as(
+        verify({ protected: encoded, signature, payload: () => payload, types }),
+        Buffer.from(payload, "base64url").toString("utf8")
+      )
+    }
+  }
+})
