@@ -13,6 +13,7 @@ import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { orUnavailable, storeFailure, StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import { newRegistration, register, revocations } from "../../fixtures/ledger/ExternalGrants.ts"
 import {
   accept,
   everything,
@@ -30,12 +31,13 @@ import { serverAddress } from "../../fixtures/postgres/TestDatabase.ts"
 const everyCall = Effect.fnUntraced(function*() {
   const { access_token, grant, identity } = yield* issue()
   const { operation } = yield* accept(identity)
+  const registration = newRegistration()
   return Effect.gen(function*() {
     const grants = yield* Grants
     const ledger = yield* OperationLedger
     const store = yield* OperationStore
     const verifier = yield* GrantVerifier
-    const calls: Readonly<Record<string, Effect.Effect<unknown, { readonly _tag: string }>>> = {
+    const calls: Readonly<Record<string, Effect.Effect<unknown, { readonly _tag: string }, Grants>>> = {
       find: store.find(identity, operation.id),
       list: store.list(identity, everything),
       verify: verifier.verify(bearer(access_token)),
@@ -46,6 +48,10 @@ const everyCall = Effect.fnUntraced(function*() {
       issue: grants.issue({ ...grant, client_id: newClient(), expires_in: Duration.hours(1) }),
       showGrant: grants.show(grant.grant_id),
       revoke: grants.revoke(grant.grant_id),
+      registerGrant: register(registration),
+      ...Object.fromEntries(
+        Object.entries(revocations).map(([name, revoke]) => [`revoke by ${name}`, revoke(registration)])
+      ),
       setClientActive: grants.setClientActive(grant.client_id, true),
       setProviderConnected: grants.setProviderConnected(grant.provider_connection_id, true)
     }

@@ -15,8 +15,7 @@ import {
   newExternalId,
   newIssuer,
   newRegistration,
-  register,
-  revocations
+  register
 } from "../../../fixtures/ledger/ExternalGrants.ts"
 import {
   accept,
@@ -31,7 +30,7 @@ import {
   PostgresLedger,
   walk
 } from "../../../fixtures/ledger/Ledger.ts"
-import { anotherProcess, openTransaction, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
+import { openTransaction, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 import { layerRecorded, Statements } from "../../../fixtures/postgres/Statements.ts"
 
 const write = Scope.make("payments:write")
@@ -340,15 +339,4 @@ layer(PostgresLedger, { excludeTestServices: true })("a registration in PostgreS
       assert.strictEqual(statements.length - before, 59)
       assert.isTrue(statements.slice(before).every(({ text }) => /^\s*SELECT g\.id /.test(text)))
     }).pipe(Effect.provide(Layer.fresh(Grants.layer.pipe(Layer.provideMerge(layerRecorded))))))
-
-  it.effect("fails with StoreUnavailable when no database listens, and so does every revocation", () =>
-    Effect.gen(function*() {
-      const registration = newRegistration()
-      for (const call of [register, ...Object.values(revocations)]) {
-        assert.strictEqual(
-          (yield* Effect.flip<unknown, { readonly _tag: string }, Grants>(call(registration)))._tag,
-          "StoreUnavailable"
-        )
-      }
-    }).pipe(Effect.provide(anotherProcess({ host: "/nowhere" }))))
 })

@@ -14,6 +14,7 @@ import { OperationStore } from "../../../../src/services/OperationStore.ts"
 import { newRegistration, register } from "../../../fixtures/ledger/ExternalGrants.ts"
 import { conformance, drive, issue, pathTo, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { answerOf, details, eur, narrow, request } from "../../../fixtures/ledger/LimitedPayments.ts"
+import { specifiedStates } from "../../../fixtures/Specification.ts"
 
 conformance("limits", (it) => {
   it.effect("refuse what they do not permit, each by its reason, and record nothing", () =>
@@ -52,17 +53,7 @@ conformance("limits", (it) => {
       const limits: AuthorizationDetails = [{ type: "financial_operations", budgets: [eur("10.00", { per: "grant" })] }]
       const remaining = (grant: GrantIdentity) =>
         Effect.map(OperationStore.use((store) => store.limits(grant)), (all) => all.map(({ remaining }) => remaining))
-      for (
-        const state of [
-          "accepted",
-          "submitting",
-          "submitted",
-          "indeterminate",
-          "succeeded",
-          "failed",
-          "cancelled"
-        ] as const
-      ) {
+      for (const state of specifiedStates) {
         const { identity } = yield* issue({ authorization_details: limits })
         const first = request("first", { amount: "10" })
         const { operation } = yield* accept(identity, first)

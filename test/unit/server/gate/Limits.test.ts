@@ -9,6 +9,7 @@ import { fixedId, fixedToken, withServices } from "../../../fixtures/http/HttpFi
 import { Gateway, memoryGateway } from "../../../fixtures/http/HttpGateway.ts"
 import { assertProblemOf } from "../../../fixtures/http/HttpProblem.ts"
 import { accept, issue } from "../../../fixtures/http/HttpScene.ts"
+import { specifiedStates } from "../../../fixtures/Specification.ts"
 
 const host = "Host: gateway.test\r\n"
 const list = "/v1/operations"
@@ -51,10 +52,9 @@ layer(memoryGateway(), { excludeTestServices: true })("The limits", (it) => {
       const { send } = yield* Gateway
       const holder = yield* issue()
       yield* accept(holder)
-      const states = ["accepted", "submitting", "submitted", "indeterminate", "succeeded", "failed", "cancelled"]
       const instant = "2026-01-31T12%3A00%3A00.123456789%2B00%3A00"
       const query = [
-        ...states.map((state) => `state=${state}`),
+        ...specifiedStates.map((state) => `state=${state}`),
         `type=${"a".repeat(64)}`,
         `created_after=${instant}`,
         `created_before=${instant}`,

@@ -7,6 +7,7 @@ import type { Operation } from "../../../../src/domain/Operation.ts"
 import { fixedId, fixedToken as token, operationWith, withServices } from "../../../fixtures/http/HttpFixed.ts"
 import { assertProblemOf } from "../../../fixtures/http/HttpProblem.ts"
 import { json } from "../../../fixtures/http/HttpWire.ts"
+import { publicMembers } from "../../../fixtures/Specification.ts"
 
 const get = `/v1/operations/${fixedId}`
 const list = "/v1/operations"
@@ -73,19 +74,7 @@ describe("A response that breaks the contract", () => {
           const one = json(yield* send(get, { token })) as Record<string, unknown>
           const many = json(yield* send(list, { token })) as { operations: Array<Record<string, unknown>> }
           for (const operation of [one, many.operations[0]!]) {
-            assert.deepStrictEqual(Object.keys(operation), [
-              "id",
-              "type",
-              "state",
-              "terminal",
-              "submission_uncertain",
-              "under_review",
-              "revision",
-              "created_at",
-              "updated_at",
-              "completed_at",
-              "failure"
-            ])
+            assert.deepStrictEqual(Object.keys(operation), publicMembers)
           }
         }))
     }))
