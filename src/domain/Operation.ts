@@ -276,6 +276,8 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
         return `operation ${this.id} cannot move from ${this.from} to ${this.to}${
           this.to === "cancelled" && !isTerminal(this.from)
             ? ": it may have been sent. Ask its provider, and record the answer with operations advance, as evidence"
+            : this.from === "accepted"
+            ? ": no worker has sent it, so it has no outcome. Let a worker send it, or cancel it with operations cancel"
             : ""
         }`
       case "evidence_required":

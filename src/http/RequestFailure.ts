@@ -33,15 +33,30 @@ export const isTlsFailure = (cause: Cause.Cause<unknown>): boolean =>
     /^ERR_O?SSL_/.test(findCode(reason._tag === "Fail" ? reason.error : reason.defect) ?? "")
   )
 
+/** What the codes of sockets and of undici mean, for operators. Others are told by their kind and code. */
+const meanings: ReadonlyMap<string | undefined, string> = new Map([
+  ["ECONNREFUSED", "the connection was refused"],
+  ["ECONNRESET", "the connection was reset before the whole answer arrived"],
+  ["EPIPE", "the connection closed before the whole answer arrived"],
+  ["UND_ERR_SOCKET", "the connection closed before the whole answer arrived"],
+  ["ETIMEDOUT", "no connection was made in time"],
+  ["UND_ERR_CONNECT_TIMEOUT", "no connection was made in time"],
+  ["UND_ERR_HEADERS_TIMEOUT", "no answer arrived in time"],
+  ["UND_ERR_BODY_TIMEOUT", "the answer was not complete in time"]
+])
+
 /**
- * Describes a failed request by its kind and code, such as "the request failed (TransportError, ECONNREFUSED)". It never
- * quotes the message of an error, which may contain the URL, and never the request.
+ * Describes a failed request by what happened and its code, such as "the connection was refused (ECONNREFUSED)", or by its kind and code,
+ * such as "the request failed (TransportError, EPROTO)". It never quotes the message of an error, which may contain the URL, and never the
+ * request.
  */
 export const describeFailure = (cause: Cause.Cause<unknown>): string => {
   for (const reason of cause.reasons) {
     if (reason._tag === "Interrupt") continue
     const error = reason._tag === "Fail" ? reason.error : reason.defect
     const code = findCode(error)
+    const meaning = meanings.get(code)
+    if (meaning !== undefined) return `${meaning} (${code})`
     const isClientError = reason._tag === "Fail" && HttpClientError.isHttpClientError(error)
     const kind = isClientError ? error.reason._tag : "unexpected error"
     return `the request failed (${code === undefined ? kind : `${kind}, ${code}`})`

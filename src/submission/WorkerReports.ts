@@ -39,7 +39,9 @@ const readPauses = Effect.fnUntraced(
     const entries: Array<readonly [ProviderName, string | null]> = []
     for (const provider of providers) {
       const isOpen = (yield* passable(breaker, provider, "submissions")) < Infinity
-      entries.push([provider, pauses.reasonOf(provider) ?? (isOpen ? pauseReasons.circuit : null)])
+      const away = pauses.unreachable(provider)
+      const circuit = away === null ? pauseReasons.circuit : `${pauseReasons.circuit}: ${away}`
+      entries.push([provider, pauses.reasonOf(provider) ?? (isOpen ? circuit : null)])
     }
     return Object.fromEntries(entries)
   }

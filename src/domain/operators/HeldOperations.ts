@@ -69,6 +69,9 @@ const stepOf = ({ groups: all, has_witness, is_compared, last_hold }: HeldOperat
   if (open.some(({ count, examined }) => examined < count)) {
     return "wait until the workers have examined all of them; status reads settle or release what the providers prove"
   }
+  if (last_hold?.result !== "missing" && open.every(({ reason }) => reason === "hold_placed")) {
+    return "operations show ID tells of each whether it was never sent: then release or cancel it. Ask the providers about the others"
+  }
   const lost = last_hold?.result === "missing" ? " Sent claims were lost, so some were sent." : ""
   return `ask the providers about those that remain, then release each one that was never sent: operations release ID.${lost} `
     + "After a planned switchover that lost nothing: operations release --all"

@@ -235,7 +235,7 @@ const pauseSteps: ReadonlyArray<readonly [fits: (reason: string) => boolean, nex
   ],
   [
     begins(pauseReasons.circuit),
-    "The provider is down, or cannot be reached: wait. If it lasts, ask the provider, and check the network of the workers."
+    "Check the base URL of the provider. If it is right, wait. If it lasts, ask the provider, and check the network of the workers."
   ],
   [begins(pauseReasons.clock), "Set the clock of the machine."],
   [

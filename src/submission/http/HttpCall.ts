@@ -90,11 +90,19 @@ export const describeTarget = ({ method, url }: Pick<HttpClientRequest, "method"
   return `${method} ${segments.join("/").slice(0, longestPath)}`
 }
 
-/** Adds to a 404 that the adapter does not declare which request got it: likely the address of the provider is wrong. */
-const namingTarget = (request: HttpClientRequest) => <E extends NotSent | Uncertain | NoAnswer>(failure: E) =>
-  failure instanceof NoAnswer && failure.failure === "answer" && failure.status === 404
-    ? new NoAnswer({ ...failure, reason: `${failure.reason}: ${describeTarget(request)}` })
-    : failure
+/**
+ * Adds to a 404 that the adapter does not declare which request got it: likely the address of the provider is wrong. Adds to a connection
+ * that was not made to which host and port.
+ */
+const namingTarget = (request: HttpClientRequest) => <E extends NotSent | Uncertain | NoAnswer>(failure: E) => {
+  if (!(failure instanceof NoAnswer)) return failure
+  const target = failure.failure === "answer" && failure.status === 404
+    ? describeTarget(request)
+    : failure.failure === "not_sent"
+    ? new URL(request.url).host
+    : null
+  return target === null ? failure : new NoAnswer({ ...failure, reason: `${failure.reason}: ${target}` })
+}
 
 /** Finds the credentials, builds the request with them, sends it before `notAfter`, and decodes the answer. */
 export const ask = Effect.fnUntraced(function*<A, E extends NotSent | Uncertain = never>(

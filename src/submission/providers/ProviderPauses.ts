@@ -76,6 +76,8 @@ interface ProviderState {
   undeclared: number | null
   /** What the last undeclared answer was. */
   undeclaredReason: string
+  /** Why the last attempt could not reach the provider. Null: it could, or there was none. */
+  unreachable: string | null
   /** The operations of the last local failures that may be of one operation alone, since the last declared answer. */
   ofOperation: ReadonlyArray<OperationId>
   underWay: number
@@ -118,6 +120,8 @@ export class ProviderPauses extends Context.Service<ProviderPauses, {
   readonly countReturn: (provider: ProviderName) => boolean
   /** Why the provider is paused; null if it is not. */
   readonly reasonOf: (provider: ProviderName) => string | null
+  /** Why the last attempt could not reach the provider. Null: it could, or there was none. */
+  readonly unreachable: (provider: ProviderName) => string | null
   /** The providers whose pause begins, ends or has another cause. */
   readonly changes: Stream.Stream<ProviderName>
 }>()("financial-agents-gateway/submission/providers/ProviderPauses") {
@@ -161,6 +165,7 @@ const make = Effect.gen(function*() {
       pause: null,
       undeclared: null,
       undeclaredReason: "",
+      unreachable: null,
       ofOperation: [],
       underWay: 0,
       ended: Latch.makeUnsafe(false)
@@ -273,6 +278,8 @@ const make = Effect.gen(function*() {
     observe: (provider, probeOf, attempt, id) => {
       if (Exit.isFailure(attempt) && Cause.hasInterruptsOnly(attempt.cause)) return Effect.void
       const error = Exit.isSuccess(attempt) ? null : Option.getOrNull(Cause.findErrorOption(attempt.cause))
+      const isAway = error?._tag === "NotSent" && error.isRefused !== true && error.isLocal !== true
+      stateOf(provider).unreachable = isAway ? error.reason : null
       if (error?._tag === "NotSent") {
         // An operation that can never be sent tells nothing of the others.
         if (error.isPermanent === true) return Effect.void
@@ -324,6 +331,7 @@ const make = Effect.gen(function*() {
       const { pause } = stateOf(provider)
       return pause === null ? null : describe(pause.failure)
     },
+    unreachable: (provider) => stateOf(provider).unreachable,
     changes: Stream.fromPubSub(changed)
   })
 })

@@ -269,6 +269,20 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [unit("client/FetchClient")]
   },
   {
+    rule: "operators see the host and port of a provider that cannot be reached",
+    file: "src/submission/http/HttpCall.ts",
+    from: "? new URL(request.url).host",
+    to: "? null",
+    tests: [unit("submission/http/HttpProviderPayloads", "A connection that is never made")]
+  },
+  {
+    rule: "the report of an open circuit tells why the last attempt could not reach the provider",
+    file: "src/submission/WorkerReports.ts",
+    from: "away === null ? pauseReasons.circuit",
+    to: "away !== null ? pauseReasons.circuit",
+    tests: [unit("submission/WorkerReports", "A process reports why a provider is paused")]
+  },
+  {
     rule: "the request that a 404 names has no id, account or secret",
     file: "src/submission/http/HttpCall.ts",
     from: "segment.length > 40 || ",

@@ -227,7 +227,10 @@ describe("An action of an operator", () => {
       assert.include(wrong.stderr, "the ledger would refuse 3 of 3 operations")
       assert.deepStrictEqual(
         results(wrong.stdout).map(({ result }) => result),
-        ids.map((id) => `operation ${id} cannot move from accepted to succeeded`)
+        ids.map((id) =>
+          `operation ${id} cannot move from accepted to succeeded: no worker has sent it, so it has no outcome. Let a worker send it, or `
+          + "cancel it with operations cancel"
+        )
       )
       assert.deepStrictEqual(yield* states, ["accepted", "accepted", "accepted"])
       yield* run(["operations", "hold", "--all"], env)

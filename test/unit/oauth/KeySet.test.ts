@@ -174,7 +174,7 @@ describe("The keys of an authorization server", () => {
 
   it.effect("report issuer and error code when they are unavailable, or a timeout, and no content of the request", () =>
     Effect.gen(function*() {
-      const down = { isDown: true, says: "the request failed (TransportError, ECONNREFUSED)" }
+      const down = { isDown: true, says: "the connection was refused (ECONNREFUSED)" }
       const silent = { delay: "1 minute", says: "its keys did not come in time" } as const
       for (const { says, ...state } of [down, silent]) {
         const server = Object.assign(makeFakeServer(), state)

@@ -13,6 +13,7 @@ import { Maintenance } from "../../../src/services/queue/Maintenance.ts"
 import { SubmissionQueue } from "../../../src/services/queue/SubmissionQueue.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { layerCircuitBreaker } from "../../../src/submission/providers/Circuit.ts"
+import { NotSent } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { ProviderPauses } from "../../../src/submission/providers/ProviderPauses.ts"
 import { Providers } from "../../../src/submission/providers/Providers.ts"
 import { defaultPolicy, SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
@@ -91,13 +92,15 @@ it.effect("A process reports why a provider is paused as soon as that changes: a
     const table = kept()
     const { breaker, pauses, stop } = yield* start(table)
     yield* TestClock.adjust(1)
+    const refused = new NotSent({ reason: "the connection was refused (ECONNREFUSED): bank:4999" })
+    yield* pauses.observe(bank, null, Exit.fail(refused), unknownId)
     yield* openCircuit(breaker)
     yield* until(() => table.reports.length === 2)
     yield* pauses.fail(bank, null, "status 401")
     yield* until(() => table.reports.length === 3)
     assert.deepStrictEqual(table.reports.map(({ pauses }) => pauses[bank]), [
       null,
-      "it did not answer several times in a row, so its circuit is open",
+      `it did not answer several times in a row, so its circuit is open: ${refused.reason}`,
       "status 401"
     ])
     yield* TestClock.adjust("9 seconds")

@@ -191,7 +191,10 @@ describe("status", () => {
       ],
       [`${undeclared}status 500, which is not declared`, /^The provider fails: wait\./],
       [`${undeclared}status 201, which is not declared`, /^Compare the adapter/],
-      ["it did not answer several times in a row, so its circuit is open", /^The provider is down/],
+      [
+        "it did not answer several times in a row, so its circuit is open: the connection was refused (ECONNREFUSED): bank:4999",
+        /^Check the base URL of the provider\. If it is right, wait\./
+      ],
       [whySkewed({ proven: 6000, most: 6001 })!, /^Set the clock/],
       ["no credentials: VaultError", /^Repair the reason/],
       [

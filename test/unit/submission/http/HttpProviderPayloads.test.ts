@@ -326,6 +326,8 @@ describe("A connection that is never made", () => {
           ? { _tag: "NotSent", reason: failure.reason }
           : local(`${why}: the request failed (TransportError, ${what})`)
         assert.deepStrictEqual(fieldsOf(failure), expected)
+        // Operators see a mistyped address.
+        if (why === null) assert.match(failure.reason, /\): bank\.example$/)
       }).pipe(failing(...causes)))
   }
 })

@@ -136,7 +136,7 @@ describe("The failure of a client", () => {
         for (const cause of [transport(error), Cause.die(error), Cause.fail(error)]) {
           assert.match(
             describeFailure(cause),
-            /^the request failed \((?:TransportError|unexpected error)(?:, [A-Z0-9_]+)?\)$/
+            /^(?:the request failed \((?:TransportError|unexpected error)(?:, [A-Z0-9_]+)?\)|[a-z ]+ \([A-Z0-9_]+\))$/
           )
         }
       })
