@@ -9,6 +9,7 @@ import { Approval, RequestDigest } from "../../domain/Approval.ts"
 import { ResourceOwner } from "../../domain/Grant.ts"
 import { OperationId } from "../../domain/Operation.ts"
 import { isReadable, maskTerms } from "../../domain/Terms.ts"
+import { invocation } from "../../node/process/Invocation.ts"
 import { Approvals } from "../../services/Approvals.ts"
 import { OperatorActions } from "../../services/operators/OperatorActions.ts"
 import { actingFlags, actingOperator, id, optionalText, text } from "../Flags.ts"
@@ -59,7 +60,9 @@ const show = Command.make(
     }
     // Nothing is shown that is not recorded.
     yield* OperatorActions.use((actions) => actions.showTerms([id], actingOperator(acting)))
-    yield* print(encode(approval))
+    const decision = `approvals approve ${id} --digest ${approval.request_digest}`
+    const next = `${invocation} ${decision}, or approvals deny with the same`
+    yield* print({ ...encode(approval), ...approval.state === "pending" ? { next } : {} })
   })
 ).pipe(
   Command.withDescription(

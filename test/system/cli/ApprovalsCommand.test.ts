@@ -38,14 +38,15 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals", (it) => {
       assert.include(refused.stderr, "do not open the terms")
       assert.strictEqual(refused.stdout, "")
 
-      const shown = yield* result<Record<"request_digest" | "state", string> & { readonly terms: object }>([
+      const shown = yield* result<Record<"next" | "request_digest" | "state", string> & { readonly terms: object }>([
         "approvals",
         "show",
         id,
         ...acting
       ], env)
       assert.deepInclude(shown, { terms, state: "pending" })
-      const { request_digest } = shown
+      const { next, request_digest } = shown
+      assert.include(next, ` approvals approve ${id} --digest ${request_digest}, or approvals deny`)
       const blind = yield* run(["approvals", "approve", id, "--digest", "0".repeat(64), ...acting], env)
       assert.strictEqual(blind.code, 1)
       yield* result(["approvals", "deny", id, "--digest", request_digest, ...acting], env)
