@@ -333,5 +333,12 @@ export const banks: ReadonlyArray<Plant> = [
     from: "const token = Redacted.make(access_token)",
     to: "const token = Redacted.make(access_token)\n    yield* Effect.annotateCurrentSpan({ access_token })",
     tests: [unit("banks/Secrets")]
+  },
+  {
+    rule: "a person who asked before the last fence ended records no failure",
+    file: "src/domain/operators/validateAskedAt.ts",
+    from: "isFailure && fencing_until !== null && at < fencing_until + tolerance",
+    to: "isFailure && fencing_until !== null && at < tolerance",
+    tests: [unit("banks/Fences", "A person who asks the bank between fences")]
   }
 ]

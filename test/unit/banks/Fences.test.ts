@@ -9,6 +9,7 @@ import * as fc from "fast-check"
 import * as Alpaca from "../../../src/banks/Alpaca.ts"
 import * as Increase from "../../../src/banks/Increase.ts"
 import { OperationType } from "../../../src/domain/Operation.ts"
+import { validateAskedAt } from "../../../src/domain/operators/validateAskedAt.ts"
 import { headOf } from "../../../src/sandbox/BankRequests.ts"
 import { bankDialects } from "../../../src/sandbox/banks/bankDialects.ts"
 import { makeMemoryRecord } from "../../../src/sandbox/Record.ts"
@@ -122,6 +123,14 @@ const bankOf = Effect.fnUntraced(function*(
         yield* Effect.orDie(submissions.decide({ _tag: "Approve", reference: settlement.reference }, head))
       }
     }),
+    /** A person cancels the order of a fence that waits. A bank that is asked after that knows of no payment, or of a settled one. */
+    cancelWaiting: Effect.gen(function*() {
+      for (const { fence, settlement } of yield* Effect.orDie(record.receipts)) {
+        if (fence !== true || settlement === undefined) continue
+        const head = headOf({ headers: {}, method: "POST", url: "/ach_transfers/1/cancel" } as never, 0)
+        yield* Effect.orDie(submissions.decide({ _tag: "Cancel", reference: settlement.reference }, head))
+      }
+    }),
     truth: submissions.truth(operation.id)
   }
 })
@@ -176,6 +185,69 @@ for (const name of ["increase", "alpaca"] as const) {
       ))
   })
 }
+
+/** Milliseconds between two events, and for which a fence may send. So the next event is while the fence is under way, and no later one is. */
+const [step, fenceTime] = [120_000, 150_000]
+
+describe("A person who asks the bank between fences", () => {
+  for (const name of ["increase", "alpaca"] as const) {
+    it.effect(`at ${name} records by the rules of evidence, and no payment follows a recorded failure`, () =>
+      Effect.promise(() =>
+        fc.assert(
+          fc.asyncProperty(
+            fc.array(fc.constantFrom(...events, "ask", "record"), { minLength: 2, maxLength: 8 }),
+            fc.array(fc.constantFrom(...ways), { maxLength: 8 }),
+            (order, plan) =>
+              Effect.runPromise(Effect.scoped(Effect.gen(function*() {
+                const bank = yield* bankOf(name, plan)
+                let now = 0
+                let fencing_until: number | null = null
+                let answer: { readonly asked_at: number; readonly state: "failed" | "succeeded" } | null = null
+                let recorded: "failed" | "succeeded" | null = null
+                let isSubmitted = false
+                for (const event of order) {
+                  now += step
+                  if (event === "submit" && !isSubmitted) {
+                    isSubmitted = true
+                    yield* bank.submit
+                  } else if (event === "fence" || event === "two fences") {
+                    fencing_until = now + fenceTime
+                    yield* bank.fence
+                  } else if (event === "deliver") yield* bank.deliver
+                  else if (event === "approve" && name === "increase") yield* bank.approve
+                  else if (event === "ask") {
+                    // The bank answers for good once nothing is under way to it: no fence may send, and all that was sent has arrived.
+                    if (fencing_until === null || fencing_until <= now) {
+                      isSubmitted = true
+                      yield* bank.deliver
+                    }
+                    yield* bank.cancelWaiting
+                    const { status } = yield* bank.truth
+                    answer = { asked_at: now, state: status === "succeeded" ? "succeeded" : "failed" }
+                  } else if (event === "record" && answer !== null) {
+                    const isFailure = answer.state === "failed"
+                    const facts = { created_at: 0, now, sendable_until: null, fencing_until, isFailure }
+                    const refusal = validateAskedAt(new Date(answer.asked_at).toISOString(), facts)
+                    if (refusal !== null) continue
+                    recorded = answer.state
+                    // The operation is final: nothing more is sent for it.
+                    break
+                  }
+                }
+                yield* bank.deliver
+                yield* bank.approve
+                if (recorded !== null) {
+                  const { status } = yield* bank.truth
+                  assert.strictEqual(status === "succeeded" ? "succeeded" : "failed", recorded)
+                }
+              })))
+          ),
+          // The order of a fence that began after the question arrives at last, and a person at the bank approves it.
+          { numRuns: 500, examples: [[["ask", "fence", "approve", "record"], ["late"]]] }
+        )
+      ))
+  }
+})
 
 /** An adapter whose bank answers each request with this object, and the requests. */
 const answeredBy = Effect.fnUntraced(function*<E>(
