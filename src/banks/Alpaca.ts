@@ -65,9 +65,9 @@ const isFilled = ({ filled_qty, status }: Answered): boolean => status === "fill
 
 const isOpen = ({ status }: Answered): boolean => (open as ReadonlyArray<string>).includes(status)
 
-/** Of a fence only if the ledger lost its record. If its order has ended unfilled, nothing was ordered. */
+/** Of a fence only if the ledger lost its record. If its order is cancelled unfilled, nothing was ordered, and it keeps the id. */
 const unproven = (order: Answered) =>
-  isUnfillable(order) && (isOpen(order) || isFilled(order))
+  isUnfillable(order) && (order.status !== "canceled" || isFilled(order))
     ? { reason: "unclear" as const, detail: `the order of a fence is ${order.status}` }
     : null
 
@@ -103,19 +103,20 @@ const decodeSubmission = HttpProvider.byStatus({
   200: answered.submitted,
   403: HttpProvider.firstOf(
     refusal(NoBuyingPower, "insufficient_buying_power"),
-    refusal(error(40310000, 40310100), "order_not_permitted")
+    refusal(error(40310000, 40310100), "order_not_permitted"),
+    HttpProvider.maybeUnauthorized
   ),
   // 40010001 is not declared: it stands for an invalid member, and for a `client_order_id` that was taken before. A status read decides.
   422: refusal(error(42210000), "order_invalid")
 })
 
-/** An order of a fence that has ended keeps the id, also if Alpaca ended it. If anything of it is filled, the fence stays uncertain. */
+/** A cancelled order keeps the id. Whether a rejected or expired one does is not known: the fence stays uncertain, as with a fill. */
 const decodeFence = HttpProvider.byStatus({
   ...nothingDone,
   200: answered.holder((order) => {
     if (!isUnfillable(order)) return "first"
     if (isFilled(order)) return new HttpProvider.NotUnderstood({ reason: `the order of the fence is ${order.status}` })
-    return isOpen(order) ? "waiting" : "cancelled"
+    return order.status === "canceled" ? "cancelled" : "waiting"
   }),
   // The `client_order_id` was taken before, or a member is invalid.
   422: HttpProvider.onBody(error(40010001), () => HttpProvider.KeyHolder.Unnamed())
@@ -174,7 +175,10 @@ export const at = (
   { account, fence = false, keys, ...options }: AlpacaOptions
 ): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
   Layer.unwrap(Effect.sync(() => {
-    const baseUrl = HttpProvider.requireAddress("the address of Alpaca (APCA_API_BASE_URL)", options.baseUrl)
+    const baseUrl = HttpProvider.requireAddress("the address of Alpaca (APCA_API_BASE_URL)", options.baseUrl, [
+      live,
+      paper
+    ])
     const credentials = HttpProvider.credentialsFrom(keys, headersAt(baseUrl))
     if (fence && typeof keys === "function") {
       throw new TypeError(
@@ -182,7 +186,10 @@ export const at = (
       )
     }
     if (fence && account === undefined) {
-      throw new TypeError("fence of Alpaca requires account: its key is free at every other account")
+      throw new TypeError("fence of Alpaca requires account: elsewhere its key is free")
+    }
+    if (account !== undefined && !/^(?=.*[0-9])[A-Z0-9]{6,32}$/u.test(account)) {
+      throw new TypeError("the account of Alpaca (APCA_FENCE_ACCOUNT) must be its number, such as PA3717PJAYWN")
     }
     const { hostname } = new URL(baseUrl)
     return HttpProvider.layer({
@@ -204,6 +211,7 @@ export const at = (
           return body === null ? null : { path: "/v2/orders", body: { ...body, client_order_id: id } }
         },
         decode: decodeFence,
+        checkAccount: { path: "/v2/account", member: "account_number", value: account! },
         cancel: (reference) => ({ method: "DELETE", path: `/v2/orders/${encodeURIComponent(reference)}` })
       },
       status: {
@@ -216,19 +224,9 @@ export const at = (
 /** The requests that Alpaca takes for an account. */
 const limit = { requests: 200, interval: "1 minute" } as const
 
-/** Whether the environment has a fence: the number of the account that the keys name turns it on. */
-const fenceOn = (variable: string): Pick<AlpacaOptions, "account" | "fence"> => {
-  const account = variable.trim()
-  if (account === "") return {}
-  // `true` and `off` are no accounts.
-  if (/^(?=.*[0-9])[A-Z0-9]{6,32}$/u.test(account)) return { account, fence: true }
-  throw new TypeError("APCA_FENCE_ACCOUNT must be empty, or the number of the account, such as PA3717PJAYWN")
-}
-
 /**
  * The adapter with this limit, and with its settings from the environment: APCA_API_BASE_URL, APCA_API_KEY_ID, APCA_API_SECRET_KEY, and
- * APCA_FENCE_ACCOUNT, the number of the account that the keys always name, which turns the fence on. Default: no fence, because no order
- * and no key shows its account.
+ * APCA_FENCE_ACCOUNT, the number of the account that the keys always name, which turns the fence on. Default: no fence.
  */
 export const layer = Layer.unwrap(
   Effect.flatMap(
@@ -238,6 +236,9 @@ export const layer = Layer.unwrap(
       secretKey: Config.Redacted("APCA_API_SECRET_KEY"),
       fenceAccount: Config.String("APCA_FENCE_ACCOUNT").pipe(Config.withDefault(""))
     }),
-    ({ baseUrl, fenceAccount, ...keys }) => Effect.sync(() => at({ baseUrl, keys, limit, ...fenceOn(fenceAccount) }))
+    ({ baseUrl, fenceAccount, ...keys }) => {
+      const account = fenceAccount.trim()
+      return Effect.sync(() => at({ baseUrl, keys, limit, ...account === "" ? {} : { account, fence: true } }))
+    }
   )
 )

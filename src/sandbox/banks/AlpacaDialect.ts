@@ -207,17 +207,21 @@ const write = (saying: Saying, head: RequestHead): Answer => {
   }
 }
 
+/** The account of every pair of keys. */
+const account = { id: "e6fe16f3-64a4-4921-8928-cadf02f92f98", account_number: "PA3717PJAYWN", status: "ACTIVE" }
+
 const answered = (answer: Answer): Demand => ({ _tag: "Answered", answer })
 
 const isKey = Schema.is(SubmissionKey)
 
-/** Answers only what the adapter needs: an order, its state by its own or by the bank's id, and its cancellation. */
+/** Answers only what the adapter needs: the account, an order, its state by its own or by the bank's id, and its cancellation. */
 const demandOf = ({ headers, method, path, query }: RequestHead): Demand | null => {
   if (!path.startsWith("/v2/")) return null
   const isAuthorized = [headers["apca-api-key-id"], headers["apca-api-secret-key"]].every((key) =>
     typeof key === "string"
   )
   if (!isAuthorized) return answered(problem(401, 40110000, "request is not authorized"))
+  if (path === "/v2/account" && method === "GET") return answered(jsonAnswer(200, account))
   if (path === "/v2/orders" && method === "POST") return { _tag: "Submit", key: null }
   const ofOrder = referenceIn(path.slice("/v2/orders/".length))
   if (path.startsWith("/v2/orders/") && method === "DELETE") return { _tag: "Cancel", reference: ofOrder }

@@ -9,13 +9,17 @@ import { loopbackHosts, parseBaseUrl } from "../../http/OutgoingRequest.ts"
 import type { HttpProviderOptions } from "./HttpProviderOptions.ts"
 import type { HttpCredentials } from "./HttpRequest.ts"
 
-/** The address of a provider, without trailing slashes. A key goes without TLS to this machine alone. */
-export const requireAddress = (setting: string, address: string): string => {
+/**
+ * The address of a provider, without trailing slashes. A key goes without TLS to this machine alone. At the hosts of `roots` the address has no
+ * path, because the adapter has all of it: there a doubled path is not found, as an unknown order is.
+ */
+export const requireAddress = (setting: string, address: string, roots: ReadonlyArray<string> = []): string => {
   const url = parseBaseUrl(address)
   if (url === null) {
     throw new TypeError(`${setting} must be a URL such as https://api.bank.example, without user or query`)
   }
-  const { hostname, protocol } = new URL(url)
+  const { hostname, pathname, protocol } = new URL(url)
+  if (pathname !== "/" && roots.includes(hostname)) throw new TypeError(`${setting} must have no path: remove it`)
   if (protocol === "https:" || loopbackHosts.has(hostname)) return url
   throw new TypeError(`${setting} must begin with https: otherwise the network could read the credentials`)
 }

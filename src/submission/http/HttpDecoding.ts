@@ -10,7 +10,7 @@ import type * as Headers from "effect/http/Headers"
 import * as Schema from "effect/Schema"
 import { pauseReasons } from "../../domain/operators/FiguresForm.ts"
 import { longestRetryAfter } from "../../domain/ProviderLimit.ts"
-import { type EvidentAnswer, type Known, NotSent, type StatusAnswer } from "../providers/ProviderAdapter.ts"
+import { type EvidentAnswer, type Known, NotSent, type StatusAnswer, Uncertain } from "../providers/ProviderAdapter.ts"
 
 const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
@@ -183,6 +183,17 @@ export const wrongCredentials: Decode<never, NotSent> = ({ status }) =>
   Effect.fail(
     new NotSent({ reason: `${pauseReasons.credentials}: status ${status}`, isRefused: true, isLocal: true })
   )
+
+const NoCode = Schema.Struct({ code: Schema.optionalKey(Schema.Never) })
+
+/**
+ * Decodes an answer to a submission that likely refuses the credentials, in a body without `code`. The provider does not document that it then
+ * did nothing, so the operation is uncertain. The first such answer pauses the provider.
+ */
+export const maybeUnauthorized: Decode<never, Uncertain> = onBody(NoCode, (_, { status }) =>
+  Effect.fail(
+    new Uncertain({ reason: `status ${status}, without a code`, isUndeclared: true, isUnauthorized: true })
+  ))
 
 /**
  * Decodes 429 and 503 of a submission, if the provider documents that it then did nothing. The operation is sent again

@@ -2,7 +2,7 @@
  * The fence of an adapter: an order that cannot pay occupies the key of an operation. See `ProviderAdapter.fence`.
  */
 import * as Effect from "effect/Effect"
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
 import type { ProviderOperation } from "../../domain/Submission.ts"
 import { FenceAnswer, SendDeadline } from "../providers/ProviderAdapter.ts"
 import {
@@ -15,16 +15,30 @@ import {
   submissionHeaders,
   unexpected
 } from "./HttpCall.ts"
+import { byStatus, onBody, refusedForNow, wrongCredentials } from "./HttpDecoding.ts"
 import { encodeSubmission, encodeWithoutBody, type HttpCredentials, type HttpSubmission } from "./HttpRequest.ts"
 import { statusRequest } from "./HttpStatusReads.ts"
 
 const stillWaits = FenceAnswer.NotProven({ reason: "unclear", detail: "the order of the fence is not cancelled yet" })
 
+const otherAccount = FenceAnswer.NotProven({
+  reason: "unclear",
+  detail: "no fence was sent: the credentials are of another account than that of the settings"
+})
+
+const isAccount = ({ member, value }: { readonly member: string; readonly value: string }) =>
+  byStatus({
+    200: onBody(Schema.Record(Schema.String, Schema.Unknown), (body) => body[member] === value),
+    401: wrongCredentials,
+    403: wrongCredentials,
+    429: refusedForNow
+  })
+
 const sendFence = (adapter: Adapter, order: HttpSubmission, decoded: unknown) =>
   Effect.fnUntraced(
     function*(operation: ProviderOperation) {
       const { baseUrl, options } = adapter
-      const { cancel, decode } = options.fence!
+      const { cancel, checkAccount, decode } = options.fence!
       const headers = submissionHeaders(options, operation)
       const occupy = (credentials: HttpCredentials) =>
         encodeSubmission(baseUrl, order, credentials, headers, options.submit.sign)
@@ -33,15 +47,14 @@ const sendFence = (adapter: Adapter, order: HttpSubmission, decoded: unknown) =>
       const readByKey = Effect.andThen(goesOn, ask(adapter, operation, encodeRead, decode, null, decoded))
       // The later requests find or cancel the order of this one, and may leave at any time.
       const notAfter = yield* SendDeadline
-      let holder = yield* ask(
-        adapter,
-        operation,
-        occupy,
-        decode,
-        notAfter,
-        decoded,
-        "the time to send the fence has passed"
-      )
+      const late = "the time to send the fence has passed"
+      if (checkAccount !== undefined) {
+        const encode = (credentials: HttpCredentials) => encodeWithoutBody(baseUrl, checkAccount, credentials)
+        const isOurs = isAccount(checkAccount)
+        if (!(yield* ask(adapter, operation, encode, isOurs, notAfter, decoded, late))) return otherAccount
+        yield* goesOn
+      }
+      let holder = yield* ask(adapter, operation, occupy, decode, notAfter, decoded, late)
       if (holder._tag === "Unnamed") holder = yield* readByKey
       // An order of another operation must not be cancelled. The contradiction brings this one under review.
       if (holder._tag !== "Unnamed" && (holder.names.operation_id ?? operation.id) !== operation.id) {

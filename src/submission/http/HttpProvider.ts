@@ -53,6 +53,7 @@ export {
   firstOf,
   type HttpAnswer,
   KeyHolder,
+  maybeUnauthorized,
   NotUnderstood,
   onBody,
   onlyAbout,

@@ -134,6 +134,11 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
     readonly decode: Decode<KeyHolder, NotSent>
     /** Cancels the order of the fence. Its answer is not decoded: the status read afterwards counts. */
     readonly cancel: (reference: ProviderReference, operation: ProviderOperation) => HttpCancellation
+    /**
+     * Asks first, by GET, whether the credentials reach the account of the settings. The order is sent only after a 200 whose body has this
+     * member with this value. Default: the order itself names its account.
+     */
+    readonly checkAccount?: { readonly path: string; readonly member: string; readonly value: string }
   } | undefined
   /** Header of submissions and fences that contains the operation's id. Default: `Idempotency-Key`. */
   readonly idempotencyKeyHeader?: string

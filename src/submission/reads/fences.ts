@@ -27,7 +27,7 @@ export interface TimedRead extends DueRead {
 }
 
 /** Requests of a fence after the first, at most: each may wait for a permit, which must not count as the silence of the provider. */
-const nextFenceRequests = 3
+const nextFenceRequests = 4
 
 type Timeouts = Pick<SubmissionPolicyShape, "readTimeout" | "storeTimeout">
 

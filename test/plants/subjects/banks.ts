@@ -293,10 +293,10 @@ export const banks: ReadonlyArray<Plant> = [
     tests: [unit("banks/Alpaca")]
   },
   {
-    rule: "Alpaca: an order of a fence that ended unfilled keeps the id, also without a cancellation",
+    rule: "Alpaca: only a cancelled order of a fence proves that the id is taken",
     file: "src/banks/Alpaca.ts",
-    from: "return isOpen(order) ? \"waiting\" : \"cancelled\"",
-    to: "return order.status === \"canceled\" ? \"cancelled\" : \"waiting\"",
+    from: "return order.status === \"canceled\" ? \"cancelled\" : \"waiting\"",
+    to: "return isOpen(order) ? \"waiting\" : \"cancelled\"",
     tests: [unit("banks/Fences")]
   },
   {
@@ -307,10 +307,31 @@ export const banks: ReadonlyArray<Plant> = [
     tests: [unit("banks/Fences")]
   },
   {
+    rule: "a fence is sent only once the credentials name the account of the settings",
+    file: "src/submission/http/HttpFences.ts",
+    from: "isOurs, notAfter, decoded, late))) return otherAccount",
+    to: "isOurs, notAfter, decoded, late))) yield* goesOn",
+    tests: [unit("banks/Fences", "once the keys name the account")]
+  },
+  {
+    rule: "Alpaca: a path in the address of the settings does not start",
+    file: "src/submission/http/AdapterSettings.ts",
+    from: "pathname !== \"/\" && roots.includes(hostname)",
+    to: "pathname === \"\" && roots.includes(hostname)",
+    tests: [unit("banks/Alpaca", "without a path")]
+  },
+  {
+    rule: "a refusal of credentials that may have done something is uncertain, and pauses the provider",
+    file: "src/submission/http/HttpDecoding.ts",
+    from: "without a code`, isUndeclared: true, isUnauthorized: true",
+    to: "without a code`, isUndeclared: true",
+    tests: [unit("banks/Alpaca", "without a code")]
+  },
+  {
     rule: "Alpaca: a switch that is no account turns no fence on",
     file: "src/banks/Alpaca.ts",
-    from: "if (/^(?=.*[0-9])[A-Z0-9]{6,32}$/u.test(account)) return",
-    to: "if (account !== \"\") return",
+    from: "if (account !== undefined && !/^(?=.*[0-9])[A-Z0-9]{6,32}$/u.test(account)) {",
+    to: "if (account === \"off\") {",
     tests: [unit("banks/Fences", "is refused at the start with")]
   },
   {

@@ -297,10 +297,12 @@ describe("The adapter for Alpaca", () => {
     ["https://api.alpaca.markets", "PK1", /paper account/u],
     ["https://paper-api.alpaca.markets", "AK1", /does not begin with PK/u],
     ["http://api.alpaca.markets", "AK1", /https/u],
+    ["https://api.alpaca.markets/v2", "AK1", /must have no path/u],
+    ["https://paper-api.alpaca.markets/v2/", "PK1", /must have no path/u],
     ["https://api.alpaca.markets", "AK 1", /visible ASCII/u],
     ["https://api.alpaca.markets", "", /must be set/u]
   ])(
-    "starts at %s with the key %s, or refuses it in one sentence",
+    "starts at %s with the key %s without a path, or refuses it in one sentence",
     ([baseUrl, keyId, sentence]) =>
       Effect.gen(function*() {
         const pair = { ...keys, keyId: Redacted.make(keyId) }
@@ -313,6 +315,17 @@ describe("The adapter for Alpaca", () => {
         if (keyId !== "") assert.notInclude(defect.message, keyId)
       })
   )
+
+  it.effect("is paused by a 403 without a code, which likely refuses the keys, and the order is uncertain", () =>
+    Effect.gen(function*() {
+      const adapter = yield* build(
+        Alpaca.at({ baseUrl: simulator, keys }),
+        answering([403, { message: "forbidden." }], [403, { code: 40310999, message: "forbidden." }]).layer
+      )
+      const [forbidden, coded] = yield* Effect.all([1, 2].map(() => Effect.flip(adapter.submit(operation, order))))
+      assert.deepInclude(forbidden, { _tag: "Uncertain", isUndeclared: true, isUnauthorized: true })
+      assert.notProperty(coded, "isUnauthorized")
+    }))
 
   it.effect("refuses a pair of keys for the other environment when it is found for an operation", () =>
     Effect.gen(function*() {

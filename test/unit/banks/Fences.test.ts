@@ -40,7 +40,7 @@ const banks = {
     }
   },
   alpaca: {
-    adapter: Alpaca.at({ baseUrl, keys: { keyId: secret, secretKey: secret }, account: "PA1", fence: true }),
+    adapter: Alpaca.at({ baseUrl, keys: { keyId: secret, secretKey: secret }, account: "PA3717PJAYWN", fence: true }),
     type: "order",
     payload: { symbol: "AAPL", qty: "1", side: "buy", type: "market", time_in_force: "day" }
   }
@@ -80,7 +80,9 @@ const bankOf = Effect.fnUntraced(function*(
         case "Approve":
           return submissions.decide(demand, head)
         case "Answered":
-          return Effect.die(new Error(`the simulator does not know ${method} ${pathname}`))
+          return typeof demand.answer === "object" && demand.answer.status === 200
+            ? Effect.succeed({ answer: () => demand.answer } as never)
+            : Effect.die(new Error(`the simulator does not know ${method} ${pathname}`))
         default:
           return submissions.read(demand, head)
       }
@@ -253,13 +255,16 @@ describe("A person who asks the bank between fences", () => {
 const answeredBy = Effect.fnUntraced(function*<E>(
   adapter: Layer.Layer<ProviderAdapter, E, HttpClient.HttpClient>,
   body: object,
-  status = 200
+  status = 200,
+  account_number = "PA3717PJAYWN"
 ) {
   const seen: Array<string> = []
   const client = HttpClient.make((request) =>
     Effect.sync(() => {
       seen.push(`${request.method} ${new URL(request.url).pathname}`)
-      return HttpClientResponse.fromWeb(request, Response.json(body, { status }))
+      const isAccount = request.url.endsWith("/v2/account")
+      const answer = isAccount ? Response.json({ account_number }) : Response.json(body, { status })
+      return HttpClientResponse.fromWeb(request, answer)
     })
   )
   const context = yield* Layer.build(
@@ -304,9 +309,9 @@ describe("A fence at alpaca", () => {
   it.effect.each<readonly [different: object, fence: FenceAnswer["_tag"], status: string]>([
     [{}, "Occupied", "failed order_canceled"],
     [{ qty: "1.00", limit_price: "0.000100", symbol: "BTC/USD" }, "Occupied", "failed order_canceled"],
-    // Alpaca ended it, and keeps its id.
-    [{ status: "rejected" }, "Occupied", "failed order_rejected"],
-    [{ status: "expired", filled_qty: "0.00" }, "Occupied", "failed order_expired"],
+    // Alpaca ended it, and does not say that it keeps its id.
+    [{ status: "rejected" }, "NotProven", "unclear"],
+    [{ status: "expired", filled_qty: "0.00" }, "NotProven", "unclear"],
     [{ status: "new" }, "NotProven", "unclear"],
     [{ status: "filled", filled_qty: "1" }, "NotProven", "unclear"],
     [{ status: "canceled", filled_qty: "0.1" }, "NotProven", "unclear"],
@@ -368,7 +373,7 @@ describe("A fence at alpaca", () => {
       assert.isUndefined((yield* answeredBy(Alpaca.at({ baseUrl, keys: pair }), own)).fence)
       assert.isUndefined((yield* answeredBy(Alpaca.at({ baseUrl, keys }), own)).fence)
       for (
-        const [options, required] of [[{ keys, account: "PA1" }, "keys that are no function"], [
+        const [options, required] of [[{ keys, account: "PA3717PJAYWN" }, "keys that are no function"], [
           { keys: pair },
           "account"
         ]] as const
@@ -378,6 +383,22 @@ describe("A fence at alpaca", () => {
         if (!Exit.isFailure(exit)) continue
         assert.include((Cause.squash(exit.cause) as Error).message, `fence of Alpaca requires ${required}`)
       }
+    }))
+
+  it.effect("is sent only once the keys name the account of the settings", () =>
+    Effect.gen(function*() {
+      const { fence, seen } = yield* answeredBy(adapter, own, 200, "PA0000000000")
+      const answer = yield* Effect.flatMap(fence!(operation, payload), (send) => send!)
+      assert.deepInclude(answer, { _tag: "NotProven", reason: "unclear" })
+      assert.deepStrictEqual(seen, ["GET /v2/account"])
+    }))
+
+  it.effect.each(["", " ", "PA1"])("is refused at the start with the account %j", (account) =>
+    Effect.gen(function*() {
+      const pair = { keyId: secret, secretKey: secret }
+      const exit = yield* Effect.exit(answeredBy(Alpaca.at({ baseUrl, keys: pair, account, fence: true }), own))
+      const message = Exit.isFailure(exit) ? (Cause.squash(exit.cause) as Error).message : ""
+      assert.match(message, /must be its number/)
     }))
 
   const fromEnvironment = (APCA_FENCE_ACCOUNT?: string) =>
@@ -412,7 +433,7 @@ describe("A fence at alpaca", () => {
       Effect.gen(function*() {
         const exit = yield* Effect.exit(fromEnvironment(variable))
         const message = Exit.isFailure(exit) ? (Cause.squash(exit.cause) as Error).message : ""
-        assert.match(message, /^APCA_FENCE_ACCOUNT must be empty, or the number/)
+        assert.match(message, /APCA_FENCE_ACCOUNT\) must be its number/)
       })
   )
 })

@@ -55,7 +55,7 @@ export const banks = {
       time_in_force: "day"
     })),
     adapter: (baseUrl) =>
-      Alpaca.at({ baseUrl, keys: { keyId: secret, secretKey: secret }, account: "PA1", fence: true }),
+      Alpaca.at({ baseUrl, keys: { keyId: secret, secretKey: secret }, account: "PA3717PJAYWN", fence: true }),
     unsettled: { unreceived: false, refused: false, ordered: false }
   },
   increase: {
