@@ -3,10 +3,10 @@
  * the bank's record (docs/comparison.md). The faults are in bench/faults/corpus.json.
  *
  *     npm run compare:faults -- --out bench/results/faults.json
- *     npm run compare:faults -- --only gateway --only pg-boss --seed 2
+ *     npm run compare:faults -- --only gateway --only pg-boss --against bench/results/faults.json
  *
  * Contestants with packages of their own need `npm ci --prefix bench/faults` once. Clocks need Debian's package faketime. Exits with 1 if a
- * row of the gateway has a wrong payment.
+ * row of the gateway has a wrong payment, or if a verdict differs from the run of `--against`.
  */
 import * as fs from "node:fs"
 import * as os from "node:os"
@@ -16,7 +16,7 @@ import { bundleInto } from "../test/fixtures/processes/CommandBundle.ts"
 import { clockLibrary } from "../test/long/faults/kit/JumpingClock.ts"
 import { contestants } from "./faults/contestants/manifest.ts"
 import { drawCorpus, keysOf, ownSeed, sceneNames } from "./faults/corpus.ts"
-import { type FaultsReport, isWrong, rowOf, timelinesOf, toTable, wrongOf } from "./faults/report.ts"
+import { differences, type FaultsReport, isWrong, rowOf, timelinesOf, toTable, wrongOf } from "./faults/report.ts"
 import { type Entry, measureRate, nameOf, playAll } from "./faults/run.ts"
 import { keyModes } from "./faults/types.ts"
 import { prepareStage } from "./faults/world.ts"
@@ -32,6 +32,10 @@ const options = readOptions(import.meta.url, {
   quick: flag("20 faults at the bank without keys: gateway, hand-written and graphile-worker, without their rates"),
   parallel: whole("Scenes at the same time", { from: 1, to: 32, default: 6 }),
   out: text("Writes the report there, as JSON", { takes: "FILE", default: null, problem: unwritable }),
+  against: text("Exits with 1 if the verdict of a payment differs from the run that this report has", {
+    takes: "FILE",
+    default: null
+  }),
   keep: flag("Keeps the logs")
 })
 
@@ -44,6 +48,11 @@ if (chosen.some(({ needsOwnPackages }) => needsOwnPackages) && !fs.existsSync(pa
   fail("packages of the contestants are missing: npm ci --prefix bench/faults")
 }
 if (clockLibrary === null) fail("the package faketime is missing: apt-get install faketime")
+
+const recorded = options.against === null
+  ? null
+  : JSON.parse(fs.readFileSync(options.against, "utf8")) as FaultsReport
+if (recorded !== null && recorded.seed !== options.seed) fail(`--against: that run has the seed ${recorded.seed}`)
 
 const say = (line: string) => void process.stderr.write(`${line}\n`)
 
@@ -81,6 +90,7 @@ const stage = await prepareStage(directory, ({ program }) => bundled.get(program
 const rows: Array<FaultsReport["rows"][number]> = []
 const timelines: Array<FaultsReport["timelines"][number]> = []
 const errors: Array<string> = []
+const different: Array<string> = []
 for (const turn of turns) {
   const tasks = turn.flatMap(({ entry, scenes }) => scenes.map((scene) => ({ entry, scene })))
   const playedBy = await playAll(stage, tasks, options.parallel, say)
@@ -95,6 +105,7 @@ for (const turn of turns) {
     rows.push(rowOf(entry, played, perSecond))
     timelines.push(...timelinesOf(entry, played))
     errors.push(...played.errors)
+    if (recorded !== null) different.push(...differences(entry, played, recorded))
     for (const { fault, id, reason, told, verdict } of played.judged) {
       if (entry.contestant.name === "gateway" && isWrong(verdict)) {
         say(`WRONG ${nameOf(entry)} ${fault} ${id}: ${verdict}, told ${told} ${reason}`)
@@ -107,6 +118,7 @@ const report: FaultsReport = {
   machine: machine(),
   seed: options.seed,
   seconds: Math.round((performance.now() - begun) / 1000),
+  parallel: options.parallel,
   contestants: chosen.flatMap(({ name, variants, versions }) =>
     variants.map((variant) => ({ ...variant, contestant: name, versions }))
   ),
@@ -116,5 +128,11 @@ const report: FaultsReport = {
 }
 if (options.out !== null) fs.writeFileSync(options.out, `${JSON.stringify(report, null, 1)}\n`)
 process.stdout.write(toTable(report))
+for (const line of different) say(`DIFFERENT ${line}`)
+if (recorded !== null) say(`${different.length} verdicts differ from ${options.against}`)
 // The sockets of ended processes may still be open.
-process.exit(errors.length > 0 || rows.some((row) => row.contestant === "gateway" && wrongOf(row) > 0) ? 1 : 0)
+process.exit(
+  errors.length > 0 || different.length > 0 || rows.some((row) => row.contestant === "gateway" && wrongOf(row) > 0)
+    ? 1
+    : 0
+)

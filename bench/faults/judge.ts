@@ -47,20 +47,29 @@ export const verdictOf = (bookings: number, told: Judged["told"]): Verdict => {
 const bookingsOf = (events: ReadonlyArray<BankEvent>, id: string) =>
   events.filter((event) => event.event === "booked" && event.id === id).length
 
-/**
- * When it looks before hours pass, in milliseconds: until no payment is open, or until nothing happens any more. A payment that is under way
- * when hours pass would look abandoned.
- */
+/** When it looks before hours pass, in milliseconds: until no payment is open, or until nothing happens any more. */
 const looks = [300, 800, 1500, 2500, 4000, 6000, 8000, 10_000, 12_500, 15_000, 17_500, 20_000]
 const shortest = 8000
 
-/** How often hours pass, at most, and milliseconds for what is due then. */
-const passes = { most: 8, milliseconds: 2500 }
+/** How often hours pass, at most. A circuit that opens lets only some payments through each time. */
+const mostPasses = 20
+
+/** Milliseconds without an event at the bank, after which what was due is done, and the longest wait for them. */
+const quiet = { least: 4000 * slowness, longest: 20_000 * slowness }
+
+const untilQuiet = async ({ events }: World) => {
+  const begun = monotonic()
+  for (let [count, since] = [events.length, begun]; monotonic() - since < quiet.least;) {
+    if (monotonic() - begun > quiet.longest) return
+    await sleep(100)
+    if (events.length !== count) [count, since] = [events.length, monotonic()]
+  }
+}
 
 const isOpen = (outcome: Outcome | undefined) => outcome === undefined || outcome.told === "open"
 
 /**
- * Waits for the final answers. Locks and delays of hours then end, because the clocks go five hours ahead. Yields the last outcomes, and when
+ * Waits for the final answers. Locks and delays of hours then end, because hours pass. Yields the last outcomes, and when
  * each payment first had a final answer, in milliseconds of the monotonic clock.
  */
 const settle = async (world: World, payments: ReadonlyArray<Struck>) => {
@@ -71,9 +80,9 @@ const settle = async (world: World, payments: ReadonlyArray<Struck>) => {
   const look = async (isTimed: boolean): Promise<boolean> => {
     const before = outcomes
     outcomes = await world.outcomes()
-    hasChanged = events !== world.events.length
-      || payments.some(({ id }) => before.get(id)?.told !== outcomes.get(id)?.told)
-    events = world.events.length
+    const count = world.events.filter(({ event }) => event !== "read").length
+    hasChanged = events !== count || payments.some(({ id }) => before.get(id)?.told !== outcomes.get(id)?.told)
+    events = count
     const now = monotonic()
     if (isTimed) {
       for (const { id, told } of outcomes.values()) {
@@ -87,9 +96,9 @@ const settle = async (world: World, payments: ReadonlyArray<Struck>) => {
     await sleep(Math.max(0, begun + at * slowness - monotonic()))
     if (await look(true) || at >= shortest && !hasChanged) break
   }
-  for (let n = 0; n < passes.most; n++) {
-    world.pass(5)
-    await sleep(passes.milliseconds * slowness)
+  for (let n = 0; n < mostPasses; n++) {
+    await world.passIdle(5)
+    await untilQuiet(world)
     // What is left for a person may still end by itself.
     if (await look(false) && !hasChanged) break
   }

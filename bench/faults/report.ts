@@ -15,6 +15,8 @@ export interface Row {
   readonly counts: Counts
   /** The same for each fault. */
   readonly byFault: Readonly<Record<string, Partial<Counts>>>
+  /** The ids of the payments that are not right, separated by spaces. */
+  readonly verdicts: Partial<Readonly<Record<Verdict, string>>>
   /** Milliseconds until a final answer, of the payments that had one before hours passed. */
   readonly answered: { readonly count: number; readonly median: number; readonly p95: number }
   /** Null: measured in another row of the contestant. */
@@ -40,6 +42,8 @@ export interface FaultsReport {
   readonly machine: Machine
   readonly seed: string
   readonly seconds: number
+  /** Scenes of a contestant at the same time. */
+  readonly parallel: number
   readonly contestants: ReadonlyArray<Described>
   readonly rows: ReadonlyArray<Row>
   readonly timelines: ReadonlyArray<Timeline>
@@ -68,6 +72,10 @@ export const rowOf = ({ contestant, keys, variant }: Entry, { judged }: Played, 
       [...Map.groupBy(judged, ({ fault }) => fault)].toSorted(([a], [b]) => a.localeCompare(b))
         .map(([fault, all]) => [fault, withoutZeros(countsOf(all))])
     ),
+    verdicts: Object.fromEntries(
+      [...Map.groupBy(judged.filter(({ verdict }) => verdict !== "right"), ({ verdict }) => verdict)]
+        .map(([verdict, all]) => [verdict, all.map(({ id }) => id).toSorted().join(" ")])
+    ),
     answered: { count: times.length, median: percentile(times, 0.5) || 0, p95: percentile(times, 0.95) || 0 },
     perSecond
   }
@@ -79,6 +87,24 @@ export const timelinesOf = (entry: Entry, { timelines }: Played): ReadonlyArray<
     const isTold = entry.variant === "default" && entry.keys === keys
     return steps === undefined || !isTold ? [] : [{ fault, contestant: entry.contestant.name, steps }]
   })
+
+/** The payments whose verdicts differ from those of a recorded run, one line for each. */
+export const differences = (
+  { contestant, keys, variant }: Entry,
+  { judged }: Played,
+  { rows }: FaultsReport
+): ReadonlyArray<string> => {
+  const row = rows.find((row) => row.contestant === contestant.name && row.keys === keys && row.variant === variant)
+  const name = `${contestant.name} ${variant} ${keys}`
+  if (row === undefined) return [`${name}: not recorded`]
+  const recorded = new Map(
+    Object.entries(row.verdicts).flatMap(([verdict, ids]) => ids.split(" ").map((id) => [id, verdict]))
+  )
+  return judged.flatMap(({ id, reason, told, verdict }) => {
+    const before = recorded.get(id) ?? "right"
+    return before === verdict ? [] : [`${name} ${id}: ${verdict}, told ${told} (${reason}), recorded as ${before}`]
+  })
+}
 
 /** Whether a payment was made twice, told wrongly or lost. */
 export const isWrong = (verdict: Verdict): boolean => wrongVerdicts.includes(verdict)

@@ -93,8 +93,8 @@ export const measureRate = async (stage: Stage, entry: Entry): Promise<number> =
   const world = await World.open({ stage, name, ...entry, hasStandby: false, hasClocks: false })
   try {
     await world.accept(payments)
-    await world.start(0)
-    await world.met("booked", new Set(payments.map(({ id }) => id)), 60)
+    await world.processes.start(0)
+    await world.expect("booked", new Set(payments.map(({ id }) => id)))
     const booked = world.events.filter(({ event }) => event === "booked").map(({ at }) => at).slice(measured / 10)
     return booked.length * 1000 / (booked.at(-1)! - booked[0]!)
   } finally {

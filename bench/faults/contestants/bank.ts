@@ -9,9 +9,6 @@ export class NotTaken extends Error {}
 /** The bank may have paid. */
 export class Unclear extends Error {}
 
-/** Milliseconds. Without a timeout, Node waits for five minutes. */
-const requestTimeout = 5000
-
 const post = async ({ amount, currency, id, payee }: Payment, key: string): Promise<Response> => {
   try {
     return await fetch(`${settings.bankUrl}/payments`, {
@@ -22,7 +19,7 @@ const post = async ({ amount, currency, id, payee }: Payment, key: string): Prom
         ...settings.bankKeys === "none" ? {} : { "idempotency-key": key }
       },
       body: JSON.stringify({ reference: id, amount, currency, payee }),
-      signal: AbortSignal.timeout(requestTimeout)
+      signal: AbortSignal.timeout(settings.requestTimeout)
     })
   } catch (error) {
     const { cause = error } = error as { readonly cause?: unknown }

@@ -68,6 +68,7 @@ const launch = async (executorID: string, listenQueues?: Array<string>) => {
   DBOS.setConfig({
     name: application,
     systemDatabaseUrl: settings.databaseUrl,
+    systemDatabasePoolSize: settings.concurrency + 4,
     executorID,
     enablePatching: true,
     logger,

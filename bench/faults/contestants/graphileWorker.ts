@@ -110,7 +110,7 @@ await runCommand({
           connectionString: settings.databaseUrl,
           concurrentJobs: settings.concurrency,
           // "Configuration", https://worker.graphile.org/docs/config#workermaxpoolsize
-          maxPoolSize: settings.concurrency + 2,
+          maxPoolSize: settings.concurrency + 4,
           pollInterval: 500,
           minResetLockedInterval: 500,
           maxResetLockedInterval: 1000,

@@ -7,7 +7,7 @@ import { Pool } from "pg"
 import type { Payment } from "../types.ts"
 import { accepted, readPayments, ready, runCommand, settings, tellOutcome } from "./shared.ts"
 
-const pool = new Pool({ connectionString: settings.databaseUrl, max: 8 })
+const pool = new Pool({ connectionString: settings.databaseUrl, max: settings.concurrency + 4 })
 // A lost connection is replaced by the pool.
 pool.on("error", () => {})
 const query = <Row>(text: string, values: ReadonlyArray<unknown> = []) => pool.query<Row>({ text, values })
@@ -30,7 +30,7 @@ const pay = async ({ amount, currency, id, payee }: Payment): Promise<Result> =>
           "idempotency-key": id
         },
         body: JSON.stringify({ reference: id, amount, currency, payee }),
-        signal: AbortSignal.timeout(10_000)
+        signal: AbortSignal.timeout(settings.requestTimeout)
       })
       if (response.ok) return { state: "paid", reason: "" }
       reason = `the bank answered ${response.status}`

@@ -48,6 +48,7 @@ type Told = Pick<Outcome, "told" | "reason">
 
 const boss = new PgBoss({
   connectionString: settings.databaseUrl,
+  max: settings.concurrency + 4,
   useListenNotify: process.argv[2] === "work",
   superviseIntervalSeconds: 1,
   monitorIntervalSeconds: 1

@@ -26,6 +26,8 @@ export const settings = {
   leaseSeconds: Number(text("LEASE_SECONDS")),
   /** Payments that a worker has under way at the same time. */
   concurrency: Number(text("CONCURRENCY")),
+  /** Milliseconds that a request to the bank may take: the gateway's default, for all. */
+  requestTimeout: 30_000,
   /** For a command that listens while others run. */
   commandPort: Number(text("PORT_BASE")) + 12 + process.pid % 8,
   /** Where this worker may take the bank's webhooks: `POST /webhooks`, with the payment as JSON. */

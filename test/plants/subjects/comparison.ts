@@ -1,4 +1,4 @@
-/** Mistakes of the judge of `npm run compare:faults`. */
+/** Mistakes of `npm run compare:faults`: of its judge, and of the comparison with a recorded run. */
 import { type Plant, unit } from "../Plant.ts"
 
 const judge = "bench/faults/judge.ts"
@@ -25,5 +25,12 @@ export const comparison: ReadonlyArray<Plant> = [
     from: "bookings === 1 ? \"told_failed\"",
     to: "bookings < 0 ? \"told_failed\"",
     tests
+  },
+  {
+    rule: "a payment that was right and is not so any more differs from the recorded run",
+    file: "bench/faults/report.ts",
+    from: "recorded.get(id) ?? \"right\"",
+    to: "recorded.get(id) ?? verdict",
+    tests: [unit("bench/Faults", "lists each payment whose verdict differs")]
   }
 ]

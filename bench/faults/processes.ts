@@ -1,0 +1,188 @@
+/** The processes of a contestant in a scene: workers, each with a link of its own to the database; a server; and commands. */
+import { execFileSync, spawn } from "node:child_process"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { Proxy, type Target } from "../../test/fixtures/processes/Proxy.ts"
+import { poll, sleep, when } from "../../test/long/faults/kit/Clock.ts"
+import { Daemon, signal } from "../../test/long/faults/kit/Daemon.ts"
+
+/** Seconds that a command, or the start of a process, may take on a busy machine. */
+export const patience = 90
+
+export interface ProcessesOptions {
+  readonly name: string
+  /** Directory of the logs. */
+  readonly directory: string
+  readonly program: string
+  readonly environment: NodeJS.ProcessEnv
+  readonly target: Target
+  readonly note: (what: string) => void
+}
+
+interface Worker {
+  readonly daemon: Daemon
+  readonly link: Proxy
+  readonly codeVersion: number
+  isExpectedToEnd: boolean
+}
+
+export const urlAt = (port: number) => `postgres://postgres@127.0.0.1:${port}/chaos`
+
+/** A process and those that it started, such as a server behind a wrapper. */
+const withChildren = (pid: number): ReadonlyArray<number> => {
+  try {
+    const children = execFileSync("ps", ["-o", "pid=", "--ppid", String(pid)], { encoding: "utf8" })
+    return [pid, ...children.split("\n").filter((line) => line.trim() !== "").map(Number)]
+  } catch {
+    return [pid]
+  }
+}
+
+export class Processes {
+  private readonly options: ProcessesOptions
+  private readonly workers = new Map<number, Worker>()
+  private server: Daemon | null = null
+  private isClosing = false
+
+  constructor(options: ProcessesOptions) {
+    this.options = options
+  }
+
+  /** Starts a worker, and waits until it takes work. */
+  async start(worker: number, codeVersion = 1): Promise<void> {
+    const { environment, name, note, target } = this.options
+    const link = this.workers.get(worker)?.link ?? new Proxy(target)
+    if (!this.workers.has(worker)) await link.listen()
+    const env = {
+      DATABASE_URL: urlAt(link.port),
+      WORKER: String(worker),
+      WEBHOOK_PORT: String(Number(environment["PORT_BASE"]) + 10 + worker),
+      CODE_VERSION: String(codeVersion)
+    }
+    const { daemon, isReady } = this.daemon(`worker-${worker}`, "work", env, (end) => {
+      if (process.isExpectedToEnd || this.isClosing || this.workers.get(worker) !== process) return
+      note(`worker ${worker} ended by itself (${end}), and is started again`)
+      // As a supervisor does.
+      setTimeout(() => this.isClosing || process.isExpectedToEnd || daemon.start(), 500)
+    })
+    const process: Worker = { daemon, link, codeVersion, isExpectedToEnd: false }
+    this.workers.set(worker, process)
+    daemon.start()
+    if (!await isReady()) throw new Error(`worker ${worker} of ${name} was not ready`)
+    note(`worker ${worker} works${codeVersion === 1 ? "" : `, with version ${codeVersion} of its code`}`)
+  }
+
+  linkOf(worker: number): Proxy {
+    return this.workers.get(worker)!.link
+  }
+
+  get links(): ReadonlyArray<Proxy> {
+    return [...this.workers.values()].map(({ link }) => link)
+  }
+
+  async kill(worker: number): Promise<void> {
+    const process = this.workers.get(worker)!
+    process.isExpectedToEnd = true
+    this.options.note(`worker ${worker} gets kill -9`)
+    await process.daemon.kill()
+  }
+
+  /** SIGTERM, and SIGKILL after these milliseconds. */
+  async end(worker: number, milliseconds: number): Promise<void> {
+    const process = this.workers.get(worker)!
+    process.isExpectedToEnd = true
+    this.options.note(`worker ${worker} gets SIGTERM`)
+    process.daemon.signal("SIGTERM")
+    const ended = await Promise.race([process.daemon.ended.then(() => true), sleep(milliseconds).then(() => false)])
+    if (!ended) await this.kill(worker)
+  }
+
+  /** Ends all workers the same way. The result starts them again. */
+  async endAll(milliseconds: number): Promise<() => Promise<unknown>> {
+    const all = [...this.workers]
+    await Promise.all(all.map(([worker]) => this.end(worker, milliseconds)))
+    return () => Promise.all(all.map(([worker, { codeVersion }]) => this.start(worker, codeVersion)))
+  }
+
+  freeze(worker: number): void {
+    this.options.note(`worker ${worker} is frozen`)
+    this.workers.get(worker)!.daemon.signal("SIGSTOP")
+  }
+
+  thaw(worker: number): void {
+    this.options.note(`worker ${worker} goes on`)
+    this.workers.get(worker)!.daemon.signal("SIGCONT")
+  }
+
+  /** Whether the contestant's own server keeps its state, and not the database. */
+  get hasServer(): boolean {
+    return this.server !== null
+  }
+
+  async startServer(): Promise<void> {
+    const { daemon, isReady } = this.daemon("server", "server", {})
+    this.server = daemon
+    daemon.start()
+    if (!await isReady()) throw new Error(`the server of ${this.options.name} was not ready`)
+  }
+
+  /** Runs a command with these lines on its standard input, and resolves to the lines of its output. */
+  private runOnce(command: string, lines: ReadonlyArray<string>): Promise<ReadonlyArray<string>> {
+    const { directory, environment, name, program } = this.options
+    const log = fs.openSync(path.join(directory, `${command}.log`), "a")
+    const child = spawn(process.execPath, [program, command], {
+      env: { ...process.env, ...environment },
+      stdio: ["pipe", "pipe", log],
+      timeout: patience * 1000,
+      killSignal: "SIGKILL"
+    })
+    fs.closeSync(log)
+    child.stdin!.on("error", () => {}).end(lines.map((line) => `${line}\n`).join(""))
+    let output = ""
+    child.stdout!.setEncoding("utf8").on("data", (text: string) => output += text)
+    return new Promise((resolve, reject) => {
+      child.once("error", reject)
+      child.once("close", (code) =>
+        code === 0
+          ? resolve(output.split("\n").filter((line) => line.trim() !== ""))
+          : reject(new Error(`${command} of ${name} ended with ${code}`)))
+    })
+  }
+
+  /** The same, and again after a failure: the database may be busy or down. */
+  async run(command: string, lines: ReadonlyArray<string> = []): Promise<ReadonlyArray<string>> {
+    for (let failures = 0;;) {
+      try {
+        return await this.runOnce(command, lines)
+      } catch (error) {
+        if (++failures === 10) throw error
+        await sleep(500)
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    this.isClosing = true
+    await Promise.all([...this.workers.values()].map(({ daemon }) => daemon.kill()))
+    const pids = this.server?.pids.flatMap(withChildren) ?? []
+    await this.server?.kill()
+    signal(pids, "SIGKILL")
+    for (const link of this.links) link.close()
+  }
+
+  private daemon(name: string, command: string, env: NodeJS.ProcessEnv, onEnd: (end: string) => void = () => {}) {
+    const { directory, environment, program } = this.options
+    let hasTold = false
+    const daemon = new Daemon({
+      name,
+      logs: directory,
+      command: [process.execPath, program, command],
+      env: { ...environment, ...env },
+      onLine: (line) => {
+        if (line.trim() === "ready") hasTold = true
+      },
+      onEnd: ({ code, signal }) => onEnd(`code ${code}, signal ${signal}`)
+    })
+    return { daemon, isReady: async () => await poll(patience, async () => when(hasTold), 20) === true }
+  }
+}
