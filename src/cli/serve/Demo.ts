@@ -287,7 +287,7 @@ const invitation = Effect.fnUntraced(function*(address: string, { accessToken, g
     `${curl} $GATEWAY/v1/limits # what the grant may still spend`,
     ...uncertain.terminal ? [] : [`${curl} $GATEWAY/v1/operations/${uncertain.id} # unknown`],
     `${curl} $GATEWAY/v1/operations/changes # the change feed`,
-    ...approval?.state === "pending" ? [`${invocation} approvals show ${waiting.id} # a person decides`] : [],
+    ...approval?.state === "pending" ? [`${invocation} approvals show ${waiting.id} # then approve it`] : [],
     `${invocation} grants revoke ${grantId} # then read again`
   ]
   return `
