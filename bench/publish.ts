@@ -1,6 +1,6 @@
 /**
- * `npm run bench:publish`: writes the figures of recorded runs into docs/comparison.md, docs/performance.md
- * and docs/postgresql.md, and the plots into docs/performance. The runs are JSON reports in bench/results:
+ * `npm run bench:publish`: writes the figures of recorded runs into README.md, docs/comparison.md,
+ * docs/performance.md and docs/postgresql.md, and the plots into docs/performance. The runs are JSON reports in bench/results:
  *
  *   reads.json        of `npm run -s bench -- --go --json`
  *   memory.json       of `npm run -s bench:memory -- --json`

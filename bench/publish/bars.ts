@@ -25,7 +25,8 @@ const barHeight = 16
 
 const drawPanel = ({ bars, title, unit }: Panel, top: number, left: number, right: number) => {
   const values = ticks(Math.max(...bars.map(({ value }) => value)))
-  const scale = (right - left) / values.at(-1)!
+  // Of a panel without any value the axis has 0 alone.
+  const scale = (right - left) / (values.at(-1)! || 1)
   const firstRow = top + 30
   const bottom = firstRow + bars.length * rowHeight
   const parts = [

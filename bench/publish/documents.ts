@@ -8,7 +8,7 @@ import type { GrowthReport } from "../growth/report.ts"
 import type { MemoryReport } from "../memory/report.ts"
 import type { Report } from "../reads/report.ts"
 import type { SubmissionReport } from "../submission/report.ts"
-import { faultsPlot, faultsText } from "./faults.ts"
+import { faultsPlot, faultsText, keylessPlot, proofText } from "./faults.ts"
 import { growthPlot, memoryPlot, ratiosPlot, submissionCpuPlot, submissionPlot } from "./plots.ts"
 import { growthTables, memoryTable, readsTables, submissionTables } from "./tables.ts"
 
@@ -33,7 +33,7 @@ export const readResults = (directory: string): Results => ({
   faults: readJson(path.join(directory, "faults.json"))
 })
 
-type Section = "reads" | "memory" | "submission" | "growth" | "faults"
+type Section = "reads" | "memory" | "submission" | "growth" | "faults" | "proof"
 
 /** The command that records what a section lacks. */
 const commands: Readonly<Record<Section, string>> = {
@@ -41,7 +41,8 @@ const commands: Readonly<Record<Section, string>> = {
   memory: "npm run -s bench:memory -- --json > bench/results/memory.json",
   submission: "npm run -s bench:submission -- --json > bench/results/submission.json",
   growth: "npm run -s bench:growth -- --json > bench/results/growth.json",
-  faults: "npm run -s compare:faults -- --out bench/results/faults.json"
+  faults: "npm run -s compare:faults -- --out bench/results/faults.json",
+  proof: "npm run -s compare:faults -- --out bench/results/faults.json"
 }
 
 const unmeasured = (section: Section) =>
@@ -67,11 +68,17 @@ const sectionsOf = ({ faults, growth, memory, reads, submission }: Results): Rea
     : `${image("growth", "Database CPU of each call as the ledger grows")}\n\n${growthTables(growth)}`,
   faults: faults === null
     ? unmeasured("faults")
-    : `${image("faults", "Payments that were wrong, and payments left for a person")}\n\n${faultsText(faults)}`
+    : `${image("faults", "Payments that were wrong, and payments left for a person")}\n\n${faultsText(faults)}`,
+  proof: faults === null
+    ? unmeasured("proof")
+    : `${
+      proofText(faults)
+    }\n\n![Wrong payments, and payments left for a person, at a bank that takes no keys](docs/performance/keyless.svg)`
 })
 
 /** The documents with figures of recorded runs. */
 export const documents: ReadonlyArray<string> = [
+  "README.md",
   "docs/comparison.md",
   "docs/performance.md",
   "docs/postgresql.md"
@@ -102,5 +109,8 @@ export const plotsOf = ({ faults, growth, memory, reads, submission }: Results):
       ["submission-cpu.svg", submissionCpuPlot(submission)] as const
     ],
     ...growth === null ? [] : [["growth.svg", growthPlot(growth)] as const],
-    ...faults === null ? [] : [["faults.svg", faultsPlot(faults)] as const]
+    ...faults === null ? [] : [
+      ["faults.svg", faultsPlot(faults)] as const,
+      ["keyless.svg", keylessPlot(faults)] as const
+    ]
   ])

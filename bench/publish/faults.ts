@@ -110,22 +110,41 @@ export const faultsText = (report: FaultsReport): string => {
   ].join("\n\n")
 }
 
-export const faultsPlot = ({ rows }: FaultsReport): string => {
-  const panel = (keys: KeyMode, title: string, value: (row: Row) => number): Panel => ({
-    title: `${title}: bank that ${banks[keys]}`,
-    unit: "payments",
-    bars: rows.filter((row) => row.keys === keys).map((row): Bar => ({
-      label: named(row),
-      value: value(row),
-      shown: String(value(row)),
-      isFirst: row.contestant === "gateway"
-    }))
-  })
-  return drawBars(
-    "Payments that were wrong, and payments left for a person, under the same faults",
-    (["forever", "none"] as const).flatMap((keys) => [
-      panel(keys, "Wrong", wrongOf),
-      panel(keys, "Left for a person", ({ counts }) => counts.person)
-    ])
-  )
+const panelOf = (rows: ReadonlyArray<Row>, keys: KeyMode, title: string, value: (row: Row) => number): Panel => ({
+  title: `${title}: bank that ${banks[keys]}`,
+  unit: "payments",
+  bars: rows.filter((row) => row.keys === keys).map((row): Bar => ({
+    label: named(row),
+    value: value(row),
+    shown: String(value(row)),
+    isFirst: row.contestant === "gateway"
+  }))
+})
+
+const panelsOf = (rows: ReadonlyArray<Row>, keys: KeyMode): ReadonlyArray<Panel> => [
+  panelOf(rows, keys, "Wrong", wrongOf),
+  panelOf(rows, keys, "Left for a person", ({ counts }) => counts.person)
+]
+
+const plotTitle = "Payments that were wrong, and payments left for a person, under the same faults"
+
+export const faultsPlot = ({ rows }: FaultsReport): string =>
+  drawBars(plotTitle, (["forever", "none"] as const).flatMap((keys) => panelsOf(rows, keys)))
+
+/** For the first page: the bank without keys, and one variant of each contestant. */
+export const keylessPlot = ({ rows }: FaultsReport): string =>
+  drawBars(plotTitle, panelsOf(rows.filter(({ variant }) => variant === "default"), "none"))
+
+/** For the first page: what its plot shows, in numbers. */
+export const proofText = ({ rows }: FaultsReport): string => {
+  const [gateway, ...others] = rows.filter(({ keys, variant }) => keys === "none" && variant === "default")
+  return `The same ${
+    gateway!.payments
+  } payments under the same faults, at a bank that takes no keys: the gateway makes `
+    + `${wrongOf(gateway!)} wrong, and leaves ${
+      share(gateway!.counts.person, gateway!.payments)
+    } for a person to ask the bank. Wrong with `
+    + `others in their first form: ${
+      others.map((row) => `${row.contestant} ${wrongOf(row)}`).join(", ")
+    } ([comparison.md](docs/comparison.md) has tuned ones).`
 }

@@ -196,7 +196,7 @@ describe("The package, installed in a project", () => {
   })
 
   it("type-checks the code in the documents, the examples, and declarations of all that it exports", () => {
-    const code = fs.globSync(path.join(home, "docs/*.md")).flatMap(codeBlocks)
+    const code = fs.globSync(path.join(home, "{README,docs/*}.md")).flatMap(codeBlocks)
     assert.includeMembers(
       code.map(({ name }) => name),
       ["authorization0.ts", "composition3.ts", "FirstBank.ts"]

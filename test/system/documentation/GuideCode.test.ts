@@ -21,7 +21,7 @@ import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
 import { codeBlocks } from "../../fixtures/Markdown.ts"
 import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 
-const pages = fs.globSync("docs/*.md")
+const pages = ["README.md", ...fs.globSync("docs/*.md")]
 const blocks = pages.flatMap((page) => codeBlocks(page).map((block) => ({ ...block, page })))
 const named = blocks.filter(({ isNamed }) => isNamed)
 
