@@ -9,7 +9,7 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { OperationId } from "../../domain/Operation.ts"
+import { idPattern, type OperationId } from "../../domain/Operation.ts"
 import { HeldOperations, nextStepOf } from "../../domain/operators/HeldOperations.ts"
 import { type ActingOperator, type OperatorAction, OperatorActionRecord } from "../../domain/operators/OperatorView.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
@@ -20,6 +20,16 @@ import { accept } from "./accept.ts"
 import { advance } from "./advance.ts"
 import { list } from "./list.ts"
 import { show } from "./show.ts"
+
+/** Actions take the id alone, because a key may fit the operations of several clients. */
+const operationId = id(
+  Schema.String.check(
+    Schema.isPattern(idPattern, {
+      expected: "the id of an operation, a lower-case UUIDv7; operations show KEY prints it"
+    })
+  ).pipe(Schema.brand("OperationId")),
+  "Operation"
+)
 
 const encodeAction = Schema.encodeSync(OperatorActionRecord)
 
@@ -44,14 +54,14 @@ const perform = Effect.fn(function*(action: OperatorAction, id: OperationId, ope
 
 const cancel = Command.make(
   "cancel",
-  { id: id(OperationId, "Operation"), ...actingFlags },
+  { id: operationId, ...actingFlags },
   ({ id, ...acting }) => perform("cancel", id, actingOperator(acting))
 ).pipe(Command.withDescription("Cancel an operation that was provably never sent, also while it is held"))
 
 const review = Command.make(
   "review",
   {
-    id: id(OperationId, "Operation"),
+    id: operationId,
     clear: toggle("clear", "End the review. The time until the next review starts now"),
     ...actingFlags
   },
@@ -67,7 +77,7 @@ const oneOrAll = <Name extends "hold" | "release", E>(
   Command.make(
     name,
     {
-      id: Argument.optional(id(OperationId, "Operation")),
+      id: Argument.optional(operationId),
       all: toggle("all", allDescription),
       ...actingFlags
     },

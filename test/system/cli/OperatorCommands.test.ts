@@ -223,6 +223,10 @@ describe("An action of an operator", () => {
         "--evidence: Expected an answer, a document_sha256, or both; one payment is not several"
       )
       const evidence = JSON.stringify({ ...operatorEvidence, reference_of: "answer" })
+      for (const action of ["hold", "release", "cancel"]) {
+        const { stderr } = yield* run(["operations", action, "rent-of-may"], env)
+        assert.match(stderr, /the id of an operation, a lower-case UUIDv7; operations show KEY prints it/)
+      }
       const wrong = yield* run([...succeeded, "--evidence", evidence], env)
       assert.include(wrong.stderr, "the ledger would refuse 3 of 3 operations")
       assert.deepStrictEqual(
