@@ -95,7 +95,7 @@ export const refused = HttpProvider.errorList({
 const Consent = Schema.Struct({
   Data: Schema.Struct({
     ConsentId: Schema.String,
-    // The last two are of the code set, and not yet of the document.
+    // The last two are of the codes for other consents. A payer may reinstate such a one, so it never ends here.
     Status: Schema.Literals(["AWAU", "AUTH", "RJCT", "COND", "CANC", "EXPD"]),
     CreationDateTime: Schema.DateTimeUtcFromString,
     StatusUpdateDateTime: Schema.DateTimeUtcFromString,
@@ -111,7 +111,7 @@ const ofConsent = (ends: ConsentEnds | undefined) =>
     const { ConsentId: id, Status: status } = Data
     const operationId = operationIn(answer)
     const consent = { id, status, operationId, createdAt: Data.CreationDateTime, cutOff: Data.CutOffDateTime }
-    const endedAt = ["RJCT", "CANC", "EXPD"].includes(status) ? Data.StatusUpdateDateTime : null
+    const endedAt = status === "RJCT" ? Data.StatusUpdateDateTime : null
     const question = questionAbout(id, operationId ?? undefined)
     const body = { Data: { ConsentId: id, Status: status } }
     return readOfConsent({ ...consent, isUsed: status === "COND", endedAt, question }, ends, {

@@ -3,7 +3,8 @@
  * payment was ordered under it.
  */
 import * as DateTime from "effect/DateTime"
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
+import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
 import { type ProviderPromises, StatusAnswer } from "../submission/providers/ProviderAdapter.ts"
 
@@ -20,11 +21,22 @@ export interface ConsentEnds {
   readonly visibleAfter: Duration.Input
 }
 
-/** The promises about reads by the consent. Without `ends` an unused consent never proves that nothing was ordered. */
-export const consentPromises = (ends: ConsentEnds | undefined): ProviderPromises => ({
-  readByOperationId: "indirectly",
-  ...ends === undefined ? {} : { lateRequests: "refused_as_stated", notFoundIsFinalAfter: ends.visibleAfter }
-})
+/**
+ * The promises about reads by the consent. Without `ends` an unused consent never proves that nothing was ordered. Throws a `TypeError` if
+ * its lifetime would end a consent that the bank still takes.
+ */
+export const consentPromises = (ends: ConsentEnds | undefined): ProviderPromises => {
+  if (ends?.lifetime !== undefined) {
+    const lifetime = Option.getOrElse(Duration.fromInput(ends.lifetime), () => Duration.zero)
+    if (!Duration.isFinite(lifetime) || !Duration.isPositive(lifetime)) {
+      throw new TypeError("consentEnds.lifetime must be a finite duration longer than 0, as the bank documents it")
+    }
+  }
+  return {
+    readByOperationId: "indirectly",
+    ...ends === undefined ? {} : { lateRequests: "refused_as_stated", notFoundIsFinalAfter: ends.visibleAfter }
+  }
+}
 
 /** A consent, as the bank shows it. */
 export interface ShownConsent {
@@ -34,7 +46,7 @@ export interface ShownConsent {
   /** A payment was ordered under it. */
   readonly isUsed: boolean
   readonly createdAt: DateTime.Utc
-  /** From when on it is refused or cancelled, or has expired. Null: it is not. */
+  /** From when on it is refused for ever. Null: it is not. */
   readonly endedAt: DateTime.Utc | null
   readonly cutOff: DateTime.Utc | undefined
   /** The operation that the answer names. */

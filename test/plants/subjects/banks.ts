@@ -328,6 +328,20 @@ export const banks: ReadonlyArray<Plant> = [
     tests: [unit("banks/Alpaca", "without a code")]
   },
   {
+    rule: "Open Banking UK: a consent that a payer may reinstate ends no payment",
+    file: "src/banks/OpenBankingMessages.ts",
+    from: "status === \"RJCT\" ?",
+    to: "[\"RJCT\", \"CANC\", \"EXPD\"].includes(status) ?",
+    tests: [unit("banks/OpenBankingUk", "none was ordered so far")]
+  },
+  {
+    rule: "a consent without a positive lifetime does not start",
+    file: "src/banks/paymentConsent.ts",
+    from: "!Duration.isFinite(lifetime) || !Duration.isPositive(lifetime)",
+    to: "!Duration.isFinite(lifetime)",
+    tests: [unit("banks/OpenBankingUk", "At the start, the adapter refuses")]
+  },
+  {
     rule: "Alpaca: a switch that is no account turns no fence on",
     file: "src/banks/Alpaca.ts",
     from: "if (account !== undefined && !/^(?=.*[0-9])[A-Z0-9]{6,32}$/u.test(account)) {",

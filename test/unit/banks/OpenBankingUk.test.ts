@@ -387,7 +387,9 @@ describe("After a lost answer, the consent", () => {
     ["AUTH", { CutOffDateTime: "2026-11-26T16:00:00Z" }, "2026-11-26T16:00:00.000Z"],
     ["AWAU", {}, null],
     ["RJCT", { StatusUpdateDateTime: "2026-11-26T11:00:00Z" }, "2026-11-26T11:00:00.000Z"],
-    ["EXPD", { StatusUpdateDateTime: "2026-11-26T12:00:00Z" }, "2026-11-26T12:00:00.000Z"]
+    // A payer may reinstate these.
+    ["CANC", { StatusUpdateDateTime: "2026-11-26T12:00:00Z" }, null],
+    ["EXPD", { StatusUpdateDateTime: "2026-11-26T12:00:00Z" }, null]
   ])(
     "%s with %o says that none was ordered so far, and from when on none can be",
     ([status, more, from]) =>
@@ -447,6 +449,14 @@ describe("At the start, the adapter refuses", () => {
       year?: number
     ]
   >([
+    ...(["0 seconds", "-1 hour", "Infinity", "soon"] as const).map((lifetime) =>
+      [
+        `a consent that lives ${lifetime}`,
+        { ...options, consentEnds: { lifetime: lifetime as never, visibleAfter: "1 minute" as const } },
+        tls,
+        /^consentEnds\.lifetime must be a finite duration/
+      ] as [string, OpenBankingUk.OpenBankingUkOptions, OpenBankingUk.TransportOptions, RegExp]
+    ),
     ["an expired certificate", options, tls, /^tls\.cert has expired, or is not valid yet: renew it/, 2121],
     [
       "a certificate that is not valid yet",
