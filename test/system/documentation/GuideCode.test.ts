@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Context, Effect, Layer, Redacted, Schema } from "effect"
 import type { Digest } from "effect/crypto"
-import type { HttpClient } from "effect/http"
+import { Headers, type HttpClient } from "effect/http"
 import { exportSPKI, generateKeyPair, type JWTPayload, SignJWT } from "jose"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -16,7 +16,13 @@ import type { Terms } from "../../../src/domain/Terms.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import type { ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
+import { type Decode, type HttpAnswer, NotUnderstood } from "../../../src/submission/http/HttpProvider.ts"
+import {
+  namesNothing,
+  NotSent,
+  type ProviderAdapter,
+  type StatusAnswer
+} from "../../../src/submission/providers/ProviderAdapter.ts"
 import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
 import { codeBlocks } from "../../fixtures/Markdown.ts"
 import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
@@ -96,6 +102,35 @@ describe("docs/providers.md, FirstBank.ts follows the contract:", async () => {
     }
   })
   for (const { name, run } of cases) it(name, () => Effect.runPromise(run))
+})
+
+describe("docs/providers.md, KeyFilter.ts:", () => {
+  const answered = (status: number, body: Schema.Json): HttpAnswer => ({
+    status,
+    headers: Headers.empty,
+    bytes: new Uint8Array(),
+    body
+  })
+
+  it.effect("takes an empty list as \"not found\", one entry as the transfer, and two as no answer; 401 in both directions", () =>
+    Effect.gen(function*() {
+      const { decodeSubmission, status } = (yield* Effect.promise(() =>
+        import(/* @vite-ignore */ path.join(folder, "KeyFilter.ts"))
+      )) as {
+        readonly decodeSubmission: Decode<unknown, unknown>
+        readonly status: { readonly decode: Decode<StatusAnswer> }
+      }
+      const entry = { id: "t-1", key: "key-1", status: "done" }
+      const read = (entries: ReadonlyArray<Schema.Json>) => status.decode(answered(200, { data: entries }))
+      const empty = yield* read([])
+      assert.deepStrictEqual({ ...empty, evidence: null }, { _tag: "NotFound", names: namesNothing, evidence: null })
+      const found = yield* read([entry])
+      assert.deepStrictEqual(found._tag, "Proven")
+      assert.instanceOf(yield* Effect.flip(read([entry, entry])), NotUnderstood)
+      for (const decode of [decodeSubmission, status.decode]) {
+        assert.instanceOf(yield* Effect.flip<unknown, unknown, never>(decode(answered(401, null))), NotSent)
+      }
+    }))
 })
 
 /** What the tests call of `TeamTokens.ts`. */
