@@ -35,14 +35,15 @@ interface About {
   readonly provider: ProviderName
 }
 
-/** Logs an attempt of which it is proven that the provider did nothing. A local failure is logged as the return of a claim. */
+/**
+ * Logs an attempt of which it is proven that the provider did nothing. A local failure is logged as the return of a claim, and
+ * `ProviderPauses` logs a provider that cannot be reached.
+ */
 export const logNotSent = ({ isLocal, isPermanent, isRefused, reason }: NotSent, about: About): Effect.Effect<void> => {
-  if (isLocal === true && isPermanent !== true) return Effect.void
+  if (isPermanent !== true && (isLocal === true || isRefused !== true)) return Effect.void
   const message = isPermanent === true
     ? "The operation can never be sent"
-    : isRefused === true
-    ? "The provider refused a request, and did nothing for it"
-    : "Could not reach the provider: nothing was sent"
+    : "The provider refused a request, and did nothing for it"
   return Effect.annotateLogs(Effect.logWarning(message), { ...about, reason })
 }
 

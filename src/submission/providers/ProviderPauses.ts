@@ -78,6 +78,8 @@ interface ProviderState {
   undeclaredReason: string
   /** Why the last attempt could not reach the provider. Null: it could, or there was none. */
   unreachable: string | null
+  /** The attempts that could not reach the provider since its last answer, and the cause of the last failure. Null: none. */
+  outage: { cause: string; attempts: number } | null
   /** The operations of the last local failures that may be of one operation alone, since the last declared answer. */
   ofOperation: ReadonlyArray<OperationId>
   underWay: number
@@ -166,6 +168,7 @@ const make = Effect.gen(function*() {
       undeclared: null,
       undeclaredReason: "",
       unreachable: null,
+      outage: null,
       ofOperation: [],
       underWay: 0,
       ended: Latch.makeUnsafe(false)
@@ -208,6 +211,25 @@ const make = Effect.gen(function*() {
         Effect.annotateLogs(Effect.logInfo(message), { provider, returned_claims: returned })
       )
     })
+
+  /** One line for each cause: while a provider is down, each attempt of each operation fails. */
+  const logOutage = (provider: ProviderName, attempt: Attempt, error: NotSent | Uncertain | null) => {
+    const state = stateOf(provider)
+    const { outage, unreachable } = state
+    if (unreachable !== null) {
+      state.outage = { cause: unreachable, attempts: (outage?.attempts ?? 0) + 1 }
+      return outage?.cause === unreachable
+        ? Effect.void
+        : logWarning("Could not reach the provider: nothing was sent", provider, unreachable)
+    }
+    if (outage === null) return Effect.void
+    const isAnswered = Exit.isSuccess(attempt) || error?._tag === "NotSent" && error.isRefused === true
+      || error?._tag === "Uncertain" && error.isUndeclared === true
+    state.outage = isAnswered ? null : { ...outage, cause: error?.reason ?? "" }
+    if (!isAnswered) return Effect.void
+    const message = "The provider answers again: further attempts reach it"
+    return Effect.annotateLogs(Effect.logInfo(message), { provider, failed_attempts: outage.attempts })
+  }
 
   /** After an attempt without a local failure. Too many undeclared answers pause the provider until the first declared one. */
   const resume = (provider: ProviderName, probeOf: ProviderPause | null) => {
@@ -275,37 +297,43 @@ const make = Effect.gen(function*() {
       return { _tag: "Begin", end }
     },
     fail: (provider, probeOf, reason) => fail(provider, probeOf, { cause: "local_failure", reason }),
-    observe: (provider, probeOf, attempt, id) => {
-      if (Exit.isFailure(attempt) && Cause.hasInterruptsOnly(attempt.cause)) return Effect.void
+    observe: Effect.fnUntraced(function*(provider, probeOf, attempt, id) {
+      if (Exit.isFailure(attempt) && Cause.hasInterruptsOnly(attempt.cause)) return
       const error = Exit.isSuccess(attempt) ? null : Option.getOrNull(Cause.findErrorOption(attempt.cause))
+      // An operation that can never be sent tells nothing of the others.
+      if (error?._tag === "NotSent" && error.isPermanent === true) return
       const isAway = error?._tag === "NotSent" && error.isRefused !== true && error.isLocal !== true
       stateOf(provider).unreachable = isAway ? error.reason : null
+      yield* logOutage(provider, attempt, error)
       if (error?._tag === "NotSent") {
-        // An operation that can never be sent tells nothing of the others.
-        if (error.isPermanent === true) return Effect.void
         if (error.isLocal === true) {
           const failed = error.isOfOperation === true ? noteFailed(provider, id) : []
-          if (error.isOfOperation === true && failed.length < mostOfOperation) return Effect.void
+          if (error.isOfOperation === true && failed.length < mostOfOperation) return
           const named = isOfOperation(error.reason)
             ? ` (operation ${id})`
             : failed.length > 0
             ? ` (operations ${[...new Set(failed)].join(", ")})`
             : ""
-          return fail(provider, probeOf, { cause: "local_failure", reason: error.reason + named })
+          return yield* fail(provider, probeOf, { cause: "local_failure", reason: error.reason + named })
         }
       }
       if (error?._tag === "Uncertain" && error.isUndeclared === true) {
         // Every operation would meet refused credentials.
-        return countUndeclared(provider, probeOf, error.reason, error.isUnauthorized === true ? mostUndeclared : 1)
+        return yield* countUndeclared(
+          provider,
+          probeOf,
+          error.reason,
+          error.isUnauthorized === true ? mostUndeclared : 1
+        )
       }
       // An adapter without type checks may answer with anything.
       const other = Exit.isSuccess(attempt) ? findContradiction(attempt.value?.names, { id, reference: null }) : null
-      if (other !== null) return countUndeclared(provider, probeOf, describeContradiction(other))
+      if (other !== null) return yield* countUndeclared(provider, probeOf, describeContradiction(other))
       // Without an answer, nothing shows that the adapter understands the provider.
       const isDeclared = Exit.isSuccess(attempt) || error?._tag === "NotSent" && error.isRefused === true
       if (isDeclared) Object.assign(stateOf(provider), { undeclared: 0, ofOperation: [] })
-      return resume(provider, probeOf)
-    },
+      return yield* resume(provider, probeOf)
+    }),
     suspect: Effect.fnUntraced(function*(provider, reason) {
       const state = stateOf(provider)
       if (state.pause !== null || state.undeclared !== null) return

@@ -199,6 +199,13 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [unit("submission/attempts/UndeclaredAnswers")]
   },
   {
+    rule: "an unreachable provider has one line in the log for each cause",
+    file: "src/submission/providers/ProviderPauses.ts",
+    from: "return outage?.cause === unreachable\n",
+    to: "return outage === undefined\n",
+    tests: [unit("submission/attempts/SubmissionWorker", "logs one line for each cause")]
+  },
+  {
     rule: "the credentials of one owner do not pause the provider",
     file: "src/submission/providers/ProviderPauses.ts",
     from: "failed.length < mostOfOperation",

@@ -121,6 +121,33 @@ describe("An operation that provably was not sent", () => {
       assert.isAtLeast(times.length, 6)
     }))
 
+  it.effect("logs one line for each cause, and how many attempts failed once the provider answers again", () =>
+    Effect.gen(function*() {
+      const causes = ["refused", "refused", "refused", "no route", "refused", "refused", null, null, "refused"]
+      const world = yield* makeWorld({
+        submit: () => {
+          const cause = causes.shift() ?? null
+          return cause === null ? Effect.succeed(acknowledged) : Effect.fail(new NotSent({ reason: cause }))
+        },
+        circuit: neverOpen
+      })
+      yield* world.acceptMany(2)
+      yield* workFor(world, world.policy.sendWithin)
+      yield* world.acceptOne
+      yield* workFor(world, world.policy.sendWithin)
+      assert.isEmpty(causes)
+      const unreachable = (reason: string) => ["WARN", "Could not reach the provider: nothing was sent", reason]
+      const answers = (failed: number) => ["INFO", "The provider answers again: further attempts reach it", failed]
+      assert.deepStrictEqual(
+        world.logs.map(({ annotations, level, message }) => [
+          level,
+          message,
+          annotations["reason"] ?? annotations["failed_attempts"]
+        ]),
+        [...["refused", "no route", "refused"].map(unreachable), answers(6), unreachable("refused"), answers(1)]
+      )
+    }))
+
   it.effect("does not get more time when the wall clock is set back", () =>
     Effect.gen(function*() {
       const clock = skewedClock(0)
