@@ -151,7 +151,11 @@ const actionOnReturned = (situation: Situation, why: string, now: DateTime.Utc):
     const reason = "The database failed over, and may have lost a later claim."
     return { by: "rescuer", action: "The rescuer moves it to indeterminate.", at: null, reason }
   }
-  const reason = withObstacle(`The last worker sent nothing (${why}).`, obstaclesToSend(situation))
+  // The cause of a pause is mostly that of the return: the reason says it once.
+  const isSame = situation.pause === why && obstacles(situation.standing, "send") === null
+  const reason = isSame
+    ? `The last worker sent nothing, and its provider is paused: ${why}.`
+    : withObstacle(`The last worker sent nothing (${why}).`, obstaclesToSend(situation))
   return { by: "worker", action: "A worker takes it over.", at: unlessPast(schedule.due_at, now), reason }
 }
 

@@ -77,7 +77,14 @@ const expectations: ReadonlyArray<readonly [string, Situation, NextAction["by"],
       scheduled({ return_reason: "status 401", due_at: future }, { state: "submitting", pause: "status 401" }),
       "worker",
       future,
-      "The last worker sent nothing (status 401). Its provider is paused: status 401."
+      "The last worker sent nothing, and its provider is paused: status 401."
+    ],
+    [
+      "a returned claim of a provider that is paused for another cause",
+      scheduled({ return_reason: "no key", due_at: future }, { state: "submitting", pause: "status 401" }),
+      "worker",
+      future,
+      "The last worker sent nothing (no key). Its provider is paused: status 401."
     ],
     [
       "an operation whose grant was revoked, of a paused provider",
