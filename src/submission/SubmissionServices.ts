@@ -16,11 +16,24 @@ import { Providers } from "./providers/Providers.ts"
 import { RequestPermits } from "./providers/RequestPermits.ts"
 import { SubmissionPolicy, validatePolicy } from "./SubmissionPolicy.ts"
 
+/** What became of the operations that a worker had claimed when it was asked to stop: their number. */
+interface Drained {
+  /** Their attempts ended. */
+  finished: number
+  /** Nothing was sent, and another worker may take the claim over. */
+  returned: number
+  /** Interrupted while they were sent, so they are `indeterminate`. */
+  interrupted: number
+}
+
 /** Whether the worker is asked to stop, and since when. */
 interface Drain {
   readonly begin: Effect.Effect<void>
   readonly begun: Effect.Effect<void>
   readonly hasBegun: () => boolean
+  /** Counts an operation that this worker had claimed, if it ends after the worker was asked to stop. */
+  readonly count: (end: keyof Drained) => void
+  readonly counts: Readonly<Drained>
   /** Milliseconds since the worker was asked to stop; 0 before. */
   readonly elapsed: Effect.Effect<number>
 }
@@ -28,6 +41,7 @@ interface Drain {
 export const makeDrain = (): Drain => {
   const latch = Latch.makeUnsafe(false)
   let since: ClockReading | null = null
+  const counts: Drained = { finished: 0, returned: 0, interrupted: 0 }
   return {
     begin: Effect.flatMap(readClocks, (now) => {
       since = now
@@ -35,6 +49,10 @@ export const makeDrain = (): Drain => {
     }),
     begun: Effect.asVoid(latch.await),
     hasBegun: () => latch.isOpen(),
+    count: (end) => {
+      if (latch.isOpen()) counts[end]++
+    },
+    counts,
     elapsed: Effect.suspend(() => since === null ? Effect.succeed(0) : elapsed(since))
   }
 }

@@ -120,6 +120,7 @@ const send = (
       yield* checkFailure(provider, adapter?.failures, exit.value.code)
     }
     yield* recordSettlement(services, timed, end)
+    services.drain.count(Exit.hasInterrupts(exit) ? "interrupted" : "finished")
   })).pipe(
     Effect.withSpan("SubmissionWorker.send", { attributes: { operation_id: operation.id } }, {
       captureStackTrace: false
@@ -131,6 +132,7 @@ const send = (
 const giveBack = (services: WorkerServices, timed: TimedClaim, reason: string): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { claim: { operation: { id } }, provider } = timed
+    services.drain.count("returned")
     const returned = returnClaim(services, timed, reason)
     return services.pauses.countReturn(provider)
       ? returned
@@ -169,8 +171,10 @@ const work = Effect.gen(function*() {
   yield* recorder.begin
   yield* Effect.forkScoped(watchCircuits(breaker, metrics))
   yield* Effect.forkScoped(probeProviders(services))
+  // Finalizers run in reverse: this line is the last.
+  yield* Effect.addFinalizer(() => Effect.annotateLogs(Effect.logInfo("Stopped"), drain.counts))
   const running = yield* FiberSet.make<void, never>()
-  // Finalizers run in reverse: the pollers stop first, then this one waits, then the set interrupts the rest.
+  // The pollers stop first, then this one waits, then the set interrupts the rest.
   yield* Effect.addFinalizer(() =>
     Effect.timeoutOption(Effect.interruptible(FiberSet.awaitEmpty(running)), policy.drainTimeout)
   )

@@ -6,9 +6,12 @@ import { Clock, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { SubmissionWorker } from "../../../../src/submission/attempts/SubmissionWorker.ts"
 import { NotSent } from "../../../../src/submission/providers/ProviderAdapter.ts"
-import { acknowledged, away, makeWorld, neverOpen } from "../../../fixtures/submission/World.ts"
+import { acknowledged, away, makeWorld, neverOpen, type World } from "../../../fixtures/submission/World.ts"
 
 const drainTimeout = Duration.seconds(10)
+
+const stopLines = ({ logs }: World) =>
+  logs.filter(({ message }) => message === "Stopped").map((line) => line.annotations)
 
 /** Stops the worker and yields the time that this took, in milliseconds. */
 const timed = (stop: Effect.Effect<void>) =>
@@ -32,6 +35,7 @@ describe("A worker that is asked to stop", () => {
       assert.strictEqual(yield* Fiber.join(stopping), 4000)
       assert.strictEqual(yield* world.stateOf(late), "accepted")
       for (const id of ids) assert.strictEqual(yield* world.stateOf(id), "submitted")
+      assert.deepStrictEqual(stopLines(world), [{ finished: 3, returned: 0, interrupted: 0 }])
     }))
 
   it.effect("records submissions that are unfinished at the drain timeout as indeterminate", () =>
@@ -48,6 +52,7 @@ describe("A worker that is asked to stop", () => {
         by: "submission",
         reason: "the worker was stopped while it was sending"
       })
+      assert.deepStrictEqual(stopLines(world), [{ finished: 0, returned: 0, interrupted: 1 }])
     }))
 
   it.effect("returns operations that wait between two attempts, and another worker sends them", () =>
@@ -70,6 +75,7 @@ describe("A worker that is asked to stop", () => {
         world.recordOf(id).return_reason,
         "the worker was stopped between two attempts; nothing was sent: connection refused"
       )
+      assert.deepStrictEqual(stopLines(world), [{ finished: 0, returned: 1, interrupted: 0 }])
       isDown = false
       yield* world.start(SubmissionWorker.layer)
       yield* TestClock.adjust("10 seconds")
