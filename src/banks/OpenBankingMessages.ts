@@ -113,11 +113,8 @@ const ofConsent = (ends: ConsentEnds | undefined) =>
     const consent = { id, status, operationId, createdAt: Data.CreationDateTime, cutOff: Data.CutOffDateTime }
     const endedAt = status === "RJCT" ? Data.StatusUpdateDateTime : null
     const question = questionAbout(id, operationId ?? undefined)
-    const body = { Data: { ConsentId: id, Status: status } }
-    return readOfConsent({ ...consent, isUsed: status === "COND", endedAt, question }, ends, {
-      status: answer.status,
-      body
-    })
+    const evidence = { status: answer.status, body: { Data: { ConsentId: id, Status: status } } }
+    return readOfConsent({ ...consent, isUsed: status === "COND", endedAt, question }, ends, evidence)
   })
 
 /** The answer to a status read: a payment or a consent. */

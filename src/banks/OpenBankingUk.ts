@@ -69,6 +69,8 @@ export interface OpenBankingUkOptions extends Pick<HttpProvider.HttpProviderOpti
 
 /** These answers have no body, and no signature. 405 and 415 have none either. */
 const unsigned = { 401: HttpProvider.wrongCredentials, 429: HttpProvider.refusedForNow }
+/** The bank documents these without saying what it did. */
+const undecided = { 406: HttpProvider.undecided, 409: HttpProvider.undecided, 500: HttpProvider.undecided }
 
 /** The adapter over a client that authenticates by mutual TLS. Dies with a `TypeError` if an option cannot be right. See `layer`. */
 export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
@@ -99,6 +101,7 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
         decode: (answer, { payload }) =>
           HttpProvider.byStatus({
             ...unsigned,
+            ...undecided,
             201: signed(Messages.submitted(payload.Data.ConsentId)),
             400: signed(Messages.refused),
             403: signed(Messages.refused),

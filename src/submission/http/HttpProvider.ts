@@ -77,6 +77,7 @@ export {
   refusedFor,
   repairable,
   uncertain,
+  undecided,
   wrongEndpoint
 } from "./OrderAnswers.ts"
 

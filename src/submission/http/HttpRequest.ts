@@ -111,6 +111,9 @@ export const encodeSubmission = (
     )
   })
 
+/** A stored answer tells of an earlier state (RFC 9111 §5.2.1.4). */
+const freshState = { "cache-control": "no-cache" }
+
 /** Encodes a request without a body: a status read, or a cancellation. */
 export const encodeWithoutBody = (
   baseUrl: string,
@@ -119,5 +122,5 @@ export const encodeWithoutBody = (
 ): Effect.Effect<HttpClientRequest.HttpClientRequest, NotEncodable> =>
   Effect.flatMap(
     resolve(baseUrl, path),
-    (url) => withHeaders(HttpClientRequest.make(method)(url), acceptJson, headers, reveal(credentials))
+    (url) => withHeaders(HttpClientRequest.make(method)(url), acceptJson, freshState, headers, reveal(credentials))
   )

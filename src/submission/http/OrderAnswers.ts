@@ -220,3 +220,7 @@ export const errorList = <T extends Schema.Json>(
 /** Decodes a status that says that the provider takes no request of this kind here, with any body. An operator can repair the address. */
 export const wrongEndpoint: Decode<never, NotSent> = ({ status }) =>
   Effect.fail(new NotSent({ reason: `status ${status}`, isRefused: true, isLocal: true }))
+
+/** Decodes a declared status that tells nothing about the operation, with any body. A status read does. */
+export const undecided: Decode<never, Uncertain> = ({ status }) =>
+  Effect.fail(new Uncertain({ reason: `the provider answered ${status}` }))

@@ -375,5 +375,19 @@ export const banks: ReadonlyArray<Plant> = [
     from: "isFailure && fencing_until !== null && at < fencing_until + tolerance",
     to: "isFailure && fencing_until !== null && at < tolerance",
     tests: [unit("banks/Fences", "A person who asks the bank between fences")]
+  },
+  {
+    rule: "a status read asks caches for the present state",
+    file: "src/submission/http/HttpRequest.ts",
+    from: "acceptJson, freshState, headers",
+    to: "acceptJson, headers",
+    tests: [unit("submission/http/HttpProvider", "A status read")]
+  },
+  {
+    rule: "Open Banking UK: a documented error of the bank is no mistake of the adapter",
+    file: "src/banks/OpenBankingUk.ts",
+    from: ", 500: HttpProvider.undecided",
+    to: "",
+    tests: [unit("banks/OpenBankingUk")]
   }
 ]

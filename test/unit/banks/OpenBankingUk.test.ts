@@ -216,12 +216,12 @@ describe("Each documented error of a payment", () => {
     ["405", empty(405), { _tag: "NotSent", isRefused: true, isLocal: true }],
     ["406, which a framework gives after it carried out a request", empty(406), {
       _tag: "Uncertain",
-      isUndeclared: true
+      reason: "the provider answered 406"
     }],
-    ["409", signed(409, errorBody("U029")), { _tag: "Uncertain", isUndeclared: true }],
+    ["409", signed(409, errorBody("U029")), { _tag: "Uncertain", reason: "the provider answered 409" }],
     ["415", empty(415), { _tag: "NotSent", isRefused: true, isLocal: true }],
     ["429", empty(429), { _tag: "NotSent", isRefused: true }],
-    ["500", signed(500, errorBody("U000")), { _tag: "Uncertain", isUndeclared: true }],
+    ["500", signed(500, errorBody("U000")), { _tag: "Uncertain", reason: "the provider answered 500" }],
     ["503", empty(503), { _tag: "Uncertain" }]
   ])("%s", ([, answer, said]) =>
     Effect.gen(function*() {

@@ -7,6 +7,7 @@ import { DateTime, Effect, Exit, Fiber, Redacted, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import { byStatus, onBody } from "../../../../src/submission/http/HttpDecoding.ts"
+import { encodeWithoutBody } from "../../../../src/submission/http/HttpRequest.ts"
 import { namesNothing, SubmissionAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import { until } from "../../../fixtures/sandbox/SandboxHarness.ts"
@@ -235,4 +236,12 @@ describe("A submission", () => {
       assert.lengthOf(server.requests, 2)
       assert.notInclude(server.received(), operation.id)
     }).pipe(Effect.provide(ProviderHttpClient.layer({ connections: 1 }))))
+})
+
+describe("A status read", () => {
+  it.effect("asks caches for the present state", () =>
+    Effect.gen(function*() {
+      const read = yield* encodeWithoutBody("https://api.bank.example", { path: "/transfers/1" }, {})
+      assert.strictEqual(read.headers["cache-control"], "no-cache")
+    }))
 })
