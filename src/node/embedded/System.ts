@@ -147,6 +147,8 @@ export const openFile = (file: string, flags: number): number | undefined => {
   const stat = fs.fstatSync(descriptor)
   if (stat.isFile() && stat.nlink === 1) return descriptor
   fs.closeSync(descriptor)
+  // It was removed meanwhile: a server that starts replaces its pid file.
+  if (stat.nlink === 0) return openFile(file, flags)
   return refuseToOpen(file, stat.nlink === 1 ? "not a regular file" : "a hard link")
 }
 

@@ -413,5 +413,12 @@ export const attacks: ReadonlyArray<Plant> = [
     from: "...[...texts, ...values, ...times].map(visible)",
     to: "...texts, ...values, ...times",
     tests: [unit("node/process/terminalLine", "shows escapes")]
+  },
+  {
+    rule: "a pid file that PostgreSQL replaces while it is opened is no hard link",
+    file: "src/node/embedded/System.ts",
+    from: "if (stat.nlink === 0) return openFile(file, flags)\n",
+    to: "",
+    tests: [unit("node/ReplacedFile")]
   }
 ]
