@@ -256,7 +256,11 @@ const namedOperations = / \(operations [\da-f, -]+\)$/u
 const nextOnPause = (reason: string): string => {
   const next = pauseSteps.find(([fits]) => fits(reason))?.[1] ?? otherStep
   const { id = "ID" } = namedOperation.exec(reason)?.groups ?? {}
-  return `${next.replace("cancel ID", `cancel ${id}`)} The workers then send the operations by themselves.`
+  const after = reason.startsWith(pauseReasons.circuit)
+    ? "Until then, operations whose time to send them ends become failed (provider_unreachable), and were never sent. "
+      + "The workers send the others by themselves."
+    : "The workers then send the operations by themselves."
+  return `${next.replace("cancel ID", `cancel ${id}`)} ${after}`
 }
 
 /** Workers that have paused a provider for the same reason are one problem. */

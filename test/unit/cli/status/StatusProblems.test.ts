@@ -193,7 +193,7 @@ describe("status", () => {
       [`${undeclared}status 201, which is not declared`, /^Compare the adapter/],
       [
         "it did not answer several times in a row, so its circuit is open: the connection was refused (ECONNREFUSED): bank:4999",
-        /^Check the base URL of the provider\. If it is right, wait\./
+        /^Check the base URL of the provider\. If it is right, wait\..*failed \(provider_unreachable\)/
       ],
       [whySkewed({ proven: 6000, most: 6001 })!, /^Set the clock/],
       ["no credentials: VaultError", /^Repair the reason/],
