@@ -304,7 +304,7 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
   effect.each(
     [
       ["may be under way", 3_600_000, 0, "a fence may be under way until"],
-      ["ended after the question", -1000, 10_000, "Cancel the order that waits under this key"]
+      ["ended after the question", -120_000, 180_000, "Cancel the order that waits under this key"]
     ] as const
   )(
     "that records a failure is refused in the words of the ledger if a fence %s",

@@ -77,7 +77,7 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
         yield* Effect.promise(async () => {
           const problems = page.getByRole("region", { name: "What needs you" }).getByRole("listitem")
           await problems.first().getByText("worker worker-2 is paused").waitFor()
-          await problems.first().getByText("The provider is down").waitFor()
+          await problems.first().getByText("Check the base URL of the provider").waitFor()
           assert.isBelow(
             (await problems.first().boundingBox())!.y,
             (await page.getByRole("table").first().boundingBox())!.y

@@ -159,7 +159,9 @@ export const fenced = (scenario: Scenario): Scenario => ({
 /** The same, while persons ask the provider, and record its answer up to many fences later. Most orders of fences stay uncancelled at first. */
 export const asked = (scenario: Scenario): Scenario => ({
   ...fenced(scenario),
-  asks: 300,
+  // An answer counts a minute after the last fence.
+  calmAt: 300_000,
+  asks: 2000,
   network: { ...noNetworkFaults, lostRequest: 0.7, lateRequest: 0.3, lostAnswer: 0.5 }
 })
 
