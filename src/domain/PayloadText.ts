@@ -11,12 +11,17 @@ export const textLike = (pattern: RegExp, expected: string) =>
 /** Text of 1 to `longest` UTF-16 code units. */
 export const textUpTo = (longest: number) => Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(longest))
 
+const aboveZero = /^(?=.*[1-9])(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$/u
+
 /** Decimal text above zero, without sign and leading zeros, with at most so many digits before and after the point. */
 export const decimalText = ({ expected, fraction, whole }: {
   readonly whole: number
   readonly fraction: number
   readonly expected: string
-}) => textLike(new RegExp(`^(?=.*[1-9])(?:0|[1-9][0-9]{0,${whole - 1}})(?:\\.[0-9]{1,${fraction}})?$`, "u"), expected)
+}) =>
+  textLike(aboveZero, expected).check(
+    Schema.makeFilter((text) => text.split(".")[0]!.length <= whole && digitsAfterPoint(text) <= fraction, { expected })
+  )
 
 const digitsAfterPoint = (decimal: string) => (decimal.split(".")[1] ?? "").length
 

@@ -44,6 +44,8 @@ export interface SandboxProviderOptions
    * As in `ProviderPromises`: the sandbox refuses late requests. None by default.
    */
   readonly notFoundIsFinalAfter?: Duration.Input
+  /** The sandbox behind the address. Default: the address. Give it if workers reach one sandbox by several addresses. */
+  readonly account?: string
 }
 
 // The schemas of the protocol, narrowed to the meaning of each status.
@@ -137,7 +139,7 @@ const failures = {
 
 /** The adapter. */
 export const make = (
-  { notFoundIsFinalAfter, ...options }: SandboxProviderOptions
+  { account, notFoundIsFinalAfter, ...options }: SandboxProviderOptions
 ): Effect.Effect<ProviderAdapter["Service"], never, HttpClient.HttpClient> =>
   HttpProvider.make({
     ...options,
@@ -148,7 +150,7 @@ export const make = (
       ...notFoundIsFinalAfter === undefined ? {} : { notFoundIsFinalAfter }
     },
     // Each sandbox is an account of its own.
-    ...notFoundIsFinalAfter === undefined ? {} : { account: `sandbox ${options.baseUrl}` },
+    ...notFoundIsFinalAfter === undefined ? {} : { account: account ?? `sandbox ${options.baseUrl}` },
     failures: { ...failures, ...options.failures },
     submit: {
       request: ({ type }, payload) => ({ path: submissionsPath, body: { type, payload } }),

@@ -51,7 +51,8 @@ const crashing = (adapter: Layer.Layer<ProviderAdapter, never, HttpClient.HttpCl
 const sandboxProvider = (window: number | null) =>
   crashing(SandboxProvider.layer({
     baseUrl,
-    ...window !== null && { notFoundIsFinalAfter: Duration.millis(window) }
+    // Each worker reaches it by a proxy of its own.
+    ...window !== null && { account: "sandbox", notFoundIsFinalAfter: Duration.millis(window) }
   }))
 
 const Adapters = Providers.layer(
