@@ -94,6 +94,7 @@ export const registerTools = Effect.fnUntraced(
   ) {
     const server = yield* McpServer
     for (const tool of Object.values(tools)) {
+      // The type of a toolkit's handlers has a member for each tool, and no index by name.
       const handler = (handlers as unknown as Record<string, Handler>)[tool.name]!
       yield* server.addTool({
         tool: descriptorOf(tool),
