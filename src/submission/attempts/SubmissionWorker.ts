@@ -188,7 +188,7 @@ const work = Effect.gen(function*() {
   )
 })
 
-/** Finds a wrong path before an operation does. Nothing waits for the first probe. Then no operation is sent until one passes. */
+/** Finds a wrong path, or a wrong key, before an operation does. Nothing waits for the first probe. It is repeated until it passes. */
 const probeProviders = ({ pauses, policy, providers, requestPermits }: WorkerServices) =>
   Effect.forEach(
     providers,

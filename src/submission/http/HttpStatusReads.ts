@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import { ProviderConnectionId, ResourceOwner } from "../../domain/Grant.ts"
 import { OperationId, OperationType } from "../../domain/Operation.ts"
+import { pauseReasons } from "../../domain/operators/FiguresForm.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
 import { namesNothing, type NotProven, type NotSent, StatusAnswer } from "../providers/ProviderAdapter.ts"
 import { asksFor, readKind, unaskedWithoutReference } from "../providers/ProviderPromises.ts"
@@ -152,11 +153,18 @@ export const checkStatusRequests = (adapter: Adapter): void => {
   }
 }
 
-/** Reads the status of an operation that does not exist. A 404 that the adapter does not declare is likely one of another path. */
+/**
+ * Reads the status of an operation that does not exist. A 404 that the adapter does not declare is likely one of another path. Refused
+ * credentials speak against the settings unless each operation has credentials of its own.
+ */
 export const probe = (adapter: Adapter): Effect.Effect<string | null, NotProven> => {
   const [operation] = samples(adapter.options)
   return Effect.flatMap(readStatus(adapter)(operation, null), (status) => {
     if (status._tag === "NotProven" && status.reason === "unreachable") return Effect.fail(status)
+    const isOfAll = adapter.options.credentialsOf !== "operation"
+    if (isOfAll && status._tag === "NotProven" && status.detail?.startsWith(pauseReasons.credentials) === true) {
+      return Effect.succeed(status.detail)
+    }
     if (status._tag !== "NotFound" || status.evidence !== null) return Effect.succeed(null)
     const { path } = adapter.options.status.request(operation, null, null)
     const target = describeTarget({ method: "GET", url: adapter.baseUrl + path })

@@ -4,7 +4,8 @@
  * undeclared. Local failures that may be of one operation alone, such as the credentials of its owner, count the same way: otherwise each
  * owner could stop the payments of all. The worker then claims one operation at a time as a probe, until an attempt shows that the cause
  * has passed. Status reads neither begin nor end a pause, except the probe of the adapter: it may begin a pause at the start of the worker.
- * In that pause no operation is claimed until the probe passes.
+ * In a pause for a wrong path no operation is claimed until the probe passes. In one for refused credentials operations probe, too: a
+ * refused one costs nothing.
  */
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
@@ -40,9 +41,12 @@ interface Failure {
   readonly cause: Exclude<PauseCause, "circuit">
   /** For the log and for operators. */
   readonly reason: string
-  /** Found by the probe of the adapter, which then ends the pause: no operation is sent as its probe. */
+  /** Found by the probe of the adapter, which then ends the pause. */
   readonly isProbed?: boolean
 }
+
+/** An operation would become `indeterminate`, so none is sent as the probe of this pause. */
+const hasWrongPath = ({ cause, isProbed }: Failure): boolean => isProbed === true && cause === "undeclared_answers"
 
 export interface ProviderPause {
   failure: Failure
@@ -114,7 +118,7 @@ export class ProviderPauses extends Context.Service<ProviderPauses, {
    * answer to an attempt that is under way ends the pause, too.
    */
   readonly suspect: (provider: ProviderName, reason: string) => Effect.Effect<void>
-  /** Whether the provider is paused because of `suspect` alone. */
+  /** Whether the provider is paused because of `suspect` alone: no attempt has failed since. */
   readonly isSuspected: (provider: ProviderName) => boolean
   /** Ends the pause of `suspect`: a probe has passed. */
   readonly trust: (provider: ProviderName) => Effect.Effect<void>
@@ -146,12 +150,12 @@ const pauseMessages: Readonly<Record<Failure["cause"] | "probe", string>> = {
     + "answer leaves one operation indeterminate"
 }
 
-const describe = ({ cause, isProbed, reason }: Failure): string =>
-  isProbed === true
-    ? `${pauseReasons.probe}: ${reason}`
-    : cause === "undeclared_answers"
-    ? `${pauseReasons.undeclared}: ${reason}`
-    : reason
+const describe = (failure: Failure): string =>
+  hasWrongPath(failure)
+    ? `${pauseReasons.probe}: ${failure.reason}`
+    : failure.cause === "undeclared_answers"
+    ? `${pauseReasons.undeclared}: ${failure.reason}`
+    : failure.reason
 
 const logWarning = (message: string, provider: ProviderName, reason: string) =>
   Effect.annotateLogs(Effect.logWarning(message), { provider, reason })
@@ -196,7 +200,7 @@ const make = Effect.gen(function*() {
     else Object.assign(pause, { failure, since, length })
     if (before === failure.cause) return
     yield* announce(provider, failure.cause)
-    yield* logWarning(pauseMessages[failure.isProbed === true ? "probe" : failure.cause], provider, failure.reason)
+    yield* logWarning(pauseMessages[hasWrongPath(failure) ? "probe" : failure.cause], provider, failure.reason)
   })
 
   const pass = (provider: ProviderName, why = "an attempt has shown that the cause of its pause has passed") =>
@@ -266,7 +270,7 @@ const make = Effect.gen(function*() {
     admit: Effect.fnUntraced(function*(provider, limit) {
       const { pause } = stateOf(provider)
       if (pause === null || limit <= 0) return { limit, probeOf: null }
-      if (pause.failure.isProbed === true || pause.isProbing || (yield* elapsed(pause.since)) < pause.length) {
+      if (hasWrongPath(pause.failure) || pause.isProbing || (yield* elapsed(pause.since)) < pause.length) {
         return { limit: 0, probeOf: null }
       }
       pause.isProbing = true
@@ -337,6 +341,9 @@ const make = Effect.gen(function*() {
     suspect: Effect.fnUntraced(function*(provider, reason) {
       const state = stateOf(provider)
       if (state.pause !== null || state.undeclared !== null) return
+      if (reason.startsWith(pauseReasons.credentials)) {
+        return yield* fail(provider, null, { cause: "local_failure", reason, isProbed: true })
+      }
       state.undeclared = mostUndeclared
       state.undeclaredReason = reason
       yield* fail(provider, null, { cause: "undeclared_answers", reason, isProbed: true })
@@ -347,7 +354,7 @@ const make = Effect.gen(function*() {
         const state = stateOf(provider)
         if (state.pause?.failure.isProbed !== true) return Effect.void
         // As at the start: no answer to an attempt is known yet.
-        state.undeclared = null
+        if (hasWrongPath(state.pause.failure)) state.undeclared = null
         return pass(provider, "its probe passed")
       }),
     countReturn: (provider) => {

@@ -320,9 +320,23 @@ export const limits: ReadonlyArray<Plant> = [
   {
     rule: "no operation is sent to a provider while its probe fails",
     file: "src/submission/providers/ProviderPauses.ts",
-    from: "      if (pause.failure.isProbed === true || pause.isProbing ||",
+    from: "      if (hasWrongPath(pause.failure) || pause.isProbing ||",
     to: "      if (pause.isProbing ||",
     tests: [unit("submission/attempts/UndeclaredAnswers", "pauses the provider without a submission")]
+  },
+  {
+    rule: "a wrong key that the probe finds pauses the provider",
+    file: "src/submission/http/HttpStatusReads.ts",
+    from: "      return Effect.succeed(status.detail)\n",
+    to: "      return Effect.succeed(null)\n",
+    tests: [unit("submission/http/HttpProviderAnswers", "reads a status, and tells of a refused key")]
+  },
+  {
+    rule: "a wrong key that the probe finds does not stop an operation from trying",
+    file: "src/submission/providers/ProviderPauses.ts",
+    from: "isProbed === true && cause === \"undeclared_answers\"",
+    to: "isProbed === true",
+    tests: [unit("submission/attempts/UndeclaredAnswers", "refused credentials, and lets one operation at a time try")]
   },
   {
     rule: "a probe without an answer is none that passed",

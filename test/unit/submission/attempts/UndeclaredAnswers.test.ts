@@ -79,6 +79,39 @@ describe("A probe at the start that speaks against the settings", () => {
       assert.lengthOf(logged(world, "Resumed a provider: its probe passed"), 1)
     }))
 
+  it.effect("pauses the provider for refused credentials, and lets one operation at a time try", () =>
+    Effect.gen(function*() {
+      const reason = "the provider refused the credentials: status 401"
+      const bank: { probe: string | null; answer: Effect.Effect<SubmissionAnswer, NotSent> } = {
+        probe: reason,
+        answer: Effect.fail(new NotSent({ reason, isRefused: true, isLocal: true }))
+      }
+      const world = yield* makeWorld({
+        probe: Effect.sync(() => bank.probe),
+        submit: () => Effect.suspend(() => bank.answer)
+      })
+      yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("1 minute")
+      assert.lengthOf(logged(world, "Paused a provider after a local failure"), 1)
+      bank.probe = null
+      yield* TestClock.adjust("11 seconds")
+      assert.lengthOf(logged(world, "Resumed a provider: its probe passed"), 1)
+      bank.probe = reason
+      const other = yield* makeWorld({
+        probe: Effect.sync(() => bank.probe),
+        submit: () => Effect.suspend(() => bank.answer)
+      })
+      yield* other.start(SubmissionWorker.layer)
+      yield* until(() => logged(other, "Paused a provider").length > 0)
+      yield* other.acceptMany(30)
+      yield* TestClock.adjust("5 seconds")
+      assert.isAbove(other.attempts.length, 0)
+      assert.isBelow(other.attempts.length, 6)
+      bank.answer = Effect.succeed(acknowledged)
+      yield* TestClock.adjust("30 seconds")
+      assert.strictEqual(countOf(other, "submitted"), 30)
+    }))
+
   it.effect("pauses the provider only until a declared answer to an attempt that is under way", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({

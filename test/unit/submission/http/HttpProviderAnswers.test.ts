@@ -97,6 +97,21 @@ describe("The probe of an adapter", () => {
       assert.isFalse("probe" in (yield* HttpProvider.make({ ...optionsFor(server.url), probe: false })))
     }).pipe(Effect.provide(ProviderHttpClient.layer())))
 
+  it.live("reads a status, and tells of a refused key, unless each operation has credentials of its own", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(response(401, "{}")))
+      const base = optionsFor(server.url)
+      const options = {
+        ...base,
+        status: { ...base.status, decode: HttpProvider.byStatus({ 401: HttpProvider.wrongCredentials }) }
+      }
+      const probed = (options: HttpProvider.HttpProviderOptions) =>
+        Effect.flatMap(HttpProvider.make(options), ({ probe }) => probe!)
+      assert.strictEqual(yield* probed(options), "the provider refused the credentials: status 401")
+      assert.isNull(yield* probed({ ...options, credentialsOf: "operation" }))
+      assert.isNull(yield* probed(base), "the adapter declares no 401")
+    }).pipe(Effect.provide(ProviderHttpClient.layer())))
+
   it.effect.each<ProviderPromises>([{}, { readByOperationId: "no" }, { readByOperationId: "indirectly" }])(
     "is none without a read by the operation's id: %j",
     (promises) =>
