@@ -9,7 +9,13 @@ import type { AnswerSubject, ReceivedRequest, WireRequest } from "./ContractBank
 import type { Observation, Said } from "./ContractScene.ts"
 
 /** An adapter broke a rule of the contract. The message says which, what the adapter said, and what the bank saw. */
-export class ContractViolation extends Data.TaggedError("ContractViolation")<{ readonly message: string }> {}
+export class ContractViolation extends Data.TaggedError("ContractViolation")<{ readonly message: string }> {
+  constructor(options: { readonly message: string }) {
+    super(options)
+    // Frames of the kit and of Effect say nothing of the adapter.
+    Object.defineProperty(this, "stack", { value: `${this.name}: ${this.message}`, configurable: true, writable: true })
+  }
+}
 
 /** Returns the broken rule, or null. */
 export type Rule = (observation: Observation) => string | null

@@ -145,9 +145,6 @@ const wireCases = (kit: Kit): ReadonlyArray<ContractCase> =>
     )
   })
 
-const keyRule = ({ keyHint, keyOf }: Kit, ...ids: ReadonlyArray<string>): ReadonlyArray<Rule> =>
-  keyOf === null ? [] : [keysAre(keyOf, ids, keyHint)]
-
 /** A submission, which may send one request. */
 const submission = (
   kit: Kit,
@@ -162,10 +159,8 @@ const submission = (
 const documentedCases = (kit: Kit): ReadonlyArray<ContractCase> => {
   const { acknowledged, duplicate, refused, succeeded, unauthorized, unavailable } = kit.submission
   const make: MakeCase = (name, behaviour, rules) => submission(kit, name, behaviour, rules)
-  const withKey: MakeCase = (name, behaviour, rules) =>
-    submission(kit, name, behaviour, [...rules, ...keyRule(kit, operationIds.own)])
   return [
-    ...declaredCases(kit, withKey, [
+    ...declaredCases(kit, make, [
       ["an acknowledgement is Acknowledged", acknowledged, says("Acknowledged")],
       ["a success is Succeeded", succeeded, says("Succeeded")],
       [
@@ -272,13 +267,14 @@ const keyCases = (kit: Kit): ReadonlyArray<ContractCase> => {
     onRequest: (socket, request) => void socket.end(bytesOf(kit.submission.accepted(subjectOf(kit, "own", request))))
   }
   const calls = [own, own, foreign].map((id) => submitting(kit.subject, id))
-  return kit.keyOf === null ? [] : [
+  const { keyHint, keyOf } = kit
+  return keyOf === null ? [] : [
     caseWith(
       kit,
       "submit: each attempt of an operation has its id as idempotency key, and another operation has another",
       contractBank(behaviour, kit.otherRequests),
       calls,
-      keyRule(kit, own, own, foreign)
+      [keysAre(keyOf, [own, own, foreign], keyHint)]
     )
   ]
 }

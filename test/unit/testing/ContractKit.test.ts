@@ -120,6 +120,24 @@ describe("The conformance kit", () => {
     })
   })
 
+  it.effect("reports a key in another header once, and without frames of a stack", () =>
+    Effect.gen(function*() {
+      const adapter = withMistake(() => ({}))
+      const contract = {
+        ...sandboxContract,
+        idempotencyKey: ({ headers }) => headers["x-other-key"],
+        adapter
+      } satisfies ProviderContract.ProviderContractOptions
+      const failures = yield* Effect.forEach(
+        ProviderContract.cases(contract),
+        ({ run }) => Effect.match(run, { onSuccess: () => [], onFailure: (violation) => [violation] })
+      )
+      const [violation, ...others] = failures.flat()
+      assert.include(violation!.message, "The idempotency key must be the operation's id")
+      assert.isEmpty(others)
+      assert.notMatch(violation!.stack!, /^ +at /m)
+    }))
+
   it.effect("counts an adapter that dies or never ends as uncertain, as a worker does", () =>
     Effect.gen(function*() {
       const name = "submit: a bank that never answers leaves the outcome uncertain"
