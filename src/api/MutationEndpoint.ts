@@ -13,12 +13,12 @@ import * as Schema from "effect/Schema"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
 import { strict } from "../domain/InvalidMember.ts"
 import { Operation } from "../domain/Operation.ts"
-import { Terms, type TermsOf, toMinorUnits } from "../domain/Terms.ts"
+import { hasDigitsOfCurrency, Terms, type TermsOf, toMinorUnits } from "../domain/Terms.ts"
 import { Gate } from "./Middleware.ts"
 import { acceptedExample } from "./OperationsApi.ts"
 import { problems, refusedByLimits, refusedGrants } from "./Problems.ts"
 
-export { Terms, type TermsOf, toMinorUnits }
+export { hasDigitsOfCurrency, Terms, type TermsOf, toMinorUnits }
 
 /** The name of the header, in lower case, as headers are looked up. */
 export const idempotencyKeyHeader = "idempotency-key"

@@ -8,7 +8,7 @@ import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as Struct from "effect/Struct"
-import { problemText } from "../client/problemText.ts"
+import { namedFields, problemText } from "../client/problemText.ts"
 import { RequestId } from "../domain/RequestId.ts"
 import {
   type AnyProblemCode,
@@ -297,7 +297,7 @@ export type ProblemOf<Code extends AnyProblemCode> = InstanceType<(typeof proble
 
 /** What one occurrence of a problem may say of itself. */
 export interface ProblemOccurrence {
-  /** What happened this time; by default the meaning of the code. */
+  /** What happened this time; by default the meaning of the code, and for an invalid request what `fields` names. */
   readonly detail?: string | undefined
   readonly fields?: ReadonlyArray<ProblemField> | undefined
 }
@@ -316,7 +316,7 @@ export const makeProblem = <Code extends AnyProblemCode>(
     type: `${baseUrl}/problems/${code}`,
     title,
     status,
-    detail: detail ?? meaning,
+    detail: detail ?? (code === "invalid_request" && fields?.length ? namedFields(fields) : meaning),
     instance: path,
     code,
     fields: fields ?? null,

@@ -51,6 +51,19 @@ export interface Limits {
   readonly answerTime?: number
   /** When the last attempt begins at the latest, after the first one. Without it the request is repeated until there is an answer. */
   readonly within?: number
+  /** Called before each repetition. */
+  readonly onRetry?: ((retry: Retry) => void) | undefined
+}
+
+/** A failure after which a request is repeated. Times are in seconds. */
+export interface Retry {
+  readonly error: unknown
+  /** Failures in succession, with this one. */
+  readonly failures: number
+  /** Since the first attempt began. */
+  readonly elapsed: number
+  /** Until the next attempt. */
+  readonly pause: number
 }
 
 /** Repeats a request after retryable problems and lost connections. It ends with the reason of the signal. */
@@ -72,6 +85,7 @@ export const repeat = async <A>(
     } catch (error) {
       const pause = pauseAfter(error, failures, end - passed(), platform.random())
       if (pause === null) throw error
+      limits.onRetry?.({ error, failures: failures + 1, elapsed: passed(), pause })
       await platform.sleep(pause, signal)
     }
   }
@@ -99,13 +113,14 @@ export interface Following {
   readonly wait: number
   /** For each read: see `Limits`. */
   readonly within?: number | undefined
+  readonly onRetry?: Limits["onRetry"]
   readonly signal?: AbortSignal | undefined
   readonly platform?: Platform
 }
 
 /** Reads again and again, and yields what is new. */
 const readAgain = <State, Item>(
-  { platform = ownPlatform, signal: outer, wait, within: end = Infinity }: Following,
+  { onRetry, platform = ownPlatform, signal: outer, wait, within: end = Infinity }: Following,
   first: State,
   waitAfter: (state: State) => number,
   read: (state: State, ...attempt: Parameters<Attempt<unknown>>) => Promise<Step<State, Item>>
@@ -117,7 +132,7 @@ const readAgain = <State, Item>(
       const begun = platform.now()
       const step = await repeat(
         (prefer, inner) => read(state, prefer, inner),
-        { wait: waitAfter(state), within: end },
+        { wait: waitAfter(state), within: end, onRetry },
         signal,
         platform
       )

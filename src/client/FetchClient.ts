@@ -19,12 +19,12 @@ import { abortable } from "./Abort.ts"
 import { checkChanges, checkLimits, checkList, checkOperation } from "./Answers.ts"
 import type { GrantLimits, Operation, OperationChanges, OperationList } from "./Answers.ts"
 import { ContractError } from "./ClientErrors.ts"
-import { follow, followChanges, type Known, type OperationAnswer, type Prefer, repeat } from "./Engine.ts"
+import { follow, followChanges, type Known, type OperationAnswer, type Prefer, repeat, type Retry } from "./Engine.ts"
 import { type ClientRequest, exchange, type Gateway, type Query } from "./Exchange.ts"
-import { checkBaseUrl, checkWait, defaultWait, retryAfterSeconds, submitWithin } from "./ReadRules.ts"
+import { checkBaseUrl, checkWait, defaultWait, retryAfterSeconds, submitWithin, warnAfter } from "./ReadRules.ts"
 
 export { ConnectionError, ContractError, ProblemError } from "./ClientErrors.ts"
-export type { GrantLimits, Operation, OperationChanges, OperationList }
+export type { GrantLimits, Operation, OperationChanges, OperationList, Retry }
 
 /** The address of the gateway, and the access token. */
 export interface ClientOptions {
@@ -44,6 +44,11 @@ export interface ClientOptions {
    * wrong address. Default: 60 for the request of `submit`, and no limit for reads.
    */
   readonly within?: number
+  /**
+   * Called before a failed request is repeated. An error of it ends the call. Default: `console.warn`, once for each request that has
+   * failed for 5 seconds, as with a wrong address.
+   */
+  readonly onRetry?: (retry: Retry) => void
 }
 
 /** Work of a mutation endpoint. */
@@ -192,12 +197,28 @@ const readChanges = async (gateway: Gateway, query: Query, prefer: Prefer, signa
   return { page: body as OperationChanges, applied: headers.get("preference-applied") }
 }
 
+/** Warns once of each request that keeps failing. */
+const makeWarning = (): (retry: Retry) => void => {
+  let hasWarned = false
+  return ({ elapsed, error, failures, pause }) => {
+    if (failures === 1) hasWarned = false
+    if (hasWarned || elapsed + pause < warnAfter) return
+    hasWarned = true
+    const why = error instanceof Error ? error.message : String(error)
+    // oxlint-disable-next-line no-console -- a wrong address would be silent for a minute; `onRetry` replaces it
+    console.warn(`The gateway gives no result, and the request is repeated: ${why}`)
+  }
+}
+
 /** Makes a client. It throws `TypeError` or `RangeError` if an option is malformed. */
 export const createClient = (options: ClientOptions): Client => {
   const gateway = gatewayOf(options)
   const wait = checkWait(options.wait ?? defaultWait)
   const { within } = options
-  const limits = within === undefined ? {} : { within }
+  const retrying = () => ({
+    ...within === undefined ? {} : { within },
+    onRetry: options.onRetry ?? makeWarning()
+  })
   const once = async (request: ClientRequest, { signal = new AbortController().signal }: CallOptions = {}) =>
     (await exchange(gateway, request, signal)).body
   const client: Client = {
@@ -217,14 +238,14 @@ export const createClient = (options: ClientOptions): Client => {
       // Without a key the gateway would list all operations.
       if (typeof key !== "string" || key === "") throw new TypeError("key must be an idempotency key")
       const request = listRequest({ idempotency_key: key })
-      const { body } = await repeat((_, inner) => exchange(gateway, request, inner), limits, signal)
+      const { body } = await repeat((_, inner) => exchange(gateway, request, inner), retrying(), signal)
       return (body as OperationList).operations[0] ?? null
     },
     submit: (path, submission, { signal: outer } = {}) => {
       const request = submitRequest(path, submission)
       return abortable(outer, async function*(signal) {
         const send = (_: Prefer, inner: AbortSignal) => exchange(gateway, request, inner)
-        const accepted = (await repeat(send, { within: submitWithin, ...limits }, signal)).body as Operation
+        const accepted = (await repeat(send, { within: submitWithin, ...retrying() }, signal)).body as Operation
         yield accepted
         if (accepted.terminal) return
         let { revision, under_review } = accepted
@@ -235,7 +256,10 @@ export const createClient = (options: ClientOptions): Client => {
       })
     },
     follow: (id, { signal } = {}) =>
-      follow({ wait, within, signal }, (known, prefer, inner) => readOperation(gateway, id, known, prefer, inner)),
+      follow(
+        { wait, signal, ...retrying() },
+        (known, prefer, inner) => readOperation(gateway, id, known, prefer, inner)
+      ),
     settled: async (id, call) => {
       let last: Operation | null = null
       for await (const operation of client.follow(id, call)) last = operation
@@ -244,7 +268,7 @@ export const createClient = (options: ClientOptions): Client => {
     },
     changes: (token = null, filters = {}, { signal } = {}) =>
       followChanges(
-        { wait, within, signal },
+        { wait, signal, ...retrying() },
         token,
         (after, prefer, inner) => readChanges(gateway, { ...filters, after }, prefer, inner)
       )

@@ -15,6 +15,9 @@ export const answerTime = 30
 /** The time in which the last attempt of a submission begins. */
 export const submitWithin = 60
 
+/** The time for which a request fails until the client warns of it. */
+export const warnAfter = 5
+
 /** The pause between reads of an operation if the gateway names none. */
 export const pollOperationAfter = 1
 

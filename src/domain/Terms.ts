@@ -4,6 +4,8 @@
  */
 import * as BigDecimal from "effect/BigDecimal"
 import * as Schema from "effect/Schema"
+import type * as SchemaAST from "effect/SchemaAST"
+import * as SchemaIssue from "effect/SchemaIssue"
 import { minorUnits, textLike } from "./PayloadText.ts"
 
 /** Currencies whose amounts have other than two digits after the point (ISO 4217, minor units). */
@@ -21,6 +23,8 @@ const digitsOf = (currency: string): number => unusualDigits.get(currency) ?? 2
 /** Currencies without decimals. @internal */
 export const wholeCurrencies = [...unusualDigits.keys()].filter((currency) => digitsOf(currency) === 0)
 
+const digitsExpected = "an amount with no more digits after the point than its currency has"
+
 /**
  * The amount in the smallest unit of its currency (ISO 4217): 1250 of 12.50 EUR, 750 of 750 JPY, 1234 of 1.234 KWD. For banks that take
  * integers. Throws a `TypeError` if the amount has more digits than its currency, or is no safe integer in that unit.
@@ -30,7 +34,7 @@ export const toMinorUnits = ({ amount, currency }: { readonly amount: string; re
   const [, fraction = ""] = /^\d+(?:\.(\d+))?$/u.exec(amount) ?? [null, "excess"]
   const units = fraction.length <= digits ? minorUnits(amount, digits) : NaN
   if (Number.isSafeInteger(units)) return units
-  throw new TypeError("expected an amount with no more digits after the point than its currency has")
+  throw new TypeError(`expected ${digitsExpected}`)
 }
 
 /** An amount of a currency. @internal */
@@ -48,12 +52,14 @@ export const formatAmount = (amount: BigDecimal.BigDecimal, currency: string): s
   return digits === 0 ? text : `${text.slice(0, -digits)}.${text.slice(-digits)}`
 }
 
-/** @internal */
-export const hasDigitsOfCurrency = Schema.makeFilter(
-  ({ amount, currency }: { readonly amount: string; readonly currency: string }) =>
-    (amount.split(".")[1] ?? "").length <= digitsOf(currency),
-  { expected: "an amount with no more digits after the point than its currency has" }
-)
+/** A check for payloads with an `amount` and a `currency`: 12.505 EUR and 1.5 JPY have too many digits. Its failures name `amount`. */
+export const hasDigitsOfCurrency: SchemaAST.Filter<{ readonly amount: string; readonly currency: string }> = Schema
+  .makeFilter(
+    ({ amount, currency }) =>
+      (amount.split(".")[1] ?? "").length <= digitsOf(currency)
+      || { path: ["amount"], issue: new SchemaIssue.InvalidValue({ expected: digitsExpected }) },
+    { expected: digitsExpected }
+  )
 
 /** @internal */
 export const payeeMember = textLike(/^.{1,255}$/su, "a payee of 1 to 255 characters")

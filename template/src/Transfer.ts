@@ -2,7 +2,7 @@
  * A transfer: what a client requests, what the ledger keeps until it is settled, and what the bank can carry out.
  */
 import * as Schema from "effect/Schema"
-import { Terms } from "financial-agents-gateway/api/MutationEndpoint"
+import { hasDigitsOfCurrency } from "financial-agents-gateway/api/MutationEndpoint"
 
 /** A text. Language-model agents read the description, and people the expectation of a wrong one. */
 const text = (pattern: RegExp, expected: string) =>
@@ -18,9 +18,5 @@ const Fields = Schema.Struct({
 export const transferTerms = ({ amount, currency, iban }: typeof Fields.Type) => ({ amount, currency, payee: iban })
 
 /** The amount is text, because clients and servers may round JSON numbers. It has the digits of its currency at most: JPY has none. */
-export const Transfer = Fields.check(
-  Schema.makeFilter((transfer) => Schema.is(Terms)(transferTerms(transfer)), {
-    expected: "an amount with no more digits after the point than its currency has"
-  })
-)
+export const Transfer = Fields.check(hasDigitsOfCurrency)
 export type Transfer = typeof Transfer.Type

@@ -10,7 +10,8 @@ import {
   ConnectionError,
   ContractError,
   createClient,
-  ProblemError
+  ProblemError,
+  type Retry
 } from "../../../src/client/FetchClient.ts"
 
 import {
@@ -35,7 +36,10 @@ const realTime = { now: () => 0, sleep: () => Promise.resolve() }
 
 const clientOf = (reply: Reply, options: Partial<ClientOptions> = {}) => {
   const { fetch, received } = scripted(realTime, [reply])
-  return { client: createClient({ baseUrl, accessToken: "secret-token", fetch, ...options }), received }
+  return {
+    client: createClient({ baseUrl, accessToken: "secret-token", fetch, onRetry: () => {}, ...options }),
+    received
+  }
 }
 
 const failureOf = async (call: () => Promise<unknown>): Promise<Error> => {
@@ -139,6 +143,29 @@ describe("The client on fetch", () => {
       assert.closeTo(scene.now(), 10, 0.5)
     }
   )
+
+  it("warns once of a request that has failed for five seconds, and tells the hook of each repetition instead", async () => {
+    await using scene = scriptedScene()
+    const warn = vi.spyOn(console, "warn").mockReturnValue()
+    const submit = (options: Partial<ClientOptions>) => {
+      const { fetch } = scripted(scene, [lost])
+      const client = createClient({ baseUrl, accessToken: "t", fetch, ...options })
+      return scene.until(failureOf(() => client.submit("/v1/payments", { key: "key", payload: {} }).next()))
+    }
+    await submit({})
+    assert.lengthOf(warn.mock.calls, 1)
+    assert.match(String(warn.mock.calls[0]), /no complete answer from https:\/\/gateway\.test/)
+    await submit({ within: 4 })
+    const retries: Array<Retry> = []
+    await submit({ onRetry: (retry) => retries.push(retry) })
+    assert.lengthOf(warn.mock.calls, 1)
+    assert.deepStrictEqual(retries.slice(0, 3).map(({ failures, pause }) => [failures, pause]), [[1, 0.5], [2, 1], [
+      3,
+      2
+    ]])
+    assert.deepStrictEqual(retries.slice(0, 3).map(({ elapsed }) => Math.round(elapsed * 2) / 2), [0, 0.5, 1.5])
+    warn.mockRestore()
+  })
 
   it("keeps the path of the base URL, and gives members of later gateways", async () => {
     const { client, received } = clientOf(json({ ...accepted, later: 1 }), { baseUrl: `${baseUrl}/bank/` })

@@ -1,6 +1,24 @@
 /** Amounts of terms in the smallest unit of their currency, for banks that take integers. */
 import { assert, describe, it } from "@effect/vitest"
-import { toMinorUnits } from "../../../src/domain/Terms.ts"
+import { Effect, Schema } from "effect"
+import { payloadDecoders } from "../../../src/domain/PayloadSchemas.ts"
+import { hasDigitsOfCurrency, toMinorUnits } from "../../../src/domain/Terms.ts"
+
+describe("An amount with more digits than its currency has", () => {
+  it.effect("fails at its member", () => {
+    const Payment = Schema.Struct({ amount: Schema.String, currency: Schema.String, iban: Schema.String })
+    const decode = payloadDecoders({ payment: Payment.check(hasDigitsOfCurrency) }).get("payment")!
+    return Effect.gen(function*() {
+      yield* decode({ amount: "12.50", currency: "EUR", iban: "x" })
+      for (const [amount, currency] of [["12.505", "EUR"], ["1.5", "JPY"]]) {
+        assert.deepStrictEqual(yield* Effect.flip(decode({ amount, currency, iban: "x" })), [{
+          path: ["amount"],
+          message: "Expected an amount with no more digits after the point than its currency has"
+        }])
+      }
+    })
+  })
+})
 
 describe("An amount in the smallest unit", () => {
   it.each(
