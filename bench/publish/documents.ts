@@ -8,7 +8,7 @@ import type { GrowthReport } from "../growth/report.ts"
 import type { MemoryReport } from "../memory/report.ts"
 import type { Report } from "../reads/report.ts"
 import type { SubmissionReport } from "../submission/report.ts"
-import { faultsPlot, faultsText, keylessPlot, proofText } from "./faults.ts"
+import { faultsPlot, faultsText, proofText } from "./faults.ts"
 import { growthPlot, memoryPlot, ratiosPlot, submissionCpuPlot, submissionPlot } from "./plots.ts"
 import { growthTables, memoryTable, readsTables, submissionTables } from "./tables.ts"
 
@@ -71,9 +71,7 @@ const sectionsOf = ({ faults, growth, memory, reads, submission }: Results): Rea
     : `${image("faults", "Payments that were wrong, and payments left for a person")}\n\n${faultsText(faults)}`,
   proof: faults === null
     ? unmeasured("proof")
-    : `${
-      proofText(faults)
-    }\n\n![Wrong payments, and payments left for a person, at a bank that takes no keys](docs/performance/keyless.svg)`
+    : proofText(faults)
 })
 
 /** The documents with figures of recorded runs. */
@@ -110,7 +108,6 @@ export const plotsOf = ({ faults, growth, memory, reads, submission }: Results):
     ],
     ...growth === null ? [] : [["growth.svg", growthPlot(growth)] as const],
     ...faults === null ? [] : [
-      ["faults.svg", faultsPlot(faults)] as const,
-      ["keyless.svg", keylessPlot(faults)] as const
+      ["faults.svg", faultsPlot(faults)] as const
     ]
   ])

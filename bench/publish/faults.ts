@@ -131,20 +131,27 @@ const plotTitle = "Payments that were wrong, and payments left for a person, und
 export const faultsPlot = ({ rows }: FaultsReport): string =>
   drawBars(plotTitle, (["forever", "none"] as const).flatMap((keys) => panelsOf(rows, keys)))
 
-/** For the first page: the bank without keys, and one variant of each contestant. */
-export const keylessPlot = ({ rows }: FaultsReport): string =>
-  drawBars(plotTitle, panelsOf(rows.filter(({ variant }) => variant === "default"), "none"))
-
-/** For the first page: what its plot shows, in numbers. */
+/** For the first page: the bank that takes no keys, with the tuned variant of each contestant behind its first form. */
 export const proofText = ({ rows }: FaultsReport): string => {
-  const [gateway, ...others] = rows.filter(({ keys, variant }) => keys === "none" && variant === "default")
-  return `The same ${
-    gateway!.payments
-  } payments under the same faults, at a bank that takes no keys: the gateway makes `
-    + `${wrongOf(gateway!)} wrong, and leaves ${
-      share(gateway!.counts.person, gateway!.payments)
-    } for a person to ask the bank. Wrong with `
-    + `others in their first form: ${
-      others.map((row) => `${row.contestant} ${wrongOf(row)}`).join(", ")
-    } ([comparison.md](docs/comparison.md) has tuned ones).`
+  const keyless = rows.filter(({ keys }) => keys === "none")
+  const first = keyless.filter(({ variant }) => variant === "default")
+  const cell = (of: Row, value: (row: Row) => number) =>
+    keyless.filter(({ contestant }) => contestant === of.contestant).map(value).join("; tuned ")
+  const paidTwice = ({ counts }: Row) => counts.paid_twice
+  return [
+    `The same ${
+      first[0]!.payments
+    } payments under the same faults, at a bank that takes no keys. Told wrongly: as paid, and not paid; as `
+    + "failed, and paid; or lost. Left for a person: told as uncertain, and a person asks the bank.",
+    table(
+      [`Of ${first[0]!.payments} payments`, "Paid twice", "Told wrongly", "Left for a person"],
+      first.map((row) => [
+        row.contestant,
+        cell(row, paidTwice),
+        cell(row, (one) => wrongOf(one) - paidTwice(one)),
+        cell(row, ({ counts }) => counts.person)
+      ])
+    ),
+    "Tuned: by a further recommendation of its documentation. [comparison.md](docs/comparison.md) has other banks."
+  ].join("\n\n")
 }
