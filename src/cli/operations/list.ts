@@ -11,13 +11,9 @@ import * as Schema from "effect/Schema"
 import * as Stdio from "effect/Stdio"
 import { ClientId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
 import { IdempotencyKey } from "../../domain/Idempotency.ts"
-import { operationStates } from "../../domain/Operation.ts"
-import type {
-  NextAction,
-  OperationFilter,
-  OperationListQuery,
-  OperatorSummary
-} from "../../domain/operators/OperatorView.ts"
+import { type OperationState, operationStates } from "../../domain/Operation.ts"
+import { pauseReasons } from "../../domain/operators/FiguresForm.ts"
+import type { OperationFilter, OperationListQuery, OperatorSummary } from "../../domain/operators/OperatorView.ts"
 import { ProviderReference } from "../../domain/Submission.ts"
 import { Terms } from "../../domain/Terms.ts"
 import { invocation, shellWord } from "../../node/process/Invocation.ts"
@@ -43,6 +39,10 @@ export const filterFlags = {
   ),
   reversed: toggle("reversed", "Successes that their provider reversed in the last 7 days, the latest 500"),
   approval: toggle("approval", "Operations that wait for an approval, the 500 that end first"),
+  unsent: toggle(
+    "unsent",
+    "Operations that failed in the last 24 hours because their provider could not be reached, or took no request"
+  ),
   owner: optionalText("owner", "Resource owner", ResourceOwner),
   client: optionalText("client", "Client", ClientId),
   key: optionalText("key", "Idempotency key", IdempotencyKey),
@@ -74,18 +74,19 @@ type FilterFlags = Command.Command.Config.Infer<typeof filterFlags>
 export type ListFlags = FilterFlags & Command.Command.Config.Infer<typeof pageFlags & typeof actingFlags>
 
 /** The queue that the flags name, if they name one. */
-const queueOf = ({ approval, held, reversed, underReview, waiting }: FilterFlags) => {
+const queueOf = ({ approval, held, reversed, underReview, unsent, waiting }: FilterFlags) => {
   const named = [
     ...held ? ["held"] as const : [],
     ...underReview ? ["under_review"] as const : [],
     ...waiting ? ["waiting"] as const : [],
     ...reversed ? ["reversed"] as const : [],
-    ...approval ? ["approval"] as const : []
+    ...approval ? ["approval"] as const : [],
+    ...unsent ? ["unsent"] as const : []
   ]
   return named.length > 1
     ? Effect.fail(
       new CommandFailed({
-        message: "specify at most one of --held, --under-review, --waiting, --reversed and --approval"
+        message: "specify at most one of --held, --under-review, --waiting, --reversed, --approval and --unsent"
       })
     )
     : Effect.succeed(named.length === 1 ? { queue: named[0]! } : {})
@@ -135,9 +136,28 @@ export const stateCell = ({ operation: { state, under_review }, schedule: { hold
   return { text: [state, ...marks].join(" "), style: marks.length > 0 ? "yellow" : conditionStyles[state] }
 }
 
-/** Who acts next, and when if that is later than now. */
-const nextText = ({ at, by }: NextAction, now: DateTime.Utc): string =>
-  at !== null && DateTime.isGreaterThan(at, now) ? `${by} ${relativeTo(now, at)}` : by
+/** A pause without the words that all pauses of its kind have. */
+const shortPause = (pause: string): string => {
+  const kind = Object.values(pauseReasons).find((start) => pause.startsWith(`${start}: `))
+  return `paused: ${kind === undefined ? pause : pause.slice(kind.length + 2)}`
+}
+
+/** What comes next: who acts, and when if that is later than now; what a claim may come to; or why nothing is sent. */
+export const nextText = (
+  { next: { at, by, pause }, schedule, state }: Pick<OperatorSummary, "next" | "schedule"> & {
+    readonly state: OperationState
+  },
+  now: DateTime.Utc
+): string => {
+  const { due_at, return_reason, send_before } = schedule
+  const isClaimed = state === "submitting" && by === "worker" && return_reason === null
+  if (isClaimed && pause !== undefined && send_before !== null) {
+    return `worker, fails unsent ${relativeTo(now, send_before)} unless answered`
+  }
+  if (isClaimed && due_at !== null) return `worker, or rescuer ${relativeTo(now, due_at)}`
+  if (pause !== undefined) return shortPause(pause)
+  return at !== null && DateTime.isGreaterThan(at, now) ? `${by} ${relativeTo(now, at)}` : by
+}
 
 /** The type, with amount and payee. They are masked unless the list shows them, which is recorded. */
 const whatText = (type: string, terms: OperatorSummary["terms"]): string =>
@@ -149,7 +169,11 @@ const columnsAt = (now: DateTime.Utc): ReadonlyArray<Column<OperatorSummary>> =>
   { title: "state", cell: stateCell },
   { title: "provider", cell: ({ provider }) => ({ text: provider }), least: 4 },
   { title: "age", cell: ({ operation }) => ({ text: spanBetween(operation.updated_at, now) }), align: "right" },
-  { title: "next", cell: ({ next }) => ({ text: nextText(next, now) }), least: 6 }
+  {
+    title: "next",
+    cell: (summary) => ({ text: nextText({ ...summary, state: summary.operation.state }, now) }),
+    least: 6
+  }
 ]
 
 const wideColumns = (now: DateTime.Utc): ReadonlyArray<Column<OperatorSummary>> => [

@@ -4,6 +4,7 @@
 import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Schema from "effect/Schema"
+import type { GatewayFailureCode } from "../GatewayFailures.ts"
 import { ProviderName } from "../Grant.ts"
 import { OperationState } from "../Operation.ts"
 import { Timestamp } from "../Timestamp.ts"
@@ -131,10 +132,37 @@ const Standing = Schema.Struct({
   /** As in `oldest`. Null: unknown, because older operations stand under other conditions: `maxDueCount`, or a held one under `approval`. */
   since: Schema.NullOr(Timestamp),
   /** What a person asks the provider about one under review, because reads may not settle it. */
-  question: Schema.NullOr(Schema.String)
+  question: Schema.NullOr(Schema.String),
+  /** Of the condition `submitting` alone. At most `maxDueCount` operations are looked at. */
+  claims: Schema.optionalKey(Schema.Struct({
+    /** Claims that permit sending now, and when the right of the first and of the last of them ends. */
+    count: Schema.Int,
+    first_end: Schema.NullOr(Timestamp),
+    last_end: Schema.NullOr(Timestamp),
+    /** When the first of all is taken over, or rescued. */
+    next_at: Schema.NullOr(Timestamp)
+  }))
 })
 
-export const FiguresByCondition = Schema.Struct({ ...Figures.fields, standing: Schema.Array(Standing) })
+/** Codes of operations that failed because their provider could not be reached, or took no request: each was never sent. */
+export const unsentCodes = ["provider_unreachable", "provider_unavailable"] as const satisfies ReadonlyArray<
+  GatewayFailureCode
+>
+
+export const FiguresByCondition = Schema.Struct({
+  ...Figures.fields,
+  standing: Schema.Array(Standing),
+  /**
+   * Operations that failed so in the last 24 hours, and since when the first of them has. At most `maxDueCount` of all providers are
+   * counted, the latest ones.
+   */
+  unsent: Schema.Array(Schema.Struct({
+    provider: ProviderName,
+    code: Schema.Literals(unsentCodes),
+    count: Schema.Int,
+    since: Timestamp
+  }))
+})
 export type FiguresByCondition = typeof FiguresByCondition.Type
 
 /** Transitions of a provider within one interval. */

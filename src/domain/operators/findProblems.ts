@@ -1,7 +1,7 @@
 /**
  * What needs people, by the figures of the ledger, and what they do about it: for `status` and the console.
  */
-import type * as DateTime from "effect/DateTime"
+import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Schema from "effect/Schema"
 import { describeSkew, longestSkew, warnedSkew } from "../ClockSkew.ts"
@@ -40,6 +40,8 @@ export const Problem = Schema.Struct({
 export type Problem = typeof Problem.Type
 
 type Filter = Omit<NonNullable<Problem["operations"]>, "provider">
+
+type Claims = NonNullable<FiguresByCondition["standing"][number]["claims"]>
 
 /**
  * The longest time in a condition that is no problem: the ages at which workers put operations under review, and that of the alert
@@ -93,7 +95,7 @@ const conditionTexts: Readonly<
   submitting: {
     filter: { states: ["submitting"] },
     message: operationsAre("submitting"),
-    next: "Workers take them over, or rescue them: check that one runs for the provider."
+    next: "Workers take them over, or rescue them."
   },
   submitted: { filter: { states: ["submitted"] }, message: operationsAre("submitted"), next: askProvider },
   indeterminate: { filter: { states: ["indeterminate"] }, message: operationsAre("indeterminate"), next: askProvider },
@@ -121,23 +123,53 @@ const conditionTexts: Readonly<
   under_review: {
     filter: { queue: "under_review" },
     message: operationsAre("under review"),
-    next: "Ask the provider about each, act on the answer, and end the review."
+    next:
+      "Each of them tells what it waits for, and whether it was never sent. Ask the provider about the others, act on the answer, and end the review."
   }
 }
+
+/** The time of the day, in UTC. */
+const clock = (at: DateTime.Utc): string => DateTime.formatIso(at).slice(11, 19)
+
+/** Operations that failed unsent: no worker sends them again. */
+const unsentProblems = ({ unsent }: FiguresByCondition): ReadonlyArray<Problem> =>
+  unsent.map(({ code, count, provider, since }) => ({
+    message: `${provider}: ${counted(count, "operation", "operations")} failed unsent in the last 24 hours: ${code}`,
+    since,
+    next:
+      "None of them was sent, and no worker sends it again. Tell those whom it concerns: a new request needs a new key.",
+    operations: { provider, queue: "unsent" }
+  }))
+
+/** Whether a worker that runs sends to the provider. */
+type IsServed = (provider: ProviderName) => boolean
+
+const nextTakeOver = (next_at: DateTime.Utc | null | undefined, isServed: boolean): string =>
+  isServed && next_at !== null && next_at !== undefined
+    ? `A worker runs for the provider, and takes over or rescues the first of them at ${clock(next_at)} UTC.`
+    : "Check that a worker runs for the provider."
 
 /** Whether a problem of workers tells of the operations in a condition already. */
 type IsTold = (provider: ProviderName, condition: Condition) => boolean
 
-const conditionProblems = (figures: FiguresByCondition, isTold: IsTold): ReadonlyArray<Problem> =>
+const conditionProblems = (
+  figures: FiguresByCondition,
+  isTold: IsTold,
+  isServed: IsServed
+): ReadonlyArray<Problem> =>
   figures.standing.filter(({ condition, provider, since }) =>
     !isTold(provider, condition)
     && (Duration.isZero(longest[condition]) || since !== null && lasts(since, figures, longest[condition]))
-  ).map(({ condition, count, provider, question, since }) => {
+  ).map(({ claims, condition, count, provider, question, since }) => {
     const { filter, message, next } = conditionTexts[condition]
     return {
       message: `${provider}: ${message(count)}`,
       since,
-      next: question === null ? next : `${next} For one of them, ask: ${question}`,
+      next: [
+        next,
+        ...condition === "submitting" ? [nextTakeOver(claims?.next_at, isServed(provider))] : [],
+        ...question === null ? [] : [`For one of them, ask: ${question}`]
+      ].join(" "),
       operations: { provider, ...filter }
     }
   })
@@ -151,7 +183,10 @@ const reversalProblems = ({ reversed }: LedgerFiguresNow): ReadonlyArray<Problem
     operations: { provider, queue: "reversed" }
   }))
 
-const addWorkers = "Check that a worker runs for the provider and is not paused. If it is busy, start another one."
+const addWorkers = (isServed: boolean): string =>
+  `${
+    isServed ? "A worker runs for the provider." : "Check that a worker runs for the provider."
+  } If it is busy, start another one.`
 
 /**
  * What each kind of due work is called, and which operations it concerns. `of`: the state that a problem of workers tells of. `stopped`:
@@ -176,7 +211,7 @@ export const dueWorkTexts: Readonly<
 }
 
 /** Late work of operations that no other problem tells of. */
-const lagProblems = (figures: FiguresByCondition, isTold: IsTold): ReadonlyArray<Problem> =>
+const lagProblems = (figures: FiguresByCondition, isTold: IsTold, isServed: IsServed): ReadonlyArray<Problem> =>
   figures.due.filter(({ count, provider, since, work }) => {
     const { of, stopped } = dueWorkTexts[work]
     const told = stopped === undefined ? 0 : countOf(figures, provider, stopped)
@@ -187,7 +222,7 @@ const lagProblems = (figures: FiguresByCondition, isTold: IsTold): ReadonlyArray
       return {
         message: `${provider}: ${name} is late (${dueCount(count)} due)`,
         since,
-        next: addWorkers,
+        next: addWorkers(isServed(provider)),
         operations: { provider, ...filter }
       }
     }
@@ -253,12 +288,29 @@ const namedOperation = / \(operation (?<id>[\da-f-]{36})\)$/u
 /** The operations of a pause that several of them caused. Workers meet different ones, for the same reason. */
 const namedOperations = / \(operations [\da-f, -]+\)$/u
 
-const nextOnPause = (reason: string): string => {
+/** When claimed operations of a provider that does not answer end. The others wait. */
+const endOfClaims = (claims: Claims | undefined): string => {
+  const { count = 0, first_end = null, last_end = null } = claims ?? {}
+  const first = first_end === null ? "" : clock(first_end)
+  const last = last_end === null ? "" : clock(last_end)
+  const when = first === last ? `at ${first}` : `from ${first} to ${last}`
+  const what = "as failed (provider_unreachable), never sent"
+  return [
+    ...count === 0
+      ? [`Unless it answers, each try of a worker ends one of them ${what}, once sendWithin has passed.`]
+      : [
+        `Unless it answers, up to ${dueCount(count)} of them, claimed now, end ${what}, ${when} UTC.`,
+        "Each later try of a worker ends one so, once sendWithin has passed."
+      ],
+    "The workers send the others by themselves."
+  ].join(" ")
+}
+
+const nextOnPause = (reason: string, claims: Claims | undefined): string => {
   const next = pauseSteps.find(([fits]) => fits(reason))?.[1] ?? otherStep
   const { id = "ID" } = namedOperation.exec(reason)?.groups ?? {}
   const after = reason.startsWith(pauseReasons.circuit)
-    ? "Until then, operations whose time to send them ends become failed (provider_unreachable), and were never sent. "
-      + "The workers send the others by themselves."
+    ? endOfClaims(claims)
     : "The workers then send the operations by themselves."
   return `${next.replace("cancel ID", `cancel ${id}`)} ${after}`
 }
@@ -278,7 +330,7 @@ const pauseProblems = (figures: FiguresByCondition, seen: ReadonlyArray<SeenWork
     return {
       message: `${provider}: ${paused}, and ${waits}: ${reason}`,
       since: null,
-      next: nextOnPause(reason),
+      next: nextOnPause(reason, figures.standing.find((row) => row.provider === provider && row.claims)?.claims),
       operations: { provider, states: ["accepted", "submitting"] }
     }
   })
@@ -352,10 +404,12 @@ export const findProblems = (figures: FiguresByCondition): ReadonlyArray<Problem
     Schema.is(OperationState)(condition)
     && (seen.length === 0 || unserved.has(provider)
       || paused.has(provider) && (condition === "accepted" || condition === "submitting"))
+  const isServed: IsServed = (provider) => seen.some(({ pauses }) => pauses[provider] === null)
   return [
     ...workerProblems(figures, seen, unserved),
-    ...conditionProblems(figures, isTold),
+    ...unsentProblems(figures),
+    ...conditionProblems(figures, isTold, isServed),
     ...reversalProblems(figures),
-    ...lagProblems(figures, isTold)
+    ...lagProblems(figures, isTold, isServed)
   ]
 }

@@ -4,6 +4,7 @@
  */
 import * as DateTime from "effect/DateTime"
 import { isTerminal, type OperationState } from "../Operation.ts"
+import { pauseReasons } from "./FiguresForm.ts"
 import type { Hold, NextAction, OperationSchedule, OperationStanding } from "./OperatorView.ts"
 
 /** What the next action depends on. */
@@ -38,12 +39,14 @@ const plannedAction = (situation: Situation, now: DateTime.Utc): NextAction => {
       return schedule.hold === null ? actionOnFree(situation, now) : actionOnHeld(situation, schedule.hold, now)
     case "submitting":
       return schedule.return_reason === null
-        ? actionOnClaim(schedule, now)
+        ? actionOnClaim(situation, now)
         : actionOnReturned(situation, schedule.return_reason, now)
     default:
       return actionOnSubmitted(situation, now)
   }
 }
+
+const iso = DateTime.formatIso
 
 /** Null: the time has come, so the component acts as soon as it can. */
 const unlessPast = (at: DateTime.Utc | null, now: DateTime.Utc) =>
@@ -72,21 +75,36 @@ const noGrant = {
 
 /** Why the operation is not sent: nothing allows it, or its provider is paused. Null: neither. */
 const obstaclesToSend = ({ pause, standing }: Situation): string | null =>
-  obstacles(standing, "send") ?? (pause === null ? null : `Its provider is paused: ${pause}.`)
+  obstacles(standing, "send") ?? (pause === null ? null : `Its provider is paused: ${pause}.${endOfTry(pause)}`)
+
+/** Whether the provider does not answer. */
+const isAway = (pause: string | null): pause is string => pause?.startsWith(pauseReasons.circuit) === true
+
+/** What comes of an operation that a worker tries while its provider does not answer. */
+const endOfTry = (pause: string): string =>
+  isAway(pause)
+    ? " A try that does not reach it within sendWithin ends the operation as failed (provider_unreachable), never sent."
+    : ""
+
+/** The pause that a next action waits for. */
+const waitingFor = ({ pause, standing }: Situation) =>
+  pause === null || obstacles(standing, "send") !== null ? {} : { pause }
 
 const actionOnFree = (situation: Situation, now: DateTime.Utc): NextAction => {
-  const { pause, schedule, standing } = situation
+  const { schedule } = situation
   const at = unlessPast(schedule.due_at, now)
   const obstacle = obstaclesToSend(situation)
   if (schedule.waiting) {
     const reason = obstacle
       ?? "A worker found it not ready. Its consent allows it now. If it goes on waiting, the workers lack its payload key."
-    return { by: "worker", action: "A worker tries it again.", at, reason }
+    return { by: "worker", action: "A worker tries it again.", at, reason, ...waitingFor(situation) }
   }
   if (obstacle === null) return { by: "worker", action: "A worker submits it.", at, reason: "It is ready." }
-  const isPaused = pause !== null && obstacles(standing, "send") === null
-  const action = isPaused ? "A worker submits it after the pause." : "A worker tries it, and puts it off."
-  return { by: "worker", action, at, reason: obstacle }
+  const wait = waitingFor(situation)
+  const action = wait.pause === undefined
+    ? "A worker tries it, and puts it off."
+    : "A worker submits it after the pause."
+  return { by: "worker", action, at, reason: obstacle, ...wait }
 }
 
 const causes = {
@@ -128,21 +146,29 @@ const actionOnHeld = (
   return { by: "operator", action: "An operator may release it.", at: from, reason: `${cause} ${when} ${reads}` }
 }
 
-const actionOnClaim = ({ due_at, send_before }: OperationSchedule, now: DateTime.Utc): NextAction => {
+const actionOnClaim = ({ pause, schedule }: Situation, now: DateTime.Utc): NextAction => {
+  const { claimed_by, due_at, send_before } = schedule
   const rescue = {
     by: "rescuer",
     action: "The rescuer moves it to indeterminate.",
     at: unlessPast(due_at, now)
   } as const
   if (send_before === null) return { ...rescue, reason: "It was claimed by hand, and no outcome is recorded yet." }
-  return DateTime.isGreaterThan(send_before, now)
-    ? {
-      by: "worker",
-      action: "A worker sends it, and records the outcome.",
-      at: send_before,
-      reason: "Its claim permits that until then. Later the rescuer moves it to indeterminate."
-    }
-    : { ...rescue, reason: "The worker may send it no more, and has recorded no outcome." }
+  if (!DateTime.isGreaterThan(send_before, now)) {
+    return { ...rescue, reason: "The worker may send it no more, and has recorded no outcome." }
+  }
+  const worker = claimed_by === null ? "A worker" : `Worker ${claimed_by}`
+  const lost = `If it is lost, the rescuer moves it to indeterminate${due_at === null ? "" : ` at ${iso(due_at)}`}.`
+  const end =
+    `Unless the provider answers, the operation ends as failed (provider_unreachable) at ${iso(send_before)}, `
+    + "never sent. Without a failed try of its own, its claim is returned."
+  return {
+    by: "worker",
+    action: `${worker} has claimed it and may have sent it. It records the outcome.`,
+    at: null,
+    reason: isAway(pause) ? `Its provider is paused: ${pause}. ${end} ${lost}` : lost,
+    ...isAway(pause) ? { pause } : {}
+  }
 }
 
 const actionOnReturned = (situation: Situation, why: string, now: DateTime.Utc): NextAction => {
@@ -154,9 +180,10 @@ const actionOnReturned = (situation: Situation, why: string, now: DateTime.Utc):
   // The cause of a pause is mostly that of the return: the reason says it once.
   const isSame = situation.pause === why && obstacles(situation.standing, "send") === null
   const reason = isSame
-    ? `The last worker sent nothing, and its provider is paused: ${why}.`
+    ? `The last worker sent nothing, and its provider is paused: ${why}.${endOfTry(why)}`
     : withObstacle(`The last worker sent nothing (${why}).`, obstaclesToSend(situation))
-  return { by: "worker", action: "A worker takes it over.", at: unlessPast(schedule.due_at, now), reason }
+  const at = unlessPast(schedule.due_at, now)
+  return { by: "worker", action: "A worker takes it over.", at, reason, ...waitingFor(situation) }
 }
 
 const actionOnSubmitted = (situation: Situation, now: DateTime.Utc): NextAction => {
@@ -167,7 +194,7 @@ const actionOnSubmitted = (situation: Situation, now: DateTime.Utc): NextAction 
   const reason = state === "submitted"
     ? "Its provider received it. The outcome is open."
     : isFenced
-    ? `A fence began at ${DateTime.formatIso(fence_started_at)}. It is repeated until it is certain.`
+    ? `A fence began at ${iso(fence_started_at)}. It is repeated until it is certain.`
     : "It may have been sent, so no worker sends it again."
   if (question !== null) return askProvider(question, reason, obstacle, isFenced ? fencing_until : null)
   const repetition = obstacle === null ? "A reconciler repeats the fence." : "A reconciler tries to repeat the fence."
@@ -182,7 +209,7 @@ const actionOnSubmitted = (situation: Situation, now: DateTime.Utc): NextAction 
 /** The order of a fence may wait at the provider. Once the operation has ended, no fence cancels it. An earlier answer proves nothing. */
 const cancelFence = (fencing_until: DateTime.Utc) =>
   "Cancel the order that waits under this key at the provider. "
-  + `To record failed, ask a minute or more after ${DateTime.formatIso(fencing_until)}, which each fence moves. `
+  + `To record failed, ask a minute or more after ${iso(fencing_until)}, which each fence moves. `
 
 /** `fencing_until`: of the fence that has not settled it. Null: none began. */
 const askProvider = (

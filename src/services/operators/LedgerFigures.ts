@@ -10,7 +10,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationState } from "../../domain/Operation.ts"
 import type { FiguresByCondition, FlowPoint, LedgerFiguresNow } from "../../domain/operators/FiguresForm.ts"
-import { flowStatement, nowStatement, standingStatement } from "../sql/operators/figureStatements.ts"
+import { flowStatement, nowStatement, standingStatement, unsentStatement } from "../sql/operators/figureStatements.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
 
 export class LedgerFigures extends Context.Service<LedgerFigures, {
@@ -21,7 +21,7 @@ export class LedgerFigures extends Context.Service<LedgerFigures, {
    * changed are left out, apart from the first one.
    */
   readonly flow: (hours: number) => Effect.Effect<ReadonlyArray<FlowPoint>, StoreUnavailable>
-  /** `now`, with the one condition of each operation, and questions to the providers. The role of `serve` may not read them. */
+  /** `now`, with the one condition of each operation, questions to the providers, and what failed unsent. The role of `serve` may not read them. */
   readonly nowByCondition: Effect.Effect<FiguresByCondition, StoreUnavailable>
 }>()("financial-agents-gateway/services/operators/LedgerFigures") {
   /** Use a pool without the planner settings of the readers: the statements aggregate. */
@@ -55,7 +55,29 @@ const toNow = (row: NowRow): LedgerFiguresNow => ({
 })
 
 type Standing = FiguresByCondition["standing"][number]
-type StandingRow = Omit<Standing, "since"> & { readonly since: number | null }
+type Claims = NonNullable<Standing["claims"]>
+type StandingRow = Omit<Standing, "since" | "claims"> & {
+  readonly since: number | null
+  readonly claims: { readonly [K in keyof Claims]: TimeInMilliseconds<Claims[K]> } | null
+}
+
+type Unsent = FiguresByCondition["unsent"][number]
+type UnsentRow = { readonly [K in keyof Unsent]: TimeInMilliseconds<Unsent[K]> }
+
+const timeOrNull = (milliseconds: number | null) => milliseconds === null ? null : time(milliseconds)
+
+const toStanding = ({ claims, since, ...row }: StandingRow): Standing => ({
+  ...row,
+  since: timeOrNull(since),
+  ...claims === null ? {} : {
+    claims: {
+      count: claims.count,
+      first_end: timeOrNull(claims.first_end),
+      last_end: timeOrNull(claims.last_end),
+      next_at: timeOrNull(claims.next_at)
+    }
+  }
+})
 
 /** Moves between two states in an interval. `at` is null before the first interval. No provider: nothing moved at all. */
 type FlowRow =
@@ -105,8 +127,12 @@ const make = Effect.gen(function*() {
   const nowByCondition = Effect.gen(function*() {
     const figures = yield* now
     const rows = yield* orUnavailable(sql.unsafe<StandingRow>(standingStatement))
-    const standing = rows.map((row) => ({ ...row, since: row.since === null ? null : time(row.since) }))
-    return { ...figures, standing }
+    const unsent = yield* orUnavailable(sql.unsafe<UnsentRow>(unsentStatement))
+    return {
+      ...figures,
+      standing: rows.map(toStanding),
+      unsent: unsent.map((row) => ({ ...row, since: time(row.since) }))
+    }
   })
 
   const flow = Effect.fn("LedgerFigures.flow")((hours: number) =>

@@ -100,8 +100,8 @@ export const operators: ReadonlyArray<Plant> = [
   {
     rule: "the message of a problem names its fields",
     file: "src/client/problemText.ts",
-    from: "named === \"\" ? \"\" : ` ${named}`",
-    to: "named === \"\" ? \"\" : \"\"",
+    from: "detail === named ? \"\" : ` ${named}`",
+    to: "detail === named ? \"\" : \"\"",
     tests: [unit("client/FetchClient", "names the fields of a problem")]
   },
   {
@@ -187,6 +187,76 @@ export const operators: ReadonlyArray<Plant> = [
     from: "!isTerminal(state) && !served.has(provider)",
     to: "!isTerminal(state) && served.has(provider)",
     tests: [unit("cli/status/StatusProblems")]
+  },
+  {
+    rule: "a claimed operation may have been sent",
+    file: "src/domain/operators/nextAction.ts",
+    from: "has claimed it and may have sent it. It records the outcome.",
+    to: "sends it, and records the outcome.",
+    tests: [unit("domain/NextAction", "names its worker")]
+  },
+  {
+    rule: "operators are told when claimed operations of a provider that does not answer end",
+    file: "src/domain/operators/nextAction.ts",
+    from: "isAway(pause) ? `Its provider is paused: ${pause}. ${end} ${lost}` : lost",
+    to: "lost",
+    tests: [unit("domain/NextAction", "of %s is as expected")]
+  },
+  {
+    rule: "status tells when claimed operations of a provider that does not answer end",
+    file: "src/domain/operators/findProblems.ts",
+    from: "    ? endOfClaims(claims)\n",
+    to: "    ? endOfClaims(undefined)\n",
+    tests: [unit("cli/status/StatusProblems", "does not answer end")]
+  },
+  {
+    rule: "operations that failed unsent are a problem",
+    file: "src/domain/operators/findProblems.ts",
+    from: "    ...unsentProblems(figures),\n",
+    to: "",
+    tests: [unit("cli/status/StatusProblems", "failed unsent")]
+  },
+  {
+    rule: "only failures before anything was sent count as unsent",
+    file: "src/services/sql/operators/searchSources.ts",
+    from: "o.failure_code IN ('provider_unreachable', 'provider_unavailable')",
+    to: "o.failure_code IS NOT NULL",
+    tests: [postgres("services/operators/OperationViews", "failed unsent")]
+  },
+  {
+    rule: "a returned claim is none that permits sending",
+    file: "src/services/sql/operators/figureStatements.ts",
+    from: "o.return_reason IS NULL AND o.send_before > now() AS claimed",
+    to: "o.send_before > now() AS claimed",
+    tests: [postgres("services/operators/OperationViews", "failed unsent")]
+  },
+  {
+    rule: "no worker is asked for where one runs",
+    file: "src/domain/operators/findProblems.ts",
+    from: "seen.some(({ pauses }) => pauses[provider] === null)",
+    to: "seen.some(({ pauses }) => pauses[provider] === \"\")",
+    tests: [unit("cli/status/StatusProblems", "where one runs"), unit("cli/status/StatusProblems", "is taken over")]
+  },
+  {
+    rule: "a list names the pause that an operation waits for",
+    file: "src/cli/operations/list.ts",
+    from: "  if (pause !== undefined) return shortPause(pause)\n",
+    to: "",
+    tests: [unit("cli/operations/NextText", "names the pause")]
+  },
+  {
+    rule: "an amount with too many digits is named by its member",
+    file: "src/domain/Terms.ts",
+    from: "path: [\"amount\"]",
+    to: "path: []",
+    tests: [unit("domain/Terms", "fails at its member")]
+  },
+  {
+    rule: "the client warns of a request that keeps failing",
+    file: "src/client/FetchClient.ts",
+    from: "hasWarned || elapsed + pause < warnAfter",
+    to: "hasWarned || elapsed + pause > warnAfter",
+    tests: [unit("client/FetchClient", "warns once of a request")]
   },
   {
     rule: "each cause of a pause has its own next step",

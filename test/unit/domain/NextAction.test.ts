@@ -59,6 +59,9 @@ const scheduled = (over: Partial<OperationSchedule>, rest: Partial<Situation> = 
 const held = (hold: Partial<Hold>, rest: Partial<Situation> = {}, over: Partial<OperationSchedule> = {}) =>
   scheduled({ hold: { kind: "placed", examined: true, releasable_from: past, ...hold }, ...over }, rest)
 
+const away =
+  "it did not answer several times in a row, so its circuit is open: the connection was refused (ECONNREFUSED): bank:4999"
+
 const revoked: OperationStanding = { ...standing, grant: "revoked", may_send: false, may_read: false }
 
 /** The situations that operators meet: who acts, when, and the reason, of which a part tells them apart. */
@@ -173,8 +176,29 @@ const expectations: ReadonlyArray<readonly [string, Situation, NextAction["by"],
       "a claim that permits sending",
       scheduled({ send_before: future, due_at: later }, { state: "submitting" }),
       "worker",
+      null,
+      "If it is lost, the rescuer moves it to indeterminate at 2026-01-01T14:00:00.000Z."
+    ],
+    [
+      "a claim that permits sending to a provider that does not answer",
+      scheduled({ send_before: future, due_at: later }, { state: "submitting", pause: away }),
+      "worker",
+      null,
+      "Unless the provider answers, the operation ends as failed (provider_unreachable) at 2026-01-01T13:00:00.000Z, never sent."
+    ],
+    [
+      "a returned claim of a provider that does not answer",
+      scheduled({ return_reason: away, due_at: future }, { state: "submitting", pause: away }),
+      "worker",
       future,
-      "Later the rescuer moves it to indeterminate."
+      "ends the operation as failed (provider_unreachable), never sent."
+    ],
+    [
+      "a ready operation of a provider that does not answer",
+      { ...situation, pause: away },
+      "worker",
+      null,
+      "ends the operation as failed (provider_unreachable), never sent."
     ],
     [
       "a claim that permits nothing any more",
@@ -267,7 +291,9 @@ const situations = function*(): Generator<Situation> {
                       : [null]
                   ) {
                     for (const consent of standings) {
-                      for (const pause of state === "accepted" || state === "submitting" ? [null, "no key"] : [null]) {
+                      for (
+                        const pause of state === "accepted" || state === "submitting" ? [null, "no key", away] : [null]
+                      ) {
                         const fence_started_at = state === "indeterminate" && waiting ? past : null
                         yield {
                           state,
@@ -317,9 +343,10 @@ const standings: ReadonlyArray<OperationStanding> = both.flatMap((client_active)
 
 describe("the next action", () => {
   it.each(expectations)("of %s is as expected", (_, given, by, at, why) => {
-    const { action, reason, ...who } = nextAction(given, now)
+    const { action, pause, reason, ...who } = nextAction(given, now)
     assert.deepStrictEqual(who, { by, at })
     assert.include(reason, why)
+    if (pause !== undefined) assert.include(reason, `paused: ${given.pause}.`)
     const [, read] = /\(read (\d+)\)/.exec(action) ?? []
     if (read !== undefined) assert.strictEqual(Number(read), given.schedule.reads + 1)
     if (given.question !== null) assert.include(action, `Ask the provider, and record its answer: ${given.question}`)
@@ -330,6 +357,13 @@ describe("the next action", () => {
         `To record failed, ask a minute or more after ${DateTime.formatIso(fencing_until)}, which each fence moves`
       )
     }
+  })
+
+  it("of a claim names its worker, which may have sent it, and never tells that a worker will send it", () => {
+    const claimed = (claimed_by: string | null) =>
+      nextAction(scheduled({ claimed_by, send_before: future, due_at: later }, { state: "submitting" }), now).action
+    assert.strictEqual(claimed("w-1"), "Worker w-1 has claimed it and may have sent it. It records the outcome.")
+    assert.strictEqual(claimed(null), "A worker has claimed it and may have sent it. It records the outcome.")
   })
 
   it("of any operation is in the future or open, is told in short sentences, and none is left only when it is settled", () => {

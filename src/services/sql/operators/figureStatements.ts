@@ -12,7 +12,7 @@ import {
   placeTimeline
 } from "../queueFragments.ts"
 import { seenInterval } from "./OperatorRow.ts"
-import { isLateReversal } from "./searchSources.ts"
+import { isLateReversal, isUnsentFailure } from "./searchSources.ts"
 
 /** Rows as an array of objects; empty without rows. */
 const listed = (columns: Readonly<Record<string, string>>, from: string) => {
@@ -219,6 +219,25 @@ const sinceOf = (where: string, fits: string) =>
       WHERE o.provider = s.provider AND ${where} ORDER BY o.updated_at LIMIT ${maxDueCount}
     ) o WHERE NOT waiting AND ${fits})`
 
+/** The claims of a standing `submitting`. */
+const claims = `CASE WHEN s.condition = 'submitting' THEN (
+      SELECT json_build_object('count', count(*) FILTER (WHERE claimed),
+        'first_end', ${epochOf("min(send_before) FILTER (WHERE claimed)")},
+        'last_end', ${epochOf("max(send_before) FILTER (WHERE claimed)")}, 'next_at', ${epochOf("min(due_at)")})
+      FROM (
+        SELECT o.due_at, o.send_before, o.return_reason IS NULL AND o.send_before > now() AS claimed FROM operations o
+        WHERE o.provider = s.provider AND o.completed_at IS NULL AND o.state = 'submitting' AND ${placeTimeline} = 0
+        ORDER BY o.updated_at LIMIT ${maxDueCount}
+      ) o
+    ) END`
+
+/** One row for each provider and code of `unsent`. */
+export const unsentStatement = `
+  SELECT provider, code, count(*)::float8 AS count, ${epochOf("min(updated_at)")} AS since FROM (
+    SELECT o.provider, o.failure_code AS code, o.updated_at FROM operations o WHERE ${isUnsentFailure}
+    ORDER BY o.updated_at DESC LIMIT ${maxDueCount}
+  ) o GROUP BY 1, 2 ORDER BY 1, 2`
+
 /** One row for each standing of `FiguresByCondition`. Of the questions it has one among those of the first hundred under review. */
 export const standingStatement = `
   WITH RECURSIVE ${places}, ${oldest}, stopped AS MATERIALIZED (${stoppedRows("unauthorized")}
@@ -258,7 +277,7 @@ export const standingStatement = `
       "NOT under_review"
     )
   } END`)
-} AS since, q.question
+} AS since, q.question, ${claims} AS claims
   FROM standing s LEFT JOIN LATERAL (
     SELECT question FROM (
       SELECT o.updated_at, ${openQuestion} AS question FROM operations o

@@ -11,6 +11,7 @@ import {
   type AddParameter,
   isHeld,
   isLateReversal,
+  isUnsentFailure,
   isWaiting,
   type SearchFilter,
   type Source,
@@ -34,6 +35,7 @@ const queueConditions = {
   held: `${isHeld} AND NOT ${needsDecision}`,
   waiting: isWaiting,
   approval: awaitsApproval,
+  unsent: isUnsentFailure,
   reversed:
     `EXISTS (SELECT FROM operation_reversals r WHERE r.operation_id = o.id AND r.client_id = o.client_id AND ${isLateReversal})`
 } as const

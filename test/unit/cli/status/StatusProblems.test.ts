@@ -43,6 +43,7 @@ const healthy: FiguresByCondition = {
   under_review: [],
   oldest: [],
   standing: [standing("accepted", 3, second)],
+  unsent: [],
   due: [{ provider, work: "claim", count: 3, since: before(second) }],
   workers: [worker]
 }
@@ -119,8 +120,63 @@ describe("status", () => {
     const [problem] = problemsOf({ embedded: false, migrated: true, figures: { ...healthy, standing: [asked] } })
     assert.strictEqual(
       problem!.next,
-      "Ask the provider about each, act on the answer, and end the review. For one of them, ask: Did you pay 7?"
+      "Each of them tells what it waits for, and whether it was never sent. Ask the provider about the others, act on the answer, "
+        + "and end the review. For one of them, ask: Did you pay 7?"
     )
+  })
+
+  it("names operations that failed unsent, as those of an outage", () => {
+    const unsent = [{ provider, code: "provider_unreachable", count: 5, since: before(12 * minute) }] as const
+    const [problem] = problemsOf({ embedded: false, migrated: true, figures: { ...healthy, unsent } })
+    assert.deepStrictEqual(problem, {
+      message: "bank: 5 operations failed unsent in the last 24 hours: provider_unreachable, the oldest for 12m",
+      next:
+        "None of them was sent, and no worker sends it again. Tell those whom it concerns: a new request needs a new key.",
+      command: `${listCall} --unsent --provider bank --order oldest`
+    })
+  })
+
+  it("tells when the next of the submitting operations is taken over, while a worker runs for their provider", () => {
+    const claims = { count: 0, first_end: null, last_end: null, next_at: before(-90 * second) }
+    const nextOf = (workers: ReadonlyArray<SeenWorker>) =>
+      problemsOf({
+        embedded: false,
+        migrated: true,
+        figures: { ...healthy, workers, standing: [{ ...standing("submitting", 1, hour), claims }] }
+      })[0]!.next
+    assert.match(
+      nextOf([worker]),
+      /A worker runs for the provider, and takes over or rescues the first of them at 12:01:30 UTC\.$/
+    )
+    assert.match(nextOf([{ ...worker, pauses: {} }]), /Check that a worker runs for the provider\.$/)
+  })
+
+  it("asks for no worker where one runs, if its work is late", () => {
+    const due = [{ provider, work: "claim", count: 3, since: before(2 * minute) }] as const
+    const [problem] = problemsOf({ embedded: false, migrated: true, figures: { ...healthy, due } })
+    assert.strictEqual(problem!.next, "A worker runs for the provider. If it is busy, start another one.")
+  })
+
+  it("tells when operations of a provider that does not answer end", () => {
+    const reason = "it did not answer several times in a row, so its circuit is open: the connection was refused"
+    const nextOf = (claims?: NonNullable<Standing["claims"]>) =>
+      problemsOf({
+        embedded: false,
+        migrated: true,
+        figures: {
+          ...healthy,
+          workers: [{ ...worker, pauses: { [provider]: reason } }],
+          standing: [{ ...standing("submitting", 3, second), ...claims === undefined ? {} : { claims } }]
+        }
+      })[0]!.next
+    const claims = { count: 2, first_end: before(-9 * second), last_end: before(-11 * second), next_at: null }
+    assert.include(
+      nextOf(claims),
+      "Unless it answers, up to 2 of them, claimed now, end as failed (provider_unreachable), never sent, "
+        + "from 12:00:09 to 12:00:11 UTC."
+    )
+    assert.include(nextOf({ ...claims, last_end: claims.first_end }), "never sent, at 12:00:09 UTC.")
+    assert.include(nextOf(), "each try of a worker ends one of them as failed (provider_unreachable), never sent")
   })
 
   it("names successes that were reversed", () => {
