@@ -64,14 +64,6 @@ export const queues: ReadonlyArray<Queue> = [
     count: ({ reversed }) => sum(reversed)
   },
   {
-    name: "unsent",
-    title: "Failed unsent",
-    meaning:
-      "These operations failed in the last 24 hours because their provider could not be reached, or took no request. None was sent, and no worker sends it again.",
-    empty: "No operation failed unsent in the last 24 hours.",
-    count: ({ unsent }) => sum(unsent)
-  },
-  {
     name: "all",
     title: "All operations",
     meaning: "Operations in any state, the latest change first.",

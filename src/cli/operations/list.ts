@@ -39,10 +39,6 @@ export const filterFlags = {
   ),
   reversed: toggle("reversed", "Successes that their provider reversed in the last 7 days, the latest 500"),
   approval: toggle("approval", "Operations that wait for an approval, the 500 that end first"),
-  unsent: toggle(
-    "unsent",
-    "Operations that failed in the last 24 hours because their provider could not be reached, or took no request"
-  ),
   owner: optionalText("owner", "Resource owner", ResourceOwner),
   client: optionalText("client", "Client", ClientId),
   key: optionalText("key", "Idempotency key", IdempotencyKey),
@@ -74,19 +70,18 @@ type FilterFlags = Command.Command.Config.Infer<typeof filterFlags>
 export type ListFlags = FilterFlags & Command.Command.Config.Infer<typeof pageFlags & typeof actingFlags>
 
 /** The queue that the flags name, if they name one. */
-const queueOf = ({ approval, held, reversed, underReview, unsent, waiting }: FilterFlags) => {
+const queueOf = ({ approval, held, reversed, underReview, waiting }: FilterFlags) => {
   const named = [
     ...held ? ["held"] as const : [],
     ...underReview ? ["under_review"] as const : [],
     ...waiting ? ["waiting"] as const : [],
     ...reversed ? ["reversed"] as const : [],
-    ...approval ? ["approval"] as const : [],
-    ...unsent ? ["unsent"] as const : []
+    ...approval ? ["approval"] as const : []
   ]
   return named.length > 1
     ? Effect.fail(
       new CommandFailed({
-        message: "specify at most one of --held, --under-review, --waiting, --reversed, --approval and --unsent"
+        message: "specify at most one of --held, --under-review, --waiting, --reversed and --approval"
       })
     )
     : Effect.succeed(named.length === 1 ? { queue: named[0]! } : {})

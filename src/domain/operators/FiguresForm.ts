@@ -4,7 +4,6 @@
 import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Schema from "effect/Schema"
-import type { GatewayFailureCode } from "../GatewayFailures.ts"
 import { ProviderName } from "../Grant.ts"
 import { OperationState } from "../Operation.ts"
 import { Timestamp } from "../Timestamp.ts"
@@ -144,25 +143,7 @@ const Standing = Schema.Struct({
   }))
 })
 
-/** Codes of operations that failed because their provider could not be reached, or took no request: each was never sent. */
-export const unsentCodes = ["provider_unreachable", "provider_unavailable"] as const satisfies ReadonlyArray<
-  GatewayFailureCode
->
-
-export const FiguresByCondition = Schema.Struct({
-  ...Figures.fields,
-  standing: Schema.Array(Standing),
-  /**
-   * Operations that failed so in the last 24 hours, and since when the first of them has. At most `maxDueCount` of all providers are
-   * counted, the latest ones.
-   */
-  unsent: Schema.Array(Schema.Struct({
-    provider: ProviderName,
-    code: Schema.Literals(unsentCodes),
-    count: Schema.Int,
-    since: Timestamp
-  }))
-})
+export const FiguresByCondition = Schema.Struct({ ...Figures.fields, standing: Schema.Array(Standing) })
 export type FiguresByCondition = typeof FiguresByCondition.Type
 
 /** Transitions of a provider within one interval. */

@@ -30,22 +30,13 @@ import { ShownTerms } from "../Terms.ts"
 import { Timestamp } from "../Timestamp.ts"
 
 /** Lists of operations that need attention. An operation may be in several. */
-export const queueNames = [
-  "indeterminate",
-  "under_review",
-  "held",
-  "waiting",
-  "reversed",
-  "approval",
-  "unsent"
-] as const
+export const queueNames = ["indeterminate", "under_review", "held", "waiting", "reversed", "approval"] as const
 
 /**
  * One of the queues. `waiting`: accepted operations that a worker found due but not ready, claims that a worker returned without
  * sending, and operations whose status reads nothing allows. `held`: without those that only their decision releases, which are in
  * `approval`. `reversed`: the latest 500 successes that were reversed in the last 7 days.
- * `approval`: operations that wait for the decision of a person, the 500 that end first. `unsent`: those that failed in the last 24 hours
- * because their provider could not be reached, or took no request. No worker sends them again.
+ * `approval`: operations that wait for the decision of a person, the 500 that end first.
  */
 export const QueueName = Schema.Literals(queueNames)
 export type QueueName = typeof QueueName.Type

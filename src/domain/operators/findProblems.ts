@@ -131,16 +131,6 @@ const conditionTexts: Readonly<
 /** The time of the day, in UTC. */
 const clock = (at: DateTime.Utc): string => DateTime.formatIso(at).slice(11, 19)
 
-/** Operations that failed unsent: no worker sends them again. */
-const unsentProblems = ({ unsent }: FiguresByCondition): ReadonlyArray<Problem> =>
-  unsent.map(({ code, count, provider, since }) => ({
-    message: `${provider}: ${counted(count, "operation", "operations")} failed unsent in the last 24 hours: ${code}`,
-    since,
-    next:
-      "None of them was sent, and no worker sends it again. Tell those whom it concerns: a new request needs a new key.",
-    operations: { provider, queue: "unsent" }
-  }))
-
 /** Whether a worker that runs sends to the provider. */
 type IsServed = (provider: ProviderName) => boolean
 
@@ -407,7 +397,6 @@ export const findProblems = (figures: FiguresByCondition): ReadonlyArray<Problem
   const isServed: IsServed = (provider) => seen.some(({ pauses }) => pauses[provider] === null)
   return [
     ...workerProblems(figures, seen, unserved),
-    ...unsentProblems(figures),
     ...conditionProblems(figures, isTold, isServed),
     ...reversalProblems(figures),
     ...lagProblems(figures, isTold, isServed)

@@ -10,7 +10,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationState } from "../../domain/Operation.ts"
 import type { FiguresByCondition, FlowPoint, LedgerFiguresNow } from "../../domain/operators/FiguresForm.ts"
-import { flowStatement, nowStatement, standingStatement, unsentStatement } from "../sql/operators/figureStatements.ts"
+import { flowStatement, nowStatement, standingStatement } from "../sql/operators/figureStatements.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
 
 export class LedgerFigures extends Context.Service<LedgerFigures, {
@@ -21,7 +21,7 @@ export class LedgerFigures extends Context.Service<LedgerFigures, {
    * changed are left out, apart from the first one.
    */
   readonly flow: (hours: number) => Effect.Effect<ReadonlyArray<FlowPoint>, StoreUnavailable>
-  /** `now`, with the one condition of each operation, questions to the providers, and what failed unsent. The role of `serve` may not read them. */
+  /** `now`, with the one condition of each operation, and questions to the providers. The role of `serve` may not read them. */
   readonly nowByCondition: Effect.Effect<FiguresByCondition, StoreUnavailable>
 }>()("financial-agents-gateway/services/operators/LedgerFigures") {
   /** Use a pool without the planner settings of the readers: the statements aggregate. */
@@ -60,9 +60,6 @@ type StandingRow = Omit<Standing, "since" | "claims"> & {
   readonly since: number | null
   readonly claims: { readonly [K in keyof Claims]: TimeInMilliseconds<Claims[K]> } | null
 }
-
-type Unsent = FiguresByCondition["unsent"][number]
-type UnsentRow = { readonly [K in keyof Unsent]: TimeInMilliseconds<Unsent[K]> }
 
 const timeOrNull = (milliseconds: number | null) => milliseconds === null ? null : time(milliseconds)
 
@@ -127,12 +124,7 @@ const make = Effect.gen(function*() {
   const nowByCondition = Effect.gen(function*() {
     const figures = yield* now
     const rows = yield* orUnavailable(sql.unsafe<StandingRow>(standingStatement))
-    const unsent = yield* orUnavailable(sql.unsafe<UnsentRow>(unsentStatement))
-    return {
-      ...figures,
-      standing: rows.map(toStanding),
-      unsent: unsent.map((row) => ({ ...row, since: time(row.since) }))
-    }
+    return { ...figures, standing: rows.map(toStanding) }
   })
 
   const flow = Effect.fn("LedgerFigures.flow")((hours: number) =>

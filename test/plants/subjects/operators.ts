@@ -210,25 +210,11 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [unit("cli/status/StatusProblems", "does not answer end")]
   },
   {
-    rule: "operations that failed unsent are a problem",
-    file: "src/domain/operators/findProblems.ts",
-    from: "    ...unsentProblems(figures),\n",
-    to: "",
-    tests: [unit("cli/status/StatusProblems", "failed unsent")]
-  },
-  {
-    rule: "only failures before anything was sent count as unsent",
-    file: "src/services/sql/operators/searchSources.ts",
-    from: "o.failure_code IN ('provider_unreachable', 'provider_unavailable')",
-    to: "o.failure_code IS NOT NULL",
-    tests: [postgres("services/operators/OperationViews", "failed unsent")]
-  },
-  {
     rule: "a returned claim is none that permits sending",
     file: "src/services/sql/operators/figureStatements.ts",
     from: "o.return_reason IS NULL AND o.send_before > now() AS claimed",
     to: "o.send_before > now() AS claimed",
-    tests: [postgres("services/operators/OperationViews", "failed unsent")]
+    tests: [postgres("services/operators/OperationViews", "until when it may be sent")]
   },
   {
     rule: "no worker is asked for where one runs",

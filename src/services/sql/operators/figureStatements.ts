@@ -12,7 +12,7 @@ import {
   placeTimeline
 } from "../queueFragments.ts"
 import { seenInterval } from "./OperatorRow.ts"
-import { isLateReversal, isUnsentFailure } from "./searchSources.ts"
+import { isLateReversal } from "./searchSources.ts"
 
 /** Rows as an array of objects; empty without rows. */
 const listed = (columns: Readonly<Record<string, string>>, from: string) => {
@@ -230,13 +230,6 @@ const claims = `CASE WHEN s.condition = 'submitting' THEN (
         ORDER BY o.updated_at LIMIT ${maxDueCount}
       ) o
     ) END`
-
-/** One row for each provider and code of `unsent`. */
-export const unsentStatement = `
-  SELECT provider, code, count(*)::float8 AS count, ${epochOf("min(updated_at)")} AS since FROM (
-    SELECT o.provider, o.failure_code AS code, o.updated_at FROM operations o WHERE ${isUnsentFailure}
-    ORDER BY o.updated_at DESC LIMIT ${maxDueCount}
-  ) o GROUP BY 1, 2 ORDER BY 1, 2`
 
 /** One row for each standing of `FiguresByCondition`. Of the questions it has one among those of the first hundred under review. */
 export const standingStatement = `

@@ -144,10 +144,6 @@ const ofOwner = (owner: string, { client_id }: OperationFilter, add: AddParamete
 /** A reversal `r` that operators are told of. */
 export const isLateReversal = "r.recorded_at > now() - interval '7 days'"
 
-/** One of `unsentCodes`, in the last 24 hours. The first condition is that of `operations_unsent`, and must stand here as it stands there. */
-export const isUnsentFailure =
-  "o.failure_code IN ('provider_unreachable', 'provider_unavailable') AND o.updated_at > now() - interval '24 hours'"
-
 /** The reversed operations. A section for each, so there are fewer than half of the rows that a page looks at. */
 const reversed = ({ provider }: OperationFilter, add: AddParameter): Source => ({
   name: "reversed",
@@ -204,7 +200,6 @@ export const sourceOf = (filter: SearchFilter, add: AddParameter): Source | null
   if (resource_owner !== undefined) return ofOwner(resource_owner, filter, add)
   if (queue === "reversed") return reversed(filter, add)
   if (queue === "approval") return approval
-  if (queue === "unsent") return single("unsent", [since, id], isUnsentFailure)
   if (queue === "under_review") return byProvider("review", "o.under_review", filter, add)
   if (queue === "waiting") return byProvider("waiting", mayWait, filter, add)
   const ofQueue = queue === undefined

@@ -11,7 +11,6 @@ import {
   type AddParameter,
   isHeld,
   isLateReversal,
-  isUnsentFailure,
   isWaiting,
   type SearchFilter,
   type Source,
@@ -35,7 +34,6 @@ const queueConditions = {
   held: `${isHeld} AND NOT ${needsDecision}`,
   waiting: isWaiting,
   approval: awaitsApproval,
-  unsent: isUnsentFailure,
   reversed:
     `EXISTS (SELECT FROM operation_reversals r WHERE r.operation_id = o.id AND r.client_id = o.client_id AND ${isLateReversal})`
 } as const

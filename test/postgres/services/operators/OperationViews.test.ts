@@ -11,7 +11,6 @@ import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
 import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
 import { OperatorActions } from "../../../../src/services/operators/OperatorActions.ts"
-import { isUnsentFailure } from "../../../../src/services/sql/operators/searchSources.ts"
 import { accept, drive, newKey, nextMillisecond, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import {
   claimIds,
@@ -23,7 +22,6 @@ import {
   pass,
   queued,
   readTerms,
-  recording,
   reference,
   returnTerms,
   standingLosses,
@@ -88,56 +86,25 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
       assert.strictEqual((yield* Effect.flip(detail(unknown)))._tag, "OperationNotFound")
     }))
 
-  it.effect("is counted for a day if it failed unsent, is listed, and its claim says until when it may be sent", () =>
+  it.effect("has a claim that says until when it may be sent, and when it is taken over", () =>
     Effect.gen(function*() {
-      const sql = yield* SqlClient.SqlClient
       const queue = yield* Queue
-      const search = yield* OperationSearch
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
-      const ids = [yield* accept(identity), yield* accept(identity), yield* accept(identity)].map(({ operation }) =>
-        operation.id
+      yield* Effect.all([accept(identity), accept(identity)])
+      const claims = yield* queue.claim(provider, 2, claimTerms)
+      const figures = Effect.map(
+        LedgerFigures.use(({ nowByCondition }) => nowByCondition),
+        ({ standing }) => standing.find((row) => row.provider === provider && row.condition === "submitting")!.claims!
       )
-      const claims = yield* queue.claim(provider, 3, claimTerms)
-      const figures = Effect.map(LedgerFigures.use(({ nowByCondition }) => nowByCondition), ({ standing, unsent }) => ({
-        claims: standing.find((row) => row.provider === provider && row.condition === "submitting")?.claims,
-        unsent: unsent.filter((row) => row.provider === provider).map(({ code, count }) => ({ code, count }))
-      }))
-      const claimed = yield* figures
-      const ends = claims.map(({ operation }) => operation.send_before!.epochMilliseconds)
-      assert.deepStrictEqual(
-        [
-          claimed.claims!.count,
-          claimed.claims!.first_end!.epochMilliseconds,
-          claimed.claims!.last_end!.epochMilliseconds
-        ],
-        [3, Math.min(...ends), Math.max(...ends)]
-      )
-      assert.isAbove(claimed.claims!.next_at!.epochMilliseconds, Math.max(...ends))
-      assert.isEmpty(claimed.unsent)
-      const [first, second, third] = claims
-      yield* queue.returnClaim(first!, { ...returnTerms, delay: Duration.seconds(5) })
-      for (const [claim, code] of [[second, "provider_unreachable"], [third, "provider_rejected"]] as const) {
-        const outcome = { state: "failed", failure: { code, message: "It failed." } } as const
-        yield* queue.record(claim!.operation.id, claim!.revision, outcome, recording())
-      }
-      const after = yield* figures
-      assert.deepStrictEqual({ ...after.claims!, next_at: null }, {
-        count: 0,
-        first_end: null,
-        last_end: null,
-        next_at: null
-      })
-      assert.isBelow(after.claims!.next_at!.epochMilliseconds, Math.max(...ends))
-      assert.deepStrictEqual(after.unsent, [{ code: "provider_unreachable", count: 1 }])
-      const listed = search.list({ queue: "unsent", provider, order: "oldest", limit: 10 })
-      const unsentId = second!.operation.id
-      assert.include(ids, unsentId)
-      assert.deepStrictEqual((yield* listed).operations.map(({ operation }) => operation.id), [unsentId])
-      const plan = yield* sql.withTransaction(Effect.andThen(
-        sql`SET LOCAL enable_seqscan = off`,
-        sql`EXPLAIN SELECT 1 FROM operations o WHERE ${sql.literal(isUnsentFailure)} ORDER BY o.updated_at DESC LIMIT 9`
-      ))
-      assert.include(JSON.stringify(plan), "operations_unsent")
+      const end = Math.max(...claims.map(({ operation }) => operation.send_before!.epochMilliseconds))
+      const both = yield* figures
+      assert.deepStrictEqual([both.count, both.last_end!.epochMilliseconds], [2, end])
+      assert.isAtMost(both.first_end!.epochMilliseconds, end)
+      assert.isAbove(both.next_at!.epochMilliseconds, end)
+      for (const claim of claims) yield* queue.returnClaim(claim, { ...returnTerms, delay: Duration.seconds(5) })
+      const none = yield* figures
+      assert.deepStrictEqual({ ...none, next_at: null }, { count: 0, first_end: null, last_end: null, next_at: null })
+      assert.isBelow(none.next_at!.epochMilliseconds, end)
     }))
 
   it.effect("is held and releasable as the queue says", () =>

@@ -17,7 +17,6 @@ const none: ListFlags = {
   held: false,
   reversed: false,
   approval: false,
-  unsent: false,
   underReview: false,
   waiting: false,
   owner: Option.none(),
@@ -70,10 +69,7 @@ describe("The filters of a list", () => {
   it.effect("name one queue at most", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(toQuery({ ...none, held: true, waiting: true }, now))
-      assert.include(
-        error.message,
-        "at most one of --held, --under-review, --waiting, --reversed, --approval and --unsent"
-      )
+      assert.include(error.message, "at most one of --held, --under-review, --waiting, --reversed and --approval")
       assert.deepStrictEqual(yield* toQuery({ ...none, underReview: true }, now), {
         queue: "under_review",
         order: "newest",

@@ -43,7 +43,6 @@ const healthy: FiguresByCondition = {
   under_review: [],
   oldest: [],
   standing: [standing("accepted", 3, second)],
-  unsent: [],
   due: [{ provider, work: "claim", count: 3, since: before(second) }],
   workers: [worker]
 }
@@ -123,17 +122,6 @@ describe("status", () => {
       "Each of them tells what it waits for, and whether it was never sent. Ask the provider about the others, act on the answer, "
         + "and end the review. For one of them, ask: Did you pay 7?"
     )
-  })
-
-  it("names operations that failed unsent, as those of an outage", () => {
-    const unsent = [{ provider, code: "provider_unreachable", count: 5, since: before(12 * minute) }] as const
-    const [problem] = problemsOf({ embedded: false, migrated: true, figures: { ...healthy, unsent } })
-    assert.deepStrictEqual(problem, {
-      message: "bank: 5 operations failed unsent in the last 24 hours: provider_unreachable, the oldest for 12m",
-      next:
-        "None of them was sent, and no worker sends it again. Tell those whom it concerns: a new request needs a new key.",
-      command: `${listCall} --unsent --provider bank --order oldest`
-    })
   })
 
   it("tells when the next of the submitting operations is taken over, while a worker runs for their provider", () => {
