@@ -1,11 +1,13 @@
 /**
  * The Effect client repeats and follows by the engine of the client on `fetch`, in Effect's time, with typed operations and typed
- * problems. A scripted gateway answers.
+ * problems, and a financial request that it repeats stays the same request. A scripted gateway answers.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Layer, Redacted, Stream } from "effect"
+import { Cause, Clock, Effect, Exit, Fiber, Layer, Redacted, Schema, Stream } from "effect"
 import { FetchHttpClient } from "effect/http"
-import { GatewayClient } from "../../../src/api/Client.ts"
+import { HttpApi, HttpApiGroup } from "effect/http-api"
+import { GatewayClient, makeClient, submit } from "../../../src/api/Client.ts"
+import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import { OperationId } from "../../../src/domain/Operation.ts"
 import {
@@ -129,5 +131,82 @@ describe("The Effect client", () => {
         yield* Effect.promise(settle)
         assert.strictEqual(running(), 0)
       }
+    }))
+})
+
+class Payments extends HttpApi.make("payments").add(
+  HttpApiGroup.make("payments").add(
+    mutationEndpoint("pay", "/v1/payments", { payload: Schema.Struct({ amount: Schema.String }) })
+  )
+) {}
+
+const location = `${baseUrl}/v1/operations/${id}`
+
+const taken: Reply = {
+  after: 0,
+  response: () =>
+    new Response(JSON.stringify(operation("accepted")), {
+      status: 202,
+      headers: { "content-type": "application/json", location }
+    })
+}
+
+/** A payment by a client whose requests the replies answer, and what it has sent so far. */
+const paying = Effect.fnUntraced(function*(replies: ReadonlyArray<Reply>, token = "token") {
+  const { fetch, received } = yield* scriptedGateway(replies)
+  const client = yield* Effect.provide(
+    makeClient(Payments, { baseUrl, accessToken: Redacted.make(token) }),
+    FetchHttpClient.layer
+  )
+  const pay = client.payments.pay({ headers: { "idempotency-key": "rent" }, payload: { amount: "1.00" } }).pipe(
+    Effect.provideService(FetchHttpClient.Fetch, fetch)
+  )
+  const sent = () =>
+    received.map(({ authorization, body, key, target }) => [
+      target,
+      authorization,
+      key,
+      new TextDecoder().decode(body as Uint8Array)
+    ])
+  return { pay, sent }
+})
+
+const payment = ["/v1/payments", "Bearer token", "rent", "{\"amount\":\"1.00\"}"]
+
+describe("A financial request of the client", () => {
+  it.effect("carries the token and the key, and gives the operation with its URL", () =>
+    Effect.gen(function*() {
+      const { pay, sent } = yield* paying([taken])
+      const { body, headers } = yield* pay
+      assert.deepStrictEqual([body.id, headers.location], [operationId, location])
+      assert.deepStrictEqual(sent(), [payment])
+    }))
+
+  it.effect("is not sent with a token that no header can carry: the platform would quote it", () =>
+    Effect.gen(function*() {
+      for (const token of ["secret\ntoken", "secret-tökén", ""]) {
+        const { pay, sent } = yield* paying([taken], token)
+        const cause = yield* Effect.flip(Effect.sandbox(submit(pay)))
+        assert.include(Cause.pretty(cause), "the access token is empty, or has characters that no header can carry")
+        assert.notInclude(Cause.pretty(cause), "secret")
+        assert.lengthOf(sent(), 0)
+      }
+    }))
+
+  it.effect("is repeated as the same request after a retryable problem, when Retry-After has passed", () =>
+    Effect.gen(function*() {
+      const { pay, sent } = yield* paying([problem("service_unavailable", { "retry-after": "7" }), taken])
+      assert.strictEqual((yield* whileTimePasses(submit(pay))).body.id, operationId)
+      assert.isAtLeast(yield* Clock.currentTimeMillis, 7000)
+      assert.deepStrictEqual(sent(), [payment, payment])
+    }))
+
+  it.effect("fails with the last problem when the time for repetitions is over", () =>
+    Effect.gen(function*() {
+      const { pay, sent } = yield* paying([problem("rate_limited", { "retry-after": "10" })])
+      const error = yield* whileTimePasses(Effect.flip(submit(pay, { within: "25 seconds" })))
+      assert.strictEqual(error._tag, "TooManyRequests")
+      assert.isAtMost(yield* Clock.currentTimeMillis, 25_000)
+      assert.lengthOf(sent(), 3)
     }))
 })

@@ -57,37 +57,30 @@ describe("The engine follows an operation", () => {
     assert.deepStrictEqual(none.pauses, [1.125])
   })
 
-  it("polls as Retry-After says, with jitter, if the gateway does not wait", async () => {
-    const { pauses, received } = await followed([
-      read(accepted, { retryAfter: 4 }),
-      unchanged(accepted, { retryAfter: 4 }),
-      unchanged(accepted, { retryAfter: 8 }),
-      unchanged(accepted),
-      read(succeeded)
-    ])
-    // The clock of the tests moves in steps of an eighth of a second.
-    assert.deepStrictEqual(pauses, [0, 4.5, 9, 1.125])
-    assert.isTrue(received.slice(1).every(({ prefer }) => prefer === "wait=50"))
-  })
+  const after4 = unchanged(accepted, { retryAfter: 4 })
+  const waitedAtOnce = unchanged(accepted, { applied: true, retryAfter: 4 })
 
-  it("polls if a gateway says that it waited, and answers at once without a change", async () => {
-    const { pauses } = await followed([
-      read(accepted),
-      unchanged(accepted, { applied: true, retryAfter: 4 }),
-      unchanged(accepted, { applied: true, retryAfter: 4 }),
-      read(succeeded)
-    ])
-    assert.deepStrictEqual(pauses, [0, 4.5, 4.5])
-  })
-
-  it("reads at once again when the gateway waits again", async () => {
-    const { pauses } = await followed([
-      read(accepted),
-      unchanged(accepted, { retryAfter: 4 }),
-      unchanged(accepted, { applied: true, after: 50 }),
-      read(succeeded)
-    ])
-    assert.deepStrictEqual(pauses, [0, 4.5, 50])
+  // The clock of the tests moves in steps of an eighth of a second.
+  it.each<[name: string, replies: ReadonlyArray<Reply>, pauses: ReadonlyArray<number>]>([
+    [
+      "polls as Retry-After says, with jitter, if the gateway does not wait",
+      [read(accepted, { retryAfter: 4 }), after4, unchanged(accepted, { retryAfter: 8 }), unchanged(accepted)],
+      [0, 4.5, 9, 1.125]
+    ],
+    [
+      "polls if a gateway says that it waited, and answers at once without a change",
+      [read(accepted), waitedAtOnce, waitedAtOnce],
+      [0, 4.5, 4.5]
+    ],
+    [
+      "reads at once again when the gateway waits again",
+      [read(accepted), after4, unchanged(accepted, { applied: true, after: 50 })],
+      [0, 4.5, 50]
+    ]
+  ])("%s", async (_, replies, pauses) => {
+    const followedBy = await followed([...replies, read(succeeded)])
+    assert.deepStrictEqual(followedBy.pauses, pauses)
+    assert.isTrue(followedBy.received.slice(1).every(({ prefer }) => prefer === "wait=50"))
   })
 
   it("gives the final operation by `settled`", async () => {

@@ -96,14 +96,6 @@ describe("The engine repeats requests", () => {
     assert.deepStrictEqual(await succeeds([silent]), [30.5])
   })
 
-  it("in every call that promises it", async () => {
-    for (const [name, call] of calls) {
-      const { outcome, pauses } = await called([lost, problem("grant_revoked")], call)
-      assert.deepStrictEqual(pauses, [0.5], name)
-      assert.strictEqual(outcome.status, "rejected", name)
-    }
-  })
-
   it.each(stopping)("not after %s: the call fails with the problem", async (code) => {
     for (const [name, call] of calls) {
       const { outcome, received } = await called([problem(code)], call)
@@ -178,30 +170,31 @@ const repeated = async (limits: Limits, failing: ReadonlyArray<Failing>) => {
   )
   const failure = await scene.until(call.catch(String))
   assert.strictEqual(running, 0)
-  return { attempts, times: attempts.map(([at]) => at), failure, ended: scene.now() }
+  return { attempts, failure, ended: scene.now() }
 }
 
 describe("The engine, within limits,", () => {
-  it("begins the last attempt when the time is over, and fails as that attempt does", async () => {
-    const { failure, times } = await repeated({ within: 8 }, [[0, null]])
-    assert.deepStrictEqual(times, [0, 0.5, 1.5, 3.5, 7.5, 8])
-    assert.strictEqual(failure, "ConnectionError: lost")
-  })
-
-  it("does not repeat a request whose Retry-After is longer than the time that is left", async () => {
-    assert.deepStrictEqual((await repeated({ within: 8 }, [[0, 9]])).times, [0])
-    assert.deepStrictEqual((await repeated({ within: 8 }, [[0, 7], [0, 2]])).times, [0, 7.5])
-  })
-
-  it("gives an attempt up when the wait and the time for an answer have passed", async () => {
-    const { attempts, ended, failure } = await repeated({ wait: 20, answerTime: 10, within: 28 }, [null])
-    assert.deepStrictEqual([attempts, ended], [[[0, "wait=20"]], 30])
-    assert.match(failure, /no complete answer within 30 seconds/)
-  })
-
-  it("never gives an attempt up that may take any time", async () => {
-    const { ended, times } = await repeated({ answerTime: Infinity, within: 10 }, [[500, null]])
-    assert.deepStrictEqual([times, ended], [[0], 500])
+  it.each<[name: string, limits: Limits, failing: ReadonlyArray<Failing>, times: ReadonlyArray<number>, ended: number]>(
+    [
+      ["begins the last attempt when the time is over", { within: 8 }, [[0, null]], [0, 0.5, 1.5, 3.5, 7.5, 8], 8],
+      ["does not repeat if Retry-After is longer than the time that is left", { within: 8 }, [[0, 9]], [0], 0],
+      ["waits for a Retry-After that is not", { within: 8 }, [[0, 7], [0, 2]], [0, 7.5], 7.5],
+      ["gives an attempt up after the time for an answer", { wait: 20, answerTime: 10, within: 28 }, [null], [0], 30],
+      [
+        "never gives up an attempt that may take any time",
+        { answerTime: Infinity, within: 10 },
+        [[500, null]],
+        [0],
+        500
+      ]
+    ]
+  )("%s", async (_, limits, failing, times, ended) => {
+    const result = await repeated(limits, failing)
+    assert.deepStrictEqual([result.attempts.map(([at]) => at), result.ended], [times, ended])
+    assert.match(
+      result.failure,
+      failing[0] === null ? /no complete answer within 30 seconds/ : /^ConnectionError: lost$/
+    )
   })
 
   it("asks for the rest of the wait after a lost connection, and at least for a second", async () => {
