@@ -17,7 +17,17 @@ import { rounds } from "../../fixtures/Effort.ts"
 import { accept, issue, issueAgain, operationIn } from "../../fixtures/ledger/Ledger.ts"
 import { Queue } from "../../fixtures/ledger/QueueServices.ts"
 import { servicesOn } from "../../fixtures/mcp/AgentGateway.ts"
-import { legacy, type Message, modern, post, requestOf, tasksDeclared } from "../../fixtures/mcp/HttpMcp.ts"
+import {
+  headersOf,
+  legacy,
+  type Message,
+  modern,
+  open,
+  type Posted,
+  requestOf,
+  tasksDeclared
+} from "../../fixtures/mcp/HttpMcp.ts"
+import { mcpRequests } from "../../fixtures/mcp/McpFuzz.ts"
 import { rolesWith } from "../../fixtures/postgres/Roles.ts"
 import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, launch, serve } from "../../fixtures/processes/CommandLine.ts"
@@ -105,81 +115,6 @@ const snapshot = Effect.gen(function*() {
   })
 })
 
-/** All requests and notifications of both versions that a server may know, and some that none does. */
-const plainMethods = [
-  "tools/list",
-  "resources/list",
-  "resources/templates/list",
-  "prompts/list",
-  "server/discover",
-  "ping",
-  "notifications/cancelled",
-  "notifications/initialized",
-  "operations/submit"
-]
-
-const oneOf = (...values: ReadonlyArray<unknown>) => fc.constantFrom(...values)
-
-/** Arguments that are right, nearly right, or anything. */
-const argumentsOf = (ids: ReadonlyArray<OperationId>) => {
-  const id = fc.oneof({ weight: 8, arbitrary: fc.constantFrom(...ids) }, fc.string(), fc.jsonValue())
-  return {
-    id,
-    arguments: fc.oneof(
-      { weight: 3, arbitrary: fc.record({ id }) },
-      fc.record({ id, seconds: oneOf(1, 1, 0, -1, "1", 1e9) }),
-      fc.record({ idempotency_key: oneOf("key-1", "key-2", "none", "", 7) }),
-      fc.record({ state: oneOf(["accepted"], ["indeterminate", "failed"], "failed", []), page_size: oneOf(1, 100, 0) }),
-      fc.record({ after: fc.string(), page_token: fc.string() }, { requiredKeys: [] }),
-      fc.record({ id, payload: fc.jsonValue(), submit: fc.constant(true), state: fc.constant("accepted") }),
-      fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 3 })
-    )
-  }
-}
-
-const toolNames = [
-  "list_operations",
-  "get_operation",
-  "find_operation_by_key",
-  "wait_for_operation",
-  "changes_since",
-  "get_limits"
-]
-
-/** A wait without seconds takes 45 of them. */
-const isQuick = ({ params: { arguments: values, name } }: Call) =>
-  name !== "wait_for_operation" || (typeof values === "object" && values !== null && Object.hasOwn(values, "seconds"))
-
-/** Any call of an agent that knows these ids. */
-const anyCall = (ids: ReadonlyArray<OperationId>): fc.Arbitrary<Call> => {
-  const { arguments: toolArguments, id } = argumentsOf(ids)
-  const uri = fc.oneof(fc.constantFrom(...ids.map((known) => `operation://${known}`)), fc.webUrl(), fc.string())
-  const some = (method: fc.Arbitrary<string>, params: fc.Arbitrary<object>) => fc.record({ method, params })
-  const body = fc.oneof(
-    {
-      weight: 5,
-      arbitrary: some(
-        fc.constant("tools/call"),
-        fc.record({ name: fc.constantFrom(...toolNames, "pay", "submit_operation"), arguments: toolArguments })
-      )
-    },
-    {
-      weight: 3,
-      arbitrary: some(fc.constantFrom("tasks/get", "tasks/update", "tasks/cancel"), fc.record({ taskId: id }))
-    },
-    some(
-      fc.constant("tasks/update"),
-      fc.record({ taskId: id, inputResponses: fc.dictionary(fc.string(), fc.jsonValue()) })
-    ),
-    some(fc.constant("resources/read"), fc.record({ uri })),
-    some(fc.constantFrom(...plainMethods), fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 2 }))
-  )
-  return fc.record({ version: fc.constantFrom(...versions), call: body })
-    // The cast: fast-check infers `object` for the parameters, which are records.
-    .map(({ call, version }) => ({ version, ...call }) as Call)
-    .filter(isQuick)
-}
-
 /** Each tool, task method and resource, for each operation. Each of these calls must be answered. */
 const everyCall = (ids: ReadonlyArray<OperationId>): ReadonlyArray<Call> =>
   versions.flatMap((version) => {
@@ -239,13 +174,16 @@ describe("Calls of agents", () => {
       // A busy machine refuses some calls for now.
       const agent = new http.Agent({ keepAlive: true, maxSockets: 16 })
       yield* Effect.addFinalizer(() => Effect.sync(() => agent.destroy()))
-      const ask = async ({ method, params, version }: Call) => {
-        const _meta = { ...tasksDeclared, ...params["_meta"] }
-        const request = requestOf(version, 1, method, { ...params, _meta })
+      const insist = async (request: Posted) => {
         for (;;) {
-          const answer = await post(port, token, request, {}, agent)
+          const answer = await open(port, request, agent).complete
           if (answer.status !== 503) return answer
         }
+      }
+      const ask = ({ method, params, version }: Call) => {
+        const message = requestOf(version, 1, method, { ...params, _meta: tasksDeclared })
+        const headers = { ...headersOf(message), authorization: `Bearer ${token}` }
+        return insist({ body: JSON.stringify(message), headers })
       }
       yield* Effect.promise(() =>
         Promise.all(
@@ -256,10 +194,12 @@ describe("Calls of agents", () => {
           })
         )
       )
+      const finalIds = before.operations.flatMap(({ completed_at, id }) => completed_at === null ? [] : [String(id)])
+      const requests = mcpRequests({ token, ids: [...owned, foreign], finalIds })
       yield* Effect.promise(() =>
         fc.assert(
-          fc.asyncProperty(fc.array(anyCall([...owned, foreign]), { minLength: 1, maxLength: 24 }), async (calls) => {
-            for (const { status, text } of await Promise.all(calls.map(ask))) {
+          fc.asyncProperty(fc.array(requests, { minLength: 1, maxLength: 24 }), async (some) => {
+            for (const { status, text } of await Promise.all(some.map(insist))) {
               assert.isBelow(status, 500, text)
               assert.notInclude(text, "\"code\":-32603", "no internal error")
             }
