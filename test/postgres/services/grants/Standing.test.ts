@@ -3,7 +3,7 @@
  * PostgreSQL and the memory store.
  */
 import { assert } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber } from "effect"
+import { Duration, Effect } from "effect"
 import { bearer } from "../../../../src/domain/Credential.ts"
 import {
   ClientId,
@@ -55,36 +55,6 @@ conformance("the standing of a grant", (it) => {
             "GrantRevoked"
           ])
         }
-      }
-    }))
-
-  it.effect("takes effect for every read that starts after the revocation, while other reads run", () =>
-    Effect.gen(function*() {
-      const grants = yield* Grants
-      const store = yield* OperationStore
-      for (let round = 0; round < 15; round++) {
-        const { grant, identity } = yield* issue()
-        const { operation } = yield* accept(identity)
-        let revoked = false
-        const reading = yield* Deferred.make<void>()
-        const readers = yield* Effect.forkChild(Effect.all(
-          Array.from({ length: 8 }, () =>
-            Effect.gen(function*() {
-              while (true) {
-                const before = revoked
-                const result = yield* Effect.result(store.find(identity, operation.id))
-                yield* Deferred.succeed(reading, void 0)
-                if (result._tag === "Failure") return
-                assert.isFalse(before, "a read that started after the revocation succeeded")
-                yield* Effect.yieldNow
-              }
-            })),
-          { concurrency: "unbounded", discard: true }
-        ))
-        yield* Deferred.await(reading)
-        yield* grants.revoke(grant.grant_id)
-        revoked = true
-        yield* Fiber.join(readers)
       }
     }))
 

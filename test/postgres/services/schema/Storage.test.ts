@@ -13,7 +13,6 @@ import {
   drive,
   everything,
   issue,
-  newKey,
   nextMillisecond,
   operationIn,
   outcome,
@@ -63,39 +62,6 @@ layer(PostgresLedger, { excludeTestServices: true })("PostgreSQL", (it) => {
         FROM operation_payloads JOIN operations ON id = operation_id WHERE id = ${operation.id}`
       assert.strictEqual(Buffer.from(row!.payload).toString("utf8"), canonical)
       assert.deepStrictEqual(Buffer.from(row!.digest), sha256(`{"payload":${canonical},"type":"payment"}`))
-    }))
-
-  it.effect("stores nothing of a refused request", () =>
-    Effect.gen(function*() {
-      const sql = yield* SqlClient.SqlClient
-      const { identity } = yield* issue()
-      const key = newKey()
-      yield* accept(identity, { key })
-      const count = sql`
-        SELECT (SELECT count(*) FROM operations) AS operations, (SELECT count(*) FROM operation_history) AS history,
-          (SELECT count(*) FROM operation_payloads) AS payloads`
-      const before = yield* count
-      yield* Effect.flip(accept(identity, { key, payload: "other" }))
-      yield* accept(identity, { key })
-      yield* Effect.flip(accept({ ...identity, subject: "stranger" as never }))
-      assert.deepStrictEqual(yield* count, before)
-    }))
-
-  it.effect("allows a review of every operation that is not settled, which is no transition", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const sql = yield* SqlClient.SqlClient
-      const store = yield* OperationStore
-      const { identity } = yield* issue()
-      for (const state of ["accepted", "submitting", "submitted", "indeterminate"] as const) {
-        const operation = yield* operationIn(identity, state)
-        const history = yield* ledger.history(operation.id)
-        for (const under_review of [true, false, true]) {
-          yield* sql`UPDATE operations SET under_review = ${under_review} WHERE id = ${operation.id}`
-          assert.deepStrictEqual(yield* store.find(identity, operation.id), { ...operation, under_review })
-        }
-        assert.deepStrictEqual(yield* ledger.history(operation.id), history)
-      }
     }))
 
   it.effect("keeps an operation under review through transitions, until it is settled", () =>

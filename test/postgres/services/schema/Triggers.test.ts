@@ -6,7 +6,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { type OperationState, operationStates, transitions } from "../../../../src/domain/Operation.ts"
 import { PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
-import { allows, attempt, modes, sevenOperations, type World } from "../../../fixtures/postgres/RawSql.ts"
+import { allows, attempt, modes, once, sevenOperations } from "../../../fixtures/postgres/RawSql.ts"
 
 /** SQLSTATE restrict_violation, which the triggers raise. */
 const refused = "23001"
@@ -22,12 +22,7 @@ const move = `
   RETURNING state, revision, completed_at = updated_at AS completed, updated_at >= created_at AS in_order`
 
 layer(PostgresLedger, { excludeTestServices: true })("the triggers of PostgreSQL", (it) => {
-  let shared: World | undefined
-  const world = Effect.suspend(() =>
-    shared === undefined
-      ? Effect.tap(sevenOperations, (made) => Effect.sync(() => shared = made))
-      : Effect.succeed(shared)
-  )
+  const world = once(sevenOperations)
 
   for (const mode of modes) {
     for (const from of operationStates) {

@@ -3,7 +3,7 @@
  * ledger in memory on the test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, DateTime, Duration, Effect, Layer, type Scope as Lifetime } from "effect"
+import { Context, DateTime, Duration, Effect, Layer, Logger, type Scope as Lifetime } from "effect"
 import { HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
 import type { AuthorizationDetails } from "../../../../src/domain/AuthorizationDetails.ts"
@@ -18,7 +18,8 @@ import {
   PairwiseSubject,
   ProviderName,
   ResourceOwner,
-  type Scope
+  type Scope,
+  scopeLimits
 } from "../../../../src/domain/Grant.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { MemoryLedger } from "../../../../src/services/memory/MemoryLedger.ts"
@@ -170,6 +171,19 @@ describe("A token", () => {
       assert.isNull(yield* findGrant("agent-1"))
       assert.strictEqual(yield* read(yield* issueToken()), "read")
       assert.isNotNull(yield* findGrant("agent-1"))
+    })))
+
+  it.effect("with more scopes than its grant may have is refused with a warning, and no other token of the grant", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const lines: Array<string> = []
+      const logger = Logger.layer([Logger.make((entry) => void lines.push(Logger.formatJson.log(entry)))])
+      const read = yield* startGateway()
+      const scope = Array.from({ length: scopeLimits.count + 1 }, (_, n) => `s${n}`).join(" ")
+      assert.strictEqual(yield* Effect.provide(read(yield* issueToken({ scope })), logger), "InvalidCredential")
+      assert.strictEqual(yield* Effect.provide(read(yield* issueToken()), logger), "read")
+      assert.lengthOf(lines, 1)
+      assert.match(lines[0]!, /at most 100 scopes, of 4096 characters.*"level":"WARN"/)
     })))
 
   it.effect("registers its grant for the client behind the prefix, also if the client id begins with it", () =>
