@@ -1,14 +1,13 @@
 /**
- * Requests with variants of tokens and DPoP proofs are never accepted, never 5xx, and never logged. The tests send them
- * over HTTP to a gateway on the real PostgreSQL.
+ * Requests with variants of tokens and DPoP proofs are never accepted, never 5xx, and never logged. The tests send some of them
+ * over HTTP to a gateway on the real PostgreSQL. `TokenVariants` and `ProofVariants` give all of them to the verifier.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fc from "fast-check"
 import { authorizedGateway, server, type Setup } from "../../fixtures/authorization/AuthorizedGateway.ts"
 import { makeProof } from "../../fixtures/authorization/Keys.ts"
-import { type Attempt, type Materials, type Variant, variantSeed } from "../../fixtures/authorization/Variants.ts"
-import { rounds } from "../../fixtures/Effort.ts"
+import type { Attempt, Materials } from "../../fixtures/authorization/Variants.ts"
 import { Gateway } from "../../fixtures/http/HttpGateway.ts"
 import { Observer } from "../../fixtures/http/HttpObserver.ts"
 import { assertProblem, baseUrl } from "../../fixtures/http/HttpProblem.ts"
@@ -16,11 +15,6 @@ import type { Answer } from "../../fixtures/http/HttpWire.ts"
 import { agents, gather } from "./Materials.ts"
 import { proofVariants } from "./ProofVariants.ts"
 import { tokenVariants } from "./TokenVariants.ts"
-
-const count = rounds(500, 2000)
-
-/** Requests at the same time. */
-const batch = 20
 
 const target = "/v1/operations"
 
@@ -47,44 +41,6 @@ const attemptOver = ({ send, wire }: Gateway["Service"], { proof, scheme, token 
   }))
 }
 
-const assertRefused = (answer: Answer, kind: string) => {
-  const { code } = assertProblem(answer)
-  assert.include(
-    [
-      // On a busy machine the search for the key may take longer than the gateway waits.
-      ...kind.includes("unknown key") ? ["authorization_unavailable"] : [],
-      "invalid_token",
-      "invalid_dpop_proof",
-      "missing_credentials",
-      "malformed_request",
-      "headers_too_large"
-    ],
-    code
-  )
-}
-
-const tryAll = Effect.fnUntraced(function*(materials: Materials, variants: fc.Arbitrary<Variant>) {
-  const gateway = yield* Gateway
-  const seed = variantSeed()
-  const sent = variants.filter(({ kind }) => !kind.includes("white space around it"))
-  for (let done = 0; done < count; done += batch) {
-    // Made shortly before they are sent: a DPoP proof of the near future becomes good.
-    const sample = fc.sample(sent, { numRuns: batch, seed: seed + done })
-    yield* Effect.forEach(
-      sample,
-      ({ kind, make, note }) =>
-        Effect.map(attemptOver(gateway, make(materials)), (answer) => {
-          try {
-            assertRefused(answer, kind)
-          } catch (error) {
-            throw new Error(`${kind} ${note} (seed ${seed + done})`, { cause: error })
-          }
-        }),
-      { concurrency: batch, discard: true }
-    )
-  }
-})
-
 /** Good credentials still read, so the variants were refused because of their own content. */
 const assertGoodOnesRead = Effect.fnUntraced(function*({ agentKey: key, bound, tokens, url }: Materials) {
   const { send } = yield* Gateway
@@ -102,31 +58,28 @@ const secretsOf = (attempts: ReadonlyArray<Attempt>): ReadonlySet<string> =>
   )
 
 layer(authorizedGateway(setup), { excludeTestServices: true })("Of hundreds of requests over HTTP", (it) => {
-  it.effect("with variants of tokens, none is accepted, and none gets a 5xx response", () =>
-    Effect.gen(function*() {
-      const materials = yield* gather(yield* server(), baseUrl)
-      yield* tryAll(materials, tokenVariants(materials))
-      yield* assertGoodOnesRead(materials)
-    }))
-
-  it.effect("with variants of DPoP proofs, none is accepted, and none gets a 5xx response", () =>
-    Effect.gen(function*() {
-      const materials = yield* gather(yield* server(), baseUrl)
-      yield* tryAll(materials, proofVariants(materials))
-      yield* assertGoodOnesRead(materials)
-    }))
-
-  it.effect("none writes any part of a token or of a DPoP proof to the log", () =>
+  it.effect("none is accepted, none gets a 5xx response, and none writes any part of a credential to the log", () =>
     Effect.gen(function*() {
       const materials = yield* gather(yield* server(), baseUrl)
       const before = (yield* Observer).lines.length
       const gateway = yield* Gateway
-      const sample = fc.sample(fc.oneof(tokenVariants(materials), proofVariants(materials)), { numRuns: 500 })
-      const attempts = sample.map(({ make }) => make(materials))
-      yield* Effect.forEach(attempts, (attempt) => attemptOver(gateway, attempt), { concurrency: 16 })
+      const variants = fc.oneof(tokenVariants(materials), proofVariants(materials))
+      const sample = fc.sample(variants.filter(({ kind }) => !kind.includes("white space around it")), { numRuns: 500 })
+      const attempts = sample.map(({ kind, make }) => ({ kind, attempt: make(materials) }))
+      yield* Effect.forEach(attempts, ({ attempt, kind }) =>
+        Effect.map(attemptOver(gateway, attempt), (answer) => {
+          const { code } = assertProblem(answer)
+          // On a busy machine the search for the key may take longer than the gateway waits.
+          if (code !== "authorization_unavailable" || !kind.includes("unknown key")) {
+            assert.isBelow(answer.status, 500, kind)
+          }
+        }), { concurrency: 16 })
       const log = (yield* Observer).lines.slice(before).map(({ text }) => text).join("\n")
       assert.isAbove(log.length, 500)
-      for (const secret of secretsOf(attempts)) assert.isFalse(log.includes(secret), `a log line holds ${secret}`)
+      for (const secret of secretsOf(attempts.map(({ attempt }) => attempt))) {
+        assert.isFalse(log.includes(secret), `a log line holds ${secret}`)
+      }
+      yield* assertGoodOnesRead(materials)
     }))
 })
 
