@@ -1,6 +1,6 @@
 /**
  * Failures of an HTTP client prove only what they show, for every wrapping and every answer. The tests check this by
- * property.
+ * property, against raw socket servers that fail at each point, over each HTTP client.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, type Clock, Effect, Layer, ManagedRuntime } from "effect"
@@ -12,6 +12,8 @@ import { makeSendDeadline } from "../../../../src/submission/http/SendDeadline.t
 import { whyNothingSent } from "../../../../src/submission/http/whyNothingSent.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import {
+  answering,
+  type Behaviour,
   clients,
   operationOf,
   optionsFor,
@@ -215,7 +217,48 @@ interface Case {
   readonly cut: number
   readonly end: "close" | "reset" | "stall"
   readonly early: boolean
+  /** What the provider does instead. */
+  readonly instead?: Behaviour
 }
+
+const chunked = (chunks: string) =>
+  `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}`
+
+/** Those that the conformance kit lacks. `test/system/testing` runs the kit over each client. */
+const misbehaviours: ReadonlyArray<Behaviour> = [
+  { onConnect: (socket) => socket.end() },
+  { onBytes: (socket) => socket.end() },
+  answering("HTTP/9.9 200 OK\r\n\r\n"),
+  answering(chunked("zz\r\n{}\r\n")),
+  // Ends between chunks.
+  { onRequest: (socket) => socket.end(chunked(`${succeeded.length.toString(16)}\r\n${succeeded}\r\n`)) },
+  // An empty body of unknown length.
+  { onRequest: (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n") },
+  // No UTF-8.
+  answering(Buffer.from(
+    response(200, succeeded.replace("ref-1", "ref-\xff"), { "Content-Length": String(succeeded.length) }),
+    "latin1"
+  )),
+  // No content type.
+  answering(`HTTP/1.1 200 OK\r\nContent-Length: ${succeeded.length}\r\n\r\n${succeeded}`),
+  answering(response(200, JSON.stringify({ ...JSON.parse(succeeded), pad: "x".repeat(5000) }))),
+  // Headers without an end.
+  {
+    onRequest: (socket) => {
+      const more = () => {
+        if (socket.writable) socket.write(`X-Pad: ${"x".repeat(60_000)}\r\n`, more)
+      }
+      socket.write("HTTP/1.1 200 OK\r\n", more)
+    }
+  },
+  answering("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n"),
+  answering("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"),
+  answering("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")
+]
+
+const examples = misbehaviours.map((instead): [Case] => [
+  { status: 0, body: "", headers: {}, cut: 0, end: "stall", early: false, instead }
+])
 
 const anyCase: fc.Arbitrary<Case> = fc.record({
   status,
@@ -236,7 +279,8 @@ const declaresSuccess = ({ body, status }: Case) => {
   }
 }
 
-const serve = ({ body, cut, early, end, headers, status }: Case) => {
+const serve = ({ body, cut, early, end, headers, instead, status }: Case): Behaviour => {
+  if (instead !== undefined) return instead
   const bytes = response(status, body, headers).slice(0, cut)
   const answer = (socket: net.Socket) => {
     if (socket.writableEnded || socket.destroyed) return
@@ -255,7 +299,7 @@ describe("The adapter, after any answer of a provider,", () => {
           runtime.runPromise(
             Effect.gen(function*() {
               const server = yield* rawServer(serve(one))
-              const options = optionsFor(server.url, { deadlines: { headers: 60, body: 60 } })
+              const options = optionsFor(server.url, { deadlines: { headers: 60, body: 60 }, maxBodySize: 4096 })
               const operation = operationOf()
               const { _tag, reason } = yield* submitTo(options, operation)
               assert.include(["Succeeded", "Rejected", "NotSent", "Uncertain"], _tag)
@@ -269,7 +313,7 @@ describe("The adapter, after any answer of a provider,", () => {
               if (read._tag === "Proven") assert.isTrue(declaresSuccess(one))
             }).pipe(Effect.scoped)
           )),
-        { numRuns: rounds(50, 150) }
+        { numRuns: misbehaviours.length + rounds(50, 150), examples }
       )
       await runtime.dispose()
     })
