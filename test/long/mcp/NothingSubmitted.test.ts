@@ -96,16 +96,16 @@ const fill = Effect.gen(function*() {
 })
 
 /**
- * All that an agent or a provider could see of a change. The worker writes only when it reads a status next, which it does whether
- * agents call or not.
+ * All that an agent or a provider could see of a change. The worker writes only when it reads a status next and
+ * that an operation waits for a review, which it does whether agents call or not.
  */
 const snapshot = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   return yield* Effect.all({
     history: sql`SELECT * FROM operation_history ORDER BY operation_id, revision`,
     operations: sql`
-      SELECT id, client_id, resource_owner, subject, grant_id, idempotency_key, type, state, revision, under_review, created_at,
-        updated_at, completed_at, failure_code, failure_message, change_position
+      SELECT id, client_id, resource_owner, subject, grant_id, idempotency_key, type, state, revision, created_at, updated_at,
+        completed_at, failure_code, failure_message, change_position
       FROM operations ORDER BY id`,
     payloads: sql`SELECT operation_id, client_id FROM operation_payloads ORDER BY operation_id`,
     grants: sql`SELECT * FROM grants ORDER BY id`,
