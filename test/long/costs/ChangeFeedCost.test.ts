@@ -1,5 +1,6 @@
 /**
- * The cost of a page of changes depends on the page alone: not on the size of the ledger, nor on what changed before or since.
+ * The cost of a page of changes depends on the page alone: not on the size of the ledger, nor on the operations of other owners or on
+ * what changed before or since.
  * The tests count the rows and scans of PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
@@ -16,14 +17,15 @@ import {
   ownerDigest,
   sealChangeToken
 } from "../../../src/services/rules/changeToken.ts"
-import { maxLookedAt } from "../../../src/services/sql/reads/changeStatements.ts"
+import { maxLookedAt, recordMark } from "../../../src/services/sql/reads/changeStatements.ts"
 import { TokenCipher } from "../../../src/services/TokenCipher.ts"
 import { isThorough, rounds } from "../../fixtures/Effort.ts"
 import { feedReader } from "../../fixtures/ledger/Changes.ts"
 import { fill } from "../../fixtures/ledger/FilledLedger.ts"
-import { issue, operationIn, PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
+import { fillQueue } from "../../fixtures/ledger/FilledQueue.ts"
+import { accept, issue, operationIn, PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
 import { Queue } from "../../fixtures/ledger/QueueServices.ts"
-import { mostRowsRead, ReaderConnection } from "../../fixtures/postgres/Plans.ts"
+import { boundedScans, mostRowsRead, planModes, ReaderConnection } from "../../fixtures/postgres/Plans.ts"
 import { anotherPool, isSuperuser, openTransaction } from "../../fixtures/postgres/Pools.ts"
 import { once } from "../../fixtures/postgres/RawSql.ts"
 
@@ -90,12 +92,15 @@ for (const { perTransaction, places } of [small, large]) {
         const sql = yield* SqlClient.SqlClient
         const feed = yield* OperationFeed
         yield* sql`ALTER TABLE operations SET (autovacuum_enabled = off)`
-        const filled = yield* fill(1, size, perTransaction)
+        const large = yield* fill(1, size, perTransaction)
         // Behind the positions of the filled rows.
         yield* sql`UPDATE ledger_home SET system_identifier = system_identifier - 1`
         yield* Effect.flatMap(Queue, (queue) => queue.prepare)
         const { history } = yield* openChangeToken(yield* TokenCipher, yield* feed.now, ledgerReader)
-        return { filled, history }
+        const newOwner = Effect.map(issue(), ({ grant, identity }) => ({ identity, owner: grant.resource_owner }))
+        const [small, none] = [yield* newOwner, yield* newOwner]
+        for (let n = 0; n < 3; n++) yield* accept(small.identity)
+        return { large, small, none, history }
       }))
       const analyzed = once(Effect.tap(ledger, SqlClient.SqlClient.use((sql) => sql`ANALYZE operations`)))
 
@@ -110,17 +115,21 @@ for (const { perTransaction, places } of [small, large]) {
           for (const [which, filter] of Object.entries(filters)) {
             it.effect(`of a grant reads no more than the page needs: ${from}, ${which}, ${statistics}`, () =>
               Effect.gen(function*() {
-                const { filled: { identity, owner }, history } = yield* scene
+                const { history, large, none, small } = yield* scene
                 const query = { states: [], type: null, ...filter }
-                const content = { history, owner: yield* ownerDigest(owner), position }
-                const after = yield* sealChangeToken(yield* TokenCipher, content, grantReader(identity, query))
-                yield* Effect.gen(function*() {
-                  for (const page_size of [10, 100]) {
-                    const read = OperationFeed.use((feed) => feed.since(identity, { ...query, page_size, after }))
-                    const limit = which === "without filters" ? page_size + 1 : maxLookedAt
-                    assert.isAtMost(yield* mostRowsRead(read), limit + planning)
-                  }
-                }).pipe(Effect.provide(Reader))
+                const most = (page_size: number) => which === "without filters" ? page_size + 1 : maxLookedAt
+                for (
+                  const [{ identity, owner }, limit] of [[large, most], [small, () => 3], [none, () => 0]] as const
+                ) {
+                  const content = { history, owner: yield* ownerDigest(owner), position }
+                  const after = yield* sealChangeToken(yield* TokenCipher, content, grantReader(identity, query))
+                  yield* Effect.gen(function*() {
+                    for (const page_size of [10, 100]) {
+                      const read = OperationFeed.use((feed) => feed.since(identity, { ...query, page_size, after }))
+                      assert.isAtMost(yield* mostRowsRead(read), limit(page_size) + planning)
+                    }
+                  }).pipe(Effect.provide(Reader))
+                }
               }))
           }
 
@@ -144,6 +153,23 @@ for (const { perTransaction, places } of [small, large]) {
     }
   )
 }
+
+layer(PostgresLedger, { excludeTestServices: true })("A mark of the changes", (it) => {
+  it.effect("costs the last change, also when most operations have one position, as after a load", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { grant } = yield* issue()
+      yield* fillQueue(grant, { count: size })
+      for (const statistics of ["without statistics", "with statistics"]) {
+        yield* sql`DELETE FROM change_marks`
+        const bound = { index: "operations_by_change", rows: 3 }
+        for (const mode of planModes) {
+          yield* boundedScans({ text: recordMark, parameters: [] }, mode, bound, `${statistics}, ${mode}`)
+        }
+        yield* sql`ANALYZE`
+      }
+    }))
+})
 
 layer(PostgresLedger, { excludeTestServices: true })("A page of changes beside a long transaction", (it) => {
   it.effect("costs as much as its own changes, however many were made since the transaction began", () =>

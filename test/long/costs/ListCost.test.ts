@@ -19,27 +19,6 @@ import { once } from "../../fixtures/postgres/RawSql.ts"
 const small = 100
 const large = rounds(20_000, 1_000_000)
 
-/** Queries with each kind of filter, for an owner with `count` operations. */
-const queries = (count: number): Readonly<Record<string, Partial<OperationQuery>>> => ({
-  "the first page": {},
-  "a page in the middle": {
-    after: { created_at: second(count / 2), id: "ffffffff-ffff-7fff-bfff-ffffffffffff" as never }
-  },
-  "a state that most have": { states: ["succeeded"] },
-  "a state that few have": { states: ["failed"] },
-  "a state that none has": { states: ["cancelled"] },
-  "several states": { states: ["failed", "indeterminate", "submitted"] },
-  "a type that most have": { type: "payment" },
-  "a type that few have": { type: "transfer" },
-  "a type that was used long ago": { type: "refund" },
-  "a state of a type that was used long ago": { type: "refund", states: ["succeeded"] },
-  "a type that none has": { type: "unknown" },
-  "a state of a type": { type: "transfer", states: ["failed"] },
-  "created before most others": { created_before: second(20) },
-  "created lately": { created_after: second(count - 20) },
-  "created at any time": { created_after: second(0) }
-})
-
 /** Values of each filter: absent, and one each that most, few and no operations match. */
 const choices: ReadonlyArray<ReadonlyArray<Partial<OperationQuery>>> = [
   [{}, { states: ["succeeded"] }, { states: ["failed"] }, { states: ["cancelled"] }, { states: [...operationStates] }],
@@ -92,17 +71,6 @@ layer(PostgresLedger, { excludeTestServices: true, timeout: "5 minutes" })("the 
         assert.isAtMost(rows, operationStates.length * 101, name)
       }
     }))
-
-  for (const [name, filter] of Object.entries(queries(large))) {
-    for (const page_size of [10, 100]) {
-      it.effect(`does not depend on how many operations an owner has: ${name}, ${page_size} a page`, () =>
-        Effect.gen(function*() {
-          const { many } = yield* filled
-          // A type alone queries each of seven states; one row more than the page shows that there is a next page.
-          assert.isAtMost(yield* cost(list(many.identity, { ...filter, page_size })), 7 * (page_size + 1))
-        }))
-    }
-  }
 
   it.effect("without filters is the cost of one page, for few operations and for many", () =>
     Effect.gen(function*() {

@@ -12,6 +12,7 @@ import { fill } from "../../fixtures/ledger/FilledLedger.ts"
 import { accept, issue, PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
 import { allSearched, fillSearched, type Searched, walkList } from "../../fixtures/ledger/SearchedLedger.ts"
 import { boundedScans, type PlanMode, planModes, recorded } from "../../fixtures/postgres/Plans.ts"
+import { once } from "../../fixtures/postgres/RawSql.ts"
 import { Statements } from "../../fixtures/postgres/Statements.ts"
 
 /** Rows that the first statement of a page may look at. */
@@ -68,15 +69,13 @@ const filters = (row: Searched): Readonly<Record<string, OperationFilter>> => {
 const Search = OperationSearch.layer.pipe(Layer.provideMerge(PostgresLedger))
 
 layer(Search, { excludeTestServices: true })("the cost of a page of a list", (it) => {
-  let shared: Searched | undefined
-  const filled = Effect.gen(function*() {
-    if (shared !== undefined) return shared
+  const filled = once(Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     yield* fill(1, 20_000)
     yield* fillSearched(200)
     yield* sql`VACUUM ANALYZE operations`.unprepared
-    return shared = (yield* allSearched).find(({ reference }) => reference === "reference-1")!
-  })
+    return (yield* allSearched).find(({ reference }) => reference === "reference-1")!
+  }))
 
   /** Asserts that the statements of the first and of a further page read few rows, all by an index. */
   const assertCheap = Effect.fnUntraced(

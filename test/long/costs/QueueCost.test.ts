@@ -12,6 +12,7 @@ import { issueAgain, newProvider, PostgresLedger } from "../../fixtures/ledger/L
 import { claimTerms, issueAtNewProvider, readTerms } from "../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../fixtures/ledger/QueueServices.ts"
 import { boundedScans, planModes, recorded } from "../../fixtures/postgres/Plans.ts"
+import { once } from "../../fixtures/postgres/RawSql.ts"
 import { Statements } from "../../fixtures/postgres/Statements.ts"
 
 const limit = 10
@@ -53,10 +54,8 @@ const questions: Readonly<
 }
 
 layer(PostgresLedger, { excludeTestServices: true })("the cost of finding work", (it) => {
-  let shared: Filled | undefined
   /** A provider with many operations that are due, beside many that are not. */
-  const filled = Effect.gen(function*() {
-    if (shared !== undefined) return shared
+  const filled = once(Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     const { grant } = yield* issueAtNewProvider()
     const { grant: other } = yield* issueAgain(grant, { provider: newProvider() })
@@ -86,10 +85,9 @@ layer(PostgresLedger, { excludeTestServices: true })("the cost of finding work",
       const { grant: idle } = yield* issueAtNewProvider({ provider: crowded })
       yield* fillQueue(idle, { count: 20, due_in: 3600, waiting: true })
     }
-    shared = { grant, crowded }
     yield* sql`VACUUM ANALYZE operations`.unprepared
-    return shared
-  })
+    return { grant, crowded }
+  }))
 
   for (const [name, { ask, index }] of Object.entries(questions)) {
     for (const mode of planModes) {
