@@ -1,9 +1,10 @@
 /**
- * Operators see who acts next on an operation, when, and why. The tests go through every combination of state, hold, claim,
- * consent, review and time.
+ * Operators see who acts next on an operation, when, and why. Properties try combinations of state, hold, claim, consent, review and
+ * time.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime } from "effect"
+import * as fc from "fast-check"
 import { isTerminal } from "../../../src/domain/Operation.ts"
 import { nextAction, type Situation } from "../../../src/domain/operators/nextAction.ts"
 import type {
@@ -263,83 +264,71 @@ const expectations: ReadonlyArray<readonly [string, Situation, NextAction["by"],
     ["a settled operation", scheduled({ due_at: null }, { state: "succeeded" }), "none", null, "It is settled."]
   ]
 
-const both = [true, false]
+const standings: fc.Arbitrary<OperationStanding> = fc.tuple(
+  fc.record({
+    client_active: fc.boolean(),
+    provider_connected: fc.boolean(),
+    grant: fc.constantFrom("live", "expired", "revoked")
+  }),
+  fc.constantFrom({ may_send: true, may_read: true }, { may_send: false, may_read: true }, {
+    may_send: false,
+    may_read: false
+  })
+).map(([grant, may]) => ({ ...grant, ...may }))
 
-/** Every situation that the tables can hold. */
-const situations = function*(): Generator<Situation> {
-  const holds: ReadonlyArray<Hold | null> = [
-    null,
-    ...(["placed", "failover"] as const).flatMap((kind) => [
-      { kind, examined: false, releasable_from: null },
-      { kind, examined: true, releasable_from: null },
-      { kind, examined: true, releasable_from: past },
-      { kind, examined: true, releasable_from: future }
-    ]),
-    { kind: "approval", examined: false, releasable_from: null }
-  ]
-  for (const state of specifiedStates) {
-    for (const under_review of isTerminal(state) ? [false] : both) {
-      for (const acknowledged of state === "accepted" ? both : [false]) {
-        for (const is_of_other_timeline of state === "submitting" ? both : [false]) {
-          for (const due_at of isTerminal(state) ? [null] : [past, now, future]) {
-            for (const send_before of state === "submitting" ? [null, past, now, future] : [null]) {
-              for (const waiting of isTerminal(state) || state === "submitting" ? [false] : both) {
-                for (const hold of state === "accepted" ? holds : [null]) {
-                  for (
-                    const return_reason of state === "submitting" && send_before !== null
-                      ? [null, "no key"]
-                      : [null]
-                  ) {
-                    for (const consent of standings) {
-                      for (
-                        const pause of state === "accepted" || state === "submitting" ? [null, "no key", away] : [null]
-                      ) {
-                        const fence_started_at = state === "indeterminate" && waiting ? past : null
-                        yield {
-                          state,
-                          under_review,
-                          acknowledged,
-                          is_of_other_timeline,
-                          standing: consent,
-                          schedule: {
-                            ...schedule,
-                            due_at,
-                            send_before,
-                            waiting,
-                            hold,
-                            return_reason,
-                            fence_started_at,
-                            fencing_until: fence_started_at
-                          },
-                          pause,
-                          question: null
-                        }
-                      }
-                    }
-                  }
-                }
-              }
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
-const standings: ReadonlyArray<OperationStanding> = both.flatMap((client_active) =>
-  both.flatMap((provider_connected) =>
-    (["live", "expired", "revoked"] as const).flatMap((grant) =>
-      [[true, true], [false, true], [false, false]].map(([may_send, may_read]) => ({
-        client_active,
-        provider_connected,
-        grant,
-        may_send: may_send!,
-        may_read: may_read!
-      }))
-    )
-  )
+const holds: fc.Arbitrary<Hold | null> = fc.oneof(
+  fc.constantFrom<Hold | null>(null, { kind: "approval", examined: false, releasable_from: null }),
+  fc.record({
+    kind: fc.constantFrom("placed", "failover"),
+    examined: fc.constant(true),
+    releasable_from: fc.constantFrom(null, past, future)
+  }),
+  fc.record({
+    kind: fc.constantFrom("placed", "failover"),
+    examined: fc.constant(false),
+    releasable_from: fc.constant(null)
+  })
 )
+
+/** Any situation that the tables can hold. */
+const situations: fc.Arbitrary<Situation> = fc.constantFrom(...specifiedStates).chain((state) => {
+  const [isAccepted, isSubmitting] = [state === "accepted", state === "submitting"]
+  const isOpen = !isTerminal(state)
+  /** The first of the values where the others cannot be. */
+  const among = <A>(isPossible: boolean, first: A, ...others: ReadonlyArray<A>) =>
+    fc.constantFrom(...isPossible ? [first, ...others] : [first])
+  return fc.record({
+    under_review: among(isOpen, false, true),
+    acknowledged: among(isAccepted, false, true),
+    is_of_other_timeline: among(isSubmitting, false, true),
+    standing: standings,
+    pause: among(isAccepted || isSubmitting, null, "no key", away),
+    due_at: isOpen ? fc.constantFrom(past, now, future) : fc.constant(null),
+    send_before: among(isSubmitting, null, past, now, future),
+    waiting: among(isOpen && !isSubmitting, false, true),
+    hold: isAccepted ? holds : fc.constant(null),
+    return_reason: among(isSubmitting, null, "no key")
+  }).map(({ due_at, hold, return_reason, send_before, waiting, ...rest }): Situation => {
+    const fence_started_at = state === "indeterminate" && waiting ? past : null
+    return {
+      ...rest,
+      state,
+      schedule: {
+        ...schedule,
+        due_at,
+        send_before,
+        waiting,
+        hold,
+        return_reason: send_before === null ? null : return_reason,
+        fence_started_at,
+        fencing_until: fence_started_at
+      },
+      question: null
+    }
+  })
+})
+
+const holdsForAll = (check: (given: Situation) => void) => fc.assert(fc.property(situations, check), { numRuns: 2000 })
 
 describe("the next action", () => {
   it.each(expectations)("of %s is as expected", (_, given, by, at, why) => {
@@ -367,47 +356,39 @@ describe("the next action", () => {
   })
 
   it("of any operation is in the future or open, is told in short sentences, and none is left only when it is settled", () => {
-    let count = 0
-    const texts = new Set<string>()
-    for (const given of situations()) {
-      count++
+    holdsForAll((given) => {
       const { action, at, by, reason } = nextAction(given, now)
-      texts.add(action).add(reason)
-      if (at !== null && at.epochMilliseconds <= now.epochMilliseconds) assert.fail(JSON.stringify(given))
-      if ((by === "none") !== isTerminal(given.state)) assert.fail(JSON.stringify(given))
-    }
-    for (const text of texts) {
-      assert.match(text, /^[A-Z].*\.$/)
-      for (const sentence of text.split(/(?<=[.:]) /)) assert.isAtMost(sentence.split(" ").length, 25, sentence)
-    }
-    assert.isAbove(count, 10_000)
+      if (at !== null) assert.isAbove(at.epochMilliseconds, now.epochMilliseconds)
+      assert.strictEqual(by === "none", isTerminal(given.state))
+      for (const text of [action, reason]) {
+        assert.match(text, /^[A-Z].*\.$/)
+        for (const sentence of text.split(/(?<=[.:]) /)) assert.isAtMost(sentence.split(" ").length, 25, sentence)
+      }
+    })
   })
 
   it("of any operation under review is the one without it, and its reason names the review", () => {
-    for (const given of situations()) {
-      if (isTerminal(given.state)) continue
-      const base = nextAction({ ...given, under_review: false }, now)
+    holdsForAll((given) => {
+      if (isTerminal(given.state)) return
+      const { reason: plain, ...base } = nextAction({ ...given, under_review: false }, now)
       const { reason, ...reviewed } = nextAction({ ...given, under_review: true }, now)
-      const isNamed = base.by === "operator" ||
-        reason === `It is under review. ${base.reason}`
-      const isSame = reviewed.by === base.by && reviewed.action === base.action && reviewed.at === base.at
-      if (!isNamed || !isSame) assert.fail(JSON.stringify(given))
-    }
+      if (base.by !== "operator") assert.strictEqual(reason, `It is under review. ${plain}`)
+      assert.deepStrictEqual(reviewed, base)
+    })
   })
 
   it("names each reason for which a worker or a reconciler leaves the operation", () => {
-    for (const given of situations()) {
+    holdsForAll((given) => {
       const { hold } = given.schedule
       const isSending = given.state === "accepted" ? hold === null : given.schedule.return_reason !== null
       const isReading = given.state === "submitted" || given.state === "indeterminate" || hold?.examined === true
-      if (given.is_of_other_timeline || !isSending && !isReading) continue
+      if (given.is_of_other_timeline || !isSending && !isReading) return
       const { reason } = nextAction(given, now)
       const { client_active, may_read, may_send, provider_connected } = given.standing
-      const isTold = reason.includes("client is inactive") === !client_active
-        && reason.includes("provider is disconnected") === !provider_connected
-        && /no live grant|No live grant/.test(reason) ===
-          (isSending || given.schedule.fence_started_at !== null ? !may_send : !may_read)
-      if (!isTold) assert.fail(`${JSON.stringify(given)}: ${reason}`)
-    }
+      assert.strictEqual(reason.includes("client is inactive"), !client_active)
+      assert.strictEqual(reason.includes("provider is disconnected"), !provider_connected)
+      const mayGoOn = isSending || given.schedule.fence_started_at !== null ? may_send : may_read
+      assert.strictEqual(/[nN]o live grant/.test(reason), !mayGoOn)
+    })
   })
 })
