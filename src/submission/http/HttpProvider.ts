@@ -116,6 +116,12 @@ const asRefusal =
       })
       : failure
 
+/** A declared answer below 500 shows that the provider works, also if it proves nothing about the operation. */
+const answeredWith = (status: number) => <E extends { readonly _tag: string }>(failure: E): E | Uncertain =>
+  failure instanceof Uncertain && failure.isUndeclared !== true && status < 500
+    ? new Uncertain({ ...failure, isAnswer: true })
+    : failure
+
 const submit = (adapter: Adapter) =>
   Effect.fnUntraced(
     function*(operation: ProviderOperation, payload: Schema.Json) {
@@ -130,7 +136,10 @@ const submit = (adapter: Adapter) =>
           options.submit.sign
         )
       const decode: Decode<SubmissionAnswer, NotSent | Uncertain> = (answer) =>
-        options.submit.decode(answer, { operation, payload: decoded as Schema.Json })
+        Effect.mapError(
+          options.submit.decode(answer, { operation, payload: decoded as Schema.Json }),
+          answeredWith(answer.status)
+        )
       const notAfter = (yield* SendDeadline) ?? operation.send_before?.epochMilliseconds ?? null
       return yield* Effect.mapError(
         ask(adapter, operation, encode, decode, notAfter, decoded),

@@ -100,6 +100,7 @@ export class NotSent extends Schema.TaggedError<NotSent>()("NotSent", {
  * - `isUndeclared`: the provider answered, and the adapter does not declare the answer. After five in a row the worker claims nothing for
  *   the provider, and tries one operation at a time: likely the adapter or its settings have a mistake.
  * - `isUnauthorized`: with `isUndeclared`, the provider refused the credentials, as by 401. The first such answer pauses the provider.
+ * - `isAnswer`: the provider answered as the adapter declares, so it works, and its circuit stays closed.
  * - `retryAfter`: for how long the provider, or a gateway in its place, asks to send nothing.
  *
  * `reason` is logged, and must contain no credential, no part of the payload and no text of the provider.
@@ -108,6 +109,7 @@ export class Uncertain extends Schema.TaggedError<Uncertain>()("Uncertain", {
   reason: Schema.String,
   isUndeclared: Schema.optionalKey(Schema.Boolean),
   isUnauthorized: Schema.optionalKey(Schema.Boolean),
+  isAnswer: Schema.optionalKey(Schema.Boolean),
   retryAfter: Schema.optionalKey(Schema.Duration)
 }) {
   override get message() {

@@ -374,6 +374,20 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [unit("submission/providers/Circuit", "opens after five submissions without an answer")]
   },
   {
+    rule: "a declared answer that leaves the outcome unknown keeps the circuit closed",
+    file: circuit,
+    from: "if (error?._tag === \"Uncertain\" && error.isAnswer === true)",
+    to: "if (error?._tag === \"Uncertain\" && error.isAnswer === false)",
+    tests: [unit("submission/providers/Circuit", "stays closed after declared answers")]
+  },
+  {
+    rule: "only a declared answer below 500 shows that a provider works",
+    file: "src/submission/http/HttpProvider.ts",
+    from: "failure.isUndeclared !== true && status < 500",
+    to: "failure.isUndeclared !== true && status <= 500",
+    tests: [unit("submission/http/HttpProviderAnswers", "shows with status 500")]
+  },
+  {
     rule: "submissions do not reset the count of status reads without an answer",
     file: circuit,
     from: "calls < Infinity ? outcome : CircuitBreaker.ignored",

@@ -147,6 +147,20 @@ describe("An answer to a submission that is not declared", () => {
   }
 })
 
+describe("A declared answer that leaves the outcome unknown", () => {
+  it.live.each<readonly [number, true | undefined]>([
+    [400, true],
+    [409, true],
+    [500, undefined]
+  ])("shows with status %i whether the provider works: %s", ([status, isAnswer]) =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(response(status, "{}")))
+      const base = optionsFor(server.url)
+      const failure = yield* failureOf({ ...base, submit: { ...base.submit, decode: HttpProvider.undecided } })
+      assert.strictEqual(failure._tag === "Uncertain" ? failure.isAnswer : failure._tag, isAnswer)
+    }).pipe(Effect.provide(ProviderHttpClient.layer())))
+})
+
 describe("The request that a 404 names", () => {
   it.live("has no query, and no segment that may be an id, an account or a secret", () =>
     Effect.gen(function*() {

@@ -39,6 +39,15 @@ describe("The circuit of a provider", () => {
       assert.deepStrictEqual(states, [...Array(5).fill("indeterminate"), ...Array(5).fill("accepted")])
     }))
 
+  it.effect("stays closed after declared answers that leave the outcome unknown", () =>
+    Effect.gen(function*() {
+      const submit = () => Effect.fail(new Uncertain({ reason: "the provider answered U012", isAnswer: true }))
+      const world = yield* makeWorld({ policy: oneAtATime, submit })
+      yield* world.acceptMany(10)
+      yield* world.start(SubmissionWorker.layer)
+      yield* until(() => world.attempts.length === 10)
+    }))
+
   it.effect("lets one probe through when it is half open, and everything once the probe succeeded", () =>
     Effect.gen(function*() {
       let isDown = true
