@@ -30,7 +30,7 @@ const options = readOptions(import.meta.url, {
   scene: choices("Scene", sceneNames),
   seed: text("Draws the payments and their order", { takes: "TEXT", default: ownSeed }),
   quick: flag("20 faults at the bank without keys: gateway, hand-written and graphile-worker, without their rates"),
-  parallel: whole("Scenes at the same time", { from: 1, to: 32, default: 6 }),
+  parallel: whole("Scenes at the same time", { from: 1, to: 32, default: 10 }),
   out: text("Writes the report there, as JSON", { takes: "FILE", default: null, problem: unwritable }),
   against: text("Exits with 1 if the verdict of a payment differs from the run that this report has", {
     takes: "FILE",

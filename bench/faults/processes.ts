@@ -1,7 +1,8 @@
 /** The processes of a contestant in a scene: workers, each with a link of its own to the database; a server; and commands. */
-import { execFileSync, spawn } from "node:child_process"
+import { type ChildProcessByStdio, execFileSync, spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import type { Readable, Writable } from "node:stream"
 import { Proxy, type Target } from "../../test/fixtures/processes/Proxy.ts"
 import { poll, sleep, when } from "../../test/long/faults/kit/Clock.ts"
 import { Daemon, signal } from "../../test/long/faults/kit/Daemon.ts"
@@ -28,6 +29,41 @@ interface Worker {
 
 export const urlAt = (port: number) => `postgres://postgres@127.0.0.1:${port}/chaos`
 
+/** Resolves to the lines that a command tells until it ends, or until an empty line. */
+const answerOf = async (
+  command: string,
+  child: ChildProcessByStdio<Writable, Readable, null>
+): Promise<ReadonlyArray<string>> => {
+  const { promise, reject, resolve } = Promise.withResolvers<void>()
+  let output = ""
+  const take = (text: string) => {
+    output += text
+    if (output === "\n" || output.endsWith("\n\n")) resolve()
+  }
+  const end = (code: number | null) => code === 0 ? resolve() : reject(new Error(`${command} ended with ${code}`))
+  const limit = setTimeout(() => child.kill("SIGKILL"), patience * 1000)
+  child.once("error", reject).once("close", end).stdout.on("data", take)
+  try {
+    await promise
+    return output.split("\n").filter((line) => line.trim() !== "")
+  } finally {
+    clearTimeout(limit)
+    child.off("error", reject).off("close", end).stdout.off("data", take)
+  }
+}
+
+/** Tries again after a failure: the database may be busy or down. */
+const repeated = async <A>(attempt: () => Promise<A>): Promise<A> => {
+  for (let failures = 0;;) {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (++failures === 10) throw error
+      await sleep(500)
+    }
+  }
+}
+
 /** A process and those that it started, such as a server behind a wrapper. */
 const withChildren = (pid: number): ReadonlyArray<number> => {
   try {
@@ -42,6 +78,7 @@ export class Processes {
   private readonly options: ProcessesOptions
   private readonly workers = new Map<number, Worker>()
   private server: Daemon | null = null
+  private teller: ReturnType<Processes["command"]> | null = null
   private isClosing = false
 
   constructor(options: ProcessesOptions) {
@@ -126,43 +163,42 @@ export class Processes {
     if (!await isReady()) throw new Error(`the server of ${this.options.name} was not ready`)
   }
 
-  /** Runs a command with these lines on its standard input, and resolves to the lines of its output. */
-  private runOnce(command: string, lines: ReadonlyArray<string>): Promise<ReadonlyArray<string>> {
-    const { directory, environment, name, program } = this.options
+  private command(command: string): ChildProcessByStdio<Writable, Readable, null> {
+    const { directory, environment, program } = this.options
     const log = fs.openSync(path.join(directory, `${command}.log`), "a")
+    // The cast: `stdio` gives both pipes.
     const child = spawn(process.execPath, [program, command], {
       env: { ...process.env, ...environment },
-      stdio: ["pipe", "pipe", log],
-      timeout: patience * 1000,
-      killSignal: "SIGKILL"
-    })
+      stdio: ["pipe", "pipe", log]
+    }) as ChildProcessByStdio<Writable, Readable, null>
     fs.closeSync(log)
-    child.stdin!.on("error", () => {}).end(lines.map((line) => `${line}\n`).join(""))
-    let output = ""
-    child.stdout!.setEncoding("utf8").on("data", (text: string) => output += text)
-    return new Promise((resolve, reject) => {
-      child.once("error", reject)
-      child.once("close", (code) =>
-        code === 0
-          ? resolve(output.split("\n").filter((line) => line.trim() !== ""))
-          : reject(new Error(`${command} of ${name} ended with ${code}`)))
+    child.stdin.on("error", () => {})
+    child.stdout.setEncoding("utf8")
+    return child
+  }
+
+  /** Runs a command with these lines on its standard input, and resolves to the lines of its output. */
+  run(command: string, lines: ReadonlyArray<string> = []): Promise<ReadonlyArray<string>> {
+    return repeated(() => {
+      const child = this.command(command)
+      child.stdin.end(lines.map((line) => `${line}\n`).join(""))
+      return answerOf(command, child)
     })
   }
 
-  /** The same, and again after a failure: the database may be busy or down. */
-  async run(command: string, lines: ReadonlyArray<string> = []): Promise<ReadonlyArray<string>> {
-    for (let failures = 0;;) {
-      try {
-        return await this.runOnce(command, lines)
-      } catch (error) {
-        if (++failures === 10) throw error
-        await sleep(500)
-      }
-    }
+  /** The lines of `outcomes`. Its process tells them as often as it gets a line, so each look costs no start of a process. */
+  outcomes(): Promise<ReadonlyArray<string>> {
+    return repeated(() => {
+      const child = this.teller ?? this.command("outcomes").once("close", () => this.teller = null)
+      this.teller = child
+      child.stdin.write("\n")
+      return answerOf("outcomes", child)
+    })
   }
 
   async close(): Promise<void> {
     this.isClosing = true
+    this.teller?.kill("SIGKILL")
     await Promise.all([...this.workers.values()].map(({ daemon }) => daemon.kill()))
     const pids = this.server?.pids.flatMap(withChildren) ?? []
     await this.server?.kill()

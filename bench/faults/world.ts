@@ -168,7 +168,7 @@ export class World {
   }
 
   async outcomes(): Promise<ReadonlyMap<string, Outcome>> {
-    const lines = await this.processes.run("outcomes")
+    const lines = await this.processes.outcomes()
     return new Map(lines.map((line) => JSON.parse(line) as Outcome).map((outcome) => [outcome.id, outcome]))
   }
 

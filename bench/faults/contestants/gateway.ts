@@ -83,5 +83,6 @@ await runCommand({
     const pool = new Pool({ connectionString: settings.databaseUrl, max: 1 })
     const { rows } = await pool.query<Outcome>({ text: outcomes, values: [] })
     rows.forEach(tellOutcome)
+    await pool.end()
   }
 })

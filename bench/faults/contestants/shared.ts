@@ -65,7 +65,10 @@ export const readPayments = async (): Promise<ReadonlyArray<Payment>> => {
   return payments
 }
 
-/** The commands of a contestant. `work` and `server` run until SIGTERM; the others end by themselves. */
+/**
+ * The commands of a contestant. `work` and `server` run until SIGTERM; the others end by themselves. `outcomes` runs once for each line of its
+ * standard input.
+ */
 export interface Commands {
   readonly prepare: () => Promise<void>
   readonly server?: () => Promise<void>
@@ -79,6 +82,12 @@ export const runCommand = async (commands: Commands): Promise<void> => {
   const name = process.argv[2] as keyof Commands
   const command = commands[name]
   if (command === undefined) throw new Error(`no such command: ${name}`)
-  await command()
+  if (name === "outcomes") {
+    for await (const _ of readline.createInterface({ input: process.stdin })) {
+      await command()
+      // An empty line ends an answer.
+      put("")
+    }
+  } else await command()
   if (name !== "work" && name !== "server") process.exit()
 }
