@@ -385,7 +385,7 @@ export const limits: ReadonlyArray<Plant> = [
     file: "src/submission/http/HttpProvider.ts",
     from: "failure.isUndeclared !== true && status < 500",
     to: "failure.isUndeclared !== true && status <= 500",
-    tests: [unit("submission/http/HttpProviderAnswers", "shows with status 500")]
+    tests: [unit("submission/http/HttpProviderAnswers", "A declared answer that leaves the outcome unknown")]
   },
   {
     rule: "submissions do not reset the count of status reads without an answer",
