@@ -137,6 +137,8 @@ what each file is. Continue with:
   ${folder === "." ? "" : `cd ${shellWord(folder)} && `}npm install
   npm start
   npm test
+
+It listens on port 3000. End a demo that still runs, or choose another port: PORT=3007 npm start
 `
 
 export const init = Command.make(
