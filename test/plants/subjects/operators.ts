@@ -200,7 +200,7 @@ export const operators: ReadonlyArray<Plant> = [
     file: "src/domain/operators/nextAction.ts",
     from: "isAway(pause) ? `Its provider is paused: ${pause}. ${end} ${lost}` : lost",
     to: "lost",
-    tests: [unit("domain/NextAction", "of %s is as expected")]
+    tests: [unit("domain/NextAction")]
   },
   {
     rule: "status tells when claimed operations of a provider that does not answer end",
