@@ -13,13 +13,13 @@ export interface ChartProps {
   readonly description: string
   readonly grid: Grid
   readonly series: ReadonlyArray<Series>
-  readonly height?: number
+  readonly height: number
   /** What the values count, such as `operations per minute`. */
   readonly unit: string
 }
 
 /** The frame of a plot: axes, a cursor by pointer or keyboard, a legend with the values at the cursor, and a table of the values. */
-export const Chart = ({ description, grid, height = 190, kind, max, plot, series, title, unit }: ChartProps & {
+export const Chart = ({ description, grid, height, kind, max, plot, series, title, unit }: ChartProps & {
   readonly kind: Kind
   readonly max: number
   readonly plot: (scales: Scales, id: string) => ComponentChildren

@@ -16,23 +16,19 @@ export const mayAdvance = ({ operation: { state } }: Detail): boolean =>
 /** The fields of the form, by the members that they become. */
 type Fields = Readonly<Record<string, string>>
 
-const requestOf = (fields: Fields, revision: number): AdvanceRequest => ({
-  outcome: fields["state"] === "failed"
-    ? { state: "failed", failure: { code: fields["code"]!, message: fields["message"]! } }
-    : { state: "succeeded" },
-  evidence: {
-    question: fields["question"]!,
-    asked: fields["asked"]!,
-    asked_at: new Date(fields["asked_at"]!).toISOString(),
-    reference: fields["reference"]!,
-    ...fields["reference_of"] === "answer" ? { reference_of: "answer" } : {},
-    ...fields["answer"] === "" ? {} : { answer: fields["answer"]! },
-    ...fields["document_sha256"] === "" ? {} : { document_sha256: fields["document_sha256"]! },
-    ...fields["link"] === "" ? {} : { link: fields["link"]! }
-  },
-  revision,
-  reason: fields["reason"]!
-})
+/** The form has only fields of the request. Those of the evidence have the names of its members, and empty ones are left out. */
+const requestOf = (fields: Fields, revision: number): AdvanceRequest => {
+  const { asked_at, code, message, reason, state, ...given } = fields as Fields & AdvanceRequest["evidence"]
+  return {
+    outcome: state === "failed" ? { state, failure: { code: code!, message: message! } } : { state: "succeeded" },
+    evidence: {
+      ...Object.fromEntries(Object.entries(given).filter(([, text]) => text !== "")) as typeof given,
+      asked_at: new Date(asked_at).toISOString()
+    },
+    revision,
+    reason: reason!
+  }
+}
 
 /** Why the ledger would refuse the instant: in its words, but by the clock of this machine. */
 const askedAtError = ({ asked_at, state }: Fields, { operation, schedule }: Detail): string | null =>
@@ -53,8 +49,9 @@ const referenceError = ({ reference, reference_of }: Fields, detail: Detail): st
 /** What is wrong with the fields of the form, in their order. */
 const errorsOf = (form: HTMLFormElement, given: Fields, detail: Detail): Fields => {
   const fields = [...form.elements].filter((element): element is HTMLInputElement => "validity" in element)
-  const wrong = fields.flatMap(({ name, required, title, validity }): ReadonlyArray<readonly [string, string]> => {
-    if (required && (given[name] ?? "") === "") return [[name, title]]
+  const wrong = fields.flatMap((field): ReadonlyArray<readonly [string, string]> => {
+    const { name, required, title, validity } = field
+    if (required && (given[name] ?? "") === "") return [[name, title || `Fill in: ${field.labels![0]!.innerText}`]]
     if (name === "answer" && given["answer"] === "" && given["document_sha256"] === "") {
       return [[name, "Give the answer, or a document."]]
     }
@@ -79,7 +76,7 @@ const Field = ({ children, error, id, label }: {
   </div>
 )
 
-/** `title`: what to do if the text is missing, or does not match the pattern. */
+/** `title`: what to do if the text does not match the pattern. */
 const Text = ({ errors, fields, label, max = 4096, name, optional = false, pattern, rows, title, type = "text" }: {
   readonly errors: Fields
   readonly fields: Fields
@@ -193,17 +190,16 @@ const EvidenceFields = ({ detail, errors, fields: given }: {
             title="Small letters, digits and underscores, such as never_received."
             {...shared}
           />
-          <Text name="message" label="Failure message, for clients" title="Say why it failed." max={1024} {...shared} />
+          <Text name="message" label="Failure message, for clients" max={1024} {...shared} />
         </div>
       )}
       <LastAnswers detail={detail} />
-      <Text name="question" label="What did you ask?" title="Say what you asked." rows={2} {...shared} />
+      <Text name="question" label="What did you ask?" rows={2} {...shared} />
       <div class="field-pair">
-        <Text name="asked" label="Whom did you ask?" title="Say whom you asked." {...shared} />
+        <Text name="asked" label="Whom did you ask?" {...shared} />
         <Text
           name="asked_at"
           label="When did you ask? (in your time zone)"
-          title="Say when you asked."
           type="datetime-local"
           {...shared}
         />
@@ -227,7 +223,6 @@ const EvidenceFields = ({ detail, errors, fields: given }: {
         <Text
           name="reference"
           label="Reference of the payment, or of the answer"
-          title="Give the reference."
           max={1024}
           {...shared}
         />
@@ -248,7 +243,6 @@ const EvidenceFields = ({ detail, errors, fields: given }: {
       <Text
         name="reason"
         label="Reason, recorded with your name"
-        title="Say why."
         rows={2}
         max={maxReason}
         {...shared}

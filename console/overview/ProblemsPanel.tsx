@@ -1,20 +1,22 @@
+import type { ComponentChildren } from "preact"
+import { workerName } from "../../src/domain/operators/workerName.ts"
 import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
+import { formatName } from "../data/format.ts"
 import { to } from "../data/route.ts"
 import { Panel } from "../parts/Panel.tsx"
-import { Age } from "../parts/Time.tsx"
-import { lostClaims, submittingAddress, useSubmitting } from "./openClaims.ts"
+import { Age, Time } from "../parts/Time.tsx"
+import { claimsOf, isLost, openClaims, useSubmitting } from "./openClaims.ts"
 
 type Problem = Overview["problems"][number]
 
 /** The operations that it is about, those that wait for the longest time first. */
-const addressOf = ({ provider, queue, states = [] }: NonNullable<Problem["operations"]>): string =>
-  to(["queues", queue ?? "all"], { provider, state: states.join(","), order: "oldest" })
+const addressOf = ({ queue, states = [], ...filter }: NonNullable<Problem["operations"]>): string =>
+  to(["queues", queue ?? "all"], { ...filter, state: states.join(","), order: "oldest" })
 
-/** A problem, or what happens by itself. */
-const Entry = ({ address, message, next, since = null }: {
+const Entry = ({ address, children, message, since = null }: {
   readonly address: string | null
   readonly message: string
-  readonly next: string
+  readonly children: ComponentChildren
   readonly since?: string | null
 }) => (
   <li>
@@ -30,9 +32,7 @@ const Entry = ({ address, message, next, since = null }: {
           </span>
         )}
       </p>
-      <p class="secondary">
-        <WithCommands text={next} />
-      </p>
+      <p class="secondary">{children}</p>
     </div>
   </li>
 )
@@ -42,20 +42,40 @@ const WithCommands = ({ text }: { readonly text: string }) => (
   <>{text.split("`").map((part, at) => at % 2 === 0 ? part : <code key={at}>{part}</code>)}</>
 )
 
-/** What needs people, since when, and what they do: the most urgent first. Each leads to its operations. Then what lost workers left. */
-export const ProblemsPanel = ({ figures }: { readonly figures: Overview }) => (
-  <Panel title={figures.problems.length === 0 ? "Nothing needs you" : "What needs you"} class="problems-panel">
-    <ul class="problems">
-      {figures.problems.map((problem) => (
-        <Entry
-          key={problem.message}
-          {...problem}
-          address={problem.operations && addressOf(problem.operations)}
-        />
-      ))}
-      {lostClaims(figures, useSubmitting()).map((lost) => (
-        <Entry key={lost.message} {...lost} address={submittingAddress} />
-      ))}
-    </ul>
-  </Panel>
-)
+/**
+ * What needs people, since when, and what they do: the most urgent first. Each leads to its operations. Then the lost workers whose claims
+ * the rescuer has not moved yet.
+ */
+export const ProblemsPanel = ({ figures: { at, problems, workers } }: { readonly figures: Overview }) => {
+  const page = useSubmitting()
+  const lost = workers.flatMap((worker) => {
+    const claims = page && isLost(worker, at) && openClaims(page, worker)
+    return claims ? [{ worker, claims }] : []
+  })
+  const count = problems.length + lost.length
+  return (
+    <Panel title={count === 0 ? "Nothing needs you" : `What needs you: ${count}`} class="problems-panel">
+      <ul class="problems">
+        {problems.map(({ next, operations, ...problem }) => (
+          <Entry key={problem.message} {...problem} address={operations && addressOf(operations)}>
+            <WithCommands text={next} />
+          </Entry>
+        ))}
+        {lost.map(({ claims, worker }) => (
+          <Entry
+            key={worker.process_id}
+            message={`${formatName(workerName(worker))} is lost. It may have claimed ${claims.count}`}
+            address={claimsOf(worker)}
+          >
+            Those without an outcome come to Indeterminate{claims.at !== null && (
+              <>
+                {" "}
+                <Time at={claims.at} />
+              </>
+            )}. If no other worker runs, start it again.
+          </Entry>
+        ))}
+      </ul>
+    </Panel>
+  )
+}

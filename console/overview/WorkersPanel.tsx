@@ -1,14 +1,15 @@
-import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
-import { formatDuration } from "../data/format.ts"
+import { workerName } from "../../src/domain/operators/workerName.ts"
+import { formatDuration, formatName } from "../data/format.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Age, Time } from "../parts/Time.tsx"
-import { isLost, submittingAddress } from "./openClaims.ts"
+import { claimsOf, isLost, silence, type Worker } from "./openClaims.ts"
 import { PauseBadge } from "./PauseBadge.tsx"
-
-type Worker = Overview["workers"][number]
 
 /** Milliseconds of difference from the clock of the database above which the clock of a worker is shown. */
 const shownSkew = 2000
+
+/** For how many milliseconds a lost worker is shown. Its claims are moved much earlier. */
+const shownLost = 600_000
 
 /** Shown if the clock of a worker is wrong. Above five seconds the worker sends nothing. */
 const ClockBadge = ({ skew }: { readonly skew: number }) =>
@@ -23,19 +24,18 @@ const ClockBadge = ({ skew }: { readonly skew: number }) =>
 const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean }) => (
   <tr class={gone ? "gone" : undefined}>
     <th scope="row">
-      <span class="worker-name" title={worker.worker_id ?? worker.process_id}>
-        {worker.worker_id ?? `Process ${worker.process_id.slice(0, 8)}`}
-      </span>
+      <a class="worker-name" href={claimsOf(worker)} title={worker.worker_id ?? worker.process_id}>
+        {worker.worker_id ?? formatName(workerName(worker))}
+      </a>
       <span class="secondary">
-        {worker.worker_id === null ? "WORKER_ID names it, " : `process ${worker.process_id.slice(0, 8)}, `}
-        version {worker.version}
+        {worker.worker_id !== null && `process ${worker.process_id.slice(0, 8)}, `}version {worker.version}
       </span>
     </th>
     <td class="number">
       {!gone && <Age since={worker.started_at} />}
     </td>
     <td class="number">
-      {gone ? <a class="badge badge-gone" href={submittingAddress}>Lost</a> : null} <Time at={worker.seen_at} />
+      {gone && <span class="badge">Lost</span>} <Time at={worker.seen_at} />
     </td>
     <td class="cell-rest">
       <span class="badges">
@@ -51,10 +51,18 @@ const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean
 
 /** The processes with workers, the pauses of their providers, and wrong clocks. */
 export const WorkersPanel = ({ at, workers }: { readonly workers: ReadonlyArray<Worker>; readonly at: string }) => {
-  const seen = workers.filter((worker) => !isLost(worker, at)).length
+  const lost = workers.filter((worker) => isLost(worker, at)).length
+  const shown = workers.filter((worker) => silence(worker, at) < shownLost)
   return (
-    <Panel title="Workers" aside={<span class="secondary">{seen} seen in the last 30 s</span>}>
-      {workers.length > 0 && (
+    <Panel
+      title="Workers"
+      aside={
+        <span class="secondary">
+          {workers.length - lost} seen in the last 30 s{lost > 0 && `, ${lost} lost in the last day`}
+        </span>
+      }
+    >
+      {shown.length > 0 && (
         <div class="scroll" tabIndex={0} role="region" aria-label="Workers">
           <table class="workers">
             <thead>
@@ -66,10 +74,13 @@ export const WorkersPanel = ({ at, workers }: { readonly workers: ReadonlyArray<
               </tr>
             </thead>
             <tbody>
-              {workers.map((worker) => <Row key={worker.process_id} worker={worker} gone={isLost(worker, at)} />)}
+              {shown.map((worker) => <Row key={worker.process_id} worker={worker} gone={isLost(worker, at)} />)}
             </tbody>
           </table>
         </div>
+      )}
+      {shown.some(({ worker_id }) => worker_id === null) && (
+        <p class="secondary">WORKER_ID gives a worker a name, which its claims have.</p>
       )}
     </Panel>
   )

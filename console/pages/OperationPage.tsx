@@ -1,8 +1,7 @@
 import type { RefObject } from "preact"
-import { useEffect, useRef } from "preact/hooks"
+import { useRef } from "preact/hooks"
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
-import { announce } from "../data/announcements.ts"
-import { formatName } from "../data/format.ts"
+import { useAnnouncedChange } from "../data/announcements.ts"
 import { Refused } from "../data/request.ts"
 import { useResource } from "../data/resource.ts"
 import { to } from "../data/route.ts"
@@ -24,18 +23,6 @@ const gap = 100
 
 /** Milliseconds after which the page reads again by itself: some of what it shows changes without a transition, such as a status read. */
 const every = 15_000
-
-const useAnnouncedState = (detail: Detail | undefined) => {
-  const state = detail?.operation.state
-  const before = useRef<string | undefined>(undefined)
-  useEffect(() => {
-    if (state === undefined) return
-    if (before.current !== undefined && before.current !== state) {
-      announce(`The operation is now ${formatName(state).toLowerCase()}.`)
-    }
-    before.current = state
-  }, [state])
-}
 
 const Contents = ({ detail, heading, reload }: {
   readonly detail: Detail
@@ -98,7 +85,7 @@ export const OperationPage = ({ id }: { readonly id: string }) => {
   })
   const heading = useRef<HTMLHeadingElement>(null)
   usePageTitle(resource.data === undefined ? "Operation" : resource.data.operation.type)
-  useAnnouncedState(resource.data)
+  useAnnouncedChange(resource.data?.operation.state, (state) => `The operation is now ${state}.`)
   if (resource.error instanceof Refused && [400, 404].includes(resource.error.status)) return <Missing id={id} />
   return (
     <div class="page">

@@ -4,7 +4,6 @@ import { ConditionsPanel } from "../overview/ConditionsPanel.tsx"
 import { EmptyLedger } from "../overview/EmptyLedger.tsx"
 import { FlowPanels } from "../overview/FlowPanels.tsx"
 import { ProblemsPanel } from "../overview/ProblemsPanel.tsx"
-import { ProviderPanels } from "../overview/ProviderPanels.tsx"
 import { RangePicker } from "../overview/RangePicker.tsx"
 import { type Hours, ranges } from "../overview/ranges.ts"
 import { WorkersPanel } from "../overview/WorkersPanel.tsx"
@@ -29,7 +28,6 @@ const Contents = ({ figures, hours }: { readonly figures: Overview; readonly hou
     {figures.operations.length > 0 && (
       <div class="halves">
         <FlowPanels figures={figures} hours={hours} />
-        <ProviderPanels figures={figures} hours={hours} />
       </div>
     )}
   </>

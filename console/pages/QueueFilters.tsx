@@ -44,8 +44,9 @@ const Entry = (
 }
 
 /** Filters of a queue. They are part of the address, so that it can be shared. */
-export const QueueFilters = ({ address, name, providers, query }: {
+export const QueueFilters = ({ address, codes, name, providers, query }: {
   readonly name: string
+  readonly codes: ReadonlyArray<string>
   readonly providers: ReadonlyArray<string>
   readonly query: URLSearchParams
   readonly address: (
@@ -81,6 +82,16 @@ export const QueueFilters = ({ address, name, providers, query }: {
         options={providers}
         value={value("provider")}
       />
+      {(name === "failed" || query.has("failure_code")) && (
+        <Choice
+          label="Code"
+          member="failure_code"
+          name={(code) => code}
+          options={codes}
+          value={value("failure_code")}
+        />
+      )}
+      {query.has("claimed_by") && <Entry label="Worker" member="claimed_by" value={value("claimed_by")} />}
       <Entry label="Client" member="client_id" value={value("client_id")} />
       <Entry label="Owner" member="resource_owner" value={value("resource_owner")} />
       <button type="submit" class="visually-hidden-until-focused">Apply filters</button>

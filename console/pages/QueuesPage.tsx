@@ -1,6 +1,5 @@
-import { useEffect, useRef } from "preact/hooks"
 import type { OperatorPage, Overview } from "../../src/operator/console/ConsoleApi.ts"
-import { announce } from "../data/announcements.ts"
+import { useAnnouncedChange } from "../data/announcements.ts"
 import { formatCount, formatOperations } from "../data/format.ts"
 import { useResource } from "../data/resource.ts"
 import { to } from "../data/route.ts"
@@ -8,11 +7,12 @@ import { openClaims, useSubmitting } from "../overview/openClaims.ts"
 import { Empty } from "../parts/Empty.tsx"
 import { Loaded } from "../parts/Loaded.tsx"
 import { OperationsTable } from "../parts/OperationsTable.tsx"
+import { Time } from "../parts/Time.tsx"
 import { QueueFilters } from "./QueueFilters.tsx"
 import { type Queue, queues } from "./queues.ts"
 import { usePageTitle } from "./usePageTitle.ts"
 
-const filterNames = ["provider", "client_id", "resource_owner", "state"] as const
+const filterNames = ["provider", "client_id", "resource_owner", "state", "failure_code", "claimed_by"] as const
 const queryNames = [...filterNames, "order"] as const
 
 const pathOf = (name: string, query: URLSearchParams): string => {
@@ -34,7 +34,7 @@ const Tabs = ({ current, figures, waiting }: {
   const countOf = ({ count, name }: Queue): string | undefined =>
     name === "waiting"
       ? waiting && `${waiting.operations.length}${waiting.next === null ? "" : "+"}`
-      : figures && count && formatCount(count(figures))
+      : figures && count && formatCount(count(figures, name))
   return (
     <nav class="tabs" aria-label="Queues">
       {queues.map((queue) => (
@@ -62,12 +62,34 @@ const addressOf = (
     ...change
   })
 
-/** How many operations are submitting, and until when those of a worker that has ended come to the queue. */
+/** How many operations are submitting, and when the last of those of a worker that has ended comes to the queue. */
 const Submitting = () => {
   const page = useSubmitting()
   const claims = page && openClaims(page)
-  return claims && <>{claims.count} submitting: those of a worker that has ended come here{claims.until}.</>
+  return claims && (
+    <>
+      {" "}
+      {claims.count} submitting: those of a worker that has ended come here{claims.at !== null && (
+        <>
+          {" "}
+          <Time at={claims.at} />
+        </>
+      )}.
+    </>
+  )
 }
+
+/** The failures of the last 24 hours by provider and code, each of which leads to its operations. */
+const Failures = ({ failed }: Overview) => (
+  <div class="badges">
+    {failed.map(({ code, count, provider, unsent }) => (
+      <a key={provider + code} class="badge" href={to(["queues", "failed"], { provider, failure_code: code })}>
+        {provider} <code>{code}</code> {formatCount(count)}
+        {unsent && <b>unsent</b>}
+      </a>
+    ))}
+  </div>
+)
 
 const Listing = ({ page, query, queue }: {
   readonly queue: Queue
@@ -101,18 +123,6 @@ const Listing = ({ page, query, queue }: {
   )
 }
 
-/** Says how many operations the list has when that changes. */
-const useAnnouncedLength = (length: number | undefined) => {
-  const before = useRef<number | undefined>(undefined)
-  useEffect(() => {
-    if (length === undefined) return
-    if (before.current !== undefined && before.current !== length) {
-      announce(`The list shows ${formatOperations(length)}.`)
-    }
-    before.current = length
-  }, [length])
-}
-
 /** A queue of operations that need attention, or all operations. */
 export const QueuesPage = ({ name, query }: { readonly name: string; readonly query: URLSearchParams }) => {
   const queue = queues.find((known) => known.name === name)!
@@ -120,8 +130,9 @@ export const QueuesPage = ({ name, query }: { readonly name: string; readonly qu
   const figures = useResource<Overview>("/overview?hours=1", { gap: 2000 }).data
   const waiting = useResource<OperatorPage>("/operations?queue=waiting", { gap: 2000 }).data
   const page = useResource<OperatorPage>(pathOf(name, query), { gap: 1000 })
-  useAnnouncedLength(page.data?.operations.length)
+  useAnnouncedChange(page.data?.operations.length, (length) => `The list shows ${formatOperations(length)}.`)
   const providers = [...new Set(figures?.operations.map(({ provider }) => provider))].sort()
+  const codes = [...new Set(figures?.failed.map(({ code }) => code))].sort()
   return (
     <div class="page">
       <div class="page-head">
@@ -131,8 +142,9 @@ export const QueuesPage = ({ name, query }: { readonly name: string; readonly qu
       <Tabs current={name} figures={figures} waiting={waiting} />
       <div class="queue-head">
         <p>{queue.meaning}</p>
-        <QueueFilters key={name} name={name} providers={providers} query={query} address={addressOf} />
+        <QueueFilters key={name} name={name} providers={providers} codes={codes} query={query} address={addressOf} />
       </div>
+      {name === "failed" && figures && <Failures {...figures} />}
       <Loaded resource={page}>{(data) => <Listing queue={queue} page={data} query={query} />}</Loaded>
     </div>
   )

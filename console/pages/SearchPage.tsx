@@ -8,6 +8,7 @@ import { useStore } from "../data/store.ts"
 import { Empty } from "../parts/Empty.tsx"
 import { Loaded } from "../parts/Loaded.tsx"
 import { OperationsTable } from "../parts/OperationsTable.tsx"
+import { keepTerms } from "../parts/Terms.tsx"
 import { usePageTitle } from "./usePageTitle.ts"
 
 interface Found {
@@ -50,7 +51,15 @@ const usePayee = (payee: string): Resource<OperatorPage> => {
   const reload = () => {
     if (!isSignedIn) return
     findPayee(payee).then(
-      (data) => show({ data, error: undefined }),
+      (data) => {
+        keepTerms({
+          digests: {},
+          terms: Object.fromEntries(
+            data.operations.flatMap(({ operation, terms }) => terms === null ? [] : [[operation.id, terms]])
+          )
+        })
+        show({ data, error: undefined })
+      },
       (error: Error) => show({ data: undefined, error })
     )
   }

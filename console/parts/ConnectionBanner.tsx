@@ -1,24 +1,19 @@
-import { useEffect, useRef } from "preact/hooks"
-import { announce } from "../data/announcements.ts"
+import { useAnnouncedChange } from "../data/announcements.ts"
 import { connection, statusOf } from "../data/connection.ts"
 import { useStore } from "../data/store.ts"
 import { Time } from "./Time.tsx"
-
-const useAnnouncedConnection = (status: string) => {
-  const before = useRef(status)
-  useEffect(() => {
-    if (status === "lost") announce("Disconnected from the console's server. The page reconnects by itself.")
-    if (status === "live" && before.current === "lost") announce("Connected again.")
-    before.current = status
-  }, [status])
-}
 
 /** Shown while the server does not answer: how old the data is. */
 export const ConnectionBanner = () => {
   const state = useStore(connection)
   const status = statusOf(state)
   const { contact } = state
-  useAnnouncedConnection(status)
+  useAnnouncedChange(status, (now, before) =>
+    now === "lost"
+      ? "Disconnected from the console's server. The page reconnects by itself."
+      : now === "live" && before === "lost"
+      ? "Connected again."
+      : undefined)
   if (status !== "lost") return null
   return (
     <section class="banner" aria-label="Connection">

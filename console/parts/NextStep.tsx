@@ -1,17 +1,21 @@
 import type { Summary } from "../../src/operator/console/ConsoleApi.ts"
 import { Time } from "./Time.tsx"
 
-/** Why the operation is where it is, and what happens next. Of a settled one: nothing. */
-export const NextStep = ({ next: { action, at, by, reason } }: { readonly next: Summary["next"] }) =>
-  by === "none" ? null : (
-    <div class="next" title={`${reason} ${action}`}>
-      <span>{reason}</span>{" "}
-      <span class="secondary">
-        {action} {at !== null && (
+/** What happens next, when, and why: first what differs from row to row. Of a claim: when it is rescued. Of a settled operation: nothing. */
+export const NextStep = ({ summary: { next: { action, at, by, reason }, operation, schedule } }: {
+  readonly summary: Summary
+}) => {
+  if (by === "none") return null
+  const rescue = operation.state === "submitting" && schedule.return_reason === null ? schedule.due_at : null
+  return (
+    <span title={`${action} ${reason}`}>
+      {rescue !== null
+        ? (
           <>
-            Due <Time at={at} />.
+            Rescue <Time at={rescue} />.
           </>
-        )}
-      </span>
-    </div>
+        )
+        : at !== null && <Time at={at} />} {action} <span class="secondary">{reason}</span>
+    </span>
   )
+}

@@ -6,30 +6,28 @@ import { TermsText, useTerms } from "./Terms.tsx"
 import { Age } from "./Time.tsx"
 
 const Row = ({ summary, terms }: { readonly summary: Summary; readonly terms: Summary["terms"] }) => {
-  const { client_id, operation, provider, resource_owner } = summary
+  const { client_id, idempotency_key, operation, provider, resource_owner } = summary
   return (
     <tr role="row">
       <td role="cell" class="cell-operation">
         <a href={to(["operations", operation.id])}>{operation.type}</a>
-        {terms === null
-          ? <code class="id">{operation.id}</code>
-          : (
-            <>
-              <TermsText terms={terms} />
-              <code class="id" title={`Idempotency key of ${operation.id}`}>{summary.idempotency_key}</code>
-            </>
-          )}
+        {terms !== null && <TermsText terms={terms} />}
       </td>
-      <td role="cell">
+      <td role="cell" class="id" title={`${idempotency_key}, the key of ${operation.id}`}>{idempotency_key}</td>
+      <td role="cell" class="cell-state">
         <OperationBadges summary={summary} />
       </td>
-      <td role="cell" class="cell-parties" title={`${provider}, ${client_id}, ${resource_owner}`}>
+      <td role="cell" title={`${provider}, ${client_id}, ${resource_owner}`}>
         <span>{provider}</span>
         <span class="secondary">{client_id} · {resource_owner}</span>
       </td>
       <td role="cell" class="cell-next">
-        {operation.failure !== null && <code>{operation.failure.code}</code>}
-        <NextStep next={summary.next} />
+        {operation.failure !== null && (
+          <span title={operation.failure.message}>
+            <code>{operation.failure.code}</code> {operation.failure.message}
+          </span>
+        )}
+        <NextStep summary={summary} />
       </td>
       <td role="cell" class="number" data-label="In this state for">
         <Age since={operation.updated_at} />
@@ -47,15 +45,18 @@ export const OperationsTable = ({ caption, operations }: {
   return (
     <div class="operations-list">
       {button}
-      <table class="operations" role="table">
+      <table class="operations cards" role="table">
         <caption class="visually-hidden">{caption}</caption>
         <thead role="rowgroup">
           <tr role="row">
-            <th role="columnheader" scope="col" class="cell-operation">Operation</th>
-            <th role="columnheader" scope="col" class="cell-state">State</th>
-            <th role="columnheader" scope="col" class="cell-parties">Provider, client and owner</th>
-            <th role="columnheader" scope="col">Reason and next action</th>
-            <th role="columnheader" scope="col" class="number cell-age">In this state</th>
+            <th role="columnheader" scope="col">
+              <span class={button === null ? undefined : "visually-hidden"}>Operation</span>
+            </th>
+            <th role="columnheader" scope="col">Idempotency key</th>
+            <th role="columnheader" scope="col">State</th>
+            <th role="columnheader" scope="col">Provider, client and owner</th>
+            <th role="columnheader" scope="col">Next action and reason</th>
+            <th role="columnheader" scope="col" class="number">In this state</th>
           </tr>
         </thead>
         <tbody role="rowgroup">

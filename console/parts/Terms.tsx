@@ -16,6 +16,12 @@ export const TermsText = ({ terms: { amount, currency, payee } }: { readonly ter
 /** The terms that this page was shown, until it is loaded again. */
 const shownTerms = createStore<TermsAnswer>({ terms: {}, digests: {} })
 
+/** Keeps terms that the server showed. */
+export const keepTerms = ({ digests, terms }: TermsAnswer): void => {
+  const before = shownTerms.get()
+  shownTerms.set({ terms: { ...before.terms, ...terms }, digests: { ...before.digests, ...digests } })
+}
+
 /** The terms of operations, and the button that shows all of them. The server records once who saw which. */
 export const useTerms = (operations: ReadonlyArray<Summary>) => {
   const shown = useStore(shownTerms)
@@ -23,12 +29,7 @@ export const useTerms = (operations: ReadonlyArray<Summary>) => {
   const masked = operations.filter(({ operation, terms }) => terms !== null && !(operation.id in shown.terms))
   const show = async () => {
     try {
-      const answer = await showTerms(masked.map(({ operation }) => operation.id))
-      const before = shownTerms.get()
-      shownTerms.set({
-        terms: { ...before.terms, ...answer.terms },
-        digests: { ...before.digests, ...answer.digests }
-      })
+      keepTerms(await showTerms(masked.map(({ operation }) => operation.id)))
       setFailure(null)
       announce("Amounts and payees are shown.")
     } catch (error) {

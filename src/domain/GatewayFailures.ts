@@ -20,6 +20,21 @@ const messages = {
 
 export type GatewayFailureCode = keyof typeof messages
 
+/** Codes of operations of which nothing was sent. The request of `provider_unavailable` was sent, and the provider did not take it. */
+const unsent: ReadonlySet<string> = new Set(
+  [
+    "authorization_revoked",
+    "cancelled_unsent",
+    "payload_altered",
+    "payload_unreadable",
+    "provider_unreachable",
+    "request_unsendable"
+  ] satisfies ReadonlyArray<GatewayFailureCode>
+)
+
+/** Whether a code says that nothing was sent. */
+export const isUnsentFailure = (code: string): boolean => unsent.has(code)
+
 /** Whether a code is reserved. */
 export const isGatewayFailureCode = (code: string): boolean => Object.hasOwn(messages, code)
 

@@ -155,15 +155,17 @@ describe("The rooms of the source", () => {
     assert.deepStrictEqual(values.filter((value) => !/: \.\/[A-Za-z]+\.ts$/.test(value)), [])
   })
 
-  it("the page of the console imports only Preact, itself, types of its contract, and the rule of a form", () => {
+  it("the page of the console imports only Preact, itself, types of its contract, and two rules that import nothing", () => {
     const files = fs.globSync("console/**/*.{ts,tsx}")
     assert.isAbove(files.length, 50)
+    const shared = ["src/domain/operators/validateAskedAt.ts", "src/domain/operators/workerName.ts"]
+    for (const file of shared) assert.notMatch(fs.readFileSync(file, "utf8"), /^import /m)
     const outside = files.flatMap((file) =>
       [...fs.readFileSync(file, "utf8").matchAll(importLine)].flatMap(([line, from, bare, late]) => {
         const module = from ?? bare ?? late!
         const own = module.startsWith(".") && !module.includes("/src/")
         const contract = line.startsWith("import type") && module.endsWith("/src/operator/console/ConsoleApi.ts")
-        const rule = module.endsWith("/src/domain/operators/validateAskedAt.ts")
+        const rule = shared.some((name) => module.endsWith(`/${name}`))
         return own || contract || rule || /^preact(?:\/hooks)?$/.test(module) ? [] : [`${file} imports ${module}`]
       })
     )

@@ -38,6 +38,7 @@ export const filterFlags = {
     "Operations found due but not ready, returned claims, and operations whose status reads have stopped"
   ),
   reversed: toggle("reversed", "Successes that their provider reversed in the last 7 days, the latest 500"),
+  failed: toggle("failed", "Operations that failed in the last 24 hours"),
   approval: toggle("approval", "Operations that wait for an approval, the 500 that end first"),
   owner: optionalText("owner", "Resource owner", ResourceOwner),
   client: optionalText("client", "Client", ClientId),
@@ -70,18 +71,19 @@ type FilterFlags = Command.Command.Config.Infer<typeof filterFlags>
 export type ListFlags = FilterFlags & Command.Command.Config.Infer<typeof pageFlags & typeof actingFlags>
 
 /** The queue that the flags name, if they name one. */
-const queueOf = ({ approval, held, reversed, underReview, waiting }: FilterFlags) => {
+const queueOf = ({ approval, failed, held, reversed, underReview, waiting }: FilterFlags) => {
   const named = [
     ...held ? ["held"] as const : [],
     ...underReview ? ["under_review"] as const : [],
     ...waiting ? ["waiting"] as const : [],
     ...reversed ? ["reversed"] as const : [],
+    ...failed ? ["failed"] as const : [],
     ...approval ? ["approval"] as const : []
   ]
   return named.length > 1
     ? Effect.fail(
       new CommandFailed({
-        message: "specify at most one of --held, --under-review, --waiting, --reversed and --approval"
+        message: "specify at most one of --held, --under-review, --waiting, --reversed, --failed and --approval"
       })
     )
     : Effect.succeed(named.length === 1 ? { queue: named[0]! } : {})

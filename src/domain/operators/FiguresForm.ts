@@ -143,7 +143,23 @@ const Standing = Schema.Struct({
   }))
 })
 
-export const FiguresByCondition = Schema.Struct({ ...Figures.fields, standing: Schema.Array(Standing) })
+/** The operations of a provider that failed with a code in the last 24 hours. */
+const Failures = Schema.Struct({
+  provider: ProviderName,
+  code: Schema.String,
+  /** At most `maxDueCount` are counted: the latest. */
+  count: Schema.Int,
+  /** When the first of them failed. */
+  since: Timestamp,
+  /** Whether the code says that nothing was sent. */
+  unsent: Schema.Boolean
+})
+
+export const FiguresByCondition = Schema.Struct({
+  ...Figures.fields,
+  standing: Schema.Array(Standing),
+  failed: Schema.Array(Failures)
+})
 export type FiguresByCondition = typeof FiguresByCondition.Type
 
 /** Transitions of a provider within one interval. */

@@ -30,12 +30,20 @@ import { ShownTerms } from "../Terms.ts"
 import { Timestamp } from "../Timestamp.ts"
 
 /** Lists of operations that need attention. An operation may be in several. */
-export const queueNames = ["indeterminate", "under_review", "held", "waiting", "reversed", "approval"] as const
+export const queueNames = [
+  "indeterminate",
+  "under_review",
+  "held",
+  "waiting",
+  "reversed",
+  "failed",
+  "approval"
+] as const
 
 /**
  * One of the queues. `waiting`: accepted operations that a worker found due but not ready, claims that a worker returned without
  * sending, and operations whose status reads nothing allows. `held`: without those that only their decision releases, which are in
- * `approval`. `reversed`: the latest 500 successes that were reversed in the last 7 days.
+ * `approval`. `reversed`: the latest 500 successes that were reversed in the last 7 days. `failed`: in the last 24 hours.
  * `approval`: operations that wait for the decision of a person, the 500 that end first.
  */
 export const QueueName = Schema.Literals(queueNames)
@@ -170,6 +178,9 @@ export interface OperationFilter {
   readonly resource_owner?: ResourceOwner
   readonly idempotency_key?: string
   readonly reference?: string
+  readonly failure_code?: string
+  /** The id of the worker that claimed it last. */
+  readonly claimed_by?: string
   /** The whole payee of its terms. Case and white space do not count. */
   readonly payee?: string
   /** In its state since this instant, or for longer. */

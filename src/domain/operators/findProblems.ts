@@ -21,6 +21,7 @@ import {
   workerSeenWithin
 } from "./FiguresForm.ts"
 import { QueueName } from "./OperatorView.ts"
+import { workerName } from "./workerName.ts"
 
 /** Something that people should look at. */
 export const Problem = Schema.Struct({
@@ -34,6 +35,7 @@ export const Problem = Schema.Struct({
   operations: Schema.NullOr(Schema.Struct({
     provider: ProviderName,
     queue: Schema.optionalKey(QueueName),
+    failure_code: Schema.optionalKey(Schema.String),
     states: Schema.optionalKey(Schema.Array(OperationState))
   }))
 })
@@ -162,6 +164,27 @@ const conditionProblems = (
       ].join(" "),
       operations: { provider, ...filter }
     }
+  })
+
+/** How operations failed that an outage of their provider ended, by code. Clients may request them again. */
+const outages: Readonly<Record<string, (count: number) => string>> = {
+  provider_unreachable: (count) =>
+    `${counted(count, "operation", "operations")} failed unsent in the last 24 h: the provider could not be reached`,
+  provider_unavailable: (count) =>
+    `${counted(count, "operation", "operations")} failed in the last 24 h: the provider refused to take any request`
+}
+
+/** They are told for 24 hours, because no action of an operator ends them. */
+const outageProblems = ({ failed }: FiguresByCondition): ReadonlyArray<Problem> =>
+  failed.flatMap(({ code, count, provider, since }) => {
+    const message = Object.hasOwn(outages, code) ? outages[code]!(count) : null
+    return message === null ? [] : [{
+      message: `${provider}: ${message} (${code})`,
+      since,
+      next:
+        "The provider did nothing for them. Tell those whom it concerns: their clients may request each again, under another key.",
+      operations: { provider, queue: "failed", failure_code: code }
+    }]
   })
 
 /** They are told for 7 days, because no action of an operator ends them. */
@@ -309,13 +332,13 @@ const nextOnPause = (reason: string, claims: Claims | undefined): string => {
 const pauseProblems = (figures: FiguresByCondition, seen: ReadonlyArray<SeenWorker>): ReadonlyArray<Problem> => {
   const pauses = seen.flatMap((worker) =>
     pausesOf(worker).filter(([provider, reason]) => !isOfOperation(reason) || unsentOf(figures, provider) > 0)
-      .map(([provider, reason]) => ({ provider, reason, worker: worker.worker_id ?? worker.process_id }))
+      .map(([provider, reason]) => ({ provider, reason, worker: workerName(worker) }))
   )
   return [
     ...Map.groupBy(pauses, ({ provider, reason }) => `${provider} ${reason.replace(namedOperations, "")}`).values()
   ].map((alike) => {
     const { provider, reason, worker } = alike[0]!
-    const paused = alike.length === 1 ? `worker ${worker} is paused` : `${alike.length} workers are paused`
+    const paused = alike.length === 1 ? `${worker} is paused` : `${alike.length} workers are paused`
     const waits = counted(unsentOf(figures, provider), "operation waits", "operations wait")
     return {
       message: `${provider}: ${paused}, and ${waits}: ${reason}`,
@@ -358,9 +381,9 @@ const workerProblems = (
 ): ReadonlyArray<Problem> => {
   const unsettled = figures.operations.filter(({ state }) => !isTerminal(state))
   const waiting = unsettled.reduce((sum, { count }) => sum + count, 0)
-  const clocks = seen.flatMap(({ clock_skew_ms, process_id, worker_id }): ReadonlyArray<Problem> =>
+  const clocks = seen.flatMap(({ clock_skew_ms, ...worker }): ReadonlyArray<Problem> =>
     clock_skew_ms === null || Math.abs(clock_skew_ms) <= warnedSkew ? [] : [{
-      message: `the clock of worker ${worker_id ?? process_id} is ${describeSkew(clock_skew_ms)}${
+      message: `the clock of ${workerName(worker)} is ${describeSkew(clock_skew_ms)}${
         Math.abs(clock_skew_ms) > longestSkew ? ", so it sends nothing" : ""
       }`,
       since: null,
@@ -398,6 +421,7 @@ export const findProblems = (figures: FiguresByCondition): ReadonlyArray<Problem
   return [
     ...workerProblems(figures, seen, unserved),
     ...conditionProblems(figures, isTold, isServed),
+    ...outageProblems(figures),
     ...reversalProblems(figures),
     ...lagProblems(figures, isTold, isServed)
   ]

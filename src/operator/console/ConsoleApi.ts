@@ -18,6 +18,7 @@ import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
 import { FiguresByCondition } from "../../domain/operators/FiguresForm.ts"
 import { Problem } from "../../domain/operators/findProblems.ts"
 import { OperatorDetail, OperatorSummary, QueueName } from "../../domain/operators/OperatorView.ts"
+import { OverviewColumn } from "../../domain/operators/overviewColumns.ts"
 import { ShownTerms, Terms } from "../../domain/Terms.ts"
 import { Timestamp } from "../../domain/Timestamp.ts"
 
@@ -38,6 +39,7 @@ export const Overview = Schema.Struct({
   ...FiguresByCondition.fields,
   /** The most urgent first. */
   problems: Schema.Array(Problem),
+  columns: Schema.Array(OverviewColumn),
   /** Oldest first; see `FlowPoint`. */
   flow: Schema.Array(Schema.Struct({
     at: Timestamp,
@@ -168,6 +170,8 @@ export class ConsoleGroup extends HttpApiGroup.make("console").add(
       provider: Schema.optionalKey(ProviderName),
       client_id: Schema.optionalKey(ClientId),
       resource_owner: Schema.optionalKey(ResourceOwner),
+      failure_code: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(64))),
+      claimed_by: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(255))),
       ...PageQuery
     },
     success: OperatorPage,

@@ -11,6 +11,7 @@ import type { GrantId } from "../../domain/Grant.ts"
 import type { OperationId, OperationState } from "../../domain/Operation.ts"
 import { findProblems } from "../../domain/operators/findProblems.ts"
 import type { ActingOperator, ActionRefusal, OperationListQuery } from "../../domain/operators/OperatorView.ts"
+import { overviewColumns } from "../../domain/operators/overviewColumns.ts"
 import { isReadable } from "../../domain/Terms.ts"
 import { withinTime } from "../../http/exchangeLimits.ts"
 import { Problems } from "../../server/gate/ProblemResponses.ts"
@@ -87,6 +88,9 @@ interface ListQuery extends Omit<OperationListQuery, "limit" | "order" | "states
   readonly state?: OperationState | ReadonlyArray<OperationState>
 }
 
+/** Work of people begins with what waits longest. A failed operation waits for nothing. */
+const isNewestFirst = ({ queue }: ListQuery): boolean => queue === undefined || queue === "failed"
+
 /** `version` is that of the program. */
 export const ConsoleHandlers = (version: string) =>
   HttpApiBuilder.group(
@@ -126,7 +130,7 @@ export const ConsoleHandlers = (version: string) =>
           readLedger(search.list({
             ...filter,
             ...state === undefined ? {} : { states: typeof state === "string" ? [state] : state },
-            order: order ?? (filter.queue === undefined ? "newest" : "oldest"),
+            order: order ?? (isNewestFirst(filter) ? "newest" : "oldest"),
             limit: pageSize
           })),
           "UnknownPage",
@@ -186,7 +190,7 @@ export const ConsoleHandlers = (version: string) =>
                 concurrency: 2
               })
             ),
-            ([now, flow]) => ({ ...now, problems: findProblems(now), flow })
+            ([now, flow]) => ({ ...now, problems: findProblems(now), columns: overviewColumns(now), flow })
           ),
         list: ({ query }) => list(query),
         find: ({ query }) => Effect.map(readLedger(search.find(query.text)), (operations) => ({ operations })),

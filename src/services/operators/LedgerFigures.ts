@@ -7,10 +7,11 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
+import { isUnsentFailure } from "../../domain/GatewayFailures.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationState } from "../../domain/Operation.ts"
 import type { FiguresByCondition, FlowPoint, LedgerFiguresNow } from "../../domain/operators/FiguresForm.ts"
-import { flowStatement, nowStatement, standingStatement } from "../sql/operators/figureStatements.ts"
+import { failedStatement, flowStatement, nowStatement, standingStatement } from "../sql/operators/figureStatements.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
 
 export class LedgerFigures extends Context.Service<LedgerFigures, {
@@ -21,7 +22,7 @@ export class LedgerFigures extends Context.Service<LedgerFigures, {
    * changed are left out, apart from the first one.
    */
   readonly flow: (hours: number) => Effect.Effect<ReadonlyArray<FlowPoint>, StoreUnavailable>
-  /** `now`, with the one condition of each operation, and questions to the providers. The role of `serve` may not read them. */
+  /** `now`, with the one condition of each operation, questions to the providers, and the failures of a day. The role of `serve` may not read them. */
   readonly nowByCondition: Effect.Effect<FiguresByCondition, StoreUnavailable>
 }>()("financial-agents-gateway/services/operators/LedgerFigures") {
   /** Use a pool without the planner settings of the readers: the statements aggregate. */
@@ -76,6 +77,9 @@ const toStanding = ({ claims, since, ...row }: StandingRow): Standing => ({
   }
 })
 
+type Failures = FiguresByCondition["failed"][number]
+type FailedRow = { readonly [K in "provider" | "code" | "count" | "since"]: TimeInMilliseconds<Failures[K]> }
+
 /** Moves between two states in an interval. `at` is null before the first interval. No provider: nothing moved at all. */
 type FlowRow =
   & { readonly start: number; readonly at: number | null }
@@ -124,7 +128,12 @@ const make = Effect.gen(function*() {
   const nowByCondition = Effect.gen(function*() {
     const figures = yield* now
     const rows = yield* orUnavailable(sql.unsafe<StandingRow>(standingStatement))
-    return { ...figures, standing: rows.map(toStanding) }
+    const failures = yield* orUnavailable(sql.unsafe<FailedRow>(failedStatement))
+    return {
+      ...figures,
+      standing: rows.map(toStanding),
+      failed: failures.map((row) => ({ ...row, since: time(row.since), unsent: isUnsentFailure(row.code) }))
+    }
   })
 
   const flow = Effect.fn("LedgerFigures.flow")((hours: number) =>

@@ -232,7 +232,7 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
           assert.isTrue(await dialog.getByLabel("Outcome").evaluate((field) => field === document.activeElement))
           assert.strictEqual(
             await errorOf(dialog.getByLabel("Whom did you ask?")),
-            "Say whom you asked."
+            "Fill in: Whom did you ask?"
           )
           assert.strictEqual(await errorOf(dialog.getByLabel("Outcome")), "Choose the outcome.")
           assert.strictEqual(

@@ -7,7 +7,7 @@ import { Effect } from "effect"
 import type { Tab } from "../../fixtures/console/Browser.ts"
 import { ConsoleScene } from "../../fixtures/console/ConsoleScene.ts"
 import { Operator, OperatorOfScene } from "../../fixtures/console/Operator.ts"
-import { idOf } from "../../fixtures/console/SceneOperations.ts"
+import { idOf, termsOf } from "../../fixtures/console/SceneOperations.ts"
 
 /** Each kind of page, and what is on it once it is complete. */
 const pages = [
@@ -15,6 +15,7 @@ const pages = [
   ["the held operations", "/queues/held", "table.operations"],
   ["the waiting operations", "/queues/waiting", "table.operations"],
   ["the reversed operations", "/queues/reversed", "table.operations"],
+  ["the failed operations", "/queues/failed", "table.operations"],
   ["all operations", "/queues/all", "table.operations"],
   ["a filter without a match", "/queues/held?resource_owner=none", ".empty"],
   ["an indeterminate operation", `/operations/${idOf(1)}`, ".timeline"],
@@ -78,6 +79,36 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
         })
       })
   )
+
+  effect(
+    "shows terms and key of each operation of a payee whole, and offers to show no terms again",
+    () =>
+      Effect.gen(function*() {
+        for (const width of [1280, 1440]) {
+          const { page } = yield* (yield* Operator).open(`/search?text=${termsOf(3).payee}`, { width })
+          yield* Effect.promise(async () => {
+            const row = page.locator(".operations tbody tr").first()
+            await row.getByText(termsOf(3).payee).waitFor()
+            const cut = await row.locator(".cell-operation, .id, .cell-state").evaluateAll((cells) =>
+              cells.filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.textContent)
+            )
+            assert.deepStrictEqual(cut, [])
+            assert.strictEqual(await row.locator(".id").innerText(), "invoice-2026-4703")
+            assert.strictEqual(await page.getByRole("button", { name: /^Show amount/ }).count(), 0)
+          })
+        }
+      })
+  )
+
+  effect("begins the next action of a row with its time", () =>
+    Effect.gen(function*() {
+      const { page } = yield* (yield* Operator).open("/queues/indeterminate")
+      yield* Effect.promise(async () => {
+        const next = page.locator(".operations tbody tr", { hasText: "invoice-2026-4702" }).locator(".cell-next")
+        await next.getByText("A reconciler reads its status").waitFor()
+        assert.match(await next.innerText(), /^in \d+ (min|s) A reconciler/)
+      })
+    }))
 
   effect("shows each label of a plot whole, and draws the interval that has begun", () =>
     Effect.gen(function*() {

@@ -136,20 +136,23 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
     }))
 
   effect(
-    "names the operations that a lost worker may have claimed, and when the rescuer moves them",
+    "counts a lost worker as what needs people, with the operations that it may have claimed, and when the rescuer moves them",
     () =>
       Effect.gen(function*() {
         const { axe, expectClean, page } = yield* (yield* Operator).open("/search")
         yield* Effect.promise(async () => {
           await loseWorker(page)
           await page.getByRole("link", { name: "Overview" }).click()
-          const told = page.getByRole("region", { name: "Nothing needs you" }).getByRole("listitem")
+          // The headline counts it.
+          const told = page.getByRole("region", { name: "What needs you: 1", exact: true }).getByRole("listitem")
           await told.getByText("Worker worker-1 is lost. It may have claimed 1 operation").waitFor()
-          await told.getByText(/moves these to Indeterminate by .*UTC\./).waitFor()
+          await told.getByText(/come to Indeterminate (in \d+ s|now|\d+ s ago)\./).waitFor()
+          await page.locator(".workers .gone").getByText("Lost").waitFor()
           await axe()
-          await page.getByRole("link", { name: "Lost", exact: true }).click()
-          await page.waitForURL("**/queues/all?state=submitting&order=oldest")
           await page.unrouteAll({ behavior: "wait" })
+          await page.getByRole("link", { name: "worker-1", exact: true }).click()
+          await page.waitForURL("**/queues/all?state=submitting&claimed_by=worker-1&order=oldest")
+          assert.strictEqual(await page.getByLabel("Worker").inputValue(), "worker-1")
         })
         expectClean()
       })
@@ -168,7 +171,7 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
           )
           await page.getByRole("link", { name: "Queues" }).click()
           await page.locator(".empty", { hasText: "3 operations submitting" }).waitFor()
-          await page.getByText(/those of a worker that has ended come here by .*UTC\./).waitFor()
+          await page.getByText(/those of a worker that has ended come here (in \d+ s|now|\d+ s ago)\./).waitFor()
           await page.unrouteAll({ behavior: "wait" })
         })
         expectClean()
@@ -176,19 +179,77 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
   )
 
   effect(
-    "says that each operation counts once, and counts the queue of held ones as the overview does",
+    "counts the operations by state as the plot does, and what holds of some of them as the queues do, without empty columns",
     () =>
       Effect.gen(function*() {
         const { page } = yield* (yield* Operator).open("")
         yield* Effect.promise(async () => {
-          await page.getByText("Each counts once, under the first reason that holds").waitFor()
+          const table = page.getByRole("region", { name: "Now, by provider" }).getByRole("table")
+          const names = await table.getByRole("columnheader").allInnerTexts()
+          assert.deepStrictEqual(names, [
+            "Provider",
+            "Accepted",
+            "Submitting",
+            "Submitted",
+            "Indeterminate",
+            "Held",
+            "Unauthorized",
+            "Under review"
+          ])
+          const all = table.getByRole("row", { name: "All" }).locator(".number")
+          const counts = await all.evaluateAll((cells) => cells.map((cell) => cell.firstChild!.textContent))
+          const legend = page.getByRole("region", { name: "Unsettled operations", exact: true }).locator(".legend b")
+          assert.deepStrictEqual(counts.slice(0, 4), await legend.allInnerTexts())
+          await page.getByRole("link", { name: "Queues" }).click()
+          for (const [at, queue] of [[4, "Held"], [6, "Under review"], [3, "Indeterminate"]] as const) {
+            await page.locator(".tabs a", { hasText: `${queue}${counts[at]}` }).waitFor()
+          }
+        })
+      })
+  )
+
+  effect(
+    "counts the failures of a day by provider and code, names those that were never sent, and leads to those of an outage",
+    () =>
+      Effect.gen(function*() {
+        const { axe, expectClean, page } = yield* (yield* Operator).open("")
+        yield* Effect.promise(async () => {
+          await page.getByRole("link", { name: "card-network: 4 operations failed unsent in the last 24 h" }).click()
+          await page.waitForURL("**/queues/failed?provider=card-network&failure_code=provider_unreachable&order=oldest")
+          const rows = page.locator(".operations tbody tr")
+          await rows.first().getByText("could not be reached until it was too late to send").waitFor()
+          assert.strictEqual(await rows.count(), 1)
+          await page.locator(".tabs a", { hasText: "Failed47" }).waitFor()
+          assert.strictEqual(await page.getByLabel("Code").inputValue(), "provider_unreachable")
+          await axe()
+          await page.getByRole("link", { name: "card-network provider_unreachable 4 unsent" }).waitFor()
+          await page.getByRole("link", { name: "card-network insufficient_funds 31", exact: true }).click()
+          await rows.first().getByText("insufficient_funds").waitFor()
+        })
+        expectClean()
+      })
+  )
+
+  effect(
+    "gives a worker without a WORKER_ID one short name, and says once how to name it",
+    () =>
+      Effect.gen(function*() {
+        const { page } = yield* (yield* Operator).open("/search")
+        yield* Effect.promise(async () => {
           await page.route("**/console/api/overview*", async (route) => {
             const response = await route.fetch()
             const figures = await response.json()
-            await route.fulfill({ response, json: { ...figures, held: [{ provider: "first-bank", count: 7 }] } })
+            const workers = figures.workers.map((worker: object, n: number) => ({
+              ...worker,
+              worker_id: null,
+              process_id: `a953a42${n}-b94d-76af-85e8-a9941514847f`
+            }))
+            await route.fulfill({ response, json: { ...figures, workers } })
           })
-          await page.getByRole("link", { name: "Queues" }).click()
-          await page.locator(".tabs a", { hasText: "Held2" }).waitFor()
+          await page.getByRole("link", { name: "Overview" }).click()
+          await page.getByRole("link", { name: "Process a953a420", exact: true }).waitFor()
+          await page.getByRole("link", { name: "Process a953a421", exact: true }).waitFor()
+          assert.strictEqual(await page.getByText("WORKER_ID").count(), 1)
           await page.unrouteAll({ behavior: "wait" })
         })
       })

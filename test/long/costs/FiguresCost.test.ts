@@ -4,7 +4,7 @@ import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { maxDueCount } from "../../../src/domain/operators/FiguresForm.ts"
 import { LedgerFigures } from "../../../src/services/operators/LedgerFigures.ts"
-import { nowStatement } from "../../../src/services/sql/operators/figureStatements.ts"
+import { failedStatement, nowStatement } from "../../../src/services/sql/operators/figureStatements.ts"
 import { fillQueue } from "../../fixtures/ledger/FilledQueue.ts"
 import { issueAgain, PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
 import { assertExact } from "../../fixtures/ledger/PlainFigures.ts"
@@ -15,8 +15,9 @@ const Figures = LedgerFigures.layer.pipe(Layer.provideMerge(PostgresLedger))
 
 /** Rows of operations that the plan of the figures reads, including those that it discards. */
 const rowsOfNow = Effect.map(
-  planOf({ text: nowStatement, parameters: [] }, "force_custom_plan"),
-  (nodes) => nodes.filter((node) => node["Relation Name"] === "operations").reduce((sum, node) => sum + rowsOf(node), 0)
+  Effect.forEach([nowStatement, failedStatement], (text) => planOf({ text, parameters: [] }, "force_custom_plan")),
+  (plans) =>
+    plans.flat().filter((node) => node["Relation Name"] === "operations").reduce((sum, node) => sum + rowsOf(node), 0)
 )
 
 layer(Figures, { excludeTestServices: true })("counts of moves", (it) => {
@@ -36,6 +37,7 @@ layer(Figures, { excludeTestServices: true })("counts of moves", (it) => {
             yield* fillQueue(grant, { count, state: "submitting", due_in: 3600 })
             yield* fillQueue(grant, { count, state: "indeterminate" })
             yield* fillQueue(grant, { count, state: "succeeded" })
+            yield* fillQueue(grant, { count, state: "failed" })
             yield* sql`SELECT recount_operations()`
           })
         yield* fill(2 * maxDueCount)

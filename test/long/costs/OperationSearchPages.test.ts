@@ -33,6 +33,7 @@ const queries = (rows: ReadonlyArray<Searched>) => {
     client_id: sometimes(values("client_id") as fc.Arbitrary<ClientId>, 2),
     resource_owner: sometimes(values("resource_owner") as fc.Arbitrary<ResourceOwner>, 2),
     idempotency_key: sometimes(values("idempotency_key"), 1),
+    failure_code: sometimes(values("failure_code") as fc.Arbitrary<string>, 1),
     reference: sometimes(values("reference") as fc.Arbitrary<string>, 1),
     unchanged_since: sometimes(values("updated_at").map((at) => DateTime.makeUnsafe(at)), 3)
   }).map((query) =>

@@ -42,6 +42,62 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [long("console/States", "lost worker")]
   },
   {
+    rule: "the headline counts a lost worker that may have claimed operations",
+    file: "console/overview/ProblemsPanel.tsx",
+    from: "const count = problems.length + lost.length",
+    to: "const count = problems.length",
+    tests: [long("console/States", "counts a lost worker")]
+  },
+  {
+    rule: "the overview counts the operations that wait for an approval as the queues do",
+    file: "src/domain/operators/overviewColumns.ts",
+    from: "named(\"held\", standing.filter(({ condition }) => condition === \"held\"))",
+    to: "named(\"held\", figures.held)",
+    tests: [unit("domain/OverviewColumns")]
+  },
+  {
+    rule: "the overview shows the columns that have operations",
+    file: "console/overview/ConditionsPanel.tsx",
+    from: "figures.columns.some((column) => column.name === name)",
+    to: "figures.columns.length > 0 && name !== undefined",
+    tests: [long("console/States", "counts the operations by state as the plot does")]
+  },
+  {
+    rule: "terms that a search by payee showed are not offered again",
+    file: "console/parts/Terms.tsx",
+    from: "terms: { ...before.terms, ...terms }",
+    to: "terms: before.terms",
+    tests: [long("console/ConsolePages", "offers to show no terms again")]
+  },
+  {
+    rule: "operators are told of operations that an outage of their provider ended",
+    file: "src/domain/operators/findProblems.ts",
+    from: "    ...outageProblems(figures),\n",
+    to: "",
+    tests: [unit("cli/status/StatusProblems", "that an outage of their provider ended")]
+  },
+  {
+    rule: "a code says that nothing was sent only if no request left",
+    file: "src/domain/GatewayFailures.ts",
+    from: "    \"provider_unreachable\",\n",
+    to: "    \"provider_unreachable\",\n    \"provider_unavailable\",\n",
+    tests: [unit("domain/GatewayFailures", "are unsent if no request left")]
+  },
+  {
+    rule: "the queue of failed operations has those of the last 24 hours",
+    file: "src/services/sql/operators/searchSources.ts",
+    from: "o.updated_at > now() - interval '24 hours'",
+    to: "o.updated_at > now() - interval '48 hours'",
+    tests: [system("cli/OperationLists", "prints the operations that match all filters")]
+  },
+  {
+    rule: "a worker without a WORKER_ID has one short name",
+    file: "src/domain/operators/workerName.ts",
+    from: "process_id.slice(0, 8)",
+    to: "process_id",
+    tests: [unit("cli/status/StatusProblems", "one short name")]
+  },
+  {
     rule: "after a fence a person gives the time of the answer",
     file: "console/operation/AdvanceDialog.tsx",
     from: "schedule.fencing_until === null\n",

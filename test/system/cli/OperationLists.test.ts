@@ -48,6 +48,7 @@ layer(Filled.layer, options)("operations list", (it) => {
         [["--under-review"], { queue: "under_review" }],
         [["--waiting"], { queue: "waiting" }],
         [["--reversed"], { queue: "reversed" }],
+        [["--failed"], { queue: "failed" }],
         [["--older-than", "10d", "--state", "accepted"], { unchanged_since: tenDays, states: ["accepted"] }],
         [["--owner", some!.resource_owner], { resource_owner: some!.resource_owner as ResourceOwner }],
         [["--client", some!.client_id], { client_id: some!.client_id as ClientId }],
@@ -68,7 +69,7 @@ layer(Filled.layer, options)("operations list", (it) => {
       const { env, rows } = yield* Filled
       const provider = rows[0]!.provider
       const pages: Array<ReadonlyArray<string>> = []
-      let args = ["operations", "list", "--json", "--provider", provider, "--order", "oldest", "--limit", "8"]
+      let args = ["operations", "list", "--json", "--provider", provider, "--order", "oldest", "--limit", "9"]
       while (args.length > 0) {
         const { code, stderr, stdout } = yield* run(args, env)
         assert.strictEqual(code, 0)
@@ -76,7 +77,7 @@ layer(Filled.layer, options)("operations list", (it) => {
         const call = /^Next page: npm run -s gateway -- (.*)\n$/.exec(stderr)?.[1]
         args = call === undefined ? [] : call.split(" ")
       }
-      assert.deepStrictEqual(pages.map(({ length }) => length), [8, 8, 6])
+      assert.deepStrictEqual(pages.map(({ length }) => length), [9, 9, 6])
       assert.sameMembers(pages.flat(), rows.filter((row) => row.provider === provider).map(({ id }) => id))
     }))
 

@@ -12,7 +12,7 @@ import {
   placeTimeline
 } from "../queueFragments.ts"
 import { seenInterval } from "./OperatorRow.ts"
-import { isLateReversal } from "./searchSources.ts"
+import { failedSections, inFailedSection, isLateReversal } from "./searchSources.ts"
 
 /** Rows as an array of objects; empty without rows. */
 const listed = (columns: Readonly<Record<string, string>>, from: string) => {
@@ -278,6 +278,14 @@ export const standingStatement = `
     ) o WHERE question IS NOT NULL ORDER BY updated_at LIMIT 1
   ) q ON true
   ORDER BY 1, 2`
+
+/** One row for each code of `failed` of `FiguresByCondition`. */
+export const failedStatement = `
+  WITH RECURSIVE ${failedSections}
+  SELECT l.provider, l.code, count(*)::float8 AS count, ${epochOf("min(f.updated_at)")} AS since
+  FROM failures l CROSS JOIN LATERAL (
+    SELECT o.updated_at FROM operations o WHERE ${inFailedSection} ORDER BY o.updated_at DESC LIMIT ${maxDueCount}
+  ) f GROUP BY 1, 2 ORDER BY 1, 2`
 
 /**
  * The moves of the last `$1` hours by interval (`$2`: `minute` or `hour`), oldest first. `at` is null for all earlier ones. A fold

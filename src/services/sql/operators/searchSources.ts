@@ -156,6 +156,34 @@ const reversed = ({ provider }: OperationFilter, add: AddParameter): Source => (
   within: "o.id = l.operation_id AND o.client_id = l.client_id"
 })
 
+/** An operation in the queue `failed`. Nothing changes a failed operation. */
+export const isFailed = "o.state = 'failed' AND o.updated_at > now() - interval '24 hours'"
+
+const nextFailure = (further: string) => `
+        SELECT o.provider, o.failure_code AS code FROM operations o WHERE o.state = 'failed'${further}
+        ORDER BY o.provider, o.failure_code LIMIT 1`
+
+/** A CTE with the providers of failed operations, and the codes of each, at any time. */
+export const failedSections = `failures AS (
+      SELECT n.* FROM (${nextFailure("")}) n
+      UNION ALL
+      SELECT n.* FROM failures f
+      CROSS JOIN LATERAL (${nextFailure(" AND (o.provider, o.failure_code) > (f.provider, f.code)")}) n
+    )`
+
+/** Those of a section `l`, by the index `operations_failed`. */
+export const inFailedSection = `${isFailed} AND o.provider = l.provider AND o.failure_code = l.code`
+
+const failed = ({ failure_code, provider }: OperationFilter, add: AddParameter): Source => ({
+  name: "failed",
+  sort: [since, id],
+  sections: `${failedSections}, sections_found AS (
+      SELECT * FROM failures WHERE ${provider === undefined ? "true" : `provider = ${add(provider)}`}
+        AND ${failure_code === undefined ? "true" : `code = ${add(failure_code)}`}
+    )`,
+  within: inFailedSection
+})
+
 /** The operations that wait for an approval. A section for each, as for `reversed`. */
 const approval: Source = {
   name: "approval",
@@ -199,6 +227,7 @@ export const sourceOf = (filter: SearchFilter, add: AddParameter): Source | null
   if (payee_indexes !== undefined) return ofPayee(payee_indexes, add)
   if (resource_owner !== undefined) return ofOwner(resource_owner, filter, add)
   if (queue === "reversed") return reversed(filter, add)
+  if (queue === "failed") return failed(filter, add)
   if (queue === "approval") return approval
   if (queue === "under_review") return byProvider("review", "o.under_review", filter, add)
   if (queue === "waiting") return byProvider("waiting", mayWait, filter, add)

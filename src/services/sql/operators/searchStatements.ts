@@ -9,6 +9,7 @@ import { awaitsApproval, needsDecision } from "../queueFragments.ts"
 import { operatorColumns } from "./OperatorRow.ts"
 import {
   type AddParameter,
+  isFailed,
   isHeld,
   isLateReversal,
   isWaiting,
@@ -33,6 +34,7 @@ const queueConditions = {
   under_review: "o.under_review",
   held: `${isHeld} AND NOT ${needsDecision}`,
   waiting: isWaiting,
+  failed: isFailed,
   approval: awaitsApproval,
   reversed:
     `EXISTS (SELECT FROM operation_reversals r WHERE r.operation_id = o.id AND r.client_id = o.client_id AND ${isLateReversal})`
@@ -40,15 +42,25 @@ const queueConditions = {
 
 type SearchQuery = SearchFilter & Pick<OperationListQuery, "order">
 
+/** Members of a filter that name a column. */
+const equal = [
+  "client_id",
+  "idempotency_key",
+  "provider",
+  "reference",
+  "resource_owner",
+  "failure_code",
+  "claimed_by"
+] as const
+
 /** The conditions of a filter, all of them. The index answers some already. */
 const conditionsOf = (query: SearchQuery, add: AddParameter): ReadonlyArray<string> => {
-  const { client_id, idempotency_key, payee_indexes, provider, queue, reference, resource_owner, states } = query
-  const equal = { client_id, idempotency_key, provider, reference, resource_owner }
+  const { payee_indexes, queue, states } = query
   return [
     ...states === undefined || states.length === 0 ? [] : [`o.state = ANY (${add(states)}::text[])`],
     ...queue === undefined ? [] : [queueConditions[queue]],
     ...payee_indexes === undefined ? [] : [`encode(o.payee_index, 'hex') = ANY (${add(payee_indexes)}::text[])`],
-    ...Object.entries(equal).flatMap(([name, value]) => value === undefined ? [] : [`o.${name} = ${add(value)}`])
+    ...equal.flatMap((name) => query[name] === undefined ? [] : [`o.${name} = ${add(query[name])}`])
   ]
 }
 

@@ -16,6 +16,7 @@ const none: ListFlags = {
   olderThan: Option.none(),
   held: false,
   reversed: false,
+  failed: false,
   approval: false,
   underReview: false,
   waiting: false,
@@ -69,7 +70,10 @@ describe("The filters of a list", () => {
   it.effect("name one queue at most", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(toQuery({ ...none, held: true, waiting: true }, now))
-      assert.include(error.message, "at most one of --held, --under-review, --waiting, --reversed and --approval")
+      assert.include(
+        error.message,
+        "at most one of --held, --under-review, --waiting, --reversed, --failed and --approval"
+      )
       assert.deepStrictEqual(yield* toQuery({ ...none, underReview: true }, now), {
         queue: "under_review",
         order: "newest",

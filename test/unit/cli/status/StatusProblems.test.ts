@@ -43,6 +43,7 @@ const healthy: FiguresByCondition = {
   under_review: [],
   oldest: [],
   standing: [standing("accepted", 3, second)],
+  failed: [],
   due: [{ provider, work: "claim", count: 3, since: before(second) }],
   workers: [worker]
 }
@@ -171,6 +172,31 @@ describe("status", () => {
     assert.deepStrictEqual(problems({ reversed: [{ provider, count: 2 }] }), [
       `bank: 2 successes were reversed in the last 7 days: ${listCall} --reversed --provider bank --order oldest`
     ])
+  })
+
+  it("names operations that an outage of their provider ended, and no other failures", () => {
+    const failed = (code: string, unsent: boolean) => ({ provider, code, count: 5, since: before(hour), unsent })
+    assert.deepStrictEqual(
+      problems({
+        failed: [
+          failed("insufficient_funds", false),
+          failed("provider_unavailable", false),
+          failed("provider_unreachable", true)
+        ]
+      }),
+      [
+        `bank: 5 operations failed in the last 24 h: the provider refused to take any request (provider_unavailable), the oldest for 1h: ${listCall} --failed --provider bank --order oldest`,
+        `bank: 5 operations failed unsent in the last 24 h: the provider could not be reached (provider_unreachable), the oldest for 1h: ${listCall} --failed --provider bank --order oldest`
+      ]
+    )
+  })
+
+  it("has one short name for a worker without a WORKER_ID", () => {
+    const unnamed = { ...worker, worker_id: null, clock_skew_ms: 3000, pauses: { [provider]: "no credentials" } }
+    const told = problems({ workers: [unnamed] })
+    assert.lengthOf(told, 2)
+    assert.match(told[0]!, /^the clock of process 019aa4f0 is/)
+    assert.match(told[1]!, /^bank: process 019aa4f0 is paused/)
   })
 
   it("names operations that nothing allows to send or to read, at any age, and their work as late no more", () => {
