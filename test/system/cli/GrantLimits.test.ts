@@ -83,7 +83,7 @@ layer(PostgresLedger, { excludeTestServices: true })("grants issue --limits", (i
       const atlantis = { ...yen, amount: "100", time_zone: "Europe/Atlantis" }
       const refused: ReadonlyArray<readonly [unknown, string]> = [
         [[{ ...own, max_amounts: own!.max_amount }], "authorization_details.0.max_amounts: "],
-        [[{ ...own, budgets: [yen] }], "authorization_details.0.budgets.0: "],
+        [[{ ...own, budgets: [yen] }], "authorization_details.0.budgets.0.amount: "],
         [
           [{ ...own, budgets: [atlantis] }],
           "authorization_details.0.budgets.0.time_zone: Expected a time zone that exists"

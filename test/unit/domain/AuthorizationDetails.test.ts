@@ -67,7 +67,7 @@ describe("authorization_details", () => {
     [
       "more digits than the currency has",
       [{ ...limits, budgets: [{ ...budget, currency: "JPY" }] }],
-      "authorization_details.0.budgets.0"
+      "authorization_details.0.budgets.0.amount"
     ],
     [
       "a time zone that does not exist",
