@@ -312,7 +312,9 @@ const endOfClaims = (claims: Claims | undefined): string => {
     ...count === 0
       ? [`Unless it answers, each try of a worker ends one of them ${what}, once sendWithin has passed.`]
       : [
-        `Unless it answers, up to ${dueCount(count)} of them, claimed now, end ${what}, ${when} UTC.`,
+        `Unless it answers, ${
+          counted(count, "of them, claimed now, ends", "of them at most, claimed now, end")
+        } ${what}, ${when} UTC.`,
         "Each later try of a worker ends one so, once sendWithin has passed."
       ],
     "The workers send the others by themselves."

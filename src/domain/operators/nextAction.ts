@@ -158,7 +158,9 @@ const actionOnClaim = ({ pause, schedule }: Situation, now: DateTime.Utc): NextA
     return { ...rescue, reason: "The worker may send it no more, and has recorded no outcome." }
   }
   const worker = claimed_by === null ? "A worker" : `Worker ${claimed_by}`
-  const lost = `If it is lost, the rescuer moves it to indeterminate${due_at === null ? "" : ` at ${iso(due_at)}`}.`
+  const lost = `If the worker is lost, the rescuer moves it to indeterminate${
+    due_at === null ? "" : ` at ${iso(due_at)}`
+  }.`
   const end =
     `Unless the provider answers, the operation ends as failed (provider_unreachable) at ${iso(send_before)}, `
     + "never sent. Without a failed try of its own, its claim is returned."

@@ -178,7 +178,7 @@ const expectations: ReadonlyArray<readonly [string, Situation, NextAction["by"],
       scheduled({ send_before: future, due_at: later }, { state: "submitting" }),
       "worker",
       null,
-      "If it is lost, the rescuer moves it to indeterminate at 2026-01-01T14:00:00.000Z."
+      "If the worker is lost, the rescuer moves it to indeterminate at 2026-01-01T14:00:00.000Z."
     ],
     [
       "a claim that permits sending to a provider that does not answer",

@@ -161,10 +161,12 @@ describe("status", () => {
     const claims = { count: 2, first_end: before(-9 * second), last_end: before(-11 * second), next_at: null }
     assert.include(
       nextOf(claims),
-      "Unless it answers, up to 2 of them, claimed now, end as failed (provider_unreachable), never sent, "
+      "Unless it answers, 2 of them at most, claimed now, end as failed (provider_unreachable), never sent, "
         + "from 12:00:09 to 12:00:11 UTC."
     )
-    assert.include(nextOf({ ...claims, last_end: claims.first_end }), "never sent, at 12:00:09 UTC.")
+    const one = { ...claims, count: 1, last_end: claims.first_end }
+    assert.include(nextOf(one), "Unless it answers, 1 of them, claimed now, ends as failed")
+    assert.include(nextOf(one), "never sent, at 12:00:09 UTC.")
     assert.include(nextOf(), "each try of a worker ends one of them as failed (provider_unreachable), never sent")
   })
 
