@@ -15,7 +15,11 @@ export const NextStep = ({ summary: { next: { action, at, by, reason }, operatio
             Rescue <Time at={rescue} />.
           </>
         )
-        : at !== null && <Time at={at} />} {action} <span class="secondary">{reason}</span>
+        : at !== null && (
+          <>
+            <Time at={at} />:
+          </>
+        )} {action} <span class="secondary">{reason}</span>
     </span>
   )
 }

@@ -106,7 +106,7 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
       yield* Effect.promise(async () => {
         const next = page.locator(".operations tbody tr", { hasText: "invoice-2026-4702" }).locator(".cell-next")
         await next.getByText("A reconciler reads its status").waitFor()
-        assert.match(await next.innerText(), /^in \d+ (min|s) A reconciler/)
+        assert.match(await next.innerText(), /^in \d+ (min|s): A reconciler/)
       })
     }))
 
@@ -203,6 +203,16 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
         expectClean()
       })
   )
+
+  effect("scrolls a list that is wider than the window, and not the page", () =>
+    Effect.gen(function*() {
+      const { page } = yield* (yield* Operator).open("/queues/all", { width: 900 })
+      const wide = yield* Effect.promise(async () => {
+        await page.locator(".operations tbody tr").first().waitFor()
+        return await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+      })
+      assert.isAtMost(wide, 0)
+    }))
 
   effect.each([1280, 1440])(
     "has no table that scrolls sideways at %i pixels, also with ids in place of names",

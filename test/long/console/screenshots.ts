@@ -36,7 +36,7 @@ const openDialog = async ({ page }: Tab) => {
 }
 
 const pictures: ReadonlyArray<Picture> = [
-  { name: "overview", address: "", size: { ...desktop, height: 1310 }, complete: ".plot .axes" },
+  { name: "overview", address: "", size: { ...desktop, height: 1400 }, complete: ".plot .axes" },
   { name: "queues", address: "/queues/indeterminate", size: { ...desktop, height: 620 }, complete: ".operations" },
   { name: "operation", address: `/operations/${idOf(1)}`, size: { ...desktop, height: 1230 }, complete: ".timeline" },
   {
