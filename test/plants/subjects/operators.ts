@@ -333,14 +333,14 @@ export const operators: ReadonlyArray<Plant> = [
     file: "src/services/sql/operators/figureStatements.ts",
     from: "const stops = { unauthorized: \"o.state = 'accepted'\"",
     to: "const stops = { unauthorized: \"o.state = 'submitting'\"",
-    tests: [postgres("services/operators/OperationViews", "is counted as unauthorized")]
+    tests: [postgres("services/operators/OperationViews", "waits, is listed and counted as")]
   },
   {
     rule: "an operation whose status nothing allows to read is found",
     file: "src/services/sql/queue/SqlStatusReads.ts",
     from: " waiting = NOT due.active,",
     to: "",
-    tests: [postgres("services/operators/OperationViews", "is listed and counted as unread because")]
+    tests: [postgres("services/operators/OperationViews", "waits, is listed and counted as")]
   },
   {
     rule: "a list ends with a full page, also if it may look at further operations",
@@ -354,7 +354,7 @@ export const operators: ReadonlyArray<Plant> = [
     file: "migrations/0022_pauses.sql",
     from: "  NEW.waiting := false;\n",
     to: "",
-    tests: [postgres("services/operators/OperationViews", "says that it waits because")]
+    tests: [postgres("services/operators/OperationViews", "waits, is listed and counted as")]
   },
   {
     rule: "an operator sees no terms without a record",

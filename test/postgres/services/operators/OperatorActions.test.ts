@@ -5,16 +5,14 @@
 import { assert, layer } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, Layer, Result } from "effect"
 import { SqlClient } from "effect/sql"
-import * as fc from "fast-check"
 import { OperationId } from "../../../../src/domain/Operation.ts"
 import type { AccountableOperator } from "../../../../src/domain/operators/OperatorView.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
 import { OperatorActions } from "../../../../src/services/operators/OperatorActions.ts"
 import { StoreUnavailable } from "../../../../src/services/StoreUnavailable.ts"
-import { rounds } from "../../../fixtures/Effort.ts"
-import { accept, fieldsOf, type Ledger, operationIn, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
-import { claimIds, inspect, issueAtNewProvider, waitOut } from "../../../fixtures/ledger/Queue.ts"
+import { accept, fieldsOf, operationIn, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { inspect, issueAtNewProvider, waitOut } from "../../../fixtures/ledger/Queue.ts"
 import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
 import { anotherPool, isSuperuser, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 import { attempt, modes } from "../../../fixtures/postgres/RawSql.ts"
@@ -239,19 +237,6 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
       assert.deepStrictEqual(yield* OperationLedger.use(({ show }) => show(second!.id)), second)
     }))
 
-  it.effect("happens only together with its record, and is recorded once, for any sequence of actions", () =>
-    Effect.gen(function*() {
-      const context = yield* Effect.context<Ledger | OperatorActions | SqlClient.SqlClient>()
-      const sequence = fc.array(fc.record({ action: fc.constantFrom(...actions), claim: fc.boolean() }), {
-        maxLength: 8
-      })
-      const property = fc.asyncProperty(sequence, async (list) => {
-        const exit = await Effect.runPromiseExitWith(context)(follows(list))
-        if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
-      })
-      yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(15, 100) }))
-    }))
-
   it.effect("that cannot be recorded does not happen", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
@@ -310,26 +295,6 @@ const another = Layer.fresh(OperatorActions.layer).pipe(Layer.provide(anotherPoo
 const doomedName = "actions-that-lose-their-connection"
 
 const doomed = Layer.fresh(OperatorActions.layer).pipe(Layer.provide(anotherPool({ applicationName: doomedName })))
-
-/** Performs the actions on one operation, some after a claim, and checks the records. */
-const follows = Effect.fnUntraced(
-  function*(list: ReadonlyArray<{ readonly action: typeof actions[number]; readonly claim: boolean }>) {
-    const service = yield* OperatorActions
-    const { grant: { provider }, identity } = yield* issueAtNewProvider()
-    const { operation: { id } } = yield* accept(identity)
-    const expected: Array<readonly [string, string]> = []
-    for (const { action, claim } of list) {
-      if (claim) yield* claimIds(provider)
-      const result = yield* Effect.result(service.perform(action, id, operator))
-      const isRepeated = expected.some(([earlier, said]) =>
-        earlier === "cancel" && action === earlier && said === "done"
-      )
-      const done = isRepeated ? "it was cancelled already" : "done"
-      expected.push([action, Result.isSuccess(result) ? done : (result.failure as Error).message])
-    }
-    assert.deepStrictEqual((yield* recorded(id)).map(({ action, result }) => [action, result] as const), expected)
-  }
-)
 
 layer(Actions, { excludeTestServices: true })("the record of actions", (it) => {
   for (const mode of modes) {
