@@ -152,7 +152,12 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
           await page.unrouteAll({ behavior: "wait" })
           await page.getByRole("link", { name: "worker-1", exact: true }).click()
           await page.waitForURL("**/queues/all?state=submitting&claimed_by=worker-1&order=oldest")
-          assert.strictEqual(await page.getByLabel("Worker").inputValue(), "worker-1")
+          // The form follows the address a moment later.
+          await page.waitForFunction(() =>
+            [...document.querySelectorAll("input")].some(({ labels, value }) =>
+              value === "worker-1" && [...labels ?? []].some(({ textContent }) => textContent.includes("Worker"))
+            )
+          )
         })
         expectClean()
       })

@@ -167,7 +167,7 @@ describe("The flags of the command line", () => {
   /** Names and settings, which other users of the machine may read. A secret needs another way, and a warning. */
   const open = [
     "admin-host admin-port after all apply approval attempt-timeout bank base-url by clear client color concurrency console control-port data-dir",
-    "database demo digest drain-timeout expires-in failure-code failure-message fault from grant granted-at held host issuer json key limit",
+    "database demo digest drain-timeout expires-in failed failure-code failure-message fault from grant granted-at held host issuer json key limit",
     "max-connections migrate mutual-tls older-than operator order owner port prefix processes promote-within proofs provider",
     "provider-concurrency provider-limit providers rate-limit reason record reference rescue-after reuse-port reversed sandbox scope seed send-within state subject terminate terms to",
     "type under-review waiting watch webhook-url wide worker-id"
