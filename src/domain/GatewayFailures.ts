@@ -1,8 +1,9 @@
 /**
  * The failures that clients may read: those that the gateway itself records, and those that an adapter declares. The codes of the
- * gateway are reserved: clients decide by them whether they may request again, so no adapter declares one.
+ * gateway are reserved: clients decide by them whether they may request again, so no adapter declares one, and no person records one.
  */
-import { isOperationFailure, type OperationFailure } from "./Operation.ts"
+import * as Schema from "effect/Schema"
+import { isOperationFailure, OperationFailure } from "./Operation.ts"
 
 /** The messages, by code. */
 const messages = {
@@ -37,6 +38,16 @@ export const isUnsentFailure = (code: string): boolean => unsent.has(code)
 
 /** Whether a code is reserved. */
 export const isGatewayFailureCode = (code: string): boolean => Object.hasOwn(messages, code)
+
+/** A failure that a person records. A code of the gateway would tell clients and operators what the gateway did not find. */
+export const RecordedFailure = Schema.Struct({
+  code: OperationFailure.fields.code.check(
+    Schema.makeFilter((code) => !isGatewayFailureCode(code), {
+      expected: "a code that the gateway does not record itself"
+    })
+  ),
+  message: OperationFailure.fields.message
+})
 
 /** The failures that an adapter declares, by code, such as `{ limit_exceeded: { message: "The amount exceeds the limit." } }`. */
 export type DeclaredFailures = Readonly<Record<string, { readonly message: string }>>

@@ -9,7 +9,8 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { OperationFailure, OperationId, operationStates, type Outcome } from "../../domain/Operation.ts"
+import { RecordedFailure } from "../../domain/GatewayFailures.ts"
+import { OperationId, operationStates, type Outcome } from "../../domain/Operation.ts"
 import { evidenceFaults } from "../../domain/OperatorEvidence.ts"
 import type {
   AccountableOperator,
@@ -63,12 +64,12 @@ const outcomeFlags = {
   failureCode: optionalText(
     "failure-code",
     "Stable code of the failure, with --to failed",
-    OperationFailure.fields.code
+    RecordedFailure.fields.code
   ),
   failureMessage: optionalText(
     "failure-message",
     "Explanation of the failure, with --to failed",
-    OperationFailure.fields.message
+    RecordedFailure.fields.message
   )
 }
 

@@ -12,8 +12,9 @@ import * as Schema from "effect/Schema"
 import { type ProblemDetails, problems } from "../../api/Problems.ts"
 import { RequestDigest } from "../../domain/Approval.ts"
 import { RemainingLimit } from "../../domain/AuthorizationDetails.ts"
+import { RecordedFailure } from "../../domain/GatewayFailures.ts"
 import { ClientId, GrantId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
-import { OperationFailure, OperationId, OperationState } from "../../domain/Operation.ts"
+import { OperationId, OperationState } from "../../domain/Operation.ts"
 import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
 import { FiguresByCondition } from "../../domain/operators/FiguresForm.ts"
 import { Problem } from "../../domain/operators/findProblems.ts"
@@ -86,7 +87,7 @@ export type DecisionRequest = typeof DecisionRequest.Encoded
 export const AdvanceRequest = Schema.Struct({
   outcome: Schema.Union([
     Schema.Struct({ state: Schema.Literal("succeeded") }),
-    Schema.Struct({ state: Schema.Literal("failed"), failure: OperationFailure })
+    Schema.Struct({ state: Schema.Literal("failed"), failure: RecordedFailure })
   ]),
   evidence: OperatorEvidence,
   /** As in `ActionRequest`. */

@@ -123,7 +123,12 @@ describe("The command line", () => {
         assert.include(yield* refused(to("cancelled"), env), "record the answer with operations advance")
         assert.include(yield* refused(to("succeeded"), env), "recorded evidence")
         assert.include(yield* refused(to("failed"), env), "--failure-code")
-        const failure = ["--failure-code", "declined", "--failure-message", "The bank said no."]
+        const coded = (code: string) => ["--failure-code", code, "--failure-message", "The bank said no."]
+        assert.include(
+          yield* refused([...to("failed"), ...coded("provider_unreachable")], env),
+          "a code that the gateway does not record itself"
+        )
+        const failure = coded("declined")
         const advance = [...to("failed"), ...failure, "--evidence", "-"]
         const wrong = { ...operatorEvidence, question: " ", asked: undefined, asked_at: "today", by: "status_read" }
         assert.strictEqual(

@@ -162,7 +162,7 @@ describe("the record of an outcome", () => {
       }])
     }))
 
-  test("is refused without a reason, without complete evidence, or as another state", () =>
+  test("is refused without a reason, without complete evidence, as another state, or with a code of the gateway", () =>
     Effect.gen(function*() {
       const { performed } = yield* FakeLedger
       const visitor = yield* operator
@@ -173,7 +173,8 @@ describe("the record of an outcome", () => {
           { reason: null },
           { evidence: incomplete },
           { outcome: { state: "submitted" } },
-          { outcome: { state: "failed" } }
+          { outcome: { state: "failed" } },
+          { outcome: { ...outcome, failure: { ...outcome.failure, code: "provider_unreachable" } } }
         ]
       ) {
         assert.strictEqual(
