@@ -10,6 +10,7 @@ import { ciba } from "./subjects/ciba.ts"
 import { claims } from "./subjects/claims.ts"
 import { cluster } from "./subjects/cluster.ts"
 import { comparison } from "./subjects/comparison.ts"
+import { console } from "./subjects/console.ts"
 import { feed } from "./subjects/feed.ts"
 import { grants } from "./subjects/grants.ts"
 import { holds } from "./subjects/holds.ts"
@@ -35,6 +36,7 @@ export const subjects: Readonly<Record<string, ReadonlyArray<Plant>>> = {
   reversals,
   tokens,
   operators,
+  console,
   limits,
   attacks,
   providers,
