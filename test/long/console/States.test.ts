@@ -153,11 +153,8 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
           await page.getByRole("link", { name: "worker-1", exact: true }).click()
           await page.waitForURL("**/queues/all?state=submitting&claimed_by=worker-1&order=oldest")
           // The form follows the address a moment later.
-          await page.waitForFunction(() =>
-            [...document.querySelectorAll("input")].some(({ labels, value }) =>
-              value === "worker-1" && [...labels ?? []].some(({ textContent }) => textContent.includes("Worker"))
-            )
-          )
+          const worker = await page.getByLabel("Worker").elementHandle()
+          await page.waitForFunction((input) => (input as HTMLInputElement).value === "worker-1", worker)
         })
         expectClean()
       })

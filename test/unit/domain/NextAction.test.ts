@@ -13,6 +13,7 @@ import type {
   OperationSchedule,
   OperationStanding
 } from "../../../src/domain/operators/OperatorView.ts"
+import { bareSchedule } from "../../fixtures/OperatorSchedule.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
 const now = DateTime.makeUnsafe("2026-01-01T12:00:00Z")
@@ -20,19 +21,7 @@ const past = DateTime.makeUnsafe("2026-01-01T11:00:00Z")
 const future = DateTime.makeUnsafe("2026-01-01T13:00:00Z")
 const later = DateTime.makeUnsafe("2026-01-01T14:00:00Z")
 
-const schedule: OperationSchedule = {
-  due_at: past,
-  waiting: false,
-  send_before: null,
-  claimed_by: null,
-  return_reason: null,
-  reads: 0,
-  reviewed_at: null,
-  fence_started_at: null,
-  fencing_until: null,
-  hold: null,
-  unsent: false
-}
+const schedule: OperationSchedule = { ...bareSchedule, due_at: past }
 const standing: OperationStanding = {
   client_active: true,
   provider_connected: true,

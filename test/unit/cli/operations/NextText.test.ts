@@ -4,6 +4,7 @@ import { DateTime } from "effect"
 import { nextText } from "../../../../src/cli/operations/list.ts"
 import { pauseReasons } from "../../../../src/domain/operators/FiguresForm.ts"
 import { nextAction, type Situation } from "../../../../src/domain/operators/nextAction.ts"
+import { bareSchedule } from "../../../fixtures/OperatorSchedule.ts"
 
 const now = DateTime.makeUnsafe("2026-01-31T12:00:00Z")
 const after = (seconds: number) => DateTime.makeUnsafe(now.epochMilliseconds + seconds * 1000)
@@ -13,19 +14,7 @@ const situation: Situation = {
   under_review: false,
   acknowledged: false,
   is_of_other_timeline: false,
-  schedule: {
-    due_at: after(-1),
-    waiting: false,
-    send_before: null,
-    claimed_by: null,
-    return_reason: null,
-    reads: 0,
-    reviewed_at: null,
-    fence_started_at: null,
-    fencing_until: null,
-    hold: null,
-    unsent: false
-  },
+  schedule: { ...bareSchedule, due_at: after(-1) },
   standing: { client_active: true, provider_connected: true, grant: "live", may_send: true, may_read: true },
   pause: null,
   question: null
