@@ -13,7 +13,7 @@ export type ProblemMembers = Omit<typeof ProblemSchema.Encoded, "code"> & {
 
 const problemNames = Object.keys(ProblemDetails) as ReadonlyArray<keyof ProblemMembers>
 
-/** An error with the members of the contract. */
+/** An error with the members of the contract, which its subclass assigns. The compiler does not see that. */
 const ErrorWithMembers = Error as unknown as new(message: string) => Error & ProblemMembers
 
 /**

@@ -59,4 +59,5 @@ export const withOwnedHeaders = (
   { body, cookies, status, statusText }: HttpServerResponse.HttpServerResponse,
   headers: OwnedHeaders
 ): HttpServerResponse.HttpServerResponse =>
+  // As above: the members of a response, and its prototype.
   new OwnedResponse(status, statusText, headers, cookies, body) as unknown as HttpServerResponse.HttpServerResponse

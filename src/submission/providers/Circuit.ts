@@ -60,9 +60,9 @@ export const watchCircuits = (
   })
 
 /**
- * Any answer is a success of the provider, also `Rejected` or one that proves nothing. A failure on this side counts neither way: a local one, an operation that can
- * never be sent, or an answer that the adapter does not declare, which `ProviderPauses` counts. A refusal with `Retry-After` counts neither
- * way, too: the provider works, and its pause already stops the requests.
+ * Any answer is a success of the provider, also `Rejected` or one that proves nothing. A failure on this side counts neither way: a local
+ * one, an operation that can never be sent, or an answer that the adapter does not declare, which `ProviderPauses` counts. A refusal with
+ * `Retry-After` counts neither way, too: the provider works, and its pause already stops the requests.
  */
 export const classifyAttempt = (exit: Exit.Exit<SubmissionAnswer, NotSent | Uncertain>): CircuitBreaker.Outcome => {
   if (Exit.isSuccess(exit)) return CircuitBreaker.success
