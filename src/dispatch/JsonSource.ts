@@ -44,9 +44,15 @@ const mayNeedEscape = /[^ !#-[\]-\ud7ff\ue000-\uffff]/
 /** What stands between the quotes of a JSON string. */
 const escape = (text: string): string => mayNeedEscape.test(text) ? JSON.stringify(text).slice(1, -1) : text
 
+/** A piece of code that is a text. `yes` and `no` are the texts of a condition. */
+type Part =
+  | { readonly literal: string }
+  | { readonly expression: string }
+  | { readonly condition: string; readonly yes: string; readonly no: string }
+
 /** The code that writes a value, after the statements that check and convert it. */
 interface Text {
-  readonly parts: ReadonlyArray<{ readonly literal: string } | { readonly expression: string }>
+  readonly parts: ReadonlyArray<Part>
   /** Whether it is empty for some value, so that a struct leaves out the member. */
   readonly mayBeEmpty: boolean
 }
@@ -60,21 +66,28 @@ const concat = (...texts: ReadonlyArray<Text>): Text => ({
   mayBeEmpty: texts.every(({ mayBeEmpty }) => mayBeEmpty)
 })
 
-/** The expression of a text. Literals that follow each other become one. */
+/** The expression of a text. A literal joins the one before, or the texts of a condition after it: V8 makes an object for each piece. */
 const toCode = ({ parts }: Text): string => {
   const codes: Array<string> = []
-  let open: string | null = null
+  let open = ""
+  const close = () => {
+    if (open !== "") codes.push(JSON.stringify(open))
+    open = ""
+  }
   for (const part of parts) {
     if ("literal" in part) {
-      if (open !== null) codes.pop()
-      open = (open ?? "") + part.literal
-      codes.push(JSON.stringify(open))
+      open += part.literal
+    } else if ("condition" in part) {
+      const { condition, no, yes } = part
+      codes.push(`(${condition} ? ${JSON.stringify(open + yes)} : ${JSON.stringify(open + no)})`)
+      open = ""
     } else {
-      open = null
+      close()
       codes.push(part.expression)
     }
   }
-  return codes.join(" + ")
+  close()
+  return codes.length === 0 ? "\"\"" : codes.join(" + ")
 }
 
 /** The JSON of each value of a part that has few values. Null: it has many, or its members convert or check their values. */
@@ -282,7 +295,7 @@ class Generator {
         return concat(literal("\""), expression(isTimestamp(ast) ? value : `escape(${value})`), literal("\""))
       case "Boolean":
         statements.push(`if (typeof ${value} !== "boolean") ${refuse}`)
-        return expression(`(${value} ? "true" : "false")`)
+        return { parts: [{ condition: value, yes: "true", no: "false" }], mayBeEmpty: false }
       case "Number":
         statements.push(`if (typeof ${value} !== "number") ${refuse}`)
         // JSON has no `NaN` and no infinity.

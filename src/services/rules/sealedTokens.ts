@@ -53,6 +53,9 @@ const nameLength = 4
 const start = nameLength + algorithm.nonceLength
 const tagLength = 16
 
+/** Nonces that are drawn at once. A call of the system's generator costs a third of a token. */
+const batch = 64
+
 /** Characters. The length of a token tells how many transactions were running, so it is rounded. */
 const block = 64
 
@@ -103,9 +106,24 @@ export const makeTokenCipher = Effect.fnUntraced(function*(read: Effect.Effect<T
     return yield* new StoreUnavailable({ cause: new Error("the keys of tokens could not be read for two minutes") })
   })
 
+  let nonces = new Uint8Array(0)
+  const takeNonce = () => {
+    const nonce = nonces.subarray(0, algorithm.nonceLength)
+    nonces = nonces.subarray(algorithm.nonceLength)
+    return nonce
+  }
+  const drawNonce = Effect.suspend(() =>
+    nonces.length > 0
+      ? Effect.succeed(takeNonce())
+      : Effect.map(random.randomBytes(algorithm.nonceLength * batch), (drawn) => {
+        nonces = drawn
+        return takeNonce()
+      })
+  )
+
   const seal = Effect.fnUntraced(function*(text: string, context: TokenContext) {
     const { keys, sealing } = yield* ring
-    const nonce = yield* random.randomBytes(algorithm.nonceLength)
+    const nonce = yield* drawNonce
     const sealed = yield* Effect.orDie(
       aead.encrypt(keys.get(sealing)!, encoder.encode(padded(text)), { nonce, aad: additional(context) })
     )

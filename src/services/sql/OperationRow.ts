@@ -59,7 +59,9 @@ export const instantOf = (instant: Instant): DateTime.Utc =>
 const operationOf = (row: Values): Operation => {
   // The columns of the table have these types.
   const state = row[columnAt.state] as OperationState
+  const updated = row[columnAt.updated_at] as Instant
   const completed = row[columnAt.completed_at] as Instant | null
+  const updatedAt = instantOf(updated)
   const code = row[columnAt.failure_code] as string | null
   const message = row[columnAt.failure_message] as string | null
   return {
@@ -71,8 +73,9 @@ const operationOf = (row: Values): Operation => {
     under_review: row[columnAt.under_review] as boolean,
     revision: row[columnAt.revision] as number,
     created_at: instantOf(row[columnAt.created_at] as Instant),
-    updated_at: instantOf(row[columnAt.updated_at] as Instant),
-    completed_at: completed === null ? null : instantOf(completed),
+    updated_at: updatedAt,
+    // Most operations complete with their last update.
+    completed_at: completed === null ? null : completed === updated ? updatedAt : instantOf(completed),
     failure: code === null || message === null ? null : { code, message }
   }
 }
