@@ -7,10 +7,13 @@ import * as SchemaAST from "effect/SchemaAST"
 export const undecided: unique symbol = Symbol()
 
 /** Decodes a record, or is undecided. */
-type ReadRecord = (record: Readonly<Record<string, unknown>>) => Record<string, unknown> | typeof undecided
+type ReadRecord<Made> = (record: Readonly<Record<string, unknown>>) => Made | typeof undecided
 
 /** The decoded form of a value, or `undecided`. */
 type Read = (value: unknown) => unknown
+
+/** The interpreter's own defaults. */
+const options: SchemaAST.ParseOptions = {}
 
 /** What precedes the checks of a part: its transformations, from the outside in. Null: this module does not compile one of them. */
 const compileSource = ({ encoding }: SchemaAST.AST): Read | null => {
@@ -45,7 +48,11 @@ const compileLeaf = (ast: SchemaAST.AST): Read | null => {
   if (isOne === null || source === null) return null
   return (value) => {
     const read = source(value)
-    return isOne(read) && filters.every((filter) => filter.run(read, ast, {}) === undefined) ? read : undecided
+    if (!isOne(read)) return undecided
+    for (let index = 0; index < filters.length; index++) {
+      if (filters[index]!.run(read, ast, options) !== undefined) return undecided
+    }
+    return read
   }
 }
 
@@ -59,9 +66,14 @@ const staysAbsent = (ast: SchemaAST.AST): boolean =>
 
 /**
  * Compiles the decoding of a record of texts, numbers and literals. A member of another form, such as an array, is decided by the
- * interpreter, if the record has it: most requests leave out most parameters. Always undecided for other schemas.
+ * interpreter, if the record has it: most requests leave out most parameters. Always undecided for other schemas. `make` makes the
+ * object that gets the members.
  */
-export const makeReadRecord = (ast: SchemaAST.AST, options: SchemaAST.ParseOptions = {}): ReadRecord => {
+export const makeReadRecord = <Made extends object = Record<string, unknown>>(
+  ast: SchemaAST.AST,
+  options: SchemaAST.ParseOptions = {},
+  make: () => Made & Record<string, unknown> = () => ({}) as never
+): ReadRecord<Made> => {
   const { onExcessProperty = "ignore", disableChecks = false } = options
   const isPlain = SchemaAST.isObjects(ast) && ast.indexSignatures.length === 0 && ast.encoding === undefined
     && ast.checks === undefined && ast.encodingChecks === undefined
@@ -72,7 +84,7 @@ export const makeReadRecord = (ast: SchemaAST.AST, options: SchemaAST.ParseOptio
     staysAbsent: staysAbsent(type)
   }))
   return (record) => {
-    const read: Record<string, unknown> = {}
+    const read: Record<string, unknown> = make()
     let found = 0
     for (let index = 0; index < members.length; index++) {
       const { name, readLeaf, staysAbsent } = members[index]!
@@ -85,6 +97,6 @@ export const makeReadRecord = (ast: SchemaAST.AST, options: SchemaAST.ParseOptio
       read[name] = value
       found++
     }
-    return onExcessProperty === "error" && Object.keys(record).length > found ? undecided : read
+    return onExcessProperty === "error" && Object.keys(record).length > found ? undecided : read as Made
   }
 }

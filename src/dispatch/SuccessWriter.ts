@@ -21,10 +21,8 @@ import { makeReadRecord, undecided } from "./RecordDecoder.ts"
 /** The response to a value. Null: the schemas may refuse it, or another one of them applies. */
 type WriteSuccess = (value: unknown) => HttpServerResponse.HttpServerResponse | null
 
-type WriteBody = (
-  value: unknown,
-  headers: Readonly<Record<string, string>> | undefined
-) => HttpServerResponse.HttpServerResponse | null
+/** The headers become those of the response. */
+type WriteBody = (value: unknown, headers: OwnedHeaders | undefined) => HttpServerResponse.HttpServerResponse | null
 
 /** Whether the schema refuses each value of this kind, so that the next one applies. */
 const refusesKind = ({ _tag, encoding }: SchemaAST.AST, value: unknown): boolean =>
@@ -44,7 +42,7 @@ const writeBody = (schema: Schema.Top, body: Schema.Top): WriteBody => {
     const text = write(value)
     if (text === null) return null
     const content = HttpBody.text(text, contentType)
-    const owned = new OwnedHeaders(headers)
+    const owned = headers ?? new OwnedHeaders()
     owned["content-type"] = contentType
     owned["content-length"] = String(content.contentLength)
     return makeOwnedResponse(status, owned, content)
@@ -54,7 +52,7 @@ const writeBody = (schema: Schema.Top, body: Schema.Top): WriteBody => {
 interface Member {
   readonly refuses: (value: unknown) => boolean
   readonly write: WriteBody
-  readonly headers: ReturnType<typeof makeReadRecord> | null
+  readonly headers: ReturnType<typeof readHeaders> | null
 }
 
 /** Headers of a response have names in lower case. Effect writes those of other schemas. */
@@ -62,7 +60,9 @@ const readHeaders = ({ ast }: Schema.Top, options: SchemaAST.ParseOptions | unde
   const flipped = SchemaAST.flip(ast)
   const areLower = SchemaAST.isObjects(flipped)
     && flipped.propertySignatures.every(({ name }) => typeof name === "string" && name === name.toLowerCase())
-  return areLower ? makeReadRecord(flipped, options) : (): typeof undecided => undecided
+  return areLower
+    ? makeReadRecord(flipped, options, () => new OwnedHeaders())
+    : (): typeof undecided => undecided
 }
 
 /** A schema of the response. */
@@ -95,8 +95,6 @@ export const makeWriteSuccess = (
     const member = firstOf(withHeaders, value.body)
     // The cast: headers are a record, or their schema refuses them.
     const headers = member?.headers!(value.headers as Record<string, unknown>)
-    return member === undefined || headers === undecided
-      ? null
-      : member.write(value.body, headers as Record<string, string>)
+    return member === undefined || headers === undecided ? null : member.write(value.body, headers)
   }
 }

@@ -37,6 +37,13 @@ export const generateAccessToken: Effect.Effect<
   return Redacted.make(text + base62(checksum, 6), { label: "access token" })
 })
 
+/** The bytes of a token, which is ASCII. The encoder would take a third of the time of the digest. */
+const bytesOf = (token: string): Uint8Array => {
+  const bytes = new Uint8Array(token.length)
+  for (let index = 0; index < token.length; index++) bytes[index] = token.charCodeAt(index)
+  return bytes
+}
+
 /** SHA-256 of a token in hexadecimal, which is stored. 256 random bits need no salt and no slow hash. */
 export const accessTokenDigest = (digests: Digest.Digest["Service"], token: string): Effect.Effect<string> =>
-  digests.digestHex(sha256, encoder.encode(token))
+  digests.digestHex(sha256, bytesOf(token))

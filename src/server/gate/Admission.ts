@@ -57,8 +57,8 @@ export const makeAdmit = Effect.gen(function*() {
     return tooMany
   }
 
-  /** `run` makes an effect, and does nothing else. */
-  return <A, E, R>(run: (admitted: Admitted) => Effect.Effect<A, E, R>) => {
+  /** `run` makes an effect for the context of the request, and does nothing else. */
+  return <A, E, R>(run: (admitted: Admitted, context: Context.Context<R>) => Effect.Effect<A, E, R>) => {
     const runIn = (fiber: Fiber.Fiber<unknown, unknown>): Effect.Effect<A, E | ServiceUnavailable, R> => {
       const running = lifecycle.admit(fiber)
       if (running === null) {
@@ -67,7 +67,8 @@ export const makeAdmit = Effect.gen(function*() {
         return isDraining ? draining : saturated
       }
       return Effect.onExit(
-        Effect.interruptible(run({ slot: running, forClient: clientOf(running) })),
+        // The fiber runs an effect that requires this context.
+        Effect.interruptible(run({ slot: running, forClient: clientOf(running) }, fiber.context as Context.Context<R>)),
         () => {
           if (!running.isHandedOver) lifecycle.leave(running)
           return Effect.void

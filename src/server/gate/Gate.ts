@@ -62,8 +62,16 @@ const make = Effect.gen(function*() {
       : hasPages
       ? (headers: RequestHeaders) => preferredForm(headers) !== null
       : acceptsJson
+    let known: object | null = null
+    let names: ReadonlyArray<string> = []
     const check = (context: Context.Context<FromRouter>): Responding<never, R | FromRouter> => {
-      if (hasEmptyParameter(Context.get(context, RouteContext).params)) return respond(problems.fail("route_not_found"))
+      const { params, route } = Context.get(context, RouteContext)
+      // All requests of a route have the same names.
+      if (route !== known) {
+        known = route
+        names = Object.keys(params)
+      }
+      if (hasEmptyParameter(params, names)) return respond(problems.fail("route_not_found"))
       if ("access_token" in Context.get(context, ParsedSearchParams)) return respond(refuseTokenInQuery(problems))
       return isAcceptable(Context.get(context, HttpServerRequest).headers)
         ? answered
@@ -99,13 +107,11 @@ const make = Effect.gen(function*() {
   const gate = (httpEffect: Responding<unhandled, CurrentGrant>, options: Options) => {
     const strict = refuseSurplus(httpEffect, options)
     const readsBody = declaresBody(options.endpoint)
-    const admitted = admit((admitted) =>
-      Effect.contextWith((context: Context.Context<HttpServerRequest>) => {
-        const request = Context.get(context, HttpServerRequest)
-        if (readsBody) guardBody(request, admitted.slot)
-        return authorize(admitted, request, Context.get(context, CurrentRequest)?.path ?? "/", strict)
-      })
-    )
+    const admitted = admit((admitted, context: Context.Context<FromRouter>) => {
+      const request = Context.get(context, HttpServerRequest)
+      if (readsBody) guardBody(request, admitted.slot)
+      return authorize(admitted, request, Context.get(context, CurrentRequest)?.path ?? "/", strict)
+    })
     return guard(admitted, options)
   }
 

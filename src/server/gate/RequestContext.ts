@@ -43,11 +43,14 @@ export const pathOf = (target: string): string => {
   return path.startsWith("/") ? path : `/${path}`
 }
 
-/** Whether a parameter of the path is empty. The router takes `/problems/` for `/problems/:code`; it is another path. */
-export const hasEmptyParameter = (params: Readonly<Record<string, string | undefined>>): boolean => {
-  for (const name in params) if (params[name] === "") return true
-  return false
-}
+/**
+ * Whether a parameter of the path is empty. The router takes `/problems/` for `/problems/:code`; it is another path. `names` spares V8 the
+ * search for names, which is slow in the router's records.
+ */
+export const hasEmptyParameter = (
+  params: Readonly<Record<string, string | undefined>>,
+  names: ReadonlyArray<string> = Object.keys(params)
+): boolean => names.some((name) => params[name] === "")
 
 /**
  * The headers of a response. Those that stand here are in every response, unless it sets them. Pages must not run or frame a response,

@@ -38,22 +38,25 @@ export const makeWaitingReads = Effect.gen(function*() {
     /** Waits until the entity tag is none of the client's, and without tags until the operation is terminal. */
     get: (grant: GrantIdentity, id: OperationId, { "if-none-match": ifNoneMatch, prefer }: ReadHeaders) => {
       const seconds = readWait(prefer)
-      const find = Effect.suspend(() => operations.find(grant, id))
+      const respond = (operation: Operation, waited: number | null) => {
+        const held = isHeld(operation, ifNoneMatch)
+        const response = Effect.map(
+          Clock.currentTimeMillis,
+          (now) => readResponse(operation, { held, now: makeInstant(now), waited })
+        )
+        return held ? Effect.andThen(operations.check(operation), response) : response
+      }
+      if (seconds === null) return Effect.flatMap(operations.find(grant, id), (found) => respond(found, null))
       const isMet = (operation: Operation) =>
         ifNoneMatch === undefined ? operation.terminal : !isHeld(operation, ifNoneMatch)
-      const found = seconds === null
-        ? Effect.map(find, notAwaited)
-        : waits.until({ grant, seconds, topic: topicOfOperation(id) }, find, isMet)
-      return Effect.flatMap(found, ({ answer, isHonoured }) => {
-        const held = isHeld(answer, ifNoneMatch)
-        return Effect.andThen(
-          held ? operations.check(answer) : Effect.void,
-          Effect.map(
-            Clock.currentTimeMillis,
-            (now) => readResponse(answer, { held, now: makeInstant(now), waited: isHonoured ? seconds : null })
-          )
-        )
-      })
+      return Effect.flatMap(
+        waits.until(
+          { grant, seconds, topic: topicOfOperation(id) },
+          Effect.suspend(() => operations.find(grant, id)),
+          isMet
+        ),
+        ({ answer, isHonoured }) => respond(answer, isHonoured ? seconds : null)
+      )
     },
 
     /** Waits until a page has changes, or more pages follow. */

@@ -106,7 +106,7 @@ export const makeTokenCipher = Effect.fnUntraced(function*(read: Effect.Effect<T
     return yield* new StoreUnavailable({ cause: new Error("the keys of tokens could not be read for two minutes") })
   })
 
-  let nonces = new Uint8Array(0)
+  let nonces: Uint8Array = new Uint8Array(0)
   const takeNonce = () => {
     const nonce = nonces.subarray(0, algorithm.nonceLength)
     nonces = nonces.subarray(algorithm.nonceLength)
