@@ -163,8 +163,8 @@ export const attacks: ReadonlyArray<Plant> = [
   {
     rule: "a path with an empty parameter is always an unknown path",
     file: "src/server/gate/RequestContext.ts",
-    from: "if (params[name] === \"\") return true",
-    to: "if (params[name] === \"\") return false",
+    from: "names.some((name) => params[name] === \"\")",
+    to: "false",
     tests: [unit("server/gate/InvalidRequests", "if a parameter of its path is empty")]
   },
   {

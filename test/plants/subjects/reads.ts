@@ -118,8 +118,8 @@ export const reads: ReadonlyArray<Plant> = [
   {
     rule: "a compiled route refuses what the schema of a parameter refuses",
     file: decoder,
-    from: "isOne(read) && filters.every(",
-    to: "isOne(read) || filters.every(",
+    from: ".run(read, ast, options) !== undefined) return undecided",
+    to: ".run(read, ast, options) !== undefined) return read",
     tests: [unit("dispatch/CompiledGroup")]
   },
   {
@@ -203,8 +203,8 @@ export const reads: ReadonlyArray<Plant> = [
   {
     rule: "an operation that breaks the contract is never answered, also not with 304",
     file: "src/server/waits/WaitingReads.ts",
-    from: "held ? operations.check(answer) : Effect.void",
-    to: "Effect.void",
+    from: "held ? Effect.andThen(operations.check(operation), response) : response",
+    to: "response",
     tests: [postgres("server/BrokenRows", "is withheld by id")]
   },
   {
