@@ -101,6 +101,10 @@ const maxDepth = 32
 
 type App = Effect.Effect<HttpServerResponse.HttpServerResponse, unknown, HttpServerRequest | Scope.Scope>
 
+/** The context from which those of requests are made. */
+const forRequests = <R>(context: Context.Context<R>): Context.Context<R> =>
+  Context.add(Context.makeUnsafe<R>(context.mapUnsafe, { maxDepth }), ServerContext, context)
+
 /** The server that gets the handler of plain requests. */
 interface Listener {
   plain: PlainHandler | null
@@ -110,8 +114,7 @@ interface Listener {
 
 const makePlainHandler = Effect.fnUntraced(function*(app: App, listener: Listener) {
   const scope = yield* Effect.scope
-  const context = yield* Effect.context<never>()
-  const services = Context.add(Context.makeUnsafe<never>(context.mapUnsafe, { maxDepth }), ServerContext, context)
+  const services = yield* Effect.context<never>()
   const running = new Running()
 
   yield* Effect.addFinalizer(() => Fiber.interruptAll(running.fibers))
@@ -163,13 +166,13 @@ export const withPlainRequests = (
     serve: Effect.fnUntraced(function*(app, middleware) {
       // A middleware of the server belongs to Effect's adapter, and sees every request.
       if (middleware !== undefined) return yield* serve(app, middleware)
-      const handler = yield* makePlainHandler(app, listener)
+      const handler = yield* Effect.updateContext(makePlainHandler(app, listener), forRequests)
       yield* Effect.addFinalizer(() =>
         Effect.sync(() => {
           listener.plain = null
         })
       )
-      yield* serve(app)
+      yield* Effect.updateContext(serve(app), forRequests)
       listener.plain = handler
     })
   })
