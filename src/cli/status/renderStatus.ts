@@ -107,7 +107,8 @@ const dueColumns = ({ at }: LedgerFiguresNow): ReadonlyArray<Column<LedgerFigure
 const workerColumns = (figures: LedgerFiguresNow): ReadonlyArray<Column<SeenWorker>> => [
   {
     title: "worker",
-    cell: ({ process_id, worker_id }) => ({ text: worker_id === null ? process_id : `${worker_id} ${process_id}` }),
+    // Two processes may have one worker id. The whole process id is in `--json`.
+    cell: ({ process_id, worker_id }) => ({ text: [worker_id, process_id.slice(0, 8)].filter(Boolean).join(" ") }),
     least: 8
   },
   { title: "version", cell: ({ version }) => ({ text: version }), least: 7 },
