@@ -79,12 +79,11 @@ export const transitions: Readonly<Record<OperationState, ReadonlyArray<Operatio
 /** Tells whether the specification permits an operation to move from one state to another. @internal */
 export const canTransition = (from: OperationState, to: OperationState): boolean => transitions[from].includes(to)
 
-const terminalStates: ReadonlySet<OperationState> = new Set(
-  operationStates.filter((state) => transitions[state].length === 0)
-)
+/** A list: states come from the database as new strings, which a `Set` would hash. */
+const terminalStates = operationStates.filter((state) => transitions[state].length === 0)
 
 /** A terminal state has no way out: no mutation can still be sent. */
-export const isTerminal = (state: OperationState): boolean => terminalStates.has(state)
+export const isTerminal = (state: OperationState): boolean => terminalStates.includes(state)
 
 /**
  * An upstream write may have landed, and nothing proves whether it did: the work must not be submitted again. In `submitting` a
