@@ -89,6 +89,9 @@ export interface StatusAnswers {
   readonly isList?: boolean
 }
 
+/** `found` is the first success. */
+export type StatusReads = StatusAnswers & { readonly found: Answering }
+
 /** The operation that the kit submits. */
 export interface Submitted {
   /** The id of the operation: its idempotency key. */
@@ -106,8 +109,9 @@ export interface Kit {
   readonly subject: Subject
   readonly submission: SubmissionAnswers & { readonly accepted: Answering }
   readonly wrongPath: ReadonlyArray<Answering>
-  /** `found` is the first success. */
-  readonly status: StatusAnswers & { readonly found: Answering } | null
+  readonly status: StatusReads | null
+  /** Null: the answers have the form of `status`. */
+  readonly statusByOperationId: StatusReads | null
   readonly references: References
   readonly keyOf: ((request: ReceivedRequest) => string | undefined) | null
   /** Where `keyOf` looks, for the message of a failure. Empty if the team set `keyOf`. */

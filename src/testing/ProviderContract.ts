@@ -27,6 +27,7 @@ import {
   type OneOrMore,
   type References,
   type StatusAnswers,
+  type StatusReads,
   type SubmissionAnswers,
   type Submitted
 } from "./ContractCase.ts"
@@ -68,6 +69,11 @@ export interface ProviderContractOptions {
     readonly submission: SubmissionAnswers
     /** Absent if the bank has no status reads: then the adapter must return `NotProven`. */
     readonly status?: StatusAnswers
+    /**
+     * The answers to a status read by the operation's id, before the bank's own reference is known, if they have another form than
+     * `status`: such as a list, where a read by reference answers one transfer. Default: as `status`.
+     */
+    readonly statusByOperationId?: StatusAnswers
     /**
      * How the bank answers a path that it does not have, as with a wrong base URL. The adapter must neither refuse nor prove anything. The
      * kit adds 404 with a page, with an empty JSON object, and with a `message`.
@@ -148,16 +154,21 @@ const checkTerms = ({ expects, invalidPayloads = [], terms }: ProviderContractOp
   }
 }
 
+const readsOf = (name: string, status: StatusAnswers | undefined): StatusReads | null => {
+  if (status === undefined) return null
+  const [found] = listOf(status.succeeded)
+  if (found === undefined) throw new TypeError(`declare answers.${name}.succeeded`)
+  return { ...status, found }
+}
+
 const kitOf = (options: ProviderContractOptions): Kit => {
-  const { answers: { status, submission }, expects: [first], idempotencyKey } = options
+  const { answers: { status, statusByOperationId, submission }, expects: [first], idempotencyKey } = options
   if (first === undefined) throw new TypeError("declare in expects a payload, and the request that the bank must get")
   checkTerms(options)
   const [accepted] = [...listOf(submission.succeeded), ...listOf(submission.acknowledged)]
   if (accepted === undefined) {
     throw new TypeError("declare answers.submission.acknowledged or answers.submission.succeeded")
   }
-  const [found] = listOf(status?.succeeded)
-  if (status !== undefined && found === undefined) throw new TypeError("declare answers.status.succeeded")
   return {
     subject: {
       adapter: options.adapter,
@@ -167,7 +178,8 @@ const kitOf = (options: ProviderContractOptions): Kit => {
       patience: Duration.toMillis(options.patience ?? "4 seconds")
     },
     submission: { ...submission, accepted, unauthorized: submission.unauthorized ?? unauthorized },
-    status: status === undefined || found === undefined ? null : { ...status, found },
+    status: readsOf("status", status),
+    statusByOperationId: readsOf("statusByOperationId", statusByOperationId),
     wrongPath: [...wrongPath, ...listOf(options.answers.wrongPath)],
     references: options.references ?? { own: "bank-reference-1", foreign: "bank-reference-2" },
     keyOf: idempotencyKey === null ? null : idempotencyKey ?? (({ headers }) => headers["idempotency-key"]),

@@ -1,6 +1,8 @@
 /**
  * The cases of the conformance kit for `readStatus`.
  */
+import type * as Duration from "effect/Duration"
+import { readKind } from "../submission/providers/ProviderPromises.ts"
 import { type Behaviour, closedBank, contractBank } from "./ContractBank.ts"
 import {
   answering,
@@ -12,22 +14,35 @@ import {
   type Kit,
   type MakeCase,
   namesIn,
+  type StatusReads,
   subjectOf
 } from "./ContractCase.ts"
 import { asksForEach, onlyReads, type Rule, says } from "./contractRules.ts"
 import { operationIds, reading } from "./ContractScene.ts"
 import { hostileAnswers } from "./hostileAnswers.ts"
 
-type StatusReads = NonNullable<Kit["status"]>
+/** The reads of one form: by the bank's reference, or by the operation's id alone. */
+interface Form {
+  readonly reads: StatusReads
+  readonly reference: string | null
+  /** What the names of its cases begin with. */
+  readonly prefix: string
+}
 
 const read = (
   kit: Kit,
+  { prefix, reference }: Omit<Form, "reads">,
   name: string,
   behaviour: Behaviour,
   rules: ReadonlyArray<Rule>,
-  call = reading(kit.subject, kit.references.own)
+  sendBefore?: Duration.Input
 ): ContractCase =>
-  caseOf(kit, { name: `readStatus: ${name}`, behaviour, call, rules: [onlyReads(kit.statusMethods), ...rules] })
+  caseOf(kit, {
+    name: `${prefix}${name}`,
+    behaviour,
+    call: reading(kit.subject, reference, sendBefore),
+    rules: [onlyReads(kit.statusMethods), ...rules]
+  })
 
 const isProven = (state: "submitted" | "succeeded" | "failed"): Rule => ({ said }) =>
   said._tag === "Proven" && said.state === state ? null : `The adapter must say Proven with ${state} here`
@@ -43,12 +58,19 @@ const provesNothing: Rule = ({ said }) =>
     ? null
     : "The adapter must say NotProven here, or NotFound without evidence"
 
+/** What the adapter finds by the operation's id, it must find also before it knows the bank's reference. */
+const keepsPromise: Rule = ({ adapter: { promises = {} }, said }) =>
+  readKind(promises, null) !== "direct" || said._tag === "Proven"
+    ? null
+    : "The adapter promises a read by the operation's id, so it must say Proven here. If the bank answers that read in another form, "
+      + "declare it in answers.statusByOperationId"
+
 /** The answers that the bank documents, about the operation and about another one. */
-const documentedCases = (kit: Kit, { failed, found, isList, notFound, pending, succeeded }: StatusReads) => {
-  const make: MakeCase = (name, behaviour, rules) => read(kit, name, behaviour, rules)
+const documentedCases = (kit: Kit, form: Form) => {
+  const { failed, found, isList, notFound, pending, succeeded } = form.reads
+  const make: MakeCase = (name, behaviour, rules) => read(kit, form, name, behaviour, rules)
   // From long ago: also then, nothing of it is final.
-  const late: MakeCase = (name, behaviour, rules) =>
-    read(kit, name, behaviour, rules, reading(kit.subject, kit.references.own, "-365 days"))
+  const late: MakeCase = (name, behaviour, rules) => read(kit, form, name, behaviour, rules, "-365 days")
   return [
     ...declaredCases(kit, make, [
       ["a pending operation is Proven as submitted", pending, isProven("submitted")],
@@ -64,55 +86,68 @@ const documentedCases = (kit: Kit, { failed, found, isList, notFound, pending, s
       ["refused credentials prove nothing", kit.submission.unauthorized, provesNothing],
       ["a wrong path, such as the 404 of a proxy, proves nothing, however late", kit.wrongPath, provesNothing]
     ]),
-    read(
-      kit,
-      "without a reference it reads by the id, or proves nothing",
-      answering(kit, "own", found),
-      [says("Proven", "NotFound", "NotProven"), namesIn(kit, "own", found)],
-      reading(kit.subject, null)
-    ),
-    caseWith(
-      kit,
-      "readStatus: without a reference it asks for each operation by its id",
-      contractBank(answering(kit, "own", found), kit.otherRequests),
-      [
-        ...[operationIds.own, operationIds.foreign].map((id) => reading(kit.subject, null, "1 hour", id)),
-        reading(kit.subject, kit.references.own)
-      ],
-      [
-        onlyReads(kit.statusMethods),
-        asksForEach(Object.values(operationIds), kit.references.own, isList === true, kit.keyOf)
-      ]
-    ),
     ...isList === true
-      ? [read(kit, "a list of another operation alone proves nothing", answering(kit, "foreign", found), [
+      ? [read(kit, form, "a list of another operation alone proves nothing", answering(kit, "foreign", found), [
         says("NotFound", "NotProven")
       ])]
       : foreignCases(kit, make, [["pending operation", pending], ["success", succeeded], ["failure", failed]])
   ]
 }
 
-const hostileCases = (kit: Kit, { found }: StatusReads): ReadonlyArray<ContractCase> => [
-  ...hostileAnswers((request) => found(subjectOf(kit, "own", request))).map(({ behaviour, rules, what }) =>
-    read(kit, `a bank that ${what} proves nothing`, behaviour, [...rules ?? [], provesNothing])
+/** Before the bank's own reference is known. */
+const casesWithoutReference = (kit: Kit, { found, isList }: StatusReads) => [
+  read(
+    kit,
+    { prefix: "readStatus: ", reference: null },
+    "without a reference it reads by the id, or proves nothing",
+    answering(kit, "own", found),
+    [says("Proven", "NotFound", "NotProven"), keepsPromise, namesIn(kit, "own", found)]
   ),
   caseWith(
     kit,
-    "readStatus: a bank that refuses the connection proves nothing",
+    "readStatus: without a reference it asks for each operation by its id",
+    contractBank(answering(kit, "own", found), kit.otherRequests),
+    [
+      ...[operationIds.own, operationIds.foreign].map((id) => reading(kit.subject, null, "1 hour", id)),
+      reading(kit.subject, kit.references.own)
+    ],
+    [
+      onlyReads(kit.statusMethods),
+      asksForEach(Object.values(operationIds), kit.references.own, isList === true, kit.keyOf)
+    ]
+  )
+]
+
+const hostileCases = (kit: Kit, form: Form): ReadonlyArray<ContractCase> => [
+  ...hostileAnswers((request) => form.reads.found(subjectOf(kit, "own", request))).map(({ behaviour, rules, what }) =>
+    read(kit, form, `a bank that ${what} proves nothing`, behaviour, [...rules ?? [], provesNothing])
+  ),
+  caseWith(
+    kit,
+    `${form.prefix}a bank that refuses the connection proves nothing`,
     closedBank(kit.otherRequests),
-    [reading(kit.subject, kit.references.own)],
+    [reading(kit.subject, form.reference)],
     [provesNothing]
   )
 ]
 
-const withoutReads = (kit: Kit): ReadonlyArray<ContractCase> => [
-  read(kit, "a bank without status reads proves nothing", { onRequest: (socket) => void socket.end() }, [
-    provesNothing
-  ])
-]
-
 /** All cases for `readStatus`. */
-export const statusCases = (kit: Kit): ReadonlyArray<ContractCase> =>
-  kit.status === null
-    ? withoutReads(kit)
-    : [...documentedCases(kit, kit.status), ...hostileCases(kit, kit.status)]
+export const statusCases = (kit: Kit): ReadonlyArray<ContractCase> => {
+  const { references, status, statusByOperationId } = kit
+  const prefix = "readStatus: "
+  if (status === null) {
+    return [
+      read(kit, { prefix, reference: references.own }, "a bank without status reads proves nothing", {
+        onRequest: (socket) => void socket.end()
+      }, [provesNothing])
+    ]
+  }
+  const forms: Array<Form> = [{ reads: status, reference: references.own, prefix }]
+  if (statusByOperationId !== null) {
+    forms.push({ reads: statusByOperationId, reference: null, prefix: "readStatus by the operation's id: " })
+  }
+  return [
+    ...forms.flatMap((form) => [...documentedCases(kit, form), ...hostileCases(kit, form)]),
+    ...casesWithoutReference(kit, statusByOperationId ?? status)
+  ]
+}

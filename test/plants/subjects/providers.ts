@@ -197,6 +197,20 @@ export const providers: ReadonlyArray<Plant> = [
     tests: promised
   },
   {
+    rule: "the kit tests the answers to a read by the operation's id, if they have another form",
+    file: "src/testing/statusCases.ts",
+    from: "if (statusByOperationId !== null) {",
+    to: "if (statusByOperationId === undefined) {",
+    tests: [unit("testing/TwoForms", "finds nothing in the list")]
+  },
+  {
+    rule: "an adapter that promises a read by the operation's id must find the operation by it",
+    file: "src/testing/statusCases.ts",
+    from: "said._tag === \"Proven\"\n    ? null\n    : \"The adapter promises",
+    to: "said._tag !== \"Rejected\"\n    ? null\n    : \"The adapter promises",
+    tests: [unit("testing/TwoForms", "has a list that no answer of the bank declares")]
+  },
+  {
     rule: "not found of a resource that an answer named says nothing of the operation",
     file: http,
     from: "isList ? status : StatusAnswer.NotFound({ ...status, evidence: null })",
