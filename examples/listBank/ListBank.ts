@@ -1,10 +1,12 @@
 /**
  * The adapter for a bank that lists its transfers, and has no filter by the key: a status read finds the own key in the pages of the list.
  */
-import { Effect, type Redacted, Schema } from "effect"
+import { DateTime, Effect, type Redacted, Schema } from "effect"
 import * as HttpProvider from "financial-agents-gateway/submission/HttpProvider"
 import {
+  acceptedAt,
   namesNothing,
+  type ProviderOperation,
   ProviderReference,
   StatusAnswer,
   SubmissionAnswer
@@ -25,6 +27,10 @@ const seen = (transfer: typeof Transfer.Type, { status }: HttpProvider.HttpAnswe
   evidence: { status, body: transfer }
 })
 
+/** The day before the acceptance: the clock of the bank may be slow. */
+const from = (operation: ProviderOperation) =>
+  DateTime.formatIsoDateUtc(DateTime.subtract(acceptedAt(operation), { days: 1 }))
+
 /** The bank at this address. */
 export const at = (baseUrl: string, token: Redacted.Redacted<string>) =>
   HttpProvider.layer({
@@ -41,7 +47,7 @@ export const at = (baseUrl: string, token: Redacted.Redacted<string>) =>
     status: {
       needsPayload: true,
       isUnfiltered: true,
-      request: () => ({ path: "/transfers" }),
+      request: (operation) => ({ path: `/transfers?from=${from(operation)}` }),
       decode: (answer, { operation, payload }) =>
         HttpProvider.byStatus({
           200: HttpProvider.onBody(Page, ({ next, transfers }) => {
@@ -49,7 +55,9 @@ export const at = (baseUrl: string, token: Redacted.Redacted<string>) =>
             if (own === undefined) {
               return next === null
                 ? StatusAnswer.NotFound({ names: namesNothing, evidence: { status: 200, found: 0 } })
-                : new HttpProvider.ReadOn({ path: `/transfers?after=${encodeURIComponent(next)}` })
+                : new HttpProvider.ReadOn({
+                  path: `/transfers?from=${from(operation)}&after=${encodeURIComponent(next)}`
+                })
             }
             if (own.amount === payload?.amount) return StatusAnswer.Proven({ state: "succeeded", ...seen(own, answer) })
             // A person finds out what the bank has paid.

@@ -8,7 +8,7 @@
 import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
 import { isByOperator, isOperatorEvidence } from "./OperatorEvidence.ts"
-import { Timestamp } from "./Timestamp.ts"
+import { makeInstant, Timestamp } from "./Timestamp.ts"
 
 /** The form of an `OperationId`. @internal */
 export const idPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/u
@@ -29,6 +29,13 @@ export const OperationId = Schema.String.check(
   examples: ["019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f" as never]
 })
 export type OperationId = typeof OperationId.Type
+/**
+ * The instant at which the gateway accepted the operation, from its id. The provider's clock may differ, so a search of the provider's
+ * list begins earlier, such as a day.
+ */
+export const acceptedAt = ({ id }: { readonly id: OperationId }): DateTime.Utc =>
+  makeInstant(Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16))
+
 /** Whether a value is an `OperationId`. @internal */
 export const isOperationId = Schema.is(OperationId)
 

@@ -20,6 +20,7 @@ import { Grants } from "financial-agents-gateway/services/Grants"
 import { transfersWrite } from "./Api.ts"
 import { bankName } from "./Bank.ts"
 import { bankSettings, fakeBank } from "./Providers.ts"
+import { exampleTransfer } from "./Transfer.ts"
 
 /** A grant of Alice, who allows her agent to transfer from her account at the bank. */
 export const issueGrant = Effect.flatMap(Grants, (grants) =>
@@ -40,7 +41,7 @@ Paste into a second terminal. The same key names one transfer, however often you
   export TOKEN=${token}
 
   curl ${url}/v1/transfers -H "Authorization: Bearer $TOKEN" -H 'Idempotency-Key: rent-of-may' \\
-    -H 'Content-Type: application/json' -d '{"amount":"750.00","currency":"EUR","iban":"DE89370400440532013000"}'
+    -H 'Content-Type: application/json' -d '${JSON.stringify(exampleTransfer)}'
   curl ${url}/v1/operations -H "Authorization: Bearer $TOKEN"
 `
 

@@ -20,3 +20,6 @@ export const transferTerms = ({ amount, currency, iban }: typeof Fields.Type) =>
 /** The amount is text, because clients and servers may round JSON numbers. It has the digits of its currency at most: JPY has none. */
 export const Transfer = Fields.check(hasDigitsOfCurrency)
 export type Transfer = typeof Transfer.Type
+
+/** What `npm start` suggests, and tests request. */
+export const exampleTransfer: Transfer = { amount: "750.00", currency: "EUR", iban: "DE89370400440532013000" }

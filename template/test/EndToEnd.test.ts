@@ -28,6 +28,7 @@ import { bookings, startFakeBank } from "../src/FakeBank.ts"
 import { issueGrant } from "../src/Invitation.ts"
 import { TransfersRoutes } from "../src/Routes.ts"
 import { TransferTools } from "../src/Tools.ts"
+import { exampleTransfer } from "../src/Transfer.ts"
 
 const temporaryDirectory = Effect.acquireRelease(
   Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "transfers-"))),
@@ -67,7 +68,7 @@ const scene = Effect.gen(function*() {
   return { bank, options: { baseUrl, accessToken: access_token } }
 })
 
-const args = { amount: "750.00", currency: "EUR", iban: "DE89370400440532013000", idempotency_key: "rent-of-june" }
+const args = { ...exampleTransfer, idempotency_key: "rent-of-june" }
 
 /** What the tool answers: a question to the person, or the operation. */
 interface ToolResult {
@@ -111,7 +112,7 @@ describe("The application", () => {
       yield* bank.setFaults({ drop_response: { rate: 1, on: "submission" } })
       const { body } = yield* submit(client.transfers.transfer({
         headers: { "idempotency-key": "rent-of-may" },
-        payload: { amount: "750.00", currency: "EUR", iban: "DE89370400440532013000" }
+        payload: exampleTransfer
       }))
       assert.strictEqual((yield* gateway.settled(body.id)).state, "succeeded")
       assert.strictEqual(yield* bookings(bank), 1)

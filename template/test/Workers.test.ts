@@ -15,6 +15,7 @@ import { Providers } from "financial-agents-gateway/submission/Providers"
 import * as Submission from "financial-agents-gateway/submission/SubmissionProcesses"
 import { bankName } from "../src/Bank.ts"
 import { issueGrant } from "../src/Invitation.ts"
+import { exampleTransfer } from "../src/Transfer.ts"
 
 /** A bank that takes each transfer and loses its answer. From the third status read on it knows the transfer. */
 const makeBank = () => {
@@ -57,7 +58,7 @@ it.effect("a transfer whose answer was lost is submitted once, and settled by a 
       const { operation } = yield* ledger.accept(grant, {
         type: "transfer",
         key: IdempotencyKey.make("rent-of-may"),
-        payload: { amount: "750.00", currency: "EUR", iban: "DE89370400440532013000" }
+        payload: exampleTransfer
       })
       yield* Effect.forkScoped(Layer.launch(workers))
 

@@ -3,6 +3,7 @@
  * as "the key of Increase (INCREASE_API_KEY)".
  */
 import * as Effect from "effect/Effect"
+import * as Base64 from "effect/encoding/Base64"
 import * as Redacted from "effect/Redacted"
 import type { ProviderOperation } from "../../domain/Submission.ts"
 import { loopbackHosts, parseBaseUrl } from "../../http/OutgoingRequest.ts"
@@ -36,6 +37,12 @@ export const requireSecret = (setting: string, secret: Redacted.Redacted<string>
 export const bearer = (token: Redacted.Redacted<string>): HttpCredentials => ({
   authorization: Redacted.make(`Bearer ${Redacted.value(token)}`)
 })
+
+/** The `credentials` of a user and a password (RFC 7617 §2), in UTF-8. Throws a `TypeError` if the user has a colon. */
+export const basic = (user: string, password: Redacted.Redacted<string>): HttpCredentials => {
+  if (user.includes(":")) throw new TypeError("the user of basic credentials must have no colon")
+  return { authorization: Redacted.make(`Basic ${Base64.encode(`${user}:${Redacted.value(password)}`)}`) }
+}
 
 /**
  * The `credentials` of settings, or of a function that finds those of the operation: then missing or refused ones are of this operation

@@ -45,7 +45,7 @@ import type { AnyPayloads, HttpProviderOptions } from "./HttpProviderOptions.ts"
 import { encodeSubmission, type HttpCredentials } from "./HttpRequest.ts"
 import { checkStatusRequests, probe, readStatus } from "./HttpStatusReads.ts"
 
-export { bearer, credentialsFrom, requireAddress, requireSecret } from "./AdapterSettings.ts"
+export { basic, bearer, credentialsFrom, requireAddress, requireSecret } from "./AdapterSettings.ts"
 export {
   byStatus,
   type Decode,
@@ -63,6 +63,7 @@ export {
   wrongCredentials
 } from "./HttpDecoding.ts"
 export type { HttpProviderOptions, StatusRead } from "./HttpProviderOptions.ts"
+export { form } from "./HttpRequest.ts"
 export {
   declareOrder,
   errorList,

@@ -20,8 +20,15 @@ export interface HttpSubmission {
   /** Path below the base URL; begins with `/`. Encode inserted values with `encodeURIComponent`. */
   readonly path: string
   readonly headers?: HttpHeaders
-  readonly body: Schema.Json
+  /** JSON, or a `form`. */
+  readonly body: Schema.Json | RedactedBody
 }
+
+/**
+ * The body of a provider that takes forms (`application/x-www-form-urlencoded`): `form({ amount: "1250", "metadata[id]": id })`. Names and
+ * values are encoded, in the order of the members.
+ */
+export const form: (fields: Readonly<Record<string, string>>) => RedactedBody = RedactedBody.form
 
 export interface HttpStatusRead {
   /** Path below the base URL; begins with `/`. Encode inserted values with `encodeURIComponent`. */
@@ -103,7 +110,7 @@ export const encodeSubmission = (
   sign: (body: Uint8Array) => Effect.Effect<HttpHeaders, unknown> = unsigned
 ): Effect.Effect<HttpClientRequest.HttpClientRequest, unknown> =>
   Effect.flatMap(resolve(baseUrl, submission.path), (url) => {
-    const body = RedactedBody.json(submission.body)
+    const body = submission.body instanceof RedactedBody ? submission.body : RedactedBody.json(submission.body)
     const request = HttpClientRequest.make(submission.method ?? "POST")(url, { body })
     return Effect.flatMap(
       sign(body.body),

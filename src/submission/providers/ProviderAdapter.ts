@@ -10,12 +10,13 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { DeclaredFailures } from "../../domain/GatewayFailures.ts"
+import { acceptedAt } from "../../domain/Operation.ts"
 import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
 import type { ProviderLimit } from "../../domain/ProviderLimit.ts"
 import { type ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
 import type { ProviderPromises } from "./ProviderPromises.ts"
 
-export { type ProviderLimit, type ProviderOperation, type ProviderPromises, ProviderReference }
+export { acceptedAt, type ProviderLimit, type ProviderOperation, type ProviderPromises, ProviderReference }
 
 /**
  * Names of the operation that an answer is about. Copy both members from the answer, never from the request: an answer

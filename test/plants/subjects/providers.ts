@@ -211,6 +211,13 @@ export const providers: ReadonlyArray<Plant> = [
     tests: [unit("testing/TwoForms", "has a list that no answer of the bank declares")]
   },
   {
+    rule: "a form reaches the bank as a form, and its signature is of these bytes",
+    file: "src/submission/http/HttpRequest.ts",
+    from: "submission.body instanceof RedactedBody ? submission.body : RedactedBody",
+    to: "RedactedBody",
+    tests: [unit("submission/http/HttpProvider", "may be a form")]
+  },
+  {
     rule: "not found of a resource that an answer named says nothing of the operation",
     file: http,
     from: "isList ? status : StatusAnswer.NotFound({ ...status, evidence: null })",

@@ -4,7 +4,9 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
+import * as fc from "fast-check"
 import {
+  acceptedAt,
   isOperationId,
   Operation,
   OperationFailure,
@@ -120,6 +122,14 @@ describe("the public form of an operation", () => {
       "00000000-0000-0000-0000-000000000000"
     ]
     for (const id of refused) assert.isFalse(isOperationId(id), id)
+  })
+
+  it("has the instant of its acceptance in its id", () => {
+    fc.assert(fc.property(fc.integer({ min: 0, max: 2 ** 48 - 1 }), (millis) => {
+      const hex = millis.toString(16).padStart(12, "0")
+      const id = OperationId.make(`${hex.slice(0, 8)}-${hex.slice(8)}-7b1e-8d2f-3a4b5c6d7e8f`)
+      assert.strictEqual(acceptedAt({ id }).epochMilliseconds, millis)
+    }))
   })
 
   it("has a type that is a lower-case name of at most 64 characters", () => {

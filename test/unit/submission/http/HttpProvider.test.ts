@@ -7,6 +7,7 @@ import { DateTime, Effect, Exit, Fiber, Redacted, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import { byStatus, onBody } from "../../../../src/submission/http/HttpDecoding.ts"
+import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
 import { encodeWithoutBody } from "../../../../src/submission/http/HttpRequest.ts"
 import { namesNothing, SubmissionAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
@@ -184,6 +185,31 @@ describe("A submission", () => {
       const [request] = server.requests
       assert.strictEqual(Buffer.from(headerOf(request!.head, "x-signature")!, "base64").toString(), request!.body)
       assert.match(headerOf(request!.head, "authorization")!, /^\{"note":/)
+    }).pipe(Effect.provide(ProviderHttpClient.layer())))
+
+  it.live("may be a form, signed as it leaves, with basic credentials", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(response(200, succeeded)))
+      const options = optionsFor(server.url)
+      yield* submitTo({
+        ...options,
+        credentials: () => Effect.succeed(HttpProvider.basic("", Redacted.make("kéy"))),
+        submit: {
+          ...options.submit,
+          request: ({ id }) => ({
+            path: "/transfers",
+            body: HttpProvider.form({ amount: "1250", "note[of]": "a&b ü", id })
+          }),
+          sign: (bytes) => Effect.succeed({ "x-signature": Buffer.from(bytes).toString("base64") })
+        }
+      })
+      const [request] = server.requests
+      assert.strictEqual(request!.body, `amount=1250&note%5Bof%5D=a%26b+%C3%BC&id=${request!.key}`)
+      assert.strictEqual(headerOf(request!.head, "content-type"), "application/x-www-form-urlencoded")
+      assert.strictEqual(Buffer.from(headerOf(request!.head, "x-signature")!, "base64").toString(), request!.body)
+      assert.strictEqual(headerOf(request!.head, "authorization"), "Basic OmvDqXk=")
+      assert.throws(() => HttpProvider.basic("a:b", Redacted.make("key")), /must have no colon/)
+      assert.notInclude(JSON.stringify(HttpProvider.form({ iban: "DE1" })), "DE1")
     }).pipe(Effect.provide(ProviderHttpClient.layer())))
 
   it.live("is not sent when send_before has passed", () =>
