@@ -63,7 +63,7 @@ export {
   wrongCredentials
 } from "./HttpDecoding.ts"
 export type { HttpProviderOptions, StatusRead } from "./HttpProviderOptions.ts"
-export { form } from "./HttpRequest.ts"
+export { form, type RedactedBody } from "./HttpRequest.ts"
 export {
   declareOrder,
   errorList,

@@ -8,6 +8,8 @@ import * as Redacted from "effect/Redacted"
 import type * as Schema from "effect/Schema"
 import { acceptJson, RedactedBody } from "../../http/OutgoingRequest.ts"
 
+export type { RedactedBody }
+
 export type HttpHeaders = Readonly<Record<string, string>>
 
 /** Headers that only the provider may see. */
