@@ -87,6 +87,8 @@ export interface StatusAnswers {
    * or `NotProven`. Default: the answer is about one operation, and the adapter must report its names.
    */
   readonly isList?: boolean
+  /** Required with `isList`: a page that has this operation alone, and is not the last one. Null: the list has no pages. */
+  readonly pageBefore?: Answering | null
 }
 
 /** `found` is the first success. */

@@ -158,6 +158,9 @@ const readsOf = (name: string, status: StatusAnswers | undefined): StatusReads |
   if (status === undefined) return null
   const [found] = listOf(status.succeeded)
   if (found === undefined) throw new TypeError(`declare answers.${name}.succeeded`)
+  if (status.isList === true && status.pageBefore === undefined) {
+    throw new TypeError(`declare answers.${name}.pageBefore, or null if the list has no pages`)
+  }
   return { ...status, found }
 }
 

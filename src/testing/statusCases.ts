@@ -2,8 +2,10 @@
  * The cases of the conformance kit for `readStatus`.
  */
 import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Schema from "effect/Schema"
 import { readKind } from "../submission/providers/ProviderPromises.ts"
-import { type Behaviour, closedBank, contractBank } from "./ContractBank.ts"
+import { type Answering, type Behaviour, bytesOf, closedBank, contractBank } from "./ContractBank.ts"
 import {
   answering,
   caseOf,
@@ -65,9 +67,62 @@ const keepsPromise: Rule = ({ adapter: { promises = {} }, said }) =>
     : "The adapter promises a read by the operation's id, so it must say Proven here. If the bank answers that read in another form, "
       + "declare it in answers.statusByOperationId"
 
+const isObject = (json: Schema.Json): json is Schema.JsonObject =>
+  typeof json === "object" && json !== null && !Array.isArray(json)
+
+/** The list that names one operation, with the entries of another one before and after. What both have alike stays. */
+const amongOthers = (own: Schema.Json, other: Schema.Json): Schema.Json => {
+  if (JSON.stringify(own) === JSON.stringify(other)) return own
+  if (Array.isArray(own) && Array.isArray(other)) return [...other, ...own, ...other]
+  if (!isObject(own) || !isObject(other)) return own
+  return Object.fromEntries(Object.entries(own).map(([name, value]) => [name, amongOthers(value, other[name] ?? null)]))
+}
+
+/** The bank answers the first request, and the same one again, with a page of another operation, and the others with the own one. */
+const bankOfPages = (kit: Kit, found: Answering, pageBefore: Answering) =>
+  Effect.suspend(() => {
+    let first: string | undefined
+    const onRequest: Behaviour["onRequest"] = (socket, request) => {
+      const asked = request.path + request.body
+      first ??= asked
+      const isFirst = asked === first
+      socket.end(bytesOf((isFirst ? pageBefore : found)(subjectOf(kit, isFirst ? "foreign" : "own", request))))
+    }
+    return contractBank({ onRequest }, kit.otherRequests)
+  })
+
+/** The operation is one of many: anywhere in a page, or on a later one. */
+const listCases = (kit: Kit, form: Form): ReadonlyArray<ContractCase> => {
+  const { found, pageBefore } = form.reads
+  const isFound = [isProven("succeeded"), namesIn(kit, "own", found)]
+  const among: Answering = (own) => {
+    const answer = found(own)
+    const other = found(subjectOf(kit, "foreign", own.request))
+    return answer.body === undefined ? answer : { ...answer, body: amongOthers(answer.body, other.body ?? null) }
+  }
+  return [
+    read(kit, form, "a list of another operation alone proves nothing", answering(kit, "foreign", found), [
+      says("NotFound", "NotProven")
+    ]),
+    read(kit, form, "an operation among others is Proven as succeeded", answering(kit, "own", among), isFound),
+    ...pageBefore === null || pageBefore === undefined ? [] : [
+      caseWith(
+        kit,
+        `${form.prefix}an operation on the next page is Proven as succeeded`,
+        bankOfPages(kit, found, pageBefore),
+        [reading(kit.subject, form.reference)],
+        [onlyReads(kit.statusMethods), ...isFound]
+      ),
+      read(kit, form, "pages of others without a last one prove nothing", answering(kit, "foreign", pageBefore), [
+        provesNothing
+      ])
+    ]
+  ]
+}
+
 /** The answers that the bank documents, about the operation and about another one. */
 const documentedCases = (kit: Kit, form: Form) => {
-  const { failed, found, isList, notFound, pending, succeeded } = form.reads
+  const { failed, isList, notFound, pending, succeeded } = form.reads
   const make: MakeCase = (name, behaviour, rules) => read(kit, form, name, behaviour, rules)
   // From long ago: also then, nothing of it is final.
   const late: MakeCase = (name, behaviour, rules) => read(kit, form, name, behaviour, rules, "-365 days")
@@ -87,9 +142,7 @@ const documentedCases = (kit: Kit, form: Form) => {
       ["a wrong path, such as the 404 of a proxy, proves nothing, however late", kit.wrongPath, provesNothing]
     ]),
     ...isList === true
-      ? [read(kit, form, "a list of another operation alone proves nothing", answering(kit, "foreign", found), [
-        says("NotFound", "NotProven")
-      ])]
+      ? listCases(kit, form)
       : foreignCases(kit, make, [["pending operation", pending], ["success", succeeded], ["failure", failed]])
   ]
 }

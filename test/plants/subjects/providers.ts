@@ -211,6 +211,27 @@ export const providers: ReadonlyArray<Plant> = [
     tests: [unit("testing/TwoForms", "has a list that no answer of the bank declares")]
   },
   {
+    rule: "an adapter that searches a list must find the operation at each place of it",
+    file: "src/testing/statusCases.ts",
+    from: "[...other, ...own, ...other]",
+    to: "[...own, ...other]",
+    tests: [unit("testing/TwoForms", "looks at the newest transfer alone")]
+  },
+  {
+    rule: "an adapter that searches a list must read its next page",
+    file: "src/testing/statusCases.ts",
+    from: "const isFirst = asked === first",
+    to: "const isFirst = first === undefined",
+    tests: [unit("testing/TwoForms", "reads one page")]
+  },
+  {
+    rule: "the kit asks for a page that is not the last one of a list",
+    file: "src/testing/ProviderContract.ts",
+    from: "status.pageBefore === undefined",
+    to: "status.pageBefore === null",
+    tests: [unit("testing/TwoForms", "asks for a page that is not the last one")]
+  },
+  {
     rule: "a form reaches the bank as a form, and its signature is of these bytes",
     file: "src/submission/http/HttpRequest.ts",
     from: "submission.body instanceof RedactedBody ? submission.body : RedactedBody",

@@ -51,6 +51,7 @@ describe("The adapter follows the contract:", () => {
       status: {
         isList: true,
         succeeded: (subject) => ({ status: 200, body: { transfers: [transfer(subject)], next: null } }),
+        pageBefore: (subject) => ({ status: 200, body: { transfers: [transfer(subject)], next: "page-2" } }),
         notFound: () => ({ status: 200, body: { transfers: [], next: null } })
       }
     }
