@@ -43,6 +43,8 @@
             nativeBuildInputs = [ pkgs.nodejs_24 ];
             outputHash = entry.integrity;
             impureEnvVars = lib.fetchers.proxyImpureEnvVars;
+            # The standard environment names no certificates, and then npm verifies none.
+            SSL_CERT_FILE = "${pkgs.cacert}/etc/ssl/certs/ca-bundle.crt";
           }
           ''
             HOME=$TMPDIR npm pack --ignore-scripts ${name}@${entry.version}

@@ -259,16 +259,17 @@ const endOfClaims = (claims: Claims | undefined): string => {
   const first = first_end === null ? "" : clock(first_end)
   const last = last_end === null ? "" : clock(last_end)
   const when = first === last ? `at ${first}` : `from ${first} to ${last}`
-  const what = "as failed (provider_unreachable), never sent"
   return [
     ...count === 0
-      ? [`Unless it answers, each try of a worker ends one of them ${what}, once sendWithin has passed.`]
+      ? []
       : [
-        `Unless it answers, ${
-          counted(count, "of them, claimed now, ends", "of them at most, claimed now, end")
-        } ${what}, ${when} UTC.`,
-        "Each later try of a worker ends one so, once sendWithin has passed."
+        `${
+          counted(count, "of them is claimed, and may have been sent", "of them are claimed, and may have been sent")
+        }.`
       ],
+    `A try whose answer is lost makes one indeterminate. One that cannot connect ends it as failed (provider_unreachable), never sent, ${
+      count === 0 ? "once sendWithin has passed" : `${when} UTC`
+    }.`,
     "The workers send the others by themselves."
   ].join(" ")
 }

@@ -83,7 +83,8 @@ const isAway = (pause: string | null): pause is string => pause?.startsWith(paus
 /** What comes of an operation that a worker tries while its provider does not answer. */
 const endOfTry = (pause: string): string =>
   isAway(pause)
-    ? " A try that does not reach it within sendWithin ends the operation as failed (provider_unreachable), never sent."
+    ? " A try that cannot connect within sendWithin ends the operation as failed (provider_unreachable), never sent. One whose answer "
+      + "is lost makes it indeterminate."
     : ""
 
 /** The pause that a next action waits for. */
@@ -162,8 +163,8 @@ const actionOnClaim = ({ pause, schedule }: Situation, now: DateTime.Utc): NextA
     due_at === null ? "" : ` at ${iso(due_at)}`
   }.`
   const end =
-    `Unless the provider answers, the operation ends as failed (provider_unreachable) at ${iso(send_before)}, `
-    + "never sent. Without a failed try of its own, its claim is returned."
+    "If its request has left, and no answer comes, it becomes indeterminate, and status reads settle it. If none leaves until "
+    + `${iso(send_before)}, it ends as failed (provider_unreachable), never sent, or its claim is returned.`
   return {
     by: "worker",
     action: `${worker} has claimed it and may have sent it. It records the outcome.`,

@@ -169,9 +169,7 @@ const make = Effect.gen(function*() {
       case "BindingConflict":
         return problems.fail("idempotency_key_reused")
       case "InvalidFinancialRequest":
-        return problems.fail("invalid_request", {
-          fields: (error.fields ?? [{ path: [], message: error.message }]).map(inBody)
-        })
+        return refuseFields(problems, (error.fields ?? [{ path: [], message: error.message }]).map(inBody))
       case "LimitExceeded":
       case "OperationNotCovered":
       case "PayeeNotAllowed":

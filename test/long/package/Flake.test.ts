@@ -10,7 +10,7 @@ import * as path from "node:path"
 import { afterAll } from "vitest"
 
 interface Tarball {
-  readonly environment: { readonly outputHash: string }
+  readonly environment: { readonly outputHash: string; readonly SSL_CERT_FILE: string }
   readonly script: string
 }
 
@@ -82,6 +82,7 @@ describe("flake.nix", () => {
     for (const [folder, { environment, script }] of entries) {
       const { integrity, version } = lock.packages[folder]!
       assert.strictEqual(environment.outputHash, integrity, folder)
+      assert.strictEqual(environment.SSL_CERT_FILE, path.join(store, "cacert/etc/ssl/certs/ca-bundle.crt"))
       assert.include(script, ` ${folder.slice(folder.lastIndexOf("node_modules/") + 13)}@${version}\n`)
     }
   })

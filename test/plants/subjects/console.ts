@@ -307,5 +307,13 @@ export const console: ReadonlyArray<Plant> = [
       unit("operator/console/OneTimeLink"),
       unit("operator/console/OidcAccess")
     ]
+  },
+  {
+    rule: "a claimed payment whose request may have left is never announced as unsent alone",
+    file: "src/domain/operators/nextAction.ts",
+    from:
+      "const end = \"If its request has left, and no answer comes, it becomes indeterminate, and status reads settle it. If none",
+    to: "If none",
+    tests: [unit("domain/NextAction", "a claim that permits sending to a provider that does not answer")]
   }
 ]

@@ -174,7 +174,8 @@ const expectations: ReadonlyArray<readonly [string, Situation, NextAction["by"],
       scheduled({ send_before: future, due_at: later }, { state: "submitting", pause: away }),
       "worker",
       null,
-      "Unless the provider answers, the operation ends as failed (provider_unreachable) at 2026-01-01T13:00:00.000Z, never sent."
+      "If its request has left, and no answer comes, it becomes indeterminate, and status reads settle it. If none leaves until "
+      + "2026-01-01T13:00:00.000Z, it ends as failed (provider_unreachable), never sent, or its claim is returned."
     ],
     [
       "a returned claim of a provider that does not answer",
