@@ -311,9 +311,8 @@ export const console: ReadonlyArray<Plant> = [
   {
     rule: "a claimed payment whose request may have left is never announced as unsent alone",
     file: "src/domain/operators/nextAction.ts",
-    from:
-      "const end = \"If its request has left, and no answer comes, it becomes indeterminate, and status reads settle it. If none",
-    to: "If none",
+    from: "\"If its request has left, and no answer comes, it becomes indeterminate, and status reads settle it. ",
+    to: "\"",
     tests: [unit("domain/NextAction", "a claim that permits sending to a provider that does not answer")]
   }
 ]
