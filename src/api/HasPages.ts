@@ -21,16 +21,16 @@ const vary = {
 }
 
 /**
- * The annotations of an endpoint with pages. The OpenAPI document declares `text/html` for the responses of these statuses. The
- * schemas of the endpoint describe JSON alone, because typed clients ask for JSON.
+ * The annotations of an endpoint with pages. The OpenAPI document declares `text/html` for its success, and `Vary` for that and these
+ * statuses. The schemas of the endpoint describe JSON alone, because typed clients ask for JSON.
  */
 export const withPages = (...statuses: ReadonlyArray<number>): Context.Context<never> =>
   Context.add(
     OpenApi.annotations({
       transform: (operation) => {
         const { responses } = operation as OpenApi.OpenAPISpecOperation
-        for (const status of [...statuses, 406]) Object.assign(responses[status]!, { headers: { Vary: vary } })
-        for (const status of statuses) Object.assign(responses[status]!.content!, { [pageMediaType]: page })
+        for (const status of [200, ...statuses, 406]) Object.assign(responses[status]!, { headers: { Vary: vary } })
+        Object.assign(responses[200]!.content!, { [pageMediaType]: page })
         return operation
       }
     }),

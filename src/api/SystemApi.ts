@@ -110,7 +110,7 @@ export class SystemApi extends HttpApiGroup.make("system").add(
       description:
         "Returns every error code of the service, with what it means and what to do about it. Browsers get a page."
     }))
-    .annotateMerge(withPages(200)),
+    .annotateMerge(withPages()),
   HttpApiEndpoint.get("getProblem", "/problems/:code", {
     params: { code: Schema.String.annotate({ description: "The error code." }) },
     success: ProblemDescription,
@@ -119,7 +119,7 @@ export class SystemApi extends HttpApiGroup.make("system").add(
     identifier: "getProblem",
     summary: "Error code",
     description: "Returns what one error code means. The `type` of every problem leads here. Browsers get a page."
-  })).annotateMerge(withPages(200, 404)),
+  })).annotateMerge(withPages(404)),
   HttpApiEndpoint.get("resourceMetadata", "/.well-known/oauth-protected-resource", {
     success: ProtectedResourceMetadata,
     error: problems("not_acceptable")

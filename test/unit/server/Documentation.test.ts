@@ -91,9 +91,11 @@ layer(memoryGateway(), { excludeTestServices: true })("The documentation", (it) 
       )
       assert.deepStrictEqual(pages, [
         ["/problems", "200", "application/json", true],
-        ["/problems/{code}", "200", "application/json", true],
-        ["/problems/{code}", "404", "application/problem+json", true]
+        ["/problems/{code}", "200", "application/json", true]
       ])
+      const unknown = yield* send("/problems/unknown", { headers: { accept: "text/html" } })
+      assert.strictEqual(unknown.status, 404)
+      assert.strictEqual(unknown.headers["content-type"], "application/problem+json")
     }))
 
   it.effect("of problems describes every code with its action, including those of mutation endpoints", () =>
