@@ -85,7 +85,7 @@ describe("status", () => {
       const { stdout } = yield* run(["status"], env)
       assert.match(stdout, /^ {2}workers {3}1 reported within 30s$/m)
       assert.match(stdout, /^demo-bank {2}held +1 +\d+s$/m)
-      assert.match(stdout, /^worker-1 [0-9a-f-]{36} .* other-bank$/m)
+      assert.match(stdout, /^worker-1 [0-9a-f]{8} .* other-bank$/m)
       yield* worker.stop("SIGTERM")
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
