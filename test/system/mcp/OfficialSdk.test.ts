@@ -137,7 +137,7 @@ describe("A host of the official SDK", () => {
         const { operation: other } = yield* Effect.provide(accept(identity), services)
         const refused = yield* startWait(host, other.id)
         yield* result(
-          ["grants", "revoke", "--issuer", server.issuer, "--client", host.clientId(), `--grant=${String(grant_id)}`],
+          ["grants", "revoke", "--issuer", server.issuer, `--client=${host.clientId()}`, `--grant=${String(grant_id)}`],
           env
         )
         const ended = yield* refused.answer
