@@ -149,7 +149,7 @@ export const nextText = (
   const { due_at, return_reason, send_before } = schedule
   const isClaimed = state === "submitting" && by === "worker" && return_reason === null
   if (isClaimed && pause !== undefined && send_before !== null) {
-    return `worker, may have sent it, decided ${relativeTo(now, send_before)}`
+    return `worker, may have sent it, or ends unsent ${relativeTo(now, send_before)}`
   }
   if (isClaimed && due_at !== null) return `worker, or rescuer ${relativeTo(now, due_at)}`
   if (pause !== undefined) return shortPause(pause)

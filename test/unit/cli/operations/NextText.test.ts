@@ -51,7 +51,10 @@ describe("The next step of an operation in a list", () => {
     const schedule = { send_before: after(12), due_at: after(72) }
     assert.strictEqual(shown({ state: "submitting", schedule }), "worker, or rescuer in 1m12s")
     const pause = `${pauseReasons.circuit}: the connection was refused`
-    assert.strictEqual(shown({ state: "submitting", pause, schedule }), "worker, may have sent it, decided in 12s")
+    assert.strictEqual(
+      shown({ state: "submitting", pause, schedule }),
+      "worker, may have sent it, or ends unsent in 12s"
+    )
     assert.strictEqual(
       shown({ state: "submitting", schedule: { ...schedule, send_before: after(-1) } }),
       "rescuer in 1m12s"
