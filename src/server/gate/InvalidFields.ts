@@ -63,6 +63,25 @@ const fieldsOf = (
   ).map(({ message, path }) => ({ path: [part, ...path].join("."), message }))
 }
 
+/**
+ * The failures of a body on an endpoint with one payload. `HttpApi` makes a union of it. A union selects its members by their literals, so
+ * the error for a wrong literal names no member of the body.
+ */
+const decodeAlone = (
+  error: Schema.SchemaError,
+  options: SchemaAST.ParseOptions | undefined
+): Effect.Effect<Schema.SchemaError, never, HttpServerRequest> => {
+  const { issue } = error
+  if (issue._tag !== "AnyOf" || issue.issues.length > 0 || issue.ast.types.length !== 1) return Effect.succeed(error)
+  const decode = Schema.decodeUnknownEffect(Schema.make<Schema.Codec<unknown>>(issue.ast.types[0]!), {
+    ...options,
+    errors: "all"
+  })
+  return HttpServerRequest.use(({ json }) => Effect.flatMap(json, decode)).pipe(
+    Effect.match({ onFailure: (alone) => Schema.isSchemaError(alone) ? alone : error, onSuccess: () => error })
+  )
+}
+
 /** Whether an endpoint takes several values of a parameter. */
 const takesSeveral = (endpoint: HttpApiEndpoint.Top, name: string): boolean =>
   parametersOf(endpoint).some((member) => member.name === name && SchemaAST.isArrays(member.type))
@@ -104,7 +123,11 @@ export const findInvalidFields = (
     const { params } = yield* RouteContext
     const query = yield* ParsedSearchParams
     const annotations = Context.merge(group.annotations, endpoint.annotations)
-    const known = failure === undefined ? [] : fieldsOf(endpoint, partOf(failure), failure.cause)
+    const known = failure === undefined ? [] : fieldsOf(
+      endpoint,
+      partOf(failure),
+      yield* decodeAlone(failure.cause, Context.getOrUndefined(annotations, HttpApi.PayloadParseOptions))
+    )
     const decoded = failure === undefined ? -1 : ["path", "header", "query", "body"].indexOf(partOf(failure))
     const parts = [
       ["path", endpoint.params, params, HttpApi.ParamsParseOptions],

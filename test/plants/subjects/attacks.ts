@@ -175,6 +175,13 @@ export const attacks: ReadonlyArray<Plant> = [
     tests: [unit("server/gate/InvalidRequests", "gets at most 32 failures")]
   },
   {
+    rule: "an answer names the member of a body that is not the literal of the only payload",
+    file: "src/server/gate/InvalidFields.ts",
+    from: "issue.ast.types.length !== 1) return",
+    to: "issue.ast.types.length === 1) return",
+    tests: [unit("server/ComposedApplication", "names the member of a body")]
+  },
+  {
     rule: "only a parameter that may not be repeated is said to be expected once",
     file: "src/server/gate/InvalidFields.ts",
     from: " && !takesSeveral(endpoint, name)",

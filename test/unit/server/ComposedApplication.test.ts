@@ -36,6 +36,9 @@ class TeamApi extends HttpApi.make("team").add(
       summary: "Pay"
     }),
     mutationEndpoint("charge", "/v1/fees", { payload: Schema.Struct({ amount: Schema.String }), summary: "Charge" }),
+    mutationEndpoint("order", "/v1/orders", {
+      payload: Schema.Struct({ side: Schema.Literal("buy"), amount: Schema.String })
+    }),
     HttpApiEndpoint.get("hello", "/hello", { success: Schema.Struct({ message: Schema.String }) })
   )
 ).annotateMerge(OpenApi.annotations({ title: "Team Payments", version: "2.3.4" })) {}
@@ -52,6 +55,7 @@ const Handlers = HttpApiBuilder.group(
           mutations.accept({ type: "payment", scope: paymentsWrite, payload: { ...params, ...payload } })
       )
       .handle("charge", ({ payload }) => mutations.accept({ type: "fee", scope: paymentsWrite, payload }))
+      .handle("order", ({ payload }) => mutations.accept({ type: "order", scope: paymentsWrite, payload }))
       .handle("hello", () => Effect.succeed({ message: "hello" }))
   })
 )
@@ -264,6 +268,30 @@ layer(Application, { excludeTestServices: true })("A composed application", (it)
       )
     }))
 
+  it.effect("names the member of a body that is not the literal of its only payload, and all others that do not fit", () =>
+    Effect.gen(function*() {
+      const { access_token } = yield* issue(mayPay)
+      const order = (body: Schema.Json) =>
+        send(
+          HttpClientRequest.post("/v1/orders").pipe(
+            HttpClientRequest.bearerToken(access_token),
+            HttpClientRequest.setHeader("idempotency-key", "key"),
+            HttpClientRequest.bodyJsonUnsafe(body)
+          )
+        )
+      const bodies: ReadonlyArray<readonly [body: Schema.Json, ...paths: ReadonlyArray<string>]> = [
+        [{ side: "sell", amount: "1.00" }, "body.side"],
+        [{ amount: "1.00" }, "body.side"],
+        [{ side: "sell", amount: 1, note: "" }, "body.note", "body.side", "body.amount"],
+        [{ side: "buy", amount: 1 }, "body.amount"],
+        [["buy"], "body"]
+      ]
+      for (const [body, ...paths] of bodies) {
+        const { fields } = assertCode(yield* order(body), "invalid_request")
+        assert.sameMembers(fields!.map(({ path }) => path), paths, JSON.stringify(fields))
+      }
+    }))
+
   it.effect("shows its own endpoints on the page /docs", () =>
     Effect.gen(function*() {
       const { headers, status, text } = yield* send(HttpClientRequest.get("/docs"))
@@ -364,7 +392,7 @@ describe("The documentation of several APIs", () => {
 
   it("keeps one copy of the gateway's groups if an application added them to its own API", () => {
     const { paths } = OpenApi.fromApi(documentedApi([TeamApi.addHttpApi(Api)]))
-    assert.deepStrictEqual(Object.keys(paths).length, Object.keys(OpenApi.fromApi(Api).paths).length + 3)
+    assert.deepStrictEqual(Object.keys(paths).length, Object.keys(OpenApi.fromApi(Api).paths).length + 4)
   })
 
   it("keeps the title of an API that has none of its own: its identifier", () => {
