@@ -60,8 +60,7 @@ describe("The commands of developers", () => {
       "bench:growth",
       "flood",
       "simulate",
-      "chaos",
-      "storm"
+      "chaos"
     ])
   })
 

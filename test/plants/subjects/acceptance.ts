@@ -167,6 +167,13 @@ export const acceptance: ReadonlyArray<Plant> = [
     tests: [postgres("services/ledger/AcceptAll")]
   },
   {
+    rule: "concurrent requests with one key create one operation, which each of them gets",
+    file: acceptances,
+    from: "    ON CONFLICT (client_id, subject, idempotency_key) DO NOTHING\n",
+    to: "",
+    tests: [postgres("services/ledger/AcceptAllRaces", "create one operation for each key")]
+  },
+  {
     rule: "the scopes of a credential limit those of its grant",
     file: acceptances,
     from: "($4 = ANY (g.scopes) AND ($5::text[] IS NULL OR $4 = ANY ($5)))",

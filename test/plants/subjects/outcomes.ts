@@ -150,6 +150,13 @@ export const outcomes: ReadonlyArray<Plant> = [
     tests: [unit("submission/attempts/Recording", "rescued")]
   },
   {
+    rule: "a failure that an operator can repair, such as a wrong key, ends no operation",
+    file: "src/submission/attempts/Settlement.ts",
+    from: "  if (isLocal === true) return returned(reason)\n",
+    to: "",
+    tests: [unit("submission/attempts/LocalFailures", "ends none of 200 operations")]
+  },
+  {
     rule: "a claim is returned only while it is held: a stale one is left to the rescuer",
     file: "src/submission/attempts/ClaimEnd.ts",
     from: "(yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && ",

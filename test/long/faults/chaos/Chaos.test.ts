@@ -8,8 +8,8 @@ import { rounds } from "../../../fixtures/Effort.ts"
 import { bankNames } from "../kit/Banks.ts"
 import { brokenIn, type Figures, figuresTable, foundOf } from "../kit/Figure.ts"
 import { judge } from "../kit/Judge.ts"
-import { mistakes } from "../kit/Mistakes.ts"
-import { controls, runChaos } from "./Chaos.ts"
+import { mistakeNames, mistakes } from "../kit/Mistakes.ts"
+import { runChaos } from "./Chaos.ts"
 
 /** Time limit in seconds, settling included: an idle machine needs far less. */
 const patience = 240
@@ -66,7 +66,7 @@ describe("four workers, a provider and PostgreSQL, as processes of their own", (
     patience * 1000
   )
 
-  for (const mistake of controls.slice(0, rounds(1, controls.length))) {
+  for (const mistake of mistakeNames.slice(0, rounds(1, mistakeNames.length))) {
     it.live(
       `break a rule if the workers have the mistake ${mistake}`,
       () =>

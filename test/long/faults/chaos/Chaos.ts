@@ -32,9 +32,6 @@ export interface ChaosOptions {
   readonly say?: (line: string) => void
 }
 
-/** The mistakes that this scenario shows. */
-export const controls = ["retry_uncertain", "resend_after_rescue", "not_found_means_failed"] as const
-
 /** Requests and faults a second, at most as many as two cores can serve. Limits refuse most of the requests. */
 const pace = { operations: 60, limited: 600, faults: 4 }
 

@@ -20,8 +20,8 @@ import { bankNames } from "../kit/Banks.ts"
 import { slowness } from "../kit/Clock.ts"
 import { conclude, table, tally } from "../kit/Figure.ts"
 import { forPeople, judge } from "../kit/Judge.ts"
-import { mistakes } from "../kit/Mistakes.ts"
-import { controls, runChaos } from "./Chaos.ts"
+import { mistakeNames, mistakes } from "../kit/Mistakes.ts"
+import { runChaos } from "./Chaos.ts"
 
 const values = readOptions(import.meta.url, {
   operations: whole("Requests that are answered at least", { from: 1, to: 10_000_000, default: 20_000 }),
@@ -37,7 +37,7 @@ const values = readOptions(import.meta.url, {
   duration: whole("Seconds after which acceptances and faults end", { from: 1, to: 86_400, default: 900 }),
   limits: flag("Grants with limits, and 1,000 callers"),
   bank: choice("Bank whose simulator and adapter it takes", bankNames),
-  control: choice("Builds a known mistake into the workers, which the judge must find", controls)
+  control: choice("Builds a known mistake into the workers, which the judge must find", mistakeNames)
 })
 const { bank, control, duration, faults, limits, operations, seed } = values
 

@@ -1,11 +1,6 @@
 /** Mistakes that can be built into a worker, as decorators of its provider. Each breaks a rule, and the judge must find it. */
 import { Effect } from "effect"
-import {
-  namesNothing,
-  type ProviderAdapter,
-  StatusAnswer,
-  SubmissionAnswer
-} from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { type ProviderAdapter, StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import type { Control } from "./Figure.ts"
 
 type Provider = ProviderAdapter["Service"]
@@ -54,22 +49,6 @@ export const mistakes = {
               })
               : answer
         )
-    })
-  },
-  refused_key_means_failed: {
-    meaning: "a refused key ends the operation",
-    breaks: ["ended"],
-    make: (provider) => ({
-      ...provider,
-      submit: (operation, payload) =>
-        Effect.catchTag(provider.submit(operation, payload), "NotSent", (failure) =>
-          failure.isLocal === true
-            ? Effect.succeed(SubmissionAnswer.Rejected({
-              code: "wrong_key",
-              names: namesNothing,
-              evidence: null
-            }))
-            : Effect.fail(failure))
     })
   }
 } satisfies Readonly<Record<string, Mistake>>

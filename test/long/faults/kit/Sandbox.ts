@@ -68,9 +68,9 @@ export const makeSandbox = Effect.fnUntraced(
       return text
     }
     const linesOf = async (path: string) => (await control(path)).split("\n").filter((line) => line !== "")
-    const arrivals = async () => (await linesOf("/arrivals")).map((line) => JSON.parse(line) as Arrival)
     const turnedAway = async () =>
-      turnedAwayBefore + (await arrivals()).filter(({ isTurnedAway }) => isTurnedAway).length
+      turnedAwayBefore
+      + (await linesOf("/arrivals")).filter((line) => (JSON.parse(line) as Arrival).isTurnedAway).length
     yield* Effect.acquireRelease(Effect.promise(start), () => Effect.promise(kill))
     return {
       port: Number(new URL(urls.service).port),
@@ -81,13 +81,10 @@ export const makeSandbox = Effect.fnUntraced(
         await kill()
         await start()
       }),
-      setFaults: (replacement: FaultSettings) =>
-        Effect.promise(() => {
-          settings = replacement
-          return control("/faults", { method: "PUT", body: JSON.stringify(settings) })
-        }),
-      /** When the last requests arrived, in order. */
-      arrivals: Effect.promise(arrivals),
+      endFaults: Effect.promise(() => {
+        settings = {}
+        return control("/faults", { method: "PUT", body: "{}" })
+      }),
       /** How many requests it answered 429. */
       turnedAway: Effect.promise(turnedAway),
       record: Effect.promise(() => linesOf("/record").then(receiptsIn)),

@@ -197,7 +197,7 @@ export const observe = Effect.fnUntraced(function*(scene: Scene, { asked, say, s
   yield* everyoneWorks(scene)
   say("everyone works")
   const injected = yield* Effect.orDie(scenario(acceptances, samples))
-  yield* sandbox.setFaults({})
+  yield* sandbox.endFaults
   yield* everyoneWorks(scene)
   say("settling")
   yield* Effect.provide(settle(scene, settling), Layer.fresh(direct))
