@@ -37,7 +37,7 @@ import { makeSql } from "./sql/ledger/SqlOperationLedger.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 export { BindingConflict, FinancialRequest, IdempotencyKey, InvalidFinancialRequest }
-export { layerProviderPayloads, ProviderPayloads } from "./ProviderPayloads.ts"
+export { layerProviderPayloads, ProviderPayloads } from "./rules/prepareAcceptance.ts"
 export type { Acceptance, Accepted }
 
 // A name of its own: declarations of applications cannot name a type of a module that is not public.

@@ -19,7 +19,7 @@ import type {
   OperatorPage,
   OperatorSummary
 } from "../../domain/operators/OperatorView.ts"
-import { makeListRecorded } from "../../services/operators/listRecorded.ts"
+import { makeListRecorded } from "../../services/operators/OperationSearch.ts"
 import { OperatorActions } from "../../services/operators/OperatorActions.ts"
 import { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { accountableFlags, accountableOperator, id, jsonFlag, optionalText, toggle } from "../Flags.ts"

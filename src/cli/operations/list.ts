@@ -17,7 +17,7 @@ import type { OperationFilter, OperationListQuery, OperatorSummary } from "../..
 import { ProviderReference } from "../../domain/Submission.ts"
 import { Terms } from "../../domain/Terms.ts"
 import { invocation, shellWord } from "../../node/process/Invocation.ts"
-import { makeListRecorded } from "../../services/operators/listRecorded.ts"
+import { makeListRecorded } from "../../services/operators/OperationSearch.ts"
 import { actingFlags, actingOperator, Lifetime, optionalText, privateFlag, toggle } from "../Flags.ts"
 import { CommandFailed, operatorForm, print } from "../Output.ts"
 import { conditionStyles, relativeTo, type Screen, screenFlags, screenWith, spanBetween } from "../screen/Screen.ts"

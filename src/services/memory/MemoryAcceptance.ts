@@ -21,9 +21,9 @@ import {
   type RequestRefusal
 } from "../rules/prepareAcceptance.ts"
 import { AcceptanceSignal } from "../WorkSignals.ts"
-import { findBound, goodGrant, hasReceived, reservationsOf } from "./lookups.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 import type { MemoryRecord } from "./MemoryRecords.ts"
+import { findBound, goodGrant, hasReceived, reservationsOf } from "./recordRules.ts"
 
 type Recorded = Effect.Effect<Accepted, RequestRefusal>
 

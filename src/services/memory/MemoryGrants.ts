@@ -35,9 +35,9 @@ import {
   newProviderConnectionId
 } from "../rules/grantRules.ts"
 import { remainingLimits } from "../rules/limits.ts"
-import { reservationsOf } from "./lookups.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 import type { MemoryGrant, MemoryRevocation } from "./MemoryRecords.ts"
+import { reservationsOf } from "./recordRules.ts"
 
 type RevocationNames = Omit<MemoryRevocation, "revoked_at">
 

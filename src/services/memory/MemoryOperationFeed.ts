@@ -22,9 +22,9 @@ import {
 } from "../rules/changeToken.ts"
 import type { TokenContext } from "../rules/sealedTokens.ts"
 import { TokenCipher } from "../TokenCipher.ts"
-import { makeGrantOf } from "./lookups.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 import type { MemoryRecord } from "./MemoryRecords.ts"
+import { makeGrantOf } from "./recordRules.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger

@@ -24,13 +24,14 @@ import {
   isOutcome,
   sendableError
 } from "../rules/ledgerRules.ts"
-import { findBound, findRecord } from "./lookups.ts"
 import { makeAcceptances } from "./MemoryAcceptance.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 import type { MemoryRecord } from "./MemoryRecords.ts"
 import {
   awaitsApproval,
   evidenceFacts,
+  findBound,
+  findRecord,
   isPresentLedger,
   isReturnedClaim,
   isUnsent,

@@ -7,8 +7,8 @@ import type { GrantIdentity } from "../../domain/Grant.ts"
 import { type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
 import { type OperationCursor, type OperationQuery } from "../../domain/OperationQuery.ts"
 import { remainingLimits } from "../rules/limits.ts"
-import { makeGrantOf, reservationsOf } from "./lookups.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
+import { makeGrantOf, reservationsOf } from "./recordRules.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger

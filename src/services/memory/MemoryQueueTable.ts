@@ -9,9 +9,9 @@ import * as Effect from "effect/Effect"
 import { type ProviderName, refusal, standingAt } from "../../domain/Grant.ts"
 import { type OperationId, StaleOperation } from "../../domain/Operation.ts"
 import type { ProviderOperation, ProviderReference, Recording } from "../../domain/Submission.ts"
-import { findRecord } from "./lookups.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 import type { MemoryRecord } from "./MemoryRecords.ts"
+import { findRecord } from "./recordRules.ts"
 
 export type MemoryQueueTable = Effect.Success<typeof makeQueueTable>
 

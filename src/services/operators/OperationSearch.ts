@@ -13,6 +13,7 @@ import { IdempotencyKey } from "../../domain/Idempotency.ts"
 import { type HistoryEntry, isOperationId, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
 import { HeldOperations } from "../../domain/operators/HeldOperations.ts"
 import {
+  type ActingOperator,
   type OperationListQuery,
   type OperatorDetail,
   type OperatorPage,
@@ -21,11 +22,11 @@ import {
 } from "../../domain/operators/OperatorView.ts"
 import { isProviderReference } from "../../domain/Submission.ts"
 import { maskTerms } from "../../domain/Terms.ts"
-import { decodePosition, encodePosition } from "../rules/listPosition.ts"
-import { payeeIndexes } from "../rules/payeeIndexes.ts"
+import { payeeIndexes } from "../rules/prepareAcceptance.ts"
 import { type ApprovalStatusRow, toApprovalStatus } from "../sql/ledger/SqlApprovals.ts"
 import { type Instant, instantOf } from "../sql/OperationRow.ts"
 import { type OperatorRow, toStanding, toSummary } from "../sql/operators/OperatorRow.ts"
+import { decodePosition, encodePosition } from "../sql/operators/searchSources.ts"
 import {
   detailStatement,
   findSource,
@@ -36,7 +37,7 @@ import {
   type Sorted
 } from "../sql/operators/searchStatements.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
-import { actionsOf, makeOpenTerms } from "./OperatorActions.ts"
+import { actionsOf, makeOpenTerms, OperatorActions } from "./OperatorActions.ts"
 
 export class OperationSearch extends Context.Service<OperationSearch, {
   /** All held operations, counted by provider and reason. It reads each of them. */
@@ -156,3 +157,19 @@ interface DetailRow extends OperatorRow, Omit<ApprovalStatusRow, "approval_state
 interface HistoryRow extends Omit<HistoryEntry, "at"> {
   readonly at: Instant
 }
+
+/** Makes `OperationSearch.list` for an operator. By payee it shows nothing that `OperatorActions.showTerms` did not record. */
+export const makeListRecorded = Effect.gen(function*() {
+  const { list } = yield* OperationSearch
+  const { showTerms } = yield* OperatorActions
+  return Effect.fnUntraced(function*(query: OperationListQuery, operator: ActingOperator) {
+    const page = yield* list(query)
+    if (query.payee === undefined || page.operations.length === 0) return page
+    const shown = yield* showTerms(page.operations.map(({ operation }) => operation.id), operator)
+    const operations = page.operations.map((found) => ({
+      ...found,
+      terms: shown.get(found.operation.id) ?? found.terms
+    }))
+    return { ...page, operations } satisfies OperatorPage
+  })
+})

@@ -1,13 +1,15 @@
 /**
  * What an acceptance needs of a request before it writes, how much one statement may take, and what it answers.
  */
+import * as Context from "effect/Context"
 import * as Digest from "effect/crypto/Digest"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
 import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
 import type { LimitRefusal } from "../../domain/AuthorizationDetails.ts"
-import type { ProviderName } from "../../domain/Grant.ts"
+import { ProviderName } from "../../domain/Grant.ts"
 import {
   type BindingConflict,
   canonicalPayload,
@@ -21,8 +23,6 @@ import type { Operation, OperationId, OperationType } from "../../domain/Operati
 import { type DecodePayload, payloadDecoders, type PayloadSchemas } from "../../domain/PayloadSchemas.ts"
 import { isTerms, type Terms } from "../../domain/Terms.ts"
 import { PayloadCipher, type SealedPayload } from "../PayloadCipher.ts"
-import { ProviderPayloads } from "../ProviderPayloads.ts"
-import { payeeIndexes } from "./payeeIndexes.ts"
 
 /**
  * Most requests of one statement. Larger batches cost no less for each request, and grant and keys stay locked while the
@@ -177,3 +177,39 @@ const makeFindRefusals = (declared: ReadonlyMap<ProviderName, PayloadSchemas>): 
     return refusals
   })
 }
+
+/** People write an IBAN with or without spaces, and names in any case. */
+const normalized = (payee: string): string => payee.normalize("NFKC").replaceAll(/\s/gu, "").toLowerCase()
+
+/**
+ * The values by which operators find the operations of a payee, although the terms are sealed. Without the keys they tell only which
+ * operations have the same payee. The first one is stored with a new operation. An operation of an earlier key, or of none, has one of
+ * the others.
+ */
+export const payeeIndexes = Effect.fnUntraced(function*(payee: string) {
+  const { macs } = yield* PayloadCipher
+  const digests = yield* Digest.Digest
+  const text = encoder.encode(normalized(payee))
+  return [...yield* macs(text), yield* Effect.orDie(digests.digest(Digest.sha256, text))]
+})
+
+/**
+ * The payloads that each provider can carry out: schemas by the provider of the grant, and by type of operation. A provider without
+ * an entry takes any payload. A provider with an entry takes the types and payloads that its schemas declare, and no further members.
+ *
+ * Default: no entry. Provide it to `OperationLedger`.
+ */
+export const ProviderPayloads: Context.Reference<ReadonlyMap<ProviderName, PayloadSchemas>> = Context.Reference(
+  "financial-agents-gateway/services/rules/ProviderPayloads",
+  { defaultValue: (): ReadonlyMap<ProviderName, PayloadSchemas> => new Map() }
+)
+
+/**
+ * Schemas under the names that provider connections use: `layerProviderPayloads({ "first-bank": FirstBank.payloads })`. For
+ * a process without adapters. `Providers.payloads` takes the schemas from the adapters of the process.
+ */
+export const layerProviderPayloads = (payloads: Readonly<Record<string, PayloadSchemas>>): Layer.Layer<never> =>
+  Layer.sync(
+    ProviderPayloads,
+    () => new Map(Object.entries(payloads).map(([name, schemas]) => [ProviderName.make(name), schemas]))
+  )

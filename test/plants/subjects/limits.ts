@@ -2,7 +2,7 @@
 import { long, type Plant, postgres, system, unit } from "../Plant.ts"
 
 const permits = "src/services/rules/providerPermits.ts"
-const sql = "src/services/sql/queue/SqlProviderLimits.ts"
+const sql = "src/services/sql/queue/SqlSubmissionQueue.ts"
 const requests = "src/submission/providers/RequestPermits.ts"
 const lifecycle = "src/server/gate/Lifecycle.ts"
 const circuit = "src/submission/providers/Circuit.ts"
@@ -17,14 +17,14 @@ export const limits: ReadonlyArray<Plant> = [
   },
   {
     rule: "in memory, an operation with an uncertain outcome keeps its amount",
-    file: "src/services/memory/lookups.ts",
+    file: "src/services/memory/recordRules.ts",
     from: "state !== \"failed\" && state !== \"cancelled\" ? [reservation]",
     to: "![\"failed\", \"cancelled\", \"indeterminate\"].includes(state) ? [reservation]",
     tests: [system("simulation/Simulation", "keep the limits of grants")]
   },
   {
     rule: "in memory, a cancelled operation gives its amount back",
-    file: "src/services/memory/lookups.ts",
+    file: "src/services/memory/recordRules.ts",
     from: "state !== \"failed\" && state !== \"cancelled\" ? [reservation]",
     to: "state !== \"failed\" ? [reservation]",
     tests: [system("simulation/Simulation", "keep the limits of grants")]

@@ -240,7 +240,7 @@ export const operators: ReadonlyArray<Plant> = [
   },
   {
     rule: "a search by payee is recorded",
-    file: "src/services/operators/listRecorded.ts",
+    file: "src/services/operators/OperationSearch.ts",
     from: "if (query.payee === undefined || page",
     to: "if (query.payee !== undefined || page",
     tests: terms
@@ -367,9 +367,9 @@ export const operators: ReadonlyArray<Plant> = [
   },
   {
     rule: "no files of the source import each other in a circle",
-    file: "src/services/sql/grants/listBlockers.ts",
-    from: "\"../../../domain/operators/GrantsBlocked.ts\"",
-    to: "\"../../GrantBlockers.ts\"",
+    file: "src/services/GrantBlockers.ts",
+    from: "\"./StoreUnavailable.ts\"",
+    to: "\"./sql/grants/SqlGrants.ts\"",
     tests: [unit("architecture", "no file imports itself, by way of any others")]
   },
   {

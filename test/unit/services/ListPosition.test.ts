@@ -1,7 +1,7 @@
 /** The position of a list is read back from its text, and from no other text. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { decodePosition, encodePosition } from "../../../src/services/rules/listPosition.ts"
+import { decodePosition, encodePosition } from "../../../src/services/sql/operators/searchSources.ts"
 
 const id = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
 const base64 = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url")

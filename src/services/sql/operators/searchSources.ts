@@ -2,9 +2,11 @@
  * The index that a list of operators follows, and how. A source has sections: ranges of its index, each in the order of the list. In
  * all fragments `o` is a row of `operations`, `l` a section.
  */
-import type { OperationState } from "../../../domain/Operation.ts"
+import * as Base64Url from "effect/encoding/Base64Url"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { idPattern, type OperationState } from "../../../domain/Operation.ts"
 import type { OperationFilter } from "../../../domain/operators/OperatorView.ts"
-import type { SortForm } from "../../rules/listPosition.ts"
 import { instantAt, placeTimeline } from "../queueFragments.ts"
 
 /** A column of the order. `text` turns it into the text of a position, `value` turns a parameter with that text back. */
@@ -242,4 +244,36 @@ export const sourceOf = (filter: SearchFilter, add: AddParameter): Source | null
     return both.length === 0 ? null : unsettled(both, filter, add)
   }
   return single("change", [changedAt("(o.change_position + 0)"), id], "true")
+}
+
+/** The form of a sort value, as text. */
+export type SortForm = "instant" | "position" | "name" | "id"
+
+const forms: Readonly<Record<SortForm, RegExp>> = {
+  // Milliseconds since the epoch, up to the year 9999.
+  instant: /^\d{1,15}$/,
+  position: /^\d{1,18}$/,
+  name: /^[\x21-\x7e]{1,255}$/,
+  id: idPattern
+}
+
+/** `list` names the index that the list follows, and its direction: a position of one list means nothing in another. */
+export const encodePosition = (list: string, values: ReadonlyArray<string>): string =>
+  Base64Url.encode(JSON.stringify([1, list, ...values]))
+
+/** The sort values of a position. Null: it is malformed, or of another list. */
+export const decodePosition = (
+  text: string,
+  list: string,
+  sort: ReadonlyArray<SortForm>
+): ReadonlyArray<string> | null => {
+  const values = Schema.Tuple([
+    Schema.Literal(1),
+    Schema.Literal(list),
+    ...sort.map((form) => Schema.String.check(Schema.isPattern(forms[form])))
+  ])
+  const decoded = Schema.decodeUnknownOption(Schema.fromJsonString(values))(
+    Result.getOrElse(Base64Url.decodeString(text), () => "")
+  )
+  return decoded._tag === "None" ? null : decoded.value.slice(2).map(String)
 }
