@@ -21,6 +21,8 @@ export interface Situation {
   readonly pause: string | null
   /** What a person asks the provider, because reads may not settle the operation in its present state. */
   readonly question: string | null
+  /** Until when its provider may reverse the success. Null: its status is not read any more, or it did not succeed. */
+  readonly reversible_until: DateTime.Utc | null
 }
 
 /** The next action at an instant of the clock of the database. */
@@ -33,7 +35,7 @@ export const nextAction = (situation: Situation, now: DateTime.Utc): NextAction 
 
 const plannedAction = (situation: Situation, now: DateTime.Utc): NextAction => {
   const { schedule, state } = situation
-  if (isTerminal(state)) return { by: "none", action: "Nothing is left to do.", at: null, reason: "It is settled." }
+  if (isTerminal(state)) return actionOnSettled(situation, now)
   switch (state) {
     case "accepted":
       return schedule.hold === null ? actionOnFree(situation, now) : actionOnHeld(situation, schedule.hold, now)
@@ -43,6 +45,22 @@ const plannedAction = (situation: Situation, now: DateTime.Utc): NextAction => {
         : actionOnReturned(situation, schedule.return_reason, now)
     default:
       return actionOnSubmitted(situation, now)
+  }
+}
+
+const actionOnSettled = ({ reversible_until, schedule, standing }: Situation, now: DateTime.Utc): NextAction => {
+  if (reversible_until === null) {
+    return { by: "none", action: "Nothing is left to do.", at: null, reason: "It is settled." }
+  }
+  const obstacle = obstacles(standing, "read")
+  const reason = DateTime.isGreaterThan(reversible_until, now)
+    ? `Its provider may reverse the success until ${iso(reversible_until)}.`
+    : `Its provider might reverse the success until ${iso(reversible_until)}. A clear answer ends the reads.`
+  return {
+    by: "reconciler",
+    action: obstacle === null ? "A reconciler reads its status again." : "A reconciler tries to read its status again.",
+    at: unlessPast(schedule.due_at, now),
+    reason: withObstacle(`It is settled. ${reason}`, obstacle)
   }
 }
 

@@ -84,6 +84,20 @@ export const reversals: ReadonlyArray<Plant> = [
     tests: [unit("submission/reads/ReconcilerReversals", "of a type that may be reversed")]
   },
   {
+    rule: "operators see when a success is read again",
+    file: "src/services/sql/operators/OperatorRow.ts",
+    from: "row.due_at ?? row.reversal_due_at",
+    to: "row.due_at",
+    tests: [postgres("services/queue/Reversals", "tells operators when a success is read again")]
+  },
+  {
+    rule: "nothing is left to do of a success only once its provider cannot reverse it",
+    file: "src/domain/operators/nextAction.ts",
+    from: "  if (reversible_until === null) {",
+    to: "  if (true) {",
+    tests: [unit("domain/NextAction", "that its provider may reverse")]
+  },
+  {
     rule: "reads of successes leave capacity to open outcomes",
     file: "src/submission/reads/Reconciler.ts",
     from: "const free = Math.ceil((left - more.length) / 2)",

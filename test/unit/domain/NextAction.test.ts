@@ -37,7 +37,8 @@ const situation: Situation = {
   schedule,
   standing,
   pause: null,
-  question: null
+  question: null,
+  reversible_until: null
 }
 
 const scheduled = (over: Partial<OperationSchedule>, rest: Partial<Situation> = {}): Situation => ({
@@ -251,7 +252,28 @@ const expectations: ReadonlyArray<readonly [string, Situation, NextAction["by"],
       null,
       "A hold was placed. Status reads go on"
     ],
-    ["a settled operation", scheduled({ due_at: null }, { state: "succeeded" }), "none", null, "It is settled."]
+    ["a settled operation", scheduled({ due_at: null }, { state: "succeeded" }), "none", null, "It is settled."],
+    [
+      "a success that its provider may reverse",
+      scheduled({ due_at: future }, { state: "succeeded", reversible_until: later }),
+      "reconciler",
+      future,
+      "It is settled. Its provider may reverse the success until 2026-01-01T14:00:00.000Z."
+    ],
+    [
+      "a success that its provider may reverse, whose grant was revoked",
+      scheduled({ due_at: future }, { state: "succeeded", reversible_until: later, standing: revoked }),
+      "reconciler",
+      future,
+      "until 2026-01-01T14:00:00.000Z. It has no live grant: the one that accepted it was revoked."
+    ],
+    [
+      "a success that its provider may reverse no more, before the last read",
+      scheduled({}, { state: "succeeded", reversible_until: past }),
+      "reconciler",
+      null,
+      "Its provider might reverse the success until 2026-01-01T11:00:00.000Z. A clear answer ends the reads."
+    ]
   ]
 
 const standings: fc.Arbitrary<OperationStanding> = fc.tuple(
@@ -292,6 +314,7 @@ const situations: fc.Arbitrary<Situation> = fc.constantFrom(...specifiedStates).
     acknowledged: among(isAccepted, false, true),
     is_of_other_timeline: among(isSubmitting, false, true),
     standing: standings,
+    reversible_until: among(state === "succeeded", null, past, future),
     pause: among(isAccepted || isSubmitting, null, "no key", away),
     due_at: isOpen ? fc.constantFrom(past, now, future) : fc.constant(null),
     send_before: among(isSubmitting, null, past, now, future),
@@ -349,7 +372,7 @@ describe("the next action", () => {
     holdsForAll((given) => {
       const { action, at, by, reason } = nextAction(given, now)
       if (at !== null) assert.isAbove(at.epochMilliseconds, now.epochMilliseconds)
-      assert.strictEqual(by === "none", isTerminal(given.state))
+      assert.strictEqual(by === "none", isTerminal(given.state) && given.reversible_until === null)
       for (const text of [action, reason]) {
         assert.match(text, /^[A-Z].*\.$/)
         for (const sentence of text.split(/(?<=[.:]) /)) assert.isAtMost(sentence.split(" ").length, 25, sentence)
@@ -359,7 +382,7 @@ describe("the next action", () => {
 
   it("of any operation under review is the one without it, and its reason names the review", () => {
     holdsForAll((given) => {
-      if (isTerminal(given.state)) return
+      if (isTerminal(given.state) && given.reversible_until === null) return
       const { reason: plain, ...base } = nextAction({ ...given, under_review: false }, now)
       const { reason, ...reviewed } = nextAction({ ...given, under_review: true }, now)
       if (base.by !== "operator") assert.strictEqual(reason, `It is under review. ${plain}`)
@@ -371,7 +394,8 @@ describe("the next action", () => {
     holdsForAll((given) => {
       const { hold } = given.schedule
       const isSending = given.state === "accepted" ? hold === null : given.schedule.return_reason !== null
-      const isReading = given.state === "submitted" || given.state === "indeterminate" || hold?.examined === true
+      const isReading = given.state === "submitted" || given.reversible_until !== null ||
+        given.state === "indeterminate" || hold?.examined === true
       if (given.is_of_other_timeline || !isSending && !isReading) return
       const { reason } = nextAction(given, now)
       const { client_active, may_read, may_send, provider_connected } = given.standing

@@ -64,6 +64,8 @@ export interface OperatorRow extends OperationRow {
   readonly question: string | null
   readonly fence_started_at: Instant | null
   readonly fencing_until: Instant | null
+  readonly reversal_due_at: Instant | null
+  readonly reversible_until: Instant | null
 }
 
 /** For how long a process with workers counts as running after its last report. */
@@ -95,6 +97,10 @@ const plainColumns = [
   "fencing_until"
 ] as const satisfies ReadonlyArray<keyof OperatorRow>
 
+/** A column of the reads of a success that its provider may reverse, of the row `o`. */
+const ofReversalRead = (column: "due_at" | "until") =>
+  `(SELECT r.${column} FROM reversal_reads r WHERE r.operation_id = o.id AND r.client_id = o.client_id)`
+
 /** The columns of `OperatorRow`, of the row `o`. */
 export const operatorColumns = `${publicColumns}, ${plainColumns.map((name) => `o.${name}`).join(", ")},
     ${isFree} AS is_free, ${needsDecision} AS needs_decision, coalesce(${isExamined}, false) AS is_examined,
@@ -110,7 +116,8 @@ export const operatorColumns = `${publicColumns}, ${plainColumns.map((name) => `
     (
       SELECT CASE WHEN bool_and(w.pauses ->> o.provider IS NOT NULL) THEN min(w.pauses ->> o.provider) END
       FROM worker_reports w WHERE w.pauses ? o.provider AND w.seen_at >= now() - ${seenInterval}
-    ) AS pause, ${openQuestion} AS question, now() AS read_at`
+    ) AS pause, ${openQuestion} AS question, now() AS read_at,
+    ${ofReversalRead("due_at")} AS reversal_due_at, ${ofReversalRead("until")} AS reversible_until`
 
 const instantOrNull = (instant: Instant | null): DateTime.Utc | null => instant === null ? null : instantOf(instant)
 
@@ -138,7 +145,7 @@ export const toSummary = (row: OperatorRow, shown: ShownTerms | null): OperatorS
   const hold = holdOf(row)
   const schedule = {
     // A hold of an operation that was never sent leaves nothing to do but to people.
-    due_at: hold !== null && row.is_unsent ? null : instantOrNull(row.due_at),
+    due_at: hold !== null && row.is_unsent ? null : instantOrNull(row.due_at ?? row.reversal_due_at),
     waiting: row.waiting,
     send_before: instantOrNull(row.send_before),
     claimed_by: row.claimed_by,
@@ -161,7 +168,8 @@ export const toSummary = (row: OperatorRow, shown: ShownTerms | null): OperatorS
     schedule,
     standing,
     pause,
-    question
+    question,
+    reversible_until: instantOrNull(row.reversible_until)
   }
   return {
     operation,

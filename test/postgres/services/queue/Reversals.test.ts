@@ -3,7 +3,7 @@
  * run against PostgreSQL and the memory store. Those that only PostgreSQL can hold try its triggers.
  */
 import { assert, layer } from "@effect/vitest"
-import { Duration, Effect, Exit, Layer } from "effect"
+import { DateTime, Duration, Effect, Exit, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
@@ -232,6 +232,31 @@ layer(Operators, { excludeTestServices: true })("the record of reversals", (it) 
       yield* sql`ALTER TABLE operation_reversals ENABLE ALWAYS TRIGGER operation_reversals_permanent`
       assert.deepStrictEqual(yield* told, { listed: [second.id], counted: [{ provider: second.provider, count: 1 }] })
       assert.isNotNull((yield* search.detail(first.id)).reversal)
+    }))
+
+  it.effect("tells operators when a success is read again and until when it may be reversed, and that a reversal ends the reads", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const search = yield* OperationSearch
+      const { grant, id } = yield* reversible()
+      const { completed_at } = (yield* search.detail(id)).operation
+      const look = Effect.gen(function*() {
+        const [{ next, schedule }, { operations }] = yield* Effect.all([
+          search.detail(id),
+          search.list({ resource_owner: grant.resource_owner, order: "newest", limit: 10 })
+        ])
+        assert.deepStrictEqual(operations.map((summary) => summary.next), [next], "a list says the same")
+        return { next, due_at: schedule.due_at }
+      })
+      const { due_at, next } = yield* look
+      assert.strictEqual(next.by, "reconciler")
+      isAbout(due_at!.epochMilliseconds - completed_at!.epochMilliseconds, day)
+      assert.deepStrictEqual(next.at, due_at)
+      const until = DateTime.addDuration(completed_at!, sixtyDays)
+      assert.include(next.reason, `until ${DateTime.formatIso(until)}.`)
+      yield* queue.recordReversal(id, evidence)
+      assert.deepInclude(yield* look, { due_at: null })
+      assert.strictEqual((yield* look).next.by, "none")
     }))
 
   it.effect("permits one row for a succeeded operation of its provider, and no change of it", () =>

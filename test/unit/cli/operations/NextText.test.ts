@@ -17,7 +17,8 @@ const situation: Situation = {
   schedule: { ...bareSchedule, due_at: after(-1) },
   standing: { client_active: true, provider_connected: true, grant: "live", may_send: true, may_read: true },
   pause: null,
-  question: null
+  question: null,
+  reversible_until: null
 }
 
 const shown = (
