@@ -97,15 +97,16 @@ interface UnreadRequest {
   readonly target: string
 }
 
-const unknownRequest: UnreadRequest = { requestId: undefined, target: "/" }
-
-/** Reads what the bytes tell of a request that the parser refused. Node gives the last packet, and where the parser stopped in it. */
-const readHead = ({ bytesParsed = 0, rawPacket }: ParserError): UnreadRequest => {
-  const text = rawPacket?.toString("latin1") ?? ""
+/**
+ * Reads what the bytes tell of a request that the parser refused: those of earlier packets, and those of the last one, in which the
+ * parser stopped.
+ */
+const readHead = (unread: string, { bytesParsed = 0, rawPacket }: Partial<ParserError>): UnreadRequest => {
+  const text = unread + (rawPacket?.toString("latin1") ?? "")
   // Requests before this one end with an empty line.
-  const start = text.lastIndexOf("\r\n\r\n", bytesParsed - 4) + 4
+  const start = text.lastIndexOf("\r\n\r\n", unread.length + bytesParsed - 4) + 4
   const [head = ""] = text.slice(start < 4 ? 0 : start).split("\r\n\r\n", 1)
-  const [, target = "/"] = /^[^\s:]+ (\/[!-~]{0,8191}) HTTP\/\d/.exec(head) ?? []
+  const [, target = "/"] = /^[^\s:]+ (?:https?:\/\/[^\s/?#]*)?(\/[!-~]{0,8191}) HTTP\/\d/i.exec(head) ?? []
   const ids = [...head.matchAll(/\r\nx-request-id:([^\r\n]*)/gi)]
   return { requestId: ids.length === 1 ? ids[0]![1]!.trim() : undefined, target }
 }
@@ -203,7 +204,7 @@ export const createListener = (options: ListenerOptions): Listener => {
     connection: "close"
   })
 
-  const answerSocket = (socket: Duplex, code: ProblemCode, unread: UnreadRequest = unknownRequest): void => {
+  const answerSocket = (socket: Duplex, code: ProblemCode, unread: UnreadRequest): void => {
     const response = connections.get(socket)?.response
     if (response !== undefined && !response.writableFinished && !response.destroyed) {
       response.once("finish", () => answerSocket(socket, code, unread))
@@ -232,7 +233,10 @@ export const createListener = (options: ListenerOptions): Listener => {
   }
   server.on("connection", (socket) => {
     if (makesRoom && connections.size + 1 >= maxConnections) closeOldest(connections)
-    connections.set(socket, new Connection())
+    const connection = new Connection()
+    connections.set(socket, connection)
+    // Node's own listener runs first. An error of its parser has the last packet alone.
+    socket.on("data", (packet: Buffer) => connection.receive(packet))
     socket.once("close", () => connections.delete(socket))
   })
   // Clients open connections ahead. Node closes the idle ones, but waits for those on which nothing has arrived. A request may be on
@@ -245,10 +249,13 @@ export const createListener = (options: ListenerOptions): Listener => {
     const endAfterReading = () => setImmediate(() => setImmediate(endUnused))
     setTimeout(endAfterReading, unusedConnectionTime).unref()
   }
-  watchConnections(server, connections, (socket) => answerSocket(socket, "request_timeout"))
+  const headOn = (socket: Duplex, error: Partial<ParserError> = {}) =>
+    readHead(connections.get(socket)?.unread ?? "", error)
+
+  watchConnections(server, connections, (socket) => answerSocket(socket, "request_timeout", headOn(socket)))
   server.on("clientError", (error, socket) => {
     if ((error as NodeJS.ErrnoException).code === "ECONNRESET") return void socket.destroy()
-    answerSocket(socket, codeOf(error), readHead(error))
+    answerSocket(socket, codeOf(error), headOn(socket, error))
   })
   // After a declined upgrade, Node's parser reports no more errors on the connection, and the client would wait for a
   // response for ever.
@@ -262,7 +269,7 @@ export const createListener = (options: ListenerOptions): Listener => {
   // the process.
   server.on("connect", ({ headers }, socket) => {
     socket.on("error", () => socket.destroy())
-    answerSocket(socket, "malformed_request", { ...unknownRequest, requestId: headers["x-request-id"] as string })
+    answerSocket(socket, "malformed_request", { requestId: headers["x-request-id"] as string, target: "/" })
   })
   // A server may ignore an unknown expectation (RFC 9110 §10.1.1). Node would send an empty 417.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response))

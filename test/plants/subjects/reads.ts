@@ -187,6 +187,20 @@ export const reads: ReadonlyArray<Plant> = [
     tests: [unit("server/gate/RequestIds")]
   },
   {
+    rule: "an answer to bytes that are no request names what earlier packets said",
+    file: "src/node/http/ConnectionLimits.ts",
+    from: "this.unread += packet.toString(\"latin1\")",
+    to: "this.unread = packet.toString(\"latin1\")",
+    tests: [unit("server/gate/MalformedHttp")]
+  },
+  {
+    rule: "a body is no part of the next request",
+    file: "src/node/http/ConnectionLimits.ts",
+    from: "} else if (!receivedBody &&",
+    to: "} else if (",
+    tests: [unit("server/gate/MalformedHttp")]
+  },
+  {
     rule: "an unsafe request id is replaced",
     file: "src/services/RequestIds.ts",
     from: "isRequestId(received) ? received : next()",

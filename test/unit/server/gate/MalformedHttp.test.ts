@@ -3,8 +3,10 @@
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import * as fc from "fast-check"
 import { once } from "node:events"
 import * as net from "node:net"
+import { setImmediate } from "node:timers/promises"
 import { heldStore, makeHeld } from "../../../fixtures/http/HeldRequests.ts"
 import { fixedId, fixedToken, withServices } from "../../../fixtures/http/HttpFixed.ts"
 import { Gateway, memoryGateway } from "../../../fixtures/http/HttpGateway.ts"
@@ -30,6 +32,7 @@ const garbage: Readonly<Record<string, string | Uint8Array>> = {
   "a header with a space in its name": `GET /healthz HTTP/1.1\r\n${host}a b: c\r\n\r\n`,
   "a header that is folded": `GET /healthz HTTP/1.1\r\n${host}a: b\r\n c\r\n\r\n`,
   "a header with a NUL": `GET /healthz HTTP/1.1\r\n${host}a: \u0000\r\n\r\n`,
+  "a header with a space, for a whole URL": `GET http://gateway.test/healthz HTTP/1.1\r\n${host}a b: c\r\n\r\n`,
   "two lengths": `GET /healthz HTTP/1.1\r\n${host}Content-Length: 0\r\nContent-Length: 1\r\n\r\n`,
   "a length and chunks":
     `GET /healthz HTTP/1.1\r\n${host}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
@@ -39,7 +42,8 @@ const garbage: Readonly<Record<string, string | Uint8Array>> = {
 }
 
 /** The path of bytes that have one. */
-const instanceOf = (bytes: string | Uint8Array) => /^\w+ \/healthz HTTP\//.test(String(bytes)) ? "/healthz" : "/"
+const instanceOf = (bytes: string | Uint8Array) =>
+  /^\w+ (?:http:\/\/gateway\.test)?\/healthz HTTP\//.test(String(bytes)) ? "/healthz" : "/"
 
 layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) => {
   it.effect.each(Object.keys(garbage))(
@@ -70,6 +74,55 @@ layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) =
       check({ method: "GET", target: "/" }, bad!)
       assertProblemOf(bad!, "malformed_request")
       assert.notStrictEqual(bad!.headers["x-request-id"], good!.headers["x-request-id"])
+    }))
+
+  it.effect("is answered with the id and the path of the request, in however many packets it arrives", () =>
+    Effect.gen(function*() {
+      const { listener, port } = yield* Gateway
+      const read = `GET /healthz HTTP/1.1\r\n${host}\r\n`
+      const body = `POST /healthz HTTP/1.1\r\n${host}Content-Length: 3\r\n\r\n`
+      const head = `GET /problems/${"x".repeat(40)} HTTP/1.1\r\nX-Request-Id: my-request-1\r\n${host}`
+      const faults = ["nonsense\r\n\r\n", `X-Filler: ${"a".repeat(17_000)}\r\n\r\n`, "a b: c\r\n\r\n"]
+      const askWith = async (packets: ReadonlyArray<string>) => {
+        const accepted = once(listener, "connection")
+        const socket = net.connect({ host: "127.0.0.1", port, noDelay: true })
+        const text = socket.setEncoding("latin1").toArray()
+        const [served] = (await accepted) as [net.Socket]
+        let length = 0
+        for (const packet of packets) {
+          socket.write(packet)
+          length += packet.length
+          // Once the listener has read this packet, the next one is another.
+          while (served.bytesRead < length && !served.destroyed && served.writable) await setImmediate()
+        }
+        const answers = (await text).join("").split(/(?=HTTP\/1\.1 )/)
+        return JSON.parse(answers.at(-1)!.split("\r\n\r\n")[1]!) as {
+          readonly instance: string
+          readonly request_id: string
+        }
+      }
+      yield* Effect.promise(() =>
+        fc.assert(
+          fc.asyncProperty(
+            fc.constantFrom([], [read], [body, "{ }"]),
+            fc.array(fc.nat(head.length), { maxLength: 4 }),
+            fc.constantFrom(...faults),
+            fc.boolean(),
+            async (before, cuts, fault, isTogether) => {
+              const ends = [...new Set([0, ...cuts, head.length])].sort((a, b) => a - b)
+              const parts = ends.slice(1).map((end, index) => head.slice(ends[index], end))
+              // A read, and the beginning of the next request, in one packet.
+              const packets = isTogether && before.length === 1
+                ? [before[0] + parts[0]!, ...parts.slice(1), fault]
+                : [...before, ...parts, fault]
+              const problem = await askWith(packets)
+              assert.strictEqual(problem.request_id, "my-request-1")
+              assert.strictEqual(problem.instance, `/problems/${"x".repeat(40)}`)
+            }
+          ),
+          { numRuns: 60 }
+        )
+      )
     }))
 
   it.effect("ends the connection even if the client keeps it open", () =>
