@@ -292,8 +292,10 @@ export const isProblem = (error: unknown): error is Problem => classes.some((Cla
 /** Whether an error is a problem of any listener. @internal */
 export const isAnyProblem = (error: unknown): error is AnyProblem => allClasses.some((Class) => error instanceof Class)
 
-/** The error body that carries a given code. */
-export type ProblemOf<Code extends AnyProblemCode> = InstanceType<(typeof problemClasses)[Code]>
+/** The error body with one of these codes: its class, and the code as a literal. */
+export type ProblemOf<Code extends AnyProblemCode> = Code extends AnyProblemCode
+  ? InstanceType<(typeof problemClasses)[Code]> & { readonly code: Code }
+  : never
 
 /** What one occurrence of a problem may say of itself. */
 export interface ProblemOccurrence {
@@ -345,8 +347,8 @@ const annotation = "financial-agents-gateway/api/Problems"
 export const declaredProblems = SchemaAST.resolveAt<DeclaredProblems>(annotation)
 
 /**
- * The responses with these problems, as endpoints and middleware declare them: one schema for each class. The OpenAPI document names
- * exactly these codes.
+ * The responses with these problems, as endpoints and middleware declare them: one schema for each class. Each takes these codes alone:
+ * a handler cannot fail with another one, and the OpenAPI document names exactly these.
  *
  *     error: problems("operation_not_found", "insufficient_scope")
  */
@@ -354,14 +356,20 @@ export const problems = <const Code extends AnyProblemCode>(
   ...codes: ReadonlyArray<Code>
 ): ReadonlyArray<Schema.Codec<ProblemOf<Code>, typeof ProblemDetails.Encoded>> =>
   [...new Set(codes.map((code) => problemClasses[code]))].map((Class: ProblemClass) => {
-    const declared: DeclaredProblems = {
-      // The contract of the service has none of the others.
-      codes: codes.filter((code): code is Code & ProblemCode => problemClasses[code] === Class),
-      headers: Class.headers
-    }
+    const own = codes.filter((code) => problemClasses[code] === Class)
+    // The contract of the service has none of the others.
+    const declared: DeclaredProblems = { codes: own as ReadonlyArray<Code & ProblemCode>, headers: Class.headers }
+    const hasDeclaredCode = Schema.makeFilter(
+      ({ code }: AnyProblem) =>
+        own.some((one) => one === code) || `Expected one of the declared codes: ${own.join(", ")}`
+    )
+    // The class and the filter narrow the members of `ProblemDetails`; the compiler sees two types.
+    const Narrowed = (Class as unknown as Schema.Codec<AnyProblem>).check(hasDeclaredCode) as unknown as Schema.Codec<
+      ProblemOf<Code>,
+      typeof ProblemDetails.Type
+    >
     return ProblemDetails.pipe(
-      // The class narrows the members of `ProblemDetails`; the compiler sees two types.
-      Schema.decodeTo(Class as unknown as Schema.Codec<ProblemOf<Code>, typeof ProblemDetails.Type>),
+      Schema.decodeTo(Narrowed),
       HttpApiSchema.asJson({ contentType: problemMediaType })
     ).annotate({ httpApiStatus: Class.status, [annotation]: declared })
   })

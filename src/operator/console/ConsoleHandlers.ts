@@ -5,7 +5,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
-import type { ActionRefused, ConsoleUnavailable, NotFound, ServiceUnavailable } from "../../api/Problems.ts"
+import type { ProblemOf } from "../../api/Problems.ts"
 import type { DecisionRefused } from "../../domain/Approval.ts"
 import type { GrantId } from "../../domain/Grant.ts"
 import type { OperationId, OperationState } from "../../domain/Operation.ts"
@@ -53,7 +53,7 @@ const makeRefusals = (problems: Problems["Service"]) => ({
   readLedger: <A, E>(read: Effect.Effect<A, E>) =>
     Effect.catch(
       inTime(read),
-      (error): Effect.Effect<never, Exclude<E, StoreUnavailable> | ServiceUnavailable> =>
+      (error): Effect.Effect<never, Exclude<E, StoreUnavailable> | ProblemOf<"service_unavailable">> =>
         error instanceof StoreUnavailable
           ? refuseForNow(problems, error, { detail: "The database did not answer. Try again." })
           // The compiler does not narrow a type parameter.
@@ -62,7 +62,7 @@ const makeRefusals = (problems: Problems["Service"]) => ({
   /** The refusal of an action that the ledger refused, with its reason, or did not answer. */
   refuseAction: (
     error: ActionRefusal | DecisionRefused | StoreUnavailable
-  ): Effect.Effect<never, ConsoleUnavailable | ActionRefused | NotFound> =>
+  ): Effect.Effect<never, ProblemOf<"unknown_result" | (typeof refusalCodes)[keyof typeof refusalCodes]>> =>
     error._tag === "StoreUnavailable"
       ? problems.fail("unknown_result", {
         detail: "It is unknown whether it happened: read the operation again.",

@@ -4,7 +4,7 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import type { ServiceUnavailable } from "../../api/Problems.ts"
+import type { ProblemOf } from "../../api/Problems.ts"
 import { HttpMetrics } from "../../metrics/HttpMetrics.ts"
 import { Lifecycle, type RunningRequest } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
@@ -22,7 +22,7 @@ export interface Admitted {
   readonly forClient: <A, E, R>(
     client: string,
     effect: Effect.Effect<A, E, R>
-  ) => Effect.Effect<A, E | ServiceUnavailable, R>
+  ) => Effect.Effect<A, E | ProblemOf<"service_unavailable">, R>
 }
 
 /** Whether an interruption ends the fiber at once. A fiber that does not tell counts as such. */
@@ -59,7 +59,7 @@ export const makeAdmit = Effect.gen(function*() {
 
   /** `run` makes an effect for the context of the request, and does nothing else. */
   return <A, E, R>(run: (admitted: Admitted, context: Context.Context<R>) => Effect.Effect<A, E, R>) => {
-    const runIn = (fiber: Fiber.Fiber<unknown, unknown>): Effect.Effect<A, E | ServiceUnavailable, R> => {
+    const runIn = (fiber: Fiber.Fiber<unknown, unknown>): Effect.Effect<A, E | ProblemOf<"service_unavailable">, R> => {
       const running = lifecycle.admit(fiber)
       if (running === null) {
         const isDraining = lifecycle.isDraining()
@@ -76,6 +76,8 @@ export const makeAdmit = Effect.gen(function*() {
       )
     }
     const inChild = Effect.flatMap(Effect.forkChild(Effect.withFiber(runIn)), Fiber.join)
-    return Effect.withFiber<A, E | ServiceUnavailable, R>((fiber) => isInterruptible(fiber) ? inChild : runIn(fiber))
+    return Effect.withFiber<A, E | ProblemOf<"service_unavailable">, R>((fiber) =>
+      isInterruptible(fiber) ? inChild : runIn(fiber)
+    )
   }
 })

@@ -7,7 +7,7 @@ import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import type * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Redacted from "effect/Redacted"
 import { CurrentGrant } from "../../api/Middleware.ts"
-import type { ServiceUnavailable, TooManyRequests, Unauthorized } from "../../api/Problems.ts"
+import type { ProblemOf } from "../../api/Problems.ts"
 import type { Credential } from "../../domain/Credential.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { resourceOf } from "../../domain/McpResource.ts"
@@ -39,7 +39,17 @@ const certificatesFrom = ({ header, proxies }: ForwardedCertificates) => {
 }
 
 /** The problems of a credential that was read. */
-type Refusal = Unauthorized | ServiceUnavailable | TooManyRequests
+/** The problem for a credential that is absent, is not accepted, or could not be verified. */
+type CredentialProblem = ProblemOf<
+  | "missing_credentials"
+  | "invalid_token"
+  | "invalid_dpop_proof"
+  | "use_dpop_nonce"
+  | "service_unavailable"
+  | "authorization_unavailable"
+>
+
+type Refusal = CredentialProblem | ProblemOf<"rate_limited">
 
 type Responding<E, R> = Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
 
@@ -61,7 +71,7 @@ export const makeAuthorize = Effect.gen(function*() {
 
   const missing = problems.fail("missing_credentials")
 
-  const read = (request: HttpServerRequest, path: string): Effect.Effect<Credential, Unauthorized> => {
+  const read = (request: HttpServerRequest, path: string): Effect.Effect<Credential, CredentialProblem> => {
     const authorization = readAuthorization(request.headers)
     if (authorization === null || (authorization.scheme === "DPoP" && accepted.dpopAlgorithms === null)) return missing
     const proof = request.headers["dpop"]
@@ -78,7 +88,7 @@ export const makeAuthorize = Effect.gen(function*() {
 
   /** `use_dpop_nonce` is not charged: an expired nonce is no mistake, and the credential may be valid. */
   const refuse = (
-    problem: Unauthorized | ServiceUnavailable,
+    problem: CredentialProblem,
     request: HttpServerRequest
   ): Effect.Effect<never, Refusal> =>
     quotas === null || problem.status !== 401 || problem.code === "use_dpop_nonce"
@@ -119,7 +129,7 @@ export const makeVerify = Effect.gen(function*() {
   const { verify } = yield* GrantVerifier
   const counts = yield* VerificationMetrics
   const problems = yield* Problems
-  const refuse = (error: Effect.Error<ReturnType<Verify>>): Effect.Effect<never, Unauthorized | ServiceUnavailable> => {
+  const refuse = (error: Effect.Error<ReturnType<Verify>>): Effect.Effect<never, CredentialProblem> => {
     switch (error._tag) {
       case "InvalidCredential":
         return Effect.andThen(
@@ -154,6 +164,6 @@ export const makeVerify = Effect.gen(function*() {
       return refuse(error)
     }
   }
-  return (credential: Credential): Effect.Effect<GrantIdentity, Unauthorized | ServiceUnavailable> =>
+  return (credential: Credential): Effect.Effect<GrantIdentity, CredentialProblem> =>
     Effect.matchEffect(Effect.catchDefect(Effect.suspend(() => verify(credential)), nameDefect), outcomes)
 })

@@ -24,7 +24,7 @@ import * as Layer from "effect/Layer"
 import type { unhandled } from "effect/Types"
 import { HasPages } from "../../api/HasPages.ts"
 import { type CurrentGrant, Gate, OpenGate } from "../../api/Middleware.ts"
-import { codesOf, type UnprocessableContent } from "../../api/Problems.ts"
+import { codesOf, type ProblemOf } from "../../api/Problems.ts"
 import { RequestIds } from "../../services/RequestIds.ts"
 import type { GrantVerifier } from "../../services/verification/GrantVerifier.ts"
 import { makeAdmit } from "./Admission.ts"
@@ -91,13 +91,13 @@ const make = Effect.gen(function*() {
   const refuseSurplus = <E, R>(
     httpEffect: Responding<E, R>,
     options: Options
-  ): Responding<E | UnprocessableContent, R | FromRouter> => {
+  ): Responding<E | ProblemOf<"invalid_request">, R | FromRouter> => {
     const { endpoint } = options
     if (declaresBody(endpoint)) return httpEffect
     const refused = Effect.flatMap(findInvalidFields(options), (fields) => refuseFields(problems, fields))
     return Effect.contextWith((
       context: Context.Context<FromRouter>
-    ): Responding<E | UnprocessableContent, R | FromRouter> =>
+    ): Responding<E | ProblemOf<"invalid_request">, R | FromRouter> =>
       bringsSurplus(endpoint, Context.get(context, HttpServerRequest), Context.get(context, ParsedSearchParams))
         ? refused
         : httpEffect

@@ -12,7 +12,7 @@ import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerReq
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaIssue from "effect/SchemaIssue"
-import type { ProblemField, UnprocessableContent } from "../../api/Problems.ts"
+import type { ProblemField, ProblemOf } from "../../api/Problems.ts"
 import { invalidMembers, maxNamed } from "../../domain/InvalidMember.ts"
 import type { Problems } from "./ProblemResponses.ts"
 import { hasBody } from "./RequestChecks.ts"
@@ -100,7 +100,7 @@ export const refuseFields = (
   problems: Problems["Service"],
   fields: ReadonlyArray<ProblemField>,
   detail?: string
-): Effect.Effect<never, UnprocessableContent> =>
+): Effect.Effect<never, ProblemOf<"invalid_request">> =>
   problems.fail("invalid_request", {
     fields,
     ...detail !== undefined

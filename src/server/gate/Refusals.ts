@@ -4,28 +4,21 @@
 import * as Cause from "effect/Cause"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import type {
-  BadRequest,
-  Forbidden,
-  InternalError,
-  LimitExceeded,
-  OperationNotCovered,
-  PayeeNotAllowed,
-  ServiceUnavailable,
-  TermsRequired,
-  Unauthorized
-} from "../../api/Problems.ts"
+import type { ProblemOf, refusedByLimits, refusedGrants } from "../../api/Problems.ts"
 import type { Limit, LimitRefusal } from "../../domain/AuthorizationDetails.ts"
 import type { GrantRefusal } from "../../domain/Grant.ts"
 import type { MalformedOperation } from "../../domain/Operation.ts"
 import { storeFailure, type StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import type { ProblemOptions, Problems } from "./ProblemResponses.ts"
 
+/** The problem for a grant that may not be used. Its gate declares the first code. */
+type GrantProblem = ProblemOf<"invalid_token" | (typeof refusedGrants)[number]>
+
 /** Fails with the problem for a grant that may not be used. */
 export const refuseGrant = (
   problems: Problems["Service"],
   error: GrantRefusal
-): Effect.Effect<never, Unauthorized | Forbidden> => {
+): Effect.Effect<never, GrantProblem> => {
   switch (error._tag) {
     case "GrantUnknown":
       return problems.fail("invalid_token")
@@ -55,7 +48,7 @@ const limitText = (limit: Limit): string => {
 export const refuseByLimits = (
   problems: Problems["Service"],
   error: LimitRefusal
-): Effect.Effect<never, LimitExceeded | OperationNotCovered | PayeeNotAllowed | TermsRequired> => {
+): Effect.Effect<never, ProblemOf<(typeof refusedByLimits)[number]>> => {
   switch (error._tag) {
     case "LimitExceeded": {
       const { limit, remaining, resets_at } = error
@@ -84,7 +77,9 @@ export const refuseByLimits = (
 }
 
 /** Fails because the query has a token: it may have leaked through logs, histories and referrers (RFC 6750 §5.3). */
-export const refuseTokenInQuery = (problems: Problems["Service"]): Effect.Effect<never, BadRequest> =>
+export const refuseTokenInQuery = (
+  problems: Problems["Service"]
+): Effect.Effect<never, ProblemOf<"malformed_request">> =>
   problems.fail("malformed_request", {
     detail: "An access token belongs in the Authorization header, never in a URL: treat this one as leaked."
   })
@@ -94,21 +89,27 @@ export const refuseForNow = (
   problems: Problems["Service"],
   error: StoreUnavailable,
   options?: ProblemOptions
-): Effect.Effect<never, ServiceUnavailable> =>
+): Effect.Effect<never, ProblemOf<"service_unavailable">> =>
   problems.fail("service_unavailable", { ...options, cause: storeFailure(error) ?? "the store did not answer" })
 
 /** Fails with 500 because the response breaks the contract. The cause is only logged. */
-export const withhold = (problems: Problems["Service"], cause: unknown): Effect.Effect<never, InternalError> =>
+export const withhold = (
+  problems: Problems["Service"],
+  cause: unknown
+): Effect.Effect<never, ProblemOf<"response_contract_failed">> =>
   Effect.andThen(
     Effect.logError("Response withheld: it breaks the contract", Cause.fail(cause)),
     problems.fail("response_contract_failed", { cause: "the response breaks the contract" })
   )
 
+/** The problem for a read that the services refused, or could not answer. */
+export type ReadProblem = GrantProblem | ProblemOf<"response_contract_failed" | "service_unavailable">
+
 /** Fails with the problem for a read that the services refused, or could not answer. */
 export const refuseRead = (
   problems: Problems["Service"],
   error: GrantRefusal | MalformedOperation | StoreUnavailable
-): Effect.Effect<never, Unauthorized | Forbidden | InternalError | ServiceUnavailable> => {
+): Effect.Effect<never, ReadProblem> => {
   switch (error._tag) {
     case "StoreUnavailable":
       return refuseForNow(problems, error)

@@ -22,17 +22,7 @@ import {
   MutationRequest,
   parseIdempotencyKey
 } from "../../api/MutationEndpoint.ts"
-import type {
-  Forbidden,
-  IdempotencyKeyReused,
-  LimitExceeded,
-  OperationNotCovered,
-  PayeeNotAllowed,
-  ServiceUnavailable,
-  TermsRequired,
-  Unauthorized,
-  UnprocessableContent
-} from "../../api/Problems.ts"
+import type { ProblemOf, refusedByLimits, refusedGrants } from "../../api/Problems.ts"
 import type { LimitRefusal } from "../../domain/AuthorizationDetails.ts"
 import type { GrantIdentity, GrantRefusal, Scope } from "../../domain/Grant.ts"
 import type { BindingConflict, IdempotencyKey, InvalidFinancialRequest } from "../../domain/Idempotency.ts"
@@ -119,16 +109,14 @@ export type AcceptanceError =
   | LimitRefusal
   | StoreUnavailable
 
-type Refused =
-  | Unauthorized
-  | Forbidden
-  | UnprocessableContent
-  | IdempotencyKeyReused
-  | LimitExceeded
-  | OperationNotCovered
-  | PayeeNotAllowed
-  | TermsRequired
-  | ServiceUnavailable
+type Refused = ProblemOf<
+  | (typeof refusedGrants)[number]
+  | (typeof refusedByLimits)[number]
+  | "invalid_token"
+  | "invalid_request"
+  | "idempotency_key_reused"
+  | "service_unavailable"
+>
 
 /**
  * Accepts work for the current request. This is all that a handler behind `Gate` and `MutationRequest` needs.

@@ -12,15 +12,7 @@ import {
   type OperationChanges,
   type OperationList
 } from "../../api/OperationsApi.ts"
-import type {
-  Forbidden,
-  Gone,
-  InternalError,
-  NotFound,
-  ServiceUnavailable,
-  Unauthorized,
-  UnprocessableContent
-} from "../../api/Problems.ts"
+import type { ProblemOf } from "../../api/Problems.ts"
 import { makeJsonEncoder } from "../../dispatch/JsonEncoder.ts"
 import type { ChangeQuery, RunSlowRead } from "../../domain/ChangeFeed.ts"
 import type { GrantIdentity, GrantRefusal } from "../../domain/Grant.ts"
@@ -32,11 +24,8 @@ import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { TokenCipher } from "../../services/TokenCipher.ts"
 import { Lifecycle } from "../gate/Lifecycle.ts"
 import { Problems } from "../gate/ProblemResponses.ts"
-import { refuseForNow, refuseRead, withhold } from "../gate/Refusals.ts"
+import { type ReadProblem, refuseForNow, refuseRead, withhold } from "../gate/Refusals.ts"
 import { openPageToken, sealPageToken } from "./PageToken.ts"
-
-/** The problems of every read. */
-type ReadProblem = Unauthorized | Forbidden | InternalError | ServiceUnavailable
 
 const toQuery = (query: ListQuery): OperationQuery => ({
   states: [...new Set(query.state ?? [])],
@@ -67,12 +56,12 @@ export const makeOperationReads = Effect.gen(function*() {
 
   const refuseFind = (
     error: GrantRefusal | OperationNotFound | MalformedOperation | StoreUnavailable
-  ): Effect.Effect<never, NotFound | ReadProblem> =>
+  ): Effect.Effect<never, ProblemOf<"operation_not_found"> | ReadProblem> =>
     error._tag === "OperationNotFound" ? problems.fail("operation_not_found") : refuseRead(problems, error)
 
   const refuseChanges = (
     error: GrantRefusal | ChangeTokenError | MalformedOperation | StoreUnavailable
-  ): Effect.Effect<never, Gone | UnprocessableContent | ReadProblem> => {
+  ): Effect.Effect<never, ProblemOf<"change_token_expired" | "invalid_request"> | ReadProblem> => {
     switch (error._tag) {
       case "ChangeTokenExpired":
         return problems.fail("change_token_expired")
@@ -127,7 +116,7 @@ export const makeOperationReads = Effect.gen(function*() {
      * Withholds an operation that breaks the contract. The encoder of a body finds that while it encodes. Every other answer needs this
      * check, because it may leave out what is wrong: 304 has no body, and tools quote texts and select members.
      */
-    check: (operation: Operation): Effect.Effect<Operation, InternalError> =>
+    check: (operation: Operation): Effect.Effect<Operation, ProblemOf<"response_contract_failed">> =>
       Effect.catch(
         Effect.as(encode(operation), operation),
         () => withhold(problems, MalformedOperation.of(operation.id))

@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as Latch from "effect/Latch"
 import * as Semaphore from "effect/Semaphore"
-import type { ServiceUnavailable } from "../../api/Problems.ts"
+import type { ProblemOf } from "../../api/Problems.ts"
 import { noteWait } from "../../metrics/HttpMetrics.ts"
 import { CurrentSlot } from "../gate/Admission.ts"
 import { makeKeyedSemaphore } from "../gate/KeyedSemaphore.ts"
@@ -78,7 +78,7 @@ export const makeWaits = Effect.gen(function*() {
     read: Effect.Effect<A, E, R>,
     isMet: (answer: A) => boolean,
     slowReread?: Effect.Effect<A, E, R>
-  ): Effect.Effect<Awaited<A>, E | ServiceUnavailable, R> =>
+  ): Effect.Effect<Awaited<A>, E | ProblemOf<"service_unavailable">, R> =>
     Effect.withFiber((fiber) => {
       const slot = Context.get(fiber.context, CurrentSlot)
       if (slot === null) return Effect.map(read, (answer) => ({ answer, isHonoured: false }))
@@ -93,7 +93,7 @@ export const makeWaits = Effect.gen(function*() {
       const end = now() + seconds * 1000
       const notHonoured = (answer: A) => ({ answer, isHonoured: false })
       /** Begins with a read that the watcher precedes. */
-      const waitFrom = (first: Effect.Effect<A, E | ServiceUnavailable, R>) =>
+      const waitFrom = (first: Effect.Effect<A, E | ProblemOf<"service_unavailable">, R>) =>
         watcher.during(
           { ...waiter, wake },
           Effect.gen(function*() {

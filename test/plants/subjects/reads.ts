@@ -187,6 +187,13 @@ export const reads: ReadonlyArray<Plant> = [
     tests: [unit("server/gate/RequestIds")]
   },
   {
+    rule: "an endpoint takes only the problems of its declared codes",
+    file: "src/api/Problems.ts",
+    from: "own.some((one) => one === code) ||",
+    to: "own.length > 0 ||",
+    tests: [unit("api/Problems")]
+  },
+  {
     rule: "an answer to bytes that are no request names what earlier packets said",
     file: "src/node/http/ConnectionLimits.ts",
     from: "this.unread += packet.toString(\"latin1\")",

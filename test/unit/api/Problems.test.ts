@@ -94,6 +94,17 @@ describe("The tag of a problem", () => {
       assert.strictEqual(yield* handle(decoded), "reused: idempotency_key_reused")
     }))
 
+  it.effect("is of a declared code alone: another code of the class is neither written nor read", () =>
+    Effect.gen(function*() {
+      const [declared] = problems("operation_not_found")
+      const other = makeProblem(baseUrl, request, "route_not_found")
+      assert.isTrue(Schema.is(declared!)(makeProblem(baseUrl, request, "operation_not_found")))
+      // @ts-expect-error -- an endpoint that declares one code of a class may not fail with another one
+      const written = yield* Effect.flip(Schema.encodeEffect(declared!)(other))
+      const read = yield* Effect.flip(Schema.decodeUnknownEffect(declared!)(JSON.parse(problemJson(other))))
+      for (const error of [written, read]) assert.include(error.message, "operation_not_found")
+    }))
+
   it.effect("is the name of the class, and no member of the body: the JSON is closed", () =>
     Effect.gen(function*() {
       for (const code of codes) {
