@@ -24,6 +24,7 @@ import { OperationFeed } from "financial-agents-gateway/services/OperationFeed"
 import { layerProviderPayloads, OperationLedger } from "financial-agents-gateway/services/OperationLedger"
 import { OperationStore } from "financial-agents-gateway/services/OperationStore"
 import { Readiness } from "financial-agents-gateway/services/Readiness"
+import { requireAddress } from "financial-agents-gateway/submission/HttpProvider"
 import { Providers } from "financial-agents-gateway/submission/Providers"
 import { SubmissionQueue } from "financial-agents-gateway/submission/SubmissionProcesses"
 import * as Submission from "financial-agents-gateway/submission/SubmissionProcesses"
@@ -46,7 +47,7 @@ const Writes = OperationLedger.layer.pipe(
 const Adapter = Layer.unwrap(
   Effect.map(
     Effect.all([Config.String("BANK_URL"), Config.Redacted("BANK_TOKEN")]),
-    ([url, token]) => Bank.layer(url, token)
+    ([url, token]) => Bank.layer(requireAddress("BANK_URL", url), token)
   )
 )
 

@@ -31,6 +31,7 @@ import { Sandbox } from "financial-agents-gateway/sandbox/Sandbox"
 import { BaseUrl } from "financial-agents-gateway/server/Gateway"
 import { McpRoutes } from "financial-agents-gateway/server/McpRoutes"
 import { Grants } from "financial-agents-gateway/services/Grants"
+import { requireAddress } from "financial-agents-gateway/submission/HttpProvider"
 import { Providers } from "financial-agents-gateway/submission/Providers"
 import * as path from "node:path"
 import { PaymentsApi, paymentsWrite } from "./Api.ts"
@@ -50,7 +51,7 @@ const Banks = Layer.unwrap(Effect.gen(function*() {
   const bankUrl = yield* Config.option(Config.String("BANK_URL"))
   const token = yield* Config.Redacted("BANK_TOKEN").pipe(Config.withDefault(Redacted.make("sandbox")))
   const banksAt = (url: string) => Providers.layer({ [bankName]: Bank.layer(url, token) })
-  if (Option.isSome(bankUrl)) return banksAt(bankUrl.value)
+  if (Option.isSome(bankUrl)) return banksAt(requireAddress("BANK_URL", bankUrl.value))
   const url = `http://127.0.0.1:${yield* port}${webhooksPath}`
   const webhooks = Option.map(yield* webhookSecret, (secret) => ({ webhooks: { url, secret } }))
   return Layer.unwrap(Effect.map(Sandbox, (sandbox) => banksAt(sandbox.url))).pipe(

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import { Database } from "financial-agents-gateway/node/Pools"
+import { requireAddress } from "financial-agents-gateway/submission/HttpProvider"
 import { Providers } from "financial-agents-gateway/submission/Providers"
 import * as Bank from "./Bank.ts"
 
@@ -30,7 +31,7 @@ export const bankSettings = Effect.gen(function*() {
     )
   }
   return {
-    url: url ?? `http://127.0.0.1:${fakeBank.port}`,
+    url: url === null ? `http://127.0.0.1:${fakeBank.port}` : requireAddress("BANK_URL", url),
     apiKey: Redacted.make(key ?? fakeBank.apiKey),
     isFake: url === null
   }

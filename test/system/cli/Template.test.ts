@@ -44,6 +44,22 @@ describe("The application of the template, with a database of DATABASE_URL", () 
       assert.notInclude(stderr, "Listening")
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
+  it.live("names BANK_URL and the remedy if it is no address", () =>
+    Effect.gen(function*() {
+      const env = { ...yield* settings, BANK_KEY: "key" }
+      const noUrl = "BANK_URL must be a URL such as https://api.bank.example, without user or query"
+      const noTls = "BANK_URL must begin with https: otherwise the network could read the credentials"
+      for (const [BANK_URL, message] of [["foo", noUrl], ["http://bank.example", noTls]] as const) {
+        const { code, stderr } = yield* run(["work", "--providers", providers], { ...env, BANK_URL })
+        assert.strictEqual(code, 1)
+        assert.include(stderr, message)
+      }
+      const { code, stderr } = yield* runOf(main, [], { ...env, BANK_URL: "foo" })
+      assert.strictEqual(code, 1)
+      assert.include(stderr, noUrl)
+      assert.notInclude(stderr, "Listening")
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+
   it.live("starts with both, and names the bank", () =>
     Effect.gen(function*() {
       const bank = { BANK_URL: "http://127.0.0.1:1", BANK_KEY: "key" }

@@ -3,9 +3,9 @@
  * them from there.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Context, Effect, Layer, Redacted, Schema } from "effect"
+import { Cause, ConfigProvider, Context, Effect, Exit, Layer, Redacted, Schema } from "effect"
 import type { Digest } from "effect/crypto"
-import { Headers, type HttpClient } from "effect/http"
+import { FetchHttpClient, Headers, type HttpClient } from "effect/http"
 import { exportSPKI, generateKeyPair, type JWTPayload, SignJWT } from "jose"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -51,13 +51,14 @@ interface FirstBank {
     account: string,
     token: Redacted.Redacted<string>
   ) => Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient>
+  readonly layer: Layer.Layer<ProviderAdapter, unknown, HttpClient.HttpClient>
   readonly termsOf: (
     payment: { readonly amount: string; readonly currency: string; readonly creditor_iban: string }
   ) => Terms
 }
 
 describe("docs/providers.md, FirstBank.ts follows the contract:", async () => {
-  const { at, termsOf } = (await import(/* @vite-ignore */ path.join(folder, "FirstBank.ts"))) as FirstBank
+  const { at, layer, termsOf } = (await import(/* @vite-ignore */ path.join(folder, "FirstBank.ts"))) as FirstBank
   const named = ({ id, reference }: ProviderContract.AnswerSubject) => ({ payment_id: reference, client_reference: id })
   const sent = (amount: string, currency = "EUR", creditor_iban = "DE89370400440532013000") => ({
     payload: { amount, currency, creditor_iban },
@@ -102,6 +103,15 @@ describe("docs/providers.md, FirstBank.ts follows the contract:", async () => {
     }
   })
   for (const { name, run } of cases) it(name, () => Effect.runPromise(run))
+
+  it.effect("a wrong address ends the start with the name of the setting", () =>
+    Effect.gen(function*() {
+      const env = { FIRST_BANK_URL: "foo", FIRST_BANK_ACCOUNT: "4711", FIRST_BANK_TOKEN: "token" }
+      const settings = ConfigProvider.layer(ConfigProvider.fromEnv({ env }))
+      const exit = yield* Effect.exit(Layer.build(layer.pipe(Layer.provide([settings, FetchHttpClient.layer]))))
+      assert(Exit.isFailure(exit))
+      assert.match(String(Cause.squash(exit.cause)), /FIRST_BANK_URL must be a URL/)
+    }))
 })
 
 describe("docs/providers.md, KeyFilter.ts:", () => {
