@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { ApprovalStatus } from "../../domain/Approval.ts"
-import type { HistoryEntry } from "../../domain/Operation.ts"
+import { type HistoryEntry, isTerminal } from "../../domain/Operation.ts"
 import {
   type Hold,
   type OperationStanding,
@@ -81,12 +81,13 @@ const nextFacts = ({ next }: OperatorDetail, now: DateTime.Utc): ReadonlyArray<F
 ]
 
 const scheduleFacts = (
-  { last_read, schedule }: OperatorDetail,
+  { last_read, operation, schedule }: OperatorDetail,
   now: DateTime.Utc
 ): ReadonlyArray<Fact> => [
   { label: "due", value: schedule.due_at === null ? "never" : instant(schedule.due_at, now) },
   { label: "waiting", value: yesNo(schedule.waiting) },
-  ...instantFact("send before", schedule.send_before, now),
+  // A settled operation may keep the end of its last claim, until which nothing is sent any more.
+  ...isTerminal(operation.state) ? [] : instantFact("send before", schedule.send_before, now),
   ...fact("claimed by", schedule.claimed_by),
   ...fact("returned", schedule.return_reason),
   ...fact("cancel", schedule.unsent ? "possible now: it was never sent" : null),

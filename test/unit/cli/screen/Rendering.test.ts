@@ -10,6 +10,7 @@ import { renderList } from "../../../../src/cli/operations/list.ts"
 import { renderDetail } from "../../../../src/cli/operations/show.ts"
 import { type Paint, plain, type Screen } from "../../../../src/cli/screen/Screen.ts"
 import { renderStatus } from "../../../../src/cli/status/renderStatus.ts"
+import { isTerminal } from "../../../../src/domain/Operation.ts"
 import { maskTerms } from "../../../../src/domain/Terms.ts"
 import { visible } from "../../../../src/domain/VisibleText.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
@@ -38,6 +39,17 @@ describe("The text of a command", () => {
       fc.property(detail, (operation) => {
         const [, history] = renderDetail(operation, now, { width: null, paint: plain }).split("\nHistory\n")
         assert.strictEqual(history?.includes(" reversed by the provider") ?? false, operation.reversal !== null)
+      }),
+      { numRuns: rounds(20, 300) }
+    )
+  })
+
+  it("tells until when an operation may be sent, unless it is settled", () => {
+    fc.assert(
+      fc.property(detail, (operation) => {
+        const text = renderDetail(operation, now, { width: null, paint: plain })
+        const isTold = operation.schedule.send_before !== null && !isTerminal(operation.operation.state)
+        assert.strictEqual(/^ *send before /m.test(text), isTold)
       }),
       { numRuns: rounds(20, 300) }
     )
