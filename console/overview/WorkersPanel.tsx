@@ -51,14 +51,14 @@ const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean
 
 /** The processes with workers, the pauses of their providers, and wrong clocks. */
 export const WorkersPanel = ({ at, workers }: { readonly workers: ReadonlyArray<Worker>; readonly at: string }) => {
-  const lost = workers.filter((worker) => isLost(worker, at)).length
   const shown = workers.filter((worker) => silence(worker, at) < shownLost)
+  const lost = shown.filter((worker) => isLost(worker, at)).length
   return (
     <Panel
       title="Workers"
       aside={
         <span class="secondary">
-          {workers.length - lost} seen in the last 30 s{lost > 0 && `, ${lost} lost in the last day`}
+          {shown.length - lost} seen in the last 30 s{lost > 0 && `, ${lost} lost`}
         </span>
       }
     >

@@ -16,12 +16,12 @@ const holdOverview = async (page: Page) => {
   return { release: resolve }
 }
 
-/** Makes worker-1 lost since a minute, with one operation that it may have claimed, and removes the problems. */
-const loseWorker = async (page: Page) => {
+/** Makes worker-1 lost since some minutes, with one operation that it may have claimed, and removes the problems. */
+const loseWorker = async (page: Page, minutes = 1) => {
   await page.route("**/console/api/overview*", async (route) => {
     const response = await route.fetch()
     const { workers, ...figures } = await response.json()
-    const seen_at = new Date(Date.parse(figures.at) - 60_000).toISOString()
+    const seen_at = new Date(Date.parse(figures.at) - minutes * 60_000).toISOString()
     await route.fulfill({
       response,
       json: { ...figures, problems: [], workers: [{ ...workers[0], seen_at }, ...workers.slice(1)] }
@@ -159,6 +159,23 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
         expectClean()
       })
   )
+
+  effect("counts the lost workers that it lists, and no other", () =>
+    Effect.gen(function*() {
+      for (const [minutes, count] of [[9, 1], [11, 0]] as const) {
+        const { expectClean, page } = yield* (yield* Operator).open("/search")
+        yield* Effect.promise(async () => {
+          await loseWorker(page, minutes)
+          await page.getByRole("link", { name: "Overview" }).click()
+          const panel = page.locator("section", { has: page.getByRole("heading", { name: "Workers", exact: true }) })
+          await panel.getByText(/\d seen in the last 30 s/).waitFor()
+          assert.strictEqual(await panel.getByText(/, \d+ lost/).count(), count)
+          assert.strictEqual(await panel.locator(".gone").count(), count)
+          await page.unrouteAll({ behavior: "wait" })
+        })
+        expectClean()
+      }
+    }))
 
   effect(
     "says in the empty queue how many operations are submitting, and until when they may come",
