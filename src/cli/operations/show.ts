@@ -160,9 +160,15 @@ const historyLines = ({ history, reversal }: OperatorDetail, screen: Screen): Re
   })
 }
 
+const resultText = (result: string): string => result === "done" ? result : `refused: ${result}`
+
 const actionLines = (actions: ReadonlyArray<OperatorActionRecord>, screen: Screen): ReadonlyArray<string> =>
   actions.flatMap(({ action, at, operator, reason, result, via }) => [
-    indented("  ", `${formatTimestamp(at.epochMilliseconds)} ${action} by ${operator} (${via}): ${result}`, screen),
+    indented(
+      "  ",
+      `${formatTimestamp(at.epochMilliseconds)} ${action} by ${operator} (${via}): ${resultText(result)}`,
+      screen
+    ),
     ...reason === null ? [] : [indented("       reason ", reason, screen)]
   ])
 

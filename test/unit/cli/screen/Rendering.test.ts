@@ -44,6 +44,19 @@ describe("The text of a command", () => {
     )
   })
 
+  it("says of each action of an operator whether it was done or refused", () => {
+    const action = { at: now, operator: "anna", via: "command", action: "advance", reason: null } as const
+    const actions = [{ ...action, result: "it may still be sent" }, { ...action, result: "done" }]
+    fc.assert(
+      fc.property(detail, (operation) => {
+        const text = renderDetail({ ...operation, actions }, now, { width: null, paint: plain })
+        const results = text.split("\n").slice(-2).map((line) => line.split(" advance by anna (command): ")[1])
+        assert.deepStrictEqual(results, ["refused: it may still be sent", "done"])
+      }),
+      { numRuns: rounds(20, 300) }
+    )
+  })
+
   it("tells until when an operation may be sent, unless it is settled", () => {
     fc.assert(
       fc.property(detail, (operation) => {
