@@ -102,12 +102,31 @@ const membersOf = (file: string, members: ReadonlyArray<TSTypeElement>): string 
 
 const orNothing = (text: string): string => text.length <= maxShape ? text : ""
 
-/** The shape of an exported constant: its declared type, or its parameters and result. */
+/** The fields of `Schema.Struct({ … })`, also before `.check` and the like. Null: the expression is no such schema. */
+const structIn = (file: string, node: Node | null | undefined): string | null => {
+  if (node?.type !== "CallExpression") return null
+  if (node.callee.type !== "MemberExpression") return null
+  if (textOf(file, node.callee) !== "Schema.Struct") return structIn(file, node.callee.object)
+  const [fields] = node.arguments
+  if (fields?.type !== "ObjectExpression") return null
+  const whole = textOf(file, fields)
+  if (whole.length <= maxShape) return whole
+  const names = fields.properties.map((field) => {
+    if (field.type === "SpreadElement") return textOf(file, field)
+    const isOptional = field.type === "ObjectProperty" && textOf(file, field.value).startsWith("Schema.optional")
+    return textOf(file, field.key) + (isOptional ? "?" : "")
+  })
+  return `{ ${names.join(", ")} }`
+}
+
+/** The shape of an exported constant: its declared type, its parameters and result, or its fields. */
 const shapeOfConstant = (file: string, { id, init }: VariableDeclarator): string => {
   if (id.type === "Identifier" && id.typeAnnotation?.type === "TSTypeAnnotation") {
     return orNothing(textOf(file, id.typeAnnotation.typeAnnotation))
   }
   // `Effect.fn(function*(…) { … })` has the parameters of its generator.
+  const struct = structIn(file, init)
+  if (struct !== null) return struct
   const called = init?.type === "CallExpression" ? init.arguments[0] : init
   if (called?.type !== "ArrowFunctionExpression" && called?.type !== "FunctionExpression") return ""
   const parameters = called.params.map((one) => textOf(file, one).replace(/ ?= (?:\{\}|[\w."]+)$/, ""))
@@ -116,12 +135,14 @@ const shapeOfConstant = (file: string, { id, init }: VariableDeclarator): string
   return whole.length <= maxShape ? whole : orNothing(`(${parameters.join(", ")}) => …`)
 }
 
-/** The shape of an exported class: the members of a service with its layers, or the fields of an error. */
+/** The shape of an exported class: the members of a service with its layers, or the fields of an error or a tagged class. */
 const shapeOfClass = (file: string, statement: Statement & { readonly type: "ClassDeclaration" }): string => {
   const call = statement.superClass
   const inner = call?.type === "CallExpression" && call.callee.type === "CallExpression" ? call.callee : undefined
   const shape = inner?.typeParameters?.type === "TSTypeParameterInstantiation"
     ? inner.typeParameters.params[1]
+    : statement.superTypeParameters?.type === "TSTypeParameterInstantiation"
+    ? statement.superTypeParameters.params[0]
     : undefined
   const fields = call?.type === "CallExpression" ? call.arguments[1] : undefined
   const statics = statement.body.body.flatMap((member) =>
