@@ -30,8 +30,8 @@ export const OperationId = Schema.String.check(
 })
 export type OperationId = typeof OperationId.Type
 /**
- * The instant at which the gateway accepted the operation, from its id. The provider's clock may differ, so a search of the provider's
- * list begins earlier, such as a day.
+ * The instant at which the gateway accepted the operation, from its id: by the clock of the process that accepted it. The provider's
+ * clock may differ, so a search of the provider's list begins earlier, such as a day.
  */
 export const acceptedAt = ({ id }: { readonly id: OperationId }): DateTime.Utc =>
   makeInstant(Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16))

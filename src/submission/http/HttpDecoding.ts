@@ -78,8 +78,8 @@ export type Decode<A, E = never> = (answer: HttpAnswer) => Effect.Effect<A, NotU
 
 /**
  * The answer to a status read names what to read next: another resource, which has the state, or the next page of a list.
- * `HttpProvider` reads that as well, with the same credentials. After 8 of them without a state, the read proves nothing. The limit of the
- * provider does not count these requests.
+ * `HttpProvider` reads that as well, with the same credentials. After 8 of them without a state, the read proves nothing. Each waits for a
+ * permit of the provider's limit.
  */
 export class ReadOn extends Data.TaggedClass("ReadOn")<{
   /** Path below the base URL; begins with `/`. Encode inserted values with `encodeURIComponent`. */

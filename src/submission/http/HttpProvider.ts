@@ -1,8 +1,8 @@
 /**
- * The base of adapters for providers that use JSON over HTTP. An adapter declares its requests and the meaning of the
- * provider's answers.
+ * The base of adapters for HTTP providers that take JSON or forms, and answer with JSON. An adapter declares its requests and the meaning
+ * of the provider's answers.
  *
- * The room `submission/http`: the base of adapters for JSON over HTTP. Read this file first.
+ * The room `submission/http`: the base of adapters for HTTP providers. Read this file first.
  *
  * - **One attempt.** The adapter follows no redirect and repeats nothing. The operation's id is the idempotency key.
  * - **Proven or uncertain.** `NotSent` proves that the provider did nothing. Either the adapter failed before it sent, or the

@@ -1,5 +1,5 @@
 /**
- * The options of an adapter for a provider that uses JSON over HTTP.
+ * The options of an adapter for an HTTP provider that takes JSON or forms, and answers with JSON.
  */
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
