@@ -16,7 +16,7 @@ import { Database } from "../node/postgres/Database.ts"
 import { manifest } from "../node/process/Invocation.ts"
 import { warnOfMisspeltSettings } from "../node/process/misspeltSettings.ts"
 import { Observability } from "../node/process/Observability.ts"
-import { Administration, RequiredSchema } from "./database/Administration.ts"
+import { Administration, RequiredSchema } from "./database/SchemaCommands.ts"
 import { type AdminFlags, adminOf, database } from "./Flags.ts"
 import { presenter } from "./Output.ts"
 

@@ -7,10 +7,10 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import type { Connection } from "effect/sql/SqlConnection"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
+import * as Stream from "effect/Stream"
 import { SessionConnection } from "../node/postgres/driver/DriverClient.ts"
 import { confirmation, sqlState } from "../services/StoreUnavailable.ts"
 import { gatherCalls } from "../submission/gatherCalls.ts"
-import { routedConnection } from "./routedConnection.ts"
 
 /**
  * Runs an effect for all that ask at the same time: see `gatherCalls`. No caller gets a result of a run that began before its call.
@@ -71,3 +71,26 @@ export const confirmedConnection = (session: PgConnection.PgConnection, confirm:
 /** Connections whose results are confirmed, for `SessionResults`. Statements that share a session share its confirmations. */
 export const confirmedResults = (session: PgConnection.PgConnection, isShared: boolean) =>
   confirmedConnection(session, isShared ? makeSharedConfirm(session) : confirmReplication(session))
+
+/** Runs a statement: `execute` on a connection, with this text or another one. */
+export type Route = <A>(
+  text: string,
+  execute: (connection: Connection, text: string) => Effect.Effect<A, SqlError>
+) => Effect.Effect<A, SqlError>
+
+/** A connection that leaves each statement to `route`. A stream has all its rows in memory. */
+export const routedConnection = (route: Route): Connection => {
+  const execute: Connection["execute"] = (text, parameters, transform) =>
+    route(text, (connection, text) => connection.execute(text, parameters, transform))
+  return {
+    execute,
+    executeUnprepared: (text, parameters, transform) =>
+      route(text, (connection, text) => connection.executeUnprepared(text, parameters, transform)),
+    executeRaw: (text, parameters) => route(text, (connection, text) => connection.executeRaw(text, parameters)),
+    executeValues: (text, parameters) => route(text, (connection, text) => connection.executeValues(text, parameters)),
+    executeValuesUnprepared: (text, parameters) =>
+      route(text, (connection, text) => connection.executeValuesUnprepared(text, parameters)),
+    executeStream: (text, parameters, transform) =>
+      Stream.unwrap(Effect.map(execute(text, parameters, transform), Stream.fromIterable))
+  }
+}

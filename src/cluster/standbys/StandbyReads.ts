@@ -22,7 +22,7 @@ import { readerParameters } from "../../node/postgres/Pools.ts"
 import { poolSizes } from "../../node/postgres/poolSizes.ts"
 import { onPrimaryOrStandby } from "../../services/sql/reads/readStatements.ts"
 import { sqlState } from "../../services/StoreUnavailable.ts"
-import { routedConnection } from "../routedConnection.ts"
+import { routedConnection } from "../confirmReplication.ts"
 import { makeAwaitReplay, makeUseReadIndex, type UseReadIndex } from "./ReadIndex.ts"
 
 /** Only a server in recovery can check it. A promoted server fails with SQLSTATE 55000: it may have commits that its primary lacks. */

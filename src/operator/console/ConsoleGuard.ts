@@ -17,8 +17,7 @@ import { problemResponse, Problems } from "../../server/gate/ProblemResponses.ts
 import type { RequestHeaders } from "../../server/gate/RequestChecks.ts"
 import { headersOfEveryResponse } from "../../server/gate/RequestContext.ts"
 import { ConsoleAddress, type ConsoleAddressShape, readCookie } from "./access/ConsoleAddress.ts"
-import { isSameSecret } from "./access/secrets.ts"
-import { type Session, Sessions } from "./access/Sessions.ts"
+import { isSameSecret, type Session, Sessions } from "./access/Sessions.ts"
 import { ConsoleAnswers, csrfHeader, refreshHeader } from "./ConsoleApi.ts"
 
 type Response = HttpServerResponse.HttpServerResponse

@@ -17,8 +17,7 @@ import {
 } from "../Dialect.ts"
 import type { SandboxFailure, SubmissionKey } from "../Protocol.ts"
 import type { KnownSubmission } from "../SandboxOutcome.ts"
-import { describeIssues } from "../Wire.ts"
-import { instructionIn } from "./instructionIn.ts"
+import { describeIssues, instructionIn } from "../Wire.ts"
 
 const text = (longest: number) => Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(longest))
 const optional = (longest: number) => Schema.optionalKey(text(longest))

@@ -20,8 +20,7 @@ import { type Answer, type Demand, type Dialect, jsonAnswer, type RequestHead, t
 import { digest } from "../Faults.ts"
 import type { SandboxFailure } from "../Protocol.ts"
 import type { KnownSubmission } from "../SandboxOutcome.ts"
-import { describeIssues } from "../Wire.ts"
-import { instructionIn } from "./instructionIn.ts"
+import { describeIssues, instructionIn } from "../Wire.ts"
 
 /** Milliseconds. */
 const hour = 3_600_000

@@ -15,10 +15,9 @@ import { makeMemory } from "../memory/MemorySubmissionQueue.ts"
 import { makeSql } from "../sql/queue/SqlSubmissionQueue.ts"
 import { Claims } from "./Claims.ts"
 import { Holds } from "./Holds.ts"
-import { Maintenance } from "./Maintenance.ts"
+import { Maintenance, Rescues } from "./Maintenance.ts"
 import { Outcomes } from "./Outcomes.ts"
 import { ProviderLimits } from "./ProviderLimits.ts"
-import { Rescues } from "./Rescues.ts"
 import { StatusReads } from "./StatusReads.ts"
 
 /** The services of worker, rescuer and reconciler. Applications provide their layer, and call nothing of them. */

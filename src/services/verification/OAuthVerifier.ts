@@ -17,7 +17,6 @@ import {
   IssuerClientId
 } from "../../domain/Grant.ts"
 import { AuthorizationMisconfigured, type ClientAuthentication } from "../../oauth/ClientAuthentication.ts"
-import { makeConfirm } from "../../oauth/Confirmation.ts"
 import { makeDpopNonces } from "../../oauth/DpopNonces.ts"
 import { defaultDpopSettings, makeDpopProofVerifier, validateDpopSettings } from "../../oauth/DpopProof.ts"
 import { makeIntrospectionVerifier, validateIntrospectionSettings } from "../../oauth/Introspection.ts"
@@ -25,7 +24,7 @@ import { layerIntrospectionCircuit } from "../../oauth/IntrospectionLimiter.ts"
 import { type IssuerOptions, issuerSettings } from "../../oauth/Issuer.ts"
 import { claimedIssuer, makeAccessTokenVerifier, validateAccessTokenSettings } from "../../oauth/JwtAccessToken.ts"
 import type { VerifyToken } from "../../oauth/TokenCache.ts"
-import type { VerifiedToken } from "../../oauth/TokenClaims.ts"
+import { makeConfirm, type VerifiedToken } from "../../oauth/TokenClaims.ts"
 import { type GrantProvisioning, makeGrantProvisioning, validateGrantProvisioning } from "./GrantProvisioning.ts"
 import { ProofReplay } from "./ProofReplay.ts"
 

@@ -4,7 +4,7 @@ import { type Plant, unit } from "../Plant.ts"
 export const banks: ReadonlyArray<Plant> = [
   {
     rule: "A simulator with mutual TLS takes no payment of a client without a certificate of its authority",
-    file: "src/sandbox/MutualTls.ts",
+    file: "src/sandbox/SandboxServer.ts",
     from: "requestCert: true",
     to: "requestCert: false",
     tests: [unit("sandbox/MutualTls")]
@@ -174,7 +174,7 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "Alpaca: refused keys of one owner are of this order alone",
-    file: "src/submission/http/AdapterSettings.ts",
+    file: "src/submission/http/HttpProvider.ts",
     from: "headersOf), credentialsOf: \"operation\" }",
     to: "headersOf), credentialsOf: \"gateway\" }",
     tests: [unit("banks/Alpaca", "takes refused keys")]
@@ -230,7 +230,7 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "a key goes to a bank without TLS to this machine alone",
-    file: "src/submission/http/AdapterSettings.ts",
+    file: "src/submission/http/HttpProvider.ts",
     from: "protocol === \"https:\" || loopbackHosts.has(hostname)",
     to: "true || protocol === \"https:\" || loopbackHosts.has(hostname)",
     tests: [unit("banks/Increase")]
@@ -273,7 +273,7 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "Alpaca: an order without a limit is never taken for that of a fence",
-    file: "src/banks/AlpacaOrder.ts",
+    file: "src/banks/Alpaca.ts",
     from: "limit_price: textLike(/^0\\.00010*$/u, unfillable.limit_price)",
     to: "limit_price: textLike(/^(?:0\\.00010*)?$/u, unfillable.limit_price)",
     tests: [unit("banks/Fences")]
@@ -315,7 +315,7 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "Alpaca: a path in the address of the settings does not start",
-    file: "src/submission/http/AdapterSettings.ts",
+    file: "src/submission/http/HttpProvider.ts",
     from: "pathname !== \"/\" && roots.includes(hostname)",
     to: "pathname === \"\" && roots.includes(hostname)",
     tests: [unit("banks/Alpaca", "without a path")]
@@ -350,7 +350,7 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "Alpaca: the ledger refuses an order with the shape of a fence",
-    file: "src/banks/AlpacaOrder.ts",
+    file: "src/banks/Alpaca.ts",
     from: "Schema.makeFilter((order) => !isUnfillable(order), {",
     to: "Schema.makeFilter((order) => order.qty !== \"\", {",
     tests: [unit("banks/Alpaca")]

@@ -107,7 +107,7 @@ export const ciba: ReadonlyArray<Plant> = [
   },
   {
     rule: "the person reads the whole amount, or is not asked",
-    file: "src/ciba/bindingMessage.ts",
+    file: "src/ciba/CibaApprovals.ts",
     from: "room < shortestEnd + 2 ? null",
     to: "room < 0 ? null",
     tests: [unit("ciba/bindingMessage")]

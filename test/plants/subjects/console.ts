@@ -31,7 +31,7 @@ export const console: ReadonlyArray<Plant> = [
   },
   {
     rule: "the overview counts the operations that wait for an approval as the queues do",
-    file: "src/domain/operators/overviewColumns.ts",
+    file: "src/domain/operators/FiguresForm.ts",
     from: "named(\"held\", standing.filter(({ condition }) => condition === \"held\"))",
     to: "named(\"held\", figures.held)",
     tests: [unit("domain/OverviewColumns")]
@@ -267,7 +267,7 @@ export const console: ReadonlyArray<Plant> = [
   },
   {
     rule: "a sign-in leads only to paths of the console",
-    file: "src/operator/console/access/LoginAttempts.ts",
+    file: "src/operator/console/access/OidcIssuer.ts",
     from: "path !== undefined && nextPattern.test(path) && !hasDotSegment(path) ? path",
     to: "path !== undefined && nextPattern.test(path) ? path",
     tests: [unit("operator/console/OidcAccess")]

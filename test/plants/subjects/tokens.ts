@@ -3,7 +3,7 @@ import { type Plant, postgres, system, unit } from "../Plant.ts"
 
 const claims = "src/oauth/TokenClaims.ts"
 const proof = "src/oauth/DpopProof.ts"
-const confirmation = "src/oauth/Confirmation.ts"
+const confirmation = "src/oauth/TokenClaims.ts"
 const jwt = "src/oauth/JwtAccessToken.ts"
 const cache = "src/oauth/TokenCache.ts"
 const introspection = "src/oauth/Introspection.ts"

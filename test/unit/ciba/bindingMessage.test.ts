@@ -1,7 +1,7 @@
 /** What a person reads on the own device: the whole amount, and what fits of the payee. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { bindingMessageOf } from "../../../src/ciba/bindingMessage.ts"
+import { bindingMessageOf } from "../../../src/ciba/CibaApprovals.ts"
 
 const terms = fc.record({
   amount: fc.stringMatching(/^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,2})?$/),

@@ -1,7 +1,6 @@
 /** The overview of the console counts as its plots and its queues do. The test gives it figures. */
 import { assert, describe, it } from "@effect/vitest"
-import type { FiguresByCondition } from "../../../src/domain/operators/FiguresForm.ts"
-import { overviewColumns } from "../../../src/domain/operators/overviewColumns.ts"
+import { type FiguresByCondition, overviewColumns } from "../../../src/domain/operators/FiguresForm.ts"
 import { before, now } from "../../fixtures/ledger/OperatorViews.ts"
 
 const provider = "bank" as never

@@ -5,9 +5,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import { type Credential, InvalidDpopProof } from "../../../src/domain/Credential.ts"
-import { makeConfirm } from "../../../src/oauth/Confirmation.ts"
 import type { VerifyDpopProof } from "../../../src/oauth/DpopProof.ts"
-import type { Confirmation, VerifiedToken } from "../../../src/oauth/TokenClaims.ts"
+import { type Confirmation, makeConfirm, type VerifiedToken } from "../../../src/oauth/TokenClaims.ts"
 import { credentialOf, provenOf } from "../../fixtures/oauth/Issuing.ts"
 
 const key = "k".repeat(43)

@@ -3,7 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Redacted } from "effect"
-import { makeKnownTokens } from "../../../src/oauth/KnownTokens.ts"
+import { makeKnownTokens } from "../../../src/oauth/Introspection.ts"
 
 const minute = 60_000
 

@@ -16,9 +16,8 @@ import { IssuerRefused, type IssuerUnavailable } from "../../../oauth/OpenIdProv
 import type { OidcSettings } from "../ConsoleSettings.ts"
 import { makeNoticePage, type Notice } from "../noticePage.ts"
 import { ConsoleAddress, readCookie, removeCookie, setCookie } from "./ConsoleAddress.ts"
-import { attemptLifetime, makeLoginAttempts } from "./LoginAttempts.ts"
-import { makeOidcIssuer } from "./OidcIssuer.ts"
-import { isSameSecret } from "./secrets.ts"
+import { attemptLifetime, makeLoginAttempts, makeOidcIssuer } from "./OidcIssuer.ts"
+import { isSameSecret } from "./Sessions.ts"
 import { ConsoleAccess, makeSignIn } from "./signIn.ts"
 
 type Claims = Readonly<Record<string, unknown>>

@@ -9,7 +9,7 @@ import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerReq
 import * as Layer from "effect/Layer"
 import { makeNoticePage, type Notice } from "../noticePage.ts"
 import { ConsoleAddress } from "./ConsoleAddress.ts"
-import { digestOf, isSameSecret, newSecret } from "./secrets.ts"
+import { digestOf, isSameSecret, newSecret } from "./Sessions.ts"
 import { ConsoleAccess, makeSignIn } from "./signIn.ts"
 
 const loginPath = "/console/login"

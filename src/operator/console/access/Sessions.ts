@@ -1,5 +1,6 @@
 /**
  * The sessions of operators, in the memory of the process: a restart ends them all.
+ * Secrets of the console have 256 random bits. The process keeps only their digests, which need no salt and no slow hash.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -8,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
-import { digestOf, newSecret } from "./secrets.ts"
+import { createHmac, hash, randomBytes, timingSafeEqual } from "node:crypto"
 
 /** Milliseconds after which a session ends. */
 const maxAge = 12 * 3_600_000
@@ -131,3 +132,17 @@ const make = Effect.gen(function*() {
       })
   })
 })
+
+/** A new secret, in Base64url. */
+export const newSecret = (): string => randomBytes(32).toString("base64url")
+
+/** SHA-256 of a secret, in Base64url. */
+export const digestOf = (secret: string): string => hash("sha256", secret, "base64url")
+
+/** Compares two texts in a time that does not tell where they differ. */
+export const isSameSecret = (given: string, expected: string): boolean =>
+  timingSafeEqual(hash("sha256", given, "buffer"), hash("sha256", expected, "buffer"))
+
+/** A secret for a purpose, from another one (HMAC with SHA-256). It tells nothing of the other one, nor of those for other purposes. */
+export const deriveSecret = (key: string, purpose: string, text: string): string =>
+  createHmac("sha256", key).update(`${purpose}\0${text}`).digest("base64url")

@@ -7,7 +7,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { ProviderName } from "../../../domain/Grant.ts"
 import type { Claim, ClaimTerms } from "../../../domain/Submission.ts"
 import { PayloadCipher } from "../../PayloadCipher.ts"
-import type { HistoryReports } from "../../queue/LedgerHistory.ts"
+import type { HistoryReports } from "../../queue/Maintenance.ts"
 import { makeClaimRounds } from "../../rules/claimRounds.ts"
 import { orUnavailable, StoreUnavailable } from "../../StoreUnavailable.ts"
 import {

@@ -16,7 +16,7 @@ import type { ProviderName } from "../../../domain/Grant.ts"
 import type { Claim, ClaimTerms, ReturnTerms } from "../../../domain/Submission.ts"
 import { PayloadCipher } from "../../PayloadCipher.ts"
 import { returnReason } from "../../queue/Claims.ts"
-import type { HistoryReports } from "../../queue/LedgerHistory.ts"
+import type { HistoryReports } from "../../queue/Maintenance.ts"
 import { untilServed } from "../../rules/claimRounds.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
 import {

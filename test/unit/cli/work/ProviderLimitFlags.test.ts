@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Duration, Effect, Layer } from "effect"
 import * as fc from "fast-check"
-import { readProviderLimits, withLimits } from "../../../../src/cli/work/ProviderLimitFlags.ts"
+import { readProviderLimits, withLimits } from "../../../../src/cli/work/WorkCommand.ts"
 import { ProviderName } from "../../../../src/domain/Grant.ts"
 import { ProviderAdapter } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { Providers } from "../../../../src/submission/providers/Providers.ts"

@@ -1,7 +1,8 @@
 /**
- * The change feed in memory. No transaction is ever unfinished, and each change has a position of its own.
+ * Reads of operations, and the change feed, in memory. No transaction is ever unfinished, and each change has a position of its own.
  */
 import * as Digest from "effect/crypto/Digest"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import {
   type ChangePage,
@@ -11,6 +12,8 @@ import {
   InvalidChangeToken
 } from "../../domain/ChangeFeed.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
+import { type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
+import type { OperationCursor, OperationQuery } from "../../domain/OperationQuery.ts"
 import { afterAllIds, type ChangePlace, startOfLedger } from "../rules/changePosition.ts"
 import {
   grantReader,
@@ -20,13 +23,14 @@ import {
   ownerDigest,
   sealChangeToken
 } from "../rules/changeToken.ts"
+import { remainingLimits } from "../rules/limits.ts"
 import type { TokenContext } from "../rules/sealedTokens.ts"
 import { TokenCipher } from "../TokenCipher.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 import type { MemoryRecord } from "./MemoryRecords.ts"
-import { makeGrantOf } from "./recordRules.ts"
+import { makeGrantOf, reservationsOf } from "./recordRules.ts"
 
-export const makeMemory = Effect.gen(function*() {
+export const makeFeed = Effect.gen(function*() {
   const memory = yield* MemoryLedger
   const grantOf = yield* makeGrantOf
   const cipher = yield* TokenCipher
@@ -99,3 +103,61 @@ export const makeMemory = Effect.gen(function*() {
     now: Effect.suspend(() => seal({ position: memory.operations.lastPosition, id: afterAllIds }, "", ledgerReader))
   }
 })
+
+export const makeStore = Effect.gen(function*() {
+  const memory = yield* MemoryLedger
+  const grantOf = yield* makeGrantOf
+
+  const find = (identity: GrantIdentity, id: OperationId) =>
+    Effect.flatMap(
+      grantOf(identity),
+      (grant) => {
+        const record = memory.ownedBy(grant).find((record) => record.operation.id === id)
+        return record === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(record.operation)
+      }
+    )
+
+  const list = (identity: GrantIdentity, query: OperationQuery) =>
+    Effect.map(grantOf(identity), (grant) => {
+      const owned = memory.ownedBy(grant)
+        .filter((record) => query.key === null || record.key === query.key)
+        .map((record) => record.operation)
+      const found = owned.toSorted(newestFirst).filter(matches(query)).slice(0, query.page_size + 1)
+      const page = found.slice(0, query.page_size)
+      const next = found.length > page.length ? page.at(-1)! : null
+      return { operations: page, next: next === null ? null : { created_at: next.created_at, id: next.id } }
+    })
+
+  const limits = (identity: GrantIdentity) =>
+    Effect.flatMap(grantOf(identity), (grant) =>
+      Effect.map(DateTime.now, (now) =>
+        remainingLimits(
+          [grant.authorization_details, identity.authorization_details],
+          reservationsOf(memory, grant.grant_id),
+          now
+        )))
+
+  /** The identities of refused grants. A token's own limit is no part of the standing. */
+  const refused = (grants: ReadonlyArray<GrantIdentity>) =>
+    Effect.map(
+      Effect.forEach(grants, ({ client_id, grant_id, subject }) =>
+        Effect.match(grantOf({ client_id, grant_id, subject }), { onFailure: () => [grant_id], onSuccess: () => [] })),
+      (found) =>
+        found.flat()
+    )
+
+  return { find, list, limits, refused }
+})
+
+const newestFirst = (a: OperationCursor, b: OperationCursor): number =>
+  b.created_at.epochMilliseconds - a.created_at.epochMilliseconds || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0)
+
+const matches = (query: OperationQuery) => (operation: Operation): boolean =>
+  (query.type === null || query.type === operation.type)
+  && (query.states.length === 0 || query.states.includes(operation.state))
+  && isInRange(query)(operation)
+
+const isInRange = (query: OperationQuery) => (operation: Operation): boolean =>
+  (query.created_after === null || DateTime.isGreaterThan(operation.created_at, query.created_after))
+  && (query.created_before === null || DateTime.isLessThan(operation.created_at, query.created_before))
+  && (query.after === null || newestFirst(query.after, operation) < 0)
