@@ -87,7 +87,8 @@ export const classifyRead = (exit: Exit.Exit<StatusAnswer | FenceAnswer>): Circu
 
 /**
  * Runs a request through the circuit of its kind. A submission passes that of the status reads, too, but counts there only as its probe:
- * otherwise reads that nothing answers would not be noticed between submissions.
+ * otherwise reads that nothing answers would not be noticed between submissions. A probe that fails counts only while its own circuit
+ * lets others through: once that one holds the submissions back, a read may probe.
  */
 export const throughCircuits = <A, E>(
   breaker: CircuitBreaker.CircuitBreaker,
@@ -101,9 +102,10 @@ export const throughCircuits = <A, E>(
   Effect.suspend(() => {
     const reads = circuitOf(provider, "reads")
     if (kind === "reads") return breaker.execute(call, { key: reads, classify })
+    const own = circuitOf(provider, kind)
     let outcome = CircuitBreaker.ignored
     const submission = breaker.execute(call, {
-      key: circuitOf(provider, kind),
+      key: own,
       classify: (exit) => {
         outcome = classify(exit)
         return outcome
@@ -112,7 +114,12 @@ export const throughCircuits = <A, E>(
     return breaker.execute(submission, {
       key: reads,
       classify: () =>
-        Effect.map(passable(breaker, provider, "reads"), (calls) => calls < Infinity ? outcome : CircuitBreaker.ignored)
+        Effect.zipWith(
+          callsOf(breaker, reads),
+          callsOf(breaker, own),
+          (ofReads, ofOwn) =>
+            ofReads === Infinity || outcome._tag === "Failure" && ofOwn < Infinity ? CircuitBreaker.ignored : outcome
+        )
     })
   })
 

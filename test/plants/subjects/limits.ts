@@ -390,9 +390,16 @@ export const limits: ReadonlyArray<Plant> = [
   {
     rule: "submissions do not reset the count of status reads without an answer",
     file: circuit,
-    from: "calls < Infinity ? outcome : CircuitBreaker.ignored",
-    to: "calls <= Infinity ? outcome : CircuitBreaker.ignored",
+    from: "ofReads === Infinity || outcome._tag",
+    to: "outcome._tag",
     tests: [unit("submission/providers/Circuit", "opens after five status reads without an answer")]
+  },
+  {
+    rule: "a submission that opens its own circuit leaves the probe of the status reads to a read",
+    file: circuit,
+    from: "ofReads === Infinity || outcome._tag === \"Failure\" && ofOwn < Infinity",
+    to: "ofReads === Infinity",
+    tests: [unit("submission/providers/Circuit", "stays half open for a read")]
   },
   {
     rule: "undeclared answers reach five operations of a backlog at most",

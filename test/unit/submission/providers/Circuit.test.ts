@@ -143,17 +143,21 @@ describe("The circuit of a provider", () => {
       assert.strictEqual(yield* world.stateOf(late), "accepted")
     }))
 
+  /** Runs a call through the circuits of its kind. */
+  const throughBreaker =
+    (breaker: CircuitBreaker.CircuitBreaker) => <A, E>(kind: "submissions" | "reads", call: Effect.Effect<A, E>) =>
+      Effect.exit(
+        throughCircuits(breaker, {
+          provider: bank,
+          kind,
+          classify: (exit) => Exit.isSuccess(exit) ? CircuitBreaker.success : CircuitBreaker.failure()
+        }, call)
+      )
+
   it.effect("of the status reads lets a submission through as its probe, whose answer closes it", () =>
     Effect.gen(function*() {
       const breaker = yield* CircuitBreaker.CircuitBreaker
-      const through = <A, E>(kind: "submissions" | "reads", call: Effect.Effect<A, E>) =>
-        Effect.exit(
-          throughCircuits(breaker, {
-            provider: bank,
-            kind,
-            classify: (exit) => Exit.isSuccess(exit) ? CircuitBreaker.success : CircuitBreaker.failure()
-          }, call)
-        )
+      const through = throughBreaker(breaker)
       const open = Effect.repeat(through("reads", uncertain), { times: 4 })
       const calls = passable(breaker, bank, "submissions")
       yield* open
@@ -165,6 +169,21 @@ describe("The circuit of a provider", () => {
       yield* TestClock.adjust("2 seconds")
       yield* through("submissions", Effect.void)
       assert.strictEqual(yield* calls, Infinity)
+    }).pipe(Effect.provide(layerCircuitBreaker)))
+
+  it.effect("of the status reads stays half open for a read after a submission that opens its own circuit", () =>
+    Effect.gen(function*() {
+      const breaker = yield* CircuitBreaker.CircuitBreaker
+      const through = throughBreaker(breaker)
+      yield* Effect.repeat(through("submissions", uncertain), { times: 4 })
+      yield* Effect.repeat(through("reads", uncertain), { times: 4 })
+      yield* TestClock.adjust("1 second")
+      yield* through("submissions", uncertain)
+      assert.strictEqual(yield* passable(breaker, bank, "submissions"), 0)
+      assert.strictEqual(yield* passable(breaker, bank, "reads"), 1)
+      yield* through("reads", Effect.void)
+      assert.strictEqual(yield* passable(breaker, bank, "reads"), Infinity)
+      assert.strictEqual(yield* passable(breaker, bank, "submissions"), 0)
     }).pipe(Effect.provide(layerCircuitBreaker)))
 
   it.effect("belongs to one provider and does not affect the others", () =>
