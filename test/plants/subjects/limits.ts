@@ -255,6 +255,13 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [system("cli/Template", "refuses to start without BANK_URL or BANK_KEY")]
   },
   {
+    rule: "the application of the template names the setting of a wrong address",
+    file: "template/src/Providers.ts",
+    from: ": requireAddress(\"BANK_URL\", url)",
+    to: ": url",
+    tests: [system("cli/Template", "names BANK_URL and the remedy")]
+  },
+  {
     rule: "a currency has its own digits in minor units: 750 yen are 750",
     file: "src/domain/Terms.ts",
     from: "? minorUnits(amount, digits) : NaN",

@@ -15,6 +15,20 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [system("cli/OperatorCommands", "changes nothing without --apply")]
   },
   {
+    rule: "operators read until when an operation may be sent only before it is settled",
+    file: "src/cli/operations/show.ts",
+    from: "...isTerminal(operation.state) ? [] : instantFact(",
+    to: "...instantFact(",
+    tests: [unit("cli/screen/Rendering", "unless it is settled")]
+  },
+  {
+    rule: "the record of a refused action says that it was refused",
+    file: "src/cli/operations/show.ts",
+    from: ": `refused: ${result}`",
+    to: ": result",
+    tests: [unit("cli/screen/Rendering", "done or refused")]
+  },
+  {
     rule: "a command that may not be the first refuses a directory without a database",
     file: "src/cli/program.ts",
     from: "const ExistingDatabase = flagged({ mustExist: true })",
