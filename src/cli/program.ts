@@ -72,7 +72,7 @@ const commands = {
   work: async () => Command.provide((await import("./work/WorkCommand.ts")).work, afterPorts(PreparedDatabase)),
   console: async () =>
     Command.provide(
-      (await import("./serve/ConsoleCommand.ts")).consoleCommand,
+      (await import("./serve/ServeCommand.ts")).consoleCommand,
       ({ host, port }) =>
         afterPorts(Layer.provideMerge(RequiredSchema, ExistingDatabase))({
           adminHost: host,
@@ -109,7 +109,7 @@ const commands = {
     return Command.provide(approvals, administered(approvals))
   },
   switchover: async () =>
-    Command.provide((await import("./database/SwitchoverCommand.ts")).switchover, AdministeredDatabase)
+    Command.provide((await import("./database/SchemaCommands.ts")).switchover, AdministeredDatabase)
 }
 
 const isCommand = (name: string | undefined): name is keyof typeof commands =>

@@ -16,11 +16,22 @@
  */
 import type { ChangesQuery as ChangesSchema, ListQuery as ListSchema } from "../api/OperationsApi.ts"
 import { abortable } from "./Abort.ts"
-import { checkChanges, checkLimits, checkList, checkOperation } from "./Answers.ts"
-import type { GrantLimits, Operation, OperationChanges, OperationList } from "./Answers.ts"
 import { ContractError } from "./ClientErrors.ts"
 import { follow, followChanges, type Known, type OperationAnswer, type Prefer, repeat, type Retry } from "./Engine.ts"
-import { type ClientRequest, exchange, type Gateway, type Query } from "./Exchange.ts"
+import {
+  checkChanges,
+  checkLimits,
+  checkList,
+  checkOperation,
+  type ClientRequest,
+  exchange,
+  type Gateway,
+  type GrantLimits,
+  type Operation,
+  type OperationChanges,
+  type OperationList,
+  type Query
+} from "./Exchange.ts"
 import { checkBaseUrl, checkWait, defaultWait, retryAfterSeconds, submitWithin, warnAfter } from "./ReadRules.ts"
 
 export { ConnectionError, ContractError, ProblemError } from "./ClientErrors.ts"

@@ -1,5 +1,6 @@
 /**
- * Requests of the public listener: by route, method, status and code.
+ * Requests of the public listener: by route, method, status and code. Requests that wait for a change, with the reads of the change
+ * feed for them. Verifications of credentials, by outcome.
  */
 import type * as Context from "effect/Context"
 import type * as Layer from "effect/Layer"
@@ -208,3 +209,66 @@ export type HttpMetrics = HttpCounts
 
 /** Counts requests, and registers the series. */
 export const layer: Layer.Layer<never> = layerOf(HttpMetrics, (series) => new HttpCounts(series))
+
+const families = {
+  waiters: { name: "gateway_waiters", help: "Requests that wait for a change of an operation." },
+  reads: {
+    name: "gateway_feed_reads_total",
+    help: "Reads of the change feed for the requests that wait, by outcome. None are made while no request waits."
+  },
+  changes: { name: "gateway_feed_changes_total", help: "Changes that these reads returned." }
+}
+
+/** The counts of the requests that wait. */
+class FeedCounts {
+  readonly ok: Count
+  readonly failed: Count
+  readonly changes: Count
+  readonly #watchers = new Set<() => number>()
+
+  constructor({ counter, gauge }: Series) {
+    this.ok = counter(families.reads, { outcome: "ok" })
+    this.failed = counter(families.reads, { outcome: "failed" })
+    this.changes = counter(families.changes)
+    gauge(families.waiters, () => [...this.#watchers].reduce((sum, waiters) => sum + waiters(), 0))
+  }
+
+  /** Adds the waiters of a watcher. A process may have several watchers. */
+  add(waiters: () => number): void {
+    this.#watchers.add(waiters)
+  }
+
+  remove(waiters: () => number): void {
+    this.#watchers.delete(waiters)
+  }
+}
+
+/** Null: waiters and reads are not counted. */
+export const FeedMetrics: Context.Reference<FeedCounts | null> = countsReference("FeedMetrics")
+
+/** Counts waiters and reads, and registers the series. */
+export const feedLayer: Layer.Layer<never> = layerOf(FeedMetrics, (series) => new FeedCounts(series))
+
+const verifications = {
+  name: "gateway_verifications_total",
+  help:
+    "Verified credentials of requests, by outcome. Unavailable: the authorization server or the database did not answer."
+}
+
+/** How a verification ended. */
+type VerificationOutcome = "verified" | "refused" | "unavailable"
+
+/** A count for each outcome. */
+type VerificationCounts = Readonly<Record<VerificationOutcome, Count>>
+
+/** Null: verifications are not counted. */
+export const VerificationMetrics: Context.Reference<VerificationCounts | null> = countsReference("VerificationMetrics")
+
+export type VerificationMetrics = VerificationCounts | null
+
+/** Counts verifications, and registers the series. */
+export const verificationLayer: Layer.Layer<never> = layerOf(VerificationMetrics, ({ counter }) => ({
+  verified: counter(verifications, { outcome: "verified" }),
+  refused: counter(verifications, { outcome: "refused" }),
+  unavailable: counter(verifications, { outcome: "unavailable" })
+}))

@@ -33,8 +33,16 @@ import { Providers } from "../submission/providers/Providers.ts"
 import { Reconciler } from "../submission/reads/Reconciler.ts"
 import { SubmissionPolicy } from "../submission/SubmissionPolicy.ts"
 import * as Submission from "../submission/SubmissionProcesses.ts"
-import type { Failure, GatewayParts, Incomplete, Missing } from "./GatewayParts.ts"
-import { OwnVerifier, QueueServices, ReadServices, WriteServices } from "./GatewayServices.ts"
+import {
+  type Failure,
+  type GatewayParts,
+  type Incomplete,
+  type Missing,
+  OwnVerifier,
+  QueueServices,
+  ReadServices,
+  WriteServices
+} from "./GatewayParts.ts"
 import { layerAllowedOrigins, layerRateLimitOfEnvironment } from "./http/HttpSettings.ts"
 import { type AdminAddress, adminUrl, listensForAdmin, requireFree } from "./http/ListenAddress.ts"
 import * as NodeServer from "./http/NodeServer.ts"

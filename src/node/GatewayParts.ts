@@ -1,12 +1,13 @@
 /**
  * The parts of a gateway process that an application adds or replaces, and the services that each part may use.
+ * The services of a gateway process, each on its pool. They store payloads as `PayloadCipher` says.
  */
 import type { ConfigError } from "effect/Config"
 import type { HttpClient } from "effect/http/HttpClient"
 import type { HttpRouter, Request } from "effect/http/HttpRouter"
 import type { HttpServer } from "effect/http/HttpServer"
 import type { ServeError } from "effect/http/HttpServerError"
-import type * as Layer from "effect/Layer"
+import * as Layer from "effect/Layer"
 import type { MigrationError } from "effect/sql/Migrator"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Gate } from "../api/Middleware.ts"
@@ -17,19 +18,23 @@ import type { BaseUrl } from "../server/gate/BaseUrl.ts"
 import type { Lifecycle } from "../server/gate/Lifecycle.ts"
 import type { Problems } from "../server/gate/ProblemResponses.ts"
 import type { MutationEndpoints } from "../server/mutations/MutationEndpoints.ts"
-import type { Grants } from "../services/Grants.ts"
-import type { OperationFeed } from "../services/OperationFeed.ts"
-import type { OperationLedger } from "../services/OperationLedger.ts"
-import type { OperationStore } from "../services/OperationStore.ts"
-import type { SubmissionQueue } from "../services/queue/SubmissionQueue.ts"
-import type { Readiness } from "../services/Readiness.ts"
+import { Grants } from "../services/Grants.ts"
+import { OperationFeed } from "../services/OperationFeed.ts"
+import { OperationLedger } from "../services/OperationLedger.ts"
+import { OperationStore } from "../services/OperationStore.ts"
+import { ProgramVersion } from "../services/queue/Maintenance.ts"
+import { SubmissionQueue } from "../services/queue/SubmissionQueue.ts"
+import { Readiness } from "../services/Readiness.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { TokenCipher } from "../services/TokenCipher.ts"
-import type { GrantVerifier } from "../services/verification/GrantVerifier.ts"
+import { GrantVerifier } from "../services/verification/GrantVerifier.ts"
 import type { Providers } from "../submission/providers/Providers.ts"
 import type { Reconciler } from "../submission/reads/Reconciler.ts"
 import type { LocalPostgresError } from "./embedded/LocalPostgres.ts"
 import type { Database } from "./postgres/Database.ts"
+import { PgAcceptanceSignal } from "./postgres/PgAcceptanceSignal.ts"
+import { ListPool, ProbePool, ReaderPool, WorkerPool, WriterPool } from "./postgres/Pools.ts"
+import { manifest } from "./process/Invocation.ts"
 import type { Platform } from "./process/runProgram.ts"
 
 type Part<A> = Layer.Layer<A, unknown, unknown>
@@ -158,3 +163,27 @@ export type Incomplete<Options> = [Missing<Options>] extends [never] ? unknown :
     ]: Options[Name] extends Layer.Layer<infer _A, infer _E, infer R> ? Exclude<Needs<R>, Provided[Name]> : never
   }
 }
+
+/** Reads of operations and of their changes with their tokens, and the readiness probe. */
+export const ReadServices = Layer.mergeAll(
+  OperationStore.layer.pipe(Layer.provide([ReaderPool, ListPool])),
+  OperationFeed.layer.pipe(Layer.provide([ReaderPool, ListPool])),
+  Readiness.layer.pipe(Layer.provide(ProbePool))
+)
+
+/** Verifies the access tokens that the gateway itself issued. */
+export const OwnVerifier = GrantVerifier.layer.pipe(Layer.provide(ReaderPool))
+
+/** Accepts operations and issues grants. Announces each acceptance to the workers. */
+export const WriteServices = Layer.merge(Grants.layer, OperationLedger.layer).pipe(
+  Layer.provide(PgAcceptanceSignal),
+  Layer.provide(WriterPool)
+)
+
+/** The queue of the workers, and its signal. */
+export const QueueServices = SubmissionQueue.layer.pipe(
+  // Fresh: the signal of the workers listens on their pool, also if the process accepts operations on another.
+  Layer.merge(Layer.fresh(PgAcceptanceSignal)),
+  Layer.provide(WorkerPool),
+  Layer.provide(Layer.succeed(ProgramVersion, manifest.version))
+)

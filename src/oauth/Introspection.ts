@@ -14,14 +14,13 @@ import * as Semaphore from "effect/Semaphore"
 import { AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
 import { exchangeJson, type JsonObject, ServerFailure, timedOut, withIssuer } from "../http/JsonExchange.ts"
 import { RedactedBody } from "../http/OutgoingRequest.ts"
-import { makeCachedDocument, monotonicMillis } from "./CachedDocument.ts"
+import { discover, makeCachedDocument, monotonicMillis } from "./CachedDocument.ts"
 import {
   type AuthenticateClient,
   type AuthorizationMisconfigured,
   type ClientAuthentication,
   makeClientAuthentication
 } from "./ClientAuthentication.ts"
-import { discover } from "./Discovery.ts"
 import { makeLimiter } from "./IntrospectionLimiter.ts"
 import { validateEndpoint, validateIssuerSettings } from "./Issuer.ts"
 import { makeRequestDeduplication } from "./RequestDeduplication.ts"

@@ -23,7 +23,7 @@ import {
 import { IdempotencyKey } from "../../domain/Idempotency.ts"
 import type { Operation } from "../../domain/Operation.ts"
 import type { Terms } from "../../domain/Terms.ts"
-import { WriteServices } from "../../node/GatewayServices.ts"
+import { WriteServices } from "../../node/GatewayParts.ts"
 import { Database } from "../../node/postgres/Database.ts"
 import { WriterPool } from "../../node/postgres/Pools.ts"
 import { invocation } from "../../node/process/Invocation.ts"

@@ -1,5 +1,6 @@
 /**
- * `serve`: the API over HTTP, as a preset of `GatewayApp` that accepts nothing. With `--demo` it has workers, too.
+ * `serve`: the API over HTTP, as a preset of `GatewayApp` that accepts nothing. With `--demo` it has workers, too. `console`: the console
+ * of operators, as a preset that serves nothing to clients.
  *
  * The room `serve`: the command that serves the API, with its demo. Read this file first.
  */
@@ -19,6 +20,7 @@ import { addressOf } from "../../node/http/ListenAddress.ts"
 import { defaultMaxConnections } from "../../node/http/NodeListener.ts"
 import { Database } from "../../node/postgres/Database.ts"
 import { manifest } from "../../node/process/Invocation.ts"
+import { operatorConsole } from "../../node/process/OperatorConsole.ts"
 import { readConsoleSettings } from "../../operator/console/ConsoleSettings.ts"
 import { McpRoutes } from "../../server/agents/McpRoutes.ts"
 import { normalizeBaseUrl } from "../../server/gate/BaseUrl.ts"
@@ -132,6 +134,59 @@ export const serve = Command.make(
     {
       command: "DATABASE_URL=postgres://gateway@db/gateway financial-agents-gateway serve --host 0.0.0.0",
       description: "With your own PostgreSQL"
+    }
+  ])
+)
+
+const consoleFlags = {
+  host: textOr(
+    "host",
+    "Address to listen on. Another one needs CONSOLE_OIDC_ISSUER",
+    "127.0.0.1",
+    Schema.String,
+    "ADMIN_HOST"
+  ),
+  port: listenerPort("port", "Port to listen on", "ADMIN_PORT", "3001"),
+  ...operatorFlag
+}
+
+export const consoleCommand = Command.make(
+  "console",
+  consoleFlags,
+  Effect.fn(function*({ host, operator, port }) {
+    const settings = yield* readConsoleSettings({
+      host,
+      operator: operatorName({ operator }),
+      version: manifest.version
+    })
+    const announced = Effect.annotateLogs(Effect.logInfo("Console listening"), {
+      host,
+      port,
+      url: addressOf(host, port)
+    })
+    return yield* Layer.launch(GatewayApp.layer({
+      serves: "nothing",
+      adminHost: host,
+      adminPort: port,
+      admin: AdminListener.layer(operatorConsole(settings)),
+      database: Layer.succeed(Database, yield* Database),
+      cluster: PostgresCluster.layer,
+      migrate: false,
+      started: Layer.effectDiscard(announced)
+    }))
+  })
+).pipe(
+  Command.withDescription(
+    "Serve the console of operators, and /metrics. It prints a link that signs in once; with CONSOLE_OIDC_ISSUER, operators sign in there"
+  ),
+  Command.withExamples([
+    {
+      command: "financial-agents-gateway console",
+      description: "On this machine, with the embedded PostgreSQL in ./.data"
+    },
+    {
+      command: "DATABASE_URL=postgres://gateway_writer@db/gateway financial-agents-gateway console --operator olivia",
+      description: "With your own PostgreSQL, under this name in the records of actions"
     }
   ])
 )

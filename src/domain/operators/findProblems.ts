@@ -20,8 +20,8 @@ import {
   type SeenWorker,
   workerSeenWithin
 } from "./FiguresForm.ts"
+import { stepOnPause } from "./nextAction.ts"
 import { QueueName } from "./OperatorView.ts"
-import { stepOnPause } from "./stepOnPause.ts"
 import { workerName } from "./workerName.ts"
 
 /** Something that people should look at. */

@@ -6,14 +6,12 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { monitorEventLoopDelay } from "node:perf_hooks"
-import * as FeedMetrics from "../../metrics/FeedMetrics.ts"
 import * as HttpMetrics from "../../metrics/HttpMetrics.ts"
 import * as LedgerMetrics from "../../metrics/LedgerMetrics.ts"
 import * as PoolMetrics from "../../metrics/PoolMetrics.ts"
 import * as ProcessMetrics from "../../metrics/ProcessMetrics.ts"
 import { type ProcessSource, quantiles } from "../../metrics/ProcessMetrics.ts"
 import * as SubmissionMetrics from "../../metrics/SubmissionMetrics.ts"
-import * as VerificationMetrics from "../../metrics/VerificationMetrics.ts"
 import { LedgerFigures } from "../../services/operators/LedgerFigures.ts"
 import type { Database } from "../postgres/Database.ts"
 import { FiguresPool } from "../postgres/Pools.ts"
@@ -77,10 +75,10 @@ const Figures = LedgerMetrics.layer(LedgerFigures.use(({ now }) => now)).pipe(
 const Counting = Figures.pipe(
   Layer.provideMerge(Layer.mergeAll(
     HttpMetrics.layer,
-    VerificationMetrics.layer,
+    HttpMetrics.verificationLayer,
     PoolMetrics.layer,
     SubmissionMetrics.layer,
-    FeedMetrics.layer,
+    HttpMetrics.feedLayer,
     Layer.unwrap(Effect.sync(() => ProcessMetrics.layer(makeProcessSource())))
   ))
 )

@@ -27,14 +27,13 @@ import { ConsoleAddress, makeConsoleAddress } from "./access/ConsoleAddress.ts"
 import { OidcAccess } from "./access/OidcAccess.ts"
 import { OneTimeLinkAccess } from "./access/OneTimeLinkAccess.ts"
 import { Sessions } from "./access/Sessions.ts"
-import { ConsoleAccess } from "./access/signIn.ts"
+import { ConsoleAccess, makeNoticePage } from "./access/signIn.ts"
 import { ConsoleApi } from "./ConsoleApi.ts"
 import { ConsoleAssets } from "./ConsoleAssets.ts"
 import { ConsoleAnswersLayer, EveryRequest, makeFindSession, SessionRequired } from "./ConsoleGuard.ts"
 import { ConsoleHandlers } from "./ConsoleHandlers.ts"
 import type { ConsoleSettings } from "./ConsoleSettings.ts"
 import { eventsPath, EventsRoute } from "./EventsRoute.ts"
-import { makeNoticePage } from "./noticePage.ts"
 
 const findAllow = makeFindAllow([...pathsOf([ConsoleApi]), { path: eventsPath, methods: ["GET"] }])
 

@@ -14,14 +14,16 @@ import {
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
 import type { OperationCursor, OperationQuery } from "../../domain/OperationQuery.ts"
-import { afterAllIds, type ChangePlace, startOfLedger } from "../rules/changePosition.ts"
 import {
+  afterAllIds,
+  type ChangePlace,
   grantReader,
   ledgerReader,
   openChangeToken,
   type OpenedToken,
   ownerDigest,
-  sealChangeToken
+  sealChangeToken,
+  startOfLedger
 } from "../rules/changeToken.ts"
 import { remainingLimits } from "../rules/limits.ts"
 import type { TokenContext } from "../rules/sealedTokens.ts"

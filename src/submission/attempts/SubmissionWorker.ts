@@ -17,26 +17,29 @@ import * as Exit from "effect/Exit"
 import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import * as Random from "effect/Random"
+import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
-import type { UnsafeDatabase } from "../../domain/Submission.ts"
+import { readDelay, type UnsafeDatabase } from "../../domain/Submission.ts"
 import type { SendOutcome, SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import type { Rescues } from "../../services/queue/Maintenance.ts"
 import type { SubmissionQueue } from "../../services/queue/SubmissionQueue.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { AcceptanceSignal } from "../../services/WorkSignals.ts"
+import { elapsed } from "../elapsed.ts"
 import { type ProviderTask, runOnce, runPollers } from "../Poller.ts"
 import { makeFailureCheck } from "../providers/AnswerRecord.ts"
 import { callAdapter, watchCircuits } from "../providers/Circuit.ts"
 import { ProviderPauses } from "../providers/ProviderPauses.ts"
+import { firstReadAfter, reversibleRecording } from "../providers/ProviderPromises.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { RequestPermits } from "../providers/RequestPermits.ts"
 import { withinStore } from "../storeStatements.ts"
-import { describeDefect, logReturn, makeLogOnce } from "../submissionLog.ts"
+import { describeDefect, logFailure, logOutcome, logReturn, makeLogOnce } from "../submissionLog.ts"
 import { makeDrain, submissionServices, type WorkerServices } from "../SubmissionServices.ts"
 import { type AttemptProgress, attemptUntilSent } from "./attemptUntilSent.ts"
-import { recordSettlement, returnClaim } from "./ClaimEnd.ts"
 import { claimOperations, type TimedClaim } from "./claimOperations.ts"
 import { ClaimRecorders } from "./ClaimRecorder.ts"
 import { ClockCheck } from "./ClockCheck.ts"
@@ -236,4 +239,88 @@ const makeUnservedLog = (adapters: ReadonlyArray<ProviderName>) => {
     "Accepted operations of a provider without an adapter here: they wait for a worker that has one. Check the name"
   return (provider: ProviderName): Effect.Effect<void> =>
     logOnce(provider, Effect.annotateLogs(Effect.logWarning(warning), { provider, adapters }))
+}
+
+/** Pauses while the store is unavailable: from 100 ms, doubling, up to two seconds. */
+const retrySchedule = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("2 seconds")])
+
+/**
+ * Repeats a statement about a claim while the store is unavailable, until the claim is stale: then the rescuer records
+ * `indeterminate`. A worker that is asked to stop gives up earlier.
+ */
+const whileClaimed = <A, E extends { readonly _tag: string }>(
+  { drain, policy }: WorkerServices,
+  { askedAt }: TimedClaim,
+  statement: Effect.Effect<A, E | StoreUnavailable>
+): Effect.Effect<A, E | StoreUnavailable> => {
+  const stopping = Duration.toMillis(policy.drainTimeout) + Duration.toMillis(policy.storeTimeout)
+  const mayRepeat = Effect.gen(function*() {
+    return (yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && (yield* drain.elapsed) < stopping
+  })
+  return Effect.retry(statement, {
+    while: (error) => error._tag === "StoreUnavailable" ? mayRepeat : Effect.succeed(false),
+    schedule: retrySchedule
+  })
+}
+
+/**
+ * Records the outcome of a submission by compare-and-set, and repeats that while the store is unavailable. Logs it once it is recorded:
+ * an operation that another component moved has another outcome.
+ */
+const recordSettlement = Effect.fnUntraced(function*(
+  services: WorkerServices,
+  timed: TimedClaim,
+  settlement: Settlement
+) {
+  const { outcomeRecorder, outcomes, policy } = services
+  const { claim: { operation: { id, send_before, type }, revision }, provider } = timed
+  const { evidence, outcome, reference } = settlement
+  const promises = services.providers.get(provider)?.promises ?? {}
+  const lag = firstReadAfter(promises, reference)
+  const due_in = Duration.max(lag, Duration.millis(readDelay(policy.readSchedule, 0, yield* Random.next)))
+  const record = outcomeRecorder.record({
+    id,
+    revision,
+    outcome,
+    recording: { evidence, reference, due_in, send_before, ...reversibleRecording(promises, type, policy) }
+  })
+  yield* whileClaimed(services, timed, record).pipe(
+    Effect.tap(() => logOutcome(outcome, evidence["reason"], { operation_id: id, provider })),
+    // An earlier try recorded it, the rescuer moved it, or a failover forgot the claim. The report gives the reference
+    // to the next status read, and holds an operation that is `accepted` again, so that it is not sent twice.
+    Effect.catchTag(
+      "StaleOperation",
+      () => settlement.isSent ? withinStore(outcomes.report(id, reference)) : Effect.void
+    ),
+    Effect.catchCause((cause) =>
+      Effect.annotateLogs(
+        logFailure("Could not record the outcome of an operation; the rescuer will move it to indeterminate", cause),
+        { outcome: outcome.state }
+      )
+    ),
+    Effect.annotateLogs({ operation_id: id, provider })
+  )
+})
+
+/**
+ * Returns the claim of an operation that the provider provably has not taken, so that any worker may take it over later.
+ * Repeats that while the store is unavailable. If no try succeeds, the rescuer moves the stale claim to `indeterminate`.
+ */
+export const returnClaim = (services: WorkerServices, timed: TimedClaim, reason: string): Effect.Effect<void> => {
+  const { claims, metrics, policy } = services
+  const { claim, provider } = timed
+  const terms = { reason, delay: policy.returnDelay, review_after: policy.reviewAfter.accepted }
+  return whileClaimed(services, timed, withinStore(claims.returnClaim(claim, terms))).pipe(
+    Effect.tap(() =>
+      Effect.sync(() => {
+        if (metrics !== null) metrics.of(provider).returned.value++
+      })
+    ),
+    // An earlier try returned it, or the rescuer moved it.
+    Effect.catchTag("StaleOperation", () => Effect.void),
+    Effect.catchCause((cause) =>
+      logFailure("Could not return the claim of an operation; the rescuer will move it to indeterminate", cause)
+    ),
+    Effect.annotateLogs({ operation_id: claim.operation.id, provider, reason })
+  )
 }

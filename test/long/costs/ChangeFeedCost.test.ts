@@ -9,13 +9,15 @@ import { SqlClient } from "effect/sql"
 import type { ChangeQuery } from "../../../src/domain/ChangeFeed.ts"
 import { readerParameters } from "../../../src/node/postgres/Pools.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
-import { beforeAllIds, type ChangePosition, startOfLedger } from "../../../src/services/rules/changePosition.ts"
 import {
+  beforeAllIds,
+  type ChangePosition,
   grantReader,
   ledgerReader,
   openChangeToken,
   ownerDigest,
-  sealChangeToken
+  sealChangeToken,
+  startOfLedger
 } from "../../../src/services/rules/changeToken.ts"
 import { maxLookedAt, recordMark } from "../../../src/services/sql/reads/changeStatements.ts"
 import { TokenCipher } from "../../../src/services/TokenCipher.ts"

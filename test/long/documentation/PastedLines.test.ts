@@ -16,7 +16,7 @@ import {
   checkList,
   checkOperation,
   type Operation
-} from "../../../src/client/Answers.ts"
+} from "../../../src/client/Exchange.ts"
 import { shellBlocks } from "../../fixtures/Markdown.ts"
 import { freePort, serve } from "../../fixtures/processes/CommandLine.ts"
 import { settleUndecided } from "../../fixtures/processes/settleUndecided.ts"

@@ -49,7 +49,7 @@ export const attacks: ReadonlyArray<Plant> = [
   },
   {
     rule: "the process gives the feed the connections of lists",
-    file: "src/node/GatewayServices.ts",
+    file: "src/node/GatewayParts.ts",
     from: "OperationFeed.layer.pipe(Layer.provide([ReaderPool, ListPool]))",
     to: "OperationFeed.layer.pipe(Layer.provide(ReaderPool))",
     tests: [postgres("server/ForgedChangeTokens", "run slow pages of changes on the connections of lists")]

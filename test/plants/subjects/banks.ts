@@ -202,7 +202,7 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "an expired certificate of the gateway is a local failure",
-    file: "src/submission/http/whyNothingSent.ts",
+    file: "src/submission/http/HttpExchange.ts",
     from: "[\"GATEWAY_CERT_NOT_VALID\", \"expired\"],",
     to: "",
     tests: [unit("submission/http/HttpProviderTls", "outside of the validity")]
@@ -259,7 +259,7 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "a fence cancels no order of another operation",
-    file: "src/submission/http/HttpFences.ts",
+    file: "src/submission/http/HttpProvider.ts",
     from: "(holder.names.operation_id ?? operation.id) !== operation.id",
     to: "(holder.names.operation_id ?? operation.id) === \"\"",
     tests: [unit("banks/Fences")]
@@ -308,7 +308,7 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "a fence is sent only once the credentials name the account of the settings",
-    file: "src/submission/http/HttpFences.ts",
+    file: "src/submission/http/HttpProvider.ts",
     from: "isOurs, notAfter, decoded, late))) return otherAccount",
     to: "isOurs, notAfter, decoded, late))) yield* goesOn",
     tests: [unit("banks/Fences", "once the keys name the account")]

@@ -2,7 +2,6 @@
 import { type Plant, postgres } from "../Plant.ts"
 
 const claimsFile = "src/services/sql/queue/SqlClaims.ts"
-const returns = "src/services/sql/queue/SqlReturnedClaims.ts"
 const fragments = "src/services/sql/queueFragments.ts"
 
 export const claims: ReadonlyArray<Plant> = [
@@ -37,22 +36,22 @@ export const claims: ReadonlyArray<Plant> = [
   {
     rule: "an operation without a good grant is never claimed",
     file: claimsFile,
-    from: "AND due.ready\n    RETURNING",
-    to: "\n    RETURNING",
+    from: "provider_account = $11\n    FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND due.ready",
+    to: "provider_account = $11\n    FROM due WHERE o.id = due.id AND o.client_id = due.client_id",
     tests: [postgres("services/queue/Claims")]
   },
   {
     rule: "a returned claim gives no right to send",
     file: claimsFile,
-    from: "AND o.send_before = $3 AND o.return_reason IS NULL",
-    to: "AND o.send_before = $3",
+    from: "AND o.send_before = $3 AND o.return_reason IS NULL\n      AND",
+    to: "AND o.send_before = $3\n      AND",
     tests: [postgres("services/queue/ReturnedClaims")]
   },
   {
     rule: "only the holder of the present claim may still send",
     file: claimsFile,
-    from: "AND o.send_before = $3 AND o.return_reason IS NULL",
-    to: "AND o.return_reason IS NULL",
+    from: "AND o.send_before = $3 AND o.return_reason IS NULL\n      AND",
+    to: "AND o.return_reason IS NULL\n      AND",
     tests: [postgres("services/queue/ReturnedClaims")]
   },
   {
@@ -71,35 +70,35 @@ export const claims: ReadonlyArray<Plant> = [
   },
   {
     rule: "a take-over always sets a later send_before",
-    file: returns,
+    file: claimsFile,
     from: "greatest(now() + ${millis(\"$3\")}, o.send_before + interval '1 millisecond')",
     to: "now() + ${millis(\"$3\")}",
     tests: [postgres("services/queue/ReturnedClaims")]
   },
   {
     rule: "only the present holder returns a claim",
-    file: returns,
-    from: "o.state = 'submitting' AND o.send_before = $3 AND o.return_reason IS NULL",
-    to: "o.state = 'submitting' AND o.return_reason IS NULL",
+    file: claimsFile,
+    from: "o.state = 'submitting' AND o.send_before = $3 AND o.return_reason IS NULL\n  RETURNING",
+    to: "o.state = 'submitting' AND o.return_reason IS NULL\n  RETURNING",
     tests: [postgres("services/queue/ReturnedClaims")]
   },
   {
     rule: "a claim of an earlier timeline is never taken over",
-    file: returns,
+    file: claimsFile,
     from: "AND o.timeline = (SELECT timeline FROM here)",
     to: "AND EXISTS (SELECT FROM here)",
     tests: [postgres("services/queue/ReturnedClaims")]
   },
   {
     rule: "a returned claim is taken over at most once",
-    file: returns,
+    file: claimsFile,
     from: "      FOR UPDATE OF o SKIP LOCKED\n    ) o LIMIT $9",
     to: "    ) o LIMIT $9",
     tests: [postgres("services/queue/ConcurrentClaims", "take over each returned claim once")]
   },
   {
     rule: "a returned claim is taken over only once it is due",
-    file: returns,
+    file: claimsFile,
     from: "AND o.provider = $1 AND o.due_at <= now()",
     to: "AND o.provider = $1",
     tests: [postgres("services/queue/ReturnedClaims")]

@@ -246,14 +246,14 @@ export const cluster: ReadonlyArray<Plant> = [
   },
   {
     rule: "a read of a standby is told only after its primary is confirmed",
-    file: "src/cluster/standbys/ReadIndex.ts",
+    file: "src/cluster/standbys/StandbyReads.ts",
     from: "Effect.tap(Effect.flatMap(primary.ask, read), () => primary.confirm)",
     to: "Effect.flatMap(Effect.tap(primary.ask, () => primary.confirm), read)",
     tests: [unit("cluster/ReadIndex")]
   },
   {
     rule: "a standby serves a read only with the mark of the timeline",
-    file: "src/cluster/standbys/ReadIndex.ts",
+    file: "src/cluster/standbys/StandbyReads.ts",
     from: "(isHere) => isHere ? positionReached : Effect.succeed(false)",
     to: "() => positionReached",
     tests: [long("cluster/StandbyReads", "of an earlier primary serves no read of its successor")]

@@ -157,7 +157,7 @@ export const console: ReadonlyArray<Plant> = [
   },
   {
     rule: "each cause of a pause has its own next step",
-    file: "src/domain/operators/stepOnPause.ts",
+    file: "src/domain/operators/nextAction.ts",
     from: "^status 40[13]",
     to: "^status 40[134]",
     tests: [unit("cli/status/StatusProblems")]

@@ -1,7 +1,7 @@
 /** Mistakes in the change feed and in waits: no change is skipped, and no wake-up is lost. */
 import { long, type Plant, postgres, unit } from "../Plant.ts"
 
-const positions = "src/services/rules/changePosition.ts"
+const positions = "src/services/rules/changeToken.ts"
 const migration = "migrations/0010_change_feed.sql"
 const waits = "src/server/waits/Waits.ts"
 const watcher = "src/server/waits/ChangeWatcher.ts"

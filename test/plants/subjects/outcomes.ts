@@ -144,7 +144,7 @@ export const outcomes: ReadonlyArray<Plant> = [
   },
   {
     rule: "the log tells no outcome that was not recorded",
-    file: "src/submission/attempts/ClaimEnd.ts",
+    file: "src/submission/attempts/SubmissionWorker.ts",
     from: "    Effect.tap(() => logOutcome(",
     to: "    Effect.onExit(() => logOutcome(",
     tests: [unit("submission/attempts/Recording", "rescued")]
@@ -158,7 +158,7 @@ export const outcomes: ReadonlyArray<Plant> = [
   },
   {
     rule: "a claim is returned only while it is held: a stale one is left to the rescuer",
-    file: "src/submission/attempts/ClaimEnd.ts",
+    file: "src/submission/attempts/SubmissionWorker.ts",
     from: "(yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && ",
     to: "",
     tests: [
@@ -169,7 +169,7 @@ export const outcomes: ReadonlyArray<Plant> = [
   },
   {
     rule: "a late outcome of a sent operation is always reported",
-    file: "src/submission/attempts/ClaimEnd.ts",
+    file: "src/submission/attempts/SubmissionWorker.ts",
     from: "() => settlement.isSent ? withinStore(outcomes.report(id, reference)) : Effect.void",
     to: "() => Effect.void",
     tests: [unit("submission/attempts/Recording"), unit("submission/attempts/SubmissionWorker")]
@@ -279,7 +279,7 @@ export const outcomes: ReadonlyArray<Plant> = [
   },
   {
     rule: "an order of a fence that is not cancelled is no proof",
-    file: "src/submission/http/HttpFences.ts",
+    file: "src/submission/http/HttpProvider.ts",
     from: "holder._tag === \"Unnamed\" || !holder.isCancelled) return stillWaits",
     to: "holder._tag === \"Unnamed\") return stillWaits",
     tests: [unit("banks/Fences")]
@@ -394,7 +394,7 @@ export const outcomes: ReadonlyArray<Plant> = [
   },
   {
     rule: "no fence leaves after the time that its lease has for it",
-    file: "src/submission/http/HttpFences.ts",
+    file: "src/submission/http/HttpProvider.ts",
     from: "      const notAfter = yield* SendDeadline\n",
     to: "      const notAfter = null\n",
     tests: [unit("banks/Fences", "sends nothing once")]

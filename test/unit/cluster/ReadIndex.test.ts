@@ -5,7 +5,7 @@
 import type { PgConnection, PgPool } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
-import { makeUseReadIndex, walPosition } from "../../../src/cluster/standbys/ReadIndex.ts"
+import { makeUseReadIndex, walPosition } from "../../../src/cluster/standbys/StandbyReads.ts"
 
 type Row = Readonly<Record<string, unknown>>
 type Answer = { readonly rows: ReadonlyArray<Row> }

@@ -5,7 +5,7 @@ import { ClientId, GrantId, type GrantIdentity, PairwiseSubject } from "../../..
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import { OperationId } from "../../../src/domain/Operation.ts"
 import type { OperationQuery } from "../../../src/domain/OperationQuery.ts"
-import { startOfLedger } from "../../../src/services/rules/changePosition.ts"
+import { startOfLedger } from "../../../src/services/rules/changeToken.ts"
 import { changesOfGrant, changesOfLedger, lastChange } from "../../../src/services/sql/reads/changeStatements.ts"
 import { onPrimary, onPrimaryOrStandby } from "../../../src/services/sql/reads/readStatements.ts"
 import { findById, listStatement, refusedStatement } from "../../../src/services/sql/reads/readStatements.ts"

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import type { ChangeToken } from "../../../src/domain/ChangeFeed.ts"
-import * as FeedMetrics from "../../../src/metrics/FeedMetrics.ts"
+import { feedLayer } from "../../../src/metrics/HttpMetrics.ts"
 import { ChangeWatcher } from "../../../src/server/waits/ChangeWatcher.ts"
 import { topicOfOperation } from "../../../src/server/waits/Waiters.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
@@ -33,7 +33,7 @@ describe("The metrics of the change feed", () => {
       Layer.succeed(OperationFeed, feed),
       Layer.succeed(OperationStore, storeOf({ find: unused, list: unused }))
     )
-    const { layer, read } = counted(Layer.provide(ChangeWatcher.layer, services), FeedMetrics.layer)
+    const { layer, read } = counted(Layer.provide(ChangeWatcher.layer, services), feedLayer)
     const figures = Effect.map(read, ({ total }) => [
       total("gateway_waiters"),
       total("gateway_feed_reads_total", { outcome: "ok" }),

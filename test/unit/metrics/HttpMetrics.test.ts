@@ -8,7 +8,6 @@ import * as http from "node:http"
 import { Api } from "../../../src/api/Api.ts"
 import { McpApi } from "../../../src/api/McpApi.ts"
 import { problemKinds } from "../../../src/api/ProblemKinds.ts"
-import * as FeedMetrics from "../../../src/metrics/FeedMetrics.ts"
 import * as HttpMetrics from "../../../src/metrics/HttpMetrics.ts"
 import { documentationPaths } from "../../../src/server/Documentation.ts"
 import { BaseUrl } from "../../../src/server/gate/BaseUrl.ts"
@@ -32,7 +31,10 @@ const refusals = "gateway_http_requests_refused_total"
 const durations = "gateway_http_request_duration_seconds_count"
 
 const gatewayWith = (options: GatewayOptions, services: Parameters<typeof fixedGateway>[0] = {}) =>
-  counted(fixedGateway(services, options) as Layer.Layer<Gateway>, Layer.merge(HttpMetrics.layer, FeedMetrics.layer))
+  counted(
+    fixedGateway(services, options) as Layer.Layer<Gateway>,
+    Layer.merge(HttpMetrics.layer, HttpMetrics.feedLayer)
+  )
 
 const ways = ["plain", "adapter"] as const
 

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, type Layer } from "effect"
 import { AuthorizationUnavailable, InvalidCredential } from "../../../src/domain/Credential.ts"
-import * as VerificationMetrics from "../../../src/metrics/VerificationMetrics.ts"
+import { verificationLayer } from "../../../src/metrics/HttpMetrics.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import type { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { fixedGateway, fixedId, fixedIdentity, fixedToken } from "../../fixtures/http/HttpFixed.ts"
@@ -22,7 +22,7 @@ describe("The metrics of verifications", () => {
   for (const way of ["plain", "adapter"] as const) {
     it.live.each(outcomes)(`count %s as %s, on the way: ${way}`, ([, outcome, verified]) => {
       const gateway = fixedGateway({ verify: () => verified }, { way }) as Layer.Layer<Gateway>
-      const { layer, read } = counted(gateway, VerificationMetrics.layer)
+      const { layer, read } = counted(gateway, verificationLayer)
       return Effect.gen(function*() {
         const { send } = yield* Gateway
         yield* send(`/v1/operations/${fixedId}`, { token: fixedToken })

@@ -6,7 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Result } from "effect"
 import { HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
-import { discover } from "../../../src/oauth/Discovery.ts"
+import { discover } from "../../../src/oauth/CachedDocument.ts"
 import { FakeServer } from "../../fixtures/oauth/FakeServer.ts"
 import { issuer } from "../../fixtures/oauth/Issuing.ts"
 

@@ -11,7 +11,7 @@ import {
   isCovered,
   maxPending,
   startOfLedger
-} from "../../../src/services/rules/changePosition.ts"
+} from "../../../src/services/rules/changeToken.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import { Database, type PageTerms, readPage, type Row, type Snapshot } from "../../fixtures/ledger/ChangeModel.ts"
 

@@ -6,11 +6,14 @@ import * as fc from "fast-check"
 import { ChangeToken, maxChangeToken } from "../../../src/domain/ChangeFeed.ts"
 import { ClientId, PairwiseSubject } from "../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
-import { afterAllIds, beforeAllIds, type ChangePlace, maxPending } from "../../../src/services/rules/changePosition.ts"
 import {
+  afterAllIds,
+  beforeAllIds,
+  type ChangePlace,
   type ChangeTokenContent,
   grantReader,
   ledgerReader,
+  maxPending,
   openChangeToken,
   sealChangeToken
 } from "../../../src/services/rules/changeToken.ts"

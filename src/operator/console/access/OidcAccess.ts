@@ -14,11 +14,10 @@ import * as Layer from "effect/Layer"
 import { replaceHidden } from "../../../domain/VisibleText.ts"
 import { IssuerRefused, type IssuerUnavailable } from "../../../oauth/OpenIdProvider.ts"
 import type { OidcSettings } from "../ConsoleSettings.ts"
-import { makeNoticePage, type Notice } from "../noticePage.ts"
 import { ConsoleAddress, readCookie, removeCookie, setCookie } from "./ConsoleAddress.ts"
 import { attemptLifetime, makeLoginAttempts, makeOidcIssuer } from "./OidcIssuer.ts"
 import { isSameSecret } from "./Sessions.ts"
-import { ConsoleAccess, makeSignIn } from "./signIn.ts"
+import { ConsoleAccess, makeNoticePage, makeSignIn, type Notice } from "./signIn.ts"
 
 type Claims = Readonly<Record<string, unknown>>
 

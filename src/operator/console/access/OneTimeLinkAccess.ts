@@ -7,10 +7,9 @@ import * as Effect from "effect/Effect"
 import * as HttpRouter from "effect/http/HttpRouter"
 import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
 import * as Layer from "effect/Layer"
-import { makeNoticePage, type Notice } from "../noticePage.ts"
 import { ConsoleAddress } from "./ConsoleAddress.ts"
 import { digestOf, isSameSecret, newSecret } from "./Sessions.ts"
-import { ConsoleAccess, makeSignIn } from "./signIn.ts"
+import { ConsoleAccess, makeNoticePage, makeSignIn, type Notice } from "./signIn.ts"
 
 const loginPath = "/console/login"
 

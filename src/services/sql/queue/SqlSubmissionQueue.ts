@@ -17,7 +17,6 @@ import { makeClaims } from "./SqlClaims.ts"
 import { makeHolds } from "./SqlHolds.ts"
 import { makeOutcomes } from "./SqlOutcomes.ts"
 import { makeRescues } from "./SqlRescues.ts"
-import { makeReturnedClaims } from "./SqlReturnedClaims.ts"
 import { makeStatusReads } from "./SqlStatusReads.ts"
 
 export const makeSql = Effect.gen(function*() {
@@ -62,7 +61,6 @@ export const makeSql = Effect.gen(function*() {
     reportWorker,
     forgetWorker,
     ...yield* makeClaims(history),
-    ...yield* makeReturnedClaims(history),
     ...yield* makeOutcomes,
     ...yield* makeRescues,
     ...yield* makeStatusReads,

@@ -23,18 +23,16 @@ import {
   afterAllIds,
   type ChangePlace,
   type ChangePosition,
-  isCovered,
-  startOfLedger,
-  type Unfinished
-} from "../../rules/changePosition.ts"
-import {
   type ChangeTokenContent,
   grantReader,
+  isCovered,
   ledgerReader,
   openChangeToken,
   type OpenedToken,
   ownerDigest,
-  sealChangeToken
+  sealChangeToken,
+  startOfLedger,
+  type Unfinished
 } from "../../rules/changeToken.ts"
 import { orUnavailable, StoreUnavailable } from "../../StoreUnavailable.ts"
 import { TokenCipher } from "../../TokenCipher.ts"

@@ -4,7 +4,7 @@
  */
 import type { ChangeQuery } from "../../../domain/ChangeFeed.ts"
 import { type GrantIdentity, operationsRead } from "../../../domain/Grant.ts"
-import { type ChangePosition, maxPending } from "../../rules/changePosition.ts"
+import { type ChangePosition, maxPending } from "../../rules/changeToken.ts"
 import { grantOfCredential, isGrantOfCredential, standingInteger } from "../grantStanding.ts"
 import { columnAt, publicColumns } from "../OperationRow.ts"
 import { onPrimary, owned } from "./readStatements.ts"

@@ -28,10 +28,11 @@ import { flag, number, readOptions, text } from "../../../../bench/shared/usage.
 import { RateLimit } from "../../../../src/node/http/HttpSettings.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationFeed } from "../../../../src/services/OperationFeed.ts"
-import { beforeAllIds, maxPending } from "../../../../src/services/rules/changePosition.ts"
 import {
+  beforeAllIds,
   grantReader,
   ledgerReader,
+  maxPending,
   openChangeToken,
   ownerDigest,
   sealChangeToken

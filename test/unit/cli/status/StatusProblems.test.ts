@@ -2,7 +2,7 @@
  * `status` names what needs an operator, each with a call that shows more, and nothing else. The tests give it figures.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { problemsOf } from "../../../../src/cli/status/renderStatus.ts"
+import { problemsOf } from "../../../../src/cli/status/StatusCommand.ts"
 import { whySkewed } from "../../../../src/domain/ClockSkew.ts"
 import type { ProviderName } from "../../../../src/domain/Grant.ts"
 import type { FiguresByCondition, SeenWorker } from "../../../../src/domain/operators/FiguresForm.ts"

@@ -8,8 +8,8 @@ import { HttpClientError, HttpClientRequest } from "effect/http"
 import * as fc from "fast-check"
 import type * as net from "node:net"
 import { describeFailure } from "../../../../src/http/RequestFailure.ts"
+import { whyNothingSent } from "../../../../src/submission/http/HttpExchange.ts"
 import { makeSendDeadline } from "../../../../src/submission/http/SendDeadline.ts"
-import { whyNothingSent } from "../../../../src/submission/http/whyNothingSent.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import {
   answering,
