@@ -12,8 +12,7 @@ import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../domain/Grant.ts"
 import { pauseReasons } from "../domain/operators/FiguresForm.ts"
-import type { Claims } from "../services/queue/Claims.ts"
-import { Maintenance } from "../services/queue/Maintenance.ts"
+import { SubmissionQueue } from "../services/queue/SubmissionQueue.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { ClockCheck } from "./attempts/ClockCheck.ts"
 import { passable } from "./providers/Circuit.ts"
@@ -65,9 +64,9 @@ const loggingOnce = () => {
 export const layer: Layer.Layer<
   never,
   never,
-  Claims | Maintenance | Providers | CircuitBreaker.CircuitBreaker
+  SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
 > = Layer.effectDiscard(Effect.gen(function*() {
-  const { forgetWorker, reportWorker } = yield* Maintenance
+  const { forgetWorker, reportWorker } = yield* SubmissionQueue
   const { measure } = yield* ClockCheck
   const { workerId: worker_id } = yield* SubmissionPolicy
   const providers = yield* Providers

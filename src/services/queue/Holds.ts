@@ -1,7 +1,6 @@
 /**
  * Held operations: what holds accepted operations, and what releases them.
  */
-import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 import type {
@@ -14,7 +13,7 @@ import type {
 import type { StillHeld, UnsafeDatabase } from "../../domain/Submission.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 
-export class Holds extends Context.Service<Holds, {
+export interface Holds {
   /**
    * Checks that the database keeps acknowledged commits, and that the ledger has not moved to another cluster or database. After
    * a move it holds all `accepted` operations, because the original ledger may have submitted them. It treats claims as `holdAll`
@@ -61,4 +60,4 @@ export class Holds extends Context.Service<Holds, {
    * operations stay held, and those that wait for an approval: each needs a release of its own before a decision counts.
    */
   readonly releaseAll: Effect.Effect<number, StoreUnavailable>
-}>()("financial-agents-gateway/services/queue/Holds") {}
+}

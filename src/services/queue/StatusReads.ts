@@ -1,7 +1,6 @@
 /**
  * Status reads: which operations a reconciler reads next, and when it reads them again.
  */
-import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
@@ -48,7 +47,7 @@ export interface ReversiblePostponement {
   readonly ends_after: Duration.Duration | null
 }
 
-export class StatusReads extends Context.Service<StatusReads, {
+export interface StatusReads {
   /**
    * Takes up to `limit` `submitted` and `indeterminate` operations whose status read is due. It postpones operations without
    * a live grant, an active client or a connected provider connection.
@@ -127,4 +126,4 @@ export class StatusReads extends Context.Service<StatusReads, {
     about: HintedOperation,
     interval: Duration.Duration
   ) => Effect.Effect<HintEffect, StoreUnavailable>
-}>()("financial-agents-gateway/services/queue/StatusReads") {}
+}

@@ -13,40 +13,24 @@ import type * as SqlClient from "effect/sql/SqlClient"
 import type { MemoryLedger } from "../memory/MemoryLedger.ts"
 import { makeMemory } from "../memory/MemorySubmissionQueue.ts"
 import { makeSql } from "../sql/queue/SqlSubmissionQueue.ts"
-import { Claims } from "./Claims.ts"
-import { Holds } from "./Holds.ts"
-import { Maintenance, Rescues } from "./Maintenance.ts"
-import { Outcomes } from "./Outcomes.ts"
-import { ProviderLimits } from "./ProviderLimits.ts"
-import { StatusReads } from "./StatusReads.ts"
+import type { Claims, Outcomes, ProviderLimits } from "./Claims.ts"
+import type { Holds } from "./Holds.ts"
+import type { Maintenance, Rescues } from "./Maintenance.ts"
+import type { StatusReads } from "./StatusReads.ts"
 
-/** The services of worker, rescuer and reconciler. Applications provide their layer, and call nothing of them. */
-export type SubmissionQueue =
-  | Claims
-  | Outcomes
-  | StatusReads
-  | Holds
-  | Rescues
-  | ProviderLimits
-  | Maintenance
-
-type Implementation = Effect.Success<typeof makeSql> | Effect.Success<typeof makeMemory>
-
-const servicesOf = (queue: Implementation): Context.Context<SubmissionQueue> =>
-  Context.make(Claims, queue).pipe(
-    Context.add(Outcomes, queue),
-    Context.add(StatusReads, queue),
-    Context.add(Holds, queue),
-    Context.add(Rescues, queue),
-    Context.add(ProviderLimits, queue),
-    Context.add(Maintenance, queue)
+/** What worker, rescuer and reconciler ask of the ledger. Applications provide its layer, and call nothing of it. */
+export class SubmissionQueue extends Context.Service<
+  SubmissionQueue,
+  Claims & Outcomes & StatusReads & Holds & Rescues & ProviderLimits & Maintenance
+>()(
+  "financial-agents-gateway/services/queue/SubmissionQueue"
+) {
+  static readonly layer: Layer.Layer<SubmissionQueue, never, SqlClient.SqlClient | Digest.Digest> = Layer.effect(
+    SubmissionQueue,
+    Effect.suspend(() => makeSql)
   )
-
-/** The layers of `SubmissionQueue`, on PostgreSQL and in memory. */
-export const SubmissionQueue: {
-  readonly layer: Layer.Layer<SubmissionQueue, never, SqlClient.SqlClient | Digest.Digest>
-  readonly layerMemory: Layer.Layer<SubmissionQueue, never, MemoryLedger | Digest.Digest>
-} = {
-  layer: Layer.effectContext(Effect.suspend(() => Effect.map(makeSql, servicesOf))),
-  layerMemory: Layer.effectContext(Effect.suspend(() => Effect.map(makeMemory, servicesOf)))
+  static readonly layerMemory: Layer.Layer<SubmissionQueue, never, MemoryLedger | Digest.Digest> = Layer.effect(
+    SubmissionQueue,
+    Effect.suspend(() => makeMemory)
+  )
 }

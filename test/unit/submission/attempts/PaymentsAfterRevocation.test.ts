@@ -10,7 +10,7 @@ import { type Grant } from "../../../../src/domain/Grant.ts"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import { Claims } from "../../../../src/services/queue/Claims.ts"
+import { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
 import { SubmissionWorker } from "../../../../src/submission/attempts/SubmissionWorker.ts"
 import { NotSent, ProviderAdapter } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { Providers } from "../../../../src/submission/providers/Providers.ts"
@@ -65,7 +65,7 @@ const retrying = (meanwhile: (grant: Grant) => Effect.Effect<unknown, Error, Gra
         Providers,
         new Map([[grant.provider, ProviderAdapter.of({ readStatus, submit: submitNoticed })]])
       ),
-      Effect.provideService(Claims, {
+      Effect.provideService(SubmissionQueue, {
         ...queue,
         mayStillSend: (claim) =>
           Deferred.succeed(isRetrying, void 0).pipe(
