@@ -10,6 +10,13 @@ const lifecycle = "src/server/gate/Lifecycle.ts"
 
 export const feed: ReadonlyArray<Plant> = [
   {
+    rule: "the change feed refuses a grant that may not read",
+    file: "src/services/sql/reads/SqlOperationFeed.ts",
+    from: "const refused = refusalOf(grant, rows[0]?.[factAt.standing])",
+    to: "const refused = rows[0] === undefined ? refusalOf(grant, undefined) : null",
+    tests: [postgres("services/reads/GrantStandings", "refuses each combination")]
+  },
+  {
     rule: "a page of the feed never passes more running transactions than its token keeps",
     file: "src/services/sql/reads/changeStatements.ts",
     from: "THEN l.ceiling - 1 ELSE r.after END",

@@ -164,6 +164,13 @@ export const grants: ReadonlyArray<Plant> = [
     tests: [long("services/OpenTransactions", "blocks only the revocation of the grant that it locked")]
   },
   {
+    rule: "a revocation of an unknown client of an issuer fails",
+    file: "src/services/sql/grants/SqlGrants.ts",
+    from: "        if (!row!.matched) return yield* new UnmatchedRevocation({ client_id: client, issuer })\n",
+    to: "",
+    tests: [postgres("services/grants/GrantsRevocation", "by the server's own client id fails")]
+  },
+  {
     rule: "a revocation of one subject revokes no other subject",
     file: functions,
     from: "AND (p_grant IS NULL OR g.external_id = p_grant) AND (p_subject IS NULL OR g.subject = p_subject)\n"

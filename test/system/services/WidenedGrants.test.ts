@@ -184,14 +184,4 @@ layer(PostgresLedger, { excludeTestServices: true })("The guard of grants", (it)
           }
         }))
     }))
-
-  it.effect("refuses changes of the gateway's own grants also to the owner of the tables", () =>
-    Effect.gen(function*() {
-      const { grant: { grant_id } } = yield* issue()
-      yield* Effect.scoped(Effect.gen(function*() {
-        const run = yield* openTransaction
-        const outcome = yield* Effect.flip(run("UPDATE grants SET expires_at = 'now' WHERE id = $1", [grant_id]))
-        assert.strictEqual(sqlStateOf(outcome), refused)
-      }))
-    }))
 })

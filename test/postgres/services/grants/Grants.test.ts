@@ -3,18 +3,10 @@
  * memory store.
  */
 import { assert } from "@effect/vitest"
-import { DateTime, Duration, Effect, Redacted, Schema } from "effect"
+import { Duration, Effect, Redacted, Schema } from "effect"
 import { Grant, operationsRead, ProviderName, Scope } from "../../../../src/domain/Grant.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
-import {
-  conformance,
-  expiredIn,
-  issue,
-  issueAgain,
-  newClient,
-  newOwner,
-  newSubject
-} from "../../../fixtures/ledger/Ledger.ts"
+import { conformance, issue, issueAgain, newClient, newOwner, newSubject } from "../../../fixtures/ledger/Ledger.ts"
 
 conformance("issuing a grant", (it) => {
   it.effect("records the grant as requested: client active, provider connected, not revoked", () =>
@@ -80,11 +72,5 @@ conformance("issuing a grant", (it) => {
         const scopes = names.map((name) => Scope.make(name))
         assert.deepStrictEqual((yield* issue({ scopes })).grant.scopes, scopes)
       }
-    }))
-
-  it.effect("accepts an end in the past", () =>
-    Effect.gen(function*() {
-      const { grant } = yield* issue({ expires_in: expiredIn })
-      assert.isTrue(DateTime.isLessThan(grant.expires_at, grant.created_at))
     }))
 })

@@ -2,7 +2,6 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import type { ChangeQuery, ChangeToken } from "../../../../src/domain/ChangeFeed.ts"
-import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationFeed } from "../../../../src/services/OperationFeed.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { feedReader, revisions } from "../../../fixtures/ledger/Changes.ts"
@@ -86,15 +85,6 @@ conformance("The change feed", (it) => {
       }
       const { identity: again } = yield* issueAgain(grant)
       assert.deepStrictEqual(revisions(yield* feedReader(again).drain()), revisions([operation]))
-    }))
-
-  it.effect("refuses a grant that may not read", () =>
-    Effect.gen(function*() {
-      const feed = yield* OperationFeed
-      const grants = yield* Grants
-      const { grant, identity } = yield* issue()
-      yield* grants.revoke(grant.grant_id)
-      assert.strictEqual((yield* Effect.flip(feed.since(identity, anything)))._tag, "GrantRevoked")
     }))
 
   it.effect("refuses the token of another reader, of other filters, and a forged one", () =>

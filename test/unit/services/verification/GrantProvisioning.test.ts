@@ -11,9 +11,7 @@ import {
   ClientId,
   externalGrantId,
   ExternalId,
-  gatewayClientId,
   Issuer,
-  IssuerClientId,
   operationsRead,
   PairwiseSubject,
   ProviderName,
@@ -151,18 +149,6 @@ describe("A token", () => {
       }
     })))
 
-  it.effect("is refused after the expiry that an event set", () =>
-    inServices(Effect.gen(function*() {
-      const { issueToken, startGateway } = yield* makeScene
-      const read = yield* startGateway()
-      const token = yield* issueToken()
-      yield* tell([operationsRead], "1 hour")
-      assert.strictEqual(yield* read(token), "read")
-      yield* TestClock.adjust("1 hour")
-      assert.strictEqual(yield* read(token), "expired")
-      assert.strictEqual(yield* read(yield* issueToken()), "expired")
-    })))
-
   it.effect("registers no grant for a sender who does not hold its key", () =>
     inServices(Effect.gen(function*() {
       const { issueToken, startGateway } = yield* makeScene
@@ -269,21 +255,6 @@ describe("A grant that tokens register", () => {
       assert.strictEqual(registrations, 2)
       yield* read(yield* issueToken({ scope: "operations:read" }))
       assert.strictEqual(registrations, 3)
-    })))
-
-  it.effect("is revoked by the gateway's client id, with the prefix; the server's own client id fails and revokes nothing", () =>
-    inServices(Effect.gen(function*() {
-      const { issueToken, startGateway } = yield* makeScene
-      const grants = yield* Grants
-      const read = yield* startGateway({ clientPrefix: "as/" })
-      const token = yield* issueToken()
-      const prefixed = { ...names, client_id: gatewayClientId("as/", IssuerClientId.make(names.client_id))! }
-      assert.strictEqual(yield* read(token), "read")
-      const unmatched = yield* Effect.flip(grants.revokeExternal(names))
-      assert.strictEqual(unmatched._tag, "UnmatchedRevocation")
-      assert.strictEqual(yield* read(token), "read")
-      assert.strictEqual(yield* grants.revokeExternal(prefixed), 1)
-      assert.strictEqual(yield* read(token), "revoked")
     })))
 })
 
