@@ -502,13 +502,6 @@ describe("A fence at increase", () => {
       ])
     }))
 
-  it.effect("pays nothing if the first request never arrives", () =>
-    Effect.gen(function*() {
-      const bank = yield* bankOf("increase", [])
-      assert.strictEqual((yield* bank.fence)._tag, "Occupied")
-      assert.deepInclude(yield* bank.truth, { status: "failed" })
-    }))
-
   for (const first of ["submit", "fence"] as const) {
     it.effect(`with another body than the ${first} that has the key never proves a failure`, () =>
       Effect.gen(function*() {
@@ -525,13 +518,4 @@ describe("A fence at increase", () => {
         })
       }))
   }
-
-  it.effect("that a person approved is the payment of the operation", () =>
-    Effect.gen(function*() {
-      const bank = yield* bankOf("increase", ["unanswered"])
-      assert.strictEqual((yield* bank.fence)._tag, "NotProven")
-      yield* bank.approve
-      assert.strictEqual((yield* bank.fence)._tag, "Known")
-      assert.deepInclude(yield* bank.read, { state: "succeeded" })
-    }))
 })

@@ -173,16 +173,6 @@ describe("permits of a limit", () => {
     }))
   })
 
-  it("a pause ends after the longest one, also when the clock is set back by a day", () => {
-    const terms = permitTerms({ requests: 50, interval: "1 second" }, 250)
-    const row = makeRow(terms)
-    row.reserve(start, 1, 0)
-    row.close(start + 1_000_000)
-    const later = start - 86_400_000_000
-    assert.isEmpty(row.reserve(later, 10, 10).submissions.permits)
-    assert.isNotEmpty(row.reserve(later + longestPause, 10, 10).submissions.permits)
-  })
-
   const saturate = (limit: ProviderLimit, seconds: number, kinds: ReadonlyArray<RequestKind>, readsEvery = 3) => {
     const terms = permitTerms(limit, 250)
     const row = makeRow(terms)

@@ -258,15 +258,6 @@ describe("A poller", () => {
       assert.strictEqual(line.running.size, 1)
     }))
 
-  it.effect("may be in a poll when its test ends", () =>
-    Effect.gen(function*() {
-      const line = makeLine()
-      line.add(1)
-      yield* start(line)
-      yield* TestClock.adjust("2 millis")
-      assert.lengthOf(line.takes, 1)
-    }))
-
   it.effect("handles the rows of a poll that runs when it is stopped, and does not poll again", () =>
     Effect.gen(function*() {
       const line = makeLine()

@@ -174,21 +174,6 @@ describe("The decision about an answer", () => {
 })
 
 conformance("the ledger", (it) => {
-  it.effect("records nothing under another reference than the stored one", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const ledger = yield* OperationLedger
-      const { id } = yield* queued(yield* issueAtNewProvider(), "submitted")
-      yield* queue.postpone(id, 3, { due_in: soon, reference: reference("r1") })
-      const before = yield* ledger.history(id)
-      const foreign = queue.record(id, 3, outcome("succeeded"), recording({ reference: reference("r2") }))
-      assert.deepInclude(fieldsOf(yield* Effect.flip(foreign)), { _tag: "StaleOperation", id })
-      assert.deepStrictEqual(yield* ledger.history(id), before)
-      yield* queue.record(id, 3, outcome("indeterminate"), recording())
-      yield* queue.record(id, 4, outcome("succeeded"), recording({ reference: reference("r1") }))
-      assert.strictEqual((yield* inspect(id)).reference, "r1")
-    }))
-
   it.effect("records nothing of a held operation under another reference than the stored one", () =>
     Effect.gen(function*() {
       const queue = yield* Queue

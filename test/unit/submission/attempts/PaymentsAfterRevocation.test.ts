@@ -1,90 +1,17 @@
 /**
  * After consent was revoked, a client deactivated or a provider disconnected, a worker starts no further attempt to
- * send. The tests revoke while a worker retries a provider that refuses connections, and then start the provider.
+ * send. The tests revoke while a worker retries a provider that refuses connections.
  */
-import { assert, describe, it, layer } from "@effect/vitest"
-import { Context, Deferred, Duration, Effect, Fiber, Layer } from "effect"
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { freePort } from "../../../../bench/shared/freePort.ts"
 import { type Grant } from "../../../../src/domain/Grant.ts"
-import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
-import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
 import { SubmissionWorker } from "../../../../src/submission/attempts/SubmissionWorker.ts"
-import { NotSent, ProviderAdapter } from "../../../../src/submission/providers/ProviderAdapter.ts"
-import { Providers } from "../../../../src/submission/providers/Providers.ts"
-import * as SandboxProvider from "../../../../src/submission/providers/SandboxProvider.ts"
-import { defaultPolicy, SubmissionPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
-import { accept, InMemoryLedger } from "../../../fixtures/ledger/Ledger.ts"
-import { issueAtNewProvider } from "../../../fixtures/ledger/Queue.ts"
-import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
-import { answering, rawServer, response } from "../../../fixtures/submission/HttpProviderServer.ts"
-import { acknowledged, away, makeWorld, neverOpen, until, workFor } from "../../../fixtures/submission/World.ts"
+import { NotSent } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { acknowledged, away, makeWorld, until, workFor } from "../../../fixtures/submission/World.ts"
 
-const pending = (id: string) =>
-  response(202, JSON.stringify({ reference: "sbx_1", idempotency_key: id, status: "pending" }))
-
-/** Long enough for a busy machine. */
-const policy = {
-  ...defaultPolicy,
-  sendWithin: Duration.minutes(5),
-  rescueAfter: Duration.minutes(20),
-  storeTimeout: Duration.minutes(1)
-}
-
-/**
- * A worker with one operation, whose provider refuses connections. The test stops the worker when it asks whether it may
- * retry, starts the provider, and lets the worker continue. A worker that does not ask is not stopped.
- */
-const retrying = (meanwhile: (grant: Grant) => Effect.Effect<unknown, Error, Grants>) =>
-  Effect.gen(function*() {
-    const port = yield* freePort
-    const { grant, identity } = yield* issueAtNewProvider()
-    const { operation } = yield* accept(identity)
-    const isRetrying = yield* Deferred.make<void>()
-    const goOn = yield* Deferred.make<void>()
-    const queue = yield* Queue
-    const { readStatus, submit } = Context.get(
-      yield* Layer.build(
-        SandboxProvider.layer({ baseUrl: `http://127.0.0.1:${port}` }).pipe(Layer.provide(ProviderHttpClient.layer()))
-      ),
-      ProviderAdapter
-    )
-    let attempts = 0
-    const submitNoticed: typeof submit = (operation, payload) =>
-      Effect.andThen(
-        Effect.suspend(() => ++attempts > 1 ? Deferred.succeed(isRetrying, void 0) : Effect.void),
-        submit(operation, payload)
-      )
-    const worker = yield* Effect.flatMap(SubmissionWorker, Effect.succeed).pipe(
-      Effect.provide(SubmissionWorker.layerManual),
-      Effect.provide(neverOpen),
-      Effect.provideService(SubmissionPolicy, policy),
-      Effect.provideService(
-        Providers,
-        new Map([[grant.provider, ProviderAdapter.of({ readStatus, submit: submitNoticed })]])
-      ),
-      Effect.provideService(SubmissionQueue, {
-        ...queue,
-        mayStillSend: (claim) =>
-          Deferred.succeed(isRetrying, void 0).pipe(
-            Effect.andThen(Deferred.await(goOn)),
-            Effect.andThen(queue.mayStillSend(claim))
-          )
-      })
-    )
-    const working = yield* Effect.forkChild(
-      Effect.provideService(worker.runOnce(grant.provider, 1), SubmissionPolicy, policy)
-    )
-    yield* Deferred.await(isRetrying)
-    yield* meanwhile(grant)
-    const server = yield* rawServer(answering(pending(operation.id)), port)
-    yield* Deferred.succeed(goOn, void 0)
-    yield* Fiber.join(working)
-    const shown = yield* OperationLedger.use((ledger) => ledger.show(operation.id))
-    return { server, shown, history: yield* OperationLedger.use((ledger) => ledger.history(operation.id)) }
-  })
+const refused = Effect.fail(new NotSent({ reason: "connection refused" }))
 
 const ways: Readonly<Record<string, (grant: Grant) => Effect.Effect<unknown, Error, Grants>>> = {
   "grants revoke": ({ grant_id }) => Grants.use((grants) => grants.revoke(grant_id)),
@@ -93,33 +20,28 @@ const ways: Readonly<Record<string, (grant: Grant) => Effect.Effect<unknown, Err
     Grants.use((grants) => grants.setProviderConnected(provider_connection_id, false))
 }
 
-layer(InMemoryLedger, { excludeTestServices: true })("A payment whose provider refused connections", (it) => {
-  it.effect("is sent once the provider is up, if consent still stands", () =>
-    Effect.gen(function*() {
-      const { server, shown } = yield* retrying(() => Effect.void)
-      assert.strictEqual(shown.state, "submitted")
-      assert.lengthOf(server.requests, 1)
-    }))
-
+describe("A payment whose provider refused connections", () => {
   for (const [command, revoke] of Object.entries(ways)) {
     it.effect(`fails after \`${command}\`, and no byte of it reaches the provider that comes up later`, () =>
       Effect.gen(function*() {
-        const { history, server, shown } = yield* retrying(revoke)
-        assert.strictEqual(server.connections(), 0)
-        assert.strictEqual(server.bytes(), 0)
-        assert.deepInclude(shown, {
-          state: "failed",
-          failure: {
-            code: "authorization_revoked",
-            message: "The authorization ended before the provider took the operation; it will not be sent."
-          }
+        const world = yield* makeWorld({
+          submit: (attempt) => attempt === 1 ? refused : Effect.succeed(acknowledged)
         })
-        assert.deepStrictEqual(history.map(({ to }) => to), ["accepted", "submitting", "failed"])
+        const id = yield* world.acceptOne
+        const working = yield* Effect.forkChild(world.work)
+        yield* until(() => world.attempts.length === 1)
+        yield* Effect.provideService(revoke(world.grant), Grants, world.grants)
+        yield* TestClock.adjust(world.policy.sendWithin)
+        yield* Fiber.join(working)
+        assert.lengthOf(world.attempts, 1)
+        assert.deepStrictEqual({ ...(yield* world.show(id)).failure }, {
+          code: "authorization_revoked",
+          message: "The authorization ended before the provider took the operation; it will not be sent."
+        })
+        assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", "failed"])
       }))
   }
 })
-
-const refused = Effect.fail(new NotSent({ reason: "connection refused" }))
 
 describe("Before a worker retries an operation", () => {
   it.effect("it asks the store each time, except before the first attempt after its claim", () =>

@@ -7,13 +7,7 @@ import { Cause, Duration, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { UnsafeDatabase } from "../../../../src/domain/Submission.ts"
 import { SubmissionWorker } from "../../../../src/submission/attempts/SubmissionWorker.ts"
-import {
-  namesNothing,
-  NotSent,
-  type SubmissionAnswer,
-  SubmissionAnswer as Answer,
-  Uncertain
-} from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { NotSent, type SubmissionAnswer, Uncertain } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { skewedClock } from "../../../fixtures/submission/SkewedClock.ts"
 import {
   acknowledged,
@@ -44,15 +38,6 @@ describe("An accepted operation", () => {
         assert.strictEqual(yield* world.work, 0)
       }
       assert.lengthOf(world.attempts, 1)
-    }))
-
-  it.effect("is submitted also if the adapter gives an empty reference", () =>
-    Effect.gen(function*() {
-      const names = { ...namesNothing, reference: "" as never }
-      const world = yield* makeWorld({ submit: () => Effect.succeed(Answer.Acknowledged({ names, evidence: 1 })) })
-      const id = yield* world.acceptOne
-      yield* world.work
-      assert.strictEqual(yield* world.stateOf(id), "submitted")
     }))
 
   const uncertainties: ReadonlyArray<readonly [string, Effect.Effect<SubmissionAnswer, NotSent | Uncertain>, RegExp]> =

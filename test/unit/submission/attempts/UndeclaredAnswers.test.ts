@@ -207,40 +207,9 @@ describe("Answers that the adapter does not declare", () => {
       assert.lengthOf(logged(world, "Resumed a provider"), 1)
     }))
 
-  it.effect("count from the last declared one, also from a refusal", () =>
-    Effect.gen(function*() {
-      const { bank, world } = yield* makeBank()
-      for (let n = 0; n < 20; n++) {
-        bank.answer = n % 5 === 4
-          ? n % 2 === 0
-            ? accepts
-            : Effect.fail(new NotSent({ reason: "429", isRefused: true }))
-          : undeclared
-        yield* world.acceptOne
-        const working = yield* Effect.forkChild(world.work)
-        yield* TestClock.adjust("1 minute")
-        assert.isNotNull(working.pollUnsafe())
-      }
-      assert.isEmpty(logged(world, "Paused a provider"))
-    }))
-
-  it.effect("are neither counted nor taken for repaired after an attempt without an answer", () =>
-    Effect.gen(function*() {
-      const { bank, world } = yield* makeBank()
-      const work = Effect.andThen(world.acceptOne, world.work)
-      yield* Effect.repeat(work, { times: 4 })
-      bank.answer = Effect.fail(new Uncertain({ reason: "the connection was reset" }))
-      yield* TestClock.adjust("30 seconds")
-      yield* work
-      assert.lengthOf(world.attempts, 6, "the probe")
-      assert.isEmpty(logged(world, "Resumed a provider"))
-      yield* TestClock.adjust("30 seconds")
-      yield* work
-      assert.lengthOf(world.attempts, 6, "the pause has doubled")
-    }))
-
   const Attempted = Schema.Literals([
     "declared",
+    "refused for now",
     "undeclared",
     "other operation",
     "no answer",
@@ -249,6 +218,7 @@ describe("Answers that the adapter does not declare", () => {
   ])
   const exits: Readonly<Record<typeof Attempted.Type, Exit.Exit<SubmissionAnswer, NotSent | Uncertain>>> = {
     declared: Exit.succeed(acknowledged),
+    "refused for now": Exit.fail(new NotSent({ reason: "429", isRefused: true })),
     undeclared: Exit.fail(new Uncertain({ reason: "status 404", isUndeclared: true })),
     "other operation": Exit.succeed(
       SubmissionAnswer.Succeeded({ names: { operation_id: "another", reference: null }, evidence: null })
@@ -272,7 +242,7 @@ describe("Answers that the adapter does not declare", () => {
           assert.strictEqual(limit, probeOf === null ? 5 : 1)
           yield* pauses.observe(bank, probeOf, exits[attempt], unknownId)
           yield* pauses.release(probeOf)
-          if (attempt === "declared") undeclared = ofOne = 0
+          if (attempt === "declared" || attempt === "refused for now") undeclared = ofOne = 0
           else if (attempt === "undeclared" || attempt === "other operation") undeclared++
           else if (attempt === "of one operation") ofOne++
           if (attempt === "of one operation") isPaused ||= ofOne >= 5

@@ -155,23 +155,6 @@ describe("The reconciler", () => {
       yield* TestClock.adjust(Duration.sum(readTimeout, Duration.times(storeTimeout, 3)))
       assert.strictEqual(yield* world.stateOf(id), "succeeded")
     }))
-
-  it.effect("restarts the age at the last review, and ends a review with the operation", () =>
-    Effect.gen(function*() {
-      let answer: StatusAnswer = unclear
-      const { id, world } = yield* worldWith("indeterminate", { ...patient, read: () => Effect.sync(() => answer) })
-      yield* world.start(Reconciler.layer)
-      yield* TestClock.adjust("1 hour")
-      assert.isTrue((yield* world.show(id)).under_review)
-      yield* Effect.orDie(world.ledger.review(id, false))
-      yield* TestClock.adjust("10 minutes")
-      assert.isFalse((yield* world.show(id)).under_review)
-      yield* TestClock.adjust("3 hours")
-      assert.isTrue((yield* world.show(id)).under_review)
-      answer = succeeded
-      yield* TestClock.adjust("2 hours")
-      assert.deepInclude(yield* world.show(id), { state: "succeeded", under_review: false })
-    }))
 })
 
 describe("An operation that was accepted before the database was replaced", () => {
