@@ -2,7 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import type { Locator, Page } from "playwright-core"
-import { ConsoleScene } from "../../fixtures/console/ConsoleScene.ts"
+import { ConsoleScene, unavailable } from "../../fixtures/console/ConsoleScene.ts"
 import { Operator, OperatorOfScene } from "../../fixtures/console/Operator.ts"
 import { detailOf, idOf, termsOf, timedOut } from "../../fixtures/console/SceneOperations.ts"
 
@@ -371,7 +371,7 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
     Effect.gen(function*() {
       const scene = yield* ConsoleScene
       const { expectClean, page } = yield* addOperation(109)
-      scene.uncertain = true
+      scene.onPerform = Effect.fail(unavailable)
       yield* Effect.promise(async () => {
         const dialog = await ask(page, "Cancel operation")
         await dialog.getByLabel("Reason").fill("Not wanted any more")
@@ -381,7 +381,7 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
         await dialog.getByRole("button", { name: "Close and look" }).click()
         await dialog.waitFor({ state: "detached" })
       }).pipe(Effect.ensuring(Effect.sync(() => {
-        scene.uncertain = false
+        scene.onPerform = Effect.void
       })))
       expectClean([/status of 503/])
     }))

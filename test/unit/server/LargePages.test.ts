@@ -8,8 +8,8 @@ import * as http from "node:http"
 import * as zlib from "node:zlib"
 import { preferredCoding } from "../../../src/server/gate/RequestChecks.ts"
 import { makeStatic } from "../../../src/server/StaticContent.ts"
+import { ConsoleScene } from "../../fixtures/console/ConsoleScene.ts"
 import { ConsoleServer, consoleServer } from "../../fixtures/console/ConsoleServer.ts"
-import { FakeLedger } from "../../fixtures/console/FakeLedger.ts"
 import { Gateway, memoryGateway } from "../../fixtures/http/HttpGateway.ts"
 
 type Headers = Readonly<Record<string, string>>
@@ -123,7 +123,7 @@ describe("The files of the console", () => {
       yield* checkForms(port, "/console/assets/console-1a2b3c.js")
       const { headers } = yield* ask(port, "/console/assets/console-1a2b3c.js")
       assert.strictEqual(headers["cache-control"], "public, max-age=31536000, immutable")
-    }).pipe(Effect.provide(Layer.provideMerge(consoleServer(FakeLedger.services), FakeLedger.layer))))
+    }).pipe(Effect.provide(Layer.provideMerge(consoleServer(ConsoleScene.services), ConsoleScene.layer))))
 })
 
 describe("The coding of a response", () => {

@@ -6,17 +6,18 @@ import * as fc from "fast-check"
 import { ProblemDetails } from "../../../../src/api/Problems.ts"
 import { ConsoleApi, refreshHeader } from "../../../../src/operator/console/ConsoleApi.ts"
 import { pathsOf } from "../../../../src/server/gate/Edge.ts"
+import { ConsoleScene } from "../../../fixtures/console/ConsoleScene.ts"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
-import { detailOf, FakeLedger } from "../../../fixtures/console/FakeLedger.ts"
+import { idOf } from "../../../fixtures/console/SceneOperations.ts"
 import { signIn, type Visit, Visitor } from "../../../fixtures/console/Visitor.ts"
 import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 
-const Served = Layer.provideMerge(consoleServer(FakeLedger.services), FakeLedger.layer)
+const Served = Layer.provideMerge(consoleServer(ConsoleScene.services), ConsoleScene.layer)
 
-const test = (rule: string, body: () => Effect.Effect<void, never, ConsoleServer | FakeLedger | Observer>) =>
+const test = (rule: string, body: () => Effect.Effect<void, never, ConsoleServer | ConsoleScene | Observer>) =>
   it.effect(rule, () => Effect.provide(body(), Served))
 
-const { id } = detailOf(1).operation
+const id = idOf(2)
 
 const pathOf = (template: string) => template.replace(":id", id)
 
@@ -85,7 +86,7 @@ describe("the guard of the console", () => {
   test("answers every method on every path of the API with 401 if the cookie is missing or forged", () =>
     Effect.gen(function*() {
       const { link, port } = yield* ConsoleServer
-      const { performed } = yield* FakeLedger
+      const { performed } = yield* ConsoleScene
       const signedIn = yield* signIn(port, link())
       const [[name, value] = ["", ""]] = [...signedIn.cookies]
       const cookies = fc.oneof(
@@ -128,7 +129,7 @@ describe("the guard of the console", () => {
     Effect.gen(function*() {
       const { code, headers, of } = refused[rule]!
       const { link, port } = yield* ConsoleServer
-      const { performed } = yield* FakeLedger
+      const { performed } = yield* ConsoleScene
       const visitor = yield* signIn(port, link())
       yield* TestClock.adjust("1 minute")
       yield* new Visitor(port).send("/console")
@@ -199,7 +200,7 @@ describe("the guard of the console", () => {
   test("answers requests that do not meet the contract with 404, 405, 413, 415 and 422, and repeats nothing", () =>
     Effect.gen(function*() {
       const { link, port } = yield* ConsoleServer
-      const { performed } = yield* FakeLedger
+      const { performed } = yield* ConsoleScene
       const visitor = yield* signIn(port, link())
       const actions = `/console/api/operations/${id}/actions`
       const marker = "<script>marker"

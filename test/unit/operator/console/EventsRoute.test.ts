@@ -1,21 +1,26 @@
 /** The events of the console: one read of the feed for all pages, no change missed, an end with the session and with the process. */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Exit, Layer, Ref, Scope } from "effect"
+import { Context, Effect, Exit, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
+import { ConsoleScene } from "../../../fixtures/console/ConsoleScene.ts"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
-import { detailOf, FakeLedger } from "../../../fixtures/console/FakeLedger.ts"
+import { idOf } from "../../../fixtures/console/SceneOperations.ts"
 import { openEvents, type OpenStream, signIn } from "../../../fixtures/console/Visitor.ts"
 import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 
-const Served = Layer.provideMerge(consoleServer(FakeLedger.services), FakeLedger.layer)
+const Served = Layer.provideMerge(consoleServer(ConsoleScene.services), ConsoleScene.layer)
 
-type Services = ConsoleServer | FakeLedger | Observer | Scope.Scope
+type Services = ConsoleServer | ConsoleScene | Observer | Scope.Scope
 
 const test = (rule: string, body: () => Effect.Effect<void, never, Services>) =>
   it.effect(rule, () => Effect.scoped(Effect.provide(body(), Served)))
 
-const ids = [1, 2, 3].map((number) => detailOf(number).operation.id)
-const [first, second] = ids as [typeof ids[0] & string, typeof ids[0] & string]
+const [first, second] = [idOf(1), idOf(2)]
+
+/** Tells of an operation of the scene again. */
+const change = (id: string) => Effect.map(ConsoleScene, (scene) => scene.change(scene.details.get(id)!))
+
+const setDown = (down: boolean) => Effect.map(ConsoleScene, (scene) => void Object.assign(scene, { down }))
 
 const unnamed = { type: "changes", data: { operations: null } }
 
@@ -48,7 +53,6 @@ const open = Effect.gen(function*() {
 describe("the events of the console", () => {
   test("begin with one that names nothing, and name what changes then", () =>
     Effect.gen(function*() {
-      const { change } = yield* FakeLedger
       const stream = yield* open
       assert.deepInclude(stream.headers, {
         "content-type": "text/event-stream",
@@ -63,49 +67,52 @@ describe("the events of the console", () => {
 
   test("reach every page, and cost one read of the feed for all of them", () =>
     Effect.gen(function*() {
-      const { change, feedReads } = yield* FakeLedger
+      const scene = yield* ConsoleScene
       const visitor = yield* operator
       const streams = yield* Effect.all(Array.from({ length: 10 }, () => openEvents(visitor)))
       for (const stream of streams) assert.deepStrictEqual(yield* nextOf(stream), unnamed)
-      const before = feedReads()
+      const before = scene.feedReads
       yield* change(first)
       for (let turn = 0; turn < 10; turn++) yield* pass
-      assert.isAtMost(feedReads() - before, 10)
+      assert.isAtMost(scene.feedReads - before, 10)
       for (const stream of streams) assert.deepStrictEqual(yield* stream.next, named(first))
     }))
 
   test("cost nothing without a page", () =>
     Effect.gen(function*() {
-      const { feedReads } = yield* FakeLedger
+      const scene = yield* ConsoleScene
       for (let turn = 0; turn < 10; turn++) yield* pass
-      assert.strictEqual(feedReads(), 0)
+      assert.strictEqual(scene.feedReads, 0)
       const stream = yield* open
       yield* stream.close
       // The server learns of the end by the network.
-      for (let reads = -1; reads !== feedReads();) {
-        reads = feedReads()
+      for (let reads = -1; reads !== scene.feedReads;) {
+        reads = scene.feedReads
         for (let turn = 0; turn < 10; turn++) yield* pass
       }
     }))
 
   test("name no operation if more than 100 changed at once", () =>
     Effect.gen(function*() {
-      const { change, details } = yield* FakeLedger
-      for (let number = 10; number < 111; number++) details.set(detailOf(number).operation.id, detailOf(number))
+      const { details } = yield* ConsoleScene
+      const detail = details.get(first)!
+      for (let number = 100; number < 201; number++) {
+        details.set(idOf(number), { ...detail, operation: { ...detail.operation, id: idOf(number) } })
+      }
       const stream = yield* open
-      for (let number = 10; number < 110; number++) yield* change(detailOf(number).operation.id)
+      for (let number = 100; number < 200; number++) yield* change(idOf(number))
       const hundred = yield* nextOf(stream)
       assert.lengthOf((hundred!.data as { readonly operations: ReadonlyArray<unknown> }).operations, 100)
-      for (let number = 10; number < 111; number++) yield* change(detailOf(number).operation.id)
+      for (let number = 100; number < 201; number++) yield* change(idOf(number))
       assert.deepStrictEqual(yield* nextOf(stream), unnamed)
     }))
 
   test("go on after a failover, with one that names nothing", () =>
     Effect.gen(function*() {
-      const { change, failOver } = yield* FakeLedger
+      const scene = yield* ConsoleScene
       const stream = yield* open
       yield* change(first)
-      yield* failOver
+      scene.epoch++
       // First of the failure, so that the page shows it, and then of its end.
       assert.deepStrictEqual(yield* nextOf(stream), unnamed)
       assert.deepStrictEqual(yield* nextOf(stream), unnamed)
@@ -115,13 +122,12 @@ describe("the events of the console", () => {
 
   test("tell once that the database is down, and once that it is back, and log the failure once", () =>
     Effect.gen(function*() {
-      const { change, isDown } = yield* FakeLedger
       const { lines } = yield* Observer
       const stream = yield* open
-      yield* Ref.set(isDown, true)
+      yield* setDown(true)
       assert.deepStrictEqual(yield* nextOf(stream), unnamed)
       for (let turn = 0; turn < 20; turn++) yield* pass
-      yield* Ref.set(isDown, false)
+      yield* setDown(false)
       assert.deepStrictEqual(yield* nextOf(stream), unnamed)
       yield* change(first)
       assert.deepStrictEqual(yield* nextOf(stream), named(first))
@@ -130,8 +136,7 @@ describe("the events of the console", () => {
 
   test("begin at once while the database is down, so that the page reads and shows it", () =>
     Effect.gen(function*() {
-      const { isDown } = yield* FakeLedger
-      yield* Ref.set(isDown, true)
+      yield* setDown(true)
       const visitor = yield* operator
       for (let page = 0; page < 2; page++) assert.deepStrictEqual(yield* nextOf(yield* openEvents(visitor)), unnamed)
     }))

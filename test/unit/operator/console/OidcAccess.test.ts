@@ -2,8 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, type Scope } from "effect"
 import type { ConsoleSettings } from "../../../../src/operator/console/ConsoleSettings.ts"
+import { ConsoleScene } from "../../../fixtures/console/ConsoleScene.ts"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
-import { FakeLedger } from "../../../fixtures/console/FakeLedger.ts"
 import {
   begin,
   comeBack,
@@ -20,7 +20,7 @@ const host = "console.example"
 const url = `https://${host}`
 const olivia = { preferred_username: "olivia", roles: ["reader", "payments-operator"] }
 
-type Services = ConsoleServer | FakeLedger | Observer | Scope.Scope
+type Services = ConsoleServer | ConsoleScene | Observer | Scope.Scope
 
 /** A console behind a proxy with https, and its issuer. */
 const test = (
@@ -35,7 +35,7 @@ const test = (
       const settings = change({ url, oidc: issuer.settings, operator: "unused", version: "0.0.0-test" })
       yield* Effect.provide(
         body(issuer),
-        Layer.provideMerge(consoleServer(FakeLedger.services, { settings }), FakeLedger.layer)
+        Layer.provideMerge(consoleServer(ConsoleScene.services, { settings }), ConsoleScene.layer)
       )
     })))
 

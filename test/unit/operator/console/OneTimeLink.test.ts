@@ -3,12 +3,12 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Layer, type Tracer } from "effect"
 import { TestClock } from "effect/testing"
 import { inspect } from "node:util"
+import { ConsoleScene } from "../../../fixtures/console/ConsoleScene.ts"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
-import { FakeLedger } from "../../../fixtures/console/FakeLedger.ts"
 import { type Answer, exchange, signIn, Visitor } from "../../../fixtures/console/Visitor.ts"
 import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 
-const Served = Layer.provideMerge(consoleServer(FakeLedger.services), FakeLedger.layer)
+const Served = Layer.provideMerge(consoleServer(ConsoleScene.services), ConsoleScene.layer)
 
 const test = (rule: string, body: () => Effect.Effect<void, never, ConsoleServer | Observer>) =>
   it.effect(rule, () => Effect.provide(body(), Served))

@@ -1,11 +1,11 @@
 /** The pages of the console: their headers, who gets which page, and the files of the page. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
+import { ConsoleScene } from "../../../fixtures/console/ConsoleScene.ts"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
-import { FakeLedger } from "../../../fixtures/console/FakeLedger.ts"
 import { signIn, Visitor } from "../../../fixtures/console/Visitor.ts"
 
-const Served = Layer.provideMerge(consoleServer(FakeLedger.services), FakeLedger.layer)
+const Served = Layer.provideMerge(consoleServer(ConsoleScene.services), ConsoleScene.layer)
 
 const test = (rule: string, body: () => Effect.Effect<void, never, ConsoleServer>) =>
   it.effect(rule, () => Effect.provide(body(), Served))

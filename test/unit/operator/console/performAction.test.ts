@@ -1,29 +1,35 @@
 /** Actions of the console: with the revision that the operator saw, under the operator's name, and with the ledger's reason for a refusal. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Latch, Layer, Ref } from "effect"
+import { DateTime, Effect, Latch, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { AlreadySettled } from "../../../../src/domain/Operation.ts"
+import { ConsoleScene, sceneDigest, unavailable } from "../../../fixtures/console/ConsoleScene.ts"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
-import {
-  detailOf,
-  digestOfWaiting,
-  FakeLedger,
-  otherDigest,
-  unavailable
-} from "../../../fixtures/console/FakeLedger.ts"
+import { idOf, termsOf } from "../../../fixtures/console/SceneOperations.ts"
 import { signIn, Visitor } from "../../../fixtures/console/Visitor.ts"
 import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 import { operatorEvidence } from "../../../fixtures/OperatorEvidence.ts"
 
-const Served = Layer.provideMerge(consoleServer(FakeLedger.services), FakeLedger.layer)
+const Served = Layer.provideMerge(consoleServer(ConsoleScene.services), ConsoleScene.layer)
 
-const test = (rule: string, body: () => Effect.Effect<void, never, ConsoleServer | FakeLedger | Observer>) =>
+const test = (rule: string, body: () => Effect.Effect<void, never, ConsoleServer | ConsoleScene | Observer>) =>
   it.effect(rule, () => Effect.provide(body(), Served))
 
-const { id } = detailOf(1).operation
+/** Indeterminate, at revision 3. */
+const id = idOf(2)
 const path = `/console/api/operations/${id}/actions`
 
 const review = { action: "review", revision: 3, reason: "the customer asked" }
+
+const waiting = {
+  state: "pending",
+  created_at: DateTime.makeUnsafe(0),
+  expires_at: DateTime.makeUnsafe(0),
+  decided_at: null,
+  decided_as: null,
+  decider: null,
+  reason: null
+} as const
 
 const operator = Effect.gen(function*() {
   const { link, port } = yield* ConsoleServer
@@ -33,7 +39,7 @@ const operator = Effect.gen(function*() {
 describe("an action of the console", () => {
   test("is performed under the name of the operator, and answers with the operation after it", () =>
     Effect.gen(function*() {
-      const { performed } = yield* FakeLedger
+      const { performed } = yield* ConsoleScene
       const answer = yield* (yield* operator).post(path, review)
       assert.strictEqual(answer.status, 200, answer.text)
       assert.deepInclude((JSON.parse(answer.text) as { readonly operation: object }).operation, {
@@ -47,7 +53,7 @@ describe("an action of the console", () => {
 
   test("is refused, and not performed, if the operation has moved on since the operator saw it", () =>
     Effect.gen(function*() {
-      const { performed } = yield* FakeLedger
+      const { performed } = yield* ConsoleScene
       const visitor = yield* operator
       for (const revision of [2, 4]) {
         const refused = yield* visitor.post(path, { ...review, revision })
@@ -59,9 +65,9 @@ describe("an action of the console", () => {
 
   test("that the ledger refuses is 409 with the reason of the ledger", () =>
     Effect.gen(function*() {
-      const { onPerform } = yield* FakeLedger
+      const scene = yield* ConsoleScene
       const refusal = new AlreadySettled({ id, state: "succeeded" })
-      yield* Ref.set(onPerform, Effect.fail(refusal))
+      scene.onPerform = Effect.fail(refusal)
       const refused = yield* (yield* operator).post(path, { ...review, action: "cancel" })
       assert.strictEqual(refused.status, 409)
       assert.deepInclude(JSON.parse(refused.text), { code: "already_settled", detail: refusal.message })
@@ -69,12 +75,13 @@ describe("an action of the console", () => {
 
   test("that approves an operation repeats the digest beside its terms; each decision has a reason", () =>
     Effect.gen(function*() {
-      const { decided } = yield* FakeLedger
+      const { decided, details } = yield* ConsoleScene
+      details.set(id, { ...details.get(id)!, approval: waiting })
       const visitor = yield* operator
-      const decision = { decision: "approved", request_digest: "a".repeat(64), reason: "the owner called" }
+      const decision = { decision: "approved", request_digest: sceneDigest, reason: "the owner called" }
       const decisionPath = path.replace("/actions", "/decision")
       assert.strictEqual((yield* visitor.post(decisionPath, decision)).status, 200)
-      const refused = yield* visitor.post(decisionPath, { ...decision, request_digest: otherDigest })
+      const refused = yield* visitor.post(decisionPath, { ...decision, request_digest: "0".repeat(64) })
       assert.deepStrictEqual([refused.status, JSON.parse(refused.text).code], [409, "illegal_transition"])
       const { request_digest: _, ...blind } = decision
       for (const malformed of [{ ...decision, request_digest: "a" }, { ...decision, reason: " " }, blind]) {
@@ -84,60 +91,62 @@ describe("an action of the console", () => {
       const decider = { as: "operator", name: "olivia", via: "console" }
       assert.deepStrictEqual(decided as ReadonlyArray<unknown>, [
         { ...decision, operation_id: id, decider },
-        { ...decision, operation_id: id, decider, decision: "denied", request_digest: digestOfWaiting }
+        { ...decision, operation_id: id, decider, decision: "denied", request_digest: sceneDigest }
       ])
     }))
 
   test("on an operation that does not exist is 404", () =>
     Effect.gen(function*() {
-      const other = detailOf(99).operation.id
+      const other = idOf(99)
       const refused = yield* (yield* operator).post(path.replace(id, other), review)
       assert.deepStrictEqual([refused.status, JSON.parse(refused.text).code], [404, "operation_not_found"])
     }))
 
   test("whose result is unknown says so", () =>
     Effect.gen(function*() {
-      const { onPerform, performed } = yield* FakeLedger
-      yield* Ref.set(onPerform, Effect.fail(unavailable))
+      const scene = yield* ConsoleScene
+      scene.onPerform = Effect.fail(unavailable)
       const answer = yield* (yield* operator).post(path, review)
       assert.strictEqual(answer.status, 503)
       assert.deepInclude(JSON.parse(answer.text), {
         code: "unknown_result",
         detail: "It is unknown whether it happened: read the operation again."
       })
-      assert.strictEqual(performed.length, 1)
+      assert.strictEqual(scene.performed.length, 1)
       const { lines } = yield* Observer
       assert.isTrue(lines.some(({ annotations }) => annotations["cause"] === "the connection was lost"))
     }))
 
   test("that the database does not answer in time has an unknown result", () =>
     Effect.gen(function*() {
-      const { onPerform } = yield* FakeLedger
-      yield* Ref.set(onPerform, Effect.andThen(TestClock.adjust("12 seconds"), Effect.never))
+      const scene = yield* ConsoleScene
+      scene.onPerform = Effect.andThen(TestClock.adjust("12 seconds"), Effect.never)
       const answer = yield* (yield* operator).post(path, review)
       assert.deepStrictEqual([answer.status, JSON.parse(answer.text).code], [503, "unknown_result"])
     }))
 
   test("has an unknown result in time, also if its transaction cannot be interrupted", () =>
     Effect.gen(function*() {
-      const { onPerform } = yield* FakeLedger
+      const scene = yield* ConsoleScene
       const end = yield* Latch.make()
-      yield* Ref.set(onPerform, Effect.uninterruptible(Effect.andThen(TestClock.adjust("12 seconds"), end.await)))
+      scene.onPerform = Effect.uninterruptible(Effect.andThen(TestClock.adjust("12 seconds"), end.await))
       const answer = yield* Effect.ensuring((yield* operator).post(path, review), end.open)
       assert.deepStrictEqual([answer.status, JSON.parse(answer.text).code], [503, "unknown_result"])
     }))
 
   test("that was carried out before the database failed is not called unknown", () =>
     Effect.gen(function*() {
-      const { isDown, onPerform } = yield* FakeLedger
-      yield* Ref.set(onPerform, Ref.set(isDown, true))
+      const scene = yield* ConsoleScene
+      scene.onPerform = Effect.sync(() => {
+        scene.down = true
+      })
       const answer = yield* (yield* operator).post(path, review)
       assert.deepStrictEqual([answer.status, JSON.parse(answer.text).code], [503, "done_but_unread"])
     }))
 
   test("of each kind reaches the ledger", () =>
     Effect.gen(function*() {
-      const { performed } = yield* FakeLedger
+      const { performed } = yield* ConsoleScene
       const visitor = yield* operator
       const actions = ["review", "end_review", "hold", "release", "cancel"] as const
       for (const action of actions) yield* visitor.post(path, { action, revision: 3, reason: null })
@@ -152,7 +161,7 @@ describe("the record of an outcome", () => {
 
   test("reaches the ledger with its evidence, the name of the operator and the reason", () =>
     Effect.gen(function*() {
-      const { performed } = yield* FakeLedger
+      const { performed } = yield* ConsoleScene
       const answer = yield* (yield* operator).post(advancePath, record)
       assert.strictEqual(answer.status, 200, answer.text)
       assert.deepStrictEqual(performed, [{
@@ -164,7 +173,7 @@ describe("the record of an outcome", () => {
 
   test("is refused without a reason, without complete evidence, as another state, or with a code of the gateway", () =>
     Effect.gen(function*() {
-      const { performed } = yield* FakeLedger
+      const { performed } = yield* ConsoleScene
       const visitor = yield* operator
       const { answer: _, ...incomplete } = operatorEvidence
       for (
@@ -192,9 +201,9 @@ describe("a read of the console", () => {
 
   test("says that the database did not answer", () =>
     Effect.gen(function*() {
-      const { isDown } = yield* FakeLedger
+      const scene = yield* ConsoleScene
       const visitor = yield* operator
-      yield* Ref.set(isDown, true)
+      scene.down = true
       for (const read of reads) {
         const answer = yield* visitor.send(`/console/api/${read}`)
         assert.deepStrictEqual([answer.status, JSON.parse(answer.text).code], [503, "service_unavailable"], read)
@@ -204,12 +213,14 @@ describe("a read of the console", () => {
   test("lists the operations in one state, or in any of several", () =>
     Effect.gen(function*() {
       const visitor = yield* operator
-      const all = JSON.parse((yield* visitor.send("/console/api/operations")).text).operations.length
+      const { details } = yield* ConsoleScene
+      const count = (...states: ReadonlyArray<string>) =>
+        [...details.values()].filter(({ operation }) => states.includes(operation.state)).length
       for (
-        const [states, expected] of [["state=indeterminate", all], ["state=failed", 0], [
-          "state=failed&state=indeterminate",
-          all
-        ]]
+        const [states, expected] of [
+          ["state=indeterminate", count("indeterminate")],
+          ["state=failed&state=indeterminate", count("failed", "indeterminate")]
+        ]
       ) {
         const { text } = yield* visitor.send(`/console/api/operations?${states}`)
         assert.strictEqual(JSON.parse(text).operations.length, expected, `${states}`)
@@ -218,9 +229,9 @@ describe("a read of the console", () => {
 
   test("needs no database for the session itself", () =>
     Effect.gen(function*() {
-      const { isDown } = yield* FakeLedger
+      const scene = yield* ConsoleScene
       const visitor = yield* operator
-      yield* Ref.set(isDown, true)
+      scene.down = true
       assert.strictEqual((yield* visitor.send("/console/api/session")).status, 200)
     }))
 
@@ -231,7 +242,7 @@ describe("a read of the console", () => {
         const { text } = yield* new Visitor(port).send(`/console/api/${read}`)
         // A problem names the path that the visitor sent.
         const { instance: _, ...problem } = JSON.parse(text)
-        assert.notInclude(JSON.stringify(problem), "demo-bank")
+        assert.notInclude(JSON.stringify(problem), "first-bank")
         assert.notInclude(JSON.stringify(problem), id)
       }
     }))
@@ -240,19 +251,19 @@ describe("a read of the console", () => {
 describe("the terms of operations", () => {
   test("are masked in every read, and shown to a named operator by one request for a page", () =>
     Effect.gen(function*() {
-      const { shown, waiting } = yield* FakeLedger
+      const { details, shown } = yield* ConsoleScene
+      details.set(id, { ...details.get(id)!, approval: waiting })
       const visitor = yield* operator
       const list = yield* visitor.send("/console/api/operations")
-      assert.include(list.text, "••••3000")
-      assert.notInclude(list.text, "1.50")
-      const ids = [1, 2].map((number) => detailOf(number).operation.id)
+      assert.include(list.text, "••••3002")
+      assert.notInclude(list.text, termsOf(2).amount)
+      const ids = [1, 2].map(idOf)
       const answer = yield* visitor.post("/console/api/terms", { operations: ids })
-      const payee = "DE89370400440532013000"
       assert.deepStrictEqual(JSON.parse(answer.text), {
-        terms: Object.fromEntries(ids.map((id, n) => [id, { amount: `${n + 1}.50`, currency: "EUR", payee }])),
-        digests: { [waiting]: digestOfWaiting }
+        terms: Object.fromEntries(ids.map((id, n) => [id, termsOf(n + 1)])),
+        digests: { [id]: sceneDigest }
       })
-      assert.deepStrictEqual(shown, [{ ids, operator: { name: "olivia", via: "console", reason: null } }])
+      assert.deepStrictEqual<unknown>(shown, [{ ids, operator: { name: "olivia", via: "console", reason: null } }])
       assert.strictEqual((yield* visitor.post("/console/api/terms", { operations: [] })).status, 422)
     }))
 })
