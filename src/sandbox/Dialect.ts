@@ -101,6 +101,9 @@ export interface Dialect {
   readonly webhook?: (event: BankEvent) => Schema.Json
 }
 
+/** The dialect answers the request itself. */
+export const answered = (answer: Answer | ((body: string) => Answer)): Demand => ({ _tag: "Answered", answer })
+
 export const jsonAnswer = <Body>(
   status: number,
   body: Body,

@@ -3,7 +3,7 @@ import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { formatTimestamp } from "../domain/Timestamp.ts"
-import { type Answer, type BankEvent, type Demand, type Dialect, jsonAnswer, type Saying } from "./Dialect.ts"
+import { type Answer, answered, type BankEvent, type Demand, type Dialect, jsonAnswer, type Saying } from "./Dialect.ts"
 import {
   idempotencyKeyHeader,
   type SandboxProblem,
@@ -47,8 +47,6 @@ const keyOf = (name: string, value: unknown): Result.Result<SubmissionKey, Answe
 /** The answer to any other method. */
 export const wrongMethod = (allowed: string): Answer =>
   problemAnswer(405, "method_not_allowed", `Only ${allowed} is allowed here`)
-
-const answered = (answer: Answer): Demand => ({ _tag: "Answered", answer })
 
 const demandFor = (tag: "Submit" | "ReadByKey", key: Result.Result<SubmissionKey, Answer>): Demand =>
   Result.isSuccess(key) ? { _tag: tag, key: key.success } : answered(key.failure)

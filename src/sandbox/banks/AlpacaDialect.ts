@@ -6,7 +6,15 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { formatTimestamp } from "../../domain/Timestamp.ts"
-import { type Answer, type Demand, type Dialect, jsonAnswer, type RequestHead, type Saying } from "../Dialect.ts"
+import {
+  type Answer,
+  answered,
+  type Demand,
+  type Dialect,
+  jsonAnswer,
+  type RequestHead,
+  type Saying
+} from "../Dialect.ts"
 import { SubmissionKey } from "../Protocol.ts"
 import type { Instruction, KnownSubmission } from "../SandboxOutcome.ts"
 import { describeIssues } from "../Wire.ts"
@@ -209,8 +217,6 @@ const write = (saying: Saying, head: RequestHead): Answer => {
 
 /** The account of every pair of keys. */
 const account = { id: "e6fe16f3-64a4-4921-8928-cadf02f92f98", account_number: "PA3717PJAYWN", status: "ACTIVE" }
-
-const answered = (answer: Answer): Demand => ({ _tag: "Answered", answer })
 
 const isKey = Schema.is(SubmissionKey)
 

@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import { formatTimestamp } from "../../domain/Timestamp.ts"
 import {
   type Answer,
+  answered,
   type BankEvent,
   type Demand,
   type Dialect,
@@ -218,8 +219,6 @@ const write = (saying: Saying, head: RequestHead): Answer => {
     }
   }
 }
-
-const answered = (answer: Answer): Demand => ({ _tag: "Answered", answer })
 
 const isKey = (key: unknown): key is SubmissionKey => typeof key === "string" && /^[\x21-\x7e]{1,200}$/u.test(key)
 

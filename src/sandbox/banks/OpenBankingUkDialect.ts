@@ -16,7 +16,15 @@ import * as Schema from "effect/Schema"
 import * as crypto from "node:crypto"
 import { isDeepStrictEqual } from "node:util"
 import { formatTimestamp } from "../../domain/Timestamp.ts"
-import { type Answer, type Demand, type Dialect, jsonAnswer, type RequestHead, type Saying } from "../Dialect.ts"
+import {
+  type Answer,
+  answered,
+  type Demand,
+  type Dialect,
+  jsonAnswer,
+  type RequestHead,
+  type Saying
+} from "../Dialect.ts"
 import { digest } from "../Faults.ts"
 import type { SandboxFailure } from "../Protocol.ts"
 import type { KnownSubmission } from "../SandboxOutcome.ts"
@@ -336,7 +344,6 @@ export const makeOpenBankingUkDialect = (
 
   const demandOf = (head: RequestHead): Demand | null => {
     const { headers, method, path } = head
-    const answered = (answer: Answer | ((body: string) => Answer)): Demand => ({ _tag: "Answered", answer })
     if (path === "/keys") {
       const { jwk, kid } = bankKeys()
       return answered(jsonAnswer(200, { keys: [{ ...jwk, kid, use: "sig", alg: "PS256" }] }))

@@ -3,37 +3,25 @@
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
 import { type Approval, type Decision, limitOf, type PendingApprovals } from "../../domain/Approval.ts"
 import type { OperationId } from "../../domain/Operation.ts"
-import { Terms, unreadableTerms } from "../../domain/Terms.ts"
-import { PayloadCipher } from "../PayloadCipher.ts"
 import { approvalEvidence, findDecisionRefusal } from "../rules/approvals.ts"
+import { makeOpenTerms } from "../rules/openPayload.ts"
 import { AcceptanceSignal } from "../WorkSignals.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 import type { MemoryRecord } from "./MemoryRecords.ts"
 import { isUnsent, moveRecord } from "./recordRules.ts"
 
-const decodeTerms = Schema.decodeUnknownEffect(Schema.fromJsonString(Terms))
-const decoder = new TextDecoder()
-
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger
-  const cipher = yield* PayloadCipher
+  const openTerms = yield* makeOpenTerms
   const signal = yield* AcceptanceSignal
-
-  const openTerms = ({ operation, terms }: MemoryRecord) =>
-    terms === null
-      ? Effect.succeed(null)
-      : cipher.open(operation, terms, "terms").pipe(
-        Effect.flatMap((bytes) => decodeTerms(decoder.decode(bytes))),
-        Effect.orElseSucceed(() => unreadableTerms)
-      )
 
   const approvalsOf = (records: ReadonlyArray<MemoryRecord>) =>
     Effect.forEach(
       records,
-      (record) => Effect.map(openTerms(record), (terms): Approval => ({ ...membersOf(record), terms }))
+      (record) =>
+        Effect.map(openTerms(record.operation, record.terms), (terms): Approval => ({ ...membersOf(record), terms }))
     )
 
   const pending = Effect.fn("Approvals.pending")((which: PendingApprovals = {}) =>

@@ -22,6 +22,7 @@ import {
 } from "../../domain/operators/OperatorView.ts"
 import { isProviderReference } from "../../domain/Submission.ts"
 import { maskTerms } from "../../domain/Terms.ts"
+import { makeOpenTerms } from "../rules/openPayload.ts"
 import { payeeIndexes } from "../rules/prepareAcceptance.ts"
 import { type ApprovalStatusRow, toApprovalStatus } from "../sql/ledger/SqlApprovals.ts"
 import { type Instant, instantOf } from "../sql/OperationRow.ts"
@@ -37,7 +38,7 @@ import {
   type Sorted
 } from "../sql/operators/searchStatements.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
-import { actionsOf, makeOpenTerms, OperatorActions } from "./OperatorActions.ts"
+import { actionsOf, OperatorActions, sealedTermsOf } from "./OperatorActions.ts"
 
 export class OperationSearch extends Context.Service<OperationSearch, {
   /** All held operations, counted by provider and reason. It reads each of them. */
@@ -75,7 +76,8 @@ const decodeHeld = Schema.decodeUnknownSync(HeldOperations)
 const make = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const openTerms = yield* makeOpenTerms
-  const summaryOf = (row: OperatorRow) => Effect.map(openTerms(row, maskTerms), (terms) => toSummary(row, terms))
+  const summaryOf = (row: OperatorRow) =>
+    Effect.map(openTerms(...sealedTermsOf(row), maskTerms), (terms) => toSummary(row, terms))
 
   const held = Effect.suspend(() => orUnavailable(sql.unsafe(heldStatement))).pipe(
     Effect.map(([row]) => decodeHeld(row)),

@@ -8,9 +8,7 @@ import * as Context from "effect/Context"
 import type * as Digest from "effect/crypto/Digest"
 import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
-import { identity } from "effect/Function"
 import * as Layer from "effect/Layer"
-import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
 import {
   IllegalTransition,
@@ -29,8 +27,8 @@ import type {
   OperatorAction,
   OperatorActionRecord
 } from "../../domain/operators/OperatorView.ts"
-import { type ShownTerms, Terms, unreadableTerms } from "../../domain/Terms.ts"
-import { PayloadCipher } from "../PayloadCipher.ts"
+import type { ShownTerms } from "../../domain/Terms.ts"
+import { makeOpenTerms } from "../rules/openPayload.ts"
 import { makeSql as makeLedger } from "../sql/ledger/SqlOperationLedger.ts"
 import { fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../sql/OperationRow.ts"
 import { makeHolds } from "../sql/queue/SqlHolds.ts"
@@ -190,20 +188,8 @@ const make = Effect.gen(function*() {
     id: OperationId,
     operator: ActingOperator,
     change: Effect.Effect<Operation, E | StoreUnavailable>,
-    resultOf: (operation: Operation) => string = () => "done"
-  ): Effect.Effect<Operation, E | StoreUnavailable> => {
-    const entry = (result: string): Entry => ({ action, operation_id: id, result })
-    const performed = orUnavailable(
-      sql.withTransaction(Effect.tap(change, (operation) => record(operator, entry(resultOf(operation)))))
-    )
-    // A caller that leaves after the rollback cannot prevent the record.
-    return Effect.uninterruptibleMask((restore) =>
-      Effect.tapError(
-        restore(performed),
-        (error) => error instanceof StoreUnavailable ? Effect.void : record(operator, entry(error.message))
-      )
-    )
-  }
+    resultOf?: (operation: Operation) => string
+  ) => withRecord(sql, change, (result) => record(operator, { action, operation_id: id, result }), resultOf)
 
   const perform = Effect.fn("OperatorActions.perform")(
     (action: OperatorAction, id: OperationId, operator: ActingOperator, revision?: number) => {
@@ -266,7 +252,7 @@ const make = Effect.gen(function*() {
         if (rows.length > 0) {
           yield* record(operator, { action: "show_terms", operation_ids: rows.map(({ id }) => id), result: "done" })
         }
-        const shown = yield* Effect.forEach(rows, (row) => openTerms(row, identity))
+        const shown = yield* Effect.forEach(rows, (row) => openTerms(...sealedTermsOf(row)))
         return new Map(rows.map(({ id }, n) => [id as OperationId, shown[n]!]))
       })))
   )
@@ -316,22 +302,23 @@ interface TermsRow extends OperationRow {
   readonly terms_key_id: string | null
 }
 
-const decodeTerms = Schema.decodeUnknownEffect(Schema.fromJsonString(Terms))
-const decoder = new TextDecoder()
+/** The terms of a row, for `makeOpenTerms`. */
+export const sealedTermsOf = (row: TermsRow) =>
+  [fromRow(row), row.terms === null ? null : { key_id: row.terms_key_id, payload: row.terms }] as const
 
 /**
- * Makes the function that opens the terms of a row, in the given form. Null: the operation has none. Terms that the keys of this process
- * do not open are `unreadableTerms`.
+ * Runs a change and its record in one transaction. A refusal is recorded after the rollback, and a caller that leaves then cannot prevent
+ * that. Of a change whose outcome is unknown there is no record.
  */
-export const makeOpenTerms = Effect.map(
-  PayloadCipher,
-  (cipher) => (row: TermsRow, form: (terms: Terms) => ShownTerms): Effect.Effect<ShownTerms | null> => {
-    const { terms: payload, terms_key_id: key_id } = row
-    return payload === null
-      ? Effect.succeed(null)
-      : cipher.open(fromRow(row), { key_id, payload }, "terms").pipe(
-        Effect.flatMap((bytes) => decodeTerms(decoder.decode(bytes))),
-        Effect.match({ onSuccess: form, onFailure: () => unreadableTerms })
-      )
-  }
-)
+export const withRecord = <A, E extends Error, R>(
+  sql: SqlClient.SqlClient,
+  change: Effect.Effect<A, E | StoreUnavailable, R>,
+  record: (result: string) => Effect.Effect<unknown, StoreUnavailable>,
+  resultOf: (done: A) => string = () => "done"
+): Effect.Effect<A, E | StoreUnavailable, R> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.tapError(
+      restore(orUnavailable(sql.withTransaction(Effect.tap(change, (done) => record(resultOf(done)))))),
+      (error) => error instanceof StoreUnavailable ? Effect.void : record(error.message)
+    )
+  )

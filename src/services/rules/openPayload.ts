@@ -1,14 +1,16 @@
 /**
- * How both submission queues open a stored payload before it is sent.
+ * How both ledgers open what they store sealed: a payload before it is sent, and the terms for people.
  */
 import * as Digest from "effect/crypto/Digest"
 import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
-import type * as Schema from "effect/Schema"
+import { identity } from "effect/Function"
+import * as Schema from "effect/Schema"
 import { canonicalDigest } from "../../domain/Idempotency.ts"
 import type { OperationId } from "../../domain/Operation.ts"
 import { PayloadAltered, PayloadUnreadable } from "../../domain/Submission.ts"
+import { type ShownTerms, Terms, unreadableTerms } from "../../domain/Terms.ts"
 import { PayloadCipher, type SealedPayload } from "../PayloadCipher.ts"
 
 /** The payload of a claimed operation, and the members of the operation that it must match. */
@@ -53,3 +55,25 @@ export const makeOpenPayload = Effect.gen(function*() {
       )
     )
 })
+
+const decodeTerms = Schema.decodeUnknownEffect(Schema.fromJsonString(Terms))
+
+/**
+ * Makes the function that opens the terms of an operation, in the given form. Null: the operation has none. Terms that the keys of this
+ * process do not open are `unreadableTerms`.
+ */
+export const makeOpenTerms = Effect.map(
+  PayloadCipher,
+  (cipher) =>
+  (
+    operation: Parameters<typeof cipher.open>[0],
+    sealed: SealedPayload | null,
+    form: (terms: Terms) => ShownTerms = identity
+  ): Effect.Effect<ShownTerms | null> =>
+    sealed === null
+      ? Effect.succeed(null)
+      : cipher.open(operation, sealed, "terms").pipe(
+        Effect.flatMap((bytes) => decodeTerms(decoder.decode(bytes))),
+        Effect.match({ onSuccess: form, onFailure: () => unreadableTerms })
+      )
+)

@@ -290,8 +290,9 @@ export const operators: ReadonlyArray<Plant> = [
   {
     rule: "the terms that an operator sees are in no log",
     file: "src/services/operators/OperatorActions.ts",
-    from: "const shown = yield* Effect.forEach(rows, (row) => openTerms(row, identity))",
-    to: "const shown = yield* Effect.tap(Effect.forEach(rows, (row) => openTerms(row, identity)), Effect.logDebug)",
+    from: "const shown = yield* Effect.forEach(rows, (row) => openTerms(...sealedTermsOf(row)))",
+    to:
+      "const shown = yield* Effect.tap(Effect.forEach(rows, (row) => openTerms(...sealedTermsOf(row))), Effect.logDebug)",
     tests: [postgres("services/ledger/PayloadSecrecy", "are in no span and no log either")]
   },
   {
@@ -319,7 +320,7 @@ export const operators: ReadonlyArray<Plant> = [
   {
     rule: "a refused action is always recorded",
     file: actions,
-    from: "error instanceof StoreUnavailable ? Effect.void : record(operator, entry(error.message))",
+    from: "error instanceof StoreUnavailable ? Effect.void : record(error.message)",
     to: "error instanceof StoreUnavailable ? Effect.void : Effect.void",
     tests: [postgres("services/operators/OperatorActions")]
   },

@@ -3,21 +3,20 @@
  * carry it out.
  */
 import * as Effect from "effect/Effect"
-import { identity } from "effect/Function"
 import * as SqlClient from "effect/sql/SqlClient"
 import {
   type Approval,
   type ApprovalStatus,
   type Decision,
-  type DecisionRefused,
   limitOf,
   type PendingApprovals
 } from "../../../domain/Approval.ts"
 import type { ClientId, ProviderName, ResourceOwner } from "../../../domain/Grant.ts"
 import type { OperationId } from "../../../domain/Operation.ts"
-import { makeOpenTerms, makeRecord, storable } from "../../operators/OperatorActions.ts"
+import { makeRecord, sealedTermsOf, storable, withRecord } from "../../operators/OperatorActions.ts"
 import { findDecisionRefusal } from "../../rules/approvals.ts"
-import { orUnavailable, StoreUnavailable } from "../../StoreUnavailable.ts"
+import { makeOpenTerms } from "../../rules/openPayload.ts"
+import { orUnavailable } from "../../StoreUnavailable.ts"
 import { AcceptanceSignal } from "../../WorkSignals.ts"
 import { type Instant, instantOf, type OperationRow, publicColumns } from "../OperationRow.ts"
 import { isUnsent } from "../queueFragments.ts"
@@ -58,7 +57,7 @@ export const makeSql = Effect.gen(function*() {
   const record = makeRecord(sql)
 
   const approvalOf = (row: ApprovalRow): Effect.Effect<Approval> =>
-    Effect.map(openTerms(row, identity), (terms) => ({ ...membersOf(row), terms }))
+    Effect.map(openTerms(...sealedTermsOf(row)), (terms) => ({ ...membersOf(row), terms }))
 
   const pending = Effect.fn("Approvals.pending")((which: PendingApprovals = {}) =>
     Effect.flatMap(
@@ -113,23 +112,13 @@ export const makeSql = Effect.gen(function*() {
 
   const recordRefused = (decision: Decision, why: string) => Effect.asVoid(recordOf(decision, storable(why)))
 
-  const decide = Effect.fn("Approvals.decide")((decision: Decision) => {
-    const decided = orUnavailable(
-      sql.withTransaction(Effect.tap(decideOne(decision), () => recordOf(decision, "done")))
-    )
-    // A caller that leaves after the rollback cannot prevent the record.
-    return Effect.uninterruptibleMask((restore) =>
-      Effect.tapError(
-        restore(decided),
-        (error: DecisionRefused | StoreUnavailable) =>
-          error instanceof StoreUnavailable ? Effect.void : recordOf(decision, error.message)
-      )
-    ).pipe(
+  const decide = Effect.fn("Approvals.decide")((decision: Decision) =>
+    withRecord(sql, decideOne(decision), (result) => recordOf(decision, result)).pipe(
       Effect.tap((provider) => decision.decision === "approved" ? signal.announce(provider) : Effect.void),
       Effect.andThen(find(decision.operation_id)),
       Effect.map((approval) => approval!)
     )
-  })
+  )
 
   return { pending, find, decide, recordRefused }
 })
