@@ -19,8 +19,7 @@ import { certificate } from "../../fixtures/http/TlsServer.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "mutual", tokens: "ES256", authentication: "private_key_jwt", binding: "certificate" },
-  { client_id: "unbound", tokens: "ES256", authentication: "client_secret_basic", binding: "none" },
-  { client_id: "opaque", tokens: "opaque", authentication: "private_key_jwt", binding: "certificate" }
+  { client_id: "unbound", tokens: "ES256", authentication: "client_secret_basic", binding: "none" }
 ]
 
 const setup = (proxies: ReadonlyArray<string>): Setup => ({
@@ -32,11 +31,6 @@ const setup = (proxies: ReadonlyArray<string>): Setup => ({
   })
 })
 
-/** Bytes of the same length and outer form as a certificate. */
-const another = `${certificate.slice(0, 200)}${certificate.slice(200, 210).split("").toReversed().join("")}${
-  certificate.slice(210)
-}`
-
 const target = "/v1/operations"
 
 layer(authorizedGateway(setup(["127.0.0.1"])), { excludeTestServices: true })(
@@ -46,18 +40,6 @@ layer(authorizedGateway(setup(["127.0.0.1"])), { excludeTestServices: true })(
       Effect.gen(function*() {
         const { holder, operation } = yield* settled("mutual")
         assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
-      }))
-
-    it.effect("are 401 without a certificate, with another, and with one that is malformed", () =>
-      Effect.gen(function*() {
-        const { tokens: { access } } = yield* authorize("mutual")
-        const { send } = yield* Gateway
-        assertProblemOf(yield* send(target, { token: access }), "invalid_token")
-        const malformed = ["", certificate, `:${another}:`]
-        for (const value of malformed) {
-          const answer = yield* send(target, { token: access, headers: { "client-cert": value } })
-          assertProblemOf(answer, "invalid_token")
-        }
       }))
 
     it.effect("are accepted where a confirmation is required, as DPoP-bound tokens are", () =>

@@ -3,7 +3,7 @@
  * real authorization server and the real PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
-import { type Duration, Effect, Redacted } from "effect"
+import { Effect, Redacted } from "effect"
 import type { ClientAuthentication } from "../../../src/oauth/ClientAuthentication.ts"
 import {
   type AgentClient,
@@ -24,9 +24,7 @@ import { Gateway } from "../../fixtures/http/HttpGateway.ts"
 import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
-  { client_id: "opaque", tokens: "opaque", authentication: "client_secret_basic", binding: "none" },
-  { client_id: "bound", tokens: "opaque", authentication: "private_key_jwt", binding: "DPoP" },
-  { client_id: "mutual", tokens: "opaque", authentication: "private_key_jwt", binding: "certificate" }
+  { client_id: "opaque", tokens: "opaque", authentication: "client_secret_basic", binding: "none" }
 ]
 
 const withSecret: ClientAuthentication = {
@@ -35,10 +33,7 @@ const withSecret: ClientAuthentication = {
   secret: Redacted.make(clientSecret)
 }
 
-const setup = (
-  client: (server: AuthorizationServer) => ClientAuthentication,
-  answerTimeToLive: Duration.Input = 0
-): Setup => ({
+const setup = (client: (server: AuthorizationServer) => ClientAuthentication): Setup => ({
   servers: [{ agents }],
   accept: ([server]) => ({
     issuers: [{
@@ -48,10 +43,8 @@ const setup = (
       grantProvisioning: {},
       client: client(server!),
       // No test waits for it: it only must not pass on a busy machine.
-      timeout: "30 seconds",
-      answerTimeToLive
-    }],
-    certificates: { header: "client-cert", proxies: ["127.0.0.1"] }
+      timeout: "30 seconds"
+    }]
   })
 })
 
@@ -89,22 +82,6 @@ layer(authorizedGateway(setup(() => withSecret)), { excludeTestServices: true })
         const { holder, operation } = yield* settled("opaque")
         assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
         assert.strictEqual((yield* read(holder, `/v1/operations/${operation.id}`)).status, 200)
-      }))
-
-    it.effect("that are bound to a key read with a DPoP proof, and never as bearer tokens", () =>
-      Effect.gen(function*() {
-        const { holder, operation } = yield* settled("bound")
-        assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
-        const { send } = yield* Gateway
-        assertProblemOf(yield* send("/v1/operations", { token: holder.tokens.access }), "invalid_token")
-      }))
-
-    it.effect("that are bound to a certificate read with it, and not without", () =>
-      Effect.gen(function*() {
-        const { holder, operation } = yield* settled("mutual")
-        assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
-        const { send } = yield* Gateway
-        assertProblemOf(yield* send("/v1/operations", { token: holder.tokens.access }), "invalid_token")
       }))
 
     it.effect("that were revoked are 401 at the very next read", () =>

@@ -111,17 +111,6 @@ for (
           yield* succeeds(holder)
         }))
 
-      it.effect("is refused elsewhere while it is used", () =>
-        Effect.gen(function*() {
-          const holder = yield* narrow(client_id)
-          const statuses = yield* Effect.forEach(
-            Array.from({ length: 40 }, (_, index) => index % 2 === 0),
-            (isMcp) => Effect.map(isMcp ? callMcp(holder) : read(holder), ({ status }) => status),
-            { concurrency: "unbounded" }
-          )
-          assert.deepStrictEqual(statuses, Array.from({ length: 40 }, (_, index) => index % 2 === 0 ? 200 : 401))
-        }))
-
       it.effect("is refused on every other spelling of the path", () =>
         Effect.gen(function*() {
           const holder = yield* narrow(client_id)

@@ -6,13 +6,11 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import type { AgentClient } from "../../fixtures/authorization/AuthorizationServer.ts"
 import {
-  anotherGateway,
   authorize,
   type Authorized,
   authorizedGateway,
   connectWebhook,
   idsOf,
-  presented,
   read,
   server,
   settled,
@@ -22,8 +20,7 @@ import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "agent", tokens: "ES256", authentication: "private_key_jwt", binding: "DPoP" },
-  { client_id: "bearer", tokens: "EdDSA", authentication: "client_secret_basic", binding: "none" },
-  { client_id: "doomed", tokens: "EdDSA", authentication: "client_secret_basic", binding: "none" }
+  { client_id: "bearer", tokens: "EdDSA", authentication: "client_secret_basic", binding: "none" }
 ]
 
 const withProvisioning: Setup = {
@@ -59,25 +56,6 @@ layer(authorizedGateway(withProvisioning), { excludeTestServices: true })(
           assertProblemOf(yield* read(holder, `/v1/operations/${operation.id}`), "grant_revoked")
         })
     )
-
-    it.effect("holds at every gateway of the database", () =>
-      Effect.gen(function*() {
-        yield* connectWebhook(yield* server())
-        const { holder } = yield* settled("agent")
-        const other = yield* anotherGateway(withProvisioning)
-        const readThere = Effect.suspend(() => other.send("/v1/operations", presented(holder, "/v1/operations")))
-        assert.strictEqual((yield* readThere).status, 200)
-        yield* revokeAtServer(holder)
-        assertProblemOf(yield* readThere, "grant_revoked")
-      }))
-
-    it.effect("applies to a token that the gateway sees for the first time afterwards", () =>
-      Effect.gen(function*() {
-        yield* connectWebhook(yield* server())
-        const holder = yield* authorize("bearer")
-        yield* revokeAtServer(holder)
-        assertProblemOf(yield* read(holder), "grant_revoked")
-      }))
   }
 )
 
