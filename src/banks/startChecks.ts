@@ -9,7 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import { createPrivateKey, X509Certificate } from "node:crypto"
 import * as ProviderHttpClient from "../node/http/ProviderHttpClient.ts"
-import { makeClientToken } from "../oauth/ClientCredentials.ts"
+import { makeClientToken } from "../oauth/ClientAuthentication.ts"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
 import type { ProviderAdapter } from "../submission/providers/ProviderAdapter.ts"
 
@@ -24,7 +24,7 @@ export interface BankClient {
   readonly clientId: string
 }
 
-/** Makes the function that finds the gateway's own token: see `ClientCredentials`. Dies with a `TypeError` if a setting cannot be right. */
+/** Makes the function that finds the gateway's own token: see `ClientAuthentication`. Dies with a `TypeError` if a setting cannot be right. */
 export const makeBankToken = Effect.fnUntraced(function*({ clientId, tokenUrl }: BankClient, scope: string) {
   const url = yield* Effect.sync(() => {
     HttpProvider.requireSecret("client.clientId", Redacted.make(clientId))

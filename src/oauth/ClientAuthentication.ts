@@ -1,14 +1,20 @@
 /**
  * Authenticates the gateway, as a client, to an authorization server.
+ *
+ * The gateway's own access token at another server, such as a bank (RFC 6749 §4.4): mutual TLS authenticates the gateway (RFC 8705 §2), so the
+ * request has no secret. A token is used until shortly before it expires.
  */
 import * as Clock from "effect/Clock"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
+import * as HttpClient from "effect/http/HttpClient"
+import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import * as Redacted from "effect/Redacted"
 import { importJWK, type JWK, SignJWT } from "jose"
-import { isJsonObject } from "../http/JsonExchange.ts"
+import { exchangeJson, isJsonObject, ServerFailure } from "../http/JsonExchange.ts"
+import { RedactedBody } from "../http/OutgoingRequest.ts"
 
 /** How the gateway authenticates as a client of an authorization server (RFC 7662 §2.1). */
 export type ClientAuthentication =
@@ -113,4 +119,34 @@ export const makeClientAuthentication = Effect.fnUntraced(function*(
   if (secret === "") return yield* invalid(`The gateway needs a client secret at ${issuer}.`)
   const authorization = `Basic ${Base64.encode(`${formEncode(client.clientId)}:${formEncode(secret)}`)}`
   return Effect.succeed({ headers: { authorization }, fields: {} })
+})
+
+/** Milliseconds before its end at which a token is replaced: longer than a request takes. */
+const margin = 60_000
+
+const limits = { timeout: "10 seconds", size: 65_536 } as const
+
+/** Makes the function that finds the token. It fails with `ServerFailure`. */
+export const makeClientToken = Effect.fnUntraced(function*(
+  { clientId, scope, tokenUrl }: { readonly tokenUrl: string; readonly clientId: string; readonly scope: string }
+) {
+  const client = yield* HttpClient.HttpClient
+  let known: { readonly token: Redacted.Redacted<string>; readonly until: number } | null = null
+
+  return Effect.gen(function*() {
+    const now = yield* Clock.currentTimeMillis
+    if (known !== null && now < known.until) return known.token
+    const body = RedactedBody.form({ grant_type: "client_credentials", client_id: clientId, scope })
+    const { access_token, expires_in } = yield* exchangeJson(
+      client,
+      HttpClientRequest.post(tokenUrl, { body }),
+      limits
+    )
+    if (typeof access_token !== "string" || !/^[\x21-\x7e]+$/u.test(access_token)) {
+      return yield* new ServerFailure({ reason: "the answer has no access token", status: 200 })
+    }
+    const token = Redacted.make(access_token)
+    known = { token, until: typeof expires_in === "number" ? now + expires_in * 1000 - margin : 0 }
+    return token
+  })
 })

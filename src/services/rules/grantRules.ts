@@ -14,6 +14,7 @@ import {
   financialOperations,
   InvalidAuthorizationDetails
 } from "../../domain/AuthorizationDetails.ts"
+import { accessTokenDigest, generateAccessToken } from "../../domain/Credential.ts"
 import {
   areScopesBounded,
   type Grant,
@@ -23,7 +24,6 @@ import {
   scopeBounds
 } from "../../domain/Grant.ts"
 import type { GrantRegistration, GrantRequest } from "../../domain/GrantRequest.ts"
-import { accessTokenDigest, generateAccessToken } from "../../domain/OpaqueToken.ts"
 
 /** Fails with `InvalidAuthorizationDetails` if the limits of a grant cannot be held, or limit nothing. */
 export const checkLimits = Effect.fnUntraced(function*(details: AuthorizationDetails | undefined) {

@@ -11,6 +11,8 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as SqlClient from "effect/sql/SqlClient"
 import {
+  accessTokenDigest,
+  accessTokenPattern,
   AuthorizationUnavailable,
   bearer,
   type Credential,
@@ -19,7 +21,6 @@ import {
   NonceRequired
 } from "../../domain/Credential.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
-import { accessTokenDigest, accessTokenPattern } from "../../domain/OpaqueToken.ts"
 import { MemoryLedger } from "../memory/MemoryLedger.ts"
 import { onPrimaryOrStandby } from "../sql/reads/readStatements.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"

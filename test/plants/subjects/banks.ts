@@ -364,7 +364,7 @@ export const banks: ReadonlyArray<Plant> = [
   },
   {
     rule: "no span has the token that a bank gave the gateway",
-    file: "src/oauth/ClientCredentials.ts",
+    file: "src/oauth/ClientAuthentication.ts",
     from: "const token = Redacted.make(access_token)",
     to: "const token = Redacted.make(access_token)\n    yield* Effect.annotateCurrentSpan({ access_token })",
     tests: [unit("banks/Secrets")]

@@ -8,7 +8,7 @@ import { Effect, Layer, Logger, Redacted } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
 import { createHash } from "node:crypto"
 import { inspect } from "node:util"
-import { accessTokenDigest, accessTokenPattern, generateAccessToken } from "../../../src/domain/OpaqueToken.ts"
+import { accessTokenDigest, accessTokenPattern, generateAccessToken } from "../../../src/domain/Credential.ts"
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 

@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { type DeduplicatedRequest, makeRequestDeduplication } from "../../../src/oauth/RequestDeduplication.ts"
+import { type DeduplicatedRequest, makeRequestDeduplication } from "../../../src/oauth/IntrospectionLimiter.ts"
 
 /** Requests that leave at once or on a signal. Each is answered with its number. */
 const makeScene = () => {
