@@ -139,7 +139,7 @@ queueConformance("a fence", (it) => {
         const soon = yield* Effect.flip(end(state, yield* queue.readClock))
         assert.match(soon.message, /may be under way until .* Try again after that/)
       }
-      yield* pass("1 minute")
+      yield* pass("2 minutes")
       const asked = yield* queue.readClock
       yield* fence
       yield* pass("1 minute")
