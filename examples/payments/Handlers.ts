@@ -4,10 +4,11 @@
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as Layer from "effect/Layer"
+import * as CompiledGroup from "financial-agents-gateway/dispatch/CompiledGroup"
 import { MutationEndpoints } from "financial-agents-gateway/server/MutationEndpoints"
 import { PaymentsApi, paymentsWrite } from "./Api.ts"
 
-const Payments = HttpApiBuilder.group(
+const Payments = CompiledGroup.group(
   PaymentsApi,
   "payments",
   Effect.fn(function*(handlers) {

@@ -9,6 +9,7 @@ import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import { HttpApiSchemaError } from "effect/http-api/HttpApiError"
 import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
+import * as HttpMethod from "effect/http/HttpMethod"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
@@ -35,7 +36,8 @@ type Api = Pick<HttpApi.Top, "annotations" | "groups">
 
 /** Whether Effect's own route serves the endpoint. */
 const isLeft = ({ endpoint, isRaw }: Handler): boolean =>
-  isRaw || endpoint.payload.size > 0
+  isRaw
+  || [...endpoint.payload.values()].some(({ encoding }) => encoding._tag === "Stream")
   || [...endpoint.success].some((schema) =>
     isUpgrade(schema) || isStreamSchema("schema" in schema ? schema.schema : schema)
   )
@@ -95,28 +97,93 @@ const interpretParts = (parts: ReadonlyArray<Part>, context: Context.Context<nev
       input[name] = value
     }), { discard: true })
 
+/** Effect's route of an endpoint without its middleware, and without what `parts` takes away. */
+const bareRoute = (
+  api: Api,
+  group: HttpApiGroup.Top,
+  runtime: Handler,
+  parts: Partial<HttpApiEndpoint.Top>,
+  handler: Handler["handler"]
+): Responding => {
+  const endpoint = Object.assign(Object.create(Object.getPrototypeOf(runtime.endpoint) as object), runtime.endpoint, {
+    params: undefined,
+    headers: undefined,
+    query: undefined,
+    middlewares: new Set(),
+    ...parts
+  }) as HttpApiEndpoint.Top
+  return handlerToRoute(api, group, { ...runtime, endpoint, handler }, Context.empty()).handler
+}
+
 /** What Effect's encoder encodes: the outcome of a handler. */
 const Outcome = Context.Reference<Effect.Effect<unknown, unknown>>("financial-agents-gateway/dispatch/Outcome", {
   defaultValue: () => Effect.die(new Error("there is no outcome"))
 })
 
-/** Effect's encoder of the endpoint, for values and errors alike: its route without parts and middleware. */
-const makeEncode = (api: Api, group: HttpApiGroup.Top, handler: Handler) => {
-  const endpoint = Object.assign(Object.create(Object.getPrototypeOf(handler.endpoint) as object), handler.endpoint, {
-    params: undefined,
-    headers: undefined,
-    query: undefined,
-    middlewares: new Set(),
-    error: new Set(getErrorSchemas(handler.endpoint))
-  }) as HttpApiEndpoint.Top
-  const route = handlerToRoute(
-    api,
-    group,
-    { ...handler, endpoint, handler: () => Effect.flatten(Outcome) },
-    Context.empty()
-  )
-  return (outcome: Effect.Effect<unknown, unknown>): Responding =>
-    Effect.provideService(route.handler, Outcome, outcome)
+/** Effect's encoder of the endpoint, for values and errors alike. */
+const makeEncode = (api: Api, group: HttpApiGroup.Top, runtime: Handler) => {
+  const error = new Set(getErrorSchemas(runtime.endpoint))
+  const route = bareRoute(api, group, runtime, { payload: new Map(), error }, () => Effect.flatten(Outcome))
+  return (outcome: Effect.Effect<unknown, unknown>): Responding => Effect.provideService(route, Outcome, outcome)
+}
+
+/** What takes the payload that Effect's decoder has decoded. */
+const Payload = Context.Reference<{ decoded: unknown }>("financial-agents-gateway/dispatch/Payload", {
+  defaultValue: () => ({ decoded: undefined })
+})
+
+/** A body that does not become a payload, because Effect answers it. */
+class Answered {
+  readonly response: HttpServerResponse.HttpServerResponse
+  constructor(response: HttpServerResponse.HttpServerResponse) {
+    this.response = response
+  }
+}
+
+/** Effect's decoder of the body. */
+const makeInterpretPayload = (api: Api, group: HttpApiGroup.Top, runtime: Handler) => {
+  const taken = HttpServerResponse.empty()
+  const route = bareRoute(api, group, runtime, { success: new Set() }, ({ payload }) =>
+    Effect.map(Payload, (into) => {
+      into.decoded = payload
+      return taken
+    }))
+  return Effect.suspend(() => {
+    const into: { decoded: unknown } = { decoded: undefined }
+    return Effect.matchCauseEffect(Effect.provideService(route, Payload, into), {
+      onSuccess: (response) => Effect.succeed(response === taken ? into.decoded : new Answered(response)),
+      onFailure: failOfSchema
+    })
+  })
+}
+
+/** Reads the body. */
+const makeReadPayload = (api: Api, group: HttpApiGroup.Top, runtime: Handler, options: SlotParseOptions) => {
+  const { method, payload } = runtime.endpoint
+  const interpret = makeInterpretPayload(api, group, runtime)
+  const json = payload.get(jsonType)
+  if (json?.encoding._tag !== "Json" || json.schemas.length > 1 || !HttpMethod.hasBody(method)) return () => interpret
+  const read = makeReadRecord(json.schemas[0].ast, options.payload)
+  return (request: HttpServerRequest.HttpServerRequest) =>
+    (request.headers["content-type"] ?? jsonType) !== jsonType
+      ? interpret
+      : Effect.flatMap(Effect.orDie(request.text), (text) => {
+        const value = readText(read, text)
+        return value === undecided ? interpret : Effect.succeed(value)
+      })
+}
+
+const jsonType = "application/json"
+
+/** Reads an object from JSON. Undecided for all that is not one. */
+const readText = (read: ReturnType<typeof makeReadRecord>, text: string): unknown => {
+  try {
+    const parsed: unknown = JSON.parse(text)
+    const isObject = typeof parsed === "object" && parsed !== null && !Array.isArray(parsed)
+    return isObject ? read(parsed as Readonly<Record<string, unknown>>) : undecided
+  } catch {
+    return undecided
+  }
 }
 
 /** The error of a value that does not fit. */
@@ -124,8 +191,8 @@ export interface UnfitValue extends HttpApiSchemaError {
   readonly value?: unknown
 }
 
-/** Effect's route ends with a defect if the value does not fit. Middleware sees the error, and the value. */
-const failOfSchema = (cause: Cause.Cause<unknown>, value: unknown): Effect.Effect<never, unknown> => {
+/** Effect's route ends with a defect if a payload, or a value, does not fit. Middleware sees the error, and the value. */
+const failOfSchema = (cause: Cause.Cause<unknown>, value?: unknown): Effect.Effect<never, unknown> => {
   const error = Cause.squash(cause)
   return HttpApiSchemaError.is(error)
     ? Effect.fail(Object.assign(error, { value: isWithHeadersValue(value) ? value.body : value }) satisfies UnfitValue)
@@ -189,6 +256,7 @@ export const compileEndpoint = (
   const options = getSlotParseOptions(annotations)
   const parts = partsOf(endpoint, options)
   const encode = makeEncode(api, group, runtime)
+  const readPayload = endpoint.payload.size === 0 ? null : makeReadPayload(api, group, runtime, options)
   // Compiled encoders have the options of the interpreter that nothing sets.
   const writeSuccess = options.success === undefined ? makeWriteSuccess(endpoint, options.headers) : () => null
 
@@ -207,9 +275,16 @@ export const compileEndpoint = (
       HttpServerRequest.HttpServerRequest
     )
     const input: HandlerInput = { request, endpoint, group }
-    return readParts(parts, context, input)
-      ? Effect.flatMapEager(handler(input), respond)
-      : Effect.flatMap(interpretParts(parts, context, input), () => Effect.flatMap(handler(input), respond))
+    const run = () =>
+      readPayload === null ? Effect.flatMapEager(handler(input), respond) : Effect.flatMap(
+        readPayload(request),
+        (payload) => {
+          if (payload instanceof Answered) return Effect.succeed(payload.response)
+          input["payload"] = payload
+          return Effect.flatMapEager(handler(input), respond)
+        }
+      )
+    return readParts(parts, context, input) ? run() : Effect.flatMap(interpretParts(parts, context, input), run)
   })
 
   let guarded = handled

@@ -3,8 +3,8 @@
  *
  * `group` takes the place of `HttpApiBuilder.group`. It has the same type and meaning, and `HttpApiBuilder.layer` mounts it like any
  * other. Where Effect interprets schemas and merges contexts for each request, its routes run code that was made from the endpoint
- * once: `RecordDecoder` reads parameters, `JsonEncoder` writes bodies. What neither of them decides, Effect's interpreter decides, so
- * all failures come from there. Endpoints with a body, a stream, an upgrade, or security middleware keep Effect's route.
+ * once: `RecordDecoder` reads parameters and bodies, `JsonEncoder` writes bodies. What neither of them decides, Effect's interpreter decides,
+ * so all failures come from there. Endpoints with a stream, an upgrade, or security middleware keep Effect's route.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -40,7 +40,7 @@ const only: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
   ["operator/console/access/OidcIssuer.ts", /^(?:operator|oauth)\/|^oauth4webapi$/],
   [
     "operator/(?!console/access/OidcIssuer)",
-    /^(?:operator|api|domain|http|metrics|oauth|server|services)\/|^effect\/(?:http|http-api|net|observability|persistence)\/|^node:/
+    /^(?:operator|api|dispatch|domain|http|metrics|oauth|server|services)\/|^effect\/(?:http|http-api|net|observability|persistence)\/|^node:/
   ],
   // A bank imports the port as an application does.
   [

@@ -106,7 +106,9 @@ const readHead = (unread: string, { bytesParsed = 0, rawPacket }: Partial<Parser
   // Requests before this one end with an empty line.
   const start = text.lastIndexOf("\r\n\r\n", unread.length + bytesParsed - 4) + 4
   const [head = ""] = text.slice(start < 4 ? 0 : start).split("\r\n\r\n", 1)
-  const [, target = "/"] = /^[^\s:]+ (?:https?:\/\/[^\s/?#]*)?(\/[!-~]{0,8191}) HTTP\/\d/i.exec(head) ?? []
+  const [, sent = "/"] = /^[^\s:]+ ((?:https?:\/)?\/[!-~]{0,8191}) HTTP\/\d/i.exec(head) ?? []
+  // A target in absolute form (RFC 9112 §3.2.2).
+  const target = sent.startsWith("/") ? sent : URL.parse(sent)?.pathname ?? "/"
   const ids = [...head.matchAll(/\r\nx-request-id:([^\r\n]*)/gi)]
   return { requestId: ids.length === 1 ? ids[0]![1]!.trim() : undefined, target }
 }

@@ -3,9 +3,9 @@
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type { ProblemOf } from "../../api/Problems.ts"
+import * as CompiledGroup from "../../dispatch/CompiledGroup.ts"
 import type { DecisionRefused } from "../../domain/Approval.ts"
 import type { GrantId } from "../../domain/Grant.ts"
 import type { OperationId, OperationState } from "../../domain/Operation.ts"
@@ -92,7 +92,7 @@ const isNewestFirst = ({ queue }: ListQuery): boolean => queue === undefined || 
 
 /** `version` is that of the program. */
 export const ConsoleHandlers = (version: string) =>
-  HttpApiBuilder.group(
+  CompiledGroup.group(
     ConsoleApi,
     "console",
     Effect.fn(function*(handlers) {

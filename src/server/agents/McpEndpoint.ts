@@ -34,9 +34,9 @@ import { errorOfRefusal } from "../../mcp/OperationAnswer.ts"
 import { noteWait } from "../../metrics/HttpMetrics.ts"
 import { CurrentSlot } from "../gate/Admission.ts"
 import { BaseUrl } from "../gate/BaseUrl.ts"
-import { isJson } from "../gate/JsonRequest.ts"
 import { isOverdue, Lifecycle } from "../gate/Lifecycle.ts"
 import { problemResponse, Problems } from "../gate/ProblemResponses.ts"
+import { isJson } from "../gate/RequestChecks.ts"
 import { CurrentRequest } from "../gate/RequestContext.ts"
 import { AllowedOrigins } from "./AllowedOrigins.ts"
 import { type ClientCall, type ClientRequests, makeClientRequests } from "./ClientRequests.ts"
@@ -93,7 +93,7 @@ const isResponse = (message: JsonRpcMessage): message is JsonRpcResponse => !("m
  * with an error of JSON-RPC.
  */
 const readBody = Effect.fnUntraced(function*(problems: Problems["Service"], request: HttpServerRequest) {
-  if (!isJson(request)) {
+  if (!isJson(request.headers)) {
     return yield* problems.fail("unsupported_media_type", { detail: "The endpoint reads application/json." })
   }
   const value = parse(yield* Effect.orDie(request.text))

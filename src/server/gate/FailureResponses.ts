@@ -6,14 +6,13 @@ import * as Effect from "effect/Effect"
 import { HttpApiSchemaError } from "effect/http-api/HttpApiError"
 import type { RouteContext } from "effect/http/HttpRouter"
 import { ClientAbort } from "effect/http/HttpServerError"
-import { HttpServerRequest, type ParsedSearchParams } from "effect/http/HttpServerRequest"
+import type { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
 import type * as HttpServerResponse from "effect/http/HttpServerResponse"
 import { type AnyProblem, isAnyProblem, type Problem } from "../../api/Problems.ts"
 import type { UnfitValue } from "../../dispatch/CompiledEndpoint.ts"
 import { invalidMembers } from "../../domain/InvalidMember.ts"
 import { isOperationId, type OperationId } from "../../domain/Operation.ts"
 import { findInvalidFields, type Options, refuseFields } from "./InvalidFields.ts"
-import { hasBrokenJson } from "./JsonRequest.ts"
 import { isOverdue } from "./Lifecycle.ts"
 import { problemResponse, type Problems } from "./ProblemResponses.ts"
 import { withhold } from "./Refusals.ts"
@@ -66,6 +65,9 @@ const idOf = ({ cause, value }: UnfitValue): OperationId | null => {
   return id
 }
 
+/** What Effect says of a body that cannot be parsed. */
+const messageOfBrokenJson = "Expected a valid JSON body"
+
 /** Names what does not fit the contract: parts of the request, or the response, which is withheld. */
 const refuseMismatch = (
   problems: Problems["Service"],
@@ -77,7 +79,7 @@ const refuseMismatch = (
   }
   return Effect.gen(function*() {
     const fields = yield* findInvalidFields(options, error)
-    const isBroken = error.kind === "Payload" && (yield* hasBrokenJson(yield* HttpServerRequest))
+    const isBroken = fields.some(({ message, path }) => path === "body" && message === messageOfBrokenJson)
     return yield* refuseFields(problems, fields, isBroken ? "The body is not valid JSON." : undefined)
   })
 }

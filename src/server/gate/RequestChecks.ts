@@ -10,6 +10,10 @@ export type RequestHeaders = Readonly<Record<string, string | undefined>>
 export const hasBody = (headers: RequestHeaders): boolean =>
   headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) !== 0
 
+/** Whether a body is JSON. Without `Content-Type` it counts as that: clients that name no type send JSON, too. */
+export const isJson = (headers: RequestHeaders): boolean =>
+  /^\s*application\/json\s*(?:;|$)/i.test(headers["content-type"] ?? "application/json")
+
 /** Whether the one Host that HTTP/1.1 requires is missing (RFC 9112 §3.2). Several arrive joined by commas. */
 export const lacksHost = (headers: RequestHeaders): boolean => headers["host"]?.includes(",") ?? true
 

@@ -36,10 +36,10 @@ import type { GrantVerifier } from "../../services/verification/GrantVerifier.ts
 import { BaseUrl } from "../gate/BaseUrl.ts"
 import { GateLayer } from "../gate/Gate.ts"
 import { findInvalidFields, type Options, refuseFields } from "../gate/InvalidFields.ts"
-import { isJson } from "../gate/JsonRequest.ts"
 import type { Lifecycle } from "../gate/Lifecycle.ts"
 import { Problems } from "../gate/ProblemResponses.ts"
 import { refuseByLimits, refuseForNow, refuseGrant } from "../gate/Refusals.ts"
+import { isJson } from "../gate/RequestChecks.ts"
 
 export type { Problems }
 
@@ -69,7 +69,7 @@ export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems>
       const context = yield* Effect.context<HttpServerRequest | ParsedSearchParams | RouteContext>()
       const request = Context.get(context, HttpServerRequest)
       const key = yield* findKey(request)
-      if (!isJson(request)) {
+      if (!isJson(request.headers)) {
         return yield* problems.fail("unsupported_media_type", {
           detail: "The endpoint reads application/json. The Content-Type of the request is another one."
         })

@@ -187,6 +187,20 @@ export const reads: ReadonlyArray<Plant> = [
     tests: [unit("server/gate/RequestIds")]
   },
   {
+    rule: "a compiled body is an object",
+    file: "src/dispatch/CompiledEndpoint.ts",
+    from: "parsed !== null && !Array.isArray(parsed)",
+    to: "parsed !== null",
+    tests: [unit("dispatch/CompiledGroup")]
+  },
+  {
+    rule: "a body of another media type is no payload",
+    file: "src/dispatch/CompiledEndpoint.ts",
+    from: "(request.headers[\"content-type\"] ?? jsonType) !== jsonType",
+    to: "request.headers[\"content-type\"] === undefined",
+    tests: [unit("dispatch/CompiledGroup")]
+  },
+  {
     rule: "an endpoint takes only the problems of its declared codes",
     file: "src/api/Problems.ts",
     from: "own.some((one) => one === code) ||",

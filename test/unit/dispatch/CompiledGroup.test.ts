@@ -54,6 +54,13 @@ const tagged = { etag: Schema.String.check(Schema.isMinLength(2)), "retry-after"
 
 const strictly = { onExcessProperty: "error" as const }
 
+const Sent = Schema.Struct({
+  a: Schema.String,
+  n: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 9 }))),
+  kind: Schema.optionalKey(Schema.Literals(["p", "q"])),
+  inner: Schema.optionalKey(Schema.Struct({ at: Schema.DateTimeUtcFromString }))
+})
+
 const Items = HttpApiGroup.make("items").add(
   HttpApiEndpoint.get("one", "/items/:id", {
     params: { id: Schema.String.check(Schema.isPattern(/^[a-z]+$/)) },
@@ -84,7 +91,28 @@ const Items = HttpApiGroup.make("items").add(
   HttpApiEndpoint.get("raw", "/raw", { success: Schema.String }),
   HttpApiEndpoint.get("stream", "/stream", { success: HttpApiSchema.StreamUint8Array() }),
   HttpApiEndpoint.get("fails", "/fails/:how", { params: { how: Schema.String }, success: Item, error: Missing }),
-  HttpApiEndpoint.post("add", "/items", { payload: Schema.Struct({ a: Schema.String }), success: Schema.String })
+  HttpApiEndpoint.post("add", "/items/:id", {
+    params: { id: Schema.String.check(Schema.isMaxLength(3)) },
+    payload: Sent,
+    success: Schema.Json,
+    error: Missing
+  }),
+  HttpApiEndpoint.post("addStrictly", "/strict", { payload: Sent, success: Schema.Json })
+    .annotate(HttpApi.ParseOptions, strictly),
+  HttpApiEndpoint.post("addAny", "/any", {
+    payload: [Sent, Schema.Struct({ n: Schema.Finite }), Schema.String.pipe(HttpApiSchema.asText())],
+    success: Schema.Json
+  }),
+  HttpApiEndpoint.post("addLoosely", "/loose", {
+    payload: Schema.Struct({ n: Schema.optionalKey(Schema.Int) }),
+    success: Schema.Json
+  }),
+  HttpApiEndpoint.post("addForm", "/form", {
+    payload: Schema.Struct({ a: Schema.String }).pipe(HttpApiSchema.asFormUrlEncoded()),
+    success: Schema.Json
+  }),
+  HttpApiEndpoint.get("search", "/search", { payload: { a: Schema.String }, success: Schema.Json }),
+  HttpApiEndpoint.post("addStream", "/stream", { payload: HttpApiSchema.StreamUint8Array(), success: Schema.Number })
 ).middleware(Named)
 
 const Secrets = HttpApiGroup.make("secrets").add(
@@ -136,7 +164,16 @@ const layersOf = (group: typeof HttpApiBuilder.group) =>
           raw: () => Effect.succeed(HttpServerResponse.text("raw", { status: 203, headers: { "x-own": "1" } })),
           stream: () => Effect.succeed(Stream.make(new Uint8Array([65]))),
           fails: ({ params }) => outcomes[params.how] ?? Effect.succeed(item),
-          add: ({ payload }) => Effect.succeed(payload.a)
+          add: ({ params, payload }) =>
+            payload.a === "gone"
+              ? Effect.fail(new Missing({ id: params.id }))
+              : Effect.map(Caller, (caller) => JSON.stringify([caller, params, payload])),
+          addStrictly: ({ payload }) => Effect.succeed(JSON.stringify(payload)),
+          addAny: ({ payload }) => Effect.succeed(JSON.stringify(payload)),
+          addLoosely: ({ payload }) => Effect.succeed(JSON.stringify(payload)),
+          addForm: ({ payload }) => Effect.succeed(JSON.stringify(payload)),
+          search: ({ payload }) => Effect.succeed(JSON.stringify(payload)),
+          addStream: ({ payload }) => Effect.orDie(Stream.runFold(payload, () => 0, (sum, bytes) => sum + bytes.length))
         })),
       group(Api, "secrets", (handlers) => handlers.handle("secret", () => Caller))
     ]),
@@ -171,9 +208,31 @@ const handlerOf = (group: typeof HttpApiBuilder.group, known: boolean) => {
   return (request: Request) => handler(request, context as never)
 }
 
-type Sent = readonly [target: string, headers?: Readonly<Record<string, string>>, method?: string, body?: string]
+type Question = readonly [target: string, headers?: Readonly<Record<string, string>>, method?: string, body?: string]
 
-const requests: ReadonlyArray<Sent> = [
+const bodies = [
+  "{\"a\":\"1\"}",
+  "{\"n\":4,\"a\":\"1\",\"kind\":\"q\"}",
+  "{\"a\":\"1\",\"inner\":{\"at\":\"2026-01-01T00:00:00Z\"}}",
+  "{\"a\":\"1\",\"inner\":{\"at\":\"never\"}}",
+  "{\"a\":\"gone\"}",
+  "{\"a\":\"1\",\"a\":\"2\"}",
+  "{\"a\":\"1\",\"more\":1}",
+  "{\"a\":\"1\",\"__proto__\":{\"n\":1}}",
+  "{\"a\":\"1\",\"n\":10}",
+  "{\"a\":\"1\",\"n\":0.5}",
+  "{\"a\":1}",
+  "{\"n\":1}",
+  "{\"kind\":\"r\"}",
+  "{}",
+  "[]",
+  "null",
+  "\"a\"",
+  "{",
+  ""
+]
+
+const requests: ReadonlyArray<Question> = [
   ["/items/abc"],
   ["/items/abc", { "if-none-match": "x" }],
   ["/items/abc", { "x-mode": "p" }],
@@ -207,15 +266,32 @@ const requests: ReadonlyArray<Sent> = [
   ["/whole", {}, "DELETE"],
   ["/raw"],
   ["/stream"],
-  ...Object.keys(outcomes).map((how): Sent => [`/fails/${how}`]),
-  ["/items", { "content-type": "application/json" }, "POST", "{\"a\":\"1\"}"],
-  ["/items", { "content-type": "application/json" }, "POST", "{}"],
+  ...Object.keys(outcomes).map((how): Question => [`/fails/${how}`]),
+  ...bodies.flatMap((body): ReadonlyArray<Question> =>
+    ["/items/abc", "/strict", "/any", "/loose"].map((
+      path
+    ) => [path, { "content-type": "application/json" }, "POST", body])
+  ),
+  ["/items/abcd", { "content-type": "application/json" }, "POST", "{}"],
+  ["/items/abc", { "content-type": "application/json", "x-caller": "nobody" }, "POST", "{\"a\":\"1\"}"],
+  ...["application/json; charset=utf-8", "APPLICATION/JSON", "text/plain", "application/x-www-form-urlencoded", ""]
+    .flatMap((
+      type
+    ): ReadonlyArray<Question> =>
+      ["/items/abc", "/any", "/form", "/stream"].map((
+        path
+      ) => [path, { "content-type": type }, "POST", "{\"a\":\"1\"}"])
+    ),
+  ["/form", { "content-type": "application/x-www-form-urlencoded" }, "POST", "a=1"],
+  ["/form", { "content-type": "application/x-www-form-urlencoded" }, "POST", "b=1"],
+  ["/search?a=1"],
+  ["/search"],
   ["/secret"],
   ["/secret", { authorization: "Bearer good" }],
   ["/unknown"]
 ]
 
-const answer = async (handle: ReturnType<typeof handlerOf>, [target, headers = {}, method = "GET", body]: Sent) => {
+const answer = async (handle: ReturnType<typeof handlerOf>, [target, headers = {}, method = "GET", body]: Question) => {
   const response = await handle(new Request(`http://sample.test${target}`, { method, headers, body: body ?? null }))
   return { status: response.status, headers: [...response.headers], text: await response.text() }
 }
