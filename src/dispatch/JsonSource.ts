@@ -23,7 +23,6 @@
  */
 import * as Exit from "effect/Exit"
 import * as SchemaAST from "effect/SchemaAST"
-import { timestampText } from "../domain/Timestamp.ts"
 
 /** The JSON of a value, "" for `undefined`, and null for a value that the schema refuses. It throws if it cannot decide. */
 export type Write = (value: unknown) => string | null
@@ -124,8 +123,11 @@ const guardOf = (ast: SchemaAST.Declaration): (value: unknown) => boolean => {
   }
 }
 
-/** The text of a timestamp has nothing to escape. To look for that would first copy its parts into one piece. */
-const isTimestamp = ({ encoding }: SchemaAST.AST): boolean => encoding?.[0].transformation.decode === timestampText
+/**
+ * Whether the schema of a string promises, by the annotation `isPlainText`, that its texts have nothing to escape. To look for that would
+ * first copy the parts of a text into one piece.
+ */
+const isPlainText = (ast: SchemaAST.AST): boolean => SchemaAST.resolve(ast)?.["isPlainText"] === true
 
 const isComposite = (ast: SchemaAST.AST) =>
   SchemaAST.isObjects(ast) || SchemaAST.isArrays(ast) || SchemaAST.isUnion(ast)
@@ -292,7 +294,7 @@ class Generator {
       }
       case "String":
         statements.push(`if (typeof ${value} !== "string") ${refuse}`)
-        return concat(literal("\""), expression(isTimestamp(ast) ? value : `escape(${value})`), literal("\""))
+        return concat(literal("\""), expression(isPlainText(ast) ? value : `escape(${value})`), literal("\""))
       case "Boolean":
         statements.push(`if (typeof ${value} !== "boolean") ${refuse}`)
         return { parts: [{ condition: value, yes: "true", no: "false" }], mayBeEmpty: false }

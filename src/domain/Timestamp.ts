@@ -91,18 +91,13 @@ const format = (epochMilliseconds: number): string => {
   return dateOf(day) + (clock + milliseconds[time % 1000]!)
 }
 
-/** The encoding of `Timestamp`. Its text has no character that JSON escapes. */
-export const timestampText = SchemaGetter.transform((instant: DateTime.Utc) =>
-  formatTimestamp(instant.epochMilliseconds)
-)
-
-/** An instant, RFC 3339 in UTC with milliseconds on the wire. */
-export const Timestamp = Schema.String.annotate({ format: "date-time" }).pipe(
+/** An instant, RFC 3339 in UTC with milliseconds on the wire. The compiled encoder of JSON reads `isPlainText`. */
+export const Timestamp = Schema.String.annotate({ format: "date-time", isPlainText: true }).pipe(
   Schema.decodeTo(
     Schema.DateTimeUtc,
     new SchemaTransformation.Transformation(
       SchemaTransformation.dateTimeUtcFromString.decode,
-      timestampText
+      SchemaGetter.transform((instant: DateTime.Utc) => formatTimestamp(instant.epochMilliseconds))
     )
   )
 )

@@ -34,7 +34,7 @@ const only: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
   ["oauth/(?!OpenIdProvider)", /^(?:oauth|http|domain)\/|^jose$|^effect\/(?:http|persistence)\//],
   ["ciba/", /^(?:ciba|domain|http|oauth|services)\/|^effect\/http\/|^oauth4webapi$/],
   // It serves any HttpApi.
-  ["dispatch/", /^dispatch\/|^domain\/Timestamp\.ts$|^effect\/http(?:-api)?\//],
+  ["dispatch/", /^dispatch\/|^effect\/http(?:-api)?\//],
   // Every room on the server may count.
   ["metrics/", /^(?:metrics|domain)\//],
   ["operator/console/access/OidcIssuer.ts", /^(?:operator|oauth)\/|^oauth4webapi$/],
