@@ -5,12 +5,14 @@
  * Annotations of schemas tell the rest. Words of a header's name begin with a capital, unless its `title` is another spelling.
  * `examples` of a response hold values of its type, and the schema encodes the first one.
  */
+import * as Context from "effect/Context"
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import type { OpenAPISpec, OpenAPISpecOperation } from "effect/http-api/OpenApi"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import type { RequestId } from "../domain/RequestId.ts"
+import { HasPages, pageHeaders, pageMediaType } from "./HasPages.ts"
 import type { GateContract } from "./Middleware.ts"
 import { type ProblemCode, type ProblemKind, problemKinds } from "./ProblemKinds.ts"
 import { declaredProblems, encodeProblem, makeProblem, problemMediaType } from "./Problems.ts"
@@ -90,7 +92,7 @@ const completeProblems = (response: Response, codes: ReadonlyArray<ProblemCode>,
 }
 
 /** Completes the response of a success. */
-const completeSuccess = (response: Response, declared: Schema.Top): void => {
+const completeSuccess = (response: Response, declared: Schema.Top, hasPages: boolean): void => {
   const { headers, schema } = HttpApiSchema.isWithHeaders(declared)
     ? declared
     : { headers: undefined, schema: declared }
@@ -100,6 +102,7 @@ const completeSuccess = (response: Response, declared: Schema.Top): void => {
   response.headers = headersOf(
     derived.map(([name, header]) => ({ ...header, name, schema: numbers.get(name) ?? header.schema }))
   ) as never
+  if (hasPages) Object.assign(response.content!, { [pageMediaType]: { schema: { type: "string" } } })
   const content = response.content?.["application/json"]
   const [example] = [schema.ast.context?.annotations, SchemaAST.resolve(schema.ast)].flatMap((annotations) =>
     annotations?.["examples"] ?? []
@@ -127,14 +130,19 @@ export const completeDocument = (document: OpenAPISpec, api: HttpApi.Top): OpenA
         ...parameters.filter(({ name }) => !added.some((header) => header.name === name)),
         ...added
       ] as typeof operation.parameters
-      for (const [status, [schema]] of successes) completeSuccess(operation.responses[status]!, schema)
+      const hasPages = Context.get(endpoint.annotations, HasPages)
+      for (const [status, [schema]] of successes) completeSuccess(operation.responses[status]!, schema, hasPages)
       for (const [status, response] of Object.entries(operation.responses)) {
         const declared = (errors.get(Number(status)) ?? []).flatMap(({ ast }) => declaredProblems(ast) ?? [])
         if (declared.length > 0) completeProblems(response, [...new Set(declared.flatMap(({ codes }) => codes))], path)
         Object.assign(
           response.headers ??= {},
           headersOf(
-            [...gates.map((gate) => gate.responseHeaders), ...declared.map(({ headers }) => headers)].flatMap(fieldsOf)
+            [
+              ...hasPages ? [pageHeaders] : [],
+              ...gates.map((gate) => gate.responseHeaders),
+              ...declared.map(({ headers }) => headers)
+            ].flatMap(fieldsOf)
           )
         )
       }

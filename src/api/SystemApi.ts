@@ -9,7 +9,7 @@ import * as OpenApi from "effect/http-api/OpenApi"
 import * as Schema from "effect/Schema"
 import { strict } from "../domain/InvalidMember.ts"
 import { mcpPath } from "../domain/McpResource.ts"
-import { withPages } from "./HasPages.ts"
+import { HasPages } from "./HasPages.ts"
 import { OpenGate } from "./Middleware.ts"
 import { problemKinds } from "./ProblemKinds.ts"
 import { problems } from "./Problems.ts"
@@ -110,7 +110,7 @@ export class SystemApi extends HttpApiGroup.make("system").add(
       description:
         "Returns every error code of the service, with what it means and what to do about it. Browsers get a page."
     }))
-    .annotateMerge(withPages()),
+    .annotate(HasPages, true),
   HttpApiEndpoint.get("getProblem", "/problems/:code", {
     params: { code: Schema.String.annotate({ description: "The error code." }) },
     success: ProblemDescription,
@@ -119,7 +119,7 @@ export class SystemApi extends HttpApiGroup.make("system").add(
     identifier: "getProblem",
     summary: "Error code",
     description: "Returns what one error code means. The `type` of every problem leads here. Browsers get a page."
-  })).annotateMerge(withPages(404)),
+  })).annotate(HasPages, true),
   HttpApiEndpoint.get("resourceMetadata", "/.well-known/oauth-protected-resource", {
     success: ProtectedResourceMetadata,
     error: problems("not_acceptable")

@@ -13,6 +13,10 @@ export const strict = { errors: "all", onExcessProperty: "error" } as const
 /** Most failures that an answer names. It must not grow with the size of an invalid request. */
 export const maxNamed = 32
 
+/** Says that an answer may name only the first failures. Empty: it names all of them. */
+export const noteOfCut = ({ length }: ReadonlyArray<unknown>): string =>
+  length < maxNamed ? "" : `\`fields\` names the first ${maxNamed} failures. There may be more.`
+
 /** A member that does not fit. */
 export const InvalidMember = Schema.Struct({
   /** Names and indices below the value. Empty: the value as a whole. */

@@ -15,7 +15,7 @@ import { CurrentKey } from "../../api/MutationEndpoint.ts"
 import type { Problem } from "../../api/Problems.ts"
 import { type GrantIdentity, GrantUnknown, refusal, standingAt, standingFor } from "../../domain/Grant.ts"
 import { canonicalPayload, type IdempotencyKey } from "../../domain/Idempotency.ts"
-import { invalidMembers, strict } from "../../domain/InvalidMember.ts"
+import { invalidMembers, noteOfCut, strict } from "../../domain/InvalidMember.ts"
 import { termsIn, type TermsOf } from "../../domain/Terms.ts"
 import { confirm, type Question } from "../../mcp/HumanConfirmation.ts"
 import {
@@ -56,12 +56,14 @@ class Refused extends Schema.TaggedError<Refused>()("MutationRefused", { text: S
 
 const refuse = (advice: string, problem: Schema.Json) => new Refused({ text: quotedJson({ advice, problem }) })
 
-const invalid = (error: Schema.SchemaError) =>
-  refuse(adviceOnRefusedMutation("invalid_request"), {
+const invalid = (error: Schema.SchemaError) => {
+  const fields = invalidMembers(error).map(({ message, path }) => ({ path: path.join("."), message }))
+  return refuse(adviceOnRefusedMutation("invalid_request"), {
     code: "invalid_request",
-    detail: "The arguments do not fit the tool.",
-    fields: invalidMembers(error).map(({ message, path }) => ({ path: path.join("."), message }))
+    detail: `The arguments do not fit the tool. ${noteOfCut(fields)}`.trimEnd(),
+    fields
   })
+}
 
 const unconfirmed = (code: Unconfirmed) =>
   refuse(adviceOnUnconfirmed(code), { code, detail: meaningOfUnconfirmed(code) })

@@ -13,7 +13,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaIssue from "effect/SchemaIssue"
 import type { ProblemField, ProblemOf } from "../../api/Problems.ts"
-import { invalidMembers, maxNamed } from "../../domain/InvalidMember.ts"
+import { invalidMembers, maxNamed, noteOfCut } from "../../domain/InvalidMember.ts"
 import type { Problems } from "./ProblemResponses.ts"
 import { hasBody } from "./RequestChecks.ts"
 
@@ -101,14 +101,7 @@ export const refuseFields = (
   fields: ReadonlyArray<ProblemField>,
   detail?: string
 ): Effect.Effect<never, ProblemOf<"invalid_request">> =>
-  problems.fail("invalid_request", {
-    fields,
-    ...detail !== undefined
-      ? { detail }
-      : fields.length === maxNamed
-      ? { detail: `\`fields\` names the first ${maxNamed} failures. There may be more.` }
-      : {}
-  })
+  problems.fail("invalid_request", { fields, detail: detail ?? (noteOfCut(fields) || undefined) })
 
 /**
  * The failures of the current request, `maxNamed` at most. An endpoint decodes path, headers, query and body, and stops at the first
