@@ -23,25 +23,25 @@ export { hasDigitsOfCurrency, Terms, type TermsOf, toMinorUnits }
 /** The name of the header, in lower case, as headers are looked up. */
 export const idempotencyKeyHeader = "idempotency-key"
 
-const isIdempotencyKey = Schema.is(IdempotencyKey)
-
-/** A string of RFC 9651 §3.3.3, without parameters. */
-const quoted = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
-
-/** A key without quotes: no quoted string, no list of keys, no parameters. */
-const plain = /^[^",;\\]+$/
-
 /**
- * Reads the key of the header; null if the header is invalid. The draft (draft-ietf-httpapi-idempotency-key-header,
- * §2.1) requires a string of structured fields, `"8e03978e"`. Most clients send it without quotes, as for Stripe. Both
- * forms mean the same key.
- *
- * @internal
+ * The header. The draft (draft-ietf-httpapi-idempotency-key-header, §2.1) requires a string of structured fields without parameters
+ * (RFC 9651 §3.3.3), `"8e03978e"`. Most clients send it without quotes, as for Stripe. Both forms mean the same key.
  */
+const IdempotencyKeyHeader = Schema.String.check(Schema.isPattern(
+  /^(?:"(?:[\x21\x23-\x5b\x5d-\x7e]|\\["\\]){1,255}"|[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]{1,255})$/u,
+  {
+    expected:
+      "1 to 255 visible ASCII characters, without commas, semicolons, quotes or backslashes unless the key is in quotes"
+  }
+))
+
+const isHeader = Schema.is(IdempotencyKeyHeader)
+
+/** Reads the key of the header; null if the header is invalid. @internal */
 export const parseIdempotencyKey = (header: string): IdempotencyKey | null => {
   const text = header.trim()
-  const key = quoted.exec(text)?.[1]?.replaceAll(/\\(.)/g, "$1") ?? (plain.test(text) ? text : null)
-  return isIdempotencyKey(key) ? key : null
+  if (!isHeader(text)) return null
+  return IdempotencyKey.make(text.startsWith("\"") ? text.slice(1, -1).replaceAll(/\\(.)/g, "$1") : text)
 }
 
 /** The idempotency key of the current request. */
@@ -68,7 +68,7 @@ export class MutationRequest extends HttpApiMiddleware.Service<MutationRequest, 
 
 /** The `headers` of an endpoint behind `MutationRequest`: its description and its client then include the key. */
 const mutationHeaders = {
-  [idempotencyKeyHeader]: Schema.String.annotate({
+  [idempotencyKeyHeader]: IdempotencyKeyHeader.annotate({
     description:
       "Names this piece of work: the same for every repetition of the request, for ever. A string of structured "
       + "fields (RFC 9651 §3.3.3), or the same without quotes; 1 to 255 visible ASCII characters."

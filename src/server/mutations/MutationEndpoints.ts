@@ -43,10 +43,6 @@ import { isJson } from "../gate/RequestChecks.ts"
 
 export type { Problems }
 
-/** What `parseIdempotencyKey` reads. A key in quotes may hold the characters that end a key without them. */
-const expectedKey =
-  "Expected 1 to 255 visible ASCII characters, without commas, semicolons, quotes or backslashes unless the key is in quotes"
-
 /** A member of the payload as a member of the body. */
 const inBody = ({ message, path }: InvalidMember) => ({ path: ["body", ...path].join("."), message })
 
@@ -54,21 +50,13 @@ const inBody = ({ message, path }: InvalidMember) => ({ path: ["body", ...path].
 export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems> = Layer.effect(
   MutationRequest,
   Effect.map(Problems, (problems) => {
-    const findKey = ({ headers }: HttpServerRequest) => {
-      const header = headers[idempotencyKeyHeader]
-      if (header === undefined || header.trim() === "") return problems.fail("idempotency_key_required")
-      const key = parseIdempotencyKey(header)
-      return key === null
-        ? problems.fail("invalid_request", {
-          fields: [{ path: `header.${idempotencyKeyHeader}`, message: expectedKey }]
-        })
-        : Effect.succeed(key)
-    }
-
     const examine = Effect.fnUntraced(function*(options: Options) {
       const context = yield* Effect.context<HttpServerRequest | ParsedSearchParams | RouteContext>()
       const request = Context.get(context, HttpServerRequest)
-      const key = yield* findKey(request)
+      const header = request.headers[idempotencyKeyHeader] ?? ""
+      if (header.trim() === "") return yield* problems.fail("idempotency_key_required")
+      const key = parseIdempotencyKey(header)
+      if (key === null) return yield* refuseFields(problems, yield* findInvalidFields(options))
       if (!isJson(request.headers)) {
         return yield* problems.fail("unsupported_media_type", {
           detail: "The endpoint reads application/json. The Content-Type of the request is another one."
