@@ -195,6 +195,9 @@ layer(Example.layer, { excludeTestServices: true })((it) => {
           const refused = yield* call(() => agent.pay(args))
           assert.deepStrictEqual([refused.isError, refused.problem?.code], [true, code], JSON.stringify(args))
         }
+        const surplus = Object.fromEntries(Array.from({ length: 40 }, (_, index) => [`member-${index}`, 1]))
+        const { problem } = yield* call(() => agent.pay({ ...rent, ...surplus, idempotency_key: "new" }))
+        assert.include(problem?.detail, "There may be more.")
         assert.deepStrictEqual([agent.questions, yield* operations], [[], [body.id]])
       }))
 

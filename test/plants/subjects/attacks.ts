@@ -169,9 +169,9 @@ export const attacks: ReadonlyArray<Plant> = [
   },
   {
     rule: "an answer that names only some failures always says so",
-    file: "src/server/gate/InvalidFields.ts",
-    from: ": fields.length === maxNamed\n",
-    to: ": fields.length > maxNamed\n",
+    file: "src/domain/InvalidMember.ts",
+    from: "length < maxNamed ?",
+    to: "length <= maxNamed ?",
     tests: [unit("server/gate/InvalidRequests", "gets at most 32 failures")]
   },
   {
