@@ -20,7 +20,6 @@ import { addressOf } from "../../node/http/ListenAddress.ts"
 import { defaultMaxConnections } from "../../node/http/NodeListener.ts"
 import { Database } from "../../node/postgres/Database.ts"
 import { manifest } from "../../node/process/Invocation.ts"
-import { operatorConsole } from "../../node/process/OperatorConsole.ts"
 import { readConsoleSettings } from "../../operator/console/ConsoleSettings.ts"
 import { McpRoutes } from "../../server/agents/McpRoutes.ts"
 import { normalizeBaseUrl } from "../../server/gate/BaseUrl.ts"
@@ -77,6 +76,9 @@ const flags = {
   demo: toggle("demo", "Fill an empty embedded database with a demo grant and operations")
 }
 
+/** A gateway without the console does not load it. */
+const loadConsole = Effect.promise(() => import("../../node/process/OperatorConsole.ts"))
+
 /** The routes of the console on the admin listener. Undefined: there is no console. */
 const consoleOf = Effect.fnUntraced(function*(
   { console, operator }: Pick<Command.Command.Config.Infer<typeof flags>, "console" | "operator">,
@@ -88,7 +90,7 @@ const consoleOf = Effect.fnUntraced(function*(
   }
   const { version } = manifest
   const settings = { host: admin.adminHost, operator: operatorName({ operator }), version }
-  const { operatorConsole } = yield* Effect.promise(() => import("../../node/process/OperatorConsole.ts"))
+  const { operatorConsole } = yield* loadConsole
   return operatorConsole(yield* readConsoleSettings(settings))
 })
 
@@ -159,6 +161,7 @@ export const consoleCommand = Command.make(
       operator: operatorName({ operator }),
       version: manifest.version
     })
+    const { operatorConsole } = yield* loadConsole
     const announced = Effect.annotateLogs(Effect.logInfo("Console listening"), {
       host,
       port,
