@@ -28,7 +28,7 @@ import type { Maintenance, Rescues } from "./Maintenance.ts"
 import type { StatusReads } from "./StatusReads.ts"
 
 /** What holds accepted operations, and what releases them. */
-interface Holds {
+export interface Holds {
   /**
    * Checks that the database keeps acknowledged commits, and that the ledger has not moved to another cluster or database. After
    * a move it holds all `accepted` operations, because the original ledger may have submitted them. It treats claims as `holdAll`
