@@ -1,5 +1,5 @@
 /** Mistakes in what follows from the promises of a bank, and in the bank to test against, whose record must be true. */
-import { type Plant, unit } from "../Plant.ts"
+import { type Plant, system, unit } from "../Plant.ts"
 
 const submissions = "src/sandbox/Submissions.ts"
 const promises = "src/submission/providers/ProviderPromises.ts"
@@ -7,6 +7,13 @@ const http = "src/submission/http/HttpStatusReads.ts"
 const promised = [unit("submission/providers/ProviderPromises")]
 
 export const providers: ReadonlyArray<Plant> = [
+  {
+    rule: "a request to a provider follows no redirect",
+    file: "src/http/OutgoingRequest.ts",
+    from: "redirect: \"manual\", cache",
+    to: "redirect: \"follow\", cache",
+    tests: [system("testing/ProviderContract")]
+  },
   {
     rule: "not found is never final at a bank that takes late requests",
     file: promises,

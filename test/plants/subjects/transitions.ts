@@ -11,6 +11,13 @@ const payloads = "migrations/0005_operation_payloads.sql"
 
 export const transitions: ReadonlyArray<Plant> = [
   {
+    rule: "a settled operation of the ledger in memory loses its payload",
+    file: "src/services/memory/recordRules.ts",
+    from: "    payload: terminal ? null : record.payload,",
+    to: "    payload: record.payload,",
+    tests: [postgres("services/queue/QueueModel", "give the same answers")]
+  },
+  {
     rule: "only an accepted operation is cancelled",
     file: rules,
     from: "WHEN 'indeterminate' THEN NEW.state IN ('submitted', 'succeeded', 'failed')",

@@ -9,11 +9,9 @@ import { once } from "node:events"
 import * as net from "node:net"
 import { freePort } from "../../../bench/shared/freePort.ts"
 import {
-  answering,
   clients,
   optionsFor,
   rawServer,
-  readFrom,
   response,
   submitTo,
   succeeded
@@ -38,22 +36,6 @@ for (const [name, client] of clients) {
         const answer = yield* submitTo(optionsFor(server.url))
         assert.strictEqual(answer._tag, "Succeeded", answer.reason)
       }).pipe(Effect.provide(client())))
-
-    for (const status of [304, 307]) {
-      it.live(`a redirect by ${status} is not followed, and proves nothing`, () =>
-        Effect.gen(function*() {
-          const elsewhere = yield* rawServer(answering(response(200, succeeded)))
-          const server = yield* rawServer(
-            answering(response(status, status === 304 ? "" : succeeded, { Location: `${elsewhere.url}/mutations` }))
-          )
-          const { _tag, reason } = yield* submitTo(optionsFor(server.url))
-          assert.strictEqual(_tag, "Uncertain", reason)
-          const read = yield* readFrom(optionsFor(server.url))
-          assert.deepInclude(read, { _tag: "NotProven", reason: "unclear" })
-          assert.strictEqual(elsewhere.connections(), 0)
-          assert.deepStrictEqual(server.requests.map(({ head }) => head.split(" ")[0]), ["POST", "GET"])
-        }).pipe(Effect.provide(client())))
-    }
 
     it.live("a closed port of several addresses proves that nothing was sent", () =>
       Effect.gen(function*() {

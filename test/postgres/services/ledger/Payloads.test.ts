@@ -1,88 +1,18 @@
 /**
- * A payload exists until its operation is settled, exactly as accepted, and is encrypted where keys are given. The
+ * A payload stays bound after its end, and is encrypted where keys are given. `QueueModel` has its end with each operation. The
  * tests run against PostgreSQL and the memory store.
  */
 import { assert } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
-import type { OperationState } from "../../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { having } from "../../../fixtures/ledger/Backstage.ts"
-import { accept, conformance, drive, newKey, outcome } from "../../../fixtures/ledger/Ledger.ts"
-import {
-  claimIds,
-  claimTerms,
-  failOver,
-  inspect,
-  isAbout,
-  issueAtNewProvider,
-  pass,
-  queued,
-  recording
-} from "../../../fixtures/ledger/Queue.ts"
+import { accept, conformance, newKey } from "../../../fixtures/ledger/Ledger.ts"
+import { claimIds, claimTerms, inspect, isAbout, issueAtNewProvider, pass } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 
 const hasPayload = (id: Parameters<typeof inspect>[0]) => Effect.map(inspect(id), ({ payload }) => payload !== null)
 
-/** Every path to a final state: through the ledger, as an operator moves operations, and through the queue. */
-const ends: ReadonlyArray<{ readonly from: OperationState; readonly to: OperationState }> = [
-  { from: "accepted", to: "failed" },
-  { from: "accepted", to: "cancelled" },
-  ...(["submitting", "submitted", "indeterminate"] as const).flatMap((from) =>
-    (["succeeded", "failed"] as const).map((to) => ({ from, to }))
-  )
-]
-
 conformance("the payload of an operation", (it) => {
-  for (const state of ["accepted", "submitting", "submitted", "indeterminate"] as const) {
-    it.effect(`exists while the operation is ${state}, as it was accepted`, () =>
-      Effect.gen(function*() {
-        const { id } = yield* queued(yield* issueAtNewProvider(), state)
-        const { payload } = yield* inspect(id)
-        assert.strictEqual(payload!.key_id, null)
-        assert.strictEqual(new TextDecoder().decode(payload!.bytes), "{\"amount\":\"10.00\"}")
-      }))
-  }
-
-  for (const { from, to } of ends) {
-    it.effect(`is erased when the operation is settled: ${from} -> ${to} by an operator`, () =>
-      Effect.gen(function*() {
-        const operation = yield* queued(yield* issueAtNewProvider(), from)
-        assert.isTrue(yield* hasPayload(operation.id))
-        // While a worker may be sending the operation, an operator cannot fail it.
-        yield* pass("10 minutes")
-        yield* drive(operation, [to])
-        assert.isFalse(yield* hasPayload(operation.id))
-      }))
-
-    if (from === "accepted") continue
-    it.effect(`is erased when the operation is settled: ${from} -> ${to} by a worker`, () =>
-      Effect.gen(function*() {
-        const queue = yield* Queue
-        const { id, revision } = yield* queued(yield* issueAtNewProvider(), from)
-        yield* queue.record(id, revision, outcome(to), recording())
-        assert.isFalse(yield* hasPayload(id))
-      }))
-  }
-
-  it.effect("is erased when the operation is settled: by cancellation", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const { id } = yield* queued(yield* issueAtNewProvider(), "accepted")
-      yield* ledger.cancel(id, null)
-      assert.isFalse(yield* hasPayload(id))
-    }))
-
-  it.effect("is erased when the operation is settled: a held operation, by a status read", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      for (const to of ["succeeded", "failed"] as const) {
-        const { id } = yield* queued(yield* issueAtNewProvider(), "accepted")
-        yield* failOver
-        yield* queue.recordHeld(id, 1, outcome(to), recording())
-        assert.isFalse(yield* hasPayload(id))
-      }
-    }))
-
   it.effect("is erased without ending the request binding: the same request returns the operation, another one is refused", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger

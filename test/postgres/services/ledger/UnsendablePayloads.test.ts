@@ -102,12 +102,6 @@ for (const [name, store, ledger] of stores) {
         assert.isTrue((yield* accept(identity, { key, payload: payment })).created)
       }).pipe(declares))
 
-    it.effect("does not affect another provider", () =>
-      Effect.gen(function*() {
-        const { identity } = yield* issue()
-        assert.isTrue((yield* accept(identity, { payload: {} })).created)
-      }).pipe(declares))
-
     it.effect("whose schema dies refuses everything with that defect, and affects no other provider", () =>
       Effect.gen(function*() {
         const { identity } = yield* issue({ provider: broken })

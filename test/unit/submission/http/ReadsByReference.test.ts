@@ -1,94 +1,23 @@
 /**
- * A status read without the bank's reference asks for the operation by its id, or is not made. The bank of these tests finds a transfer
- * only by its own reference. It carries out a transfer and loses the answer, so the adapter never learns that reference.
+ * A status read without the bank's reference asks for the operation by its id, or is not made.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Context, Effect, Exit, Layer, Result, Schema } from "effect"
+import { Cause, Effect, Exit } from "effect"
 import { OperationId } from "../../../../src/domain/Operation.ts"
 import { ProviderReference } from "../../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
-import { type Dialect, jsonAnswer } from "../../../../src/sandbox/Dialect.ts"
-import { Sandbox } from "../../../../src/sandbox/Sandbox.ts"
 import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
 import type { HttpProviderOptions } from "../../../../src/submission/http/HttpProviderOptions.ts"
-import {
-  namesNothing,
-  type ProviderPromises,
-  StatusAnswer,
-  SubmissionAnswer
-} from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { type ProviderPromises } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { asksFor } from "../../../../src/submission/providers/ProviderPromises.ts"
 import {
   answering,
   operationOf,
   optionsFor,
   rawServer,
-  response
+  response,
+  succeeded
 } from "../../../fixtures/submission/HttpProviderServer.ts"
-
-/** `carriedOut` gets the references of transfers, and `reads` the paths of status reads. */
-const transfers = (carriedOut: Array<string>, reads: Array<string>): Dialect => ({
-  demandOf: ({ headers, method, path }) => {
-    if (method === "POST") return { _tag: "Submit", key: String(headers["idempotency-key"]) }
-    reads.push(path)
-    return { _tag: "ReadByReference", reference: path.slice("/transfers/".length) }
-  },
-  submissionOf: () => Result.succeed({ type: "payment", instruction: { outcome: "succeeded" }, sendBefore: Infinity }),
-  write: (saying) => {
-    if (saying._tag !== "Status" && saying._tag !== "Taken") return jsonAnswer(404, { code: "not_found" })
-    const { reference } = saying.known.status
-    if (saying._tag === "Taken") carriedOut.push(reference)
-    return jsonAnswer(200, { id: reference })
-  }
-})
-
-const Transfer = Schema.Struct({ id: ProviderReference })
-const NotFound = Schema.Struct({ code: Schema.Literal("not_found") })
-
-const adapterOf = (baseUrl: string, promises: ProviderPromises) =>
-  HttpProvider.make({
-    baseUrl,
-    account: "live 1",
-    promises,
-    submit: {
-      request: (_operation, payload) => ({ path: "/transfers", body: payload }),
-      decode: HttpProvider.byStatus({
-        200: HttpProvider.onBody(Transfer, ({ id }, answer) =>
-          SubmissionAnswer.Succeeded({
-            names: { reference: id, operation_id: null },
-            evidence: HttpProvider.evidenceOf(answer)
-          }))
-      })
-    },
-    status: {
-      // The request at the start contains the id, so the adapter starts.
-      request: ({ id, type }, reference) => ({ path: `/transfers/${type === "probe" ? id : reference}` }),
-      decode: HttpProvider.byStatus({
-        200: HttpProvider.onBody(Transfer, ({ id }, answer) =>
-          StatusAnswer.Proven({
-            state: "succeeded",
-            names: { reference: id, operation_id: null },
-            evidence: HttpProvider.evidenceOf(answer)
-          })),
-        404: HttpProvider.onBody(NotFound, (_, answer) =>
-          StatusAnswer.NotFound({ names: namesNothing, evidence: HttpProvider.evidenceOf(answer) }))
-      })
-    }
-  })
-
-/** The bank carries out a transfer and loses the answer. Yields the adapter, the operation, and the paths that the bank reads. */
-const afterLostAnswer = Effect.fnUntraced(function*(promises: ProviderPromises) {
-  const carriedOut: Array<string> = []
-  const reads: Array<string> = []
-  const sandbox = Sandbox.layer({}, transfers(carriedOut, reads))
-  const bank = Context.get(yield* Layer.build(Layer.fresh(sandbox)), Sandbox)
-  const adapter = yield* adapterOf(bank.url, promises)
-  yield* bank.setFaults({ drop_response: { rate: 1, on: "submission" } })
-  const operation = operationOf()
-  assert.strictEqual((yield* Effect.flip(adapter.submit(operation, {})))._tag, "Uncertain")
-  assert.lengthOf(carriedOut, 1)
-  return { adapter, operation, reads, reference: ProviderReference.make(carriedOut[0]!) }
-})
 
 describe("A bank that finds a transfer only by its own reference", () => {
   it.live.each<readonly [string, ProviderPromises, RegExp]>([
@@ -104,12 +33,19 @@ describe("A bank that finds a transfer only by its own reference", () => {
     "proves nothing without the reference if the adapter promises a read %s",
     ([, promises, detail]) =>
       Effect.gen(function*() {
-        const { adapter, operation, reads, reference } = yield* afterLostAnswer(promises)
-        const answer = yield* adapter.readStatus(operation, null)
+        const server = yield* rawServer(answering(response(200, succeeded)))
+        const { status, ...options } = optionsFor(server.url, { account: "live 1", promises })
+        // The request at the start contains the id, so the adapter starts.
+        const request: HttpProviderOptions["status"]["request"] = ({ id, type }, reference) => ({
+          path: `/mutations/${type === "probe" ? id : reference}`
+        })
+        const { readStatus } = yield* HttpProvider.make({ ...options, status: { ...status, request } })
+        const answer = yield* readStatus(operationOf(), null)
         assert.deepInclude(answer, { _tag: "NotProven", reason: "unclear" })
         assert.match("detail" in answer ? answer.detail : "", detail)
-        assert.deepStrictEqual(reads, [], "nothing is sent")
-        assert.deepInclude(yield* adapter.readStatus(operation, reference), { _tag: "Proven", state: "succeeded" })
+        assert.deepStrictEqual(server.requests, [], "nothing is sent")
+        const known = yield* readStatus(operationOf(), ProviderReference.make("ref-1"))
+        assert.deepInclude(known, { _tag: "Proven", state: "succeeded" })
       }).pipe(Effect.provide(ProviderHttpClient.layer()))
   )
 })
