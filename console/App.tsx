@@ -1,18 +1,50 @@
 /** The frame of all pages: head, connection, and the page that the address names. */
 import { useEffect, useRef } from "preact/hooks"
+import { announcement } from "./data/announcements.ts"
 import { connection } from "./data/connection.ts"
-import { followLinks, route } from "./data/route.ts"
+import { followLinks, route, to } from "./data/route.ts"
 import { useStore } from "./data/store.ts"
-import { NotFoundPage } from "./pages/NotFoundPage.tsx"
 import { OperationPage } from "./pages/OperationPage.tsx"
 import { OverviewPage } from "./pages/OverviewPage.tsx"
 import { queues } from "./pages/queues.ts"
 import { QueuesPage } from "./pages/QueuesPage.tsx"
 import { SearchPage } from "./pages/SearchPage.tsx"
-import { SessionEndedPage } from "./pages/SessionEndedPage.tsx"
+import { usePageTitle } from "./pages/usePageTitle.ts"
 import { ConnectionBanner } from "./parts/ConnectionBanner.tsx"
 import { Header } from "./parts/Header.tsx"
-import { LiveRegion } from "./parts/LiveRegion.tsx"
+
+/** Takes the place of the page when the server knows no session of this browser: a session ends by time, or with its process. */
+const SessionEndedPage = () => {
+  usePageTitle("Signed out")
+  return (
+    <div class="notice" role="alert">
+      <h1>Your session has ended</h1>
+      <p>
+        A session ends after an hour without a request, after twelve hours, or when the console's process stops. Nothing
+        that you confirmed is lost: each action was recorded when it was done.
+      </p>
+      <p>
+        <button type="button" class="primary" onClick={() => location.reload()}>Sign in</button>
+      </p>
+    </div>
+  )
+}
+
+/** For an address that names no page. */
+const NotFoundPage = () => {
+  usePageTitle("No such page")
+  return (
+    <div class="notice">
+      <h1>There is no such page</h1>
+      <p>
+        <a class="button" href={to([])}>Go to the overview</a>
+      </p>
+    </div>
+  )
+}
+
+/** Announces changes to screen readers without moving the focus. */
+const LiveRegion = () => <p class="visually-hidden" aria-live="polite">{useStore(announcement)}</p>
 
 const Page = () => {
   const { parts, query } = useStore(route)

@@ -1,8 +1,8 @@
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { formatDuration, formatInstant } from "../data/format.ts"
 import { Evidence, isEvidence } from "../parts/Evidence.tsx"
+import { StateBadge } from "../parts/OperationBadges.tsx"
 import { Panel } from "../parts/Panel.tsx"
-import { StateBadge } from "../parts/StateBadge.tsx"
 import { Time } from "../parts/Time.tsx"
 
 type Entry = Detail["history"][number]

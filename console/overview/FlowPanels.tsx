@@ -1,11 +1,47 @@
 import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
-import { LineChart } from "../charts/LineChart.tsx"
+import { Chart, type ChartProps } from "../charts/Chart.tsx"
+import { lasting, linePath } from "../charts/paths.ts"
 import { sinceOf } from "../charts/scales.ts"
-import { type Grid, gridOf } from "../charts/series.ts"
+import { enteredIn, type Grid, gridOf, type Series, standingIn } from "../charts/series.ts"
 import { StackedChart } from "../charts/StackedChart.tsx"
+import { formatName } from "../data/format.ts"
 import { Panel } from "../parts/Panel.tsx"
-import { throughputSeries, unsettledSeries } from "./flowSeries.ts"
 import { type Hours, perInterval } from "./ranges.ts"
+
+type Flow = Overview["flow"]
+
+/** Unsettled states in the order of the lifecycle, from the bottom of the stack. Those that need people are at its top. */
+const unsettled = ["accepted", "submitting", "submitted", "indeterminate"]
+
+/** Operations that are not settled, by state. */
+const unsettledSeries = (flow: Flow, grid: Grid): ReadonlyArray<Series> =>
+  unsettled.map((state) => ({ name: state, label: formatName(state), values: standingIn(flow, grid, state) }))
+
+/** Operations that were accepted, and that ended, in each interval. */
+const throughputSeries = (flow: Flow, grid: Grid): ReadonlyArray<Series> =>
+  ["accepted", "succeeded", "failed", "cancelled"].map((state) => ({
+    name: state,
+    label: formatName(state),
+    values: enteredIn(flow, grid, [state])
+  }))
+
+/** Series as lines. The dashes of each differ, so that their colours need not tell them apart. */
+const LineChart = (props: ChartProps) => {
+  const { grid, series } = props
+  return (
+    <Chart
+      {...props}
+      kind="line"
+      max={Math.max(...series.flatMap(({ values }) => values))}
+      plot={({ end, x, y }) =>
+        series.map(({ name, values }) => (
+          <g key={name} class={`series series-${name}`}>
+            <path class="line" d={linePath(lasting(values.map((value, at) => [x(grid.times[at]!), y(value)]), end))} />
+          </g>
+        ))}
+    />
+  )
+}
 
 const Unsettled = ({ aside, flow, grid, height, name, title }: {
   readonly title: string

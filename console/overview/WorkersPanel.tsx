@@ -3,7 +3,19 @@ import { formatDuration, formatName } from "../data/format.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Age, Time } from "../parts/Time.tsx"
 import { claimsOf, isLost, silence, type Worker } from "./openClaims.ts"
-import { PauseBadge } from "./PauseBadge.tsx"
+
+/** Whether the process of a worker sends to a provider, and if not, why. */
+const PauseBadge = ({ provider, reason }: {
+  readonly provider: string
+  readonly reason: string | null
+}) => (
+  <span class={reason === null ? "badge provider-sending" : "badge provider-paused"}>
+    <svg viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">
+      <path d={reason === null ? "M1 6h10" : "M4 2v8M8 2v8"} />
+    </svg>
+    {provider} {reason === null ? "sending" : `paused: ${reason}`}
+  </span>
+)
 
 /** Milliseconds of difference from the clock of the database above which the clock of a worker is shown. */
 const shownSkew = 2000

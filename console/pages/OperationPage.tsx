@@ -2,11 +2,11 @@ import type { RefObject } from "preact"
 import { useRef } from "preact/hooks"
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { useAnnouncedChange } from "../data/announcements.ts"
+import { formatName } from "../data/format.ts"
 import { Refused } from "../data/request.ts"
 import { useResource } from "../data/resource.ts"
 import { to } from "../data/route.ts"
 import { ActionBar } from "../operation/ActionBar.tsx"
-import { ActionRecords } from "../operation/ActionRecords.tsx"
 import { BudgetsPanel } from "../operation/BudgetsPanel.tsx"
 import { FactsPanel } from "../operation/FactsPanel.tsx"
 import { NextPanel } from "../operation/NextPanel.tsx"
@@ -15,8 +15,31 @@ import { Timeline } from "../operation/Timeline.tsx"
 import { Copy } from "../parts/Copy.tsx"
 import { Loaded } from "../parts/Loaded.tsx"
 import { OperationBadges } from "../parts/OperationBadges.tsx"
+import { Panel } from "../parts/Panel.tsx"
 import { TermsText, useTerms } from "../parts/Terms.tsx"
+import { Time } from "../parts/Time.tsx"
 import { usePageTitle } from "./usePageTitle.ts"
+
+/** What operators did to the operation, the latest first, and what the ledger refused. */
+const ActionRecords = ({ actions }: { readonly actions: Detail["actions"] }) => (
+  <Panel title="Actions of operators">
+    <ol class="records">
+      {actions.toReversed().map((record) => (
+        <li key={`${record.at} ${record.action}`}>
+          <p>
+            <strong>{formatName(record.action)}</strong>
+            {record.result !== "done" && <span class="badge badge-refused">Refused</span>}
+            <span class="secondary">
+              {record.operator}, by {record.via}, <Time at={record.at} />
+            </span>
+          </p>
+          {record.reason !== null && <p class="reason">{record.reason}</p>}
+          {record.result !== "done" && <p class="secondary">{record.result}</p>}
+        </li>
+      ))}
+    </ol>
+  </Panel>
+)
 
 /** Milliseconds between two reads that changes of the operation cause: it is followed as it moves. */
 const gap = 100

@@ -1,14 +1,30 @@
 import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
 import { useResource } from "../data/resource.ts"
+import { to } from "../data/route.ts"
 import { ConditionsPanel } from "../overview/ConditionsPanel.tsx"
-import { EmptyLedger } from "../overview/EmptyLedger.tsx"
 import { FlowPanels } from "../overview/FlowPanels.tsx"
 import { ProblemsPanel } from "../overview/ProblemsPanel.tsx"
-import { RangePicker } from "../overview/RangePicker.tsx"
 import { type Hours, ranges } from "../overview/ranges.ts"
 import { WorkersPanel } from "../overview/WorkersPanel.tsx"
+import { Empty } from "../parts/Empty.tsx"
 import { Loaded } from "../parts/Loaded.tsx"
 import { usePageTitle } from "./usePageTitle.ts"
+
+/** Chooses how far back the plots reach. */
+const RangePicker = ({ current }: { readonly current: Hours }) => (
+  <nav class="segments" aria-label="Range of the plots">
+    {ranges.map(({ hours, label }) => (
+      <a key={hours} href={to([], { hours })} aria-current={hours === current ? "true" : undefined}>{label}</a>
+    ))}
+  </nav>
+)
+
+/** For a ledger without any operation. */
+const EmptyLedger = () => (
+  <Empty title="The ledger has no operation yet">
+    Operations appear here once an application accepts them.
+  </Empty>
+)
 
 /** Milliseconds between two reads that changes cause. A busy ledger changes all the time, and people read no faster. */
 const gap = 2000

@@ -1,8 +1,16 @@
 import { useEffect, useState } from "preact/hooks"
+import { connection, statusOf } from "../data/connection.ts"
 import { navigate, route, to } from "../data/route.ts"
 import { session, signOut } from "../data/session.ts"
 import { useStore } from "../data/store.ts"
-import { ConnectionState } from "./ConnectionState.tsx"
+
+const texts = { connecting: "Connecting", live: "Live", lost: "Disconnected", ended: "Signed out" } as const
+
+/** Whether the page follows the ledger, in one word. */
+const ConnectionState = () => {
+  const status = useStore(connection, statusOf)
+  return <span class={`connection connection-${status}`}>{texts[status]}</span>
+}
 
 const NavigationLink = ({ address, children, current }: {
   readonly address: string

@@ -2,7 +2,16 @@ import type { ComponentChildren } from "preact"
 import { useEffect, useState } from "preact/hooks"
 import type { Resource } from "../data/resource.ts"
 import { ReadFailure } from "./ReadFailure.tsx"
-import { Skeleton } from "./Skeleton.tsx"
+
+/** Stands for content that is being read. */
+const Skeleton = () => (
+  <div class="skeleton">
+    <p class="visually-hidden" role="status">Loading</p>
+    <div class="skeleton-line" />
+    <div class="skeleton-block" />
+    <div class="skeleton-block" />
+  </div>
+)
 
 /** Milliseconds before the page says that it loads. Most reads are faster, and a skeleton would flicker. */
 const patience = 200

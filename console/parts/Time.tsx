@@ -1,6 +1,10 @@
-import { clock } from "../data/clock.ts"
 import { formatDuration, formatInstant, formatRelative } from "../data/format.ts"
-import { useStore } from "../data/store.ts"
+import { createStore, useStore } from "../data/store.ts"
+
+/** Milliseconds since 1970, once a second. */
+export const clock = createStore(Date.now())
+
+setInterval(() => clock.set(Date.now()), 1000)
 
 const epoch = (at: number | string): number => typeof at === "number" ? at : Date.parse(at)
 
