@@ -1,6 +1,6 @@
 /**
  * The room `banks`: ready adapters, at most 300 lines a bank. A bank imports the port as an application does, and no bank imports another. This
- * file has what banks refuse at the start, beyond `AdapterSettings`: each refusal is a `TypeError` of one sentence, and repeats no value.
+ * file has what banks refuse at the start, beyond `HttpProvider`: each refusal is a `TypeError` of one sentence, and repeats no value.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
