@@ -41,16 +41,8 @@ const EuroPayment = Schema.Struct({ ...Payment.fields, currency: Schema.Literal(
 
 export const payloads = { payment: EuroPayment }
 
-/**
- * What clients read of a refusal. The text of the bank stays in the evidence, for operators. Clients read a code that is not
- * declared here as `provider_rejected`.
- */
-const failures = {
-  account_closed: { message: "The account is closed." },
-  insufficient_funds: { message: "The account does not hold the amount." },
-  limit_exceeded: { message: "The amount exceeds the limit of the account." },
-  too_late: { message: "The payment reached the bank too late, and was not carried out." }
-}
+/** What clients read of a refusal, beside the common codes. The text of the bank stays in the evidence, for operators. */
+const failures = { too_late: { message: "The payment reached the bank too late, and was not carried out." } }
 
 /** The bank at this address. After an answer that is not declared here, the outcome stays uncertain. */
 export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>

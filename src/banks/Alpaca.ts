@@ -102,9 +102,9 @@ type Answered = typeof Answered.Type
 
 /** What clients read of an order that ended without a fill, by code. Alpaca's own words stay in the evidence. */
 const failures = {
-  insufficient_buying_power: { message: "The account does not have the buying power for this order." },
-  order_not_permitted: { message: "The account may not place this order, for example because it lacks the shares." },
-  order_invalid: { message: "The broker does not take an order of this kind for this symbol at this time." },
+  insufficient_funds: { message: "The account does not have the buying power for this order." },
+  invalid_details: { message: "The broker does not take an order of this kind for this symbol at this time." },
+  not_permitted: { message: "The account may not place this order, for example because it lacks the shares." },
   order_canceled: { message: "The order was cancelled before anything was filled." },
   order_expired: { message: "The order expired before anything was filled." },
   order_rejected: { message: "The broker or the exchange rejected the order. Nothing was filled." }
@@ -151,12 +151,12 @@ const decodeSubmission = HttpProvider.byStatus({
   ...nothingDone,
   200: answered.submitted,
   403: HttpProvider.firstOf(
-    refusal(NoBuyingPower, "insufficient_buying_power"),
-    refusal(error(40310000, 40310100), "order_not_permitted"),
+    refusal(NoBuyingPower, "insufficient_funds"),
+    refusal(error(40310000, 40310100), "not_permitted"),
     HttpProvider.maybeUnauthorized
   ),
   // 40010001 is not declared: it stands for an invalid member, and for a `client_order_id` that was taken before. A status read decides.
-  422: refusal(error(42210000), "order_invalid")
+  422: refusal(error(42210000), "invalid_details")
 })
 
 /** A cancelled order keeps the id. Whether a rejected or expired one does is not known: the fence stays uncertain, as with a fill. */

@@ -12,6 +12,7 @@ import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import type { CommonFailureCode } from "../domain/GatewayFailures.ts"
 import { decimalText, minorUnits, textLike, textUpTo } from "../domain/PayloadText.ts"
 import type { Terms } from "../domain/Terms.ts"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
@@ -87,19 +88,17 @@ export const payloads = { ach_transfer: AchTransfer, account_transfer: AccountTr
 
 /** What clients read of a failure, by code. */
 const failures = {
-  account_closed: { message: "The account of the payee is closed." },
-  account_unknown: { message: "The bank of the payee does not know the account." },
-  invalid_parameters: { message: "The bank does not accept the details of the transfer." },
   not_possible: { message: "The bank cannot carry out the transfer, for example because the balance is too low." },
-  object_not_found: { message: "The bank does not know an account that the transfer names." },
   payee_refused: { message: "The payee refused the transfer." },
   transfer_canceled: { message: "The transfer was canceled before the bank carried it out." },
   transfer_rejected: { message: "The bank declined the transfer." },
   transfer_returned: { message: "The bank of the payee returned the transfer." }
 }
 
+type FailureCode = keyof typeof failures | CommonFailureCode
+
 /** Reasons of returns with a code of their own. The bank documents more, and adds some. */
-const returnCodes: Readonly<Record<string, keyof typeof failures>> = {
+const returnCodes: Readonly<Record<string, FailureCode>> = {
   account_closed: "account_closed",
   credit_entry_refused_by_receiver: "payee_refused",
   invalid_account_number_structure: "account_unknown",
@@ -139,7 +138,7 @@ const Transfer = Schema.Struct({
 })
 type Transfer = typeof Transfer.Type
 
-const failureOf = ({ return: returned, status }: Transfer): keyof typeof failures => {
+const failureOf = ({ return: returned, status }: Transfer): FailureCode => {
   if (status === "canceled") return "transfer_canceled"
   if (status === "rejected") return "transfer_rejected"
   return returnCodes[returned?.return_reason_code ?? ""] ?? "transfer_returned"
@@ -159,7 +158,7 @@ const problem = <T extends string>(...types: ReadonlyArray<T>) =>
   Schema.Struct({ type: Schema.Literals(types), status: Schema.Int, title: Schema.String })
 
 /** Final refusals: the bank made no object. */
-const refusal = (type: string, code: keyof typeof failures) => HttpProvider.refusal(problem(type), code)
+const refusal = (type: string, code: FailureCode) => HttpProvider.refusal(problem(type), code)
 
 const answered = ({ type }: { readonly type: string }) => `the bank answered ${type}`
 
@@ -189,10 +188,10 @@ const decodeSubmission = HttpProvider.byStatus({
   ...nothingDone,
   200: transfer.submitted,
   400: HttpProvider.firstOf(
-    refusal("invalid_parameters_error", "invalid_parameters"),
+    refusal("invalid_parameters_error", "invalid_details"),
     repairable("malformed_request_error")
   ),
-  404: HttpProvider.firstOf(refusal("object_not_found_error", "object_not_found"), wrongPath),
+  404: HttpProvider.firstOf(refusal("object_not_found_error", "account_unknown"), wrongPath),
   409: HttpProvider.firstOf(
     refusal("invalid_operation_error", "not_possible"),
     // Another body has the key: `resource_id` names its object, which the list by key shows as well.

@@ -28,9 +28,9 @@ const invalid = ["U001", "U002", "U003", "U004", "U005", "U010", "U021", "U022",
  * Reasons why a bank did not carry out a payment. `U…` has its meaning from `OBExternalStatusReason1Code` of `OB_Internal_Codeset.csv`, in the
  * repository OpenBankingUK/External_Internal_CodeSets at commit de0fe9d, which has the file of `iso20022` as well.
  */
-const codes: Readonly<Record<string, keyof typeof failures>> = {
+const codes: Readonly<Record<string, keyof typeof failures | Iso20022.FailureCode>> = {
   ...Iso20022.reasonCodes,
-  ...Object.fromEntries(invalid.map((code) => [code, "invalid_payment"])),
+  ...Object.fromEntries(invalid.map((code) => [code, "invalid_details"])),
   U008: "consent_mismatch",
   U011: "consent_unknown",
   U012: "after_cut_off",

@@ -5,6 +5,7 @@
  * United Kingdom, Ireland and New Zealand.
  */
 import * as Schema from "effect/Schema"
+import type { CommonFailureCode } from "../domain/GatewayFailures.ts"
 import { decimalText, textLike, textUpTo } from "../domain/PayloadText.ts"
 import type { Terms } from "../domain/Terms.ts"
 import type { NoEvidence, ProvenResult } from "../submission/providers/ProviderAdapter.ts"
@@ -30,27 +31,22 @@ export type PaymentStatus = keyof typeof states
 export const paymentStatuses = Object.keys(states) as ReadonlyArray<PaymentStatus>
 
 /** What clients read of a failure, by code. */
-export const failures = {
-  access_refused: { message: "The bank does not let this payer or this gateway make the payment." },
-  account_closed: { message: "The account is closed." },
-  account_unknown: { message: "The bank does not know the account." },
-  insufficient_funds: { message: "The account does not hold the amount." },
-  invalid_payment: { message: "The bank does not accept the details of the payment." },
-  payment_rejected: { message: "The bank rejected the payment." }
-}
+export const failures = { payment_rejected: { message: "The bank rejected the payment." } }
+
+export type FailureCode = keyof typeof failures | CommonFailureCode
 
 /** The reasons that are mapped, by the code that clients read. */
-export const reasonCodes: Readonly<Record<string, keyof typeof failures>> = {
+export const reasonCodes: Readonly<Record<string, FailureCode>> = {
   AC01: "account_unknown",
   AC02: "account_unknown",
   AC03: "account_unknown",
   AC04: "account_closed",
   AC05: "account_closed",
-  AC06: "access_refused",
+  AC06: "not_permitted",
   AC07: "account_closed",
-  AG01: "access_refused",
+  AG01: "not_permitted",
   AM02: "payment_rejected",
-  AM03: "invalid_payment",
+  AM03: "invalid_details",
   AM04: "insufficient_funds",
   AM14: "payment_rejected"
 }

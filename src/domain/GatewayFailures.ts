@@ -1,6 +1,7 @@
 /**
- * The failures that clients may read: those that the gateway itself records, and those that an adapter declares. The codes of the
- * gateway are reserved: clients decide by them whether they may request again, so no adapter declares one, and no person records one.
+ * The failures that clients may read: those that the gateway itself records, the common refusals of providers, and those that an adapter
+ * declares. The codes of the gateway are reserved: clients decide by them whether they may request again, so no adapter declares one, and
+ * no person records one.
  */
 import * as Schema from "effect/Schema"
 import { isOperationFailure, OperationFailure } from "./Operation.ts"
@@ -49,13 +50,29 @@ export const RecordedFailure = Schema.Struct({
   message: OperationFailure.fields.message
 })
 
-/** The failures that an adapter declares, by code, such as `{ limit_exceeded: { message: "The amount exceeds the limit." } }`. */
+/**
+ * The refusals that most providers have. Their codes mean the same with each provider, and an adapter gives them without declaring them. It
+ * declares one to say it in words of its own.
+ */
+export const commonFailures = {
+  account_closed: { message: "An account of the operation is closed." },
+  account_unknown: { message: "The provider does not know an account of the operation." },
+  insufficient_funds: { message: "The account does not hold what the operation needs." },
+  invalid_details: { message: "The provider does not accept the details of the operation." },
+  limit_exceeded: { message: "The operation exceeds a limit of the provider." },
+  not_permitted: { message: "The provider does not permit this operation to the account or to the gateway." }
+} as const
+
+export type CommonFailureCode = keyof typeof commonFailures
+
+/** The failures that an adapter declares, by code, such as `{ payment_returned: { message: "The payment was returned." } }`. */
 export type DeclaredFailures = Readonly<Record<string, { readonly message: string }>>
 
-/** The declared failure of a code. Null: it is not declared, or the gateway reserves it, or it has not the form of a failure. */
-export const declaredFailure = (failures: DeclaredFailures | undefined, code: string): OperationFailure | null => {
-  if (failures === undefined || !Object.hasOwn(failures, code)) return null
-  const failure = { code, message: failures[code]!.message }
+/** The failure of a code: declared, or common. Null: it is neither, or the gateway reserves it, or it has not the form of a failure. */
+export const declaredFailure = (failures: DeclaredFailures = {}, code: string): OperationFailure | null => {
+  const known: DeclaredFailures = { ...commonFailures, ...failures }
+  if (!Object.hasOwn(known, code)) return null
+  const failure = { code, message: known[code]!.message }
   return isOperationFailure(failure) && !isGatewayFailureCode(code) ? failure : null
 }
 

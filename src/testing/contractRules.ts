@@ -173,7 +173,7 @@ export const hasFailure = (code: string | undefined): Rule => ({ said }) => {
   if (said.code !== "provider_rejected") {
     if (isGatewayFailureCode(said.code)) return `The code ${said.code} is reserved: only the gateway may give it`
     if (said.isDeclared !== true) {
-      return "A refusal needs a code that the adapter declares in `failures`, with a message. Clients read both"
+      return "A refusal needs a common code, or one that the adapter declares in `failures`, with a message. Clients read both"
     }
   }
   return code === undefined || said.code === code ? null : `The code must be ${code}: the adapter reported ${said.code}`

@@ -177,7 +177,7 @@ const problem = (
 ): Answer => jsonAnswer(status, { type, title: "The simulator refuses this.", detail: null, status, ...more }, headers)
 
 const refusal = ({ code }: SandboxFailure): Answer =>
-  code === "account_closed" || code === "object_not_found"
+  code === "account_closed" || code === "account_unknown"
     ? problem(404, "object_not_found_error")
     : problem(409, "invalid_operation_error")
 

@@ -149,7 +149,7 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
   readonly deadlines?: { readonly headers?: Duration.Input; readonly body?: Duration.Input }
   /** Most bytes of a response body; a larger one is no answer. Default: 1 MiB. */
   readonly maxBodySize?: number
-  /** The failures that clients may read, by code. See `ProviderAdapter`. Default: each refusal is `provider_rejected`. */
+  /** The failures that clients may read, by code. See `ProviderAdapter`. Default: the common ones alone. */
   readonly failures?: DeclaredFailures
   /** The environment and account that the settings reach. See `ProviderAdapter`. Default: they always reach the same one. */
   readonly account?: string

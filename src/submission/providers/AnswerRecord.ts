@@ -73,7 +73,7 @@ export const describeContradiction = ({ expected, member, named }: Contradiction
 
 const rejected = gatewayFailure("provider_rejected")
 
-/** The declared failure of a code. The refusal is proven also without one: then the failure is `provider_rejected`. */
+/** The declared or common failure of a code. The refusal is proven also without one: then the failure is `provider_rejected`. */
 export const publicFailure = (failures: DeclaredFailures | undefined, code: string): OperationFailure =>
   declaredFailure(failures, code) ?? rejected
 

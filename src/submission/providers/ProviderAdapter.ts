@@ -52,7 +52,7 @@ export type SubmissionAnswer = Data.TaggedEnum<{
    */
   Rejected: {
     /**
-     * A code of `failures`. Clients read any other code as `provider_rejected`, and it is logged once: the adapter has a
+     * A code of `failures`, or a common one (`domain/GatewayFailures`). Clients read any other code as `provider_rejected`, and it is logged once: the adapter has a
      * defect. The operation fails all the same. An adapter may give `provider_rejected` itself.
      */
     readonly code: string
@@ -216,10 +216,9 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
    */
   readonly payloads?: PayloadSchemas
   /**
-   * The failures that clients may read, by code: `{ limit_exceeded: { message: "The amount exceeds the limit." } }`. A code has
-   * lower case letters, digits and `_`, a letter first, and 64 characters at most; a message has 1 to 1024. Both are the
-   * author's, never text of the provider. The gateway's own codes (`domain/GatewayFailures`) are reserved. Default: none, and
-   * each refusal is `provider_rejected`.
+   * The failures that clients may read, by code: `{ payment_returned: { message: "The payment was returned." } }`. The common codes
+   * need no declaration. A code has lower case letters, digits and `_`, a letter first, and 64 characters at most; a message has 1 to 1024. Both are the
+   * author's, never text of the provider. The gateway's own codes (`domain/GatewayFailures`) are reserved. Default: none.
    */
   readonly failures?: DeclaredFailures
   /**

@@ -11,7 +11,6 @@ import {
   idempotencyKeyHeader,
   SandboxAnswer,
   SandboxFailure,
-  sandboxFailures,
   SandboxProblem,
   sendBeforeHeader,
   submissionsPath
@@ -131,7 +130,6 @@ const decodeStatus: Decode<StatusAnswer, NotSent> = byStatus({
 
 /** What clients read of a refusal. A sandbox that is told another code needs it in the option `failures`. */
 const failures = {
-  ...Object.fromEntries(sandboxFailures.map(({ code, message }) => [code, { message }])),
   invalid_key: { message: "The provider does not take the key of the request." },
   invalid_request: { message: "The provider does not take the request." },
   too_late: { message: "The request reached the provider too late, and was not carried out." }

@@ -10,6 +10,20 @@ const fences = "src/submission/reads/fences.ts"
 
 export const outcomes: ReadonlyArray<Plant> = [
   {
+    rule: "an adapter may say a common failure in words of its own",
+    file: "src/domain/GatewayFailures.ts",
+    from: "{ ...commonFailures, ...failures }",
+    to: "{ ...failures, ...commonFailures }",
+    tests: [unit("submission/providers/AnswerRecord")]
+  },
+  {
+    rule: "a common code needs no declaration",
+    file: "src/domain/GatewayFailures.ts",
+    from: "{ ...commonFailures, ...failures }",
+    to: "{ ...failures }",
+    tests: [unit("submission/providers/AnswerRecord")]
+  },
+  {
     rule: "a record of an earlier claim is never applied",
     file: outcomesFile,
     from: "      AND (i.send_before IS NULL OR o.send_before = i.send_before)\n",

@@ -82,7 +82,7 @@ describe.each(["order", "bounded_order"])("The adapter for Alpaca follows the co
       submission: {
         acknowledged: about("new"),
         succeeded: about("filled", "2"),
-        refused: { answer: refusal(403, 40310000), code: "order_not_permitted" },
+        refused: { answer: refusal(403, 40310000), code: "not_permitted" },
         duplicate: refusal(422, 40010001),
         unauthorized: refusal(401, 40110000),
         unavailable: refusal(429, 42910000)
@@ -183,10 +183,10 @@ describe("The adapter for Alpaca", () => {
   )
 
   it.effect.each<readonly [status: number, body: object, meaning: string]>([
-    [403, { code: 40310000, buying_power: "1" }, "failed insufficient_buying_power"],
-    [403, { code: 40310000 }, "failed order_not_permitted"],
-    [403, { code: 40310100 }, "failed order_not_permitted"],
-    [422, { code: 42210000 }, "failed order_invalid"],
+    [403, { code: 40310000, buying_power: "1" }, "failed insufficient_funds"],
+    [403, { code: 40310000 }, "failed not_permitted"],
+    [403, { code: 40310100 }, "failed not_permitted"],
+    [422, { code: 42210000 }, "failed invalid_details"],
     // It may stand for an id that is taken, so it proves nothing.
     [422, { code: 40010001 }, "Uncertain undeclared"],
     [403, { message: "forbidden." }, "Uncertain undeclared"],
@@ -407,11 +407,11 @@ describe("The simulator of Alpaca", () => {
       assert.strictEqual((yield* Effect.flip(adapter.submit(named("a"), order)))._tag, "Uncertain")
       assert.strictEqual(brief(yield* adapter.readStatus(named("a"), null)), "failed order_canceled")
       const forbidden = yield* adapter.submit(named("b"), { ...order, symbol: "SANDBOX.FORBIDDEN" })
-      assert.include(["failed order_not_permitted", "failed insufficient_buying_power"], brief(forbidden))
+      assert.include(["failed not_permitted", "failed insufficient_funds"], brief(forbidden))
       assert.strictEqual(brief(yield* adapter.readStatus(named("b"), null)), "NotFound")
       assert.strictEqual(
         brief(yield* adapter.submit(named("c"), { ...order, symbol: "SANDBOX.NONE" })),
-        "failed order_invalid"
+        "failed invalid_details"
       )
     }))
 

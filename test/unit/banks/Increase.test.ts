@@ -214,7 +214,7 @@ describe("The adapter for Increase", () => {
     }))
 
   it.effect.each<[answer: { status: number; body: Schema.JsonObject }, submitted: object, read: object]>([
-    [problem("invalid_parameters_error", 400, { errors: [] }), { _tag: "Rejected", code: "invalid_parameters" }, {}],
+    [problem("invalid_parameters_error", 400, { errors: [] }), { _tag: "Rejected", code: "invalid_details" }, {}],
     [problem("malformed_request_error", 400), { _tag: "NotSent", isRefused: true, isLocal: true }, {}],
     [problem("invalid_api_key_error", 401), { _tag: "NotSent", isRefused: true, isLocal: true }, {}],
     [problem("environment_mismatch_error", 403), { _tag: "NotSent", isRefused: true, isLocal: true }, {
@@ -222,7 +222,7 @@ describe("The adapter for Increase", () => {
     }],
     [problem("insufficient_permissions_error", 403), { _tag: "NotSent", isRefused: true, isLocal: true }, {}],
     [problem("private_feature_error", 403), { _tag: "NotSent", isRefused: true, isLocal: true }, {}],
-    [problem("object_not_found_error", 404), { _tag: "Rejected", code: "object_not_found" }, { _tag: "NotFound" }],
+    [problem("object_not_found_error", 404), { _tag: "Rejected", code: "account_unknown" }, { _tag: "NotFound" }],
     [problem("api_method_not_found_error", 404), { _tag: "NotSent", isRefused: true, isLocal: true }, {}],
     [problem("invalid_operation_error", 409), { _tag: "Rejected", code: "not_possible" }, {}],
     [problem("idempotency_key_already_used_error", 409, { resource_id: "r" }), { _tag: "Uncertain" }, {}],
@@ -359,7 +359,7 @@ describe("The simulator of Increase", () => {
             { outcome: "failed", code: "no_account" },
             { outcome: "failed", code: "canceled" },
             { outcome: "failed", code: "rejected" },
-            { outcome: "rejected", code: "object_not_found" },
+            { outcome: "rejected", code: "account_unknown" },
             { outcome: "rejected", code: "insufficient_funds" }
           ]
         ) {

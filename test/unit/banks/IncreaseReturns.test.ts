@@ -67,7 +67,7 @@ describe("A transfer that the receiving bank returns", () => {
       const { evidence } = operations.get(id)!.reversal!
       assert.deepInclude(evidence, {
         by: "status_read",
-        failure: { code: "account_unknown", message: "The bank of the payee does not know the account." }
+        failure: { code: "account_unknown", message: "The provider does not know an account of the operation." }
       })
       assert.include(JSON.stringify(evidence), `"return":{"return_reason_code":"no_account"}`)
       yield* TestClock.adjust("30 days")

@@ -183,7 +183,7 @@ describe("Each documented error of a payment", () => {
   it.effect.each<[name: string, answer: Answered, said: object]>([
     ["400 with a mistake in the payment", signed(400, errorBody("U002")), {
       _tag: "Rejected",
-      code: "invalid_payment"
+      code: "invalid_details"
     }],
     ["400 of a closed account", signed(400, errorBody("AC07")), { _tag: "Rejected", code: "account_closed" }],
     // These depend on time, on the account or on the payer: an earlier copy may have caused them, and a later one may pay.
@@ -211,7 +211,7 @@ describe("Each documented error of a payment", () => {
       isLocal: true
     }],
     ["401 of the payer's token", empty(401), { _tag: "NotSent", isRefused: true, isLocal: true, isOfOperation: true }],
-    ["403", signed(403, errorBody("AG01")), { _tag: "Rejected", code: "access_refused" }],
+    ["403", signed(403, errorBody("AG01")), { _tag: "Rejected", code: "not_permitted" }],
     ["404", signed(404, errorBody("U011")), { _tag: "Uncertain", isUndeclared: true }],
     ["405", empty(405), { _tag: "NotSent", isRefused: true, isLocal: true }],
     ["406, which a framework gives after it carried out a request", empty(406), {

@@ -7,6 +7,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, type Schema, Tracer } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
+import { commonFailures } from "../../../../src/domain/GatewayFailures.ts"
 import { isEvidence, isOperationFailure } from "../../../../src/domain/Operation.ts"
 import { answered, publicFailure } from "../../../../src/submission/providers/AnswerRecord.ts"
 import { namesNothing, StatusAnswer, SubmissionAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
@@ -48,6 +49,17 @@ describe("The failure that becomes public", () => {
       message: "The amount exceeds the limit."
     })
   })
+
+  it.each(Object.entries(commonFailures))(
+    "is the common one for %s, unless the adapter declares it",
+    (code, { message }) => {
+      assert.deepStrictEqual(publicFailure(undefined, code), { code, message })
+      assert.deepStrictEqual(publicFailure({ [code]: { message: "In other words." } }, code), {
+        code,
+        message: "In other words."
+      })
+    }
+  )
 
   it.each(["LIMIT_EXCEEDED", "E-51", "", "toString", "__proto__", "provider_rejected", undefined as never])(
     "is provider_rejected for the code %j, which is not declared",
