@@ -268,6 +268,16 @@ export const compileEndpoint = (
       : Effect.succeed(written)
   }
 
+  const run = (input: HandlerInput): Responding => Effect.flatMapEager(handler(input), respond)
+  const respondTo = readPayload === null
+    ? run
+    : (input: HandlerInput, request: HttpServerRequest.HttpServerRequest): Responding =>
+      Effect.flatMap(readPayload(request), (payload) => {
+        if (payload instanceof Answered) return Effect.succeed(payload.response)
+        input["payload"] = payload
+        return run(input)
+      })
+
   const handled: Responding = Effect.withFiber((fiber) => {
     const { context } = fiber
     const request = Context.getUnsafe(
@@ -275,16 +285,9 @@ export const compileEndpoint = (
       HttpServerRequest.HttpServerRequest
     )
     const input: HandlerInput = { request, endpoint, group }
-    const run = () =>
-      readPayload === null ? Effect.flatMapEager(handler(input), respond) : Effect.flatMap(
-        readPayload(request),
-        (payload) => {
-          if (payload instanceof Answered) return Effect.succeed(payload.response)
-          input["payload"] = payload
-          return Effect.flatMapEager(handler(input), respond)
-        }
-      )
-    return readParts(parts, context, input) ? run() : Effect.flatMap(interpretParts(parts, context, input), run)
+    return readParts(parts, context, input)
+      ? respondTo(input, request)
+      : Effect.flatMap(interpretParts(parts, context, input), () => respondTo(input, request))
   })
 
   let guarded = handled

@@ -4,12 +4,9 @@
  */
 import type { Server, ServerResponse } from "node:http"
 import type { Duplex } from "node:stream"
-import { hasBody, type RequestHeaders } from "../../server/gate/RequestChecks.ts"
 
 /** A server should ignore one empty line before a request (RFC 9112 §2.2): some clients send one after a body. */
 const emptyLine = "\r\n".length
-
-const endOfHead = "\r\n\r\n"
 
 /** Bytes of a header section that are kept: at least those that the parser takes. */
 const maxUnread = 16_384
@@ -24,7 +21,7 @@ export class Connection {
   /** When bytes first arrived that completed no request; in milliseconds of `performance.now()`. */
   #waitingSince: number | null = null
   #requestsReceived = 0
-  #receivesBody = false
+  #isPastBody = false
   /** What has arrived of a header section that has not ended, as latin1. */
   unread = ""
 
@@ -35,20 +32,20 @@ export class Connection {
     response.on("finish", this.#end)
   }
 
-  /** Takes a packet that the parser has read. If the parser refuses a later one, the answer is made from the whole header section. */
-  receive(packet: Buffer): void {
-    const { response } = this
-    const receivedBody = this.#receivesBody
-    this.#receivesBody = response?.req.complete === false
+  /**
+   * Runs after each packet that the parser has read, and before each write. A packet of an idle connection that completed no request is the
+   * beginning of one. If the parser refuses a later packet, the answer is made from all of them.
+   */
+  receive(packet: () => Buffer | undefined): void {
     if (this.#requestsReceived !== this.#requests) {
       this.#requestsReceived = this.#requests
-      // The next request may begin in the same packet. Behind a body, its place is not known.
-      const start = packet.lastIndexOf(endOfHead) + endOfHead.length
-      const isWhole = start === packet.length || response === undefined ||
-        hasBody(response.req.headers as RequestHeaders)
-      this.unread = isWhole ? "" : packet.toString("latin1", start)
-    } else if (!receivedBody && this.unread.length < maxUnread) {
-      this.unread += packet.toString("latin1")
+      this.#isPastBody = false
+      this.unread = ""
+    } else if (this.response !== undefined && !this.#isPastBody) {
+      // The end of a body may come after the response.
+      this.#isPastBody = this.#isIdle()
+    } else if (this.unread.length < maxUnread) {
+      this.unread += packet()?.toString("latin1") ?? ""
     }
   }
 

@@ -210,15 +210,15 @@ export const reads: ReadonlyArray<Plant> = [
   {
     rule: "an answer to bytes that are no request names what earlier packets said",
     file: "src/node/http/ConnectionLimits.ts",
-    from: "this.unread += packet.toString(\"latin1\")",
-    to: "this.unread = packet.toString(\"latin1\")",
+    from: "this.unread += packet()?.",
+    to: "this.unread = packet()?.",
     tests: [unit("server/gate/MalformedHttp")]
   },
   {
     rule: "a body is no part of the next request",
     file: "src/node/http/ConnectionLimits.ts",
-    from: "} else if (!receivedBody &&",
-    to: "} else if (",
+    from: "} else if (this.response !== undefined && !this.#isPastBody) {",
+    to: "} else if (this.unread.length < 0) {",
     tests: [unit("server/gate/MalformedHttp")]
   },
   {
