@@ -374,7 +374,7 @@ export const problems = <const Code extends AnyProblemCode>(
     ).annotate({ httpApiStatus: Class.status, [annotation]: declared })
   })
 
-/** The problems of a read or an acceptance whose grant may not do it. @internal */
+/** The codes of a read or an acceptance whose grant may not do it. */
 export const refusedGrants = [
   "grant_revoked",
   "client_inactive",
@@ -382,7 +382,7 @@ export const refusedGrants = [
   "provider_disconnected"
 ] as const
 
-/** The problems of an acceptance that the limits of its grant refuse. @internal */
+/** The codes of an acceptance that the limits of its grant refuse. */
 export const refusedByLimits = [
   "limit_exceeded",
   "payee_not_allowed",
