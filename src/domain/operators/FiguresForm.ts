@@ -138,6 +138,8 @@ const Standing = Schema.Struct({
   claims: Schema.optionalKey(Schema.Struct({
     /** Claims that permit sending now, and when the right of the first and of the last of them ends. */
     count: Schema.Int,
+    /** Claims that permit no sending any more, and whose operations may have been sent: their worker is lost, or waits for an answer. */
+    lost: Schema.Int,
     first_end: Schema.NullOr(Timestamp),
     last_end: Schema.NullOr(Timestamp),
     /** When the first of all is taken over, or rescued. */

@@ -242,9 +242,13 @@ const lagProblems = (figures: FiguresByCondition, isTold: IsTold, isServed: IsSe
     }
   )
 
+const claimsOf = ({ standing }: FiguresByCondition, provider: ProviderName): Claims | undefined =>
+  standing.find((row) => row.provider === provider && row.claims)?.claims
+
 /** Operations that wait to be sent. A worker that is not paused may be sending some of them. */
-export const unsentOf = (figures: FiguresByCondition, provider: ProviderName): number =>
+const unsentOf = (figures: FiguresByCondition, provider: ProviderName): number =>
   countOf(figures, provider, "accepted") + countOf(figures, provider, "submitting")
+  - (claimsOf(figures, provider)?.lost ?? 0)
 
 /** The providers for which a worker is paused, with the reasons. */
 export const pausesOf = ({ pauses }: SeenWorker): ReadonlyArray<readonly [ProviderName, string]> =>
@@ -274,11 +278,21 @@ const endOfClaims = (claims: Claims | undefined): string => {
   ].join(" ")
 }
 
-const nextOnPause = (reason: string, claims: Claims | undefined): string => {
-  const after = reason.startsWith(pauseReasons.circuit)
-    ? endOfClaims(claims)
-    : "The workers then send the operations by themselves."
-  return `${stepOnPause(reason)} ${after}`
+const nextOnPause = (reason: string, unsent: number, claims: Claims | undefined): string => {
+  const lost = claims?.lost ?? 0
+  return [
+    stepOnPause(reason),
+    ...unsent === 0
+      ? []
+      : [
+        reason.startsWith(pauseReasons.circuit)
+          ? endOfClaims(claims)
+          : "The workers then send the operations by themselves."
+      ],
+    ...lost === 0
+      ? []
+      : [`${counted(lost, "other operation", "other operations")} may have been sent before: workers rescue them.`]
+  ].join(" ")
 }
 
 /** Workers that have paused a provider for the same reason are one problem. */
@@ -292,11 +306,12 @@ const pauseProblems = (figures: FiguresByCondition, seen: ReadonlyArray<SeenWork
   ].map((alike) => {
     const { provider, reason, worker } = alike[0]!
     const paused = alike.length === 1 ? `${worker} is paused` : `${alike.length} workers are paused`
-    const waits = counted(unsentOf(figures, provider), "operation waits", "operations wait")
+    const unsent = unsentOf(figures, provider)
+    const waits = unsent === 0 ? "" : `, and ${counted(unsent, "operation waits", "operations wait")}`
     return {
-      message: `${provider}: ${paused}, and ${waits}: ${reason}`,
+      message: `${provider}: ${paused}${waits}: ${reason}`,
       since: null,
-      next: nextOnPause(reason, figures.standing.find((row) => row.provider === provider && row.claims)?.claims),
+      next: nextOnPause(reason, unsent, claimsOf(figures, provider)),
       operations: { provider, states: ["accepted", "submitting"] }
     }
   })

@@ -70,6 +70,7 @@ const toStanding = ({ claims, since, ...row }: StandingRow): Standing => ({
   ...claims === null ? {} : {
     claims: {
       count: claims.count,
+      lost: claims.lost,
       first_end: timeOrNull(claims.first_end),
       last_end: timeOrNull(claims.last_end),
       next_at: timeOrNull(claims.next_at)

@@ -8,6 +8,20 @@ const terms = [postgres("services/ledger/Terms")]
 
 export const operators: ReadonlyArray<Plant> = [
   {
+    rule: "no operation that a lost worker may have sent is said to wait",
+    file: "src/domain/operators/findProblems.ts",
+    from: "  - (claimsOf(figures, provider)?.lost ?? 0)\n",
+    to: "",
+    tests: [unit("cli/status/StatusProblems", "lost worker of a paused provider")]
+  },
+  {
+    rule: "a claim that permits no sending any more counts as lost, a returned one never",
+    file: "src/services/sql/operators/figureStatements.ts",
+    from: "o.return_reason IS NULL AND o.send_before <= now() AS lost",
+    to: "o.send_before <= now() + interval '1 hour' AS lost",
+    tests: [postgres("services/operators/OperationViews", "until when it may be sent")]
+  },
+  {
     rule: "an advance by filters changes nothing without --apply",
     file: "src/cli/operations/advance.ts",
     from: "      apply\n        ? Effect.as(actions.advance(",

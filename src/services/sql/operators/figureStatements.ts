@@ -221,11 +221,13 @@ const sinceOf = (where: string, fits: string) =>
 
 /** The claims of a standing `submitting`. */
 const claims = `CASE WHEN s.condition = 'submitting' THEN (
-      SELECT json_build_object('count', count(*) FILTER (WHERE claimed),
+      SELECT json_build_object('count', count(*) FILTER (WHERE claimed), 'lost', count(*) FILTER (WHERE lost),
         'first_end', ${epochOf("min(send_before) FILTER (WHERE claimed)")},
         'last_end', ${epochOf("max(send_before) FILTER (WHERE claimed)")}, 'next_at', ${epochOf("min(due_at)")})
       FROM (
-        SELECT o.due_at, o.send_before, o.return_reason IS NULL AND o.send_before > now() AS claimed FROM operations o
+        SELECT o.due_at, o.send_before, o.return_reason IS NULL AND o.send_before > now() AS claimed,
+          o.return_reason IS NULL AND o.send_before <= now() AS lost
+        FROM operations o
         WHERE o.provider = s.provider AND o.completed_at IS NULL AND o.state = 'submitting' AND ${placeTimeline} = 0
         ORDER BY o.updated_at LIMIT ${maxDueCount}
       ) o

@@ -99,13 +99,23 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
       )
       const end = Math.max(...claims.map(({ operation }) => operation.send_before!.epochMilliseconds))
       const both = yield* figures
-      assert.deepStrictEqual([both.count, both.last_end!.epochMilliseconds], [2, end])
+      assert.deepStrictEqual([both.count, both.lost, both.last_end!.epochMilliseconds], [2, 0, end])
       assert.isAtMost(both.first_end!.epochMilliseconds, end)
       assert.isAbove(both.next_at!.epochMilliseconds, end)
       for (const claim of claims) yield* queue.returnClaim(claim, { ...returnTerms, delay: Duration.seconds(5) })
       const none = yield* figures
-      assert.deepStrictEqual({ ...none, next_at: null }, { count: 0, first_end: null, last_end: null, next_at: null })
+      assert.deepStrictEqual({ ...none, next_at: null }, {
+        count: 0,
+        lost: 0,
+        first_end: null,
+        last_end: null,
+        next_at: null
+      })
       assert.isBelow(none.next_at!.epochMilliseconds, end)
+      yield* accept(identity)
+      yield* queue.claim(provider, 1, { ...claimTerms, send_within: Duration.zero })
+      const { count, lost } = yield* figures
+      assert.deepStrictEqual([count, lost], [0, 1])
     }))
 
   it.effect("is held and releasable as the queue says", () =>

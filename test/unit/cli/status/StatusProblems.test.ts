@@ -126,7 +126,7 @@ describe("status", () => {
   })
 
   it("tells when the next of the submitting operations is taken over, while a worker runs for their provider", () => {
-    const claims = { count: 0, first_end: null, last_end: null, next_at: before(-90 * second) }
+    const claims = { count: 0, lost: 0, first_end: null, last_end: null, next_at: before(-90 * second) }
     const nextOf = (workers: ReadonlyArray<SeenWorker>) =>
       problemsOf({
         embedded: false,
@@ -158,7 +158,7 @@ describe("status", () => {
           standing: [{ ...standing("submitting", 3, second), ...claims === undefined ? {} : { claims } }]
         }
       })[0]!.next
-    const claims = { count: 2, first_end: before(-9 * second), last_end: before(-11 * second), next_at: null }
+    const claims = { count: 2, lost: 0, first_end: before(-9 * second), last_end: before(-11 * second), next_at: null }
     assert.include(
       nextOf(claims),
       "2 of them are claimed, and may have been sent. A try whose answer is lost makes one indeterminate. One that cannot connect ends it "
@@ -243,12 +243,42 @@ describe("status", () => {
     assert.deepStrictEqual(problems({ workers: [worker, { ...paused, seen_at: before(31 * second) }] }), [])
   })
 
+  it("does not promise to send what a lost worker of a paused provider may have sent", () => {
+    const reason = "the provider refused the credentials: status 401"
+    const claims = { count: 0, lost: 4, first_end: null, last_end: null, next_at: null }
+    const problemWith = (accepted: number) =>
+      problemsOf({
+        embedded: false,
+        migrated: true,
+        figures: {
+          ...healthy,
+          workers: [{ ...worker, pauses: { [provider]: reason } }],
+          standing: [
+            ...accepted === 0 ? [] : [standing("accepted", accepted, second)],
+            { ...standing("submitting", 4, second), claims }
+          ]
+        }
+      })[0]!
+    const lost = "4 other operations may have been sent before: workers rescue them."
+    const five = problemWith(5)
+    assert.strictEqual(five.message, `bank: worker worker-1 is paused, and 5 operations wait: ${reason}`)
+    assert.match(five.next, new RegExp(`The workers then send the operations by themselves\\. ${lost}$`))
+    const none = problemWith(0)
+    assert.strictEqual(none.message, `bank: worker worker-1 is paused: ${reason}`)
+    assert.notInclude(none.next, "then send the operations")
+    assert.include(none.next, lost)
+  })
+
   it("has a next step for each cause of a pause", () => {
     const nextOf = (reason: string) =>
       problemsOf({
         embedded: false,
         migrated: true,
-        figures: { ...healthy, workers: [{ ...worker, pauses: { [provider]: reason } }] }
+        figures: {
+          ...healthy,
+          workers: [{ ...worker, pauses: { [provider]: reason } }],
+          standing: [standing("accepted", 1, second)]
+        }
       })[0]!.next
     const undeclared = "the adapter does not declare its answers: "
     const steps: ReadonlyArray<readonly [string, RegExp]> = [
