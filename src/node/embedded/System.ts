@@ -102,16 +102,29 @@ const refuseExchangeable = (place: string): void => {
   }
 }
 
+/** Another process may create it meanwhile. */
+const createDirectory = (place: string): void => {
+  try {
+    fs.mkdirSync(place, { mode: 0o700 })
+  } catch (cause) {
+    if (!hasCode(cause, "EEXIST")) throw cause
+  }
+}
+
 /**
  * Creates the data directory (mode 0700) if needed, and returns its real path. Permissions do not restrict root, so root refuses a
  * directory that another user could exchange or write.
  */
 export const openDataDirectory = Effect.fnUntraced(function*(directory: string) {
   return yield* attempt(`Could not use the data directory ${directory}`, () => {
+    const missing: Array<string> = []
     let existing = directory
-    while (!fs.lstatSync(existing, { throwIfNoEntry: false })) existing = path.dirname(existing)
+    for (; !fs.lstatSync(existing, { throwIfNoEntry: false }); existing = path.dirname(existing)) {
+      missing.unshift(existing)
+    }
     if (isRoot()) refuseExchangeable(existing)
-    fs.mkdirSync(directory, { recursive: true, mode: 0o700 })
+    // One by one: `recursive` never ends where the system creates no directory and says ENOENT, such as in /proc.
+    for (const place of missing) createDirectory(place)
     const dataDirectory = fs.realpathSync(directory)
     if (isRoot() && isWritableByOthers(fs.lstatSync(dataDirectory))) {
       throw new Error(`other users may write ${dataDirectory}. Use one that only one user may write (mode 0700)`)
