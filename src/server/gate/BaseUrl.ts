@@ -12,5 +12,7 @@ export class BaseUrl extends Context.Service<BaseUrl, string>()("financial-agent
 export const normalizeBaseUrl = (text: string): string => {
   const url = parseBaseUrl(text)
   if (url !== null) return url
-  throw new Error(`the base URL must be a plain http or https URL, such as https://gateway.example: ${text}`)
+  throw new Error(
+    `the base URL (BASE_URL, or the option baseUrl) must be a plain http or https URL, such as https://gateway.example: ${text}`
+  )
 }

@@ -5,7 +5,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import { declaredFailure } from "../../domain/GatewayFailures.ts"
+import { declaredFailure, isGatewayFailureCode } from "../../domain/GatewayFailures.ts"
 import { ProviderName } from "../../domain/Grant.ts"
 import { permitTerms } from "../../domain/ProviderLimit.ts"
 import { ProviderPayloads } from "../../services/rules/prepareAcceptance.ts"
@@ -39,8 +39,12 @@ const checkAdapter = (adapter: ProviderAdapter["Service"]): Effect.Effect<Provid
     for (const code of Object.keys(adapter.failures ?? {})) {
       if (declaredFailure(adapter.failures, code) === null) {
         throw new TypeError(
-          `the failure ${JSON.stringify(code)} is invalid: expected a code that the gateway does not reserve, such as `
-            + "limit_exceeded, and a message of 1 to 1024 characters"
+          `the failure ${JSON.stringify(code)} ${
+            isGatewayFailureCode(code)
+              ? "is reserved: only the gateway gives it"
+              : "is invalid: expected a code of lower-case letters, digits and _, a letter first, 64 at most, such as "
+                + "payment_returned, and a message of 1 to 1024 characters"
+          }`
         )
       }
     }

@@ -52,16 +52,18 @@ describe("The providers of a process", () => {
           ).pipe(Layer.provide(Adapter))
         }))))
       assert.isTrue(Exit.isSuccess(yield* startWith({ limit_exceeded: { message: "The amount exceeds the limit." } })))
-      const wrong: ReadonlyArray<readonly [code: string, message: string]> = [
-        ["E-51", "No."],
-        ["provider_never_received", "No."],
-        ["limit_exceeded", ""],
-        ["limit_exceeded", "x".repeat(1025)]
+      const form = "is invalid: expected a code of lower-case letters, digits and _, a letter first"
+      const wrong: ReadonlyArray<readonly [code: string, message: string, what: string]> = [
+        ["E-51", "No.", form],
+        ["Insufficient", "No.", form],
+        ["provider_never_received", "No.", "is reserved: only the gateway gives it"],
+        ["limit_exceeded", "", form],
+        ["limit_exceeded", "x".repeat(1025), form]
       ]
-      for (const [code, message] of wrong) {
+      for (const [code, message, what] of wrong) {
         const exit = yield* startWith({ [code]: { message } })
         const line = failureLine(Exit.isFailure(exit) ? Cause.squash(exit.cause) : null)
-        assert.include(line, `provider north-bank: the failure "${code}" is invalid: expected a code`)
+        assert.include(line, `provider north-bank: the failure "${code}" ${what}`)
       }
     }))
 
