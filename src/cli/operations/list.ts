@@ -156,6 +156,11 @@ export const nextText = (
   return at !== null && DateTime.isGreaterThan(at, now) ? `${by} ${relativeTo(now, at)}` : by
 }
 
+/** What comes next, or why the operation failed. */
+const nextCell = (summary: OperatorSummary, now: DateTime.Utc): Cell => ({
+  text: summary.operation.failure?.code ?? nextText({ ...summary, state: summary.operation.state }, now)
+})
+
 /** The type, with amount and payee. They are masked unless the list shows them, which is recorded. */
 const whatText = (type: string, terms: OperatorSummary["terms"]): string =>
   terms === null ? type : `${type} ${terms.amount} ${terms.currency} to ${terms.payee}`
@@ -166,11 +171,7 @@ const columnsAt = (now: DateTime.Utc): ReadonlyArray<Column<OperatorSummary>> =>
   { title: "state", cell: stateCell },
   { title: "provider", cell: ({ provider }) => ({ text: provider }), least: 4 },
   { title: "age", cell: ({ operation }) => ({ text: spanBetween(operation.updated_at, now) }), align: "right" },
-  {
-    title: "next",
-    cell: (summary) => ({ text: nextText({ ...summary, state: summary.operation.state }, now) }),
-    least: 6
-  }
+  { title: "next", cell: (summary) => nextCell(summary, now), least: 6 }
 ]
 
 const wideColumns = (now: DateTime.Utc): ReadonlyArray<Column<OperatorSummary>> => [

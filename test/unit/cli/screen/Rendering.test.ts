@@ -96,6 +96,18 @@ describe("The text of a command", () => {
     )
   })
 
+  it("of a list says why an operation failed", () => {
+    fc.assert(
+      fc.property(summary, (listed) => {
+        const failure = { code: "insufficient_funds", message: "Too little." }
+        const failed = { ...listed, operation: { ...listed.operation, failure } }
+        const [, row] = renderList([failed], { now, screen: { width: null, paint: plain }, wide: false }).split("\n")
+        assert.match(row!, /  insufficient_funds\s*$/)
+      }),
+      { numRuns: rounds(20, 200) }
+    )
+  })
+
   it("is cut nowhere if the output is no terminal", () => {
     fc.assert(
       fc.property(fc.array(summary, { minLength: 1, maxLength: 4 }), (operations) => {
