@@ -183,7 +183,7 @@ const layersOf = (group: typeof HttpApiBuilder.group) =>
         Effect.flatMap(
           HttpServerRequest.HttpServerRequest,
           ({ headers }): Effect.Effect<HttpServerResponse.HttpServerResponse, Refused | unhandled> =>
-            headers["x-caller"] === "nobody"
+            headers["x-caller"] === "stranger"
               ? Effect.fail(new Refused({}))
               : Effect.map(
                 Effect.provideService(handled, Caller, "caller"),
@@ -242,7 +242,7 @@ const requests: ReadonlyArray<Question> = [
   ["/items/gone"],
   ["/items/bad"],
   ["/items/bad", { "if-none-match": "x" }],
-  ["/items/abc", { "x-caller": "nobody" }],
+  ["/items/abc", { "x-caller": "stranger" }],
   ["/items"],
   ["/items?state=open"],
   ["/items?state=open&state=done&page=2&size=3"],
@@ -273,7 +273,7 @@ const requests: ReadonlyArray<Question> = [
     ) => [path, { "content-type": "application/json" }, "POST", body])
   ),
   ["/items/abcd", { "content-type": "application/json" }, "POST", "{}"],
-  ["/items/abc", { "content-type": "application/json", "x-caller": "nobody" }, "POST", "{\"a\":\"1\"}"],
+  ["/items/abc", { "content-type": "application/json", "x-caller": "stranger" }, "POST", "{\"a\":\"1\"}"],
   ...["application/json; charset=utf-8", "APPLICATION/JSON", "text/plain", "application/x-www-form-urlencoded", ""]
     .flatMap((
       type
