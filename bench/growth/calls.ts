@@ -98,7 +98,7 @@ const expectCount = (what: string, found: number, expected: number) =>
 
 /** Measures each kind once. `count` operations are accepted, and as many with limits. All are claimed, read and settled. */
 export const measureRound = Effect.fnUntraced(function*(at: GrowthLedger, count: number) {
-  const { figures, grants, ledger, queue, samples, store } = at
+  const { claims, figures, grants, ledger, outcomes, rescues, samples, statusReads, store } = at
   const write = yield* makeMeter(at.sql)
   const read = yield* makeMeter(at.reader)
   const all = 2 * count
@@ -118,25 +118,25 @@ export const measureRound = Effect.fnUntraced(function*(at: GrowthLedger, count:
       discard: true
     })
   )
-  const claim = yield* write(groups, repeat(groups, queue.claim(provider, atOnce, claimTerms)))
+  const claim = yield* write(groups, repeat(groups, claims.claim(provider, atOnce, claimTerms)))
   const claimed: ReadonlyArray<Claim> = claim.result.flat()
   yield* expectCount("claim", claimed.length, all)
   const submitted = yield* write(
     all,
     Effect.forEach(
       claimed,
-      ({ operation: { id }, revision }) => queue.record(id, revision, { state: "submitted" }, recording),
+      ({ operation: { id }, revision }) => outcomes.record(id, revision, { state: "submitted" }, recording),
       { discard: true }
     )
   )
-  const takeReads = yield* write(groups, repeat(groups, queue.takeReads(provider, atOnce, readTerms)))
+  const takeReads = yield* write(groups, repeat(groups, statusReads.takeReads(provider, atOnce, readTerms)))
   const reads: ReadonlyArray<DueRead> = takeReads.result.flat()
   yield* expectCount("takeReads", reads.length, all)
   const succeeded = yield* write(
     all,
     Effect.forEach(
       reads,
-      ({ operation: { id }, revision }) => queue.record(id, revision, { state: "succeeded" }, recording),
+      ({ operation: { id }, revision }) => outcomes.record(id, revision, { state: "succeeded" }, recording),
       { discard: true }
     )
   )
@@ -157,10 +157,10 @@ export const measureRound = Effect.fnUntraced(function*(at: GrowthLedger, count:
       wal: (submitted.cost.wal + succeeded.cost.wal) / 2
     },
     takeReads: takeReads.cost,
-    rescue: yield* idle(queue.rescue(100)),
-    claimReturned: yield* idle(queue.claimReturned(provider, atOnce, claimTerms)),
-    takeHeld: yield* idle(queue.takeHeld(provider, atOnce, readTerms)),
-    reviewAged: yield* idle(queue.reviewAged(100, reviewTerms)),
+    rescue: yield* idle(rescues.rescue(100)),
+    claimReturned: yield* idle(claims.claimReturned(provider, atOnce, claimTerms)),
+    takeHeld: yield* idle(statusReads.takeHeld(provider, atOnce, readTerms)),
+    reviewAged: yield* idle(rescues.reviewAged(100, reviewTerms)),
     figures: yield* idle(figures.now),
     read: (yield* read(count, Effect.forEach(seeded, (one) => store.find(one, one.id), { discard: true }))).cost,
     list: (yield* read(count, Effect.forEach(seeded, (one) => store.list(one, firstPage), { discard: true }))).cost,

@@ -13,6 +13,10 @@ import { migrate } from "../../src/services/Migrations.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
 import { LedgerFigures } from "../../src/services/operators/LedgerFigures.ts"
+import { Claims } from "../../src/services/queue/Claims.ts"
+import { Rescues } from "../../src/services/queue/Maintenance.ts"
+import { Outcomes } from "../../src/services/queue/Outcomes.ts"
+import { StatusReads } from "../../src/services/queue/StatusReads.ts"
 import { SubmissionQueue } from "../../src/services/queue/SubmissionQueue.ts"
 import { withoutTriggers } from "../shared/database.ts"
 import { withProgress } from "../shared/progress.ts"
@@ -41,7 +45,10 @@ export interface GrowthLedger {
   /** One connection with the settings of the readers. */
   readonly reader: SqlClient.SqlClient
   readonly ledger: OperationLedger["Service"]
-  readonly queue: SubmissionQueue["Service"]
+  readonly claims: Claims["Service"]
+  readonly outcomes: Outcomes["Service"]
+  readonly statusReads: StatusReads["Service"]
+  readonly rescues: Rescues["Service"]
   readonly figures: LedgerFigures["Service"]
   readonly store: OperationStore["Service"]
   /** Chosen at random from the whole ledger. */
@@ -233,7 +240,10 @@ export const openLedger = Effect.fnUntraced(function*(database: string, size: nu
     sql,
     reader,
     ledger: Context.get(services, OperationLedger),
-    queue: Context.get(services, SubmissionQueue),
+    claims: Context.get(services, Claims),
+    outcomes: Context.get(services, Outcomes),
+    statusReads: Context.get(services, StatusReads),
+    rescues: Context.get(services, Rescues),
     figures: Context.get(services, LedgerFigures),
     store: Context.get(services, OperationStore),
     samples: yield* sql.unsafe<Seeded>(sampleOperations, [size]),

@@ -10,6 +10,7 @@ import * as Layer from "effect/Layer"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import type { InvalidSetting } from "../domain/InvalidSetting.ts"
 import type { UnsafeDatabase } from "../domain/Submission.ts"
+import { Maintenance } from "../services/queue/Maintenance.ts"
 import { SubmissionQueue } from "../services/queue/SubmissionQueue.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { Rescuer } from "./attempts/Rescuer.ts"
@@ -36,8 +37,8 @@ const foldInterval = Duration.seconds(5)
  *
  * @internal
  */
-export const layerMaintenance: Layer.Layer<never, never, SubmissionQueue> = Layer.effectDiscard(Effect.gen(function*() {
-  const { foldCounts, markChanges } = yield* SubmissionQueue
+export const layerMaintenance: Layer.Layer<never, never, Maintenance> = Layer.effectDiscard(Effect.gen(function*() {
+  const { foldCounts, markChanges } = yield* Maintenance
   yield* repeatStatement({
     statement: markChanges,
     failure: "Could not mark the changes; the next mark tries again",

@@ -2,7 +2,11 @@ import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
-import { SubmissionQueue } from "../services/queue/SubmissionQueue.ts"
+import { Claims } from "../services/queue/Claims.ts"
+import { Holds } from "../services/queue/Holds.ts"
+import { Rescues } from "../services/queue/Maintenance.ts"
+import { Outcomes } from "../services/queue/Outcomes.ts"
+import { StatusReads } from "../services/queue/StatusReads.ts"
 import type { ClaimRecorder } from "./attempts/ClaimRecorder.ts"
 import type { ClockCheck } from "./attempts/ClockCheck.ts"
 import { makeOutcomeRecorder } from "./attempts/OutcomeRecorder.ts"
@@ -64,7 +68,7 @@ export interface WorkerServices extends SubmissionServices {
 
 /** Collects the services. Dies with the reason when the policy is invalid for this number of providers. */
 export const submissionServices = Effect.gen(function*() {
-  const queue = yield* SubmissionQueue
+  const outcomes = yield* Outcomes
   const providers = yield* Providers
   const breaker = yield* CircuitBreaker.CircuitBreaker
   const requestPermits = yield* RequestPermits
@@ -75,8 +79,12 @@ export const submissionServices = Effect.gen(function*() {
   // From the start, so that a provider without work has series of 0.
   for (const provider of providers.keys()) metrics?.of(provider)
   return {
-    queue,
-    outcomeRecorder: yield* makeOutcomeRecorder(queue),
+    claims: yield* Claims,
+    outcomes,
+    outcomeRecorder: yield* makeOutcomeRecorder(outcomes),
+    statusReads: yield* StatusReads,
+    holds: yield* Holds,
+    rescues: yield* Rescues,
     providers,
     breaker,
     requestPermits,

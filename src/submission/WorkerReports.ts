@@ -12,7 +12,8 @@ import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../domain/Grant.ts"
 import { pauseReasons } from "../domain/operators/FiguresForm.ts"
-import { SubmissionQueue } from "../services/queue/SubmissionQueue.ts"
+import type { Claims } from "../services/queue/Claims.ts"
+import { Maintenance } from "../services/queue/Maintenance.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { ClockCheck } from "./attempts/ClockCheck.ts"
 import { passable } from "./providers/Circuit.ts"
@@ -64,9 +65,9 @@ const loggingOnce = () => {
 export const layer: Layer.Layer<
   never,
   never,
-  SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
+  Claims | Maintenance | Providers | CircuitBreaker.CircuitBreaker
 > = Layer.effectDiscard(Effect.gen(function*() {
-  const { forgetWorker, reportWorker } = yield* SubmissionQueue
+  const { forgetWorker, reportWorker } = yield* Maintenance
   const { measure } = yield* ClockCheck
   const { workerId: worker_id } = yield* SubmissionPolicy
   const providers = yield* Providers

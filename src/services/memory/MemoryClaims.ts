@@ -18,7 +18,8 @@ import type {
   ReturnTerms
 } from "../../domain/Submission.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
-import { firstOfEach, returnReason } from "../queue/Claims.ts"
+import { returnReason } from "../queue/Claims.ts"
+import { firstOfEach } from "../queue/Outcomes.ts"
 import { makeClaimRounds, type QueueVisit, shareOf } from "../rules/claimRounds.ts"
 import { makeOpenPayload } from "../rules/openPayload.ts"
 import type { MemoryLedger } from "./MemoryLedger.ts"

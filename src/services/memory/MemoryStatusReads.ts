@@ -224,7 +224,7 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
     })
 
   /** See `mayFenceStatement` of the SQL queue. */
-  const mayFence: StatusReads["mayFence"] = ({ operation: { id, send_before }, revision }) =>
+  const mayFence: StatusReads["Service"]["mayFence"] = ({ operation: { id, send_before }, revision }) =>
     Effect.sync(() => {
       const record = memory.operations.get(id)
       const isAllowed = record?.operation.revision === revision && record.operation.state === "indeterminate"

@@ -11,7 +11,7 @@ import type { WorkerReport } from "../../domain/operators/FiguresForm.ts"
 import type { ReviewTerms } from "../../domain/Submission.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 
-export interface Maintenance {
+export class Maintenance extends Context.Service<Maintenance, {
   /**
    * Records how far the changes have come, at most once a second. So the tokens of `OperationFeed` stay valid after a failover
    * that lost nothing of it. The feed of a new timeline begins with its first mark.
@@ -29,14 +29,14 @@ export interface Maintenance {
   readonly reportWorker: (report: WorkerReport) => Effect.Effect<void, StoreUnavailable>
   /** Removes the report of a process that stops. */
   readonly forgetWorker: (process_id: string) => Effect.Effect<void, StoreUnavailable>
-}
+}>()("financial-agents-gateway/services/queue/Maintenance") {}
 
 /** The version that the workers of this process report. */
 export const ProgramVersion = Context.Reference<string>("financial-agents-gateway/services/queue/ProgramVersion", {
   defaultValue: () => "unknown"
 })
 
-export interface Rescues {
+export class Rescues extends Context.Service<Rescues, {
   /**
    * Moves up to `limit` stale `submitting` operations to `indeterminate`, and to no other state. Returns their ids.
    *
@@ -60,7 +60,7 @@ export interface Rescues {
   readonly reviewAged: (limit: number, terms: ReviewTerms) => Effect.Effect<number, StoreUnavailable>
   /** Cancels up to `limit` operations whose approval was not decided in time, and returns their number. */
   readonly expireApprovals: (limit: number) => Effect.Effect<number, StoreUnavailable>
-}
+}>()("financial-agents-gateway/services/queue/Rescues") {}
 
 /** Holds all accepted operations in one transaction with a condition. Null: the condition does not hold. */
 export type HoldAllIf = (

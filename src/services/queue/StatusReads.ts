@@ -1,6 +1,7 @@
 /**
  * Status reads: which operations a reconciler reads next, and when it reads them again.
  */
+import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
@@ -47,7 +48,7 @@ export interface ReversiblePostponement {
   readonly ends_after: Duration.Duration | null
 }
 
-export interface StatusReads {
+export class StatusReads extends Context.Service<StatusReads, {
   /**
    * Takes up to `limit` `submitted` and `indeterminate` operations whose status read is due. It postpones operations without
    * a live grant, an active client or a connected provider connection.
@@ -126,4 +127,4 @@ export interface StatusReads {
     about: HintedOperation,
     interval: Duration.Duration
   ) => Effect.Effect<HintEffect, StoreUnavailable>
-}
+}>()("financial-agents-gateway/services/queue/StatusReads") {}

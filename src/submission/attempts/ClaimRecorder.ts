@@ -21,7 +21,7 @@ export interface ClaimRecorder {
 const nothing: ReadonlyMap<ClaimBatch | undefined, string> = new Map()
 
 /** Records nothing. If the ledger requires records, such a worker claims nothing, and says so. */
-const recordNothing = ({ requiresRecords }: Claims): ClaimRecorder => ({
+const recordNothing = ({ requiresRecords }: Claims["Service"]): ClaimRecorder => ({
   terms: () => ({}),
   admits: Effect.succeed(true),
   record: () => Effect.succeed(nothing),
@@ -37,7 +37,7 @@ const recordNothing = ({ requiresRecords }: Claims): ClaimRecorder => ({
 
 /** Makes the recorder of a worker process. Default: nothing is recorded before a batch is sent. */
 export const ClaimRecorders = Context.Reference<
-  (claims: Claims) => Effect.Effect<ClaimRecorder, InvalidSetting | StoreUnavailable, Scope.Scope>
+  (claims: Claims["Service"]) => Effect.Effect<ClaimRecorder, InvalidSetting | StoreUnavailable, Scope.Scope>
 >("financial-agents-gateway/submission/attempts/ClaimRecorders", {
   defaultValue: () => (claims) => Effect.succeed(recordNothing(claims))
 })

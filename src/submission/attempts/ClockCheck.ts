@@ -16,7 +16,7 @@ import {
 } from "../../domain/ClockSkew.ts"
 import type { Claim } from "../../domain/Submission.ts"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
-import { SubmissionQueue } from "../../services/queue/SubmissionQueue.ts"
+import { Claims } from "../../services/queue/Claims.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { withinStore } from "../storeStatements.ts"
 
@@ -49,14 +49,14 @@ export class ClockCheck extends Context.Service<ClockCheck, {
   readonly measure: Effect.Effect<number | null, StoreUnavailable>
 }>()("financial-agents-gateway/submission/attempts/ClockCheck") {
   /** The parts of a process share the layer, so each finding is logged once. */
-  static readonly layer: Layer.Layer<ClockCheck, never, SubmissionQueue> = Layer.effect(
+  static readonly layer: Layer.Layer<ClockCheck, never, Claims> = Layer.effect(
     ClockCheck,
     Effect.suspend(() => Effect.map(make, (check) => ClockCheck.of(check)))
   )
 }
 
 const make = Effect.gen(function*() {
-  const { readClock } = yield* SubmissionQueue
+  const { readClock } = yield* Claims
   const metrics = yield* SubmissionMetrics
   let found: Finding = "agree"
   let known: number | null = null

@@ -9,7 +9,7 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import type { OperationNotFound, StaleOperation } from "../../domain/Operation.ts"
 import type { OutcomeRecord } from "../../domain/Submission.ts"
-import type { Outcomes } from "../../services/queue/Claims.ts"
+import type { Outcomes } from "../../services/queue/Outcomes.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { gatherCalls, type WaitingCall } from "../gatherCalls.ts"
 import { withinStore } from "../storeStatements.ts"
@@ -67,7 +67,7 @@ const countOfBatch = (waiting: ReadonlyArray<Waiting>): number => {
  * Makes the recorder of a process. Batches run in the context of this effect, because they hold outcomes of several callers. An
  * outcome that is recorded alone has the context of its caller.
  */
-export const makeOutcomeRecorder = Effect.fnUntraced(function*(outcomes: Outcomes) {
+export const makeOutcomeRecorder = Effect.fnUntraced(function*(outcomes: Outcomes["Service"]) {
   const recordAlone = (
     { answer, call: { context, record: { id, outcome, recording, revision } } }: Waiting
   ) =>

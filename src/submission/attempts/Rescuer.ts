@@ -8,7 +8,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
-import { SubmissionQueue } from "../../services/queue/SubmissionQueue.ts"
+import { Rescues } from "../../services/queue/Maintenance.ts"
 import { withinStore } from "../storeStatements.ts"
 import { logFailure } from "../submissionLog.ts"
 import { SubmissionPolicy } from "../SubmissionPolicy.ts"
@@ -27,13 +27,13 @@ export class Rescuer extends Context.Service<Rescuer, {
   readonly expireApprovals: Effect.Effect<number>
 }>()("financial-agents-gateway/submission/attempts/Rescuer") {
   /** Rescues only when `runOnce` is called: for tests and for schedulers of your own. */
-  static readonly layerManual: Layer.Layer<Rescuer, never, SubmissionQueue> = Layer.effect(
+  static readonly layerManual: Layer.Layer<Rescuer, never, Rescues> = Layer.effect(
     Rescuer,
     Effect.suspend(() => make)
   )
 
   /** Rescues every `rescueInterval`. It reviews and ends late approvals every minute, until its scope closes. */
-  static readonly layer: Layer.Layer<never, never, SubmissionQueue> = Layer.effectDiscard(
+  static readonly layer: Layer.Layer<never, never, Rescues> = Layer.effectDiscard(
     Effect.gen(function*() {
       const { expireApprovals, review, runOnce } = yield* make
       const { rescueInterval } = yield* SubmissionPolicy
@@ -46,9 +46,9 @@ export class Rescuer extends Context.Service<Rescuer, {
 }
 
 const make = Effect.gen(function*() {
-  const queue = yield* SubmissionQueue
+  const rescues = yield* Rescues
   const metrics = yield* SubmissionMetrics
-  const rescue = withinStore(queue.rescue(batch)).pipe(
+  const rescue = withinStore(rescues.rescue(batch)).pipe(
     Effect.tap((operations) =>
       operations.length === 0
         ? Effect.void
@@ -71,12 +71,12 @@ const make = Effect.gen(function*() {
     return total
   })
   const { reviewAfter } = yield* SubmissionPolicy
-  const review = withinStore(queue.reviewAged(batch, reviewAfter)).pipe(
+  const review = withinStore(rescues.reviewAged(batch, reviewAfter)).pipe(
     Effect.catchCause((cause) =>
       Effect.as(logFailure("Could not put aged operations under review; the rescuer tries again", cause), 0)
     )
   )
-  const expireApprovals = withinStore(queue.expireApprovals(batch)).pipe(
+  const expireApprovals = withinStore(rescues.expireApprovals(batch)).pipe(
     Effect.catchCause((cause) =>
       Effect.as(logFailure("Could not cancel operations without a decision; the rescuer tries again", cause), 0)
     )

@@ -76,7 +76,7 @@ const make = Effect.gen(function*() {
     clockCheck: yield* ClockCheck,
     drain: makeDrain(),
     pauses: yield* ProviderPauses,
-    recorder: yield* (yield* ClaimRecorders)(shared.queue)
+    recorder: yield* (yield* ClaimRecorders)(shared.claims)
   }
   const checkFailure = makeFailureCheck("submission")
   const task: ProviderTask<TimedClaim> = {
@@ -162,15 +162,15 @@ const probeInterval = Duration.seconds(10)
 
 const work = Effect.gen(function*() {
   const { services, task } = yield* make
-  const { breaker, drain, metrics, policy, queue, recorder } = services
+  const { breaker, drain, holds, metrics, policy, recorder, rescues } = services
   const signal = yield* AcceptanceSignal
-  const { moved } = yield* withinStore(queue.prepare, "prepareTimeout")
+  const { moved } = yield* withinStore(holds.prepare, "prepareTimeout")
   if (moved) {
     yield* Effect.logWarning(
       "The ledger is in another cluster or database than before: its accepted operations are held for review"
     )
   }
-  if (policy.workerId !== null) yield* rescueOwnClaims(queue, policy.workerId, metrics)
+  if (policy.workerId !== null) yield* rescueOwnClaims(rescues, policy.workerId, metrics)
   yield* recorder.begin
   yield* Effect.forkScoped(watchCircuits(breaker, metrics))
   yield* Effect.forkScoped(probeProviders(services))
@@ -213,11 +213,11 @@ const probeProviders = ({ pauses, policy, providers, requestPermits }: WorkerSer
 
 /** The process that had this id before has ended, so its claims need not wait until they are stale. */
 const rescueOwnClaims = Effect.fnUntraced(function*(
-  { rescueClaimsOf }: Rescues,
+  rescues: Rescues["Service"],
   worker: string,
   metrics: SubmissionMetrics | null
 ) {
-  const operations = yield* withinStore(rescueClaimsOf(worker), "prepareTimeout")
+  const operations = yield* withinStore(rescues.rescueClaimsOf(worker), "prepareTimeout")
   if (operations === 0) return
   if (metrics !== null) metrics.rescues.value += operations
   yield* Effect.annotateLogs(
@@ -272,7 +272,7 @@ const recordSettlement = Effect.fnUntraced(function*(
   timed: TimedClaim,
   settlement: Settlement
 ) {
-  const { outcomeRecorder, policy, queue } = services
+  const { outcomeRecorder, outcomes, policy } = services
   const { claim: { operation: { id, send_before, type }, revision }, provider } = timed
   const { evidence, outcome, reference } = settlement
   const promises = services.providers.get(provider)?.promises ?? {}
@@ -290,7 +290,7 @@ const recordSettlement = Effect.fnUntraced(function*(
     // to the next status read, and holds an operation that is `accepted` again, so that it is not sent twice.
     Effect.catchTag(
       "StaleOperation",
-      () => settlement.isSent ? withinStore(queue.report(id, reference)) : Effect.void
+      () => settlement.isSent ? withinStore(outcomes.report(id, reference)) : Effect.void
     ),
     Effect.catchCause((cause) =>
       Effect.annotateLogs(
@@ -307,10 +307,10 @@ const recordSettlement = Effect.fnUntraced(function*(
  * Repeats that while the store is unavailable. If no try succeeds, the rescuer moves the stale claim to `indeterminate`.
  */
 export const returnClaim = (services: WorkerServices, timed: TimedClaim, reason: string): Effect.Effect<void> => {
-  const { metrics, policy, queue } = services
+  const { claims, metrics, policy } = services
   const { claim, provider } = timed
   const terms = { reason, delay: policy.returnDelay, review_after: policy.reviewAfter.accepted }
-  return whileClaimed(services, timed, withinStore(queue.returnClaim(claim, terms))).pipe(
+  return whileClaimed(services, timed, withinStore(claims.returnClaim(claim, terms))).pipe(
     Effect.tap(() =>
       Effect.sync(() => {
         if (metrics !== null) metrics.of(provider).returned.value++

@@ -208,11 +208,11 @@ const isFresh = ({ storeTimeout }: WorkerServices["policy"], allowedAt: ClockRea
  * way may still send. An answer that took longer than `storeTimeout` counts as none.
  */
 const askAuthorization = Effect.fnUntraced(function*(
-  { policy, queue }: WorkerServices,
+  { claims, policy }: WorkerServices,
   { claim, provider }: TimedClaim
 ) {
   const since = yield* readClocks
-  const mayStillSend = yield* withinStore(queue.mayStillSend(claim)).pipe(
+  const mayStillSend = yield* withinStore(claims.mayStillSend(claim)).pipe(
     Effect.catchCause((cause) =>
       Effect.as(logFailure("Could not ask whether an operation may still be sent; it is not sent for now", cause), null)
     ),

@@ -39,7 +39,7 @@ const longestReturn = 300_000
  * record it, or if the clock of this process is not proven to be right. A wrong clock also pauses the provider.
  */
 export const claimOperations = (services: WorkerServices) => {
-  const { metrics, pauses, policy, providers, queue, recorder } = services
+  const { claims, metrics, pauses, policy, providers, recorder } = services
   const terms = (provider: ProviderName): ClaimTerms => ({
     send_within: policy.sendWithin,
     rescue_after: policy.rescueAfter,
@@ -50,7 +50,7 @@ export const claimOperations = (services: WorkerServices) => {
     ...recorder.terms()
   })
   const claim = (limit: number, provider: ProviderName, patience: Duration.Duration) =>
-    claimWithin(services, queue.claim(provider, limit, terms(provider)), patience)
+    claimWithin(services, claims.claim(provider, limit, terms(provider)), patience)
   const latestReturn = Math.max(longestReturn, Duration.toMillis(policy.returnDelay)) + searchInterval
   const emptySince = new Map<ProviderName, ClockReading>()
 
@@ -70,7 +70,7 @@ export const claimOperations = (services: WorkerServices) => {
     if (since !== undefined && (yield* elapsed(since)) < searchInterval) return []
     const found = yield* claimWithin(
       services,
-      queue.claimReturned(provider, limit, terms(provider)),
+      claims.claimReturned(provider, limit, terms(provider)),
       policy.rescueAfter
     )
     if (found.length > 0) emptySince.delete(provider)

@@ -17,8 +17,7 @@ import {
   type RequestKind
 } from "../../domain/ProviderLimit.ts"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
-import type { ProviderLimits } from "../../services/queue/Claims.ts"
-import { SubmissionQueue } from "../../services/queue/SubmissionQueue.ts"
+import { ProviderLimits } from "../../services/queue/ProviderLimits.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
 import { gatherCalls, type WaitingCall } from "../gatherCalls.ts"
 import { withinStore } from "../storeStatements.ts"
@@ -95,11 +94,13 @@ export class RequestPermits extends Context.Service<RequestPermits, {
   readonly slowDown: (provider: ProviderName, retryAfter: unknown) => Effect.Effect<void>
 }>()("financial-agents-gateway/submission/providers/RequestPermits") {
   /** Dies if a limit is invalid. `Providers.layer` has refused it before, with the name of the provider. */
-  static readonly layer: Layer.Layer<RequestPermits, never, SubmissionQueue | Providers> = Layer.effect(
+  static readonly layer: Layer.Layer<RequestPermits, never, ProviderLimits | Providers> = Layer.effect(
     RequestPermits,
     Effect.suspend(() => make)
   )
 }
+
+type Limits = ProviderLimits["Service"]
 
 /** Milliseconds since a reading, by the monotonic clock alone: a wall clock that is set forward makes no permit early. */
 const monotonicElapsed = (since: ClockReading): Effect.Effect<number> =>
@@ -126,7 +127,7 @@ const assign = (
 
 /** Reserves permits for all requests that wait. */
 const reserve = Effect.fnUntraced(
-  function*(limits: ProviderLimits, provider: ProviderName, terms: PermitTerms, askers: ReadonlyArray<Asker>) {
+  function*(limits: Limits, provider: ProviderName, terms: PermitTerms, askers: ReadonlyArray<Asker>) {
     const count = (kind: RequestKind) => askers.filter(({ call }) => call === kind).length
     const demand = { submissions: count("submissions"), reads: count("reads") }
     const askedAt = yield* readClocks
@@ -178,7 +179,7 @@ const usePermit = Effect.fnUntraced(
 )
 
 const make = Effect.gen(function*() {
-  const limits = yield* SubmissionQueue
+  const limits = yield* ProviderLimits
   const context = yield* Effect.context<never>()
   const providers = yield* Providers
   const { storeTimeout } = yield* SubmissionPolicy

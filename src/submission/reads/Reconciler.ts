@@ -23,8 +23,8 @@ import {
   readDelay
 } from "../../domain/Submission.ts"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
-import type { Postponement, ReversiblePostponement } from "../../services/queue/StatusReads.ts"
-import { SubmissionQueue } from "../../services/queue/SubmissionQueue.ts"
+import { type Postponement, type ReversiblePostponement, StatusReads } from "../../services/queue/StatusReads.ts"
+import type { SubmissionQueue } from "../../services/queue/SubmissionQueue.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { HintSignal } from "../../services/WorkSignals.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
@@ -57,7 +57,7 @@ const named = (about: HintSubject): HintedOperation | null => {
 
 /** `Reconciler.hint`. It wakes the poller of this process, or those of other processes if this one has none. */
 const makeHint = Effect.fnUntraced(function*(pollers: ReadonlyMap<ProviderName, Poller>) {
-  const queue = yield* SubmissionQueue
+  const statusReads = yield* StatusReads
   const signal = yield* HintSignal
   const policy = yield* SubmissionPolicy
   const metrics = yield* SubmissionMetrics
@@ -66,7 +66,7 @@ const makeHint = Effect.fnUntraced(function*(pollers: ReadonlyMap<ProviderName, 
   return Effect.fn("Reconciler.hint")(function*(provider: ProviderName, about: HintSubject) {
     const operation = named(about)
     const effect = operation === null ? "ignored" : yield* withinStore(
-      queue.hint(provider, operation, policy.hintInterval)
+      statusReads.hint(provider, operation, policy.hintInterval)
     ).pipe(Effect.provideService(SubmissionPolicy, policy))
     const isTaken = effect !== "ignored"
     if (metrics !== null) metrics.hintsOf(provider)[isTaken ? "taken" : "ignored"].value++
@@ -157,7 +157,7 @@ const makeTask = (services: ReadServices): ProviderTask<TimedRead> => {
   }
 }
 
-const takeDueReads = ({ policy, providers, queue }: SubmissionServices) => {
+const takeDueReads = ({ policy, providers, statusReads }: SubmissionServices) => {
   const hasLimit = [...providers.values()].some(({ limit }) => limit !== undefined)
   const ages = {
     rescue_after: policy.rescueAfter,
@@ -180,19 +180,19 @@ const takeDueReads = ({ policy, providers, queue }: SubmissionServices) => {
       const askedAt = yield* readClocks
       const lease = leaseOf(provider)
       const terms = { ...ages, lease }
-      const held = yield* withinStore(queue.takeHeld(provider, half, terms))
+      const held = yield* withinStore(statusReads.takeHeld(provider, half, terms))
       const others = limit - held.length
-      const reads = others > 0 ? yield* withinStore(queue.takeReads(provider, others, terms)) : []
+      const reads = others > 0 ? yield* withinStore(statusReads.takeReads(provider, others, terms)) : []
       const left = others - reads.length
       const more = held.length === half && left > 0
-        ? yield* withinStore(queue.takeHeld(provider, left, terms))
+        ? yield* withinStore(statusReads.takeHeld(provider, left, terms))
         : []
       // Half of what all of them leave free, so that an operation whose outcome is open waits for no success that may be reversed.
       const free = Math.ceil((left - more.length) / 2)
       const mayReverse = providers.get(provider)?.promises?.reversibleFor !== undefined
       const reversible = mayReverse && free > 0
         ? yield* withinStore(
-          queue.takeReversible(provider, free, { lease, idle: policy.readAfterSuccess })
+          statusReads.takeReversible(provider, free, { lease, idle: policy.readAfterSuccess })
         )
         : []
       return [...held, ...reads, ...more, ...reversible].map((due): TimedRead => ({ ...due, askedAt }))
@@ -274,7 +274,7 @@ const answerText = (answer: StatusAnswer | FenceAnswer): string => {
 
 /** Records the decision, or notes the answer and sets the time of the next read, `due_in` from now. */
 const apply = Effect.fnUntraced(function*(
-  { metrics, outcomeRecorder, policy, providers, queue }: SubmissionServices,
+  { holds, metrics, outcomeRecorder, outcomes, policy, providers, statusReads }: SubmissionServices,
   due: DueRead,
   decision: ReadDecision,
   { ends_after, ...read }: Pick<Postponement, "answer" | "due_in"> & Pick<ReversiblePostponement, "ends_after">
@@ -282,10 +282,10 @@ const apply = Effect.fnUntraced(function*(
   const { fence_started_at, operation: { id, send_before, type }, revision } = due
   const postpone = (next: Omit<Postponement, keyof typeof read | "fence_started_at" | "send_before">) => {
     if (due.state !== "succeeded") {
-      return withinStore(queue.postpone(id, revision, { ...read, ...next, send_before, fence_started_at }))
+      return withinStore(statusReads.postpone(id, revision, { ...read, ...next, send_before, fence_started_at }))
     }
     const due_in = ends_after === null ? policy.readSchedule.longest : policy.readAfterSuccess
-    return withinStore(queue.postponeReversible(id, { due_in, ends_after }))
+    return withinStore(statusReads.postponeReversible(id, { due_in, ends_after }))
   }
   switch (decision._tag) {
     case "Contradicted":
@@ -303,21 +303,21 @@ const apply = Effect.fnUntraced(function*(
         review: typeof decision.question === "string"
       })
     case "Reversed": {
-      if (!(yield* withinStore(queue.recordReversal(id, decision.evidence)))) return
+      if (!(yield* withinStore(statusReads.recordReversal(id, decision.evidence)))) return
       if (metrics !== null) metrics.of(due.provider).reversals.value++
       return yield* Effect.logWarning(
         "A succeeded operation was reversed: it stays succeeded, so tell those whom it concerns"
       )
     }
     case "Release":
-      return yield* withinStore(queue.releaseUnsent(id, send_before!))
+      return yield* withinStore(holds.releaseUnsent(id, send_before!))
     case "Record": {
       yield* logOutcome(decision.outcome, decision.evidence["reason"], { operation_id: id, provider: due.provider })
       const { evidence, outcome, reference } = decision
       const reversible = reversibleRecording(providers.get(due.provider)?.promises ?? {}, type, policy)
       const recording = { evidence, reference, due_in: read.due_in, send_before, fence_started_at, ...reversible }
       if (due.state !== "accepted") return yield* outcomeRecorder.record({ id, revision, outcome, recording })
-      return yield* Effect.asVoid(withinStore(queue.recordHeld(id, revision, outcome, recording)))
+      return yield* Effect.asVoid(withinStore(outcomes.recordHeld(id, revision, outcome, recording)))
     }
   }
 })

@@ -94,7 +94,7 @@ const readStatus = (services: SubmissionServices, due: DueRead): Effect.Effect<S
   const provider = services.providers.get(name)
   if (provider === undefined) return Effect.succeed(null)
   const read = readNeedsPayload(provider, reference)
-    ? readWithPayload(provider, due, withinStore(services.queue.payloadOf(due)))
+    ? readWithPayload(provider, due, withinStore(services.statusReads.payloadOf(due)))
     : provider.readStatus(operation, reference)
   const answer = askProvider(services, due, read)
   // Of a lost or older claim the account is not known, or no more than its environment: it may have the operation.

@@ -45,13 +45,13 @@ export const fenceLease = (policy: Timeouts): Duration.Duration =>
 
 /** The fence of the operation, not sent yet. Null: this process has none for it. */
 const prepareFence = (
-  { policy, providers, queue }: ReadServices,
+  { policy, providers, statusReads }: ReadServices,
   due: DueRead
 ): Effect.Effect<Effect.Effect<FenceAnswer> | null, StoreUnavailable> => {
   const adapter = providers.get(due.provider)
   if (adapter?.fence === undefined || !isOfAccount(due, adapter)) return Effect.succeed(null)
   const { fence } = adapter
-  return withinStore(queue.payloadOf(due)).pipe(
+  return withinStore(statusReads.payloadOf(due)).pipe(
     Effect.flatMap((payload) =>
       callAdapter(fence(due.operation, payload), policy.readTimeout, () => Effect.succeed(null))
     ),
@@ -71,7 +71,7 @@ export const beginFence = Effect.fnUntraced(function*(services: ReadServices, du
   if (DateTime.isGreaterThanOrEqualTo(send_before, taken_at)) return null
   if ((yield* prepareFence(services, due)) === null) return null
   if (DateTime.isGreaterThanOrEqualTo(DateTime.addDuration(send_before, longestSkew), taken_at)) return due
-  const fence_started_at = yield* withinStore(services.queue.mayFence(due))
+  const fence_started_at = yield* withinStore(services.statusReads.mayFence(due))
   if (fence_started_at === null) return null
   yield* Effect.logInfo("A fence of an operation began: it is repeated until its answer is certain")
   return { ...due, fence_started_at }
@@ -88,7 +88,7 @@ export const readyFence = Effect.fnUntraced(function*(
   services: ReadServices,
   due: TimedRead
 ): Effect.fn.Return<Effect.Effect<FenceAnswer> | NotProven, StoreUnavailable> {
-  const { breaker, pauses, policy, providers, queue } = services
+  const { breaker, pauses, policy, providers, statusReads } = services
   const send = yield* prepareFence(services, due)
   if (send === null) {
     const question = questionOf(providers.get(due.provider)?.promises ?? {}, due.operation)
@@ -100,7 +100,7 @@ export const readyFence = Effect.fnUntraced(function*(
     return notSent("the circuit of the provider is open")
   }
   const since = yield* readClocks
-  if ((yield* withinStore(queue.mayFence(due))) === null) return notSent("nothing allows to send the operation")
+  if ((yield* withinStore(statusReads.mayFence(due))) === null) return notSent("nothing allows to send the operation")
   const within = Duration.toMillis(fenceWithin(policy))
   return Effect.flatMap(
     Effect.all([elapsed(since), elapsed(due.askedAt)]),

@@ -184,7 +184,7 @@ export const outcomes: ReadonlyArray<Plant> = [
   {
     rule: "a late outcome of a sent operation is always reported",
     file: "src/submission/attempts/SubmissionWorker.ts",
-    from: "() => settlement.isSent ? withinStore(queue.report(id, reference)) : Effect.void",
+    from: "() => settlement.isSent ? withinStore(outcomes.report(id, reference)) : Effect.void",
     to: "() => Effect.void",
     tests: [unit("submission/attempts/Recording"), unit("submission/attempts/SubmissionWorker")]
   },
@@ -231,14 +231,14 @@ export const outcomes: ReadonlyArray<Plant> = [
     rule: "a fence is recorded before it is sent, and needs the authorization of a submission each time",
     file: fences,
     from:
-      "  if ((yield* withinStore(queue.mayFence(due))) === null) return notSent(\"nothing allows to send the operation\")\n",
+      "  if ((yield* withinStore(statusReads.mayFence(due))) === null) return notSent(\"nothing allows to send the operation\")\n",
     to: "",
     tests: [unit("submission/reads/Fences")]
   },
   {
     rule: "a fence begins in the ledger by the read that precedes it",
     file: fences,
-    from: "  const fence_started_at = yield* withinStore(services.queue.mayFence(due))\n",
+    from: "  const fence_started_at = yield* withinStore(services.statusReads.mayFence(due))\n",
     to: "  const fence_started_at = null\n",
     tests: [unit("submission/reads/Fences")]
   },

@@ -123,7 +123,7 @@ describe("A worker whose witness did not record a claim", () => {
 describe("A worker without a witness", () => {
   it.effect("may send every claim", () =>
     Effect.gen(function*() {
-      const recorder = yield* (yield* ClaimRecorders)({} as unknown as Claims)
+      const recorder = yield* (yield* ClaimRecorders)({} as unknown as Claims["Service"])
       assert.deepStrictEqual(recorder.terms(), {})
       assert.isTrue(yield* recorder.admits)
       assert.strictEqual((yield* recorder.record([{} as Claim])).size, 0)

@@ -9,7 +9,7 @@ import { TestClock } from "effect/testing"
 import { ProviderName } from "../../../src/domain/Grant.ts"
 import type { WorkerReport } from "../../../src/domain/operators/FiguresForm.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
-import type { Maintenance } from "../../../src/services/queue/Maintenance.ts"
+import { Maintenance } from "../../../src/services/queue/Maintenance.ts"
 import { SubmissionQueue } from "../../../src/services/queue/SubmissionQueue.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { layerCircuitBreaker } from "../../../src/submission/providers/Circuit.ts"
@@ -163,9 +163,9 @@ it.effect("The stop of a process waits a second at most for statements that hang
   }))
 
 /** Starts the loops. The cast: they call nothing else. */
-const startLoops = Effect.fnUntraced(function*(statements: Pick<Maintenance, "markChanges" | "foldCounts">) {
+const startLoops = Effect.fnUntraced(function*(statements: Pick<Maintenance["Service"], "markChanges" | "foldCounts">) {
   const scope = yield* Scope.make()
-  const maintenance = Layer.succeed(SubmissionQueue, statements as SubmissionQueue["Service"])
+  const maintenance = Layer.succeed(Maintenance, statements as unknown as Maintenance["Service"])
   yield* Layer.buildWithScope(Layer.provide(layerMaintenance, maintenance), scope)
   return Scope.close(scope, Exit.void)
 })

@@ -177,7 +177,7 @@ export const makeStatusReads = Effect.gen(function*() {
     Effect.flatMap(orUnavailable(sql.unsafe<ClaimRow>(payloadStatement, [id])), ([row]) => toClaim(row!).payload)
 
   const mayFence = Effect.fn("StatusReads.mayFence")(
-    ({ operation: { id, send_before }, revision }: Parameters<StatusReads["mayFence"]>[0]) =>
+    ({ operation: { id, send_before }, revision }: Parameters<StatusReads["Service"]["mayFence"]>[0]) =>
       Effect.map(
         orUnavailable(
           sql.unsafe<{ readonly fence_started_at: Date }>(mayFenceStatement, [id, revision, toDate(send_before)])

@@ -8,7 +8,7 @@ import { Operation, type OperationState } from "../../../../src/domain/Operation
 import { ProviderReference } from "../../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
-import { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
+import { Outcomes } from "../../../../src/services/queue/Outcomes.ts"
 import {
   accept,
   conformance,
@@ -198,7 +198,7 @@ conformance("the transition of an operation", (it) => {
       const ledger = yield* OperationLedger
       const { identity } = yield* issueAtNewProvider()
       const { id, revision } = yield* operationIn(identity, "submitted")
-      yield* SubmissionQueue.use(({ report }) => report(id, ProviderReference.make("theirs")))
+      yield* Outcomes.use(({ report }) => report(id, ProviderReference.make("theirs")))
       const end = (members: object) =>
         ledger.transition(id, revision, outcome("succeeded"), {
           by: "operator",

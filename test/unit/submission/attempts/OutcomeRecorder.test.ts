@@ -7,7 +7,7 @@ import { Deferred, Duration, Effect, Exit, Fiber, type Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { type Operation, OperationId, StaleOperation } from "../../../../src/domain/Operation.ts"
 import type { OutcomeRecord } from "../../../../src/domain/Submission.ts"
-import type { Outcomes } from "../../../../src/services/queue/Claims.ts"
+import type { Outcomes } from "../../../../src/services/queue/Outcomes.ts"
 import { StoreUnavailable } from "../../../../src/services/StoreUnavailable.ts"
 import { makeOutcomeRecorder } from "../../../../src/submission/attempts/OutcomeRecorder.ts"
 import { defaultPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
@@ -41,13 +41,13 @@ const makeBook = Effect.fnUntraced(function*({ alone = () => Effect.void, togeth
   const lines: Array<Line> = []
   const note = (kind: Line["kind"], records: ReadonlyArray<number>) =>
     Effect.clockWith((clock) => Effect.sync(() => lines.push({ at: clock.currentTimeMillisUnsafe(), kind, records })))
-  const outcomes: Pick<Outcomes, "record" | "recordAll"> = {
+  const outcomes: Pick<Outcomes["Service"], "record" | "recordAll"> = {
     record: (id) =>
       Effect.andThen(note("alone", [numberOf({ id })]), Effect.as(alone(numberOf({ id })), {} as Operation)),
     recordAll: (records) => Effect.andThen(note("together", records.map(numberOf)), together(records.map(numberOf)))
   }
   // The cast: the recorder calls nothing else.
-  const { record } = yield* makeOutcomeRecorder(outcomes as Outcomes)
+  const { record } = yield* makeOutcomeRecorder(outcomes as Outcomes["Service"])
   /** Records outcomes at the same time, each in a fiber of its own. */
   const recordAll = (numbers: ReadonlyArray<number>) =>
     Effect.forEach(numbers, (n) => Effect.forkChild(record(recordOf(n)), { startImmediately: true }))

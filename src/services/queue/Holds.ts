@@ -1,0 +1,64 @@
+/**
+ * Held operations: what holds accepted operations, and what releases them.
+ */
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Effect from "effect/Effect"
+import type {
+  IllegalTransition,
+  Operation,
+  OperationId,
+  OperationNotFound,
+  StaleOperation
+} from "../../domain/Operation.ts"
+import type { StillHeld, UnsafeDatabase } from "../../domain/Submission.ts"
+import type { StoreUnavailable } from "../StoreUnavailable.ts"
+
+export class Holds extends Context.Service<Holds, {
+  /**
+   * Checks that the database keeps acknowledged commits, and that the ledger has not moved to another cluster or database. After
+   * a move it holds all `accepted` operations, because the original ledger may have submitted them. It treats claims as `holdAll`
+   * does. Returns whether it did.
+   */
+  readonly prepare: Effect.Effect<{ readonly moved: boolean }, UnsafeDatabase | StoreUnavailable>
+  /**
+   * Holds an `accepted` operation. A free one was never sent, and the hold keeps the proof until a failover or `holdAll`: until then
+   * no status is read, and it can be released at once. A held operation stays as it is, so its examination still counts. A claim
+   * that comes first wins, and the call then fails with `IllegalTransition`.
+   *
+   * After `StoreUnavailable` it is unknown whether the operation is held: repeat the call.
+   */
+  readonly hold: (id: OperationId) => Effect.Effect<Operation, OperationNotFound | IllegalTransition | StoreUnavailable>
+  /**
+   * Holds every `accepted` operation, and returns how many. For a ledger that was restored without a new timeline, such as from
+   * a snapshot of its disk.
+   *
+   * It moves every claim to `indeterminate`, because the restored ledger may lack returns and take-overs. A holder may still send
+   * for some minutes, so "not found" at the provider is final only after that.
+   *
+   * All change tokens expire: see `OperationFeed`.
+   */
+  readonly holdAll: Effect.Effect<number, StoreUnavailable>
+  /**
+   * Releases a held operation for the next claim, after an operator made sure that it was never sent. The operator cannot be
+   * sure while the claim holder from before the failover may still send it. Until then the call fails with `StillHeld`. An
+   * operation that is not held stays as it is.
+   */
+  readonly release: (
+    id: OperationId
+  ) => Effect.Effect<Operation, OperationNotFound | StillHeld | IllegalTransition | StoreUnavailable>
+  /**
+   * Does the same after a status read proved that the provider never received the operation. `send_before` is that of the read.
+   * Fails with `StaleOperation` if it differs by now: the operation may have been released, claimed and held again. It also
+   * fails while the earlier claim holder may still send the operation. The next read may prove it again.
+   */
+  readonly releaseUnsent: (
+    id: OperationId,
+    send_before: DateTime.Utc
+  ) => Effect.Effect<void, OperationNotFound | StaleOperation | StoreUnavailable>
+  /**
+   * Releases all held operations, and returns how many. For a failover that is known to have lost nothing. Acknowledged
+   * operations stay held, and those that wait for an approval: each needs a release of its own before a decision counts.
+   */
+  readonly releaseAll: Effect.Effect<number, StoreUnavailable>
+}>()("financial-agents-gateway/services/queue/Holds") {}

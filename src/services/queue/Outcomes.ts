@@ -1,0 +1,65 @@
+/**
+ * Outcomes: what workers and reconcilers record of the operations that they sent or read.
+ */
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import type { Operation, OperationId, OperationNotFound, Outcome, StaleOperation } from "../../domain/Operation.ts"
+import type { OutcomeRecord, ProviderReference, Recording } from "../../domain/Submission.ts"
+import type { StoreUnavailable } from "../StoreUnavailable.ts"
+
+/**
+ * The first record of each operation, with its place in the list. One statement moves an operation once, and the order in which it
+ * would come to two records of the same operation is not defined.
+ */
+export const firstOfEach = <A extends { readonly id: OperationId }>(
+  records: ReadonlyArray<A>
+): ReadonlyArray<readonly [record: A, place: number]> => {
+  const seen = new Set<OperationId>()
+  return records.flatMap((record, place) => {
+    if (seen.has(record.id)) return []
+    seen.add(record.id)
+    return [[record, place] as const]
+  })
+}
+
+export class Outcomes extends Context.Service<Outcomes, {
+  /**
+   * Records the outcome of an operation if it is still at `revision` (compare-and-set), and if it has no reference yet or the
+   * same one. Otherwise it fails with `StaleOperation`: another component recorded first, or a status read found another
+   * reference. It also fails for a returned claim, which has no holder.
+   *
+   * After `StoreUnavailable` it is unknown whether the outcome was recorded: record it again. `StaleOperation` then means that
+   * it was, or that another component was faster.
+   */
+  readonly record: (
+    id: OperationId,
+    revision: number,
+    outcome: Outcome,
+    recording: Recording
+  ) => Effect.Effect<Operation, StaleOperation | OperationNotFound | StoreUnavailable>
+  /**
+   * Records outcomes in one statement, each by the rules of `record`. Returns for each, in order, whether it was recorded. Nothing
+   * is known of the others: `record` tells why it refuses one, and waits for one that another transaction has locked. Of several
+   * records of one operation it considers only the first.
+   *
+   * After `StoreUnavailable` either all or none of the permitted outcomes were recorded: record them again. A row that breaks a
+   * rule of the database fails the whole call with a defect, and then nothing was recorded.
+   */
+  readonly recordAll: (records: ReadonlyArray<OutcomeRecord>) => Effect.Effect<ReadonlyArray<boolean>, StoreUnavailable>
+  /**
+   * Records the outcome that a status read proved of a held operation, which was sent before the timeline changed. The operation
+   * passes through `submitting`, in one transaction, and nothing is sent.
+   */
+  readonly recordHeld: (
+    id: OperationId,
+    revision: number,
+    outcome: Outcome,
+    recording: Recording
+  ) => Effect.Effect<Operation, StaleOperation | OperationNotFound | StoreUnavailable>
+  /**
+   * Reports an operation that the worker may have sent, and that is no longer in the state of its claim. A rescued operation
+   * becomes due for a status read at once. One that is `accepted` again, because a failover lost the claim, is held. One that
+   * has another reference keeps that, and is put under review.
+   */
+  readonly report: (id: OperationId, reference: ProviderReference | null) => Effect.Effect<void, StoreUnavailable>
+}>()("financial-agents-gateway/services/queue/Outcomes") {}
