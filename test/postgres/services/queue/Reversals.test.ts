@@ -3,7 +3,7 @@
  * run against PostgreSQL and the memory store. Those that only PostgreSQL can hold try its triggers.
  */
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Duration, Effect, Exit, Layer } from "effect"
+import { Duration, Effect, Exit, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
@@ -252,8 +252,9 @@ layer(Operators, { excludeTestServices: true })("the record of reversals", (it) 
       assert.strictEqual(next.by, "reconciler")
       isAbout(due_at!.epochMilliseconds - completed_at!.epochMilliseconds, day)
       assert.deepStrictEqual(next.at, due_at)
-      const until = DateTime.addDuration(completed_at!, sixtyDays)
-      assert.include(next.reason, `until ${DateTime.formatIso(until)}.`)
+      // The statement and its trigger read the clock one after the other.
+      const [, until = ""] = /until (\S+)\.$/.exec(next.reason) ?? []
+      isAbout(Date.parse(until) - completed_at!.epochMilliseconds, sixtyDays)
       yield* queue.recordReversal(id, evidence)
       assert.deepInclude(yield* look, { due_at: null })
       assert.strictEqual((yield* look).next.by, "none")
