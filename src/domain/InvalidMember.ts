@@ -2,6 +2,7 @@
  * How values from outside are decoded, and how what does not fit is named.
  */
 import * as Schema from "effect/Schema"
+import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaIssue from "effect/SchemaIssue"
 
 /**
@@ -26,12 +27,66 @@ export const InvalidMember = Schema.Struct({
 })
 export type InvalidMember = typeof InvalidMember.Type
 
+/** A form that a union declares, by the names of its members. Null: it has none. */
+const formsOf = (ast: SchemaAST.AST): ReadonlyArray<string | null> => {
+  const encoded = SchemaAST.toEncoded(ast)
+  if (SchemaAST.isUnion(encoded)) return encoded.types.flatMap(formsOf)
+  return [
+    SchemaAST.isObjects(encoded)
+      ? `{ ${
+        encoded.propertySignatures.map(({ name, type }) => `${String(name)}${type.context?.isOptional ? "?" : ""}`)
+          .join(", ")
+      } }`
+      : null
+  ]
+}
+
+type Format = ReturnType<typeof SchemaIssue.makeFormatterStandardSchemaV1>
+type Failures = ReturnType<Format>["issues"]
+
+/**
+ * The failures of a union are those of the member with the fewest: those of all members together would contradict each other. If
+ * several members differ and have as few, the union is one failure.
+ */
+const failuresOfUnion = (ast: SchemaAST.Union, members: ReadonlyArray<Failures>): Failures => {
+  const fewest = Math.min(...members.map(({ length }) => length))
+  const [best = [], ...others] = new Map(
+    members.filter(({ length }) => length === fewest).map((failures) => [JSON.stringify(failures), failures])
+  ).values()
+  if (others.length === 0) return best
+  const forms = formsOf(ast)
+  const expected = forms.includes(null)
+    ? [best, ...others].flat().map(({ message }) => message.replace(/^Expected /u, ""))
+    : forms
+  return [{ path: [], message: `Expected ${[...new Set(expected)].join(" | ")}` }]
+}
+
+const failuresOf = (issue: SchemaIssue.Issue, format: Format): Failures => {
+  switch (issue._tag) {
+    case "Encoding":
+      return failuresOf(issue.issue, format)
+    case "Pointer":
+      return failuresOf(issue.issue, format).map(({ message, path = [] }) => ({
+        message,
+        path: [...issue.path, ...path]
+      }))
+    case "Composite":
+      return issue.issues.flatMap((member) => failuresOf(member, format))
+    case "AnyOf":
+      return issue.issues.length === 0
+        ? format(issue).issues
+        : failuresOfUnion(issue.ast, issue.issues.map((member) => failuresOf(member, format)))
+    default:
+      return format(issue).issues
+  }
+}
+
 /** The members that do not fit, `maxNamed` at most. `messageOf` has the message of a single failure. */
 export const invalidMembers = (
   { issue }: Schema.SchemaError,
   messageOf: SchemaIssue.LeafHook = SchemaIssue.defaultLeafHook
 ): ReadonlyArray<InvalidMember> =>
-  SchemaIssue.makeFormatterStandardSchemaV1({ leafHook: messageOf })(issue).issues
+  failuresOf(issue, SchemaIssue.makeFormatterStandardSchemaV1({ leafHook: messageOf }))
     .slice(0, maxNamed)
     .map(({ message, path = [] }) => ({
       // The client chose the names, so a long one is cut.

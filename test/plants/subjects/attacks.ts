@@ -182,6 +182,13 @@ export const attacks: ReadonlyArray<Plant> = [
     tests: [unit("server/ComposedApplication", "names the member of a body")]
   },
   {
+    rule: "an answer names the failures of the member of a union that fits best",
+    file: "src/domain/InvalidMember.ts",
+    from: "length === fewest",
+    to: "length >= fewest",
+    tests: [unit("server/ComposedApplication", "names the failures of the member of a union")]
+  },
+  {
     rule: "only a parameter that may not be repeated is said to be expected once",
     file: "src/server/gate/InvalidFields.ts",
     from: " && !takesSeveral(endpoint, name)",

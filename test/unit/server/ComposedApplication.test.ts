@@ -39,6 +39,14 @@ class TeamApi extends HttpApi.make("team").add(
     mutationEndpoint("order", "/v1/orders", {
       payload: Schema.Struct({ side: Schema.Literal("buy"), amount: Schema.String })
     }),
+    mutationEndpoint("stop", "/v1/stops", { payload: Schema.Struct({ action: Schema.Literal("stop") }) }),
+    mutationEndpoint("pause", "/v1/pauses", { payload: Schema.Literal("pause") }),
+    mutationEndpoint("send", "/v1/sendings", {
+      payload: Schema.Union([
+        Schema.Struct({ iban: Schema.String, amount: Schema.String }),
+        Schema.Struct({ card: Schema.String, amount: Schema.String, note: Schema.optionalKey(Schema.String) })
+      ])
+    }),
     HttpApiEndpoint.get("hello", "/hello", { success: Schema.Struct({ message: Schema.String }) })
   )
 ).annotateMerge(OpenApi.annotations({ title: "Team Payments", version: "2.3.4" })) {}
@@ -56,6 +64,9 @@ const Handlers = HttpApiBuilder.group(
       )
       .handle("charge", ({ payload }) => mutations.accept({ type: "fee", scope: paymentsWrite, payload }))
       .handle("order", ({ payload }) => mutations.accept({ type: "order", scope: paymentsWrite, payload }))
+      .handle("stop", ({ payload }) => mutations.accept({ type: "stop", scope: paymentsWrite, payload }))
+      .handle("pause", ({ payload }) => mutations.accept({ type: "pause", scope: paymentsWrite, payload }))
+      .handle("send", ({ payload }) => mutations.accept({ type: "sending", scope: paymentsWrite, payload }))
       .handle("hello", () => Effect.succeed({ message: "hello" }))
   })
 )
@@ -269,28 +280,47 @@ layer(Application, { excludeTestServices: true })("A composed application", (it)
       )
     }))
 
+  const fieldsOf = Effect.fnUntraced(function*(path: string, body: Schema.Json) {
+    const { access_token } = yield* issue(mayPay)
+    const answer = yield* send(
+      HttpClientRequest.post(path).pipe(
+        HttpClientRequest.bearerToken(access_token),
+        HttpClientRequest.setHeader("idempotency-key", "key"),
+        HttpClientRequest.bodyJsonUnsafe(body)
+      )
+    )
+    return assertCode(answer, "invalid_request").fields!.map(({ message, path }) => `${path}: ${message}`)
+  })
+
   it.effect("names the member of a body that is not the literal of its only payload, and all others that do not fit", () =>
     Effect.gen(function*() {
-      const { access_token } = yield* issue(mayPay)
-      const order = (body: Schema.Json) =>
-        send(
-          HttpClientRequest.post("/v1/orders").pipe(
-            HttpClientRequest.bearerToken(access_token),
-            HttpClientRequest.setHeader("idempotency-key", "key"),
-            HttpClientRequest.bodyJsonUnsafe(body)
-          )
-        )
-      const bodies: ReadonlyArray<readonly [body: Schema.Json, ...paths: ReadonlyArray<string>]> = [
-        [{ side: "sell", amount: "1.00" }, "body.side"],
-        [{ amount: "1.00" }, "body.side"],
-        [{ side: "sell", amount: 1, note: "" }, "body.note", "body.side", "body.amount"],
-        [{ side: "buy", amount: 1 }, "body.amount"],
-        [["buy"], "body"]
+      const bodies: ReadonlyArray<readonly [path: string, body: Schema.Json, ...fields: ReadonlyArray<string>]> = [
+        ["/v1/orders", { side: "sell", amount: "1.00" }, "body.side"],
+        ["/v1/orders", { amount: "1.00" }, "body.side"],
+        ["/v1/orders", { side: "sell", amount: 1, note: "" }, "body.note", "body.side", "body.amount"],
+        ["/v1/orders", { side: "buy", amount: 1 }, "body.amount"],
+        ["/v1/orders", ["buy"], "body"],
+        ["/v1/stops", { action: "go" }, "body.action"],
+        ["/v1/stops", {}, "body.action"],
+        ["/v1/pauses", "go", "body"]
       ]
-      for (const [body, ...paths] of bodies) {
-        const { fields } = assertCode(yield* order(body), "invalid_request")
-        assert.sameMembers(fields!.map(({ path }) => path), paths, JSON.stringify(fields))
+      for (const [path, body, ...paths] of bodies) {
+        const fields = yield* fieldsOf(path, body)
+        assert.sameMembers(fields.map((field) => field.split(":")[0]), paths, JSON.stringify(fields))
       }
+    }))
+
+  it.effect("names the failures of the member of a union that fits best, and one failure if none does", () =>
+    Effect.gen(function*() {
+      const forms = "body: Expected { iban, amount } | { card, amount, note? }"
+      const bodies: ReadonlyArray<readonly [body: Schema.Json, ...fields: ReadonlyArray<string>]> = [
+        [{ iban: 1, amount: 1 }, "body.iban: Expected string", "body.amount: Expected string"],
+        [{ card: "1", amount: "1", note: 1 }, "body.note: Expected string"],
+        [{ amount: "1" }, forms],
+        [{}, forms],
+        [{ amount: "1", iban: "1", card: "1" }, forms]
+      ]
+      for (const [body, ...fields] of bodies) assert.sameMembers(yield* fieldsOf("/v1/sendings", body), fields)
     }))
 
   it.effect("shows its own endpoints on the page /docs", () =>
@@ -393,7 +423,7 @@ describe("The documentation of several APIs", () => {
 
   it("keeps one copy of the gateway's groups if an application added them to its own API", () => {
     const { paths } = OpenApi.fromApi(documentedApi([TeamApi.addHttpApi(Api)]))
-    assert.deepStrictEqual(Object.keys(paths).length, Object.keys(OpenApi.fromApi(Api).paths).length + 4)
+    assert.deepStrictEqual(Object.keys(paths).length, Object.keys(OpenApi.fromApi(Api).paths).length + 7)
   })
 
   it("keeps the title of an API that has none of its own: its identifier", () => {
