@@ -139,7 +139,7 @@ const shortPause = (pause: string): string => {
   return `paused: ${kind === undefined ? pause : pause.slice(kind.length + 2)}`
 }
 
-/** What comes next: who acts, and when if that is later than now; what a claim may come to; or why nothing is sent. */
+/** What comes next: who acts, and when if that is later than now; until when a worker tries; or why nothing is sent. */
 export const nextText = (
   { next: { at, by, pause }, schedule, state }: Pick<OperatorSummary, "next" | "schedule"> & {
     readonly state: OperationState
@@ -149,7 +149,7 @@ export const nextText = (
   const { due_at, return_reason, send_before } = schedule
   const isClaimed = state === "submitting" && by === "worker" && return_reason === null
   if (isClaimed && pause !== undefined && send_before !== null) {
-    return `worker, may have sent it, or ends unsent ${relativeTo(now, send_before)}`
+    return `worker tries to send it, ends ${relativeTo(now, send_before)}`
   }
   if (isClaimed && due_at !== null) return `worker, or rescuer ${relativeTo(now, due_at)}`
   if (pause !== undefined) return shortPause(pause)

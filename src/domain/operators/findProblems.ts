@@ -84,6 +84,10 @@ const forbidden = "because no live grant, client or provider connection allows i
 const operationsAre = (what: string) => (count: number): string =>
   `${counted(count, "operation is", "operations are")} ${what}`
 
+/** The count is that of the state. Only the oldest operation is known to be in it for too long. */
+const allAre = (state: OperationState) => (count: number): string =>
+  `${operationsAre(state)(count)}${count === 1 ? "" : ", young ones included"}`
+
 const askProvider = "Ask the provider for the outcome, and record it."
 
 /** What is wrong with operations in a condition for too long, and what people do. */
@@ -92,16 +96,16 @@ const conditionTexts: Readonly<
 > = {
   accepted: {
     filter: { states: ["accepted"] },
-    message: operationsAre("accepted"),
+    message: allAre("accepted"),
     next: "Each of them tells what it waits for."
   },
   submitting: {
     filter: { states: ["submitting"] },
-    message: operationsAre("submitting"),
+    message: allAre("submitting"),
     next: "Workers take them over, or rescue them."
   },
-  submitted: { filter: { states: ["submitted"] }, message: operationsAre("submitted"), next: askProvider },
-  indeterminate: { filter: { states: ["indeterminate"] }, message: operationsAre("indeterminate"), next: askProvider },
+  submitted: { filter: { states: ["submitted"] }, message: allAre("submitted"), next: askProvider },
+  indeterminate: { filter: { states: ["indeterminate"] }, message: allAre("indeterminate"), next: askProvider },
   unauthorized: {
     filter: { queue: "waiting", states: ["accepted"] },
     message: operationsAre(`not sent, ${forbidden}`),
@@ -267,11 +271,9 @@ const endOfClaims = (claims: Claims | undefined): string => {
     ...count === 0
       ? []
       : [
-        `${
-          counted(count, "of them is claimed, and may have been sent", "of them are claimed, and may have been sent")
-        }.`
+        `${counted(count, "of them is", "of them are")} claimed: whether a request has left is open until its try ends.`
       ],
-    `A try whose answer is lost makes one indeterminate. One that cannot connect ends it as failed (provider_unreachable), never sent, ${
+    `A try whose answer is lost makes one indeterminate. One that connects at no time ends it as failed (provider_unreachable), never sent, ${
       count === 0 ? "once sendWithin has passed" : `${when} UTC`
     }.`,
     "The workers send the others by themselves."

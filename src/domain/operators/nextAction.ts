@@ -101,7 +101,7 @@ const isAway = (pause: string | null): pause is string => pause?.startsWith(paus
 /** What comes of an operation that a worker tries while its provider does not answer. */
 const endOfTry = (pause: string): string =>
   isAway(pause)
-    ? " A try that cannot connect within sendWithin ends the operation as failed (provider_unreachable), never sent. One whose answer "
+    ? " A try that connects at no time within sendWithin ends the operation as failed (provider_unreachable), never sent. One whose answer "
       + "is lost makes it indeterminate."
     : ""
 
@@ -181,11 +181,11 @@ const actionOnClaim = ({ pause, schedule }: Situation, now: DateTime.Utc): NextA
     due_at === null ? "" : ` at ${iso(due_at)}`
   }.`
   const end =
-    "If its request has left, and no answer comes, it becomes indeterminate, and status reads settle it. If none leaves until "
-    + `${iso(send_before)}, it ends as failed (provider_unreachable), never sent, or its claim is returned.`
+    "If a request has left, and no answer comes, it becomes indeterminate, and status reads settle it. If the worker connects at no time "
+    + `until ${iso(send_before)}, it ends as failed (provider_unreachable), never sent, or its claim is returned.`
   return {
     by: "worker",
-    action: `${worker} has claimed it and may have sent it. It records the outcome.`,
+    action: `${worker} has claimed it to send it. Whether its request has left is open until an outcome is recorded.`,
     at: null,
     reason: isAway(pause) ? `Its provider is paused: ${pause}. ${end} ${lost}` : lost,
     ...isAway(pause) ? { pause } : {}

@@ -121,10 +121,10 @@ export const console: ReadonlyArray<Plant> = [
     tests: [unit("cli/status/StatusProblems")]
   },
   {
-    rule: "a claimed operation may have been sent",
+    rule: "of a claimed operation it is open whether its request has left",
     file: "src/domain/operators/nextAction.ts",
-    from: "has claimed it and may have sent it. It records the outcome.",
-    to: "sends it, and records the outcome.",
+    from: "has claimed it to send it. Whether its request has left is open until an outcome is recorded.",
+    to: "has claimed it and may have sent it. It records the outcome.",
     tests: [unit("domain/NextAction", "names its worker")]
   },
   {
@@ -311,7 +311,7 @@ export const console: ReadonlyArray<Plant> = [
   {
     rule: "a claimed payment whose request may have left is never announced as unsent alone",
     file: "src/domain/operators/nextAction.ts",
-    from: "\"If its request has left, and no answer comes, it becomes indeterminate, and status reads settle it. ",
+    from: "\"If a request has left, and no answer comes, it becomes indeterminate, and status reads settle it. ",
     to: "\"",
     tests: [unit("domain/NextAction", "a claim that permits sending to a provider that does not answer")]
   }

@@ -15,6 +15,20 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [unit("cli/status/StatusProblems", "lost worker of a paused provider")]
   },
   {
+    rule: "a problem of the oldest operation says that its number counts young ones, too",
+    file: "src/domain/operators/findProblems.ts",
+    from: "count === 1 ? \"\" : \", young ones included\"",
+    to: "\"\"",
+    tests: [unit("cli/status/StatusProblems", "the age of the oldest")]
+  },
+  {
+    rule: "a problem says neither that a claimed operation was sent nor that it was not",
+    file: "src/domain/operators/findProblems.ts",
+    from: "whether a request has left is open until its try ends",
+    to: "it may have been sent",
+    tests: [unit("cli/status/StatusProblems", "that does not answer end")]
+  },
+  {
     rule: "a claim that permits no sending any more counts as lost, a returned one never",
     file: "src/services/sql/operators/figureStatements.ts",
     from: "o.return_reason IS NULL AND o.send_before <= now() AS lost",

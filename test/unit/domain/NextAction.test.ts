@@ -175,8 +175,8 @@ const expectations: ReadonlyArray<readonly [string, Situation, NextAction["by"],
       scheduled({ send_before: future, due_at: later }, { state: "submitting", pause: away }),
       "worker",
       null,
-      "If its request has left, and no answer comes, it becomes indeterminate, and status reads settle it. If none leaves until "
-      + "2026-01-01T13:00:00.000Z, it ends as failed (provider_unreachable), never sent, or its claim is returned."
+      "If a request has left, and no answer comes, it becomes indeterminate, and status reads settle it. If the worker connects at no "
+      + "time until 2026-01-01T13:00:00.000Z, it ends as failed (provider_unreachable), never sent, or its claim is returned."
     ],
     [
       "a returned claim of a provider that does not answer",
@@ -361,11 +361,12 @@ describe("the next action", () => {
     }
   })
 
-  it("of a claim names its worker, which may have sent it, and never tells that a worker will send it", () => {
+  it("of a claim names its worker, and says neither that it was sent nor that it was not", () => {
     const claimed = (claimed_by: string | null) =>
       nextAction(scheduled({ claimed_by, send_before: future, due_at: later }, { state: "submitting" }), now).action
-    assert.strictEqual(claimed("w-1"), "Worker w-1 has claimed it and may have sent it. It records the outcome.")
-    assert.strictEqual(claimed(null), "A worker has claimed it and may have sent it. It records the outcome.")
+    const open = "has claimed it to send it. Whether its request has left is open until an outcome is recorded."
+    assert.strictEqual(claimed("w-1"), `Worker w-1 ${open}`)
+    assert.strictEqual(claimed(null), `A worker ${open}`)
   })
 
   it("of any operation is in the future or open, is told in short sentences, and none is left only when it is settled", () => {

@@ -298,7 +298,7 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
       const claimed = yield* detail(id)
       assert.strictEqual(claimed.schedule.claimed_by, "one")
       assert.deepInclude({ ...claimed.next }, { by: "worker", at: null })
-      assert.include(claimed.next.action, "Worker one has claimed it and may have sent it.")
+      assert.include(claimed.next.action, "Worker one has claimed it to send it.")
       yield* queue.returnClaim(claim!, returnTerms)
       const returned = yield* detail(id)
       assert.strictEqual(returned.schedule.return_reason, returnTerms.reason)

@@ -54,7 +54,7 @@ describe("The next step of an operation in a list", () => {
     const pause = `${pauseReasons.circuit}: the connection was refused`
     assert.strictEqual(
       shown({ state: "submitting", pause, schedule }),
-      "worker, may have sent it, or ends unsent in 12s"
+      "worker tries to send it, ends in 12s"
     )
     assert.strictEqual(
       shown({ state: "submitting", schedule: { ...schedule, send_before: after(-1) } }),

@@ -73,7 +73,7 @@ describe("status", () => {
     ) {
       assert.deepStrictEqual(stuck(state, longest), [], state)
       assert.deepStrictEqual(stuck(state, longest + second), [
-        `bank: 2 operations are ${state}, the oldest for ${shown}: ${listCall} --state ${state} --provider bank --order oldest`
+        `bank: 2 operations are ${state}, young ones included, the oldest for ${shown}: ${listCall} --state ${state} --provider bank --order oldest`
       ])
     }
   })
@@ -107,7 +107,7 @@ describe("status", () => {
         ]
       }),
       [
-        `bank: 2 operations are accepted, the oldest for 2h: ${listCall} --state accepted --provider bank --order oldest`,
+        `bank: 2 operations are accepted, young ones included, the oldest for 2h: ${listCall} --state accepted --provider bank --order oldest`,
         `bank: 1 operation waits for an approval, the oldest for 1s: ${listCall} --approval --provider bank --order oldest`,
         `bank: 1 operation is held, the oldest for 1s: ${listCall} --held --provider bank --order oldest`,
         `bank: 2 operations are under review, the oldest for 1s: ${listCall} --under-review --provider bank --order oldest`
@@ -161,11 +161,11 @@ describe("status", () => {
     const claims = { count: 2, lost: 0, first_end: before(-9 * second), last_end: before(-11 * second), next_at: null }
     assert.include(
       nextOf(claims),
-      "2 of them are claimed, and may have been sent. A try whose answer is lost makes one indeterminate. One that cannot connect ends it "
-        + "as failed (provider_unreachable), never sent, from 12:00:09 to 12:00:11 UTC."
+      "2 of them are claimed: whether a request has left is open until its try ends. A try whose answer is lost makes one indeterminate. "
+        + "One that connects at no time ends it as failed (provider_unreachable), never sent, from 12:00:09 to 12:00:11 UTC."
     )
     const one = { ...claims, count: 1, last_end: claims.first_end }
-    assert.include(nextOf(one), "1 of them is claimed, and may have been sent.")
+    assert.include(nextOf(one), "1 of them is claimed: whether")
     assert.include(nextOf(one), "never sent, at 12:00:09 UTC.")
     assert.include(nextOf(), "A try whose answer is lost makes one indeterminate.")
     assert.notInclude(nextOf(), "claimed")
