@@ -9,8 +9,8 @@ import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { AllowedOrigins } from "../../server/agents/AllowedOrigins.ts"
+import { trustedProxies } from "../../server/gate/ClientAddress.ts"
 import { layerRateLimits, type Quota } from "../../server/gate/RateLimits.ts"
-import { trustedProxies } from "../../server/gate/TrustedProxies.ts"
 
 /** The entries of a variable, separated by commas; none if it is not set. Fails with one sentence if one of them is invalid. */
 export const readList = Effect.fnUntraced(function*(

@@ -17,12 +17,11 @@ import { GrantVerifier } from "../../services/verification/GrantVerifier.ts"
 import { AcceptedCredentials, type ForwardedCertificates } from "../../services/verification/OAuthVerifier.ts"
 import { type Admitted, CurrentSlot } from "./Admission.ts"
 import { BaseUrl } from "./BaseUrl.ts"
+import { trustedProxies } from "./ClientAddress.ts"
 import { Problems } from "./ProblemResponses.ts"
-import { makeQuotas } from "./Quotas.ts"
-import { RateLimits } from "./RateLimits.ts"
+import { makeQuotas, RateLimits } from "./RateLimits.ts"
 import { refuseForNow } from "./Refusals.ts"
 import { readAuthorization } from "./RequestChecks.ts"
-import { trustedProxies } from "./TrustedProxies.ts"
 
 /**
  * The thumbprint of the client certificate, as a trusted proxy forwards it. Headers from other addresses are ignored.
@@ -37,7 +36,6 @@ const certificatesFrom = ({ header, proxies }: ForwardedCertificates) => {
   }
 }
 
-/** The problems of a credential that was read. */
 /** The problem for a credential that is absent, is not accepted, or could not be verified. */
 type CredentialProblem = ProblemOf<
   | "missing_credentials"

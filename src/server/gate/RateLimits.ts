@@ -1,16 +1,18 @@
 /**
- * Quotas: of requests for each client and subject, and of refused credentials for each address.
+ * Quotas: of requests for each client and subject, and of refused credentials for each address. `makeQuotas` charges them, and refuses
+ * requests whose quota is used up.
  */
 import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http/HttpServerRequest"
+import type * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
-import * as RateLimiter from "effect/persistence/RateLimiter"
+import type { TooManyRequests } from "../../api/Problems.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
+import type { HttpMetrics } from "../../metrics/HttpMetrics.ts"
 import { clientAddress } from "./ClientAddress.ts"
-import { Generations, layerStoreBounded, maxKeys } from "./RateLimitStore.ts"
-import type { RateLimitFields } from "./RequestContext.ts"
+import type { Problems } from "./ProblemResponses.ts"
+import { CurrentRequest, type RateLimitFields } from "./RequestContext.ts"
 
 /** A number of requests in each window. After a pause, `burst` requests may come at once. */
 export interface Quota {
@@ -31,7 +33,7 @@ export interface RateLimitOptions {
 }
 
 /** The result of charging a request to a quota. */
-export interface Charge {
+interface Charge {
   /** Seconds until the quota allows a request; null if it allows this one. */
   readonly retryAfter: number | null
   readonly fields: RateLimitFields
@@ -51,63 +53,74 @@ export interface RateLimitsShape {
 /** Cost of a request, and of one that ends in a 304. In tenths of a request, so that sums are exact. */
 const cost = { request: 10, notModified: 1 }
 
-/** Whole seconds, as the header fields require. */
-const secondsOf = (span: Duration.Duration): number => Math.max(1, Math.ceil(Duration.toSeconds(span)))
+/** Keys in one generation. Two generations of buckets with keys of 500 characters take 40 MiB. */
+const maxKeys = 16_384
 
 /**
- * The header fields of one policy. `t` is the time until the quota is full again. If nothing is left, `t` is the time
- * until the next request. A client that spreads `r` requests over `t` seconds stays within the quota.
+ * A bounded map. Recently used keys are in the younger generation. When that is full, it becomes the older generation,
+ * and the previous older generation is dropped. A use costs one look-up as a rule. An entry is written once for each
+ * key and generation, not for each request.
  */
-const policyFields = (name: string, { burst, requests, window }: Quota) => {
-  const policy = `"${name}";q=${requests};w=${window};fingw-burst=${burst}`
-  return (left: number, seconds: number): RateLimitFields => ({
-    RateLimit: `"${name}";r=${Math.floor(left)};t=${seconds}`,
-    RateLimitPolicy: policy
-  })
+export class Generations<Value> {
+  readonly #maxKeys: number
+  #younger = new Map<string, Value>()
+  #older = new Map<string, Value>()
+
+  /** Holds at most twice `maxKeys` keys. The `maxKeys` most recently used keys are never dropped. */
+  constructor(maxKeys: number) {
+    this.#maxKeys = maxKeys
+  }
+
+  get size(): number {
+    return this.#younger.size + this.#older.size
+  }
+
+  get(key: string, make: () => Value): Value {
+    const known = this.#younger.get(key)
+    if (known !== undefined) return known
+    const value = this.#older.get(key) ?? make()
+    if (this.#younger.size >= this.#maxKeys) {
+      this.#older = this.#younger
+      this.#younger = new Map()
+    }
+    this.#younger.set(key, value)
+    this.#older.delete(key)
+    return value
+  }
 }
 
-/** Charges one quota to each key. Each quota has a store of its own, so its keys cannot push out those of the other. */
-const makeBuckets = Effect.fnUntraced(function*(name: string, quota: Quota) {
-  const limiter = yield* Effect.provide(RateLimiter.make, Layer.fresh(layerStoreBounded(maxKeys)))
-  const quotaFields = policyFields(name, quota)
-  const policy = {
-    algorithm: "token-bucket",
-    onExceeded: "fail",
-    limit: quota.burst * cost.request,
-    // The time in which an empty bucket fills.
-    window: Duration.seconds(quota.window * quota.burst / quota.requests)
-  } as const
-  const charge = (key: string, tokens: number): Effect.Effect<Charge> =>
-    Effect.matchEffect(limiter.consume({ ...policy, key, tokens }), {
-      onSuccess: ({ remaining, resetAfter }) =>
-        Effect.succeed({ retryAfter: null, fields: quotaFields(remaining / cost.request, secondsOf(resetAfter)) }),
-      onFailure: (error) => {
-        if (error.reason._tag !== "RateLimitExceeded") return Effect.die(error)
-        const retryAfter = secondsOf(error.reason.retryAfter)
-        return Effect.succeed({ retryAfter, fields: quotaFields(0, retryAfter) })
-      }
+/**
+ * Charges one quota to each key, in tenths of a request. A negative charge gives back, up to the burst. A dropped bucket counts as full, so
+ * a client that uses more keys than the map holds gains nothing over using new keys.
+ *
+ * What is used is a whole number, in units of which a request has as many as its window has milliseconds: each millisecond gives back
+ * `requests` units. The field `t` is the time until the quota is full again. If nothing is left, it is the time until the next request. A
+ * client that spreads `r` requests over `t` seconds stays within the quota.
+ */
+const makeBuckets = (name: string, { burst, requests, window }: Quota) => {
+  const request = window * 1000
+  const all = burst * request
+  const buckets = new Generations<{ used: number; at: number }>(maxKeys)
+  const secondsOf = (units: number) => Math.max(1, Math.ceil(units / (requests * 1000)))
+  const policy = `"${name}";q=${requests};w=${window};fingw-burst=${burst}`
+  const fieldsOf = (left: number, seconds: number): RateLimitFields => ({
+    RateLimit: `"${name}";r=${Math.floor(left / request)};t=${seconds}`,
+    RateLimitPolicy: policy
+  })
+  return (key: string, tenths: number): Effect.Effect<Charge> =>
+    Effect.clockWith((clock) => {
+      const now = clock.currentTimeMillisUnsafe()
+      const bucket = buckets.get(key, () => ({ used: 0, at: now }))
+      // A clock that was set back refills nothing.
+      const before = Math.max(0, bucket.used - Math.max(0, now - bucket.at) * requests)
+      const after = before + tenths * request / 10
+      bucket.at = now
+      bucket.used = after > all ? before : after
+      const retryAfter = after <= all ? null : secondsOf(after - all)
+      const fields = retryAfter === null ? fieldsOf(all - after, secondsOf(after)) : fieldsOf(0, retryAfter)
+      return Effect.succeed({ retryAfter, fields })
     })
-  // Cached, because creating such an effect takes as long as running it.
-  const takings = new Generations<Effect.Effect<Charge>>(maxKeys)
-  return {
-    take: (key: string) => takings.get(key, () => charge(key, cost.request)),
-    giveBack: (key: string) => charge(key, cost.notModified - cost.request)
-  }
-})
-
-const make = Effect.fnUntraced(function*({ quota, trustedProxies = [] }: RateLimitOptions) {
-  const ofRequests = yield* makeBuckets("requests", quota)
-  const ofRefusals = yield* makeBuckets("refusals", quota)
-  const addressOf = clientAddress(trustedProxies)
-  // Neither contains a space, so no two pairs have the same key.
-  const keyOf = ({ client_id, subject }: GrantIdentity) => `${client_id} ${subject}`
-  return {
-    quota,
-    take: (grant: GrantIdentity) => ofRequests.take(keyOf(grant)),
-    giveBack: (grant: GrantIdentity) => ofRequests.giveBack(keyOf(grant)),
-    takeRefusal: (request: HttpServerRequest) => ofRefusals.take(addressOf(request))
-  }
-})
+}
 
 /** The quotas; null if there are none. */
 export const RateLimits: Context.Reference<RateLimitsShape | null> = Context.Reference(
@@ -119,5 +132,69 @@ export const RateLimits: Context.Reference<RateLimitsShape | null> = Context.Ref
  * Quotas in the memory of this process: n gateways together allow n times as many requests. Dies on trusted proxies
  * that are no addresses.
  */
-export const layerRateLimits = (options: RateLimitOptions): Layer.Layer<never> =>
-  Layer.effect(RateLimits, make(options))
+export const layerRateLimits = ({ quota, trustedProxies = [] }: RateLimitOptions): Layer.Layer<never> =>
+  Layer.sync(RateLimits, () => {
+    const chargeRequest = makeBuckets("requests", quota)
+    const chargeRefusal = makeBuckets("refusals", quota)
+    const addressOf = clientAddress(trustedProxies)
+    // Neither contains a space, so no two pairs have the same key.
+    const keyOf = ({ client_id, subject }: GrantIdentity) => `${client_id} ${subject}`
+    return {
+      quota,
+      take: (grant) => chargeRequest(keyOf(grant), cost.request),
+      giveBack: (grant) => chargeRequest(keyOf(grant), cost.notModified - cost.request),
+      takeRefusal: (request) => chargeRefusal(addressOf(request), cost.request)
+    }
+  })
+
+type Responding<E, R> = Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+
+/** Charges the quotas, and puts their state into the response. */
+export const makeQuotas = (
+  limits: RateLimitsShape,
+  problems: Problems["Service"],
+  metrics: HttpMetrics | null
+) => {
+  const { burst, requests, window } = limits.quota
+  const quota = `${requests} in ${window === 1 ? "a second" : `${window} seconds`}, and ${burst} at once`
+
+  /** Notes the state of the quota for the response, and continues with the charge. */
+  const show = <A, E, R>(taken: Effect.Effect<Charge>, onCharge: (charge: Charge) => Effect.Effect<A, E, R>) =>
+    Effect.flatMap(taken, (charge) =>
+      Effect.withFiber<A, E, R>((fiber) => {
+        const request = Context.get(fiber.context, CurrentRequest)
+        if (request !== null) request.rateLimit = charge.fields
+        return onCharge(charge)
+      }))
+
+  const refuse = (detail: string, retryAfter: number): Effect.Effect<never, TooManyRequests> => {
+    metrics?.refuse("rate_limited")
+    return problems.fail("rate_limited", { detail: `${detail}: ${quota}.`, retryAfter })
+  }
+
+  return {
+    /** Runs the effect. Fails with a problem if the quota of the client and subject is used up. */
+    request: <E, R>(
+      grant: GrantIdentity,
+      request: HttpServerRequest,
+      httpEffect: Responding<E, R>
+    ): Responding<E | TooManyRequests, R> =>
+      show(limits.take(grant), ({ retryAfter }): Responding<E | TooManyRequests, R> => {
+        if (retryAfter !== null) {
+          return refuse("The client and subject have used up their quota of requests", retryAfter)
+        }
+        if (request.headers["if-none-match"] === undefined) return httpEffect
+        return Effect.tap(
+          httpEffect,
+          ({ status }) => status === 304 ? show(limits.giveBack(grant), () => Effect.void) : Effect.void
+        )
+      }),
+    /** The response shows this quota only when it is used up: an address may have several users. */
+    refusal: (request: HttpServerRequest): Effect.Effect<void, TooManyRequests> =>
+      Effect.flatMap(limits.takeRefusal(request), (charge) =>
+        charge.retryAfter === null ? Effect.void : show(
+          Effect.succeed(charge),
+          () => refuse("The address has used up its quota of refused credentials", charge.retryAfter!)
+        ))
+  }
+}

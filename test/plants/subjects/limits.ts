@@ -465,10 +465,17 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [unit("server/gate/TrustedProxies"), unit("server/gate/Quotas")]
   },
   {
-    rule: "a dropped bucket of a rate limit gives no more than its burst",
-    file: "src/server/gate/RateLimitStore.ts",
-    from: "const left = Math.min(limit, bucket.tokens - tokens)",
-    to: "const left = bucket.tokens - tokens",
+    rule: "a pause and a refund give no more than the burst of a quota",
+    file: "src/server/gate/RateLimits.ts",
+    from: "Math.max(0, bucket.used - Math.max(0, now - bucket.at) * requests)",
+    to: "bucket.used - Math.max(0, now - bucket.at) * requests",
+    tests: [unit("server/gate/Quotas")]
+  },
+  {
+    rule: "a quota goes on from a clock that was set back",
+    file: "src/server/gate/RateLimits.ts",
+    from: "Math.max(0, now - bucket.at) * requests",
+    to: "(now - bucket.at) * requests",
     tests: [unit("server/gate/Quotas")]
   },
   {

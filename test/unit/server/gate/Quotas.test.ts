@@ -3,14 +3,12 @@
  * proxies. The tests check the rules by property, without sockets.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Option } from "effect"
-import { RateLimiter } from "effect/persistence"
+import { Effect, Option } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import type { GrantIdentity } from "../../../../src/domain/Grant.ts"
 import { clientAddress } from "../../../../src/server/gate/ClientAddress.ts"
-import { layerRateLimits, type Quota, RateLimits } from "../../../../src/server/gate/RateLimits.ts"
-import { Generations, layerStoreBounded } from "../../../../src/server/gate/RateLimitStore.ts"
+import { Generations, layerRateLimits, type Quota, RateLimits } from "../../../../src/server/gate/RateLimits.ts"
 
 describe("The address of a client", () => {
   const addressOf = (
@@ -109,18 +107,26 @@ describe("A quota", () => {
     for (let key = 99_999; key > 99_900; key--) generations.get(`${key}`, () => assert.fail(`${key} was forgotten`))
   })
 
-  it.effect("is charged in the bounded store as in Effect's store, and refunds never exceed the burst", () =>
+  const grant = { client_id: "client", subject: "subject" } as GrantIdentity
+  const quota: Quota = { requests: 1, window: 60, burst: 2 }
+
+  it.effect("never gives back more than its burst", () =>
     Effect.gen(function*() {
-      const bounded = yield* Effect.provide(RateLimiter.RateLimiterStore, Layer.fresh(layerStoreBounded(2)))
-      const unbounded = yield* Effect.provide(RateLimiter.RateLimiterStore, Layer.fresh(RateLimiter.layerStoreMemory))
-      for (const tokens of [1, 4, 5, 3, 1, 1, 10, 2, 9, 3]) {
-        const options = { key: "key", tokens, limit: 10, refillRate: 700, allowOverflow: tokens === 9 } as never
-        assert.deepStrictEqual(yield* bounded.tokenBucket(options), yield* unbounded.tokenBucket(options))
-        yield* TestClock.adjust("999 millis")
-      }
-      const options = { key: "other", limit: 10, refillRate: 700, allowOverflow: false }
-      yield* bounded.tokenBucket({ ...options, tokens: 1 } as never)
-      const [left] = yield* bounded.tokenBucket({ ...options, tokens: -9 } as never)
-      assert.strictEqual(left, 10)
-    }))
+      const limits = (yield* RateLimits)!
+      yield* limits.take(grant)
+      yield* limits.giveBack(grant)
+      assert.strictEqual((yield* limits.giveBack(grant)).fields.RateLimit, "\"requests\";r=2;t=1")
+      for (const expected of [null, null, 60]) assert.strictEqual((yield* limits.take(grant)).retryAfter, expected)
+    }).pipe(Effect.provide(layerRateLimits({ quota }))))
+
+  it.effect("goes on from a clock that was set back", () =>
+    Effect.gen(function*() {
+      const limits = (yield* RateLimits)!
+      yield* TestClock.setTime(3_600_000)
+      for (const expected of [null, null, 60]) assert.strictEqual((yield* limits.take(grant)).retryAfter, expected)
+      yield* TestClock.setTime(0)
+      assert.strictEqual((yield* limits.take(grant)).retryAfter, 60)
+      yield* TestClock.adjust("60 seconds")
+      for (const expected of [null, 60]) assert.strictEqual((yield* limits.take(grant)).retryAfter, expected)
+    }).pipe(Effect.provide(layerRateLimits({ quota }))))
 })

@@ -1,6 +1,6 @@
 /** A proxy is trusted by its address alone. The tests list addresses, blocks and texts that are neither. */
 import { assert, describe, it } from "@effect/vitest"
-import { trustedProxies } from "../../../../src/server/gate/TrustedProxies.ts"
+import { trustedProxies } from "../../../../src/server/gate/ClientAddress.ts"
 
 const addresses = [
   "10.1.2.3",
