@@ -11,7 +11,7 @@ export const clientMembersFile = "src/client/members.ts"
 
 const answers = { Operation, OperationList, OperationChanges, GrantLimits, ProblemDetails }
 
-/** The kind of a value: its type in JSON, "nullable" before it, or an array of operations. */
+/** The kind of a value: its type in JSON, or an array of operations. "nullable" and "optional" stand before it. */
 const kindOf = (ast: SchemaAST.AST): string => {
   if (SchemaAST.isUnion(ast)) {
     const kinds = new Set(ast.types.map(kindOf))
@@ -28,10 +28,14 @@ const kindOf = (ast: SchemaAST.AST): string => {
   throw new Error(`the client on fetch knows no kind of ${ast._tag}`)
 }
 
-const membersOf = (schema: Schema.Top) => {
+/** The members of a schema, with their kinds. */
+export const membersOf = (schema: Schema.Top) => {
   const ast = SchemaAST.toEncoded(schema.ast)
   if (!SchemaAST.isObjects(ast)) throw new Error(`an answer is an object, not ${ast._tag}`)
-  return Object.fromEntries(ast.propertySignatures.map(({ name, type }) => [name, kindOf(type)]))
+  return Object.fromEntries(ast.propertySignatures.map(({ name, type }) => [
+    name,
+    SchemaAST.isOptional(type) ? `optional ${kindOf(type)}` : kindOf(type)
+  ]))
 }
 
 /** The text of the file. */

@@ -130,11 +130,19 @@ const kindsOf = (value: unknown): ReadonlyArray<string> => {
   return [kind, `nullable ${kind}`, ...operations]
 }
 
-const hasMembers = (members: Readonly<Record<string, string>>): Check => (value) => {
+const optional = "optional "
+
+/** Whether a member is of its kind. One that the value lacks is undefined. */
+const isOfKind = (member: unknown, kind: string): boolean =>
+  kind.startsWith(optional)
+    ? member === undefined || isOfKind(member, kind.slice(optional.length))
+    : kindsOf(member).includes(kind)
+
+/** Checks the members by their kinds. @internal */
+export const hasMembers = (members: Readonly<Record<string, string>>): Check => (value) => {
   if (typeof value !== "object" || value === null) return "object"
-  // A member that the value lacks is undefined, which is of no kind.
   const found = value as Readonly<Record<string, unknown>>
-  return Object.entries(members).find(([name, kind]) => !kindsOf(found[name]).includes(kind))?.[0] ?? null
+  return Object.entries(members).find(([name, kind]) => !isOfKind(found[name], kind))?.[0] ?? null
 }
 
 export const checkOperation: Check = hasMembers(members.Operation)

@@ -11,6 +11,13 @@ const responses = "src/server/reads/OperationResponses.ts"
 
 export const reads: ReadonlyArray<Plant> = [
   {
+    rule: "the client on fetch checks each member of an answer by its kind, and lets only optional ones be absent",
+    file: "src/client/Exchange.ts",
+    from: "? member === undefined || isOfKind(",
+    to: "? member !== undefined && isOfKind(",
+    tests: [unit("package/Surface", "lets an answer lack an optional member")]
+  },
+  {
     rule: "a grant reads only operations of its subject",
     file: statements,
     from: "o.resource_owner = g.resource_owner AND o.subject = g.subject\"",

@@ -3,10 +3,12 @@
  * How: by reading the source of each module that package.json lists. `npm run surface` rewrites the file.
  */
 import { assert, describe, it } from "@effect/vitest"
+import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import { apiIndexFile, firstSentence } from "../../../scripts/apiIndex.ts"
-import { clientMembers, clientMembersFile } from "../../../scripts/clientMembers.ts"
+import { clientMembers, clientMembersFile, membersOf } from "../../../scripts/clientMembers.ts"
 import { describedModules, exportsOf, index, namesIn, sourceCondition } from "../../../scripts/surface.ts"
+import { hasMembers } from "../../../src/client/Exchange.ts"
 
 const manifest = JSON.parse(fs.readFileSync("package.json", "utf8")) as {
   readonly name: string
@@ -24,6 +26,14 @@ describe("The public surface", () => {
 
   it("has the members that the client on fetch checks: if they change, run `npm run surface` and commit the file", () => {
     assert.strictEqual(clientMembers(), fs.readFileSync(clientMembersFile, "utf8"))
+  })
+
+  it("lets an answer lack an optional member, which the client on fetch checks where it stands", () => {
+    const check = hasMembers(membersOf(Schema.Struct({ id: Schema.String, note: Schema.optionalKey(Schema.String) })))
+    assert.strictEqual(check({ id: "1" }), null)
+    assert.strictEqual(check({ id: "1", note: "new" }), null)
+    assert.strictEqual(check({ id: "1", note: 2 }), "note")
+    assert.strictEqual(check({ note: "new" }), "id")
   })
 
   it("has a docstring for each module and export, whose first sentence says what it is", () => {
