@@ -2,25 +2,23 @@
  * Reports this process, the pauses of its providers and its clock to operators: at once, every ten seconds, and when a pause begins or ends.
  * No work depends on a report, and none waits for it.
  */
-import type * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../domain/Grant.ts"
 import { pauseReasons } from "../domain/operators/FiguresForm.ts"
 import type { Claims } from "../services/queue/Claims.ts"
 import { Maintenance } from "../services/queue/Maintenance.ts"
-import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { ClockCheck } from "./attempts/ClockCheck.ts"
 import { passable } from "./providers/Circuit.ts"
 import { ProviderPauses } from "./providers/ProviderPauses.ts"
 import { Providers } from "./providers/Providers.ts"
-import { withinStore } from "./storeStatements.ts"
-import { logFailure } from "./submissionLog.ts"
+import { repeatStatement } from "./storeStatements.ts"
 import { SubmissionPolicy } from "./SubmissionPolicy.ts"
 
 /** Operators take a process for gone that has not reported itself for 30 seconds. */
@@ -47,20 +45,6 @@ const readPauses = Effect.fnUntraced(
   }
 )
 
-const loggingOnce = () => {
-  let hasFailed = false
-  return (report: Effect.Effect<void, StoreUnavailable>): Effect.Effect<void> =>
-    Effect.matchCauseEffect(report, {
-      onSuccess: () => Effect.sync(() => void (hasFailed = false)),
-      onFailure: (cause: Cause.Cause<StoreUnavailable>) =>
-        Effect.suspend(() => {
-          if (hasFailed) return Effect.void
-          hasFailed = true
-          return logFailure("Could not report this worker to operators; its work goes on, and it tries again", cause)
-        })
-    })
-}
-
 /** Reports until its scope closes, and then removes the report. */
 export const layer: Layer.Layer<
   never,
@@ -74,32 +58,30 @@ export const layer: Layer.Layer<
   const breaker = yield* CircuitBreaker.CircuitBreaker
   const providerPauses = yield* ProviderPauses
   const process_id = crypto.randomUUID()
-  const logOnce = loggingOnce()
+  /** A report under way would come back after its removal. */
+  const turn = yield* Semaphore.make(1)
   const changed = yield* Latch.make()
 
-  const report = logOnce(withinStore(Effect.gen(function*() {
+  const report = Effect.gen(function*() {
     // Closed before the pauses are read: a change after that is reported next.
     yield* changed.close
     const pauses = yield* readPauses(breaker, providerPauses, providers.keys())
     const clock_skew_ms = yield* measure
     yield* reportWorker({ process_id, worker_id, pauses, clock_skew_ms })
-  })))
-  let underWay: Fiber.Fiber<void> | null = null
-  const detached = Effect.gen(function*() {
-    underWay = yield* Effect.forkDetach(report)
-    yield* Fiber.await(underWay)
   })
 
   yield* Effect.addFinalizer(() =>
     Effect.gen(function*() {
-      // A report under way would come back after its removal.
-      const stopped = Effect.andThen(underWay === null ? Effect.void : Fiber.await(underWay), forgetWorker(process_id))
-      const fiber = yield* Effect.forkDetach(Effect.ignoreCause(stopped))
+      const fiber = yield* Effect.forkDetach(Effect.ignoreCause(turn.withPermit(forgetWorker(process_id))))
       yield* Effect.interruptible(Effect.raceFirst(Fiber.await(fiber), Effect.sleep(farewell)))
     })
   )
   const changes = Stream.merge(breaker.transitions, providerPauses.changes)
   yield* Effect.forkScoped(Stream.runForEach(changes, () => changed.open))
-  const pause = Effect.raceFirst(Effect.sleep(interval), changed.await)
-  yield* Effect.forkScoped(Effect.withTracerEnabled(Effect.forever(Effect.andThen(detached, pause)), false))
+  yield* repeatStatement({
+    statement: turn.withPermit(report),
+    failure: "Could not report this worker to operators; its work goes on, and it tries again",
+    interval,
+    again: changed.await
+  })
 })).pipe(Layer.provide([ClockCheck.layer, ProviderPauses.layer]))

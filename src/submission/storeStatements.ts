@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
 import { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { type ClockReading, elapsed, readClocks } from "./elapsed.ts"
 import { logFailure } from "./submissionLog.ts"
 import { SubmissionPolicy } from "./SubmissionPolicy.ts"
 
@@ -25,17 +26,29 @@ interface RepeatedStatement {
   readonly statement: Effect.Effect<void, StoreUnavailable>
   readonly failure: string
   readonly interval: Duration.Duration
+  /** Ends the pause before the interval does. Default: nothing. */
+  readonly again?: Effect.Effect<void>
   /** How long the statement may take. Default: `storeTimeout`. */
   readonly limit?: "storeTimeout" | "prepareTimeout"
 }
 
+/** Milliseconds in which only the first failure of a repeated statement is logged. */
+const quiet = 60_000
+
 /** Runs a statement on which no work depends until the scope closes, the first time at once. A stop does not wait for it. */
 export const repeatStatement = (
-  { failure, interval, limit, statement }: RepeatedStatement
+  { again = Effect.never, failure, interval, limit, statement }: RepeatedStatement
 ): Effect.Effect<void, never, Scope.Scope> => {
-  const attempt = Effect.catchCause(withinStore(statement, limit), (cause) => logFailure(failure, cause))
+  let loggedAt: ClockReading | null = null
+  const attempt = Effect.catchCause(withinStore(statement, limit), (cause) =>
+    Effect.gen(function*() {
+      if (loggedAt !== null && (yield* elapsed(loggedAt)) < quiet) return
+      loggedAt = yield* readClocks
+      yield* logFailure(failure, cause)
+    }))
   const detached = Effect.flatMap(Effect.forkDetach(attempt), Fiber.await)
+  const pause = Effect.raceFirst(Effect.sleep(interval), again)
   // Spans of an endless loop would only fill a collector.
-  const loop = Effect.withTracerEnabled(Effect.forever(Effect.andThen(detached, Effect.sleep(interval))), false)
+  const loop = Effect.withTracerEnabled(Effect.forever(Effect.andThen(detached, pause)), false)
   return Effect.asVoid(Effect.forkScoped(loop))
 }

@@ -28,35 +28,22 @@ interface UnknownEpoch {
 /** Lets a ledger that has lost claims wait longer: it may be that of a server that was replaced. */
 const afterHold = 6
 
-const report = ({ held, missing, result }: Verification): Effect.Effect<void> => {
-  switch (result) {
-    case "begun":
-      return Effect.logInfo(
-        "The ledger has its witness from now on. Earlier holds stay until status reads or a person release them"
-      )
-    case "proven":
-      return Effect.logInfo("The witness proves that no sent claim was lost")
-    case "unsettled":
-      return Effect.logWarning(
-        "No witnessed claim was lost, but the ledger had its witness for too short a time: holds stay"
-      )
-    case "missing":
-      return Effect.annotateLogs(
-        Effect.logError(
-          "Sent claims were lost: all accepted operations are held. First stop the server that was replaced and its workers, because "
-            + "the witness does not. Then ask the providers, and release; see operations held"
-        ),
-        { held, missing }
-      )
-    case "unprovable":
-      return Effect.annotateLogs(
-        Effect.logError(
-          "Ledger and witness have no epoch in common, so nothing proves what was sent: all accepted operations are held. Ask "
-            + "the providers, then release; see operations held"
-        ),
-        { held }
-      )
-  }
+const reports: Readonly<Record<Verification["result"], Effect.Effect<void>>> = {
+  begun: Effect.logInfo(
+    "The ledger has its witness from now on. Earlier holds stay until status reads or a person release them"
+  ),
+  proven: Effect.logInfo("The witness proves that no sent claim was lost"),
+  unsettled: Effect.logWarning(
+    "No witnessed claim was lost, but the ledger had its witness for too short a time: holds stay"
+  ),
+  missing: Effect.logError(
+    "Sent claims were lost: all accepted operations are held. First stop the server that was replaced and its workers, because "
+      + "the witness does not. Then ask the providers, and release; see operations held"
+  ),
+  unprovable: Effect.logError(
+    "Ledger and witness have no epoch in common, so nothing proves what was sent: all accepted operations are held. Ask "
+      + "the providers, then release; see operations held"
+  )
 }
 
 const makeVerifier = Effect.fnUntraced(function*(
@@ -112,8 +99,8 @@ const makeVerifier = Effect.fnUntraced(function*(
     if (batches === null) return
     const verification = yield* verify({ expected: state, epoch, batches, hadEpoch: present !== null })
     if (verification === null) return
-    yield* report(verification)
-    const { result } = verification
+    const { held, missing, result } = verification
+    yield* held + missing.length === 0 ? reports[result] : Effect.annotateLogs(reports[result], { held, missing })
     hasHeld = result === "missing" || result === "unprovable"
     // A history that lacks this verification cannot be proven any more. One that lost claims tells no other history of that.
     if (result !== "missing" && result !== "proven") yield* recordCheckpoint(checkpointOf(epoch, state.life))
@@ -146,17 +133,6 @@ const makeVerifier = Effect.fnUntraced(function*(
   })
 })
 
-/** Lets one failure a minute pass, for the log. */
-const makeRarely = () => {
-  let since: ClockReading | null = null
-  return <E>(failure: Effect.Effect<never, E>): Effect.Effect<void, E> =>
-    Effect.gen(function*() {
-      if (since !== null && (yield* elapsed(since)) < 60_000) return
-      since = yield* readClocks
-      return yield* failure
-    })
-}
-
 /** Verifies until its scope closes, the first time at once. */
 export const verifyWitness = Effect.fnUntraced(function*(
   store: WitnessStore,
@@ -164,12 +140,11 @@ export const verifyWitness = Effect.fnUntraced(function*(
 ): Effect.fn.Return<void, never, Scope.Scope> {
   const { interval } = yield* WitnessPolicy
   const verification = yield* makeVerifier(store, verifications)
-  const rarely = makeRarely()
   yield* repeatStatement({
     statement: Effect.catchTag(
       verification,
       "WitnessUnavailable",
-      ({ reason }) => rarely(Effect.fail(new StoreUnavailable({ cause: new Error(`the witness: ${reason}`) })))
+      ({ reason }) => Effect.fail(new StoreUnavailable({ cause: new Error(`the witness: ${reason}`) }))
     ),
     failure: "Could not compare the ledger with its witness; the next look tries again",
     interval,

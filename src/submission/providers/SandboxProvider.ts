@@ -2,7 +2,7 @@
  * The adapter for the sandbox provider, and the shortest example of an adapter.
  */
 import type * as Duration from "effect/Duration"
-import * as Effect from "effect/Effect"
+import type * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -15,25 +15,9 @@ import {
   sendBeforeHeader,
   submissionsPath
 } from "../../sandbox/Protocol.ts"
-import {
-  byStatus,
-  type Decode,
-  evidenceOf,
-  firstOf,
-  onBody,
-  refusedForNow,
-  wrongCredentials
-} from "../http/HttpDecoding.ts"
 import * as HttpProvider from "../http/HttpProvider.ts"
 import type { HttpProviderOptions } from "../http/HttpProviderOptions.ts"
-import {
-  type AnswerNames,
-  type NotSent,
-  ProviderAdapter,
-  StatusAnswer,
-  SubmissionAnswer,
-  Uncertain
-} from "./ProviderAdapter.ts"
+import { type AnswerNames, ProviderAdapter } from "./ProviderAdapter.ts"
 
 /** Options of the adapter. See `HttpProviderOptions`. */
 export interface SandboxProviderOptions
@@ -50,82 +34,62 @@ export interface SandboxProviderOptions
 // The schemas of the protocol, narrowed to the meaning of each status.
 const answerOf = <S extends string>(status: S) =>
   Schema.Struct({ ...SandboxAnswer.fields, reference: ProviderReference, status: Schema.Literal(status) })
-const succeeded = answerOf("succeeded")
-const pending = answerOf("pending")
-const failed = Schema.Struct({ ...answerOf("failed").fields, ...SandboxFailure.fields })
+const Pending = answerOf("pending")
+const Succeeded = answerOf("succeeded")
+const Status = Schema.Union([
+  Pending,
+  Succeeded,
+  Schema.Struct({ ...answerOf("failed").fields, ...SandboxFailure.fields })
+])
 const problem = <C extends string>(code: C) => Schema.Struct({ ...SandboxProblem.fields, code: Schema.Literal(code) })
 
-const namesOf = <R extends ProviderReference>(body: { readonly reference: R; readonly idempotency_key: string }) => ({
-  reference: body.reference,
-  operation_id: body.idempotency_key
-})
+const answered = (schema: Schema.ConstraintDecoder<typeof Status.Type>) =>
+  HttpProvider.declareOrder({
+    schema,
+    names: ({ idempotency_key, reference }) => ({ reference, operation_id: idempotency_key }),
+    result: (body) => {
+      if (body.status === "failed") return { state: "failed", code: body.code }
+      return { state: body.status === "pending" ? "submitted" : "succeeded" }
+    },
+    evidence: HttpProvider.evidenceOf
+  })
 
 /** Problems have no reference, and some have no key. */
-const namesOfProblem = ({ idempotency_key }: typeof SandboxProblem.Type): AnswerNames => ({
+const namesOf = ({ idempotency_key }: SandboxProblem): AnswerNames => ({
   reference: null,
   operation_id: idempotency_key ?? null
 })
 
-const refusal = <A extends typeof SandboxProblem.Type>(schema: Schema.Codec<A, unknown>) =>
-  onBody(
-    schema,
-    (body, answer) =>
-      SubmissionAnswer.Rejected({
-        code: body.code,
-        names: namesOfProblem(body),
-        evidence: evidenceOf(answer)
-      })
-  )
+const refusal = (schema: Schema.ConstraintDecoder<SandboxProblem>) =>
+  HttpProvider.refusal(schema, ({ code }) => code, namesOf)
 
 /** The protocol documents that nothing was carried out. Without this body, a proxy may have answered. */
-const turnedAway = onBody(problem("too_many_requests"), (_, answer) => refusedForNow(answer))
+const turnedAway = HttpProvider.onBody(
+  problem("too_many_requests"),
+  (_, answer) => HttpProvider.refusedForNow(answer)
+)
 
-const decodeSubmission: Decode<SubmissionAnswer, NotSent | Uncertain> = byStatus({
-  200: onBody(
-    succeeded,
-    (body, answer) => SubmissionAnswer.Succeeded({ names: namesOf(body), evidence: evidenceOf(answer) })
-  ),
-  202: onBody(
-    pending,
-    (body, answer) => SubmissionAnswer.Acknowledged({ names: namesOf(body), evidence: evidenceOf(answer) })
-  ),
+const decodeSubmission = HttpProvider.byStatus({
+  200: answered(Succeeded).submitted,
+  202: answered(Pending).submitted,
   // The protocol documents that these are final and that nothing was carried out.
   400: refusal(SandboxProblem),
   422: refusal(SandboxProblem),
-  401: onBody(problem("unauthorized"), (_, answer) => wrongCredentials(answer)),
+  401: HttpProvider.onBody(problem("unauthorized"), (_, answer) => HttpProvider.wrongCredentials(answer)),
   429: turnedAway,
-  409: firstOf(
+  409: HttpProvider.firstOf(
     // The protocol documents that this is final and that nothing was carried out. The worker does not try again,
     // although its own clock may still allow it: the clocks may differ.
     refusal(problem("too_late")),
     // The key was sent before. The outcome of that submission is not in this answer.
-    onBody(problem("duplicate_key"), () => Effect.fail(new Uncertain({ reason: "the provider knows the key already" })))
+    HttpProvider.uncertain(problem("duplicate_key"), () => "the provider knows the key already")
   )
 })
 
-const decodeStatus: Decode<StatusAnswer, NotSent> = byStatus({
+const decodeStatus = HttpProvider.byStatus({
   429: turnedAway,
-  200: firstOf(
-    onBody(
-      pending,
-      (body, answer) => StatusAnswer.Proven({ state: "submitted", names: namesOf(body), evidence: evidenceOf(answer) })
-    ),
-    onBody(
-      succeeded,
-      (body, answer) => StatusAnswer.Proven({ state: "succeeded", names: namesOf(body), evidence: evidenceOf(answer) })
-    ),
-    onBody(failed, (body, answer) =>
-      StatusAnswer.Proven({
-        state: "failed",
-        code: body.code,
-        names: namesOf(body),
-        evidence: evidenceOf(answer)
-      }))
-  ),
-  404: onBody(
-    problem("not_found"),
-    (body, answer) => StatusAnswer.NotFound({ names: namesOfProblem(body), evidence: evidenceOf(answer) })
-  )
+  200: answered(Status).read,
+  404: HttpProvider.notFound(problem("not_found"), namesOf)
 })
 
 /** What clients read of a refusal. A sandbox that is told another code needs it in the option `failures`. */

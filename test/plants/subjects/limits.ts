@@ -416,6 +416,20 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [unit("submission/attempts/UndeclaredAnswers", "cannot surprise many operations at once")]
   },
   {
+    rule: "of the failures of a repeated statement, one a minute is logged",
+    file: "src/submission/storeStatements.ts",
+    from: "if (loggedAt !== null && (yield* elapsed(loggedAt)) < quiet) return",
+    to: "",
+    tests: [unit("submission/WorkerReports", "whose reports fail logs that once")]
+  },
+  {
+    rule: "the report of a process that stops is removed after the last one was stored",
+    file: "src/submission/WorkerReports.ts",
+    from: "turn.withPermit(forgetWorker(process_id))",
+    to: "forgetWorker(process_id)",
+    tests: [unit("submission/WorkerReports", "under way at the stop is removed")]
+  },
+  {
     rule: "a worker tells operators why a provider is paused",
     file: "src/submission/WorkerReports.ts",
     from: "pauses.reasonOf(provider) ?? (isOpen",
