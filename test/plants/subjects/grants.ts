@@ -164,6 +164,13 @@ export const grants: ReadonlyArray<Plant> = [
     tests: [long("services/OpenTransactions", "blocks only the revocation of the grant that it locked")]
   },
   {
+    rule: "a client or a provider connection that is back reads and is paid again",
+    file: revocation,
+    from: "callAlone(sql, standingStatements[table], [id, good]),",
+    to: "callAlone(sql, standingStatements[table], [id, false]),",
+    tests: [postgres("services/queue/Claims", "waits until it is due, also while another"), postgres("services/ledger/Acceptance", "through another provider connection")]
+  },
+  {
     rule: "a revocation of an unknown client of an issuer fails",
     file: "src/services/sql/grants/SqlGrants.ts",
     from: "        if (!row!.matched) return yield* new UnmatchedRevocation({ client_id: client, issuer })\n",
