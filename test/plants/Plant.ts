@@ -26,6 +26,13 @@ export interface Plant {
   readonly tests: ReadonlyArray<NamedTests>
 }
 
+/** A plant in its three parts: the rule and its file, the edit, and the tests that find it. */
+export const plant = (rule: string, file: string) => ({
+  edit: (from: string, to: string) => ({
+    foundBy: (...tests: Plant["tests"]): Plant => ({ rule, file, from, to, tests })
+  })
+})
+
 const inFolder = (folder: string) => (file: string, title?: string): NamedTests => ({
   path: `test/${folder}/${file}.test.ts`,
   ...title === undefined ? {} : { title }

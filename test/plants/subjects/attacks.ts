@@ -1,5 +1,5 @@
 /** Mistakes in what bounds an attacker: tokens, bodies, clocks of workers, the admin listener, and shared resources. */
-import { long, type Plant, postgres, unit } from "../Plant.ts"
+import { long, type Plant, plant, postgres, unit } from "../Plant.ts"
 
 const sealed = "src/services/rules/sealedTokens.ts"
 const feed = "src/services/sql/reads/SqlOperationFeed.ts"
@@ -9,430 +9,262 @@ const body = "src/server/gate/RequestBody.ts"
 const claims = "src/submission/attempts/claimOperations.ts"
 
 export const attacks: ReadonlyArray<Plant> = [
-  {
-    rule: "a token is opened before any statement of the feed",
-    file: feed,
-    from:
+  plant("a token is opened before any statement of the feed", feed)
+    .edit(
       "    const from = query.after === null ? null : yield* openChangeToken(cipher, query.after, reader)\n    const position",
-    to:
-      "    const opened = query.after === null ? null : yield* Effect.result(openChangeToken(cipher, query.after, reader))\n"
-      + "    const from = opened?._tag === \"Success\" ? opened.success : null\n    const position",
-    tests: [postgres("server/ForgedChangeTokens")]
-  },
-  {
-    rule: "pages that may look at more rows than they return run on the connections of lists",
-    file: feed,
-    from: "position.pending.length > 0 || isFiltered(query)",
-    to: "isFiltered(query)",
-    tests: [postgres("server/ForgedChangeTokens")]
-  },
-  {
-    rule: "a client runs only a few slow pages of changes at once",
-    file: "src/server/reads/OperationReads.ts",
-    from: "runSlow: RunSlowRead = (read) => lifecycle.admitList(grant.client_id, read)",
-    to: "runSlow: RunSlowRead = (read) => lifecycle === null ? lifecycle : read",
-    tests: [postgres("server/ForgedChangeTokens")]
-  },
-  {
-    rule: "a client sums only a few budgets at once",
-    file: "src/server/reads/OperationReads.ts",
-    from: "      lifecycle.admitList(\n        grant.client_id,\n        Effect.catch(Effect.map(store.limits",
-    to: "      Effect.suspend(() =>\n        Effect.catch(Effect.map(store.limits",
-    tests: [postgres("server/GreedyLists", "runs four reads of limits")]
-  },
-  {
-    rule: "the sums of budgets run on the connections of lists",
-    file: "src/services/sql/reads/SqlOperationStore.ts",
-    from: "listing.unsafe<LimitsRow>",
-    to: "sql.unsafe<LimitsRow>",
-    tests: [postgres("server/GreedyLists", "runs four reads of limits")]
-  },
-  {
-    rule: "the process gives the feed the connections of lists",
-    file: "src/node/GatewayParts.ts",
-    from: "OperationFeed.layer.pipe(Layer.provide([ReaderPool, ListPool]))",
-    to: "OperationFeed.layer.pipe(Layer.provide(ReaderPool))",
-    tests: [postgres("server/ForgedChangeTokens", "run slow pages of changes on the connections of lists")]
-  },
-  {
-    rule: "slow reads of waiting requests never hold a place of other clients",
-    file: "src/server/waits/Waits.ts",
-    from: "isSlow ? lifecycle.admitList(client, withSlot) : withSlot",
-    to: "isSlow ? turns.withPermit(lifecycle.admitList(client, read)) : withSlot",
-    tests: [unit("server/waits/Waits")]
-  },
-  {
-    rule: "the rows of a page are bounded over all its places together",
-    file: statements,
-    from: "       ORDER BY r.n ${rows}`",
-    to: "       ORDER BY r.n`",
-    tests: [long("costs/ChangeFeedCost")]
-  },
-  {
-    rule: "a pending place ends with its transaction",
-    file: statements,
-    from: "THEN l.ceiling - 1 ELSE r.after END",
-    to: "THEN l.ceiling - 1 ELSE l.ceiling - 1 END",
-    tests: [postgres("services/reads/ChangeFeedTransactions"), long("costs/ChangeFeedCost")]
-  },
-  {
-    rule: "a token opens only for its reader and its filters",
-    file: sealed,
-    from: "bytes.subarray(nameLength, start), aad: additional(context) }",
-    to: "bytes.subarray(nameLength, start), aad: additional([]) }",
-    tests: [unit("services/ChangeToken"), unit("server/reads/PageToken")]
-  },
-  {
-    rule: "a process seals only with a key that every process has read",
-    file: sealed,
-    from: "found.findLast(({ isSettled }) => isSettled) ?? found[0]",
-    to: "found.at(-1)!",
-    tests: [postgres("services/reads/TokenCipher")]
-  },
-  {
-    rule: "keys that cannot be read stay known",
-    file: sealed,
-    from: "known === null ? Effect.fail(error) : Effect.succeed(known)",
-    to: "Effect.fail(error)",
-    tests: [postgres("services/reads/TokenCipher")]
-  },
-  {
-    rule: "a change token belongs to one resource owner",
-    file: feed,
-    from: "if (from !== null && from.owner !== owner)",
-    to: "if (from !== null && from.owner === \"\")",
-    tests: [postgres("services/reads/ChangeFeed")]
-  },
-  {
-    rule: "each ledger has keys of its own",
-    file: "migrations/0016_token_keys.sql",
-    from:
+      "    const opened = query.after === null ? null : yield* Effect.result(openChangeToken(cipher, query.after, reader))\n" +
+        "    const from = opened?._tag === \"Success\" ? opened.success : null\n    const position"
+    )
+    .foundBy(postgres("server/ForgedChangeTokens")),
+  plant("pages that may look at more rows than they return run on the connections of lists", feed)
+    .edit("position.pending.length > 0 || isFiltered(query)", "isFiltered(query)")
+    .foundBy(postgres("server/ForgedChangeTokens")),
+  plant("a client runs only a few slow pages of changes at once", "src/server/reads/OperationReads.ts")
+    .edit(
+      "runSlow: RunSlowRead = (read) => lifecycle.admitList(grant.client_id, read)",
+      "runSlow: RunSlowRead = (read) => lifecycle === null ? lifecycle : read"
+    )
+    .foundBy(postgres("server/ForgedChangeTokens")),
+  plant("a client sums only a few budgets at once", "src/server/reads/OperationReads.ts")
+    .edit(
+      "      lifecycle.admitList(\n        grant.client_id,\n        Effect.catch(Effect.map(store.limits",
+      "      Effect.suspend(() =>\n        Effect.catch(Effect.map(store.limits"
+    )
+    .foundBy(postgres("server/GreedyLists", "runs four reads of limits")),
+  plant("the sums of budgets run on the connections of lists", "src/services/sql/reads/SqlOperationStore.ts")
+    .edit("listing.unsafe<LimitsRow>", "sql.unsafe<LimitsRow>")
+    .foundBy(postgres("server/GreedyLists", "runs four reads of limits")),
+  plant("the process gives the feed the connections of lists", "src/node/GatewayParts.ts")
+    .edit(
+      "OperationFeed.layer.pipe(Layer.provide([ReaderPool, ListPool]))",
+      "OperationFeed.layer.pipe(Layer.provide(ReaderPool))"
+    )
+    .foundBy(postgres("server/ForgedChangeTokens", "run slow pages of changes on the connections of lists")),
+  plant("slow reads of waiting requests never hold a place of other clients", "src/server/waits/Waits.ts")
+    .edit(
+      "isSlow ? lifecycle.admitList(client, withSlot) : withSlot",
+      "isSlow ? turns.withPermit(lifecycle.admitList(client, read)) : withSlot"
+    )
+    .foundBy(unit("server/waits/Waits")),
+  plant("the rows of a page are bounded over all its places together", statements)
+    .edit("       ORDER BY r.n ${rows}`", "       ORDER BY r.n`")
+    .foundBy(long("costs/ChangeFeedCost")),
+  plant("a pending place ends with its transaction", statements)
+    .edit("THEN l.ceiling - 1 ELSE r.after END", "THEN l.ceiling - 1 ELSE l.ceiling - 1 END")
+    .foundBy(postgres("services/reads/ChangeFeedTransactions"), long("costs/ChangeFeedCost")),
+  plant("a token opens only for its reader and its filters", sealed)
+    .edit(
+      "bytes.subarray(nameLength, start), aad: additional(context) }",
+      "bytes.subarray(nameLength, start), aad: additional([]) }"
+    )
+    .foundBy(unit("services/ChangeToken"), unit("server/reads/PageToken")),
+  plant("a process seals only with a key that every process has read", sealed)
+    .edit("found.findLast(({ isSettled }) => isSettled) ?? found[0]", "found.at(-1)!")
+    .foundBy(postgres("services/reads/TokenCipher")),
+  plant("keys that cannot be read stay known", sealed)
+    .edit("known === null ? Effect.fail(error) : Effect.succeed(known)", "Effect.fail(error)")
+    .foundBy(postgres("services/reads/TokenCipher")),
+  plant("a change token belongs to one resource owner", feed)
+    .edit("if (from !== null && from.owner !== owner)", "if (from !== null && from.owner === \"\")")
+    .foundBy(postgres("services/reads/ChangeFeed")),
+  plant("each ledger has keys of its own", "migrations/0016_token_keys.sql")
+    .edit(
       "DEFAULT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))",
-    to: "DEFAULT sha256('key')",
-    tests: [postgres("services/reads/TokenCipher")]
-  },
-  {
-    rule: "a reader that has not moved gets its own token again",
-    file: "src/services/rules/changeToken.ts",
-    from: "if (from !== null && textOf(from) === text)",
-    to: "if (from !== null && from.token === text)",
-    tests: [unit("services/ChangeToken")]
-  },
-  {
-    rule: "a request holds no slot while its body arrives",
-    file: body,
-    from: "if (body !== null && slot !== null) lifecycle.pause(slot)",
-    to: "if (body !== null && slot === null) return body",
-    tests: [unit("server/gate/UnfinishedBodies")]
-  },
-  {
-    rule: "the arriving bodies of one client are bounded",
-    file: lifecycle,
-    from: "bodiesOf.of(client) >= options.maxBodiesPerClient",
-    to: "bodiesOf.of(client) >= options.maxInFlightPerClient * 1000",
-    tests: [unit("server/gate/UnfinishedBodies")]
-  },
-  {
-    rule: "the bytes of all arriving bodies are bounded",
-    file: lifecycle,
-    from: "return bodyBytes <= options.maxBodyBytes",
-    to: "return bytes <= options.maxBodyBytes",
-    tests: [unit("server/gate/UnfinishedBodies")]
-  },
-  {
-    rule: "a body that arrived takes a slot only if one is free",
-    file: lifecycle,
-    from: "if (inFlight >= options.maxInFlight) return \"saturated\"",
-    to: "if (draining && inFlight >= options.maxInFlight) return \"saturated\"",
-    tests: [unit("server/gate/UnfinishedBodies")]
-  },
-  {
-    rule: "a body takes a slot of its client only if one is left",
-    file: lifecycle,
-    from: "return \"client_saturated\"",
-    to: "return null",
-    tests: [unit("server/gate/UnfinishedBodies")]
-  },
-  {
-    rule: "an announced body that is too long never takes a place",
-    file: body,
-    from: "if (Number(request.headers[\"content-length\"] ?? 0) > maxBody) return tooLarge",
-    to: "if (Number(request.headers[\"content-length\"] ?? 0) > maxBody * 2) return tooLarge",
-    tests: [unit("server/gate/UnfinishedBodies")]
-  },
-  {
-    rule: "a path with an empty parameter is always an unknown path",
-    file: "src/server/gate/RequestContext.ts",
-    from: "names.some((name) => params[name] === \"\")",
-    to: "false",
-    tests: [unit("server/gate/InvalidRequests", "if a parameter of its path is empty")]
-  },
-  {
-    rule: "an answer that names only some failures always says so",
-    file: "src/domain/InvalidMember.ts",
-    from: "length < maxNamed ?",
-    to: "length <= maxNamed ?",
-    tests: [unit("server/gate/InvalidRequests", "gets at most 32 failures")]
-  },
-  {
-    rule: "an answer names the member of a body that is not the literal of the only payload",
-    file: "src/server/gate/InvalidFields.ts",
-    from: "issue.ast.types.length !== 1) return",
-    to: "issue.ast.types.length === 1) return",
-    tests: [unit("server/ComposedApplication", "names the member of a body")]
-  },
-  {
-    rule: "an answer names the failures of the member of a union that fits best",
-    file: "src/domain/InvalidMember.ts",
-    from: "length === fewest",
-    to: "length >= fewest",
-    tests: [unit("server/ComposedApplication", "names the failures of the member of a union")]
-  },
-  {
-    rule: "only a parameter that may not be repeated is said to be expected once",
-    file: "src/server/gate/InvalidFields.ts",
-    from: " && !takesSeveral(endpoint, name)",
-    to: "",
-    tests: [unit("server/gate/InvalidRequests", "gets one failure for a parameter")]
-  },
-  {
-    rule: "chunks of a body count with what they take in memory",
-    file: body,
-    from: "body.add(length + chunkOverhead)",
-    to: "body.add(length)",
-    tests: [unit("server/gate/UnfinishedBodies")]
-  },
-  {
-    rule: "an operation is never unreceived before its deadline by the clock of the database",
-    file: "src/submission/providers/ProviderPromises.ts",
-    from: "if (from === null || !DateTime.isGreaterThan(due.taken_at, from)) return false",
-    to: "if (from === null) return false",
-    tests: [unit("submission/providers/ProviderPromises")]
-  },
-  {
-    rule: "a body has no two members of one name",
-    file: "src/domain/JsonLimits.ts",
-    from: "        container.names.add(container.name)\n",
-    to: "",
-    tests: [unit("server/gate/WideJson")]
-  },
-  {
-    rule: "a name is compared without its escapes",
-    file: "src/domain/JsonLimits.ts",
-    from: "    return String(JSON.parse(quoted))\n",
-    to: "    return quoted\n",
-    tests: [unit("server/gate/WideJson")]
-  },
-  {
-    rule: "the kit tests each answer that the bank documents",
-    file: "src/testing/ContractCase.ts",
-    from: "  outcomes.flatMap(([name, answers, ...rules]) =>\n    numbered(answers).map(",
-    to: "  outcomes.flatMap(([name, answers, ...rules]) =>\n    numbered(answers).slice(0, 1).map(",
-    tests: [unit("testing/ContractMistakes")]
-  },
-  {
-    rule: "the kit tests 403 as a wrong key",
-    file: "src/testing/ProviderContract.ts",
-    from: "[401, 403].map",
-    to: "[401].map",
-    tests: [unit("testing/ContractMistakes")]
-  },
-  {
-    rule: "the kit demands an amount that floating point changes",
-    file: "src/testing/ProviderContract.ts",
-    from: "!Number.isInteger(Number(amount) * 100)",
-    to: "true",
-    tests: [unit("testing/ContractKit")]
-  },
-  {
-    rule: "the kit demands requests of each declared type",
-    file: "src/testing/submissionCases.ts",
-    from: "filter((declared) => !tested.includes(declared))",
-    to: "filter(() => false)",
-    tests: [unit("testing/ContractKit")]
-  },
-  {
-    rule: "an answer names 32 failures of a value at most",
-    file: "src/domain/InvalidMember.ts",
-    from: "    .slice(0, maxNamed)\n",
-    to: "",
-    tests: [unit("server/gate/WideJson")]
-  },
-  {
-    rule: "a worker sends nothing by a clock that may be wrong",
-    file: "src/domain/ClockSkew.ts",
-    from: "if (most <= longestSkew) return null",
-    to: "if (Math.abs(proven) <= longestSkew) return null",
-    tests: [unit("domain/ClockSkew"), unit("submission/attempts/WrongClocks")]
-  },
-  {
-    rule: "a wrong clock returns the claims",
-    file: claims,
-    from: "refusal: timed.refusal ?? refused.get(timed.claim.batch) ?? null",
-    to: "refusal: refused.get(timed.claim.batch) ?? null",
-    tests: [unit("submission/attempts/WrongClocks")]
-  },
-  {
-    rule: "a wrong clock pauses the claims for the provider",
-    file: claims,
-    from: "if (skewed !== undefined) yield* pauses.fail(provider, probeOf, skewed.refusal!)",
-    to: "if (skewed !== undefined && limit < 0) yield* pauses.fail(provider, probeOf, skewed.refusal!)",
-    tests: [unit("submission/attempts/WrongClocks")]
-  },
-  {
-    rule: "the deadline of a submission is always by the clock of the database",
-    file: "src/submission/attempts/attemptUntilSent.ts",
-    from: "DateTime.addDuration(claim.claimed_at, policy.sendWithin)",
-    to: "DateTime.makeUnsafe(askedAt.wall + Duration.toMillis(policy.sendWithin))",
-    tests: [unit("submission/attempts/WrongClocks")]
-  },
-  {
-    rule: "a clock that was set between two attempts allows no second one",
-    file: "src/submission/attempts/attemptUntilSent.ts",
-    from: "if (Math.abs(yield* clockSet(askedAt)) > longestSkew)",
-    to: "if (Math.abs(yield* clockSet(askedAt)) > Infinity)",
-    tests: [unit("submission/attempts/WrongClocks")]
-  },
-  {
-    rule: "a provider never uses a failure code of the gateway",
-    file: "src/domain/GatewayFailures.ts",
-    from: "isOperationFailure(failure) && !isGatewayFailureCode(code) ?",
-    to: "isOperationFailure(failure) ?",
-    tests: [unit("submission/providers/AnswerRecord")]
-  },
-  {
-    rule: "clients read only failures that the adapter declares",
-    file: "src/submission/providers/AnswerRecord.ts",
-    from: "declaredFailure(failures, code) ?? rejected",
-    to: "declaredFailure(failures, code) ?? { code, message: rejected.message }",
-    tests: [unit("submission/providers/AnswerRecord")]
-  },
-  {
-    rule: "an adapter that declares a failure which clients cannot read does not start",
-    file: "src/submission/providers/Providers.ts",
-    from: "if (declaredFailure(adapter.failures, code) === null) {",
-    to: "if (code === \"\") {",
-    tests: [unit("submission/providers/Providers")]
-  },
-  {
-    rule: "the conformance kit finds a code that the adapter does not declare",
-    file: "src/testing/contractRules.ts",
-    from: "if (said.isDeclared !== true) {",
-    to: "if (said.code === \"none\") {",
-    tests: [unit("testing/ContractMistakes")]
-  },
-  {
-    rule: "the conformance kit finds a request that the bank does not document",
-    file: "src/testing/contractRules.ts",
-    from: "wanted !== got",
-    to: "wanted === undefined && got === undefined",
-    tests: [unit("testing/ContractMistakes")]
-  },
-  {
-    rule: "a member of the terms that does not change the request fails the conformance kit",
-    file: "src/testing/ProviderContract.ts",
-    from: "if (pairs.length === 0) {",
-    to: "if (pairs.length > 99) {",
-    tests: [unit("testing/ContractMistakes")]
-  },
-  {
-    rule: "a body of /mcp that is no JSON is refused with a problem",
-    file: "src/server/agents/McpEndpoint.ts",
-    from:
+      "DEFAULT sha256('key')"
+    )
+    .foundBy(postgres("services/reads/TokenCipher")),
+  plant("a reader that has not moved gets its own token again", "src/services/rules/changeToken.ts")
+    .edit("if (from !== null && textOf(from) === text)", "if (from !== null && from.token === text)")
+    .foundBy(unit("services/ChangeToken")),
+  plant("a request holds no slot while its body arrives", body)
+    .edit(
+      "if (body !== null && slot !== null) lifecycle.pause(slot)",
+      "if (body !== null && slot === null) return body"
+    )
+    .foundBy(unit("server/gate/UnfinishedBodies")),
+  plant("the arriving bodies of one client are bounded", lifecycle)
+    .edit(
+      "bodiesOf.of(client) >= options.maxBodiesPerClient",
+      "bodiesOf.of(client) >= options.maxInFlightPerClient * 1000"
+    )
+    .foundBy(unit("server/gate/UnfinishedBodies")),
+  plant("the bytes of all arriving bodies are bounded", lifecycle)
+    .edit("return bodyBytes <= options.maxBodyBytes", "return bytes <= options.maxBodyBytes")
+    .foundBy(unit("server/gate/UnfinishedBodies")),
+  plant("a body that arrived takes a slot only if one is free", lifecycle)
+    .edit(
+      "if (inFlight >= options.maxInFlight) return \"saturated\"",
+      "if (draining && inFlight >= options.maxInFlight) return \"saturated\""
+    )
+    .foundBy(unit("server/gate/UnfinishedBodies")),
+  plant("a body takes a slot of its client only if one is left", lifecycle)
+    .edit("return \"client_saturated\"", "return null")
+    .foundBy(unit("server/gate/UnfinishedBodies")),
+  plant("an announced body that is too long never takes a place", body)
+    .edit(
+      "if (Number(request.headers[\"content-length\"] ?? 0) > maxBody) return tooLarge",
+      "if (Number(request.headers[\"content-length\"] ?? 0) > maxBody * 2) return tooLarge"
+    )
+    .foundBy(unit("server/gate/UnfinishedBodies")),
+  plant("a path with an empty parameter is always an unknown path", "src/server/gate/RequestContext.ts")
+    .edit("names.some((name) => params[name] === \"\")", "false")
+    .foundBy(unit("server/gate/InvalidRequests", "if a parameter of its path is empty")),
+  plant("an answer that names only some failures always says so", "src/domain/InvalidMember.ts")
+    .edit("length < maxNamed ?", "length <= maxNamed ?")
+    .foundBy(unit("server/gate/InvalidRequests", "gets at most 32 failures")),
+  plant(
+    "an answer names the member of a body that is not the literal of the only payload",
+    "src/server/gate/InvalidFields.ts"
+  )
+    .edit("issue.ast.types.length !== 1) return", "issue.ast.types.length === 1) return")
+    .foundBy(unit("server/ComposedApplication", "names the member of a body")),
+  plant("an answer names the failures of the member of a union that fits best", "src/domain/InvalidMember.ts")
+    .edit("length === fewest", "length >= fewest")
+    .foundBy(unit("server/ComposedApplication", "names the failures of the member of a union")),
+  plant("only a parameter that may not be repeated is said to be expected once", "src/server/gate/InvalidFields.ts")
+    .edit(" && !takesSeveral(endpoint, name)", "")
+    .foundBy(unit("server/gate/InvalidRequests", "gets one failure for a parameter")),
+  plant("chunks of a body count with what they take in memory", body)
+    .edit("body.add(length + chunkOverhead)", "body.add(length)")
+    .foundBy(unit("server/gate/UnfinishedBodies")),
+  plant(
+    "an operation is never unreceived before its deadline by the clock of the database",
+    "src/submission/providers/ProviderPromises.ts"
+  )
+    .edit(
+      "if (from === null || !DateTime.isGreaterThan(due.taken_at, from)) return false",
+      "if (from === null) return false"
+    )
+    .foundBy(unit("submission/providers/ProviderPromises")),
+  plant("a body has no two members of one name", "src/domain/JsonLimits.ts")
+    .edit("        container.names.add(container.name)\n", "")
+    .foundBy(unit("server/gate/WideJson")),
+  plant("a name is compared without its escapes", "src/domain/JsonLimits.ts")
+    .edit("    return String(JSON.parse(quoted))\n", "    return quoted\n")
+    .foundBy(unit("server/gate/WideJson")),
+  plant("the kit tests each answer that the bank documents", "src/testing/ContractCase.ts")
+    .edit(
+      "  outcomes.flatMap(([name, answers, ...rules]) =>\n    numbered(answers).map(",
+      "  outcomes.flatMap(([name, answers, ...rules]) =>\n    numbered(answers).slice(0, 1).map("
+    )
+    .foundBy(unit("testing/ContractMistakes")),
+  plant("the kit tests 403 as a wrong key", "src/testing/ProviderContract.ts")
+    .edit("[401, 403].map", "[401].map")
+    .foundBy(unit("testing/ContractMistakes")),
+  plant("the kit demands an amount that floating point changes", "src/testing/ProviderContract.ts")
+    .edit("!Number.isInteger(Number(amount) * 100)", "true")
+    .foundBy(unit("testing/ContractKit")),
+  plant("the kit demands requests of each declared type", "src/testing/submissionCases.ts")
+    .edit("filter((declared) => !tested.includes(declared))", "filter(() => false)")
+    .foundBy(unit("testing/ContractKit")),
+  plant("an answer names 32 failures of a value at most", "src/domain/InvalidMember.ts")
+    .edit("    .slice(0, maxNamed)\n", "")
+    .foundBy(unit("server/gate/WideJson")),
+  plant("a worker sends nothing by a clock that may be wrong", "src/domain/ClockSkew.ts")
+    .edit("if (most <= longestSkew) return null", "if (Math.abs(proven) <= longestSkew) return null")
+    .foundBy(unit("domain/ClockSkew"), unit("submission/attempts/WrongClocks")),
+  plant("a wrong clock returns the claims", claims)
+    .edit(
+      "refusal: timed.refusal ?? refused.get(timed.claim.batch) ?? null",
+      "refusal: refused.get(timed.claim.batch) ?? null"
+    )
+    .foundBy(unit("submission/attempts/WrongClocks")),
+  plant("a wrong clock pauses the claims for the provider", claims)
+    .edit(
+      "if (skewed !== undefined) yield* pauses.fail(provider, probeOf, skewed.refusal!)",
+      "if (skewed !== undefined && limit < 0) yield* pauses.fail(provider, probeOf, skewed.refusal!)"
+    )
+    .foundBy(unit("submission/attempts/WrongClocks")),
+  plant(
+    "the deadline of a submission is always by the clock of the database",
+    "src/submission/attempts/attemptUntilSent.ts"
+  )
+    .edit(
+      "DateTime.addDuration(claim.claimed_at, policy.sendWithin)",
+      "DateTime.makeUnsafe(askedAt.wall + Duration.toMillis(policy.sendWithin))"
+    )
+    .foundBy(unit("submission/attempts/WrongClocks")),
+  plant("a clock that was set between two attempts allows no second one", "src/submission/attempts/attemptUntilSent.ts")
+    .edit("if (Math.abs(yield* clockSet(askedAt)) > longestSkew)", "if (Math.abs(yield* clockSet(askedAt)) > Infinity)")
+    .foundBy(unit("submission/attempts/WrongClocks")),
+  plant("a provider never uses a failure code of the gateway", "src/domain/GatewayFailures.ts")
+    .edit("isOperationFailure(failure) && !isGatewayFailureCode(code) ?", "isOperationFailure(failure) ?")
+    .foundBy(unit("submission/providers/AnswerRecord")),
+  plant("clients read only failures that the adapter declares", "src/submission/providers/AnswerRecord.ts")
+    .edit(
+      "declaredFailure(failures, code) ?? rejected",
+      "declaredFailure(failures, code) ?? { code, message: rejected.message }"
+    )
+    .foundBy(unit("submission/providers/AnswerRecord")),
+  plant(
+    "an adapter that declares a failure which clients cannot read does not start",
+    "src/submission/providers/Providers.ts"
+  )
+    .edit("if (declaredFailure(adapter.failures, code) === null) {", "if (code === \"\") {")
+    .foundBy(unit("submission/providers/Providers")),
+  plant("the conformance kit finds a code that the adapter does not declare", "src/testing/contractRules.ts")
+    .edit("if (said.isDeclared !== true) {", "if (said.code === \"none\") {")
+    .foundBy(unit("testing/ContractMistakes")),
+  plant("the conformance kit finds a request that the bank does not document", "src/testing/contractRules.ts")
+    .edit("wanted !== got", "wanted === undefined && got === undefined")
+    .foundBy(unit("testing/ContractMistakes")),
+  plant(
+    "a member of the terms that does not change the request fails the conformance kit",
+    "src/testing/ProviderContract.ts"
+  )
+    .edit("if (pairs.length === 0) {", "if (pairs.length > 99) {")
+    .foundBy(unit("testing/ContractMistakes")),
+  plant("a body of /mcp that is no JSON is refused with a problem", "src/server/agents/McpEndpoint.ts")
+    .edit(
       "    return yield* problems.fail(\"invalid_request\", { fields: [{ path: \"body\", message: \"Expected JSON\" }] })",
-    to: "    return { refusal: errorResponse(null, internalError) }",
-    tests: [unit("server/agents/McpTransport", "until JSON-RPC begins")]
-  },
-  {
-    rule: "a refusal in JSON-RPC is logged with the request id",
-    file: "src/server/agents/McpEndpoint.ts",
-    from: "status < 400 || !(\"error\" in response) ?",
-    to: "status > 0 ?",
-    tests: [unit("server/agents/McpTransport", "with the request id of the response")]
-  },
-  {
-    rule: "an error code without a page is a problem for browsers, too",
-    file: "src/server/SystemHandlers.ts",
-    from: "if (found === undefined) return unknownCode",
-    to:
-      "if (found === undefined) return isForBrowser(request) ? Effect.succeed(respondWithPage(problemsPage)) : unknownCode",
-    tests: [unit("server/pages/PublicPages", "of an unknown code do not exist")]
-  },
-  {
-    rule: "the log never has the message of a provider",
-    file: "src/submission/submissionLog.ts",
-    from: "code: outcome.failure.code,",
-    to: "code: outcome.failure.code, failure: outcome.failure.message,",
-    tests: [unit("submission/providers/AnswerRecord")]
-  },
-  {
-    rule: "the admin listener answers only under its own names",
-    file: "src/operator/AdminServer.ts",
-    from: "if (!admits(request.headers)) return",
-    to: "if (!admits(request.headers) && request.url === \"\") return",
-    tests: [unit("node/AdminPort", "answers under loopback names with its port, and under allowed names")]
-  },
-  {
-    rule: "idle connections never close the admin listener",
-    file: "src/node/http/AdminListener.ts",
-    from: "makesRoom: true",
-    to: "makesRoom: false",
-    tests: [unit("node/AdminPort", "The admin listener answers each scrape")]
-  },
-  {
-    rule: "a stolen role takes only the connections of its pools",
-    file: "src/services/sql/roles.ts",
-    from: "pg_export_snapshot|pg_logical_emit_message|",
-    to: "",
-    tests: [postgres("services/schema/SharedResources", "writes no WAL, no large object and no snapshot by functions")]
-  },
-  {
-    rule: "roles that may write no message still confirm what they have seen",
-    file: "src/services/sql/roles.ts",
-    from: "EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO ${nameOf(naming, \"owner\")}', f);",
-    to: "NULL;",
-    tests: [postgres("services/schema/SharedResources", "may still confirm what it has seen")]
-  },
-  {
-    rule: "of keys with one name only a few are tried",
-    file: "src/oauth/KeySet.ts",
-    from: "const mostTried = 4",
-    to: "const mostTried = 400",
-    tests: [unit("oauth/SharedKeyNames")]
-  },
-  {
-    rule: "a process that drains takes no new connection on a shared port",
-    file: "src/node/http/NodeServer.ts",
-    from: "if (!reusePort ||",
-    to: "if (reusePort ||",
-    tests: [long("node/SharedPort", "get no new connection from the start of their drain on")]
-  },
-  {
-    rule: "root uses only a data directory that no other user can exchange",
-    file: "src/node/embedded/System.ts",
-    from: "if (isRoot()) refuseExchangeable(existing)",
-    to: "if (isRoot() && existing === \"/\") refuseExchangeable(existing)",
-    tests: [long("embedded/ReplaceableDirectories", "it belongs to that user")]
-  },
-  {
-    rule: "no start follows a link in the data directory",
-    file: "src/node/embedded/System.ts",
-    from: "flags | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK",
-    to: "flags | fs.constants.O_NONBLOCK",
-    tests: [long("embedded/SymbolicLinks", "is refused with a link or a pipe in place of a file")]
-  },
-  {
-    rule: "text in a log cannot drive the terminal of an operator",
-    file: "src/node/process/Observability.ts",
-    from: "...[...texts, ...values, ...times].map(visible)",
-    to: "...texts, ...values, ...times",
-    tests: [unit("node/process/terminalLine", "shows escapes")]
-  },
-  {
-    rule: "a pid file that PostgreSQL replaces while it is opened is no hard link",
-    file: "src/node/embedded/System.ts",
-    from: "if (stat.nlink === 0) return openFile(file, flags)\n",
-    to: "",
-    tests: [unit("node/ReplacedFile")]
-  }
+      "    return { refusal: errorResponse(null, internalError) }"
+    )
+    .foundBy(unit("server/agents/McpTransport", "until JSON-RPC begins")),
+  plant("a refusal in JSON-RPC is logged with the request id", "src/server/agents/McpEndpoint.ts")
+    .edit("status < 400 || !(\"error\" in response) ?", "status > 0 ?")
+    .foundBy(unit("server/agents/McpTransport", "with the request id of the response")),
+  plant("an error code without a page is a problem for browsers, too", "src/server/SystemHandlers.ts")
+    .edit(
+      "if (found === undefined) return unknownCode",
+      "if (found === undefined) return isForBrowser(request) ? Effect.succeed(respondWithPage(problemsPage)) : unknownCode"
+    )
+    .foundBy(unit("server/pages/PublicPages", "of an unknown code do not exist")),
+  plant("the log never has the message of a provider", "src/submission/submissionLog.ts")
+    .edit("code: outcome.failure.code,", "code: outcome.failure.code, failure: outcome.failure.message,")
+    .foundBy(unit("submission/providers/AnswerRecord")),
+  plant("the admin listener answers only under its own names", "src/operator/AdminServer.ts")
+    .edit("if (!admits(request.headers)) return", "if (!admits(request.headers) && request.url === \"\") return")
+    .foundBy(unit("node/AdminPort", "answers under loopback names with its port, and under allowed names")),
+  plant("idle connections never close the admin listener", "src/node/http/AdminListener.ts")
+    .edit("makesRoom: true", "makesRoom: false")
+    .foundBy(unit("node/AdminPort", "The admin listener answers each scrape")),
+  plant("a stolen role takes only the connections of its pools", "src/services/sql/roles.ts")
+    .edit("pg_export_snapshot|pg_logical_emit_message|", "")
+    .foundBy(
+      postgres("services/schema/SharedResources", "writes no WAL, no large object and no snapshot by functions")
+    ),
+  plant("roles that may write no message still confirm what they have seen", "src/services/sql/roles.ts")
+    .edit("EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO ${nameOf(naming, \"owner\")}', f);", "NULL;")
+    .foundBy(postgres("services/schema/SharedResources", "may still confirm what it has seen")),
+  plant("of keys with one name only a few are tried", "src/oauth/KeySet.ts")
+    .edit("const mostTried = 4", "const mostTried = 400")
+    .foundBy(unit("oauth/SharedKeyNames")),
+  plant("a process that drains takes no new connection on a shared port", "src/node/http/NodeServer.ts")
+    .edit("if (!reusePort ||", "if (reusePort ||")
+    .foundBy(long("node/SharedPort", "get no new connection from the start of their drain on")),
+  plant("root uses only a data directory that no other user can exchange", "src/node/embedded/System.ts")
+    .edit(
+      "if (isRoot()) refuseExchangeable(existing)",
+      "if (isRoot() && existing === \"/\") refuseExchangeable(existing)"
+    )
+    .foundBy(long("embedded/ReplaceableDirectories", "it belongs to that user")),
+  plant("no start follows a link in the data directory", "src/node/embedded/System.ts")
+    .edit("flags | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK", "flags | fs.constants.O_NONBLOCK")
+    .foundBy(long("embedded/SymbolicLinks", "is refused with a link or a pipe in place of a file")),
+  plant("text in a log cannot drive the terminal of an operator", "src/node/process/Observability.ts")
+    .edit("...[...texts, ...values, ...times].map(visible)", "...texts, ...values, ...times")
+    .foundBy(unit("node/process/terminalLine", "shows escapes")),
+  plant("a pid file that PostgreSQL replaces while it is opened is no hard link", "src/node/embedded/System.ts")
+    .edit("if (stat.nlink === 0) return openFile(file, flags)\n", "")
+    .foundBy(unit("node/ReplacedFile"))
 ]

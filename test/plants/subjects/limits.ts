@@ -1,5 +1,5 @@
 /** Mistakes in limits: of providers, which all workers share, and of clients, which never take the share of others. */
-import { long, type Plant, postgres, system, unit } from "../Plant.ts"
+import { long, type Plant, plant, postgres, system, unit } from "../Plant.ts"
 
 const permits = "src/services/rules/providerPermits.ts"
 const sql = "src/services/sql/queue/SqlSubmissionQueue.ts"
@@ -8,516 +8,321 @@ const lifecycle = "src/server/gate/Lifecycle.ts"
 const circuit = "src/submission/providers/Circuit.ts"
 
 export const limits: ReadonlyArray<Plant> = [
-  {
-    rule: "an agent whose payment a limit refuses reads what remains, not a refusal of its access",
-    file: "src/server/agents/GrantReads.ts",
-    from: "if (isDenied && !(refusedByLimits as ReadonlyArray<ProblemCode>).includes(problem.code)) denial = problem",
-    to: "if (isDenied) denial = problem",
-    tests: [long("examples/paymentsTool", "not to split the amount")]
-  },
-  {
-    rule: "in memory, an operation with an uncertain outcome keeps its amount",
-    file: "src/services/memory/recordRules.ts",
-    from: "state !== \"failed\" && state !== \"cancelled\" ? [reservation]",
-    to: "![\"failed\", \"cancelled\", \"indeterminate\"].includes(state) ? [reservation]",
-    tests: [system("simulation/Simulation", "keep the limits of grants")]
-  },
-  {
-    rule: "in memory, a cancelled operation gives its amount back",
-    file: "src/services/memory/recordRules.ts",
-    from: "state !== \"failed\" && state !== \"cancelled\" ? [reservation]",
-    to: "state !== \"failed\" ? [reservation]",
-    tests: [system("simulation/Simulation", "keep the limits of grants")]
-  },
-  {
-    rule: "a credential whose limits the database cannot hold is refused, not a defect",
-    file: "src/services/sql/limitRows.ts",
-    from: "sqlState(error) === \"22023\"",
-    to: "sqlState(error) === \"\"",
-    tests: [postgres("services/ledger/Limits", "refuses limits in it")]
-  },
-  {
-    rule: "the description of the API tells that a limit begins anew at an instant",
-    file: "src/domain/AuthorizationDetails.ts",
-    from: "  resets_at: Schema.NullOr(Timestamp)\n})\nexport",
-    to: "  resets_at: Schema.NullOr(Schema.DateTimeUtcFromString)\n})\nexport",
-    tests: [system("api/OpenApi", "tells an instant")]
-  },
-  {
-    rule: "an operation without terms is refused because its endpoint declares none",
-    file: "src/server/gate/Refusals.ts",
-    from: "return problems.fail(\"terms_required\")",
-    to: "return problems.fail(\"payee_not_allowed\") as Effect.Effect<never>",
-    tests: [unit("server/ComposedApplication", "each refusal by limits")]
-  },
-  {
-    rule: "limits are read by one statement, which checks the grant",
-    file: "src/services/sql/reads/SqlOperationStore.ts",
-    from: "        const refused = refusalOf(grant, row?.standing)\n",
-    to: "        const refused = row === undefined ? refusalOf(grant, undefined) : null\n",
-    tests: [postgres("services/reads/GrantStandings"), postgres("server/GrantStanding")]
-  },
-  {
-    rule: "an event gives a grant no other limits",
-    file: "migrations/0036_registered_limits.sql",
-    from: "g.authorization_details <> p_details",
-    to: "g.authorization_details IS NULL",
-    tests: [postgres("services/grants/GrantsRegistration", "with different limits concurrently")]
-  },
-  {
-    rule: "a registration with other limits of an event changes nothing",
-    file: "src/services/rules/grantRules.ts",
-    from: "(learned_from === \"token\" || !hasOtherLimits(known, registration))",
-    to: "(learned_from === \"token\" || true)",
-    tests: [postgres("services/grants/GrantsRegistration", "gives limits once")]
-  },
-  {
-    rule: "a token gives a grant no other limits",
-    file: "migrations/0036_registered_limits.sql",
-    from: " AND g.authorization_details IS NULL",
-    to: "",
-    tests: [postgres("services/grants/GrantsRegistration", "gives limits once")]
-  },
-  {
-    rule: "the command line gives the limits to the grant",
-    file: "src/cli/grants/GrantsCommand.ts",
-    from: "return { authorization_details: details }",
-    to: "return {}",
-    tests: [system("cli/GrantLimits", "limits the grant")]
-  },
-  {
-    rule: "a document without limits issues no grant without limits",
-    file: "src/cli/grants/GrantsCommand.ts",
-    from: "return yield* new CommandFailed({ message: `--limits: no object has the type ${financialOperations}` })",
-    to: "return {}",
-    tests: [system("cli/GrantLimits", "issues no grant by limits")]
-  },
-  {
-    rule: "a permit of a provider is given at most once, to all processes together",
-    file: sql,
-    from: " AND shared_until = $2::float8 AND",
-    to: " AND",
-    tests: [postgres("services/queue/ProviderLimits")]
-  },
-  {
-    rule: "a shorter pause never ends a longer one",
-    file: sql,
-    from:
+  plant(
+    "an agent whose payment a limit refuses reads what remains, not a refusal of its access",
+    "src/server/agents/GrantReads.ts"
+  )
+    .edit(
+      "if (isDenied && !(refusedByLimits as ReadonlyArray<ProblemCode>).includes(problem.code)) denial = problem",
+      "if (isDenied) denial = problem"
+    )
+    .foundBy(long("examples/paymentsTool", "not to split the amount")),
+  plant("in memory, an operation with an uncertain outcome keeps its amount", "src/services/memory/recordRules.ts")
+    .edit(
+      "state !== \"failed\" && state !== \"cancelled\" ? [reservation]",
+      "![\"failed\", \"cancelled\", \"indeterminate\"].includes(state) ? [reservation]"
+    )
+    .foundBy(system("simulation/Simulation", "keep the limits of grants")),
+  plant("in memory, a cancelled operation gives its amount back", "src/services/memory/recordRules.ts")
+    .edit("state !== \"failed\" && state !== \"cancelled\" ? [reservation]", "state !== \"failed\" ? [reservation]")
+    .foundBy(system("simulation/Simulation", "keep the limits of grants")),
+  plant("a credential whose limits the database cannot hold is refused, not a defect", "src/services/sql/limitRows.ts")
+    .edit("sqlState(error) === \"22023\"", "sqlState(error) === \"\"")
+    .foundBy(postgres("services/ledger/Limits", "refuses limits in it")),
+  plant("the description of the API tells that a limit begins anew at an instant", "src/domain/AuthorizationDetails.ts")
+    .edit(
+      "  resets_at: Schema.NullOr(Timestamp)\n})\nexport",
+      "  resets_at: Schema.NullOr(Schema.DateTimeUtcFromString)\n})\nexport"
+    )
+    .foundBy(system("api/OpenApi", "tells an instant")),
+  plant("an operation without terms is refused because its endpoint declares none", "src/server/gate/Refusals.ts")
+    .edit(
+      "return problems.fail(\"terms_required\")",
+      "return problems.fail(\"payee_not_allowed\") as Effect.Effect<never>"
+    )
+    .foundBy(unit("server/ComposedApplication", "each refusal by limits")),
+  plant("limits are read by one statement, which checks the grant", "src/services/sql/reads/SqlOperationStore.ts")
+    .edit(
+      "        const refused = refusalOf(grant, row?.standing)\n",
+      "        const refused = row === undefined ? refusalOf(grant, undefined) : null\n"
+    )
+    .foundBy(postgres("services/reads/GrantStandings"), postgres("server/GrantStanding")),
+  plant("an event gives a grant no other limits", "migrations/0036_registered_limits.sql")
+    .edit("g.authorization_details <> p_details", "g.authorization_details IS NULL")
+    .foundBy(postgres("services/grants/GrantsRegistration", "with different limits concurrently")),
+  plant("a registration with other limits of an event changes nothing", "src/services/rules/grantRules.ts")
+    .edit(
+      "(learned_from === \"token\" || !hasOtherLimits(known, registration))",
+      "(learned_from === \"token\" || true)"
+    )
+    .foundBy(postgres("services/grants/GrantsRegistration", "gives limits once")),
+  plant("a token gives a grant no other limits", "migrations/0036_registered_limits.sql")
+    .edit(" AND g.authorization_details IS NULL", "")
+    .foundBy(postgres("services/grants/GrantsRegistration", "gives limits once")),
+  plant("the command line gives the limits to the grant", "src/cli/grants/GrantsCommand.ts")
+    .edit("return { authorization_details: details }", "return {}")
+    .foundBy(system("cli/GrantLimits", "limits the grant")),
+  plant("a document without limits issues no grant without limits", "src/cli/grants/GrantsCommand.ts")
+    .edit(
+      "return yield* new CommandFailed({ message: `--limits: no object has the type ${financialOperations}` })",
+      "return {}"
+    )
+    .foundBy(system("cli/GrantLimits", "issues no grant by limits")),
+  plant("a permit of a provider is given at most once, to all processes together", sql)
+    .edit(" AND shared_until = $2::float8 AND", " AND")
+    .foundBy(postgres("services/queue/ProviderLimits")),
+  plant("a shorter pause never ends a longer one", sql)
+    .edit(
       "SET closed_until = greatest(l.closed_until, excluded.closed_until)\n  WHERE l.closed_until < excluded.closed_until`",
-    to: "SET closed_until = excluded.closed_until`",
-    tests: [postgres("services/queue/ProviderLimits")]
-  },
-  {
-    rule: "no permit of a provider comes before the end of its pause",
-    file: permits,
-    from: "Math.max(Math.min(until, horizon + burst * spacing), opens)",
-    to: "Math.min(until, horizon + burst * spacing)",
-    tests: [unit("services/ProviderPermits")]
-  },
-  {
-    rule: "status reads never take the reserved permits of submissions",
-    file: permits,
-    from: "const idle = permitsUntil(0, shared +",
-    to: "const idle = permitsUntil(horizon, shared +",
-    tests: [unit("services/ProviderPermits"), postgres("services/queue/ProviderLimits")]
-  },
-  {
-    rule: "nothing is sent while the database reserves no permit",
-    file: requests,
-    from: "    const turn = permits === null\n      ? unavailable\n",
-    to: "    const turn = permits === null\n      ? begin\n",
-    tests: [unit("submission/providers/RequestPermits")]
-  },
-  {
-    rule: "each request of a fence takes a permit of the provider's limit",
-    file: "src/submission/reads/askForStatus.ts",
-    from: "Effect.provideService(call, NextRequest, next)",
-    to: "call",
-    tests: [unit("submission/reads/Fences", "waits for a permit of its own before each request")]
-  },
-  {
-    rule: "each further page of a status read takes a permit of the provider's limit",
-    file: "src/submission/http/HttpStatusReads.ts",
-    from: "    yield* goesOn\n    const status",
-    to: "    const status",
-    tests: [unit("submission/http/HttpProviderAnswers", "that goes on takes a permit")]
-  },
-  {
-    rule: "the end of the time after a first answer is no network failure",
-    file: "src/submission/reads/askForStatus.ts",
-    from: "isAnswered ? \"unclear\" : \"unreachable\"",
-    to: "\"unreachable\"",
-    tests: [unit("submission/reads/Reconciler", "after a first answer")]
-  },
-  {
-    rule: "a fence without another permit sends no further request",
-    file: "src/submission/http/HttpCall.ts",
-    from: "    mayBegin\n      ? Effect.void",
-    to: "    mayBegin !== null\n      ? Effect.void",
-    tests: [unit("banks/Fences", "if the limit has permits for no more")]
-  },
-  {
-    rule: "a permit that is late is lost",
-    file: requests,
-    from: "return (yield* elapsed(askedAt)) > millis + slack / 2000 ? wait(0) : begin",
-    to: "return begin",
-    tests: [unit("submission/providers/RequestPermits")]
-  },
-  {
-    rule: "a permit is never used while the provider has asked for a pause",
-    file: requests,
-    from: "    const pause = yield* pauseLeft(state)\n    if (pause > 0) return wait(pause)\n    return (yield*",
-    to: "    return (yield*",
-    tests: [unit("submission/providers/RequestPermits")]
-  },
-  {
-    rule: "a pause of a provider has one line when it begins and one when it ends, and none for each claim",
-    file: "src/submission/attempts/SubmissionWorker.ts",
-    from: "return services.pauses.countReturn(provider)",
-    to: "return !services.pauses.countReturn(provider)",
-    tests: [unit("submission/attempts/WrongClocks", "sends nothing, returns its claims")]
-  },
-  {
-    rule: "the log line of a request that the gateway failed to answer names the cause",
-    file: "src/server/gate/ProblemResponses.ts",
-    from: "...cause === undefined ? {} : { cause }",
-    to: "",
-    tests: [unit("server/gate/Failures", "is 503 service_unavailable with Retry-After")]
-  },
-  {
-    rule: "a local failure never counts for the circuit of a provider",
-    file: circuit,
-    from: "    ? error.isLocal === true || error.isPermanent",
-    to: "    ? error.isPermanent",
-    tests: [unit("submission/providers/Circuit")]
-  },
-  {
-    rule: "the first undeclared answer that refuses the credentials pauses the provider",
-    file: "src/submission/providers/ProviderPauses.ts",
-    from: "error.isUnauthorized === true ? mostUndeclared : 1",
-    to: "1",
-    tests: [unit("submission/attempts/UndeclaredAnswers")]
-  },
-  {
-    rule: "an unreachable provider has one line in the log for each cause",
-    file: "src/submission/providers/ProviderPauses.ts",
-    from: "return outage?.cause === unreachable\n",
-    to: "return outage === undefined\n",
-    tests: [unit("submission/attempts/SubmissionWorker", "logs one line for each cause")]
-  },
-  {
-    rule: "the credentials of one owner do not pause the provider",
-    file: "src/submission/providers/ProviderPauses.ts",
-    from: "failed.length < mostOfOperation",
-    to: "failed.length < 1",
-    tests: [unit("submission/attempts/LocalFailures", "the credentials of its owner")]
-  },
-  {
-    rule: "an undeclared 401 of one owner's credentials counts as one undeclared answer",
-    file: "src/submission/http/HttpProvider.ts",
-    from: " && adapter.options.credentialsOf !== \"operation\"",
-    to: "",
-    tests: [unit("submission/http/HttpProviderAnswers", "401 with JSON")]
-  },
-  {
-    rule: "the fifth failure of credentials without a declared answer pauses the provider",
-    file: "src/submission/providers/ProviderPauses.ts",
-    from: "failed.length < mostOfOperation",
-    to: "failed.length <= mostOfOperation",
-    tests: [unit("submission/attempts/LocalFailures", "the credentials of its owner")]
-  },
-  {
-    rule: "a pause for the credentials of owners names the operations",
-    file: "src/submission/providers/ProviderPauses.ts",
-    from: "` (operations ${[...new Set(failed)].join(\", \")})`",
-    to: "\"\"",
-    tests: [unit("submission/attempts/LocalFailures", "the credentials of its owner")]
-  },
-  {
-    rule: "pauses of several workers for the same reason are one problem, though they name other operations",
-    file: "src/domain/operators/findProblems.ts",
-    from: "reason.replace(namedOperations, \"\")",
-    to: "reason",
-    tests: [unit("cli/status/StatusProblems", "tells once of workers")]
-  },
-  {
-    rule: "a declared answer ends the count of failures of credentials",
-    file: "src/submission/providers/ProviderPauses.ts",
-    from: "{ undeclared: 0, ofOperation: [] }",
-    to: "{ undeclared: 0 }",
-    tests: [unit("submission/attempts/LocalFailures", "the credentials of its owner")]
-  },
-  {
-    rule: "the application of the template runs its fake bank only with the embedded PostgreSQL",
-    file: "template/src/Providers.ts",
-    from: "if (!isEmbedded && (url === null || key === null))",
-    to: "if (!isEmbedded && url === null && key === null)",
-    tests: [system("cli/Template", "refuses to start without BANK_URL or BANK_KEY")]
-  },
-  {
-    rule: "the application of the template names the setting of a wrong address",
-    file: "template/src/Providers.ts",
-    from: ": requireAddress(\"BANK_URL\", url)",
-    to: ": url",
-    tests: [system("cli/Template", "names BANK_URL and the remedy")]
-  },
-  {
-    rule: "a currency has its own digits in minor units: 750 yen are 750",
-    file: "src/domain/Terms.ts",
-    from: "? minorUnits(amount, digits) : NaN",
-    to: "? minorUnits(amount, 2) : NaN",
-    tests: [unit("domain/Terms", "the smallest unit")]
-  },
-  {
-    rule: "an adapter that accepts a currency without decimals tests one",
-    file: "src/testing/submissionCases.ts",
-    from: "|| expects.some((one) => isWhole(one.payload))",
-    to: "|| expects.length > 0",
-    tests: [unit("testing/WholeCurrencies")]
-  },
-  {
-    rule: "submit of the fetch client ignores no unknown member",
-    file: "src/client/FetchClient.ts",
-    from: "  if (unknown !== undefined) {",
-    to: "  if (unknown === null) {",
-    tests: [unit("client/FetchClient")]
-  },
-  {
-    rule: "operators see the host and port of a provider that cannot be reached",
-    file: "src/submission/http/HttpCall.ts",
-    from: "? new URL(request.url).host",
-    to: "? null",
-    tests: [unit("submission/http/HttpProviderPayloads", "A connection that is never made")]
-  },
-  {
-    rule: "the report of an open circuit tells why the last attempt could not reach the provider",
-    file: "src/submission/WorkerReports.ts",
-    from: "away === null ? pauseReasons.circuit",
-    to: "away !== null ? pauseReasons.circuit",
-    tests: [unit("submission/WorkerReports", "A process reports why a provider is paused")]
-  },
-  {
-    rule: "the request that a 404 names has no id, account or secret",
-    file: "src/submission/http/HttpCall.ts",
-    from: "segment.length > 40 || ",
-    to: "segment.length > 400 && ",
-    tests: [unit("submission/http/HttpProviderAnswers")]
-  },
-  {
-    rule: "after a local failure at most one operation probes a provider",
-    file: "src/submission/providers/ProviderPauses.ts",
-    from: "      pause.isProbing = true\n",
-    to: "",
-    tests: [unit("submission/attempts/LocalFailures", "is probed by no second operation")]
-  },
-  {
-    rule: "answers in a row that the adapter does not declare pause the provider",
-    file: "src/submission/providers/ProviderPauses.ts",
-    from: "    return (undeclared ?? 0) < mostUndeclared",
-    to: "    return (undeclared ?? 0) < 100 * mostUndeclared",
-    tests: [unit("submission/attempts/UndeclaredAnswers", "pause the provider after five in a row")]
-  },
-  {
-    rule: "a wrong path of the bank pauses the provider before any operation is sent",
-    file: "src/submission/providers/ProviderPauses.ts",
-    from: "      yield* fail(provider, null, { cause: \"undeclared_answers\", reason, isProbed: true })\n",
-    to: "",
-    tests: [unit("submission/attempts/UndeclaredAnswers", "pauses the provider without a submission")]
-  },
-  {
-    rule: "no operation is sent to a provider while its probe fails",
-    file: "src/submission/providers/ProviderPauses.ts",
-    from: "      if (hasWrongPath(pause.failure) || pause.isProbing ||",
-    to: "      if (pause.isProbing ||",
-    tests: [unit("submission/attempts/UndeclaredAnswers", "pauses the provider without a submission")]
-  },
-  {
-    rule: "a wrong key that the probe finds pauses the provider",
-    file: "src/submission/http/HttpStatusReads.ts",
-    from: "      return Effect.succeed(status.detail)\n",
-    to: "      return Effect.succeed(null)\n",
-    tests: [unit("submission/http/HttpProviderAnswers", "reads a status, and tells of a refused key")]
-  },
-  {
-    rule: "a wrong key that the probe finds does not stop an operation from trying",
-    file: "src/submission/providers/ProviderPauses.ts",
-    from: "isProbed === true && cause === \"undeclared_answers\"",
-    to: "isProbed === true",
-    tests: [unit("submission/attempts/UndeclaredAnswers", "refused credentials, and lets one operation at a time try")]
-  },
-  {
-    rule: "a probe without an answer is none that passed",
-    file: "src/submission/attempts/SubmissionWorker.ts",
-    from: "(yield* ask) === null)",
-    to: "(yield* ask) == null)",
-    tests: [unit("submission/attempts/UndeclaredAnswers", "pauses the provider without a submission")]
-  },
-  {
-    rule: "the probe of an adapter tells a provider that gives no answer from one that nothing speaks against",
-    file: "src/submission/http/HttpStatusReads.ts",
-    from: "if (status._tag === \"NotProven\" && status.reason === \"unreachable\") return Effect.fail(status)\n",
-    to: "",
-    tests: [unit("submission/http/HttpProviderAnswers", "probe")]
-  },
-  {
-    rule: "only a declared answer ends the pause after undeclared ones, also after a local failure",
-    file: "src/submission/providers/ProviderPauses.ts",
-    from: "    return (undeclared ?? 0) < mostUndeclared",
-    to: "    return stateOf(provider).pause?.failure.cause === \"local_failure\" || (undeclared ?? 0) < mostUndeclared",
-    tests: [unit("submission/attempts/UndeclaredAnswers", "pause the provider until the first declared one")]
-  },
-  {
-    rule: "an answer that names another operation counts as undeclared",
-    file: "src/submission/providers/ProviderPauses.ts",
-    from: "      if (other !== null) return",
-    to: "      if (other === undefined) return",
-    tests: [unit("submission/attempts/UndeclaredAnswers", "pause the provider until the first declared one")]
-  },
-  {
-    rule: "status reads do not reset the count of submissions without an answer",
-    file: circuit,
-    from: "kind === \"reads\" ? `${provider} reads` : provider",
-    to: "provider",
-    tests: [unit("submission/providers/Circuit", "opens after five submissions without an answer")]
-  },
-  {
-    rule: "a declared answer that leaves the outcome unknown keeps the circuit closed",
-    file: circuit,
-    from: "if (error?._tag === \"Uncertain\" && error.isAnswer === true)",
-    to: "if (error?._tag === \"Uncertain\" && error.isAnswer === false)",
-    tests: [unit("submission/providers/Circuit", "stays closed after declared answers")]
-  },
-  {
-    rule: "only a declared answer below 500 shows that a provider works",
-    file: "src/submission/http/HttpProvider.ts",
-    from: "failure.isUndeclared !== true && status < 500",
-    to: "failure.isUndeclared !== true && status <= 500",
-    tests: [unit("submission/http/HttpProviderAnswers", "A declared answer that leaves the outcome unknown")]
-  },
-  {
-    rule: "submissions do not reset the count of status reads without an answer",
-    file: circuit,
-    from: "ofReads === Infinity || outcome._tag",
-    to: "outcome._tag",
-    tests: [unit("submission/providers/Circuit", "opens after five status reads without an answer")]
-  },
-  {
-    rule: "a submission that opens its own circuit leaves the probe of the status reads to a read",
-    file: circuit,
-    from: "ofReads === Infinity || outcome._tag === \"Failure\" && ofOwn < Infinity",
-    to: "ofReads === Infinity",
-    tests: [unit("submission/providers/Circuit", "stays half open for a read")]
-  },
-  {
-    rule: "undeclared answers reach five operations of a backlog at most",
-    file: "src/submission/providers/ProviderPauses.ts",
-    from: "if (undeclared !== 0 && state.underWay",
-    to: "if (undeclared === -1 && state.underWay",
-    tests: [unit("submission/attempts/UndeclaredAnswers", "cannot surprise many operations at once")]
-  },
-  {
-    rule: "of the failures of a repeated statement, one a minute is logged",
-    file: "src/submission/storeStatements.ts",
-    from: "if (loggedAt !== null && (yield* elapsed(loggedAt)) < quiet) return",
-    to: "",
-    tests: [unit("submission/WorkerReports", "whose reports fail logs that once")]
-  },
-  {
-    rule: "the report of a process that stops is removed after the last one was stored",
-    file: "src/submission/WorkerReports.ts",
-    from: "turn.withPermit(forgetWorker(process_id))",
-    to: "forgetWorker(process_id)",
-    tests: [unit("submission/WorkerReports", "under way at the stop is removed")]
-  },
-  {
-    rule: "a worker tells operators why a provider is paused",
-    file: "src/submission/WorkerReports.ts",
-    from: "pauses.reasonOf(provider) ?? (isOpen",
-    to: "(isOpen",
-    tests: [unit("submission/WorkerReports", "A process reports why a provider is paused")]
-  },
-  {
-    rule: "no client takes all slots of the gateway",
-    file: lifecycle,
-    from: "      if (inFlightOf.of(client) >= options.maxInFlightPerClient) return false\n",
-    to: "",
-    tests: [unit("server/gate/Lifecycle"), unit("server/gate/Limits")]
-  },
-  {
-    rule: "a request beyond the limit is refused, never queued",
-    file: lifecycle,
-    from: "if (draining || inFlight >= options.maxInFlight) return null",
-    to: "if (draining || inFlight > options.maxInFlight) return null",
-    tests: [unit("server/gate/Lifecycle"), unit("server/gate/Limits")]
-  },
-  {
-    rule: "a request that leaves always frees its slots, once",
-    file: lifecycle,
-    from: "      if (!request.isParked) freeSlots(request)\n",
-    to: "      freeSlots(request)\n",
-    tests: [unit("server/gate/Lifecycle"), unit("server/waits/Waits")]
-  },
-  {
-    rule: "a deadline counts by the monotonic clock",
-    file: lifecycle,
-    from: "const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6",
-    to: "const now = () => clock.currentTimeMillisUnsafe()",
-    tests: [unit("server/gate/Lifecycle")]
-  },
-  {
-    rule: "a quota belongs to client and subject",
-    file: "src/server/gate/RateLimits.ts",
-    from: "`${client_id} ${subject}`",
-    to: "`${client_id}`",
-    tests: [unit("server/gate/RateLimits", "share their quota among all of their grants")]
-  },
-  {
-    rule: "only a trusted proxy names the address of a client",
-    file: "src/server/gate/ClientAddress.ts",
-    from: "while (forwarded !== \"\" && isTrusted(NetAddress.formatIp(address))) {",
-    to: "while (forwarded !== \"\") {",
-    tests: [unit("server/gate/TrustedProxies"), unit("server/gate/Quotas")]
-  },
-  {
-    rule: "a pause and a refund give no more than the burst of a quota",
-    file: "src/server/gate/RateLimits.ts",
-    from: "Math.max(0, bucket.used - Math.max(0, now - bucket.at) * requests)",
-    to: "bucket.used - Math.max(0, now - bucket.at) * requests",
-    tests: [unit("server/gate/Quotas")]
-  },
-  {
-    rule: "a quota goes on from a clock that was set back",
-    file: "src/server/gate/RateLimits.ts",
-    from: "Math.max(0, now - bucket.at) * requests",
-    to: "(now - bucket.at) * requests",
-    tests: [unit("server/gate/Quotas")]
-  },
-  {
-    rule: "the OpenAPI document states the statuses that exist, and no other",
-    file: "src/api/SystemApi.ts",
-    from: "error: problems(\"not_ready\", \"service_unavailable\")",
-    to: "error: problems(\"not_ready\", \"service_unavailable\", \"request_timeout\")",
-    tests: [unit("server/DocumentedStatuses")]
-  },
-  {
-    rule: "probes ignore Accept",
-    file: "src/server/gate/Gate.ts",
-    from: "!codesOf(endpoint).has(\"not_acceptable\")",
-    to: "!codesOf(endpoint).has(\"malformed_request\")",
-    tests: [unit("server/gate/Negotiation", "is ignored by /healthz and /readyz")]
-  },
-  {
-    rule: "every problem of the OpenAPI document is ProblemDetails",
-    file: "src/api/OpenApiDocument.ts",
-    from: "{ $ref: \"#/components/schemas/ProblemDetails\" },",
-    to: "",
-    tests: [system("api/OpenApi", "of ProblemDetails, with its codes and its status")]
-  },
-  {
-    rule: "the document names the codes that an endpoint declares",
-    file: "src/api/OperationsApi.ts",
-    from: "error: problems(...refusedGrants, \"invalid_page_token\")",
-    to: "error: problems(...refusedGrants)",
-    tests: [system("api/OpenApi", ", and an example for every code")]
-  }
+      "SET closed_until = excluded.closed_until`"
+    )
+    .foundBy(postgres("services/queue/ProviderLimits")),
+  plant("no permit of a provider comes before the end of its pause", permits)
+    .edit("Math.max(Math.min(until, horizon + burst * spacing), opens)", "Math.min(until, horizon + burst * spacing)")
+    .foundBy(unit("services/ProviderPermits")),
+  plant("status reads never take the reserved permits of submissions", permits)
+    .edit("const idle = permitsUntil(0, shared +", "const idle = permitsUntil(horizon, shared +")
+    .foundBy(unit("services/ProviderPermits"), postgres("services/queue/ProviderLimits")),
+  plant("nothing is sent while the database reserves no permit", requests)
+    .edit(
+      "    const turn = permits === null\n      ? unavailable\n",
+      "    const turn = permits === null\n      ? begin\n"
+    )
+    .foundBy(unit("submission/providers/RequestPermits")),
+  plant("each request of a fence takes a permit of the provider's limit", "src/submission/reads/askForStatus.ts")
+    .edit("Effect.provideService(call, NextRequest, next)", "call")
+    .foundBy(unit("submission/reads/Fences", "waits for a permit of its own before each request")),
+  plant(
+    "each further page of a status read takes a permit of the provider's limit",
+    "src/submission/http/HttpStatusReads.ts"
+  )
+    .edit("    yield* goesOn\n    const status", "    const status")
+    .foundBy(unit("submission/http/HttpProviderAnswers", "that goes on takes a permit")),
+  plant("the end of the time after a first answer is no network failure", "src/submission/reads/askForStatus.ts")
+    .edit("isAnswered ? \"unclear\" : \"unreachable\"", "\"unreachable\"")
+    .foundBy(unit("submission/reads/Reconciler", "after a first answer")),
+  plant("a fence without another permit sends no further request", "src/submission/http/HttpCall.ts")
+    .edit("    mayBegin\n      ? Effect.void", "    mayBegin !== null\n      ? Effect.void")
+    .foundBy(unit("banks/Fences", "if the limit has permits for no more")),
+  plant("a permit that is late is lost", requests)
+    .edit("return (yield* elapsed(askedAt)) > millis + slack / 2000 ? wait(0) : begin", "return begin")
+    .foundBy(unit("submission/providers/RequestPermits")),
+  plant("a permit is never used while the provider has asked for a pause", requests)
+    .edit(
+      "    const pause = yield* pauseLeft(state)\n    if (pause > 0) return wait(pause)\n    return (yield*",
+      "    return (yield*"
+    )
+    .foundBy(unit("submission/providers/RequestPermits")),
+  plant(
+    "a pause of a provider has one line when it begins and one when it ends, and none for each claim",
+    "src/submission/attempts/SubmissionWorker.ts"
+  )
+    .edit("return services.pauses.countReturn(provider)", "return !services.pauses.countReturn(provider)")
+    .foundBy(unit("submission/attempts/WrongClocks", "sends nothing, returns its claims")),
+  plant(
+    "the log line of a request that the gateway failed to answer names the cause",
+    "src/server/gate/ProblemResponses.ts"
+  )
+    .edit("...cause === undefined ? {} : { cause }", "")
+    .foundBy(unit("server/gate/Failures", "is 503 service_unavailable with Retry-After")),
+  plant("a local failure never counts for the circuit of a provider", circuit)
+    .edit("    ? error.isLocal === true || error.isPermanent", "    ? error.isPermanent")
+    .foundBy(unit("submission/providers/Circuit")),
+  plant(
+    "the first undeclared answer that refuses the credentials pauses the provider",
+    "src/submission/providers/ProviderPauses.ts"
+  )
+    .edit("error.isUnauthorized === true ? mostUndeclared : 1", "1")
+    .foundBy(unit("submission/attempts/UndeclaredAnswers")),
+  plant("an unreachable provider has one line in the log for each cause", "src/submission/providers/ProviderPauses.ts")
+    .edit("return outage?.cause === unreachable\n", "return outage === undefined\n")
+    .foundBy(unit("submission/attempts/SubmissionWorker", "logs one line for each cause")),
+  plant("the credentials of one owner do not pause the provider", "src/submission/providers/ProviderPauses.ts")
+    .edit("failed.length < mostOfOperation", "failed.length < 1")
+    .foundBy(unit("submission/attempts/LocalFailures", "the credentials of its owner")),
+  plant(
+    "an undeclared 401 of one owner's credentials counts as one undeclared answer",
+    "src/submission/http/HttpProvider.ts"
+  )
+    .edit(" && adapter.options.credentialsOf !== \"operation\"", "")
+    .foundBy(unit("submission/http/HttpProviderAnswers", "401 with JSON")),
+  plant(
+    "the fifth failure of credentials without a declared answer pauses the provider",
+    "src/submission/providers/ProviderPauses.ts"
+  )
+    .edit("failed.length < mostOfOperation", "failed.length <= mostOfOperation")
+    .foundBy(unit("submission/attempts/LocalFailures", "the credentials of its owner")),
+  plant("a pause for the credentials of owners names the operations", "src/submission/providers/ProviderPauses.ts")
+    .edit("` (operations ${[...new Set(failed)].join(\", \")})`", "\"\"")
+    .foundBy(unit("submission/attempts/LocalFailures", "the credentials of its owner")),
+  plant(
+    "pauses of several workers for the same reason are one problem, though they name other operations",
+    "src/domain/operators/findProblems.ts"
+  )
+    .edit("reason.replace(namedOperations, \"\")", "reason")
+    .foundBy(unit("cli/status/StatusProblems", "tells once of workers")),
+  plant("a declared answer ends the count of failures of credentials", "src/submission/providers/ProviderPauses.ts")
+    .edit("{ undeclared: 0, ofOperation: [] }", "{ undeclared: 0 }")
+    .foundBy(unit("submission/attempts/LocalFailures", "the credentials of its owner")),
+  plant(
+    "the application of the template runs its fake bank only with the embedded PostgreSQL",
+    "template/src/Providers.ts"
+  )
+    .edit("if (!isEmbedded && (url === null || key === null))", "if (!isEmbedded && url === null && key === null)")
+    .foundBy(system("cli/Template", "refuses to start without BANK_URL or BANK_KEY")),
+  plant("the application of the template names the setting of a wrong address", "template/src/Providers.ts")
+    .edit(": requireAddress(\"BANK_URL\", url)", ": url")
+    .foundBy(system("cli/Template", "names BANK_URL and the remedy")),
+  plant("a currency has its own digits in minor units: 750 yen are 750", "src/domain/Terms.ts")
+    .edit("? minorUnits(amount, digits) : NaN", "? minorUnits(amount, 2) : NaN")
+    .foundBy(unit("domain/Terms", "the smallest unit")),
+  plant("an adapter that accepts a currency without decimals tests one", "src/testing/submissionCases.ts")
+    .edit("|| expects.some((one) => isWhole(one.payload))", "|| expects.length > 0")
+    .foundBy(unit("testing/WholeCurrencies")),
+  plant("submit of the fetch client ignores no unknown member", "src/client/FetchClient.ts")
+    .edit("  if (unknown !== undefined) {", "  if (unknown === null) {")
+    .foundBy(unit("client/FetchClient")),
+  plant("operators see the host and port of a provider that cannot be reached", "src/submission/http/HttpCall.ts")
+    .edit("? new URL(request.url).host", "? null")
+    .foundBy(unit("submission/http/HttpProviderPayloads", "A connection that is never made")),
+  plant(
+    "the report of an open circuit tells why the last attempt could not reach the provider",
+    "src/submission/WorkerReports.ts"
+  )
+    .edit("away === null ? pauseReasons.circuit", "away !== null ? pauseReasons.circuit")
+    .foundBy(unit("submission/WorkerReports", "A process reports why a provider is paused")),
+  plant("the request that a 404 names has no id, account or secret", "src/submission/http/HttpCall.ts")
+    .edit("segment.length > 40 || ", "segment.length > 400 && ")
+    .foundBy(unit("submission/http/HttpProviderAnswers")),
+  plant("after a local failure at most one operation probes a provider", "src/submission/providers/ProviderPauses.ts")
+    .edit("      pause.isProbing = true\n", "")
+    .foundBy(unit("submission/attempts/LocalFailures", "is probed by no second operation")),
+  plant(
+    "answers in a row that the adapter does not declare pause the provider",
+    "src/submission/providers/ProviderPauses.ts"
+  )
+    .edit("    return (undeclared ?? 0) < mostUndeclared", "    return (undeclared ?? 0) < 100 * mostUndeclared")
+    .foundBy(unit("submission/attempts/UndeclaredAnswers", "pause the provider after five in a row")),
+  plant(
+    "a wrong path of the bank pauses the provider before any operation is sent",
+    "src/submission/providers/ProviderPauses.ts"
+  )
+    .edit("      yield* fail(provider, null, { cause: \"undeclared_answers\", reason, isProbed: true })\n", "")
+    .foundBy(unit("submission/attempts/UndeclaredAnswers", "pauses the provider without a submission")),
+  plant("no operation is sent to a provider while its probe fails", "src/submission/providers/ProviderPauses.ts")
+    .edit("      if (hasWrongPath(pause.failure) || pause.isProbing ||", "      if (pause.isProbing ||")
+    .foundBy(unit("submission/attempts/UndeclaredAnswers", "pauses the provider without a submission")),
+  plant("a wrong key that the probe finds pauses the provider", "src/submission/http/HttpStatusReads.ts")
+    .edit("      return Effect.succeed(status.detail)\n", "      return Effect.succeed(null)\n")
+    .foundBy(unit("submission/http/HttpProviderAnswers", "reads a status, and tells of a refused key")),
+  plant(
+    "a wrong key that the probe finds does not stop an operation from trying",
+    "src/submission/providers/ProviderPauses.ts"
+  )
+    .edit("isProbed === true && cause === \"undeclared_answers\"", "isProbed === true")
+    .foundBy(
+      unit("submission/attempts/UndeclaredAnswers", "refused credentials, and lets one operation at a time try")
+    ),
+  plant("a probe without an answer is none that passed", "src/submission/attempts/SubmissionWorker.ts")
+    .edit("(yield* ask) === null)", "(yield* ask) == null)")
+    .foundBy(unit("submission/attempts/UndeclaredAnswers", "pauses the provider without a submission")),
+  plant(
+    "the probe of an adapter tells a provider that gives no answer from one that nothing speaks against",
+    "src/submission/http/HttpStatusReads.ts"
+  )
+    .edit("if (status._tag === \"NotProven\" && status.reason === \"unreachable\") return Effect.fail(status)\n", "")
+    .foundBy(unit("submission/http/HttpProviderAnswers", "probe")),
+  plant(
+    "only a declared answer ends the pause after undeclared ones, also after a local failure",
+    "src/submission/providers/ProviderPauses.ts"
+  )
+    .edit(
+      "    return (undeclared ?? 0) < mostUndeclared",
+      "    return stateOf(provider).pause?.failure.cause === \"local_failure\" || (undeclared ?? 0) < mostUndeclared"
+    )
+    .foundBy(unit("submission/attempts/UndeclaredAnswers", "pause the provider until the first declared one")),
+  plant("an answer that names another operation counts as undeclared", "src/submission/providers/ProviderPauses.ts")
+    .edit("      if (other !== null) return", "      if (other === undefined) return")
+    .foundBy(unit("submission/attempts/UndeclaredAnswers", "pause the provider until the first declared one")),
+  plant("status reads do not reset the count of submissions without an answer", circuit)
+    .edit("kind === \"reads\" ? `${provider} reads` : provider", "provider")
+    .foundBy(unit("submission/providers/Circuit", "opens after five submissions without an answer")),
+  plant("a declared answer that leaves the outcome unknown keeps the circuit closed", circuit)
+    .edit(
+      "if (error?._tag === \"Uncertain\" && error.isAnswer === true)",
+      "if (error?._tag === \"Uncertain\" && error.isAnswer === false)"
+    )
+    .foundBy(unit("submission/providers/Circuit", "stays closed after declared answers")),
+  plant("only a declared answer below 500 shows that a provider works", "src/submission/http/HttpProvider.ts")
+    .edit("failure.isUndeclared !== true && status < 500", "failure.isUndeclared !== true && status <= 500")
+    .foundBy(unit("submission/http/HttpProviderAnswers", "A declared answer that leaves the outcome unknown")),
+  plant("submissions do not reset the count of status reads without an answer", circuit)
+    .edit("ofReads === Infinity || outcome._tag", "outcome._tag")
+    .foundBy(unit("submission/providers/Circuit", "opens after five status reads without an answer")),
+  plant("a submission that opens its own circuit leaves the probe of the status reads to a read", circuit)
+    .edit("ofReads === Infinity || outcome._tag === \"Failure\" && ofOwn < Infinity", "ofReads === Infinity")
+    .foundBy(unit("submission/providers/Circuit", "stays half open for a read")),
+  plant("undeclared answers reach five operations of a backlog at most", "src/submission/providers/ProviderPauses.ts")
+    .edit("if (undeclared !== 0 && state.underWay", "if (undeclared === -1 && state.underWay")
+    .foundBy(unit("submission/attempts/UndeclaredAnswers", "cannot surprise many operations at once")),
+  plant("of the failures of a repeated statement, one a minute is logged", "src/submission/storeStatements.ts")
+    .edit("if (loggedAt !== null && (yield* elapsed(loggedAt)) < quiet) return", "")
+    .foundBy(unit("submission/WorkerReports", "whose reports fail logs that once")),
+  plant(
+    "the report of a process that stops is removed after the last one was stored",
+    "src/submission/WorkerReports.ts"
+  )
+    .edit("turn.withPermit(forgetWorker(process_id))", "forgetWorker(process_id)")
+    .foundBy(unit("submission/WorkerReports", "under way at the stop is removed")),
+  plant("a worker tells operators why a provider is paused", "src/submission/WorkerReports.ts")
+    .edit("pauses.reasonOf(provider) ?? (isOpen", "(isOpen")
+    .foundBy(unit("submission/WorkerReports", "A process reports why a provider is paused")),
+  plant("no client takes all slots of the gateway", lifecycle)
+    .edit("      if (inFlightOf.of(client) >= options.maxInFlightPerClient) return false\n", "")
+    .foundBy(unit("server/gate/Lifecycle"), unit("server/gate/Limits")),
+  plant("a request beyond the limit is refused, never queued", lifecycle)
+    .edit(
+      "if (draining || inFlight >= options.maxInFlight) return null",
+      "if (draining || inFlight > options.maxInFlight) return null"
+    )
+    .foundBy(unit("server/gate/Lifecycle"), unit("server/gate/Limits")),
+  plant("a request that leaves always frees its slots, once", lifecycle)
+    .edit("      if (!request.isParked) freeSlots(request)\n", "      freeSlots(request)\n")
+    .foundBy(unit("server/gate/Lifecycle"), unit("server/waits/Waits")),
+  plant("a deadline counts by the monotonic clock", lifecycle)
+    .edit(
+      "const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6",
+      "const now = () => clock.currentTimeMillisUnsafe()"
+    )
+    .foundBy(unit("server/gate/Lifecycle")),
+  plant("a quota belongs to client and subject", "src/server/gate/RateLimits.ts")
+    .edit("`${client_id} ${subject}`", "`${client_id}`")
+    .foundBy(unit("server/gate/RateLimits", "share their quota among all of their grants")),
+  plant("only a trusted proxy names the address of a client", "src/server/gate/ClientAddress.ts")
+    .edit("while (forwarded !== \"\" && isTrusted(NetAddress.formatIp(address))) {", "while (forwarded !== \"\") {")
+    .foundBy(unit("server/gate/TrustedProxies"), unit("server/gate/Quotas")),
+  plant("a pause and a refund give no more than the burst of a quota", "src/server/gate/RateLimits.ts")
+    .edit(
+      "Math.max(0, bucket.used - Math.max(0, now - bucket.at) * requests)",
+      "bucket.used - Math.max(0, now - bucket.at) * requests"
+    )
+    .foundBy(unit("server/gate/Quotas")),
+  plant("a quota goes on from a clock that was set back", "src/server/gate/RateLimits.ts")
+    .edit("Math.max(0, now - bucket.at) * requests", "(now - bucket.at) * requests")
+    .foundBy(unit("server/gate/Quotas")),
+  plant("the OpenAPI document states the statuses that exist, and no other", "src/api/SystemApi.ts")
+    .edit(
+      "error: problems(\"not_ready\", \"service_unavailable\")",
+      "error: problems(\"not_ready\", \"service_unavailable\", \"request_timeout\")"
+    )
+    .foundBy(unit("server/DocumentedStatuses")),
+  plant("probes ignore Accept", "src/server/gate/Gate.ts")
+    .edit("!codesOf(endpoint).has(\"not_acceptable\")", "!codesOf(endpoint).has(\"malformed_request\")")
+    .foundBy(unit("server/gate/Negotiation", "is ignored by /healthz and /readyz")),
+  plant("every problem of the OpenAPI document is ProblemDetails", "src/api/OpenApiDocument.ts")
+    .edit("{ $ref: \"#/components/schemas/ProblemDetails\" },", "")
+    .foundBy(system("api/OpenApi", "of ProblemDetails, with its codes and its status")),
+  plant("the document names the codes that an endpoint declares", "src/api/OperationsApi.ts")
+    .edit("error: problems(...refusedGrants, \"invalid_page_token\")", "error: problems(...refusedGrants)")
+    .foundBy(system("api/OpenApi", ", and an example for every code"))
 ]

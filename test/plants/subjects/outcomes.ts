@@ -1,5 +1,5 @@
 /** Mistakes in attempts, evidence and status reads: an uncertain outcome stays uncertain until evidence ends it. */
-import { long, type Plant, postgres, unit } from "../Plant.ts"
+import { long, type Plant, plant, postgres, unit } from "../Plant.ts"
 
 const outcomesFile = "src/services/sql/queue/SqlOutcomes.ts"
 const settlement = "src/submission/attempts/Settlement.ts"
@@ -9,478 +9,296 @@ const statusReads = "src/services/sql/queue/SqlStatusReads.ts"
 const fences = "src/submission/reads/fences.ts"
 
 export const outcomes: ReadonlyArray<Plant> = [
-  {
-    rule: "an adapter may say a common failure in words of its own",
-    file: "src/domain/GatewayFailures.ts",
-    from: "{ ...commonFailures, ...failures }",
-    to: "{ ...failures, ...commonFailures }",
-    tests: [unit("submission/providers/AnswerRecord")]
-  },
-  {
-    rule: "a common code needs no declaration",
-    file: "src/domain/GatewayFailures.ts",
-    from: "{ ...commonFailures, ...failures }",
-    to: "{ ...failures }",
-    tests: [unit("submission/providers/AnswerRecord")]
-  },
-  {
-    rule: "a record of an earlier claim is never applied",
-    file: outcomesFile,
-    from: "      AND (i.send_before IS NULL OR o.send_before = i.send_before)\n",
-    to: "",
-    tests: [postgres("services/queue/Outcomes"), postgres("services/queue/OutcomeBatches")]
-  },
-  {
-    rule: "a record is applied only at its revision",
-    file: outcomesFile,
-    from: "WHERE o.revision = i.revision AND o.return_reason IS NULL",
-    to: "WHERE o.revision >= i.revision AND o.return_reason IS NULL",
-    tests: [postgres("services/queue/Outcomes"), postgres("services/queue/OutcomeBatches")]
-  },
-  {
-    rule: "a returned claim records nothing",
-    file: outcomesFile,
-    from: "WHERE o.revision = i.revision AND o.return_reason IS NULL",
-    to: "WHERE o.revision = i.revision",
-    tests: [postgres("services/queue/ReturnedClaims")]
-  },
-  {
-    rule: "an outcome with another reference than the stored one is never recorded",
-    file: outcomesFile,
-    from: "      AND coalesce(o.reference = i.reference, true)\n",
-    to: "",
-    tests: [postgres("services/queue/Outcomes"), postgres("services/queue/ForeignEvidence")]
-  },
-  {
-    rule: "a locked row delays no other outcome of its batch",
-    file: outcomesFile,
-    from: "recordInput(\" SKIP LOCKED\")",
-    to: "recordInput(\"\")",
-    tests: [postgres("services/queue/OutcomeBatches")]
-  },
-  {
-    rule: "an answer that names another operation is no evidence of a submission",
-    file: settlement,
-    from: "findContradiction(names, { id, reference: null })",
-    to: "findContradiction({ ...names, operation_id: id }, { id, reference: null })",
-    tests: [
+  plant("an adapter may say a common failure in words of its own", "src/domain/GatewayFailures.ts")
+    .edit("{ ...commonFailures, ...failures }", "{ ...failures, ...commonFailures }")
+    .foundBy(unit("submission/providers/AnswerRecord")),
+  plant("a common code needs no declaration", "src/domain/GatewayFailures.ts")
+    .edit("{ ...commonFailures, ...failures }", "{ ...failures }")
+    .foundBy(unit("submission/providers/AnswerRecord")),
+  plant("a record of an earlier claim is never applied", outcomesFile)
+    .edit("      AND (i.send_before IS NULL OR o.send_before = i.send_before)\n", "")
+    .foundBy(postgres("services/queue/Outcomes"), postgres("services/queue/OutcomeBatches")),
+  plant("a record is applied only at its revision", outcomesFile)
+    .edit(
+      "WHERE o.revision = i.revision AND o.return_reason IS NULL",
+      "WHERE o.revision >= i.revision AND o.return_reason IS NULL"
+    )
+    .foundBy(postgres("services/queue/Outcomes"), postgres("services/queue/OutcomeBatches")),
+  plant("a returned claim records nothing", outcomesFile)
+    .edit("WHERE o.revision = i.revision AND o.return_reason IS NULL", "WHERE o.revision = i.revision")
+    .foundBy(postgres("services/queue/ReturnedClaims")),
+  plant("an outcome with another reference than the stored one is never recorded", outcomesFile)
+    .edit("      AND coalesce(o.reference = i.reference, true)\n", "")
+    .foundBy(postgres("services/queue/Outcomes"), postgres("services/queue/ForeignEvidence")),
+  plant("a locked row delays no other outcome of its batch", outcomesFile)
+    .edit("recordInput(\" SKIP LOCKED\")", "recordInput(\"\")")
+    .foundBy(postgres("services/queue/OutcomeBatches")),
+  plant("an answer that names another operation is no evidence of a submission", settlement)
+    .edit(
+      "findContradiction(names, { id, reference: null })",
+      "findContradiction({ ...names, operation_id: id }, { id, reference: null })"
+    )
+    .foundBy(
       postgres(
         "services/queue/ForeignEvidence",
         "is indeterminate if the answer to a submission names another operation id"
       )
-    ]
-  },
-  {
-    rule: "an interruption while sending is always uncertain",
-    file: settlement,
-    from: "  return isSending\n    ? uncertain(",
-    to: "  return isSending && !isStopped\n    ? uncertain(",
-    tests: [unit("submission/attempts/Settlement")]
-  },
-  {
-    rule: "an error of an unknown kind is always uncertain",
-    file: settlement,
-    from: "return uncertain(\"the adapter failed with an error of an unknown kind\")",
-    to: "return returned(\"the adapter failed with an error of an unknown kind\")",
-    tests: [unit("submission/attempts/Settlement")]
-  },
-  {
-    rule: "not found proves nothing about an indeterminate operation",
-    file: decision,
-    from: " || !provesNeverReceived(due, answer, promises)) {",
-    to: ") {",
-    tests: [unit("submission/reads/ReconcilerRules")]
-  },
-  {
-    rule: "never received counts only if the provider has not acknowledged",
-    file: decision,
-    from: "if (due.acknowledged || !provesNeverReceived",
-    to: "if (!provesNeverReceived",
-    tests: [unit("submission/reads/ReconcilerRules")]
-  },
-  {
-    rule: "a status answer that names another operation proves nothing",
-    file: decision,
-    from: "  if (contradiction !== null) return",
-    to: "  if (contradiction?.member === \"reference\") return",
-    tests: [postgres("services/queue/ForeignEvidence", "is only a review if a status read names another operation id")]
-  },
-  {
-    rule: "after a revocation the worker never begins another attempt",
-    file: attempts,
-    from:
+    ),
+  plant("an interruption while sending is always uncertain", settlement)
+    .edit("  return isSending\n    ? uncertain(", "  return isSending && !isStopped\n    ? uncertain(")
+    .foundBy(unit("submission/attempts/Settlement")),
+  plant("an error of an unknown kind is always uncertain", settlement)
+    .edit(
+      "return uncertain(\"the adapter failed with an error of an unknown kind\")",
+      "return returned(\"the adapter failed with an error of an unknown kind\")"
+    )
+    .foundBy(unit("submission/attempts/Settlement")),
+  plant("not found proves nothing about an indeterminate operation", decision)
+    .edit(" || !provesNeverReceived(due, answer, promises)) {", ") {")
+    .foundBy(unit("submission/reads/ReconcilerRules")),
+  plant("never received counts only if the provider has not acknowledged", decision)
+    .edit("if (due.acknowledged || !provesNeverReceived", "if (!provesNeverReceived")
+    .foundBy(unit("submission/reads/ReconcilerRules")),
+  plant("a status answer that names another operation proves nothing", decision)
+    .edit("  if (contradiction !== null) return", "  if (contradiction?.member === \"reference\") return")
+    .foundBy(
+      postgres("services/queue/ForeignEvidence", "is only a review if a status read names another operation id")
+    ),
+  plant("after a revocation the worker never begins another attempt", attempts)
+    .edit(
       "  if (mayStillSend === false) return yield* new AuthorizationRevoked()\n  if (mayStillSend === true && (yield*",
-    to: "  if (mayStillSend !== null && (yield*",
-    tests: [
+      "  if (mayStillSend !== null && (yield*"
+    )
+    .foundBy(
       unit("submission/attempts/PaymentsAfterRevocation", "and no byte of it reaches the provider that comes up later")
-    ]
-  },
-  {
-    rule: "without an answer of the database the worker never begins another attempt",
-    file: attempts,
-    from:
+    ),
+  plant("without an answer of the database the worker never begins another attempt", attempts)
+    .edit(
       "Effect.as(logFailure(\"Could not ask whether an operation may still be sent; it is not sent for now\", cause), null)",
-    to:
-      "Effect.as(logFailure(\"Could not ask whether an operation may still be sent; it is not sent for now\", cause), true)",
-    tests: [unit("submission/attempts/PaymentsAfterRevocation", "it sends nothing while the store does not answer")]
-  },
-  {
-    rule: "no attempt begins after the send deadline",
-    file: attempts,
-    from: "if ((yield* elapsed(askedAt)) >= Duration.toMillis(policy.sendWithin)) {",
-    to: "if ((yield* elapsed(askedAt)) >= Duration.toMillis(policy.rescueAfter)) {",
-    tests: [unit("submission/attempts/SubmissionWorker"), unit("submission/attempts/LocalFailures")]
-  },
-  {
-    rule: "no attempt follows one that may have sent a byte",
-    file: attempts,
-    from:
+      "Effect.as(logFailure(\"Could not ask whether an operation may still be sent; it is not sent for now\", cause), true)"
+    )
+    .foundBy(unit("submission/attempts/PaymentsAfterRevocation", "it sends nothing while the store does not answer")),
+  plant("no attempt begins after the send deadline", attempts)
+    .edit(
+      "if ((yield* elapsed(askedAt)) >= Duration.toMillis(policy.sendWithin)) {",
+      "if ((yield* elapsed(askedAt)) >= Duration.toMillis(policy.rescueAfter)) {"
+    )
+    .foundBy(unit("submission/attempts/SubmissionWorker"), unit("submission/attempts/LocalFailures")),
+  plant("no attempt follows one that may have sent a byte", attempts)
+    .edit(
       "else if (error._tag === \"NotSent\" && error.isLocal !== true && error.isPermanent !== true) failure = error",
-    to: "else if (error._tag === \"Uncertain\") failure = local(error.reason)\n"
-      + "    else if (error._tag === \"NotSent\" && error.isLocal !== true && error.isPermanent !== true) failure = error",
-    tests: [unit("submission/attempts/SubmissionWorker")]
-  },
-  {
-    rule: "an attempt that timed out is always uncertain",
-    file: attempts,
-    from: "(reason) => Effect.fail(new Uncertain({ reason }))",
-    to: "(reason) => Effect.fail(new NotSent({ reason }))",
-    tests: [unit("submission/attempts/SubmissionWorker")]
-  },
-  {
-    rule: "the marker of a running attempt is set before the attempt",
-    file: attempts,
-    from: "  progress.isSending = true\n  return yield* Effect.tapError(\n    attempt(services, timed, payload),",
-    to:
-      "  return yield* Effect.tapError(\n    Effect.tap(attempt(services, timed, payload), () => Effect.sync(() => {\n"
-      + "      progress.isSending = true\n    })),",
-    tests: [unit("submission/attempts/SubmissionWorker"), unit("submission/attempts/Drain")]
-  },
-  {
-    rule: "the log tells no outcome that was not recorded",
-    file: "src/submission/attempts/SubmissionWorker.ts",
-    from: "    Effect.tap(() => logOutcome(",
-    to: "    Effect.onExit(() => logOutcome(",
-    tests: [unit("submission/attempts/Recording", "rescued")]
-  },
-  {
-    rule: "a failure that an operator can repair, such as a wrong key, ends no operation",
-    file: "src/submission/attempts/Settlement.ts",
-    from: "  if (isLocal === true) return returned(reason)\n",
-    to: "",
-    tests: [unit("submission/attempts/LocalFailures", "ends none of 200 operations")]
-  },
-  {
-    rule: "a claim is returned only while it is held: a stale one is left to the rescuer",
-    file: "src/submission/attempts/SubmissionWorker.ts",
-    from: "(yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && ",
-    to: "",
-    tests: [
+      "else if (error._tag === \"Uncertain\") failure = local(error.reason)\n" +
+        "    else if (error._tag === \"NotSent\" && error.isLocal !== true && error.isPermanent !== true) failure = error"
+    )
+    .foundBy(unit("submission/attempts/SubmissionWorker")),
+  plant("an attempt that timed out is always uncertain", attempts)
+    .edit("(reason) => Effect.fail(new Uncertain({ reason }))", "(reason) => Effect.fail(new NotSent({ reason }))")
+    .foundBy(unit("submission/attempts/SubmissionWorker")),
+  plant("the marker of a running attempt is set before the attempt", attempts)
+    .edit(
+      "  progress.isSending = true\n  return yield* Effect.tapError(\n    attempt(services, timed, payload),",
+      "  return yield* Effect.tapError(\n    Effect.tap(attempt(services, timed, payload), () => Effect.sync(() => {\n" +
+        "      progress.isSending = true\n    })),"
+    )
+    .foundBy(unit("submission/attempts/SubmissionWorker"), unit("submission/attempts/Drain")),
+  plant("the log tells no outcome that was not recorded", "src/submission/attempts/SubmissionWorker.ts")
+    .edit("    Effect.tap(() => logOutcome(", "    Effect.onExit(() => logOutcome(")
+    .foundBy(unit("submission/attempts/Recording", "rescued")),
+  plant(
+    "a failure that an operator can repair, such as a wrong key, ends no operation",
+    "src/submission/attempts/Settlement.ts"
+  )
+    .edit("  if (isLocal === true) return returned(reason)\n", "")
+    .foundBy(unit("submission/attempts/LocalFailures", "ends none of 200 operations")),
+  plant(
+    "a claim is returned only while it is held: a stale one is left to the rescuer",
+    "src/submission/attempts/SubmissionWorker.ts"
+  )
+    .edit("(yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && ", "")
+    .foundBy(
       unit("submission/attempts/Recording"),
       unit("submission/attempts/SubmissionWorker"),
       unit("submission/attempts/LocalFailures")
-    ]
-  },
-  {
-    rule: "a late outcome of a sent operation is always reported",
-    file: "src/submission/attempts/SubmissionWorker.ts",
-    from: "() => settlement.isSent ? withinStore(outcomes.report(id, reference)) : Effect.void",
-    to: "() => Effect.void",
-    tests: [unit("submission/attempts/Recording"), unit("submission/attempts/SubmissionWorker")]
-  },
-  {
-    rule: "a status read belongs to one reader at most",
-    file: statusReads,
-    from:
-      "      AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}\n"
-      + "    FOR UPDATE OF o SKIP LOCKED",
-    to: "      AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}",
-    tests: [postgres("services/queue/ConcurrentClaims", "is left to the holder of the lock")]
-  },
-  {
-    rule: "a held operation is examined by one reader at most",
-    file: statusReads,
-    from: "      AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}\n    FOR UPDATE OF o SKIP LOCKED",
-    to: "      AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}",
-    tests: [postgres("services/queue/ConcurrentClaims", "is left to the holder of the lock")]
-  },
-  {
-    rule: "a status is read only while a grant allows it",
-    file: statusReads,
-    from:
+    ),
+  plant("a late outcome of a sent operation is always reported", "src/submission/attempts/SubmissionWorker.ts")
+    .edit("() => settlement.isSent ? withinStore(outcomes.report(id, reference)) : Effect.void", "() => Effect.void")
+    .foundBy(unit("submission/attempts/Recording"), unit("submission/attempts/SubmissionWorker")),
+  plant("a status read belongs to one reader at most", statusReads)
+    .edit(
+      "      AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}\n" +
+        "    FOR UPDATE OF o SKIP LOCKED",
+      "      AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}"
+    )
+    .foundBy(postgres("services/queue/ConcurrentClaims", "is left to the holder of the lock")),
+  plant("a held operation is examined by one reader at most", statusReads)
+    .edit(
+      "      AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}\n    FOR UPDATE OF o SKIP LOCKED",
+      "      AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}"
+    )
+    .foundBy(postgres("services/queue/ConcurrentClaims", "is left to the holder of the lock")),
+  plant("a status is read only while a grant allows it", statusReads)
+    .edit(
       "SET due_at = now() + CASE WHEN due.active THEN ${millis(\"$2\")} ELSE ${idle(\"$3\")} END, waiting = NOT due.active,\n      reads = ${countRead}, reading_since = ${readingSince},\n      ${reviewAfter",
-    to:
-      "SET due_at = now() + ${millis(\"$2\")},\n      reads = ${countRead}, reading_since = ${readingSince},\n      ${reviewAfter",
-    tests: [postgres("services/queue/StatusReads")]
-  },
-  {
-    rule: "a hint concerns only operations of its provider",
-    file: statusReads,
-    from: "o.client_id = f.client_id AND o.provider = $1\n",
-    to: "o.client_id = f.client_id\n",
-    tests: [postgres("services/queue/Hints")]
-  },
-  {
-    rule: "hints ask for a status read at most once an interval",
-    file: statusReads,
-    from: "${present} + ${millis(\"$3\")}) + ${millis(\"$3\")}) END`",
-    to: "${present} + ${millis(\"$3\")})) END`",
-    tests: [postgres("services/queue/Hints")]
-  },
-  {
-    rule: "a fence is recorded before it is sent, and needs the authorization of a submission each time",
-    file: fences,
-    from:
+      "SET due_at = now() + ${millis(\"$2\")},\n      reads = ${countRead}, reading_since = ${readingSince},\n      ${reviewAfter"
+    )
+    .foundBy(postgres("services/queue/StatusReads")),
+  plant("a hint concerns only operations of its provider", statusReads)
+    .edit("o.client_id = f.client_id AND o.provider = $1\n", "o.client_id = f.client_id\n")
+    .foundBy(postgres("services/queue/Hints")),
+  plant("hints ask for a status read at most once an interval", statusReads)
+    .edit("${present} + ${millis(\"$3\")}) + ${millis(\"$3\")}) END`", "${present} + ${millis(\"$3\")})) END`")
+    .foundBy(postgres("services/queue/Hints")),
+  plant("a fence is recorded before it is sent, and needs the authorization of a submission each time", fences)
+    .edit(
       "  if ((yield* withinStore(statusReads.mayFence(due))) === null) return notSent(\"nothing allows to send the operation\")\n",
-    to: "",
-    tests: [unit("submission/reads/Fences")]
-  },
-  {
-    rule: "a fence begins in the ledger by the read that precedes it",
-    file: fences,
-    from: "  const fence_started_at = yield* withinStore(services.statusReads.mayFence(due))\n",
-    to: "  const fence_started_at = null\n",
-    tests: [unit("submission/reads/Fences")]
-  },
-  {
-    rule: "the answer of a read from before a fence is not recorded",
-    file: "src/services/sql/queue/SqlOutcomes.ts",
-    from: "      AND (i.is_read IS NOT TRUE OR o.fence_started_at IS NOT DISTINCT FROM i.fence_started_at)\n",
-    to: "",
-    tests: [postgres("services/queue/Fences", "refuses what a read")]
-  },
-  {
-    rule: "a read from before a fence leaves no reference",
-    file: statusReads,
-    from: "    AND (NOT $9::boolean OR o.fence_started_at IS NOT DISTINCT FROM $10::timestamptz)\n",
-    to: "",
-    tests: [postgres("services/queue/Fences", "refuses what a read")]
-  },
-  {
-    rule: "a reconciler says with an outcome whether it read before a fence",
-    file: "src/submission/reads/Reconciler.ts",
-    from: "send_before, fence_started_at, ...reversible }",
-    to: "send_before, ...reversible }",
-    tests: [unit("submission/reads/Fences")]
-  },
-  {
-    rule: "a person is asked about an old fence",
-    file: "src/submission/reads/Reconciler.ts",
-    from: "DateTime.isLessThan(taken_at, oldFrom)",
-    to: "!DateTime.isLessThan(taken_at, oldFrom)",
-    tests: [unit("submission/reads/Fences")]
-  },
-  {
-    rule: "a fence is never sent to a paused provider",
-    file: fences,
-    from: "  if (pause !== null) return notSent(`the provider is paused: ${pause}`)\n",
-    to: "",
-    tests: [unit("submission/reads/Fences")]
-  },
-  {
-    rule: "a fenced operation is never read by its key",
-    file: "src/domain/Submission.ts",
-    from: "fence_started_at !== null && !acknowledged\n",
-    to: "fence_started_at !== null && acknowledged\n",
-    tests: [unit("submission/reads/Fences")]
-  },
-  {
-    rule: "the \"not found\" of a proxy begins no fence",
-    file: "src/submission/reads/Reconciler.ts",
-    from: "answer?._tag === \"NotFound\" && answer.evidence !== null",
-    to: "answer?._tag === \"NotFound\"",
-    tests: [unit("submission/reads/Fences")]
-  },
-  {
-    rule: "an order of a fence that is not cancelled is no proof",
-    file: "src/submission/http/HttpProvider.ts",
-    from: "holder._tag === \"Unnamed\" || !holder.isCancelled) return stillWaits",
-    to: "holder._tag === \"Unnamed\") return stillWaits",
-    tests: [unit("banks/Fences")]
-  },
-  {
-    rule: "a fence never begins before clocks agree that send_before has passed",
-    file: statusReads,
-    from: "o.send_before < now() - ${millis(String(longestSkew))}",
-    to: "o.send_before < now()",
-    tests: [postgres("services/queue/Fences")]
-  },
-  {
-    rule: "only an indeterminate operation is fenced",
-    file: statusReads,
-    from: "o.revision = $2 AND o.state = 'indeterminate' AND o.reference IS NULL",
-    to: "o.revision = $2 AND o.reference IS NULL",
-    tests: [postgres("services/queue/Fences")]
-  },
-  {
-    rule: "a fence needs a grant with all scopes of the accepting one",
-    file: statusReads,
-    from: "o.due_at > now() AND ${standing(\"send\")}",
-    to: "o.due_at > now() AND ${standing(\"read\")}",
-    tests: [postgres("services/queue/Fences")]
-  },
-  {
-    rule: "a fence of another beginning ends no operation, in the database too",
-    file: "migrations/0031_fenced_operations.sql",
-    from: "evidence ->> 'fence_started_at'\n      = to_char",
-    to: "evidence ->> 'fence_started_at'\n      <= to_char",
-    tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
-  },
-  {
-    rule: "no status read ends a fenced operation whose order the provider has not named",
-    file: "migrations/0031_fenced_operations.sql",
-    from: "NEW.state = 'succeeded' OR OLD.acknowledged END",
-    to: "true END",
-    tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
-  },
-  {
-    rule:
-      "the answer to a person from before a minute after the end of a fence ends no operation as failed, in the database too",
-    file: "migrations/0031_fenced_operations.sql",
-    from: "::timestamptz >= OLD.fencing_until + interval '1 minute'",
-    to: "::timestamptz >= OLD.fencing_until",
-    tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
-  },
-  {
-    rule: "a person ends no operation while its fence may be under way",
-    file: "src/domain/operators/validateAskedAt.ts",
-    from: "fencing_until !== null && now < fencing_until",
-    to: "fencing_until !== null && now > fencing_until",
-    tests: [
+      ""
+    )
+    .foundBy(unit("submission/reads/Fences")),
+  plant("a fence begins in the ledger by the read that precedes it", fences)
+    .edit(
+      "  const fence_started_at = yield* withinStore(services.statusReads.mayFence(due))\n",
+      "  const fence_started_at = null\n"
+    )
+    .foundBy(unit("submission/reads/Fences")),
+  plant("the answer of a read from before a fence is not recorded", "src/services/sql/queue/SqlOutcomes.ts")
+    .edit("      AND (i.is_read IS NOT TRUE OR o.fence_started_at IS NOT DISTINCT FROM i.fence_started_at)\n", "")
+    .foundBy(postgres("services/queue/Fences", "refuses what a read")),
+  plant("a read from before a fence leaves no reference", statusReads)
+    .edit("    AND (NOT $9::boolean OR o.fence_started_at IS NOT DISTINCT FROM $10::timestamptz)\n", "")
+    .foundBy(postgres("services/queue/Fences", "refuses what a read")),
+  plant("a reconciler says with an outcome whether it read before a fence", "src/submission/reads/Reconciler.ts")
+    .edit("send_before, fence_started_at, ...reversible }", "send_before, ...reversible }")
+    .foundBy(unit("submission/reads/Fences")),
+  plant("a person is asked about an old fence", "src/submission/reads/Reconciler.ts")
+    .edit("DateTime.isLessThan(taken_at, oldFrom)", "!DateTime.isLessThan(taken_at, oldFrom)")
+    .foundBy(unit("submission/reads/Fences")),
+  plant("a fence is never sent to a paused provider", fences)
+    .edit("  if (pause !== null) return notSent(`the provider is paused: ${pause}`)\n", "")
+    .foundBy(unit("submission/reads/Fences")),
+  plant("a fenced operation is never read by its key", "src/domain/Submission.ts")
+    .edit("fence_started_at !== null && !acknowledged\n", "fence_started_at !== null && acknowledged\n")
+    .foundBy(unit("submission/reads/Fences")),
+  plant("the \"not found\" of a proxy begins no fence", "src/submission/reads/Reconciler.ts")
+    .edit("answer?._tag === \"NotFound\" && answer.evidence !== null", "answer?._tag === \"NotFound\"")
+    .foundBy(unit("submission/reads/Fences")),
+  plant("an order of a fence that is not cancelled is no proof", "src/submission/http/HttpProvider.ts")
+    .edit(
+      "holder._tag === \"Unnamed\" || !holder.isCancelled) return stillWaits",
+      "holder._tag === \"Unnamed\") return stillWaits"
+    )
+    .foundBy(unit("banks/Fences")),
+  plant("a fence never begins before clocks agree that send_before has passed", statusReads)
+    .edit("o.send_before < now() - ${millis(String(longestSkew))}", "o.send_before < now()")
+    .foundBy(postgres("services/queue/Fences")),
+  plant("only an indeterminate operation is fenced", statusReads)
+    .edit(
+      "o.revision = $2 AND o.state = 'indeterminate' AND o.reference IS NULL",
+      "o.revision = $2 AND o.reference IS NULL"
+    )
+    .foundBy(postgres("services/queue/Fences")),
+  plant("a fence needs a grant with all scopes of the accepting one", statusReads)
+    .edit("o.due_at > now() AND ${standing(\"send\")}", "o.due_at > now() AND ${standing(\"read\")}")
+    .foundBy(postgres("services/queue/Fences")),
+  plant("a fence of another beginning ends no operation, in the database too", "migrations/0031_fenced_operations.sql")
+    .edit("evidence ->> 'fence_started_at'\n      = to_char", "evidence ->> 'fence_started_at'\n      <= to_char")
+    .foundBy(postgres("services/queue/Fences", "fails only by a fence of that beginning")),
+  plant(
+    "no status read ends a fenced operation whose order the provider has not named",
+    "migrations/0031_fenced_operations.sql"
+  )
+    .edit("NEW.state = 'succeeded' OR OLD.acknowledged END", "true END")
+    .foundBy(postgres("services/queue/Fences", "fails only by a fence of that beginning")),
+  plant(
+    "the answer to a person from before a minute after the end of a fence ends no operation as failed, in the database too",
+    "migrations/0031_fenced_operations.sql"
+  )
+    .edit("::timestamptz >= OLD.fencing_until + interval '1 minute'", "::timestamptz >= OLD.fencing_until")
+    .foundBy(postgres("services/queue/Fences", "fails only by a fence of that beginning")),
+  plant("a person ends no operation while its fence may be under way", "src/domain/operators/validateAskedAt.ts")
+    .edit("fencing_until !== null && now < fencing_until", "fencing_until !== null && now > fencing_until")
+    .foundBy(
       unit("domain/OperatorEvidence", "after the last fence"),
       postgres("services/queue/Fences", "by an answer from after")
-    ]
-  },
-  {
-    rule: "an answer from before a minute after the end of a fence ends no operation as failed",
-    file: "src/domain/operators/validateAskedAt.ts",
-    from: "fencing_until !== null && at < fencing_until + tolerance",
-    to: "fencing_until !== null && at < fencing_until",
-    tests: [
+    ),
+  plant(
+    "an answer from before a minute after the end of a fence ends no operation as failed",
+    "src/domain/operators/validateAskedAt.ts"
+  )
+    .edit("fencing_until !== null && at < fencing_until + tolerance", "fencing_until !== null && at < fencing_until")
+    .foundBy(
       unit("domain/OperatorEvidence", "after the last fence"),
       postgres("services/queue/Fences", "by an answer from after")
-    ]
-  },
-  {
-    rule: "the ledger records until when a fence may be sent",
-    file: statusReads,
-    from: "greatest(o.fencing_until, o.due_at)",
-    to: "coalesce(o.fencing_until, o.due_at)",
-    tests: [postgres("services/queue/Fences", "by an answer from after its last fence")]
-  },
-  {
-    rule: "the ledger in memory records until when a fence may be sent",
-    file: "src/services/memory/MemoryStatusReads.ts",
-    from: "Math.max(record.fencing_until?.epochMilliseconds ?? 0, record.due_at!)",
-    to: "record.fencing_until?.epochMilliseconds ?? record.due_at!",
-    tests: [
+    ),
+  plant("the ledger records until when a fence may be sent", statusReads)
+    .edit("greatest(o.fencing_until, o.due_at)", "coalesce(o.fencing_until, o.due_at)")
+    .foundBy(postgres("services/queue/Fences", "by an answer from after its last fence")),
+  plant("the ledger in memory records until when a fence may be sent", "src/services/memory/MemoryStatusReads.ts")
+    .edit(
+      "Math.max(record.fencing_until?.epochMilliseconds ?? 0, record.due_at!)",
+      "record.fencing_until?.epochMilliseconds ?? record.due_at!"
+    )
+    .foundBy(
       postgres("services/queue/Fences", "by an answer from after its last fence"),
       unit("submission/reads/Fences", "however often")
-    ]
-  },
-  {
-    rule: "a person ends no fenced operation whose fence is sent meanwhile",
-    file: "src/services/sql/ledger/SqlOperationLedger.ts",
-    from: "AND NOT ($7::boolean AND",
-    to: "AND NOT (NOT $7::boolean AND",
-    tests: [postgres("services/queue/Fences", "is sent meanwhile")]
-  },
-  {
-    rule: "a person ends no operation while its fence may be under way, in the database too",
-    file: "migrations/0031_fenced_operations.sql",
-    from: "OLD.fencing_until <= now()",
-    to: "OLD.fencing_until IS NOT NULL",
-    tests: [postgres("services/queue/Fences", "fails only by a fence of that beginning")]
-  },
-  {
-    rule: "the lease of a read covers all of its pages",
-    file: "src/submission/reads/Reconciler.ts",
-    from: "? Duration.sum(policy.readTimeout, Duration.times",
-    to: "? Duration.sum(Duration.zero, Duration.times",
-    tests: [unit("submission/reads/Reconciler", "gives all pages of a read")]
-  },
-  {
-    rule: "the lease of a read covers the whole time of a fence",
-    file: "src/submission/reads/Reconciler.ts",
-    from: "providers.get(provider)?.fence === undefined",
-    to: "providers.get(provider)?.fence !== undefined",
-    tests: [unit("submission/reads/Fences", "leaves only while")]
-  },
-  {
-    rule: "no fence leaves after the time that its lease has for it",
-    file: "src/submission/http/HttpProvider.ts",
-    from: "      const notAfter = yield* SendDeadline\n",
-    to: "      const notAfter = null\n",
-    tests: [unit("banks/Fences", "sends nothing once")]
-  },
-  {
-    rule: "a reader that took the operation too long ago sends no fence",
-    file: fences,
-    from: " && held < within",
-    to: "",
-    tests: [unit("submission/reads/Fences", "too long ago")]
-  },
-  {
-    rule: "an operation that was sent to another account is not asked about",
-    file: "src/submission/reads/askForStatus.ts",
-    from: "!mayBeOfAccount(due, adapter)",
-    to: "!mayBeOfAccount({ provider_account: null }, adapter)",
-    tests: [unit("submission/reads/Fences")]
-  },
-  {
-    rule: "\"not found\" proves nothing of an operation whose account is not known",
-    file: "src/submission/reads/askForStatus.ts",
-    from: "given?._tag === \"NotFound\" ? { ...given, evidence: null } : given",
-    to: "given",
-    tests: [unit("submission/reads/Fences")]
-  },
-  {
-    rule: "a worker names its account in each claim",
-    file: "src/submission/attempts/claimOperations.ts",
-    from: "providers.get(provider)?.account",
-    to: "undefined",
-    tests: [unit("submission/reads/Fences")]
-  },
-  {
-    rule: "the account of a claim that may have been sent never changes",
-    file: "migrations/0032_provider_accounts.sql",
-    from: "OLD.return_reason IS NOT NULL AND NEW.return_reason IS NULL",
-    to: "true",
-    tests: [postgres("services/queue/Fences", "account")]
-  },
-  {
-    rule: "the beginning of a fence never changes",
-    file: "migrations/0029_fences.sql",
-    from: "IF OLD.fence_started_at IS NOT NULL AND NEW.fence_started_at IS DISTINCT FROM OLD.fence_started_at THEN",
-    to: "IF NEW.fence_started_at > now() + interval '1 day' THEN",
-    tests: [postgres("services/queue/Fences")]
-  },
-  {
-    rule: "the console knows until when a fence may be under way",
-    file: "console/operation/AdvanceDialog.tsx",
-    from: "fencing_until: schedule.fencing_until === null ? null :",
-    to: "fencing_until: schedule.fencing_until !== null ? null :",
-    tests: [long("console/Actions", "that records a failure is refused")]
-  },
-  {
-    rule: "the database keeps the end of the last fence",
-    file: "migrations/0029_fences.sql",
-    from: "NEW.fencing_until >= greatest(OLD.fencing_until, OLD.due_at)",
-    to: "NEW.fencing_until IS NOT NULL",
-    tests: [postgres("services/queue/Fences", "refuses any other record")]
-  },
-  {
-    rule: "the database lets only the reader of an operation send its fence",
-    file: "migrations/0029_fences.sql",
-    from: " AND OLD.due_at > now()) IS NOT TRUE",
-    to: ") IS NOT TRUE",
-    tests: [postgres("services/queue/Fences", "refuses any other record")]
-  },
-  {
-    rule: "the database refuses a fence before send_before",
-    file: "migrations/0029_fences.sql",
-    from: "IF (OLD.send_before < clock_timestamp()) IS NOT TRUE THEN",
-    to: "IF OLD.send_before IS NULL THEN",
-    tests: [postgres("services/queue/Fences")]
-  }
+    ),
+  plant(
+    "a person ends no fenced operation whose fence is sent meanwhile",
+    "src/services/sql/ledger/SqlOperationLedger.ts"
+  )
+    .edit("AND NOT ($7::boolean AND", "AND NOT (NOT $7::boolean AND")
+    .foundBy(postgres("services/queue/Fences", "is sent meanwhile")),
+  plant(
+    "a person ends no operation while its fence may be under way, in the database too",
+    "migrations/0031_fenced_operations.sql"
+  )
+    .edit("OLD.fencing_until <= now()", "OLD.fencing_until IS NOT NULL")
+    .foundBy(postgres("services/queue/Fences", "fails only by a fence of that beginning")),
+  plant("the lease of a read covers all of its pages", "src/submission/reads/Reconciler.ts")
+    .edit("? Duration.sum(policy.readTimeout, Duration.times", "? Duration.sum(Duration.zero, Duration.times")
+    .foundBy(unit("submission/reads/Reconciler", "gives all pages of a read")),
+  plant("the lease of a read covers the whole time of a fence", "src/submission/reads/Reconciler.ts")
+    .edit("providers.get(provider)?.fence === undefined", "providers.get(provider)?.fence !== undefined")
+    .foundBy(unit("submission/reads/Fences", "leaves only while")),
+  plant("no fence leaves after the time that its lease has for it", "src/submission/http/HttpProvider.ts")
+    .edit("      const notAfter = yield* SendDeadline\n", "      const notAfter = null\n")
+    .foundBy(unit("banks/Fences", "sends nothing once")),
+  plant("a reader that took the operation too long ago sends no fence", fences)
+    .edit(" && held < within", "")
+    .foundBy(unit("submission/reads/Fences", "too long ago")),
+  plant("an operation that was sent to another account is not asked about", "src/submission/reads/askForStatus.ts")
+    .edit("!mayBeOfAccount(due, adapter)", "!mayBeOfAccount({ provider_account: null }, adapter)")
+    .foundBy(unit("submission/reads/Fences")),
+  plant(
+    "\"not found\" proves nothing of an operation whose account is not known",
+    "src/submission/reads/askForStatus.ts"
+  )
+    .edit("given?._tag === \"NotFound\" ? { ...given, evidence: null } : given", "given")
+    .foundBy(unit("submission/reads/Fences")),
+  plant("a worker names its account in each claim", "src/submission/attempts/claimOperations.ts")
+    .edit("providers.get(provider)?.account", "undefined")
+    .foundBy(unit("submission/reads/Fences")),
+  plant("the account of a claim that may have been sent never changes", "migrations/0032_provider_accounts.sql")
+    .edit("OLD.return_reason IS NOT NULL AND NEW.return_reason IS NULL", "true")
+    .foundBy(postgres("services/queue/Fences", "account")),
+  plant("the beginning of a fence never changes", "migrations/0029_fences.sql")
+    .edit(
+      "IF OLD.fence_started_at IS NOT NULL AND NEW.fence_started_at IS DISTINCT FROM OLD.fence_started_at THEN",
+      "IF NEW.fence_started_at > now() + interval '1 day' THEN"
+    )
+    .foundBy(postgres("services/queue/Fences")),
+  plant("the console knows until when a fence may be under way", "console/operation/AdvanceDialog.tsx")
+    .edit(
+      "fencing_until: schedule.fencing_until === null ? null :",
+      "fencing_until: schedule.fencing_until !== null ? null :"
+    )
+    .foundBy(long("console/Actions", "that records a failure is refused")),
+  plant("the database keeps the end of the last fence", "migrations/0029_fences.sql")
+    .edit("NEW.fencing_until >= greatest(OLD.fencing_until, OLD.due_at)", "NEW.fencing_until IS NOT NULL")
+    .foundBy(postgres("services/queue/Fences", "refuses any other record")),
+  plant("the database lets only the reader of an operation send its fence", "migrations/0029_fences.sql")
+    .edit(" AND OLD.due_at > now()) IS NOT TRUE", ") IS NOT TRUE")
+    .foundBy(postgres("services/queue/Fences", "refuses any other record")),
+  plant("the database refuses a fence before send_before", "migrations/0029_fences.sql")
+    .edit("IF (OLD.send_before < clock_timestamp()) IS NOT TRUE THEN", "IF OLD.send_before IS NULL THEN")
+    .foundBy(postgres("services/queue/Fences"))
 ]

@@ -1,5 +1,5 @@
 /** Mistakes in what follows from the promises of a bank, and in the bank to test against, whose record must be true. */
-import { type Plant, system, unit } from "../Plant.ts"
+import { type Plant, plant, system, unit } from "../Plant.ts"
 
 const submissions = "src/sandbox/Submissions.ts"
 const promises = "src/submission/providers/ProviderPromises.ts"
@@ -7,305 +7,193 @@ const http = "src/submission/http/HttpStatusReads.ts"
 const promised = [unit("submission/providers/ProviderPromises")]
 
 export const providers: ReadonlyArray<Plant> = [
-  {
-    rule: "a request to a provider follows no redirect",
-    file: "src/http/OutgoingRequest.ts",
-    from: "redirect: \"manual\", cache",
-    to: "redirect: \"follow\", cache",
-    tests: [system("testing/ProviderContract")]
-  },
-  {
-    rule: "not found is never final at a bank that takes late requests",
-    file: promises,
-    from: " || lateRequests === \"accepted\" || send_before === null",
-    to: " || send_before === null",
-    tests: promised
-  },
-  {
-    rule: "the instant that a bank states ends no operation before its send_before",
-    file: promises,
-    from: "DateTime.max(send_before, DateTime.addDuration(last, notFoundIsFinalAfter))",
-    to: "DateTime.addDuration(last, notFoundIsFinalAfter)",
-    tests: promised
-  },
-  {
-    rule: "a bank that may have forgotten the key proves nothing by not found",
-    file: promises,
-    from: "return lifetime === null || DateTime.isLessThan(",
-    to: "return lifetime === null || !DateTime.isLessThan(",
-    tests: promised
-  },
-  {
-    rule: "a bank that is read by its own reference alone is not asked without one",
-    file: promises,
-    from: "return readByOperationId === \"no\" ? \"none\" :",
-    to: "return",
-    tests: promised
-  },
-  {
-    rule: "a status request without the reference of the bank asks for the operation by its id, or is not sent",
-    file: http,
-    from: "reference === null && readKind(promises, null) === \"direct\"",
-    to: "reference !== null && readKind(promises, null) === \"direct\"",
-    tests: [unit("submission/http/ReadsByReference", "proves nothing without the reference")]
-  },
-  {
-    rule: "an adapter of a bank that is read by its own reference alone sends no status read without one",
-    file: http,
-    from: "if (readKind(options.promises, reference) === \"none\") {",
-    to: "if (readKind(options.promises, reference) === \"none\" && operation.send_before !== null) {",
-    tests: [unit("submission/http/ReadsByReference", "proves nothing without the reference")]
-  },
-  {
-    rule: "a bank without a read by the operation's id gets no probe",
-    file: "src/submission/http/HttpProvider.ts",
-    from: "options.probe !== false && readKind(options.promises, null) === \"direct\"",
-    to: "options.probe !== false",
-    tests: [unit("submission/http/HttpProviderAnswers", "is none without a read")]
-  },
-  {
-    rule: "a status request by an empty reference asks for no operation, though its key or its query has the id",
-    file: promises,
-    from: "  if (missingInPath.test(looksForId ? path.replace(trailingSlash, \"\") : path)) return false\n",
-    to: "",
-    tests: [unit("submission/http/ReadsByReference", "asks for the operation")]
-  },
-  {
-    rule: "a slash at the end of the path is no place of the reference if the query alone has the id",
-    file: promises,
-    from: "looksForId ? path.replace(trailingSlash, \"\") : path",
-    to: "path",
-    tests: [
+  plant("a request to a provider follows no redirect", "src/http/OutgoingRequest.ts")
+    .edit("redirect: \"manual\", cache", "redirect: \"follow\", cache")
+    .foundBy(system("testing/ProviderContract")),
+  plant("not found is never final at a bank that takes late requests", promises)
+    .edit(" || lateRequests === \"accepted\" || send_before === null", " || send_before === null")
+    .foundBy(...promised),
+  plant("the instant that a bank states ends no operation before its send_before", promises)
+    .edit(
+      "DateTime.max(send_before, DateTime.addDuration(last, notFoundIsFinalAfter))",
+      "DateTime.addDuration(last, notFoundIsFinalAfter)"
+    )
+    .foundBy(...promised),
+  plant("a bank that may have forgotten the key proves nothing by not found", promises)
+    .edit("return lifetime === null || DateTime.isLessThan(", "return lifetime === null || !DateTime.isLessThan(")
+    .foundBy(...promised),
+  plant("a bank that is read by its own reference alone is not asked without one", promises)
+    .edit("return readByOperationId === \"no\" ? \"none\" :", "return")
+    .foundBy(...promised),
+  plant("a status request without the reference of the bank asks for the operation by its id, or is not sent", http)
+    .edit(
+      "reference === null && readKind(promises, null) === \"direct\"",
+      "reference !== null && readKind(promises, null) === \"direct\""
+    )
+    .foundBy(unit("submission/http/ReadsByReference", "proves nothing without the reference")),
+  plant("an adapter of a bank that is read by its own reference alone sends no status read without one", http)
+    .edit(
+      "if (readKind(options.promises, reference) === \"none\") {",
+      "if (readKind(options.promises, reference) === \"none\" && operation.send_before !== null) {"
+    )
+    .foundBy(unit("submission/http/ReadsByReference", "proves nothing without the reference")),
+  plant("a bank without a read by the operation's id gets no probe", "src/submission/http/HttpProvider.ts")
+    .edit("options.probe !== false && readKind(options.promises, null) === \"direct\"", "options.probe !== false")
+    .foundBy(unit("submission/http/HttpProviderAnswers", "is none without a read")),
+  plant(
+    "a status request by an empty reference asks for no operation, though its key or its query has the id",
+    promises
+  )
+    .edit("  if (missingInPath.test(looksForId ? path.replace(trailingSlash, \"\") : path)) return false\n", "")
+    .foundBy(unit("submission/http/ReadsByReference", "asks for the operation")),
+  plant("a slash at the end of the path is no place of the reference if the query alone has the id", promises)
+    .edit("looksForId ? path.replace(trailingSlash, \"\") : path", "path")
+    .foundBy(
       unit("submission/http/ReadsByReference", "asks for the operation"),
       unit("submission/http/ReadsByReference", "lets an adapter start")
-    ]
-  },
-  {
-    rule: "a query that has the id by reference too only traces the request",
-    file: promises,
-    from: " && isIn(splitTarget(byReference.path)[1])",
-    to: " && isIn(\"\")",
-    tests: [
+    ),
+  plant("a query that has the id by reference too only traces the request", promises)
+    .edit(" && isIn(splitTarget(byReference.path)[1])", " && isIn(\"\")")
+    .foundBy(
       unit("submission/http/ReadsByReference", "asks for the operation"),
       unit("submission/http/ReadsByReference", "lets an adapter start")
-    ]
-  },
-  {
-    rule: "a status request by an empty value of the query asks for no operation, though its key is the id",
-    file: promises,
-    from: "!missingInQuery.test(query) && (",
-    to: "(",
-    tests: [unit("submission/http/ReadsByReference", "asks for the operation")]
-  },
-  {
-    rule: "the id in the query counts beside another value that is null",
-    file: promises,
-    from: "return isIn(query) || !missingInQuery.test(query) && (",
-    to: "return !missingInQuery.test(query) && (isIn(query) || ",
-    tests: [unit("submission/http/ReadsByReference", "the id in the query, beside null")]
-  },
-  {
-    rule: "a header for tracing that has the id asks for no operation",
-    file: http,
-    from: "other.toLowerCase() === name)",
-    to: "other.toLowerCase() !== name)",
-    tests: [unit("submission/http/ReadsByReference", "lets an adapter start")]
-  },
-  {
-    rule: "an adapter whose status request does not contain the operation's id does not start",
-    file: "src/submission/http/HttpProvider.ts",
-    from: "    checkStatusRequests(adapter)\n",
-    to: "",
-    tests: [unit("submission/http/ReadsByReference", "lets an adapter start")]
-  },
-  {
-    rule: "the conformance kit takes no header for tracing for the idempotency key",
-    file: "src/testing/contractRules.ts",
-    from: "return keyOf?.(request) ?? \"\"",
-    to: "return Object.values(request.headers).join()",
-    tests: [unit("testing/ContractMistakes", "that is zero")]
-  },
-  {
-    rule: "the conformance kit finds a status request without a reference that does not ask for its operation",
-    file: "src/testing/contractRules.ts",
-    from: "asksFor(id, { ...request, key: keyIn(request, keyOf), byReference })",
-    to: "id !== \"\" && request !== undefined",
-    tests: [unit("testing/ContractMistakes", "by the reference alone")]
-  },
-  {
-    rule: "the conformance kit finds status requests that ask for the same operation",
-    file: "src/testing/contractRules.ts",
-    from: "ids.every((id) => requests.slice(0, -1)",
-    to: "ids.some((id) => requests.slice(0, -1)",
-    tests: [unit("testing/ContractMistakes", "of one operation for all")]
-  },
-  {
-    rule: "a person is asked once no later not found proves anything, and not before",
-    file: promises,
-    from: "addDuration(send_before, lagOf(promises)))) return false",
-    to: "addDuration(send_before, lagOf(promises)))) return true",
-    tests: promised
-  },
-  {
-    rule: "a bank that may have forgotten the key is asked by a person",
-    file: promises,
-    from: "if (due.acknowledged || !knowsKey(promises, due)) return true",
-    to: "if (due.acknowledged) return true",
-    tests: promised
-  },
-  {
-    rule: "an indirect read proves nothing without the reference of the bank",
-    file: "src/submission/reads/decideAfterRead.ts",
-    from: "if (isIndirect && reference === null) return",
-    to: "if (isIndirect && reference !== null) return",
-    tests: promised
-  },
-  {
-    rule: "unsafe promises do not start",
-    file: "src/submission/providers/Providers.ts",
-    from: "    checkPromises(promises, adapter)\n",
-    to: "",
-    tests: [unit("submission/providers/Providers")]
-  },
-  {
-    rule: "final \"not found\" of reads by the key needs the account that is asked",
-    file: "src/submission/providers/ProviderPromises.ts",
-    from: "isFinal(promises) && promises.readByOperationId !== \"indirectly\" && namesNoAccount(declared)",
-    to: "isFinal(promises) && promises.readByOperationId === \"indirectly\" && namesNoAccount(declared)",
-    tests: [unit("submission/providers/ProviderPromises", "without an account")]
-  },
-  {
-    rule: "a fence needs the account at which it occupies the key",
-    file: "src/submission/providers/ProviderPromises.ts",
-    from: "(_, declared) => declared.fence !== undefined && namesNoAccount",
-    to: "(_, declared) => declared.fence === undefined && namesNoAccount",
-    tests: [unit("submission/providers/ProviderPromises", "without an account")]
-  },
-  {
-    rule: "a list with more pages than a status read visits proves nothing",
-    file: http,
-    from: "    if (status._tag !== \"ReadOn\") return status\n    next = status\n  }\n  return StatusAnswer.NotProven(",
-    to:
-      "    if (status._tag !== \"ReadOn\") return status\n    next = status\n  }\n  return StatusAnswer.NotFound({ names: namesNothing, evidence: {} }) ?? StatusAnswer.NotProven(",
-    tests: [unit("submission/http/HttpProviderAnswers")]
-  },
-  {
-    rule: "a setting of an adapter that is missing is named as not set",
-    file: "src/node/process/failureLine.ts",
-    from: "&& SchemaAST.isString(issue.ast)",
-    to: "&& SchemaAST.isNever(issue.ast)",
-    tests: [unit("node/process/failureLine")]
-  },
-  {
-    rule: "a status read that compares what the bank echoes has the payload",
-    file: promises,
-    from: "readsNeedPayload || readKind",
-    to: "readKind",
-    tests: promised
-  },
-  {
-    rule: "the kit tests the answers to a read by the operation's id, if they have another form",
-    file: "src/testing/statusCases.ts",
-    from: "if (statusByOperationId !== null) {",
-    to: "if (statusByOperationId === undefined) {",
-    tests: [unit("testing/TwoForms", "finds nothing in the list")]
-  },
-  {
-    rule: "an adapter that promises a read by the operation's id must find the operation by it",
-    file: "src/testing/statusCases.ts",
-    from: "said._tag === \"Proven\"\n    ? null\n    : \"The adapter promises",
-    to: "said._tag !== \"Rejected\"\n    ? null\n    : \"The adapter promises",
-    tests: [unit("testing/TwoForms", "has a list that no answer of the bank declares")]
-  },
-  {
-    rule: "an adapter that searches a list must find the operation at each place of it",
-    file: "src/testing/statusCases.ts",
-    from: "[...other, ...own, ...other]",
-    to: "[...own, ...other]",
-    tests: [unit("testing/TwoForms", "looks at the newest transfer alone")]
-  },
-  {
-    rule: "an adapter that searches a list must read its next page",
-    file: "src/testing/statusCases.ts",
-    from: "const isFirst = asked === first",
-    to: "const isFirst = first === undefined",
-    tests: [unit("testing/TwoForms", "reads one page")]
-  },
-  {
-    rule: "the kit asks for a page that is not the last one of a list",
-    file: "src/testing/ProviderContract.ts",
-    from: "status.pageBefore === undefined",
-    to: "status.pageBefore === null",
-    tests: [unit("testing/TwoForms", "asks for a page that is not the last one")]
-  },
-  {
-    rule: "a form reaches the bank as a form, and its signature is of these bytes",
-    file: "src/submission/http/HttpRequest.ts",
-    from: "submission.body instanceof RedactedBody ? submission.body : RedactedBody",
-    to: "RedactedBody",
-    tests: [unit("submission/http/HttpProvider", "may be a form")]
-  },
-  {
-    rule: "not found of a resource that an answer named says nothing of the operation",
-    file: http,
-    from: "isList ? status : StatusAnswer.NotFound({ ...status, evidence: null })",
-    to: "status",
-    tests: [unit("submission/http/HttpProviderAnswers")]
-  },
-  {
-    rule: "an order that ended with a part filled is not recorded as failed",
-    file: "src/banks/Alpaca.ts",
-    from: "[...earlier, order].some(isFilled)",
-    to: "[...earlier, order].some(({ status }) => status === \"filled\")",
-    tests: [unit("banks/Alpaca", "in both kinds of answers")]
-  },
-  {
-    rule: "the sandbox carries out a key once, and answers its repetition with the first answer",
-    file: submissions,
-    from: "if (entry.fate === undefined) {\n    entry.fate = chooseFate",
-    to: "if (entry.fate === undefined || entry.fate.outcome === \"accepted\") {\n    entry.fate = chooseFate",
-    tests: [unit("sandbox/Dialect"), unit("sandbox/Record")]
-  },
-  {
-    rule: "the sandbox carries out no request that arrives after Send-Before",
-    file: submissions,
-    from: "if (effectiveAt > sendBefore) return",
-    to: "if (effectiveAt > sendBefore + 60_000) return",
-    tests: [unit("sandbox/Faults"), unit("sandbox/SandboxOutcome")]
-  },
-  {
-    rule: "the sandbox carries out nothing while it refuses the credentials",
-    file: "src/sandbox/BankRequests.ts",
-    from: "if (refusal !== null) return yield*",
-    to: "if (refusal !== null && demand._tag !== \"Submit\") return yield*",
-    tests: [unit("sandbox/Faults")]
-  },
-  {
-    rule: "a restarted sandbox finds a submission by its reference",
-    file: "src/sandbox/SubmissionEntries.ts",
-    from: "if (entry.fate !== undefined) hasRecorded(entries, receipt.key, entry)",
-    to: "entry.recorded = entry.fate !== undefined",
-    tests: [unit("sandbox/Dialect")]
-  },
-  {
-    rule: "a reversal is promised for no type that the adapter cannot send",
-    file: "src/submission/providers/Providers.ts",
-    from: "payloads !== undefined && !Object",
-    to: "payloads === null && !Object",
-    tests: [unit("submission/providers/Providers", "promise reversals of types")]
-  },
-  {
-    rule: "an answer about another order than the one that replaced it proves nothing",
-    file: "src/submission/http/OrderAnswers.ts",
-    from: "names(order, answer).reference === reference",
-    to: "names(order, answer).reference !== undefined",
-    tests: [unit("submission/http/OrderAnswers")]
-  },
-  {
-    rule: "a list with two orders of one key proves nothing",
-    file: "src/submission/http/OrderAnswers.ts",
-    from: "[member]: Schema.Tuple([Schema.Json])",
-    to: "[member]: Schema.NonEmptyArray(Schema.Json)",
-    tests: [unit("submission/http/OrderAnswers")]
-  }
+    ),
+  plant("a status request by an empty value of the query asks for no operation, though its key is the id", promises)
+    .edit("!missingInQuery.test(query) && (", "(")
+    .foundBy(unit("submission/http/ReadsByReference", "asks for the operation")),
+  plant("the id in the query counts beside another value that is null", promises)
+    .edit(
+      "return isIn(query) || !missingInQuery.test(query) && (",
+      "return !missingInQuery.test(query) && (isIn(query) || "
+    )
+    .foundBy(unit("submission/http/ReadsByReference", "the id in the query, beside null")),
+  plant("a header for tracing that has the id asks for no operation", http)
+    .edit("other.toLowerCase() === name)", "other.toLowerCase() !== name)")
+    .foundBy(unit("submission/http/ReadsByReference", "lets an adapter start")),
+  plant(
+    "an adapter whose status request does not contain the operation's id does not start",
+    "src/submission/http/HttpProvider.ts"
+  )
+    .edit("    checkStatusRequests(adapter)\n", "")
+    .foundBy(unit("submission/http/ReadsByReference", "lets an adapter start")),
+  plant("the conformance kit takes no header for tracing for the idempotency key", "src/testing/contractRules.ts")
+    .edit("return keyOf?.(request) ?? \"\"", "return Object.values(request.headers).join()")
+    .foundBy(unit("testing/ContractMistakes", "that is zero")),
+  plant(
+    "the conformance kit finds a status request without a reference that does not ask for its operation",
+    "src/testing/contractRules.ts"
+  )
+    .edit(
+      "asksFor(id, { ...request, key: keyIn(request, keyOf), byReference })",
+      "id !== \"\" && request !== undefined"
+    )
+    .foundBy(unit("testing/ContractMistakes", "by the reference alone")),
+  plant("the conformance kit finds status requests that ask for the same operation", "src/testing/contractRules.ts")
+    .edit("ids.every((id) => requests.slice(0, -1)", "ids.some((id) => requests.slice(0, -1)")
+    .foundBy(unit("testing/ContractMistakes", "of one operation for all")),
+  plant("a person is asked once no later not found proves anything, and not before", promises)
+    .edit(
+      "addDuration(send_before, lagOf(promises)))) return false",
+      "addDuration(send_before, lagOf(promises)))) return true"
+    )
+    .foundBy(...promised),
+  plant("a bank that may have forgotten the key is asked by a person", promises)
+    .edit("if (due.acknowledged || !knowsKey(promises, due)) return true", "if (due.acknowledged) return true")
+    .foundBy(...promised),
+  plant("an indirect read proves nothing without the reference of the bank", "src/submission/reads/decideAfterRead.ts")
+    .edit("if (isIndirect && reference === null) return", "if (isIndirect && reference !== null) return")
+    .foundBy(...promised),
+  plant("unsafe promises do not start", "src/submission/providers/Providers.ts")
+    .edit("    checkPromises(promises, adapter)\n", "")
+    .foundBy(unit("submission/providers/Providers")),
+  plant(
+    "final \"not found\" of reads by the key needs the account that is asked",
+    "src/submission/providers/ProviderPromises.ts"
+  )
+    .edit(
+      "isFinal(promises) && promises.readByOperationId !== \"indirectly\" && namesNoAccount(declared)",
+      "isFinal(promises) && promises.readByOperationId === \"indirectly\" && namesNoAccount(declared)"
+    )
+    .foundBy(unit("submission/providers/ProviderPromises", "without an account")),
+  plant("a fence needs the account at which it occupies the key", "src/submission/providers/ProviderPromises.ts")
+    .edit(
+      "(_, declared) => declared.fence !== undefined && namesNoAccount",
+      "(_, declared) => declared.fence === undefined && namesNoAccount"
+    )
+    .foundBy(unit("submission/providers/ProviderPromises", "without an account")),
+  plant("a list with more pages than a status read visits proves nothing", http)
+    .edit(
+      "    if (status._tag !== \"ReadOn\") return status\n    next = status\n  }\n  return StatusAnswer.NotProven(",
+      "    if (status._tag !== \"ReadOn\") return status\n    next = status\n  }\n  return StatusAnswer.NotFound({ names: namesNothing, evidence: {} }) ?? StatusAnswer.NotProven("
+    )
+    .foundBy(unit("submission/http/HttpProviderAnswers")),
+  plant("a setting of an adapter that is missing is named as not set", "src/node/process/failureLine.ts")
+    .edit("&& SchemaAST.isString(issue.ast)", "&& SchemaAST.isNever(issue.ast)")
+    .foundBy(unit("node/process/failureLine")),
+  plant("a status read that compares what the bank echoes has the payload", promises)
+    .edit("readsNeedPayload || readKind", "readKind")
+    .foundBy(...promised),
+  plant(
+    "the kit tests the answers to a read by the operation's id, if they have another form",
+    "src/testing/statusCases.ts"
+  )
+    .edit("if (statusByOperationId !== null) {", "if (statusByOperationId === undefined) {")
+    .foundBy(unit("testing/TwoForms", "finds nothing in the list")),
+  plant(
+    "an adapter that promises a read by the operation's id must find the operation by it",
+    "src/testing/statusCases.ts"
+  )
+    .edit(
+      "said._tag === \"Proven\"\n    ? null\n    : \"The adapter promises",
+      "said._tag !== \"Rejected\"\n    ? null\n    : \"The adapter promises"
+    )
+    .foundBy(unit("testing/TwoForms", "has a list that no answer of the bank declares")),
+  plant("an adapter that searches a list must find the operation at each place of it", "src/testing/statusCases.ts")
+    .edit("[...other, ...own, ...other]", "[...own, ...other]")
+    .foundBy(unit("testing/TwoForms", "looks at the newest transfer alone")),
+  plant("an adapter that searches a list must read its next page", "src/testing/statusCases.ts")
+    .edit("const isFirst = asked === first", "const isFirst = first === undefined")
+    .foundBy(unit("testing/TwoForms", "reads one page")),
+  plant("the kit asks for a page that is not the last one of a list", "src/testing/ProviderContract.ts")
+    .edit("status.pageBefore === undefined", "status.pageBefore === null")
+    .foundBy(unit("testing/TwoForms", "asks for a page that is not the last one")),
+  plant("a form reaches the bank as a form, and its signature is of these bytes", "src/submission/http/HttpRequest.ts")
+    .edit("submission.body instanceof RedactedBody ? submission.body : RedactedBody", "RedactedBody")
+    .foundBy(unit("submission/http/HttpProvider", "may be a form")),
+  plant("not found of a resource that an answer named says nothing of the operation", http)
+    .edit("isList ? status : StatusAnswer.NotFound({ ...status, evidence: null })", "status")
+    .foundBy(unit("submission/http/HttpProviderAnswers")),
+  plant("an order that ended with a part filled is not recorded as failed", "src/banks/Alpaca.ts")
+    .edit("[...earlier, order].some(isFilled)", "[...earlier, order].some(({ status }) => status === \"filled\")")
+    .foundBy(unit("banks/Alpaca", "in both kinds of answers")),
+  plant("the sandbox carries out a key once, and answers its repetition with the first answer", submissions)
+    .edit(
+      "if (entry.fate === undefined) {\n    entry.fate = chooseFate",
+      "if (entry.fate === undefined || entry.fate.outcome === \"accepted\") {\n    entry.fate = chooseFate"
+    )
+    .foundBy(unit("sandbox/Dialect"), unit("sandbox/Record")),
+  plant("the sandbox carries out no request that arrives after Send-Before", submissions)
+    .edit("if (effectiveAt > sendBefore) return", "if (effectiveAt > sendBefore + 60_000) return")
+    .foundBy(unit("sandbox/Faults"), unit("sandbox/SandboxOutcome")),
+  plant("the sandbox carries out nothing while it refuses the credentials", "src/sandbox/BankRequests.ts")
+    .edit("if (refusal !== null) return yield*", "if (refusal !== null && demand._tag !== \"Submit\") return yield*")
+    .foundBy(unit("sandbox/Faults")),
+  plant("a restarted sandbox finds a submission by its reference", "src/sandbox/SubmissionEntries.ts")
+    .edit(
+      "if (entry.fate !== undefined) hasRecorded(entries, receipt.key, entry)",
+      "entry.recorded = entry.fate !== undefined"
+    )
+    .foundBy(unit("sandbox/Dialect")),
+  plant("a reversal is promised for no type that the adapter cannot send", "src/submission/providers/Providers.ts")
+    .edit("payloads !== undefined && !Object", "payloads === null && !Object")
+    .foundBy(unit("submission/providers/Providers", "promise reversals of types")),
+  plant(
+    "an answer about another order than the one that replaced it proves nothing",
+    "src/submission/http/OrderAnswers.ts"
+  )
+    .edit("names(order, answer).reference === reference", "names(order, answer).reference !== undefined")
+    .foundBy(unit("submission/http/OrderAnswers")),
+  plant("a list with two orders of one key proves nothing", "src/submission/http/OrderAnswers.ts")
+    .edit("[member]: Schema.Tuple([Schema.Json])", "[member]: Schema.NonEmptyArray(Schema.Json)")
+    .foundBy(unit("submission/http/OrderAnswers"))
 ]
