@@ -1,13 +1,15 @@
 /**
- * The tools that read operations and limits: names, parameters and answers. None changes anything. `OperationToolHandlers` implements them.
+ * The tools that read operations and limits: names, parameters, answers, and what they do. None changes anything: they know no service that
+ * could submit.
  *
  * The room `mcp`: the tools of language-model agents, without a transport. Read this file first.
  *
  * Their schemas are those of the HTTP API (`api/OperationsApi`), with the advice on what was read.
  */
-import { McpRequestContext } from "effect/ai/McpSchema"
-import * as Tool from "effect/ai/Tool"
-import * as Toolkit from "effect/ai/Toolkit"
+import * as Clock from "effect/Clock"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { parseIdempotencyKey } from "../api/MutationEndpoint.ts"
@@ -21,8 +23,20 @@ import {
 } from "../api/OperationsApi.ts"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
 import { Operation, OperationId, OperationState } from "../domain/Operation.ts"
-import { AgentReads } from "./AgentReads.ts"
-import { AdviceText, OperationAnswer, ReadAgain } from "./OperationAnswer.ts"
+import {
+  adviceOn,
+  adviceOnChanges,
+  adviceOnLimits,
+  adviceOnList,
+  adviceOnUnknownKey,
+  adviceOnWait,
+  unknownKeySeconds
+} from "./Advice.ts"
+import { AgentReads, differs } from "./AgentReads.ts"
+import { AdviceText, answerOf, OperationAnswer, ReadAgain } from "./OperationAnswer.ts"
+import { longestSilence, type Report } from "./Progress.ts"
+import { quoteFailure } from "./QuotedText.ts"
+import { readTool, registerTools } from "./registerTools.ts"
 
 const withoutQuotes = (key: IdempotencyKey): IdempotencyKey =>
   key.startsWith("\"") ? parseIdempotencyKey(key) ?? key : key
@@ -39,12 +53,12 @@ export const KeyArgument = IdempotencyKey.pipe(
 )
 
 /** Operations on a page unless the agent asks for more: each takes about 400 characters of a model's context. */
-export const defaultPageSize = 20
+const defaultPageSize = 20
 
 /** The longest wait of a tool call, in seconds. Many hosts end a call after a minute. */
 const maxWaitSeconds = 55
 
-export const defaultWaitSeconds = 45
+const defaultWaitSeconds = 45
 
 const PageSize = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: maxPageSize })).annotate({
   description: `Operations on a page, 1 to ${maxPageSize}; ${defaultPageSize} by default.`
@@ -92,37 +106,76 @@ const pageAdvice = {
   advice_by_state: Schema.Array(StateAdvice).annotate({ description: "The advice on each state in this page." })
 }
 
-/** A read that the gateway refused. The message is the JSON text that the model reads. */
-export class ToolRefusal extends Schema.TaggedError<ToolRefusal>()("ToolRefusal", { message: Schema.String }) {}
+/** A wait of a second or more that ends earlier, without a change, shows that the gateway does not let the request wait. In seconds. */
+const shortestWait = 0.5
 
-/** Marks a tool that only reads, so that a host may call it without asking the human. */
-const reading = <T extends Tool.Any>(title: string, tool: T): T =>
-  tool
-    .annotate(Tool.Title, title)
-    .annotate(Tool.Strict, true)
-    .annotate(Tool.Readonly, true)
-    .annotate(Tool.Destructive, false)
-    .annotate(Tool.Idempotent, true)
-    .annotate(Tool.OpenWorld, false) as T
+/** Seconds after which a feed that was read to its end may have news. */
+const readFeedAgainAfter = 5
 
-const common = { failure: ToolRefusal, dependencies: [AgentReads] }
+/** The operations of a page, and one advice for each state in it. The seconds are those of its youngest operation. */
+const shownOf = Effect.fnUntraced(function*(operations: ReadonlyArray<Operation>) {
+  const now = yield* DateTime.now
+  const youngest = new Map<string, Operation>()
+  for (const operation of operations) {
+    const key = `${operation.state} ${operation.under_review}`
+    const other = youngest.get(key)
+    if (other === undefined || DateTime.isGreaterThan(operation.updated_at, other.updated_at)) {
+      youngest.set(key, operation)
+    }
+  }
+  return {
+    advice_by_state: [...youngest.values()].map((operation) => ({
+      state: operation.state,
+      under_review: operation.under_review,
+      advice: adviceOn(operation, now).advice
+    })),
+    operations: operations.map(quoteFailure)
+  }
+})
 
-const listOperations = Tool.make("list_operations", {
-  ...common,
+/** Reads until the operation is final, the time is over, or the gateway does not let the call wait any longer. */
+const waitFor = Effect.fnUntraced(function*(report: Report, id: OperationId, seconds: number) {
+  const reads = yield* AgentReads
+  const clock = yield* Clock.Clock
+  const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e9
+  const start = now()
+  let operation = yield* reads.get(id)
+  while (!operation.terminal) {
+    const waited = now() - start
+    const left = seconds - waited
+    if (left <= 0) break
+    yield* report(waited, seconds, adviceOn(operation, yield* DateTime.now).advice)
+    const read = yield* reads.next(operation, Math.ceil(Math.min(left, longestSilence)))
+    // The gateway shuts down, or too many requests wait.
+    const mayNotWait = now() - start - waited < shortestWait
+    if (mayNotWait && !differs(operation, read)) break
+    operation = read
+  }
+  return { ...adviceOnWait(operation, yield* DateTime.now), operation: quoteFailure(operation) }
+})
+
+const listOperations = readTool({
+  title: "List operations",
   description: "Lists the operations that this agent requested for its user, newest first. It only reads.",
   parameters: listParameters,
-  success: Schema.Struct({ ...pageAdvice, ...OperationList.fields })
+  success: Schema.Struct({ ...pageAdvice, ...OperationList.fields }),
+  handle: Effect.fnUntraced(function*(query) {
+    const reads = yield* AgentReads
+    const page = yield* reads.list({ page_size: defaultPageSize, ...query })
+    return { advice: adviceOnList(page.operations.length === 0), ...page, ...yield* shownOf(page.operations) }
+  })
 })
 
-const getOperation = Tool.make("get_operation", {
-  ...common,
+const getOperation = readTool({
+  title: "Read an operation",
   description: "Reads one operation as it is now. It only reads: nothing is sent to the provider.",
   parameters: Schema.Struct({ id: OperationId }),
-  success: OperationAnswer
+  success: OperationAnswer,
+  handle: ({ id }) => AgentReads.use((reads) => Effect.flatMap(reads.get(id), answerOf))
 })
 
-const findOperationByKey = Tool.make("find_operation_by_key", {
-  ...common,
+const findOperationByKey = readTool({
+  title: "Find an operation by its idempotency key",
   description:
     "Finds the operation that was requested under an idempotency key, for example after the response was lost. "
     + "It only reads.",
@@ -132,12 +185,18 @@ const findOperationByKey = Tool.make("find_operation_by_key", {
     operation: Schema.NullOr(Operation).annotate({
       description: "Null if the gateway has recorded no request under this key so far."
     })
+  }),
+  handle: Effect.fnUntraced(function*({ idempotency_key }) {
+    const reads = yield* AgentReads
+    const { operations: [operation] } = yield* reads.list({ idempotency_key })
+    return operation === undefined
+      ? { advice: adviceOnUnknownKey, read_again_in_seconds: unknownKeySeconds, operation: null }
+      : yield* answerOf(operation)
   })
 })
 
-const waitForOperation = Tool.make("wait_for_operation", {
-  ...common,
-  dependencies: [AgentReads, McpRequestContext],
+const waitForOperation = readTool({
+  title: "Wait for an operation",
   description: "Waits until an operation is final, or the time is over, and returns it as it is then. It only reads. "
     + "Call it again while the operation is not final.",
   parameters: Schema.Struct({
@@ -148,31 +207,51 @@ const waitForOperation = Tool.make("wait_for_operation", {
       })
     )
   }),
-  success: OperationAnswer
+  success: OperationAnswer,
+  handle: ({ id, seconds = defaultWaitSeconds }, report) => waitFor(report, id, seconds)
 })
 
-const changesSince = Tool.make("changes_since", {
-  ...common,
+const changesSince = readTool({
+  title: "Read changes",
   description:
     "Returns the operations that changed since a token, each as it is now. Without a token it starts with the "
     + "oldest operation. It only reads.",
   parameters: changesParameters,
-  success: Schema.Struct({ ...pageAdvice, read_again_in_seconds: ReadAgain, ...OperationChanges.fields })
+  success: Schema.Struct({ ...pageAdvice, read_again_in_seconds: ReadAgain, ...OperationChanges.fields }),
+  handle: Effect.fnUntraced(function*(query) {
+    const reads = yield* AgentReads
+    const page = yield* reads.changes({ page_size: defaultPageSize, ...query })
+    return {
+      advice: adviceOnChanges(page.has_more),
+      read_again_in_seconds: page.has_more ? 0 : readFeedAgainAfter,
+      ...page,
+      ...yield* shownOf(page.operations)
+    }
+  })
 })
 
-const getLimits = Tool.make("get_limits", {
-  ...common,
+const getLimits = readTool({
+  title: "Read the limits",
   description:
     "Reads what this agent may spend: each limit of its grant and of its access token, and what remains of it now. It only reads.",
-  success: Schema.Struct({ advice: AdviceText, ...GrantLimits.fields })
+  parameters: Schema.Record(Schema.String, Schema.Never),
+  success: Schema.Struct({ advice: AdviceText, ...GrantLimits.fields }),
+  handle: Effect.fnUntraced(function*() {
+    const reads = yield* AgentReads
+    const { limits } = yield* reads.limits
+    return { advice: adviceOnLimits(limits.length === 0), limits }
+  })
 })
 
-/** The tools of every gateway. */
-export const OperationTools = Toolkit.make(
-  reading("List operations", listOperations),
-  reading("Read an operation", getOperation),
-  reading("Find an operation by its idempotency key", findOperationByKey),
-  reading("Wait for an operation", waitForOperation),
-  reading("Read changes", changesSince),
-  reading("Read the limits", getLimits)
-)
+/** The tools of every gateway, by their names. */
+export const operationTools = {
+  list_operations: listOperations,
+  get_operation: getOperation,
+  find_operation_by_key: findOperationByKey,
+  wait_for_operation: waitForOperation,
+  changes_since: changesSince,
+  get_limits: getLimits
+}
+
+/** Registers the tools. Calls need the `AgentReads` of the request. */
+export const OperationTools = Layer.effectDiscard(registerTools(operationTools))

@@ -15,7 +15,7 @@ import {
 } from "./JsonRpc.ts"
 import { refusalText } from "./OperationAnswer.ts"
 import { tasksExtension } from "./OperationTasks.ts"
-import { OperationTools } from "./OperationTools.ts"
+import { operationTools } from "./OperationTools.ts"
 import { quotedJson } from "./QuotedText.ts"
 
 /** Name and version of the server, for clients. */
@@ -61,7 +61,7 @@ const adviseOnFailure = (tool: unknown, result: JsonObject): JsonObject => {
   const [, code] = failureTexts.find(([beginning]) => text.startsWith(beginning)) ?? []
   if (code === undefined) return result
   const detail = shorten(withoutTokens(text))
-  const isRead = typeof tool === "string" && Object.hasOwn(OperationTools.tools, tool)
+  const isRead = typeof tool === "string" && Object.hasOwn(operationTools, tool)
   return { ...result, content: [{ type: "text", text: isRead ? refusalText({ code, detail }) : detail }] }
 }
 

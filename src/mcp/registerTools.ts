@@ -1,5 +1,5 @@
 /**
- * Registers tools with Effect's MCP server.
+ * Tools as Effect's MCP server shows and calls them.
  */
 import {
   CallToolResult,
@@ -9,25 +9,52 @@ import {
   type ToolJson
 } from "effect/ai/McpSchema"
 import { McpServer } from "effect/ai/McpServer"
-import * as Tool from "effect/ai/Tool"
-import type * as Toolkit from "effect/ai/Toolkit"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { strict } from "../domain/InvalidMember.ts"
+import type { AgentReads, ReadRefused } from "./AgentReads.ts"
+import { refusalText } from "./OperationAnswer.ts"
+import { makeReport, type Report } from "./Progress.ts"
 
-/** The JSON Schema of arguments or of a result, as `tools/list` shows it: an object at its root, and no reference. */
-export const jsonSchemaOf = (
-  schema: Schema.Constraint,
-  onExcessProperty: "error" | "ignore"
-): typeof ToolJson.Type => {
+/** What hosts and models see of a tool. */
+interface Described {
+  readonly title: string
+  readonly description: string
+  readonly parameters: Schema.Constraint
+  readonly success: Schema.Constraint
+}
+
+/** The JSON Schema of arguments or of a result: an object at its root, and no reference. */
+const jsonSchemaOf = (schema: Schema.Constraint, onExcessProperty: "error" | "ignore"): typeof ToolJson.Type => {
   const { definitions, schema: root } = Schema.toJsonSchemaDocument(schema, {
     onExcessProperty,
     referencePolicy: ({ ast, identifier }) => ast === schema.ast ? undefined : identifier
   })
   return (Object.keys(definitions).length === 0 ? root : { ...root, $defs: definitions }) as typeof ToolJson.Type
 }
+
+/** The tool as `tools/list` shows it. A host may call a tool that only reads without asking the human. */
+export const describeTool = (
+  name: string,
+  { description, parameters, success, title }: Described,
+  onlyReads: boolean
+): McpTool =>
+  new McpTool({
+    name,
+    title,
+    description,
+    inputSchema: jsonSchemaOf(parameters, "error"),
+    outputSchema: jsonSchemaOf(success, "ignore"),
+    annotations: {
+      title,
+      readOnlyHint: onlyReads,
+      destructiveHint: !onlyReads,
+      idempotentHint: true,
+      openWorldHint: !onlyReads
+    }
+  })
 
 /** The result of a call that failed. The model reads the text. */
 export const failedCall = (text: string): CallToolResult =>
@@ -36,40 +63,37 @@ export const failedCall = (text: string): CallToolResult =>
 /** As in Effect's server, whose tools of applications have the same text. */
 const internalText = "Tool execution failed due to an internal server error."
 
-const descriptorOf = (tool: Tool.Any): McpTool => {
-  const title = Context.getOrUndefined(tool.annotations, Tool.Title)
-  return new McpTool({
-    name: tool.name,
-    title,
-    description: Tool.getDescription(tool),
-    inputSchema: jsonSchemaOf(tool.parametersSchema, "error"),
-    outputSchema: jsonSchemaOf(tool.successSchema, "ignore"),
-    annotations: {
-      title,
-      readOnlyHint: Context.get(tool.annotations, Tool.Readonly),
-      destructiveHint: Context.get(tool.annotations, Tool.Destructive),
-      idempotentHint: Context.get(tool.annotations, Tool.Idempotent),
-      openWorldHint: Context.get(tool.annotations, Tool.OpenWorld)
-    }
-  })
+/** A tool that only reads. */
+export interface ReadTool<Parameters extends Schema.Constraint, Success extends Schema.Constraint> extends Described {
+  readonly parameters: Parameters
+  readonly success: Success
+  readonly handle: (
+    parameters: Parameters["Type"],
+    report: Report
+  ) => Effect.Effect<Success["Type"], ReadRefused, AgentReads | McpRequestContext>
 }
 
-/** A handler of the toolkit, whose types are those of the tool. */
-type Handler = (parameters: unknown, context: unknown) => Effect.Effect<unknown, { readonly message: string }>
+/** A tool in a list of several, whose types differ. */
+type AnyReadTool = ReadTool<Schema.Codec<unknown>, Schema.Codec<unknown>>
 
-const makeHandle = (tool: Tool.Any, handler: Handler) => {
-  const decode = Schema.decodeUnknownEffect(tool.parametersSchema as Schema.Codec<unknown>, strict)
-  const encode = Schema.encodeUnknownEffect(tool.successSchema as Schema.Codec<unknown>)
+/** Declares a tool that only reads. */
+export const readTool = <Parameters extends Schema.Constraint, Success extends Schema.Constraint>(
+  tool: ReadTool<Parameters, Success>
+) => tool as unknown as AnyReadTool
+
+const makeHandle = (name: string, { handle, parameters, success }: AnyReadTool, report: Report) => {
+  const decode = Schema.decodeUnknownEffect(parameters, strict)
+  const encode = Schema.encodeUnknownEffect(success)
   const invalid = ({ message }: Schema.SchemaError) =>
-    new InvalidParams({ message: `Invalid parameters for tool '${tool.name}': ${message}` })
-  const run = (parameters: unknown) =>
-    handler(parameters, {}).pipe(
-      Effect.flatMap((result) => Effect.orDie(encode(result))),
+    new InvalidParams({ message: `Invalid parameters for tool '${name}': ${message}` })
+  const run = (decoded: unknown) =>
+    handle(decoded, report).pipe(
+      Effect.flatMap((answer) => Effect.orDie(encode(answer))),
       // `completeResponse` writes the text, which is the structured content.
       Effect.map((structuredContent) =>
         new CallToolResult({ content: [], structuredContent: structuredContent as object, isError: false })
       ),
-      Effect.catch(({ message }) => Effect.succeed(failedCall(message))),
+      Effect.catch((refused) => Effect.succeed(failedCall(refusalText(refused)))),
       Effect.catchCause((cause) =>
         Cause.hasInterrupts(cause)
           ? Effect.failCause(cause)
@@ -78,34 +102,28 @@ const makeHandle = (tool: Tool.Any, handler: Handler) => {
     )
   return (args: unknown) =>
     Effect.andThen(
-      Effect.annotateCurrentSpan({ tool: tool.name, parameters: args }),
+      Effect.annotateCurrentSpan({ tool: name, parameters: args }),
       Effect.flatMap(Effect.mapError(decode(args ?? {}), invalid), run)
     )
 }
 
 /**
- * Registers the tools of a toolkit. A call decodes its arguments and encodes its result once, in the fiber of the call.
+ * Registers tools by their names. A call decodes its arguments and encodes its result once, in the fiber of the call.
  * `McpServer.toolkit` of Effect runs each call as a stream with a queue and a fiber, which doubles the cost of a call.
  */
-export const registerTools = Effect.fnUntraced(
-  function*<Tools extends Record<string, Tool.Any>>(
-    { tools }: Toolkit.Toolkit<Tools>,
-    handlers: Toolkit.HandlersFrom<Tools>
-  ) {
-    const server = yield* McpServer
-    for (const tool of Object.values(tools)) {
-      // The type of a toolkit's handlers has a member for each tool, and no index by name.
-      const handler = (handlers as unknown as Record<string, Handler>)[tool.name]!
-      yield* server.addTool({
-        tool: descriptorOf(tool),
-        annotations: tool.annotations,
-        // The request has the services of the tools, which the types of the server cannot know.
-        handle: makeHandle(tool, handler) as (args: unknown) => Effect.Effect<
-          CallToolResult,
-          InvalidParams,
-          McpRequestContext
-        >
-      })
-    }
+export const registerTools = Effect.fnUntraced(function*(tools: Readonly<Record<string, AnyReadTool>>) {
+  const server = yield* McpServer
+  const report = yield* makeReport
+  for (const [name, tool] of Object.entries(tools)) {
+    yield* server.addTool({
+      tool: describeTool(name, tool, true),
+      annotations: Context.empty(),
+      // The request has the `AgentReads`, which the types of the server cannot know.
+      handle: makeHandle(name, tool, report) as (args: unknown) => Effect.Effect<
+        CallToolResult,
+        InvalidParams,
+        McpRequestContext
+      >
+    })
   }
-)
+})

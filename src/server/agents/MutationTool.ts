@@ -1,7 +1,7 @@
 /**
  * Tools of agents that request mutations. An application adds them to `/mcp`, beside its mutation endpoints.
  */
-import { CallToolResult, InputRequired, type McpRequestContext, Tool as McpTool } from "effect/ai/McpSchema"
+import { CallToolResult, InputRequired, type McpRequestContext } from "effect/ai/McpSchema"
 import { McpServer } from "effect/ai/McpServer"
 import * as Context from "effect/Context"
 import * as Digest from "effect/crypto/Digest"
@@ -28,7 +28,7 @@ import { answerOf, OperationAnswer, toolResultOf } from "../../mcp/OperationAnsw
 import { KeyArgument } from "../../mcp/OperationTools.ts"
 import { makeReport } from "../../mcp/Progress.ts"
 import { quotedJson } from "../../mcp/QuotedText.ts"
-import { failedCall, jsonSchemaOf } from "../../mcp/registerTools.ts"
+import { describeTool, failedCall } from "../../mcp/registerTools.ts"
 import { Grants } from "../../services/Grants.ts"
 import { OperationLedger } from "../../services/OperationLedger.ts"
 import { logFailedCall } from "../gate/ProblemResponses.ts"
@@ -163,23 +163,10 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
       Effect.catch(({ text }) => Effect.succeed(failedCall(text)))
     )
 
+  const description = `${options.description} A person is asked to confirm it. A repetition with the same key and the `
+    + "same arguments returns the same operation, and nothing is sent twice."
   yield* server.addTool({
-    tool: new McpTool({
-      name,
-      title: options.title,
-      description:
-        `${options.description} A person is asked to confirm it. A repetition with the same key and the same `
-        + "arguments returns the same operation, and nothing is sent twice.",
-      inputSchema: jsonSchemaOf(parameters, "error"),
-      outputSchema: jsonSchemaOf(Schema.Struct(OperationAnswer.fields), "ignore"),
-      annotations: {
-        title: options.title,
-        readOnlyHint: false,
-        destructiveHint: true,
-        idempotentHint: true,
-        openWorldHint: true
-      }
-    }),
+    tool: describeTool(name, { title: options.title, description, parameters, success: OperationAnswer }, false),
     annotations: Context.empty(),
     // The endpoint provides the grant of the call, which the types of the server cannot know.
     handle: handle as (args: unknown) => Effect.Effect<CallToolResult | InputRequired, never, McpRequestContext>

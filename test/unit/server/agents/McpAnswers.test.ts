@@ -5,7 +5,7 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import { inWords, sentences } from "../../../../src/mcp/Advice.ts"
 import { adviceOnRefusal } from "../../../../src/mcp/Advice.ts"
-import { OperationTools } from "../../../../src/mcp/OperationTools.ts"
+import { operationTools } from "../../../../src/mcp/OperationTools.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { fixedToken, operationWith, withServices } from "../../../fixtures/http/HttpFixed.ts"
 import { Gateway, memoryGateway } from "../../../fixtures/http/HttpGateway.ts"
@@ -138,7 +138,7 @@ layer(memoryGateway(), { excludeTestServices: true })("answers to agents", (it) 
           { ["`".repeat(50_000)]: 1 },
           { id: 1, idempotency_key: 1, state: Array(1000).fill("x"), after: 1 }
         ]
-        for (const tool of Object.keys(OperationTools.tools)) {
+        for (const tool of Object.keys(operationTools)) {
           for (const args of wrong) {
             const answer = yield* send(callOf(version, 1, tool, args))
             const { isError, content: [{ text }] } = bodyOf(answer)["result"]
