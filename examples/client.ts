@@ -11,6 +11,7 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { GatewayClient } from "financial-agents-gateway/api/Client"
 import type { Operation } from "financial-agents-gateway/domain/Operation"
@@ -37,9 +38,14 @@ export const program = Effect.gen(function*() {
   )
 )
 
+/** A wrong address ends the program with the name of the setting. */
+const Address = Schema.String.check(Schema.makeFilter((url) => /^https?:/i.test(url) && URL.canParse(url), {
+  expected: "a URL such as https://gateway.example"
+}))
+
 /** The client, with its settings from the environment. */
 export const ClientFromEnvironment = Layer.unwrap(Effect.gen(function*() {
-  const baseUrl = yield* Config.String("GATEWAY_URL").pipe(Config.withDefault("http://127.0.0.1:3000"))
+  const baseUrl = yield* Config.schema(Address, "GATEWAY_URL").pipe(Config.withDefault("http://127.0.0.1:3000"))
   const accessToken = yield* Config.Redacted("ACCESS_TOKEN")
   return GatewayClient.layer({ baseUrl, accessToken })
 })).pipe(Layer.provide(FetchHttpClient.layer))

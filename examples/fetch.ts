@@ -43,10 +43,11 @@ export const copyOperations = async (
 
 if (import.meta.main) {
   const [file = "changes.token"] = process.argv.slice(2)
-  const client = createClient({
-    baseUrl: process.env["GATEWAY_URL"] ?? "http://127.0.0.1:3000",
-    accessToken: process.env["ACCESS_TOKEN"] ?? ""
-  })
+  const { ACCESS_TOKEN: accessToken = "", GATEWAY_URL: baseUrl = "http://127.0.0.1:3000" } = process.env
+  if (!/^https?:/i.test(baseUrl) || !URL.canParse(baseUrl)) {
+    throw new TypeError("GATEWAY_URL must be a URL such as https://gateway.example")
+  }
+  const client = createClient({ baseUrl, accessToken })
   const tokens: TokenStore = {
     read: () => fs.existsSync(file) ? fs.readFileSync(file, "utf8") : null,
     write: (token) => token === null ? fs.rmSync(file, { force: true }) : fs.writeFileSync(file, token)

@@ -13,6 +13,6 @@ export const normalizeBaseUrl = (text: string): string => {
   const url = parseBaseUrl(text)
   if (url !== null) return url
   throw new Error(
-    `the base URL (BASE_URL, or the option baseUrl) must be a plain http or https URL, such as https://gateway.example: ${text}`
+    `the base URL (BASE_URL, --base-url, or the option baseUrl) must be a plain http or https URL, such as https://gateway.example: ${text}`
   )
 }

@@ -3,15 +3,16 @@
  */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Console, Deferred, Effect, Layer, Redacted } from "effect"
+import { ConfigProvider, Console, Deferred, Effect, Layer, Redacted } from "effect"
 import { FetchHttpClient, HttpClient, HttpServer } from "effect/http"
 import { createServer } from "node:http"
 import { Application } from "../../../examples/application.ts"
 import * as Banks from "../../../examples/banks.ts"
-import { program } from "../../../examples/client.ts"
+import { ClientFromEnvironment, program } from "../../../examples/client.ts"
 import { copyOperations, type TokenStore } from "../../../examples/fetch.ts"
 import { GatewayClient } from "../../../src/api/Client.ts"
 import { createClient } from "../../../src/client/FetchClient.ts"
+import { runOf } from "../../fixtures/processes/CommandLine.ts"
 
 const Running = Application.pipe(
   Layer.provideMerge(HttpServer.layerTestClient.pipe(Layer.provide(FetchHttpClient.layer))),
@@ -85,6 +86,23 @@ describe("The examples", () => {
       yield* program.pipe(Effect.provide(clientWith("nobody")), Effect.provideService(Console.Console, console_))
       assert.match(lines.join("\n"), /^Invalid token: .*\(invalid_token, request [0-9a-f-]{36}\)$/)
     }).pipe(Effect.provide(Running)))
+
+  it.live("client and fetch: name the setting of an address that is none", () =>
+    Effect.gen(function*() {
+      for (const GATEWAY_URL of ["127.0.0.1:3000", "ftp://gateway.example", "http://"]) {
+        const env = { GATEWAY_URL, ACCESS_TOKEN: "fingw_x" }
+        const failure = yield* Effect.flip(Effect.scoped(Layer.build(ClientFromEnvironment))).pipe(
+          Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env })))
+        )
+        assert.match(String(failure), /a URL such as https:\/\/gateway\.example.*GATEWAY_URL/s)
+        const { code, stderr } = yield* runOf("examples/fetch.ts", [], {
+          ...env,
+          NODE_OPTIONS: "--conditions=gateway-source"
+        })
+        assert.strictEqual(code, 1)
+        assert.include(stderr, "GATEWAY_URL must be a URL such as https://gateway.example")
+      }
+    }))
 
   it.live("fetch: prints the changes, keeps its place in the feed, and stops at a problem with its code", () =>
     Effect.gen(function*() {
