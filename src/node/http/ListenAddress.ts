@@ -20,6 +20,9 @@ const authorityOf = (host: string, port: number): string => `${host.includes(":"
 /** The URL of a listener without one. */
 export const addressOf = (host: string, port: number): string => `http://${authorityOf(host, port)}`
 
+/** The processes of an environment share `ADMIN_PORT`. */
+const forAdmin = " for each process, or give this one --admin-port (of `console`: --port)"
+
 const reasonOf = (error: unknown, { host, prefix = "", reusePort = false }: ListenAddress): string => {
   const { code, message } = error instanceof Error
     ? error as NodeJS.ErrnoException
@@ -28,7 +31,7 @@ const reasonOf = (error: unknown, { host, prefix = "", reusePort = false }: List
     case "EADDRINUSE":
       return reusePort
         ? "another process uses the port, without REUSE_PORT or as another user"
-        : `another process uses the port. Set ${prefix}PORT to a free port`
+        : `another process uses the port. Set ${prefix}PORT to a free port${prefix === "" ? "" : forAdmin}`
     case "ENOTSUP":
       return "the system does not share a port among processes. Set REUSE_PORT to false"
     case "EACCES":

@@ -58,6 +58,18 @@ describe.concurrent("serve", () => {
       for (const secret of [token, "owner-17", "subject-17"]) assert.notInclude(server.output.stderr, secret)
     })).pipe(Effect.provide(Platform)))
 
+  it.live("refuses a base URL that is no http or https URL, and names its settings", () =>
+    Effect.gen(function*() {
+      for (const [flags, env] of [[["--base-url", "ftp://x"], {}], [[], { BASE_URL: "ftp://x" }]] as const) {
+        const { code, stderr } = yield* run(["serve", ...flags], { ...env, PORT: String(yield* freePort) })
+        assert.strictEqual(code, 1)
+        assert.match(
+          stderr,
+          /^error: the base URL \(BASE_URL, --base-url, or the option baseUrl\) must be .*: ftp:\/\/x\n$/
+        )
+      }
+    }))
+
   it.live("names a port that is taken, and starts no embedded database before", () =>
     Effect.gen(function*() {
       const taken = net.createServer().listen(0, "127.0.0.1")
@@ -69,7 +81,9 @@ describe.concurrent("serve", () => {
         const { stderr } = yield* run(["serve", "--data-dir", dataDir], { PORT: String(yield* freePort), ...env })
         assert.strictEqual(
           stderr,
-          `error: cannot listen on 127.0.0.1:${port}: another process uses the port. Set ${prefix}PORT to a free port\n`
+          `error: cannot listen on 127.0.0.1:${port}: another process uses the port. Set ${prefix}PORT to a free port${
+            prefix === "" ? "" : " for each process, or give this one --admin-port (of `console`: --port)"
+          }\n`
         )
         const own = {
           dataDir,

@@ -119,7 +119,8 @@ describe("AdminServer", () => {
         )
         assert.include(
           String((error.cause as Error).message),
-          `cannot listen on 127.0.0.1:${port}: another process uses the port. Set ADMIN_PORT to a free port`
+          `cannot listen on 127.0.0.1:${port}: another process uses the port. Set ADMIN_PORT to a free port `
+            + "for each process, or give this one --admin-port (of `console`: --port)"
         )
       }))
   })
