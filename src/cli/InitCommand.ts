@@ -36,7 +36,7 @@ const projectManifest = (name: string, source: string) => ({
     start:
       `[ -n "$DATABASE_URL" ] || echo 'Starting PostgreSQL…' >&2; exec node --import ./node_modules/${manifest.name}/dist/cli/start/requireNode.js src/main.ts`,
     work: `exec ${manifest.name} work --providers src/Providers.ts`,
-    bank: "exec node src/runFakeBank.ts",
+    bank: "exec node fakeBank/main.ts",
     // Five seconds are too few for a busy machine.
     test: "vitest run --testTimeout=60000",
     types: "tsc"

@@ -12,8 +12,8 @@ import * as ProviderHttpClient from "financial-agents-gateway/node/ProviderHttpC
 import { ProviderAdapter, type ProviderOperation } from "financial-agents-gateway/submission/ProviderAdapter"
 import { randomUUID } from "node:crypto"
 import * as Bank from "../src/Bank.ts"
-import { bookings, startFakeBank } from "../src/FakeBank.ts"
 import type { Transfer } from "../src/Transfer.ts"
+import { bookings, startFakeBank } from "./FakeBank.ts"
 
 const transfer: Transfer = { amount: "12.50", currency: "EUR", iban: "DE89370400440532013000" }
 

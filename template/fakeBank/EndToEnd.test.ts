@@ -24,11 +24,11 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { TransfersApi } from "../src/Api.ts"
 import * as Bank from "../src/Bank.ts"
-import { bookings, startFakeBank } from "../src/FakeBank.ts"
 import { issueGrant } from "../src/Invitation.ts"
 import { TransfersRoutes } from "../src/Routes.ts"
 import { TransferTools } from "../src/Tools.ts"
 import { exampleTransfer } from "../src/Transfer.ts"
+import { bookings, startFakeBank } from "./FakeBank.ts"
 
 const temporaryDirectory = Effect.acquireRelease(
   Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "transfers-"))),

@@ -3,6 +3,8 @@
  * and fails as `PUT /faults` says:
  *
  *     curl -X PUT http://127.0.0.1:4020/faults -d '{"drop_response":{"rate":1,"on":"submission"}}'
+ *
+ * Nothing in `src` imports this folder: `src/Providers.ts` loads this file if it exists.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -10,7 +12,8 @@ import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { type Dialect, Sandbox } from "financial-agents-gateway/sandbox/Sandbox"
-import { Transfer } from "./Transfer.ts"
+import type { FakeBank } from "../src/Providers.ts"
+import { Transfer } from "../src/Transfer.ts"
 
 const json = (status: number, body: object) => ({
   status,
@@ -73,3 +76,18 @@ export const startFakeBank = ({ apiKey, port }: { readonly port: number; readonl
 /** How many transfers the bank has booked. */
 export const bookings = ({ record }: Sandbox["Service"]) =>
   Effect.map(record, (receipts) => receipts.filter(({ outcome }) => outcome === "accepted").length)
+
+const port = Number(process.env["FAKE_BANK_PORT"] ?? 4020)
+const apiKey = "fake-key"
+
+/** The bank of `npm start`: where it listens, the key that it expects, and what `npm start` prints of it. */
+export const fakeBank: FakeBank = {
+  url: `http://127.0.0.1:${port}`,
+  apiKey,
+  start: startFakeBank({ apiKey, port }),
+  text: `
+Make the bank lose its answers, transfer with another key, and read again:
+
+  curl -X PUT http://127.0.0.1:${port}/faults -d '{"drop_response":{"rate":1,"on":"submission"}}'
+`
+}

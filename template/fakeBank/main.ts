@@ -3,11 +3,10 @@
  * `BANK_URL=http://127.0.0.1:4020` then.
  */
 import * as Effect from "effect/Effect"
-import { startFakeBank } from "./FakeBank.ts"
-import { fakeBank } from "./Providers.ts"
+import { fakeBank } from "./FakeBank.ts"
 
 Effect.runFork(Effect.scoped(Effect.gen(function*() {
-  const { url } = yield* startFakeBank(fakeBank)
-  yield* Effect.logInfo(`Bank: FAKE, ${url}`)
+  yield* fakeBank.start
+  yield* Effect.logInfo(`Bank: FAKE, ${fakeBank.url}`)
   return yield* Effect.never
 })))

@@ -19,7 +19,7 @@ import { BaseUrl } from "financial-agents-gateway/server/Gateway"
 import { Grants } from "financial-agents-gateway/services/Grants"
 import { transfersWrite } from "./Api.ts"
 import { bankName } from "./Bank.ts"
-import { bankSettings, fakeBank } from "./Providers.ts"
+import { bankSettings } from "./Providers.ts"
 import { exampleTransfer } from "./Transfer.ts"
 
 /** A grant of Alice, who allows her agent to transfer from her account at the bank. */
@@ -45,17 +45,11 @@ Paste into a second terminal. The same key names one transfer, however often you
   curl ${url}/v1/operations -H "Authorization: Bearer $TOKEN"
 `
 
-const fakeBankText = `
-Make the bank lose its answers, transfer with another key, and read again:
-
-  curl -X PUT http://127.0.0.1:${fakeBank.port}/faults -d '{"drop_response":{"rate":1,"on":"submission"}}'
-`
-
 /** Prints a token and commands. It never issues a grant in a database that DATABASE_URL names. */
 export const Invitation = Layer.effectDiscard(Effect.gen(function*() {
   const { isEmbedded } = yield* Database
   if (!isEmbedded) return
   const { access_token } = yield* issueGrant
-  const { isFake } = yield* bankSettings
-  yield* Console.log(text(yield* BaseUrl, Redacted.value(access_token)) + (isFake ? fakeBankText : ""))
+  const { fake } = yield* bankSettings
+  yield* Console.log(text(yield* BaseUrl, Redacted.value(access_token)) + (fake?.text ?? ""))
 }))

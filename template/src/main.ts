@@ -11,23 +11,19 @@ import * as AdminListener from "financial-agents-gateway/node/AdminListener"
 import * as GatewayApp from "financial-agents-gateway/node/GatewayApp"
 import { McpRoutes } from "financial-agents-gateway/server/McpRoutes"
 import { TransfersApi } from "./Api.ts"
-import { startFakeBank } from "./FakeBank.ts"
 import { Invitation } from "./Invitation.ts"
-import Providers, { bankSettings, fakeBank } from "./Providers.ts"
+import Providers, { bankSettings } from "./Providers.ts"
 import { TransfersRoutes } from "./Routes.ts"
 import { TransferTools } from "./Tools.ts"
 
 /** The fake bank, unless BANK_URL names another one. Only with the embedded PostgreSQL. */
-const Bank = Layer.effectDiscard(Effect.gen(function*() {
-  const { isFake } = yield* bankSettings
-  if (isFake) yield* startFakeBank(fakeBank)
-}))
+const FakeBank = Layer.effectDiscard(Effect.flatMap(bankSettings, ({ fake }) => fake?.start ?? Effect.void))
 
 GatewayApp.run({
   api: TransfersApi,
   routes: TransfersRoutes,
   // Without providers, this process only accepts and reads. Run the workers with `npm run work` then.
-  providers: Layer.provide(Providers, Bank),
+  providers: Layer.provide(Providers, FakeBank),
   // `/mcp` for language-model agents, and `/metrics` at ADMIN_PORT. An application without them leaves them out.
   agents: McpRoutes(TransferTools),
   admin: AdminListener.layer(),

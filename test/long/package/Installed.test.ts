@@ -101,6 +101,14 @@ describe("The template", () => {
     assert.isAbove(numPassedTests, 5)
   }, timeout)
 
+  it("type-checks, and its tests pass, once the folder of the fake bank is deleted", () => {
+    const without = path.join(temporary, "without")
+    const left = ["node_modules", "fakeBank"].map((name) => path.join(project, name))
+    fs.cpSync(project, without, { recursive: true, filter: (file) => !left.includes(file) })
+    fs.symlinkSync(left[0]!, path.join(without, "node_modules"))
+    runIn(without, ["npm run types", "npm test"])
+  }, timeout)
+
   it("is an image by its Containerfile: what that copies and installs holds all that the application loads", () => {
     const image = path.join(temporary, "image")
     const left = fs.readFileSync(path.join(project, ".dockerignore"), "utf8").trim().split("\n")

@@ -168,10 +168,13 @@ export const limits: ReadonlyArray<Plant> = [
     "the application of the template runs its fake bank only with the embedded PostgreSQL",
     "template/src/Providers.ts"
   )
-    .edit("if (!isEmbedded && (url === null || key === null))", "if (!isEmbedded && url === null && key === null)")
+    .edit("  if (!isEmbedded) {", "  if (!isEmbedded && url === null && key === null) {")
     .foundBy(system("cli/Template", "refuses to start without BANK_URL or BANK_KEY")),
+  plant("the application of the template needs nothing of the folder of its fake bank", "template/src/Providers.ts")
+    .edit("existsSync(fakeBankFile)", "existsSync(new URL(\".\", import.meta.url))")
+    .foundBy(system("cli/Template", "without the folder")),
   plant("the application of the template names the setting of a wrong address", "template/src/Providers.ts")
-    .edit(": requireAddress(\"BANK_URL\", url)", ": url")
+    .edit("url: requireAddress(\"BANK_URL\", url)", "url")
     .foundBy(system("cli/Template", "names BANK_URL and the remedy")),
   plant("a currency has its own digits in minor units: 750 yen are 750", "src/domain/Terms.ts")
     .edit("? minorUnits(amount, digits) : NaN", "? minorUnits(amount, 2) : NaN")

@@ -1,11 +1,14 @@
 /**
- * The application of the template with a database of DATABASE_URL: its fake bank moves no money, so it must not run there. The tests run it
- * as processes on the real PostgreSQL.
+ * The application of the template with a database of DATABASE_URL: its fake bank moves no money, so it must not run there. Without the
+ * folder of the fake bank it runs nowhere. The tests run it as processes.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import * as fs from "node:fs"
+import * as path from "node:path"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, launchOf, run, runOf, urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 
 const providers = "template/src/Providers.ts"
 const main = "template/src/main.ts"
@@ -22,6 +25,31 @@ const settings = Effect.gen(function*() {
 
 const refusal =
   "error: set BANK_URL and BANK_KEY beside DATABASE_URL: the fake bank runs only with the embedded PostgreSQL\n"
+
+/** The template once its user deletes the folder of the fake bank. In this clone, so that it finds the package by its name. */
+const withoutFakeBank = Effect.acquireRelease(
+  Effect.sync(() => {
+    const folder = fs.mkdtempSync(path.resolve(".guides-"))
+    fs.cpSync("template", folder, { recursive: true })
+    fs.rmSync(path.join(folder, "fakeBank"), { recursive: true })
+    return folder
+  }),
+  (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true }))
+)
+
+describe("The application of the template, without the folder of the fake bank", () => {
+  it.live("refuses to start without BANK_URL and BANK_KEY, also with the embedded PostgreSQL", () =>
+    Effect.gen(function*() {
+      const { DATABASE_URL: _, ...env } = yield* settings
+      const program = path.join(yield* withoutFakeBank, "src/main.ts")
+      const { code, stderr } = yield* runOf(program, [], {
+        ...env,
+        DATA_DIR: path.join(yield* temporaryDirectory, "data")
+      })
+      assert.strictEqual(code, 1)
+      assert.include(stderr, "error: set BANK_URL and BANK_KEY: there is no fake bank\n")
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+})
 
 describe("The application of the template, with a database of DATABASE_URL", () => {
   it.live("refuses to start without BANK_URL or BANK_KEY, and takes an empty text for a missing one", () =>
@@ -60,11 +88,14 @@ describe("The application of the template, with a database of DATABASE_URL", () 
       assert.notInclude(stderr, "Listening")
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
-  it.live("starts with both, and names the bank", () =>
+  it.live("starts with both, and names the bank, also without the folder of the fake bank", () =>
     Effect.gen(function*() {
       const bank = { BANK_URL: "http://127.0.0.1:1", BANK_KEY: "key" }
       const env = { ...yield* settings, ...bank }
-      const { output } = yield* launchOf(main, [], env, ({ stderr }) => stderr.includes("\"Listening\""))
-      assert.include(output.stderr, `"Bank: ${bank.BANK_URL}"`)
+      for (const program of [main, path.join(yield* withoutFakeBank, "src/main.ts")]) {
+        const { output, stop } = yield* launchOf(program, [], env, ({ stderr }) => stderr.includes("\"Listening\""))
+        assert.include(output.stderr, `"Bank: ${bank.BANK_URL}"`)
+        yield* stop("SIGTERM")
+      }
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 })
