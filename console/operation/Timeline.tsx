@@ -1,3 +1,4 @@
+import { moveOfDeadline } from "../../src/domain/operators/records.ts"
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { formatDuration, formatInstant } from "../data/format.ts"
 import { Evidence, isEvidence } from "../parts/Evidence.tsx"
@@ -28,6 +29,7 @@ export const Timeline = ({ detail: { history, reversal } }: { readonly detail: D
           {isEvidence(entry.evidence) && (
             <Evidence title={`Evidence of revision ${entry.revision}`} value={entry.evidence} />
           )}
+          {moveOfDeadline(entry) !== null && <p class="secondary">{moveOfDeadline(entry)}</p>}
         </li>
       ))}
       {reversal !== null && (

@@ -1,4 +1,4 @@
-import { workerName } from "../../src/domain/operators/workerName.ts"
+import { shownAfterReport, workerName } from "../../src/domain/operators/workerName.ts"
 import { formatDuration, formatName } from "../data/format.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Age, Time } from "../parts/Time.tsx"
@@ -19,9 +19,6 @@ const PauseBadge = ({ provider, reason }: {
 
 /** Milliseconds of difference from the clock of the database above which the clock of a worker is shown. */
 const shownSkew = 2000
-
-/** For how many milliseconds a lost worker is shown. Its claims are moved much earlier. */
-const shownLost = 600_000
 
 /** Shown if the clock of a worker is wrong. Above five seconds the worker sends nothing. */
 const ClockBadge = ({ skew }: { readonly skew: number }) =>
@@ -63,7 +60,7 @@ const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean
 
 /** The processes with workers, the pauses of their providers, and wrong clocks. */
 export const WorkersPanel = ({ at, workers }: { readonly workers: ReadonlyArray<Worker>; readonly at: string }) => {
-  const shown = workers.filter((worker) => silence(worker, at) < shownLost)
+  const shown = workers.filter((worker) => silence(worker, at) < shownAfterReport)
   const lost = shown.filter((worker) => isLost(worker, at)).length
   return (
     <Panel

@@ -1,5 +1,6 @@
 import type { RefObject } from "preact"
 import { useRef } from "preact/hooks"
+import { outcomeOf } from "../../src/domain/operators/records.ts"
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { useAnnouncedChange } from "../data/announcements.ts"
 import { formatName } from "../data/format.ts"
@@ -20,6 +21,13 @@ import { TermsText, useTerms } from "../parts/Terms.tsx"
 import { Time } from "../parts/Time.tsx"
 import { usePageTitle } from "./usePageTitle.ts"
 
+const ResultBadge = ({ result }: { readonly result: string }) => {
+  const outcome = outcomeOf(result)
+  return outcome === "done"
+    ? null
+    : <span class={outcome === "refused" ? "badge badge-refused" : "badge"}>{formatName(outcome)}</span>
+}
+
 /** What operators did to the operation, the latest first, and what the ledger refused. */
 const ActionRecords = ({ actions }: { readonly actions: Detail["actions"] }) => (
   <Panel title="Actions of operators">
@@ -28,7 +36,7 @@ const ActionRecords = ({ actions }: { readonly actions: Detail["actions"] }) => 
         <li key={`${record.at} ${record.action}`}>
           <p>
             <strong>{formatName(record.action)}</strong>
-            {record.result !== "done" && <span class="badge badge-refused">Refused</span>}
+            <ResultBadge result={record.result} />
             <span class="secondary">
               {record.operator}, by {record.via}, <Time at={record.at} />
             </span>

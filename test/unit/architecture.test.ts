@@ -155,10 +155,10 @@ describe("The rooms of the source", () => {
     assert.deepStrictEqual(values.filter((value) => !/: \.\/[A-Za-z]+\.ts$/.test(value)), [])
   })
 
-  it("the page of the console imports only Preact, itself, types of its contract, and two rules that import nothing", () => {
+  it("the page of the console imports only Preact, itself, types of its contract, and three rules that import nothing", () => {
     const files = fs.globSync("console/**/*.{ts,tsx}")
     assert.isAbove(files.length, 50)
-    const shared = ["src/domain/operators/validateAskedAt.ts", "src/domain/operators/workerName.ts"]
+    const shared = ["records", "validateAskedAt", "workerName"].map((name) => `src/domain/operators/${name}.ts`)
     for (const file of shared) assert.notMatch(fs.readFileSync(file, "utf8"), /^import /m)
     const outside = files.flatMap((file) =>
       [...fs.readFileSync(file, "utf8").matchAll(importLine)].flatMap(([line, from, bare, late]) => {

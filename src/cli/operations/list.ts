@@ -165,13 +165,20 @@ const nextCell = (summary: OperatorSummary, now: DateTime.Utc): Cell => ({
 const whatText = (type: string, terms: OperatorSummary["terms"]): string =>
   terms === null ? type : `${type} ${terms.amount} ${terms.currency} to ${terms.payee}`
 
-const columnsAt = (now: DateTime.Utc): ReadonlyArray<Column<OperatorSummary>> => [
+/** The width of the longest code of a failure. A code is never cut: people search for it. */
+const codeWidth = (operations: ReadonlyArray<OperatorSummary>): number =>
+  Math.max(6, ...operations.map(({ operation }) => operation.failure?.code.length ?? 0))
+
+const columnsAt = (
+  now: DateTime.Utc,
+  operations: ReadonlyArray<OperatorSummary>
+): ReadonlyArray<Column<OperatorSummary>> => [
   { title: "id", cell: ({ operation }) => ({ text: operation.id }) },
   { title: "operation", cell: ({ operation, terms }) => ({ text: whatText(operation.type, terms) }), least: 4 },
   { title: "state", cell: stateCell },
   { title: "provider", cell: ({ provider }) => ({ text: provider }), least: 4 },
   { title: "age", cell: ({ operation }) => ({ text: spanBetween(operation.updated_at, now) }), align: "right" },
-  { title: "next", cell: (summary) => nextCell(summary, now), least: 6 }
+  { title: "next", cell: (summary) => nextCell(summary, now), least: codeWidth(operations) }
 ]
 
 const wideColumns = (now: DateTime.Utc): ReadonlyArray<Column<OperatorSummary>> => [
@@ -191,7 +198,7 @@ const wideColumns = (now: DateTime.Utc): ReadonlyArray<Column<OperatorSummary>> 
 export const renderList = (
   operations: ReadonlyArray<OperatorSummary>,
   { now, screen, wide }: { readonly now: DateTime.Utc; readonly screen: Screen; readonly wide: boolean }
-): string => renderTable([...columnsAt(now), ...wide ? wideColumns(now) : []], operations, screen)
+): string => renderTable([...columnsAt(now, operations), ...wide ? wideColumns(now) : []], operations, screen)
 
 /** What standard error says below a page. The last page of a list says nothing. */
 const pageNote = (found: number, nextCall: string | null): ReadonlyArray<string> => {

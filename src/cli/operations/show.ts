@@ -18,6 +18,7 @@ import {
   OperatorDetail,
   type OperatorSummary
 } from "../../domain/operators/OperatorView.ts"
+import { moveOfDeadline, outcomeOf } from "../../domain/operators/records.ts"
 import { formatTimestamp } from "../../domain/Timestamp.ts"
 import { visible } from "../../domain/VisibleText.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
@@ -144,23 +145,34 @@ const standingFacts = (standing: OperationStanding): ReadonlyArray<Fact> => [
 
 /** The transitions, and at the end the reversal of a success, which has no revision. */
 const historyLines = ({ history, reversal }: OperatorDetail, screen: Screen): ReadonlyArray<string> => {
-  const entries: ReadonlyArray<Pick<HistoryEntry, "at" | "evidence"> & Record<"name" | "number", string>> = [
-    ...history.map(({ at, evidence, revision, to }) => ({ at, evidence, name: to, number: String(revision) })),
-    ...reversal === null ? [] : [{ ...reversal, name: "reversed by the provider", number: "" }]
+  const entries: ReadonlyArray<
+    Pick<HistoryEntry, "at" | "evidence"> & Record<"name" | "number", string> & { readonly note: string | null }
+  > = [
+    ...history.map((entry) => ({
+      ...entry,
+      name: entry.to,
+      number: String(entry.revision),
+      note: moveOfDeadline(entry)
+    })),
+    ...reversal === null ? [] : [{ ...reversal, name: "reversed by the provider", number: "", note: null }]
   ]
-  return entries.flatMap(({ at, evidence, name, number }, n) => {
+  return entries.flatMap(({ at, evidence, name, note, number }, n) => {
     const before = entries[n - 1]
     const later = before === undefined ? "" : `, ${spanBetween(before.at, at)} later`
     return [
       indented(`  ${number.padStart(3)}  `, `${formatTimestamp(at.epochMilliseconds)} ${name}${later}`, screen),
       ...evidence === null || evidence === undefined
         ? []
-        : [indented("       evidence ", JSON.stringify(evidence), screen)]
+        : [indented("       evidence ", JSON.stringify(evidence), screen)],
+      ...note === null ? [] : [indented("       ", note, screen)]
     ]
   })
 }
 
-const resultText = (result: string): string => result === "done" ? result : `refused: ${result}`
+const resultText = (result: string): string => {
+  const outcome = outcomeOf(result)
+  return outcome === "done" ? result : `${outcome}: ${result}`
+}
 
 const actionLines = (actions: ReadonlyArray<OperatorActionRecord>, screen: Screen): ReadonlyArray<string> =>
   actions.flatMap(({ action, at, operator, reason, result, via }) => [

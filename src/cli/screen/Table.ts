@@ -87,7 +87,7 @@ const shrink = (
   return widths
 }
 
-/** Each row as lines of `title value`. psql does the same with tables that are too wide. */
+/** Each row as lines of `title value`, with nothing cut. psql does the same with tables that are too wide. */
 const renderBlocks = (
   titles: ReadonlyArray<string>,
   rows: ReadonlyArray<ReadonlyArray<Cell>>,
@@ -96,9 +96,10 @@ const renderBlocks = (
 ): string => {
   const titled = Math.max(...titles.map(displayWidth))
   const line = (title: string, { style, text }: Cell) => {
-    const head = truncate(pad(title, titled), width)
-    const value = truncate(text, width - titled - 1)
-    return [paint("bold", head), ...value === "" ? [] : [painted(paint, style, value)]].join(" ")
+    const head = paint("bold", truncate(pad(title, titled), width))
+    return wrap(text, Math.max(1, width - titled - 1)).map((part, at) =>
+      `${at === 0 ? head : " ".repeat(titled)} ${painted(paint, style, part)}`.trimEnd()
+    ).join("\n")
   }
   return rows.map((row) => row.map((cell, at) => line(titles[at]!, cell)).join("\n")).join("\n\n")
 }

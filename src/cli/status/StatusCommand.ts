@@ -32,6 +32,7 @@ import {
   pausesOf,
   type Problem
 } from "../../domain/operators/findProblems.ts"
+import { shownAfterReport } from "../../domain/operators/workerName.ts"
 import { formatTimestamp } from "../../domain/Timestamp.ts"
 import { Database } from "../../node/postgres/Database.ts"
 import { FiguresPool } from "../../node/postgres/Pools.ts"
@@ -205,7 +206,13 @@ export const renderStatus = (status: Status, now: DateTime.Utc, screen: Screen):
     ...figures === null ? [] : [
       ...tableOf(standingColumns(figures), standingsOf(figures), screen),
       ...tableOf(dueColumns(figures), figures.due, screen),
-      ...tableOf(workerColumns(figures), figures.workers, screen)
+      ...tableOf(
+        workerColumns(figures),
+        figures.workers.filter(({ seen_at }) =>
+          figures.at.epochMilliseconds - seen_at.epochMilliseconds < shownAfterReport
+        ),
+        screen
+      )
     ],
     problemLines(problemsOf(status), screen)
   ].join("\n\n")

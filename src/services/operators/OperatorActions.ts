@@ -27,6 +27,7 @@ import type {
   OperatorAction,
   OperatorActionRecord
 } from "../../domain/operators/OperatorView.ts"
+import { isSoAlready } from "../../domain/operators/records.ts"
 import type { ShownTerms } from "../../domain/Terms.ts"
 import { makeOpenTerms } from "../rules/openPayload.ts"
 import { makeSql as makeLedger } from "../sql/ledger/SqlOperationLedger.ts"
@@ -206,7 +207,7 @@ const make = Effect.gen(function*() {
         id,
         operator,
         checked.pipe(Effect.andThen(noted), Effect.andThen(act(action, id, operator))),
-        (operation) => operation.revision === before ? "it was cancelled already" : "done"
+        (operation) => operation.revision === before ? isSoAlready : "done"
       )
     }
   )

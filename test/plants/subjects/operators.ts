@@ -41,8 +41,20 @@ export const operators: ReadonlyArray<Plant> = [
     .edit("...isTerminal(operation.state) ? [] : instantFact(", "...instantFact(")
     .foundBy(unit("cli/screen/Rendering", "unless it is settled")),
   plant("the record of a refused action says that it was refused", "src/cli/operations/show.ts")
-    .edit(": `refused: ${result}`", ": result")
+    .edit("`${outcome}: ${result}`", "result")
     .foundBy(unit("cli/screen/Rendering", "done or refused")),
+  plant("the record of an action that changed nothing is no refusal", "src/domain/operators/records.ts")
+    .edit("result === isSoAlready", "result === \"\"")
+    .foundBy(unit("cli/screen/Rendering", "done or refused")),
+  plant("a list cuts no code of a failure", "src/cli/operations/list.ts")
+    .edit("least: codeWidth(operations)", "least: 6")
+    .foundBy(unit("cli/screen/Rendering", "cuts no code of a failure")),
+  plant("status shows a lost worker for as long as the console does", "src/cli/status/StatusCommand.ts")
+    .edit("seen_at.epochMilliseconds < shownAfterReport", "seen_at.epochMilliseconds < Infinity")
+    .foundBy(unit("cli/status/StatusProblems", "ten minutes after its last report")),
+  plant("the history says that a rescue may have moved the end of sending", "src/cli/operations/show.ts")
+    .edit("note: moveOfDeadline(entry)", "note: null")
+    .foundBy(unit("cli/screen/Rendering", "moved the end of sending")),
   plant("a command that may not be the first refuses a directory without a database", "src/cli/program.ts")
     .edit(
       "const ExistingDatabase = flagged({ mustExist: true })",
@@ -81,7 +93,7 @@ export const operators: ReadonlyArray<Plant> = [
     .foundBy(system("cli/Commands", "names the setting of a database")),
   plant("a repeated cancellation is not recorded as done", actions)
     .edit(
-      "operation.revision === before ? \"it was cancelled already\" : \"done\"",
+      "operation.revision === before ? isSoAlready : \"done\"",
       "operation.revision === before ? \"done\" : \"done\""
     )
     .foundBy(postgres("services/operators/OperatorActions", "does what the ledger does")),

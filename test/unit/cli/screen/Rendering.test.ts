@@ -11,6 +11,7 @@ import { renderDetail } from "../../../../src/cli/operations/show.ts"
 import { type Paint, plain, type Screen } from "../../../../src/cli/screen/Screen.ts"
 import { renderStatus } from "../../../../src/cli/status/StatusCommand.ts"
 import { isTerminal } from "../../../../src/domain/Operation.ts"
+import { isSoAlready } from "../../../../src/domain/operators/records.ts"
 import { maskTerms } from "../../../../src/domain/Terms.ts"
 import { visible } from "../../../../src/domain/VisibleText.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
@@ -44,14 +45,29 @@ describe("The text of a command", () => {
     )
   })
 
-  it("says of each action of an operator whether it was done or refused", () => {
+  it("says of each action of an operator whether it was done or refused, or there was nothing to do", () => {
     const action = { at: now, operator: "anna", via: "command", action: "advance", reason: null } as const
-    const actions = [{ ...action, result: "it may still be sent" }, { ...action, result: "done" }]
+    const actions = ["it may still be sent", "done", isSoAlready].map((result) => ({ ...action, result }))
     fc.assert(
       fc.property(detail, (operation) => {
         const text = renderDetail({ ...operation, actions }, now, { width: null, paint: plain })
-        const results = text.split("\n").slice(-2).map((line) => line.split(" advance by anna (command): ")[1])
-        assert.deepStrictEqual(results, ["refused: it may still be sent", "done"])
+        const results = text.split("\n").slice(-3).map((line) => line.split(" advance by anna (command): ")[1])
+        assert.deepStrictEqual(results, [
+          "refused: it may still be sent",
+          "done",
+          "nothing to do: it was cancelled already"
+        ])
+      }),
+      { numRuns: rounds(20, 300) }
+    )
+  })
+
+  it("says in the history that a rescue may have moved the end of sending, and of no other transition", () => {
+    fc.assert(
+      fc.property(detail, fc.constantFrom("rescuer", "operator"), (operation, by) => {
+        const entry = { revision: 3, from: "submitting", to: "indeterminate", at: now, evidence: { by } } as const
+        const text = renderDetail({ ...operation, history: [entry] }, now, { width: null, paint: plain })
+        assert.strictEqual(text.includes("moved the end of sending (send before)"), by === "rescuer")
       }),
       { numRuns: rounds(20, 300) }
     )
@@ -96,13 +112,15 @@ describe("The text of a command", () => {
     )
   })
 
-  it("of a list says why an operation failed", () => {
+  it("of a list says why an operation failed, and cuts no code of a failure on any terminal", () => {
     fc.assert(
-      fc.property(summary, (listed) => {
+      fc.property(summary, width, fc.boolean(), (listed, width, wide) => {
         const failure = { code: "insufficient_funds", message: "Too little." }
         const failed = { ...listed, operation: { ...listed.operation, failure } }
         const [, row] = renderList([failed], { now, screen: { width: null, paint: plain }, wide: false }).split("\n")
         assert.match(row!, /  insufficient_funds\s*$/)
+        const narrow = renderList([failed], { now, screen: { width, paint: plain }, wide })
+        assert.include(narrow.replaceAll(/\s+/g, ""), failure.code)
       }),
       { numRuns: rounds(20, 200) }
     )

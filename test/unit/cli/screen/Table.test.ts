@@ -43,14 +43,22 @@ describe("A table", () => {
     assert.deepStrictEqual(render(20), ["id  owner     amount", "one a custom…      7", "two 支払い拒…   1200"])
   })
 
-  it("becomes a block for each row below the least widths of its columns", () => {
+  it("becomes a block for each row below the least widths of its columns, in which nothing is cut", () => {
     assert.deepStrictEqual(render(12), [
       "id     one",
-      "owner  a cu…",
+      "owner  a",
+      "       custo",
+      "       mer",
+      "       of",
+      "       the",
+      "       bank",
       "amount 7",
       "",
       "id     two",
-      "owner  支払…",
+      "owner  支払",
+      "       い拒",
+      "       否の",
+      "       顧客",
       "amount 1200"
     ])
   })

@@ -2,7 +2,8 @@
  * `status` names what needs an operator, each with a call that shows more, and nothing else. The tests give it figures.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { problemsOf } from "../../../../src/cli/status/StatusCommand.ts"
+import { plain } from "../../../../src/cli/screen/Screen.ts"
+import { problemsOf, renderStatus } from "../../../../src/cli/status/StatusCommand.ts"
 import { whySkewed } from "../../../../src/domain/ClockSkew.ts"
 import type { ProviderName } from "../../../../src/domain/Grant.ts"
 import type { FiguresByCondition, SeenWorker } from "../../../../src/domain/operators/FiguresForm.ts"
@@ -58,6 +59,14 @@ const listCall = "npm run -s gateway -- operations list"
 describe("status", () => {
   it("finds no problem in a ledger at work", () => {
     assert.deepStrictEqual(problems({}), [])
+  })
+
+  it("shows a lost worker for ten minutes after its last report", () => {
+    const lost = (worker_id: string, minutes: number) => ({ ...worker, worker_id, seen_at: before(minutes * minute) })
+    const figures = { ...healthy, workers: [lost("shown", 9), lost("gone", 11)] }
+    const text = renderStatus({ embedded: false, migrated: true, figures }, now, { width: null, paint: plain })
+    assert.match(text, /^shown .* lost, 9m ago/m)
+    assert.notInclude(text, "gone")
   })
 
   it("names states that last longer than usual, with the number of their operations and the age of the oldest", () => {
