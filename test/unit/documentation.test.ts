@@ -7,6 +7,7 @@ import { Effect } from "effect"
 import * as fs from "node:fs"
 import { decodeAuthorizationDetails } from "../../src/domain/AuthorizationDetails.ts"
 import { operationStates, transitions } from "../../src/domain/Operation.ts"
+import { settingNames } from "../../src/node/process/misspeltSettings.ts"
 import { type ProviderPromises, refusedPromises } from "../../src/submission/providers/ProviderPromises.ts"
 import { proofDifferences, tokenDifferences } from "../fixtures/authorization/Differences.ts"
 import { deadLinks } from "../fixtures/Markdown.ts"
@@ -59,6 +60,14 @@ describe("The documentation", () => {
       for (const name of names) {
         assert.match(source, new RegExp(`^(?:export )?const ${name}\\b|^ +${name}: `, "m"), `${name} in ${file}`)
       }
+    }
+  })
+
+  it("says of each setting what an application does with it", () => {
+    const [, section] = /## One process: GatewayApp\n(.*?)\n### /s.exec(read("docs/composition.md")) ?? []
+    const listed = [...section!.matchAll(/`([A-Z][A-Z_]+)(…?)`/g)]
+    for (const name of settingNames) {
+      assert.isTrue(listed.some(([, text, more]) => more === "" ? name === text : name.startsWith(text!)), name)
     }
   })
 
