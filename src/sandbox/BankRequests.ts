@@ -9,8 +9,7 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 import type { Demand, Dialect, RequestHead, Saying } from "./Dialect.ts"
 import { chance, type FaultSettings, type Stage } from "./Faults.ts"
 import type { SubmissionKey } from "./Protocol.ts"
-import type { Reply } from "./Reply.ts"
-import type { Submissions } from "./Submissions.ts"
+import type { Reply, Submissions } from "./Submissions.ts"
 import { hangUp, readBody, send, sendSpoilt } from "./Wire.ts"
 
 /** A request that arrived. */

@@ -176,7 +176,7 @@ const instructedStrike = (name: FaultName, order: boolean | Parameters, { attemp
 }
 
 /** The strike of a fault on an occasion, or null. The same seed, settings and occasion give the same result. */
-export const strikes = (
+const strikes = (
   seed: string,
   settings: FaultSettings,
   name: KeyedFault,
@@ -191,6 +191,23 @@ export const strikes = (
   if (!covers(setting.on ?? (name === "late" ? "submission" : "both"), stage)) return null
   return chance(seed, name, key, stage, attempt) < setting.rate ? strike(name, setting) : null
 }
+
+/** Finds the faults that strike on an occasion, and collects their names. */
+export const strikesOn = (seed: string, settings: () => FaultSettings, occasion: Occasion) => {
+  const names: Array<FaultName> = []
+  const find = (name: KeyedFault): Strike | null => {
+    const strike = strikes(seed, settings(), name, occasion)
+    if (strike !== null) names.push(name)
+    return strike
+  }
+  const onTheWay = () => ({
+    late: find("late")?.milliseconds ?? 0,
+    spoiler: spoilers.find((name) => find(name) !== null) ?? null
+  })
+  return { names, find, onTheWay }
+}
+
+export type StruckFaults = ReturnType<typeof strikesOn>
 
 /** Whether the connection with this number is refused. */
 export const refuses = (seed: string, settings: FaultSettings, connection: number): boolean =>

@@ -152,13 +152,7 @@ export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxSer
       // connection would still be answered.
       return Effect.sync(() => service.close())
     }).pipe(Effect.asVoid, Semaphore.withPermits(oneAtATime, 1), Effect.uninterruptible)
-  const controlled: ControlledSandbox = {
-    submissions,
-    arrivals,
-    record: options.record,
-    faults: Effect.sync(() => switches.settings),
-    setFaults
-  }
+  const controlled = { ...options, setFaults }
   yield* Effect.addFinalizer(() => drain)
   yield* setFaults(switches.settings)
   return { port, controlPort, setFaults }
@@ -236,11 +230,7 @@ export class CannotListen extends Schema.TaggedError<CannotListen>()("CannotList
   }
 }
 
-interface ControlledSandbox {
-  readonly submissions: Submissions
-  readonly arrivals: Arrivals
-  readonly record: SubmissionRecord
-  readonly faults: Effect.Effect<FaultSettings>
+interface ControlledSandbox extends Pick<SandboxServerOptions, "submissions" | "arrivals" | "record" | "switches"> {
   readonly setFaults: (settings: FaultSettings) => Effect.Effect<void, CannotListen>
 }
 
@@ -282,7 +272,7 @@ const control = Effect.fnUntraced(function*(
   const isKnown = ["/faults", "/record", "/arrivals", "/truth"].includes(path) || path.startsWith("/truth/")
   if (!isKnown) return yield* send(response, problemAnswer(404, "unknown_endpoint", `Unknown path: ${path}`))
   if (method !== "GET") return yield* send(response, wrongMethod(path === "/faults" ? "GET and PUT" : "GET"))
-  if (path === "/faults") return yield* send(response, jsonAnswer(200, yield* controlled.faults))
+  if (path === "/faults") return yield* send(response, jsonAnswer(200, controlled.switches.settings))
   if (path === "/record") return yield* sendLines(response, controlled.record.lines())
   if (path === "/arrivals") {
     const lines = controlled.arrivals.all().values().map((arrival) => `${JSON.stringify(arrival)}\n`)

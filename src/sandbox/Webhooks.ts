@@ -11,7 +11,7 @@ import * as Schema from "effect/Schema"
 import * as Semaphore from "effect/Semaphore"
 import { Webhook } from "standardwebhooks"
 import type { BankEvent, Dialect } from "./Dialect.ts"
-import { digest, type FaultSettings, type InstructedFaults, type KeyedFault, strikes } from "./Faults.ts"
+import { digest, type FaultSettings, type InstructedFaults, strikesOn, type StruckFaults } from "./Faults.ts"
 import type { SubmissionKey } from "./Protocol.ts"
 import { sandboxWebhook } from "./SandboxDialect.ts"
 import { knownAt, type KnownSubmission, type SandboxOutcome, succeedsAtOnce } from "./SandboxOutcome.ts"
@@ -126,10 +126,7 @@ export const makeWebhooks = Effect.fnUntraced(function*({ dialect, faults, secre
     return Effect.ignore(attempt(forger, { ...event, id: `${event.id}_forged`, kind: "settled", known }))
   }
 
-  const send = Effect.fnUntraced(function*(
-    events: ReadonlyArray<BankEvent>,
-    strike: (name: KeyedFault) => { readonly milliseconds: number } | null
-  ) {
+  const send = Effect.fnUntraced(function*(events: ReadonlyArray<BankEvent>, strike: StruckFaults["find"]) {
     const delay = strike("webhook_delay")?.milliseconds ?? 0
     const isForged = strike("webhook_forge") !== null
     const isDuplicate = strike("webhook_duplicate") !== null
@@ -145,8 +142,7 @@ export const makeWebhooks = Effect.fnUntraced(function*({ dialect, faults, secre
   return {
     announce: (announced, now) => {
       const { instructed, key } = announced
-      const strike = (name: KeyedFault) =>
-        strikes(seed, faults(), name, { key, stage: "submission", attempt: 1, instructed })
+      const strike = strikesOn(seed, faults, { key, stage: "submission", attempt: 1, instructed }).find
       const events = eventsOf(seed, announced, now)
       if (events.length === 0 || waiting >= mostWaiting || strike("webhook_lose") !== null) return
       waiting++

@@ -168,8 +168,8 @@ export const providers: ReadonlyArray<Plant> = [
     .foundBy(unit("banks/Alpaca", "in both kinds of answers")),
   plant("the sandbox carries out a key once, and answers its repetition with the first answer", submissions)
     .edit(
-      "if (entry.fate === undefined) {\n    entry.fate = chooseFate",
-      "if (entry.fate === undefined || entry.fate.outcome === \"accepted\") {\n    entry.fate = chooseFate"
+      "if (entry.fate === undefined) {\n      entry.fate = chooseFate",
+      "if (entry.fate === undefined || entry.fate.outcome === \"accepted\") {\n      entry.fate = chooseFate"
     )
     .foundBy(unit("sandbox/Dialect"), unit("sandbox/Record")),
   plant("the sandbox carries out no request that arrives after Send-Before", submissions)

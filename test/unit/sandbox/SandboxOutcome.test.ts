@@ -6,7 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
-import { type FaultSettings, strikes } from "../../../src/sandbox/Faults.ts"
+import { type FaultSettings, strikesOn } from "../../../src/sandbox/Faults.ts"
 import { defaultMix, knownAt, OutcomeMix, SandboxOutcome, settle } from "../../../src/sandbox/SandboxOutcome.ts"
 import { read, start, submit, told } from "../../fixtures/sandbox/SandboxHarness.ts"
 
@@ -65,7 +65,8 @@ describe("The choice of faults", () => {
     fc.assert(fc.property(key, fc.integer({ min: 1, max: 9 }), rates, (key, attempt, rates) => {
       const [low, high] = rates.sort((a, b) => a - b)
       for (const name of ["drop_response", "lose"] as const) {
-        const hit = (rate: number) => strikes("seed", settings(rate), name, occasion(key, attempt)) !== null
+        const hit = (rate: number) =>
+          strikesOn("seed", () => settings(rate), occasion(key, attempt)).find(name) !== null
         assert.isFalse(hit(0))
         assert.isTrue(hit(1))
         assert.isTrue(!hit(low!) || hit(high!))
@@ -76,7 +77,7 @@ describe("The choice of faults", () => {
   it("hits keys in proportion to the rate; transport faults are chosen again for each attempt", () => {
     const keys = Array.from({ length: 4000 }, (_, n) => `k${n}`)
     const hits = (name: "drop_response" | "lose", attempt: number) =>
-      keys.filter((key) => strikes("seed", settings(0.25), name, occasion(key, attempt)) !== null)
+      keys.filter((key) => strikesOn("seed", () => settings(0.25), occasion(key, attempt)).find(name) !== null)
     assert.approximately(hits("drop_response", 1).length, 1000, 120)
     assert.approximately(hits("lose", 1).length, 1000, 120)
     assert.deepStrictEqual(hits("lose", 1), hits("lose", 2))
