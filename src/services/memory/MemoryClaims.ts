@@ -79,13 +79,11 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
 
   /** The client queues of the index `operations_to_claim`, in the order of their names. */
   const queuesOf = (provider: ProviderName) => {
-    const queues = new Map<string, Array<MemoryRecord>>()
-    for (const record of table.records()) {
-      if (record.owner.provider !== provider || !isFree(record, memory.cluster.timeline)) continue
-      if (record.waiting && record.due_at! > millis()) continue
-      const queue = record.waiting ? "" : record.owner.client_id
-      queues.set(queue, [...queues.get(queue) ?? [], record])
-    }
+    const free = table.records().filter((record) =>
+      record.owner.provider === provider && isFree(record, memory.cluster.timeline)
+      && !(record.waiting && record.due_at! > millis())
+    )
+    const queues = Map.groupBy(free, ({ owner, waiting }) => waiting ? "" : owner.client_id)
     return [...queues].toSorted(([a], [b]) => a < b ? -1 : 1)
   }
 

@@ -28,11 +28,12 @@ import {
   isReturnedClaim,
   isUnsent,
   moveRecord,
-  needsDecision
+  needsDecision,
+  withRecord
 } from "./recordRules.ts"
 
 export const makeHolds = (table: MemoryQueueTable) => {
-  const { find, memory, millis, now, records, update } = table
+  const { memory, millis, now, records, update } = table
 
   const released = (record: MemoryRecord): Operation => {
     const awaits = awaitsApproval(record)
@@ -60,7 +61,7 @@ export const makeHolds = (table: MemoryQueueTable) => {
   }
 
   const hold = (id: OperationId) =>
-    Effect.flatMap(find(id), (record) =>
+    withRecord(memory, id, (record) =>
       isFree(record, memory.cluster.timeline)
         ? Effect.sync(() => placedUnsent(record))
         : holdResult(record.operation))
@@ -70,7 +71,7 @@ export const makeHolds = (table: MemoryQueueTable) => {
     && record.send_before!.epochMilliseconds <= millis()
 
   const release = (id: OperationId) =>
-    Effect.flatMap(find(id), (record) => {
+    withRecord(memory, id, (record) => {
       const { timeline } = memory.cluster
       if (needsDecision(record, memory)) return Effect.fail(new StillHeld({ id, reason: "approval", until: null }))
       return mayRelease(record) || record.hold_placed && isUnsent(record, memory)
@@ -83,7 +84,7 @@ export const makeHolds = (table: MemoryQueueTable) => {
     })
 
   const releaseUnsent = (id: OperationId, send_before: DateTime.Utc) =>
-    Effect.flatMap(find(id), (record) => {
+    withRecord(memory, id, (record) => {
       const { revision: actual } = record.operation
       return mayRelease(record) && !isForeign(record, send_before)
         ? Effect.asVoid(Effect.sync(() => released(record)))
@@ -113,11 +114,8 @@ export const makeHolds = (table: MemoryQueueTable) => {
 }
 
 /** A take-over that a rollback lost may send for so long, in milliseconds. */
-const lostTakeOverTime = ({ operation, send_before }: MemoryRecord): number =>
-  Math.max(
-    lostTakeOver,
-    (send_before?.epochMilliseconds ?? -Infinity) - operation.updated_at.epochMilliseconds
-  )
+const lostTakeOverTime = ({ operation }: MemoryRecord, send_before: DateTime.Utc): number =>
+  Math.max(lostTakeOver, send_before.epochMilliseconds - operation.updated_at.epochMilliseconds)
 
 /** Moves a claim to `indeterminate`. See `toIndeterminate` of the SQL queue. */
 export const rescueRecord = (
@@ -129,10 +127,11 @@ export const rescueRecord = (
 ): MemoryRecord => {
   const { send_before } = record
   const moved = moveRecord(record, { state: "indeterminate" }, evidence, now(), millis())
-  if (send_before === null || !isRollback) return update({ ...moved, send_before: otherwise })
   return update({
     ...moved,
-    send_before: DateTime.max(send_before, DateTime.makeUnsafe(millis() + lostTakeOverTime(record)))
+    send_before: send_before === null || !isRollback
+      ? otherwise
+      : DateTime.max(send_before, DateTime.makeUnsafe(millis() + lostTakeOverTime(record, send_before)))
   })
 }
 

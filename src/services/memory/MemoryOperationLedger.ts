@@ -5,13 +5,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { RequestBinding } from "../../domain/Idempotency.ts"
-import {
-  AlreadySettled,
-  type Operation,
-  type OperationId,
-  OperationNotFound,
-  type Outcome
-} from "../../domain/Operation.ts"
+import { AlreadySettled, type Operation, type OperationId, type Outcome } from "../../domain/Operation.ts"
 import { statedReference } from "../../domain/OperatorEvidence.ts"
 import { ProviderReference, StillHeld } from "../../domain/Submission.ts"
 import {
@@ -29,27 +23,18 @@ import { MemoryLedger } from "./MemoryLedger.ts"
 import type { MemoryRecord } from "./MemoryRecords.ts"
 import {
   awaitsApproval,
-  evidenceFacts,
   findBound,
-  findRecord,
   isPresentLedger,
   isReturnedClaim,
   isUnsent,
   moveRecord,
   needsDecision,
+  withRecord,
   withReference
 } from "./recordRules.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger
-
-  const find = (id: OperationId) => findRecord(memory, id)
-  /** Looks a record up and decides in one synchronous step. */
-  const withRecord = <A, E>(id: OperationId, decide: (found: MemoryRecord) => Effect.Effect<A, E>) =>
-    Effect.suspend((): Effect.Effect<A, E | OperationNotFound> => {
-      const found = memory.operations.get(id)
-      return found === undefined ? Effect.fail(new OperationNotFound({ id })) : decide(found)
-    })
 
   const { accept, acceptAll } = yield* makeAcceptances
 
@@ -67,7 +52,7 @@ export const makeMemory = Effect.gen(function*() {
   /** Why the record may not move, or null if it may. */
   const findRefusal = (found: MemoryRecord, revision: number, to: Outcome, evidence: Schema.Json, at: DateTime.Utc) => {
     const { operation } = found
-    const facts = evidenceFacts(found, at, holderOf(found, evidence))
+    const facts = { ...found, now: at, holder: holderOf(found, evidence) }
     const refused = findTransitionError(operation, revision, to, evidence, facts)
     if (refused !== null) return refused
     if (operation.state === "accepted") {
@@ -97,7 +82,7 @@ export const makeMemory = Effect.gen(function*() {
   const transition = Effect.fn("OperationLedger.transition")(
     function*(id: OperationId, revision: number, to: Outcome, evidence: Schema.Json) {
       const at = yield* DateTime.now
-      return yield* withRecord(id, (found) => {
+      return yield* withRecord(memory, id, (found) => {
         const refused = findRefusal(found, revision, to, evidence, at)
         if (refused !== null) return Effect.fail(refused)
         const stated = isOutcome(found.operation.state, to) ? statedReference(evidence) : null
@@ -109,7 +94,7 @@ export const makeMemory = Effect.gen(function*() {
 
   const cancel = Effect.fn("OperationLedger.cancel")(function*(id: OperationId, evidence: Schema.Json) {
     const at = yield* DateTime.now
-    return yield* withRecord(id, (found) =>
+    return yield* withRecord(memory, id, (found) =>
       isUnsent(found, memory)
         ? Effect.succeed(moved(found, cancellationOf(found.operation), evidence, at))
         : cancellationResult(found.operation))
@@ -117,7 +102,7 @@ export const makeMemory = Effect.gen(function*() {
 
   const review = Effect.fn("OperationLedger.review")(function*(id: OperationId, underReview: boolean) {
     const at = yield* DateTime.now
-    return yield* withRecord(id, (found): Effect.Effect<Operation, AlreadySettled | StillHeld> => {
+    return yield* withRecord(memory, id, (found): Effect.Effect<Operation, AlreadySettled | StillHeld> => {
       const { state, terminal } = found.operation
       if (terminal) return Effect.fail(new AlreadySettled({ id, state }))
       if (!underReview && awaitsApproval(found)) {
@@ -135,10 +120,10 @@ export const makeMemory = Effect.gen(function*() {
     transition,
     cancel,
     review,
-    show: (id: OperationId) => Effect.map(find(id), ({ operation }) => operation),
+    show: (id: OperationId) => withRecord(memory, id, ({ operation }) => Effect.succeed(operation)),
     bound: (binding: RequestBinding) => Effect.sync(() => findBound(memory, binding)?.operation ?? null),
     isEmpty: Effect.sync(() => memory.operations.size === 0),
-    returnReason: (id: OperationId) => Effect.map(find(id), ({ return_reason }) => return_reason),
-    history: (id: OperationId) => Effect.map(find(id), ({ history }) => history)
+    returnReason: (id: OperationId) => withRecord(memory, id, ({ return_reason }) => Effect.succeed(return_reason)),
+    history: (id: OperationId) => withRecord(memory, id, ({ history }) => Effect.succeed(history))
   }
 })

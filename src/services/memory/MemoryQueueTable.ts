@@ -11,7 +11,7 @@ import { type OperationId, StaleOperation } from "../../domain/Operation.ts"
 import type { ProviderOperation, ProviderReference, Recording } from "../../domain/Submission.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 import type { MemoryRecord } from "./MemoryRecords.ts"
-import { findRecord } from "./recordRules.ts"
+import { withRecord } from "./recordRules.ts"
 
 export type MemoryQueueTable = Effect.Success<typeof makeQueueTable>
 
@@ -78,10 +78,8 @@ export const makeQueueTable = Effect.gen(function*() {
       delay
     )
 
-  const find = (id: OperationId) => findRecord(memory, id)
-
   const findAt = (id: OperationId, revision: number) =>
-    Effect.flatMap(find(id), (record) => {
+    withRecord(memory, id, (record) => {
       const { revision: actual } = record.operation
       return actual === revision
         ? Effect.succeed(record)
@@ -101,7 +99,6 @@ export const makeQueueTable = Effect.gen(function*() {
     idleUntil,
     nextRead,
     nextReadAfter,
-    find,
     findAt
   }
 })

@@ -69,16 +69,17 @@ export const makeFeed = Effect.gen(function*() {
   }
 
   const since = Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangeQuery) {
-    const { states, type } = query
-    const matches = ({ operation }: MemoryRecord) =>
-      (states.length === 0 || states.includes(operation.state)) && (type === null || operation.type === type)
     const reader = grantReader(grant, query)
     const token = yield* open(query.after, reader)
     const known = yield* grantOf(grant)
     const owner = yield* withDigest(ownerDigest(known.resource_owner))
     const from = yield* placeOf(token, owner)
     const owned = memory.ownedBy(known)
-    const { has_more, page } = changedAfter(owned.filter(matches), from, query.page_size)
+    const { has_more, page } = changedAfter(
+      owned.filter(({ operation }) => matches(query)(operation)),
+      from,
+      query.page_size
+    )
     const next = yield* seal(placeBehind(page, from), owner, reader, token)
     return { operations: page.map(({ operation }) => operation), next, has_more } satisfies ChangePage
   })
@@ -124,7 +125,10 @@ export const makeStore = Effect.gen(function*() {
       const owned = memory.ownedBy(grant)
         .filter((record) => query.key === null || record.key === query.key)
         .map((record) => record.operation)
-      const found = owned.toSorted(newestFirst).filter(matches(query)).slice(0, query.page_size + 1)
+      const found = owned.toSorted(newestFirst).filter(matches(query)).filter(isInRange(query)).slice(
+        0,
+        query.page_size + 1
+      )
       const page = found.slice(0, query.page_size)
       const next = found.length > page.length ? page.at(-1)! : null
       return { operations: page, next: next === null ? null : { created_at: next.created_at, id: next.id } }
@@ -154,10 +158,8 @@ export const makeStore = Effect.gen(function*() {
 const newestFirst = (a: OperationCursor, b: OperationCursor): number =>
   b.created_at.epochMilliseconds - a.created_at.epochMilliseconds || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0)
 
-const matches = (query: OperationQuery) => (operation: Operation): boolean =>
-  (query.type === null || query.type === operation.type)
-  && (query.states.length === 0 || query.states.includes(operation.state))
-  && isInRange(query)(operation)
+const matches = ({ states, type }: Pick<OperationQuery, "states" | "type">) => (operation: Operation): boolean =>
+  (type === null || type === operation.type) && (states.length === 0 || states.includes(operation.state))
 
 const isInRange = (query: OperationQuery) => (operation: Operation): boolean =>
   (query.created_after === null || DateTime.isGreaterThan(operation.created_at, query.created_after))

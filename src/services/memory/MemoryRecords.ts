@@ -19,7 +19,10 @@ import type { ProviderReference, Recording } from "../../domain/Submission.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
 import type { Reservation } from "../rules/limits.ts"
 
-/** An operation with the members that its public form omits. */
+/**
+ * An operation with the members that its public form omits. A member with the name of a column of `operations` has the meaning of that
+ * (`migrations`). A time that is a number is in milliseconds since the epoch.
+ */
 export interface MemoryRecord {
   readonly operation: Operation
   readonly owner: Pick<
@@ -40,35 +43,23 @@ export interface MemoryRecord {
   readonly erases_terms: boolean
   /** Null once the operation is settled. */
   readonly payload: SealedPayload | null
-  /** When the next component acts, in milliseconds since the epoch. Null once the operation is settled. */
   readonly due_at: number | null
-  /** A worker found the operation due but not ready to be sent, and postponed it. */
   readonly waiting: boolean
-  /** The timeline on which the operation was accepted or last released. */
   readonly timeline: number
-  /** An operator or a late report of a worker holds the operation, on any timeline. */
   readonly hold_placed: boolean
   /** The value of `cluster.holds` in which an operator held the operation before any claim; null if nothing proves that. */
   readonly unsent_in: number | null
-  /** The timeline on which the reconciler examined the held operation; null when it did not. */
   readonly examined_timeline: number | null
   readonly send_before: DateTime.Utc | null
-  /** The id of the worker that claimed the operation, or took it over. */
   readonly claimed_by: string | null
-  /** Why the worker returned its claim; null while a claim is held. */
   readonly return_reason: string | null
   readonly reference: ProviderReference | null
-  /** The provider once confirmed that it received the operation: by an acknowledgement, or by a reference. */
   readonly acknowledged: boolean
   readonly reads: number
   readonly reviewed_at: DateTime.Utc | null
-  /** When the status read under way began, in milliseconds since the epoch. */
   readonly reading_since: number | null
-  /** When the read that the last hint asked for is due, in milliseconds since the epoch. */
   readonly hinted_at: number | null
-  /** When a fence of the operation began. */
   readonly fence_started_at: DateTime.Utc | null
-  /** When its last fence has ended, at the latest. */
   readonly fencing_until: DateTime.Utc | null
   readonly provider_account: string | null
   /** The row of `reversal_reads`. */
@@ -83,7 +74,7 @@ type MemoryApproval = Pick<
   "request_digest" | "state" | "expires_at" | "decided_at" | "decided_as" | "decider" | "reason"
 >
 
-/** When a succeeded operation is read again, because it may be reversed. Milliseconds since the epoch. */
+/** When a succeeded operation is read again, because it may be reversed. */
 export interface MemoryReversalRead {
   readonly due_at: number
   readonly until: number

@@ -149,10 +149,6 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
       return record.reversal === null
     })
 
-  /** When the read is due that a hint asks for: see `asked` of the SQL queue. */
-  const askedFor = ({ hinted_at }: { readonly hinted_at: number | null }, interval: number): number =>
-    hinted_at === null ? millis() : Math.max(millis(), Math.min(hinted_at, millis() + interval) + interval)
-
   /** When the submission or the status read under way began; null when none is. */
   const underWay = ({ due_at, operation: { state, updated_at }, reading_since }: MemoryRecord): number | null =>
     state === "submitting" ? updated_at.epochMilliseconds : due_at! > millis() ? reading_since : null
@@ -161,43 +157,27 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
     ["submitting", "submitted", "indeterminate"].includes(record.operation.state)
     || isHeld(record, memory.cluster.timeline) || record.reversal_read !== null
 
-  type Schedule = Pick<MemoryReversalRead, "due_at" | "hinted_at">
-
-  /** Moves a read forward, if it is later than `asked`. `since`: when the submission or the read under way began. */
+  /** What a hint moves of a read, which began at `since` if it is under way; null: nothing. `asked`: see that of the SQL queue. */
   const moveForward = (
-    schedule: Schedule,
+    { due_at, hinted_at }: Pick<MemoryReversalRead, "due_at" | "hinted_at">,
     since: number | null,
-    interval: number,
-    move: (moved: Schedule) => void
-  ): HintEffect => {
-    const asked = askedFor(schedule, interval)
-    if (since !== null) {
-      if (schedule.hinted_at !== null && schedule.hinted_at > since) return "ignored"
-      move({ due_at: schedule.due_at, hinted_at: Math.max(asked, since + 1) })
-      return "noted"
-    }
-    if (schedule.due_at <= asked) return "ignored"
-    move({ hinted_at: asked, due_at: asked })
-    return asked <= millis() ? "due" : "noted"
+    interval: number
+  ): { readonly hinted_at: number; readonly due_at?: number } | null => {
+    const asked = hinted_at === null
+      ? millis()
+      : Math.max(millis(), Math.min(hinted_at, millis() + interval) + interval)
+    if (since === null) return due_at <= asked ? null : { hinted_at: asked, due_at: asked }
+    return hinted_at !== null && hinted_at > since ? null : { hinted_at: Math.max(asked, since + 1) }
   }
 
   const takeHint = (record: MemoryRecord, interval: number): HintEffect => {
-    const { due_at, hinted_at, reversal_read } = record
-    if (reversal_read === null) {
-      return moveForward(
-        { due_at: due_at!, hinted_at },
-        underWay(record),
-        interval,
-        (moved) => update({ ...record, ...moved })
-      )
-    }
-    const since = reversal_read.due_at > millis() ? reversal_read.reading_since : null
-    return moveForward(
-      reversal_read,
-      since,
-      interval,
-      (moved) => update({ ...record, reversal_read: { ...reversal_read, ...moved } })
-    )
+    const { due_at, hinted_at, reversal_read: read } = record
+    const moved = read === null
+      ? moveForward({ due_at: due_at!, hinted_at }, underWay(record), interval)
+      : moveForward(read, read.due_at > millis() ? read.reading_since : null, interval)
+    if (moved === null) return "ignored"
+    update(read === null ? { ...record, ...moved } : { ...record, reversal_read: { ...read, ...moved } })
+    return moved.due_at !== undefined && moved.due_at <= millis() ? "due" : "noted"
   }
 
   const find = (about: HintedOperation): ReadonlyArray<MemoryRecord> => {

@@ -28,7 +28,7 @@ import {
 } from "../../domain/Operation.ts"
 import type { ProviderReference } from "../../domain/Submission.ts"
 import { approvalEvidence } from "../rules/approvals.ts"
-import { type EvidenceFacts, findTransitionError } from "../rules/ledgerRules.ts"
+import { findTransitionError } from "../rules/ledgerRules.ts"
 import type { Reservation } from "../rules/limits.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 import type { MemoryRecord } from "./MemoryRecords.ts"
@@ -85,22 +85,6 @@ export const withReference = (record: MemoryRecord, reference: ProviderReference
   acknowledged: record.acknowledged || reference !== null
 })
 
-/** What evidence about the record is compared with. `holder`: another operation that has the reference of the evidence. */
-export const evidenceFacts = (
-  record: MemoryRecord,
-  now: DateTime.Utc,
-  holder: EvidenceFacts["holder"] = null
-): EvidenceFacts => ({
-  now,
-  holder,
-  reference: record.reference,
-  send_before: record.send_before,
-  return_reason: record.return_reason,
-  fence_started_at: record.fence_started_at,
-  fencing_until: record.fencing_until,
-  acknowledged: record.acknowledged
-})
-
 /**
  * Makes a transition. `due_at` is when the next component acts, in milliseconds since the epoch. Null: at once, and after
  * five minutes for the rescuer. Throws where PostgreSQL refuses.
@@ -114,7 +98,7 @@ export const moveRecord = (
 ): MemoryRecord => {
   const { operation } = record
   // The triggers of PostgreSQL refuse the same transitions: they are mistakes of the caller.
-  const refused = findTransitionError(operation, operation.revision, to, evidence, evidenceFacts(record, now))
+  const refused = findTransitionError(operation, operation.revision, to, evidence, { ...record, now, holder: null })
   if (refused !== null) throw refused
   const at = DateTime.max(now, operation.updated_at)
   const revision = operation.revision + 1
@@ -150,14 +134,15 @@ export const moveRecord = (
   }
 }
 
-/** The record of an operation, of any owner. */
-export const findRecord = (
+/** Looks an operation up, of any owner, and decides in the same step. */
+export const withRecord = <A, E>(
   { operations }: MemoryLedger["Service"],
-  id: OperationId
-): Effect.Effect<MemoryRecord, OperationNotFound> =>
-  Effect.suspend(() => {
-    const record = operations.get(id)
-    return record === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(record)
+  id: OperationId,
+  decide: (found: MemoryRecord) => Effect.Effect<A, E>
+): Effect.Effect<A, E | OperationNotFound> =>
+  Effect.suspend((): Effect.Effect<A, E | OperationNotFound> => {
+    const found = operations.get(id)
+    return found === undefined ? Effect.fail(new OperationNotFound({ id })) : decide(found)
   })
 
 /** The operation of a request binding. */
