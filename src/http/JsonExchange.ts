@@ -4,6 +4,7 @@
  *
  * The room `http`: requests to other servers, for `oauth` and `submission`. Read this file first.
  */
+import * as Bytes from "effect/Bytes"
 import * as Cause from "effect/Cause"
 import * as Data from "effect/Data"
 import type * as Duration from "effect/Duration"
@@ -37,16 +38,6 @@ const isJsonType = (contentType: string | undefined): boolean =>
 export const requireJsonType = (contentType: string | undefined): Effect.Effect<void, InvalidBody> =>
   isJsonType(contentType) ? Effect.void : Effect.fail(new InvalidBody({ reason: "the content type is not JSON" }))
 
-const concat = (chunks: ReadonlyArray<Uint8Array>, size: number): Uint8Array => {
-  const all = new Uint8Array(size)
-  let offset = 0
-  for (const chunk of chunks) {
-    all.set(chunk, offset)
-    offset += chunk.length
-  }
-  return all
-}
-
 /** Reads a body of at most `maxSize` bytes. Stops reading and fails with `InvalidBody` when the body is larger. */
 export const readBody = <E>(
   body: Stream.Stream<Uint8Array, E>,
@@ -61,7 +52,7 @@ export const readBody = <E>(
       return size > maxSize
         ? Effect.fail(new InvalidBody({ reason: `a body of more than ${maxSize} bytes` }))
         : Effect.void
-    }).pipe(Effect.map(() => concat(chunks, size)))
+    }).pipe(Effect.map(() => Bytes.concat(chunks)))
   })
 
 const utf8 = new TextDecoder("utf-8", { fatal: true })

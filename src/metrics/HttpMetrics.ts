@@ -43,18 +43,11 @@ const dropped = {
 }
 
 /** Why the gateway refused a request that it could have read. */
-type RefusalReason = "saturated" | "client_saturated" | "body_saturated" | "rate_limited" | "draining"
-
-const reasons: ReadonlyArray<RefusalReason> = [
-  "saturated",
-  "client_saturated",
-  "body_saturated",
-  "rate_limited",
-  "draining"
-]
+const reasons = ["saturated", "client_saturated", "body_saturated", "rate_limited", "draining"] as const
+type RefusalReason = typeof reasons[number]
 
 /** Methods that have series of their own. All others share one. */
-const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const
+const methods: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 
 /** Status of a request whose client left before the end of the response. nginx has the same. */
 const clientLeft = 499
@@ -62,10 +55,8 @@ const clientLeft = 499
 /** The series of a route and method. */
 class MethodSeries {
   readonly duration: Distribution
-  /** Of responses without a problem, by status. */
-  readonly plain = new Map<number, Count>()
-  /** Of problems, by status and code. */
-  readonly problems = new Map<string, Count>()
+  /** By status, and by status and code of problems. */
+  readonly #counts = new Map<number | string, Count>()
   readonly #series: Series
   readonly #labels: { readonly route: string; readonly method: string }
 
@@ -76,37 +67,21 @@ class MethodSeries {
   }
 
   count(status: number, code: string | null): void {
-    const found = code === null ? this.plain.get(status) : this.problems.get(`${status} ${code}`)
-    if (found !== undefined) {
-      found.value++
-      return
-    }
-    const made = this.#series.counter(requests, { ...this.#labels, status: String(status), code: code ?? "none" })
-    made.value++
-    if (code === null) this.plain.set(status, made)
-    else this.problems.set(`${status} ${code}`, made)
+    const key = code === null ? status : `${status} ${code}`
+    const count = this.#counts.get(key)
+      ?? this.#series.counter(requests, { ...this.#labels, status: String(status), code: code ?? "none" })
+    count.value++
+    this.#counts.set(key, count)
   }
 }
 
-/** The series of a route, by method. */
+/** The series of a route, by method. A client may send any, so only those with series of their own are keys. */
 class RouteSeries {
-  readonly #methods = new Map<string, MethodSeries>()
-  readonly #series: Series
-  readonly #template: string
+  readonly of: (method: string) => MethodSeries
 
   constructor(series: Series, template: string) {
-    this.#series = series
-    this.#template = template
-  }
-
-  of(method: string): MethodSeries {
-    const found = this.#methods.get(method)
-    if (found !== undefined) return found
-    const known: string = methods.find((name) => name === method) ?? "other"
-    const made = this.#methods.get(known) ?? new MethodSeries(this.#series, this.#template, known)
-    // Only known names are keys: a client may send any method.
-    this.#methods.set(known, made)
-    return made
+    const known = memoize((method: string) => new MethodSeries(series, template, method))
+    this.of = (method) => known(methods.has(method) ? method : "other")
   }
 }
 

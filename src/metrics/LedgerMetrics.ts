@@ -12,7 +12,7 @@ import * as Layer from "effect/Layer"
 import type * as Metric from "effect/Metric"
 import type { ProviderName } from "../domain/Grant.ts"
 import { type LedgerFiguresNow, workerSeenWithin } from "../domain/operators/FiguresForm.ts"
-import { type Family, type Labels, makeSeries, type Series } from "./Series.ts"
+import { type Family, type Labels, makeSeries } from "./Series.ts"
 
 const families = {
   operations: { name: "gateway_operations", help: "Operations of the ledger, by provider and state." },
@@ -98,22 +98,6 @@ const readingsOf = (figures: LedgerFiguresNow): ReadonlyArray<Reading> => {
   ]
 }
 
-/** The gauges of the last read. */
-class Gauges {
-  readonly #series: Series
-  #registered: Array<Metric.Registration> = []
-
-  constructor(series: Series) {
-    this.#series = series
-  }
-
-  /** Replaces all values. Series that are not among them end. */
-  show(readings: ReadonlyArray<Reading>): void {
-    for (const { remove } of this.#registered) remove()
-    this.#registered = readings.map(({ family, labels, value }) => this.#series.gauge(family, () => value, labels))
-  }
-}
-
 /** Reads the figures before a scrape, if the last read is not recent. It waits for 3 seconds at most, and never fails. */
 type RefreshLedgerMetrics = Effect.Effect<void>
 
@@ -131,13 +115,19 @@ const detached = <A, E>(read: Effect.Effect<A, E>): Effect.Effect<A, E> =>
 
 const make = Effect.fnUntraced(function*(now: Effect.Effect<LedgerFiguresNow, unknown>) {
   const series = yield* makeSeries
-  const gauges = new Gauges(series)
   const clock = yield* Clock.Clock
   const monotonic = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
   let isUp = 0
   let seconds = 0
+  let registered: ReadonlyArray<Metric.Registration> = []
   series.gauge(families.up, () => isUp)
   series.gauge(families.duration, () => seconds)
+
+  /** Replaces all values. Series that are not among them end. */
+  const show = (readings: ReadonlyArray<Reading>): void => {
+    for (const { remove } of registered) remove()
+    registered = readings.map(({ family, labels, value }) => series.gauge(family, () => value, labels))
+  }
 
   const read = Effect.gen(function*() {
     const begin = monotonic()
@@ -146,7 +136,7 @@ const make = Effect.fnUntraced(function*(now: Effect.Effect<LedgerFiguresNow, un
     )
     seconds = (monotonic() - begin) / 1000
     isUp = figures._tag === "Some" ? 1 : 0
-    gauges.show(figures._tag === "Some" ? readingsOf(figures.value) : [])
+    show(figures._tag === "Some" ? readingsOf(figures.value) : [])
   })
   return yield* Effect.cachedWithTTL(Effect.withTracerEnabled(read, false), freshFor)
 })

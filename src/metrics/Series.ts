@@ -104,16 +104,17 @@ export const makeSeries: Effect.Effect<Series> = Effect.contextWith((context: Co
   })
 })
 
-/** Makes the value of each key once. */
-export const memoize = <K, V>(make: (key: K) => V): (key: K) => V => {
-  const made = new Map<K, V>()
-  return (key) => {
-    const known = made.get(key)
-    if (known !== undefined) return known
-    const value = make(key)
-    made.set(key, value)
-    return value
-  }
+/** Makes the value of each key once, and keeps it in `made`: a `WeakMap` lets it go with its key. */
+export const memoize = <K, V>(
+  make: (key: K) => V,
+  made: { readonly get: (key: K) => V | undefined; readonly set: (key: K, value: V) => unknown } = new Map<K, V>()
+): (key: K) => V =>
+(key) => {
+  const known = made.get(key)
+  if (known !== undefined) return known
+  const value = make(key)
+  made.set(key, value)
+  return value
 }
 
 /** Counts of a process by the name of their file. Null: nothing is counted. */
@@ -127,20 +128,4 @@ export const layerOf = <A>(
 ): Layer.Layer<never> => Layer.effect(reference, Effect.map(makeSeries, make))
 
 /** Bounds of durations in seconds, from one millisecond to a minute. */
-export const secondsBounds: Bounds = [
-  0.001,
-  0.0025,
-  0.005,
-  0.01,
-  0.025,
-  0.05,
-  0.1,
-  0.25,
-  0.5,
-  1,
-  2.5,
-  5,
-  10,
-  30,
-  60
-]
+export const secondsBounds: Bounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]

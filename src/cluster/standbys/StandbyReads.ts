@@ -19,6 +19,7 @@ import type * as Scope from "effect/Scope"
 import type { Borrower, Connection } from "effect/sql/SqlConnection"
 import type { SqlError } from "effect/sql/SqlError"
 import { MovedReads, PoolMetrics } from "../../metrics/PoolMetrics.ts"
+import { memoize } from "../../metrics/Series.ts"
 import { Database } from "../../node/postgres/Database.ts"
 import { Lender, SessionConnection } from "../../node/postgres/driver/DriverClient.ts"
 import { openPool } from "../../node/postgres/driver/openPool.ts"
@@ -204,6 +205,9 @@ const ask = (session: PgConnection.PgConnection): Effect.Effect<ReadIndex, SqlEr
     mark: row!["mark"] as string | null
   }))
 
+/** Makes what is known of each session once. */
+const ofSession = <A>(make: (session: PgConnection.PgConnection) => A) => memoize(make, new WeakMap())
+
 /** A session of the primary. Reads that need an index at the same time share the question, and its confirmation. */
 interface Primary {
   readonly ask: Effect.Effect<ReadIndex, SqlError>
@@ -220,14 +224,10 @@ type UseReadIndex = <A, E>(
 ) => Effect.Effect<A, E | SqlError>
 
 export const makeUseReadIndex = (pool: PgPool.PgPool): UseReadIndex => {
-  const primaries = new WeakMap<PgConnection.PgConnection, Primary>()
-  const primaryOf = (session: PgConnection.PgConnection): Primary => {
-    const known = primaries.get(session)
-    if (known !== undefined) return known
-    const primary = { ask: makeShared(ask(session)), confirm: makeSharedConfirm(session) }
-    primaries.set(session, primary)
-    return primary
-  }
+  const primaryOf = ofSession((session): Primary => ({
+    ask: makeShared(ask(session)),
+    confirm: makeSharedConfirm(session)
+  }))
   return (read) =>
     pool.use((session) => {
       const primary = primaryOf(session)
@@ -261,14 +261,11 @@ const askPosition = (session: PgConnection.PgConnection) =>
  * most reads under load ask nothing.
  */
 const makeAwaitReplay = () => {
-  const replays = new WeakMap<PgConnection.PgConnection, Replay>()
-  const replayOf = (session: PgConnection.PgConnection): Replay => {
-    const known = replays.get(session)
-    if (known !== undefined) return known
-    const replay = { position: -1n, mark: null, ask: makeShared(askPosition(session)) }
-    replays.set(session, replay)
-    return replay
-  }
+  const replayOf = ofSession((session): Replay => ({
+    position: -1n,
+    mark: null,
+    ask: makeShared(askPosition(session))
+  }))
 
   const awaitMark = Effect.fnUntraced(function*(session: PgConnection.PgConnection, mark: string) {
     const { rows: [row] } = yield* session.query(hasMark, [mark])

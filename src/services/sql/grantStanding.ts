@@ -3,57 +3,44 @@
  */
 import type { GrantStanding } from "../../domain/Grant.ts"
 
-/** The facts of the grant `g`, with its client `c` and its provider connection `p`. */
-const facts = (isScopeGranted: string): Readonly<Record<keyof GrantStanding, string>> => ({
-  revoked: "g.revoked_at IS NOT NULL",
-  expired: "g.expires_at <= now()",
-  client_active: "c.active",
-  scope_granted: isScopeGranted,
-  provider_connected: "p.connected"
-})
-
-/** The one standing that permits every use. */
-const good: GrantStanding = {
-  revoked: false,
-  expired: false,
-  client_active: true,
-  scope_granted: true,
-  provider_connected: true
+interface Fact {
+  /** Null: it depends on the scope that the statement needs. */
+  readonly sql: string | null
+  /** The value that permits every use. Any other value sets the bit. */
+  readonly good: boolean
+  readonly bit: number
 }
 
-/** The bit that is set if the fact is not as in `good`. */
-const bits = {
-  revoked: 1,
-  expired: 2,
-  client_active: 4,
-  scope_granted: 8,
-  provider_connected: 16
-} as const satisfies Record<keyof GrantStanding, number>
-
-type Fact = keyof typeof bits
+/** The facts of the grant `g`, with its client `c` and its provider connection `p`. */
+const facts = {
+  revoked: { sql: "g.revoked_at IS NOT NULL", good: false, bit: 1 },
+  expired: { sql: "g.expires_at <= now()", good: false, bit: 2 },
+  client_active: { sql: "c.active", good: true, bit: 4 },
+  scope_granted: { sql: null, good: true, bit: 8 },
+  provider_connected: { sql: "p.connected", good: true, bit: 16 }
+} as const satisfies Record<keyof GrantStanding, Fact>
 
 /**
  * The standing as one integer. Each row of a list carries it, so that five columns would cost a twentieth of the list. A fact
  * that is neither true nor false sets its bit.
  */
-export const standingInteger = (isScopeGranted: string): string => {
-  const sql = facts(isScopeGranted)
-  const bitOf = (name: Fact) => `CASE WHEN (${sql[name]}) = ${good[name]} THEN 0 ELSE ${bits[name]} END`
-  return (Object.keys(bits) as Array<Fact>).map(bitOf).join("\n    + ")
-}
+export const standingInteger = (isScopeGranted: string): string =>
+  Object.values(facts)
+    .map(({ bit, good, sql }) => `CASE WHEN (${sql ?? isScopeGranted}) = ${good} THEN 0 ELSE ${bit} END`)
+    .join("\n    + ")
 
 /** The integer of the standing that permits every use. */
 export const goodStanding = 0
 
 /** Reads the integer of `standingInteger` back. */
 export const standingOf = (integer: number): GrantStanding => {
-  const fact = (name: Fact) => (integer & bits[name]) === 0 ? good[name] : !good[name]
+  const fact = ({ bit, good }: Fact) => (integer & bit) === 0 ? good : !good
   return {
-    revoked: fact("revoked"),
-    expired: fact("expired"),
-    client_active: fact("client_active"),
-    scope_granted: fact("scope_granted"),
-    provider_connected: fact("provider_connected")
+    revoked: fact(facts.revoked),
+    expired: fact(facts.expired),
+    client_active: fact(facts.client_active),
+    scope_granted: fact(facts.scope_granted),
+    provider_connected: fact(facts.provider_connected)
   }
 }
 

@@ -12,30 +12,16 @@ import { pauseReasons } from "../../domain/operators/FiguresForm.ts"
 import { longestRetryAfter } from "../../domain/ProviderLimit.ts"
 import { type EvidentAnswer, type Known, NotSent, type StatusAnswer, Uncertain } from "../providers/ProviderAdapter.ts"
 
-const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-
 /** The three forms of an HTTP-date (RFC 9110 §5.6.7). The last two are obsolete, and a recipient must accept them. */
 const forms = [
-  /^[A-Z][a-z]{2}, (?<day>\d{2}) (?<month>[A-Z][a-z]{2}) (?<year>\d{4}) (?<time>\d{2}:\d{2}:\d{2}) GMT$/u,
-  /^[A-Z][a-z]{5,8}, (?<day>\d{2})-(?<month>[A-Z][a-z]{2})-(?<year>\d{2}) (?<time>\d{2}:\d{2}:\d{2}) GMT$/u,
-  /^[A-Z][a-z]{2} (?<month>[A-Z][a-z]{2}) (?<day>[ \d]\d) (?<time>\d{2}:\d{2}:\d{2}) (?<year>\d{4})$/u
+  /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/u,
+  /^[A-Z][a-z]{5,8}, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/u,
+  /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/u
 ]
 
-/** Milliseconds since 1970; null if the text is no HTTP-date. `now` decides about the century of a year of two digits. */
-const parseDate = (text: string, now: number): number | null => {
-  for (const form of forms) {
-    const { day, month, time, year } = form.exec(text)?.groups ?? {}
-    if (day === undefined || month === undefined || time === undefined || year === undefined) continue
-    const [hours, minutes, seconds] = time.split(":").map(Number) as [number, number, number]
-    const at = (fullYear: number) => Date.UTC(fullYear, months.indexOf(month), Number(day), hours, minutes, seconds)
-    if (!months.includes(month) || Number(day) > 31 || hours > 23 || minutes > 59 || seconds > 60) return null
-    if (year.length === 4) return at(Number(year))
-    const thisYear = new Date(now).getUTCFullYear()
-    const fullYear = thisYear - thisYear % 100 + Number(year)
-    return at(fullYear > thisYear + 50 ? fullYear - 100 : fullYear)
-  }
-  return null
-}
+/** Milliseconds since 1970; NaN if the text is no HTTP-date. A year of two digits is one from 1950 to 2049. */
+const parseDate = (text: string): number =>
+  forms.some((form) => form.test(text)) ? Date.parse(text.endsWith(" GMT") ? text : `${text} GMT`) : NaN
 
 /**
  * The delay of an answer with 429 or 503. A date counts from `Date` of the answer, or else from `now` in milliseconds since
@@ -47,9 +33,10 @@ export const retryAfterOf = (
 ): Duration.Duration | undefined => {
   const text = status === 429 || status === 503 ? headers["retry-after"]?.trim() : undefined
   if (text === undefined) return undefined
-  const sentAt = parseDate(headers["date"]?.trim() ?? "", now) ?? now
-  const until = /^\d+$/u.test(text) ? sentAt + Number(text) * 1000 : parseDate(text, now)
-  if (until === null || !(until > sentAt)) return undefined
+  const date = parseDate(headers["date"]?.trim() ?? "")
+  const sentAt = Number.isNaN(date) ? now : date
+  const until = /^\d+$/u.test(text) ? sentAt + Number(text) * 1000 : parseDate(text)
+  if (!(until > sentAt)) return undefined
   return Duration.millis(Math.min(until - sentAt, Duration.toMillis(longestRetryAfter)))
 }
 

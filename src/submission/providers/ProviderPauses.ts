@@ -19,6 +19,7 @@ import * as Stream from "effect/Stream"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
 import { isOfOperation, pauseReasons } from "../../domain/operators/FiguresForm.ts"
+import { memoize } from "../../metrics/Series.ts"
 import { type PauseCause, SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
 import { describeContradiction, findContradiction } from "./AnswerRecord.ts"
@@ -163,23 +164,16 @@ const logWarning = (message: string, provider: ProviderName, reason: string) =>
 const make = Effect.gen(function*() {
   const metrics = yield* SubmissionMetrics
   const changed = yield* PubSub.unbounded<ProviderName>()
-  const states = new Map<ProviderName, ProviderState>()
-  const stateOf = (provider: ProviderName): ProviderState => {
-    const known = states.get(provider)
-    if (known !== undefined) return known
-    const state: ProviderState = {
-      pause: null,
-      undeclared: null,
-      undeclaredReason: "",
-      unreachable: null,
-      outage: null,
-      ofOperation: [],
-      underWay: 0,
-      ended: Latch.makeUnsafe(false)
-    }
-    states.set(provider, state)
-    return state
-  }
+  const stateOf = memoize<ProviderName, ProviderState>(() => ({
+    pause: null,
+    undeclared: null,
+    undeclaredReason: "",
+    unreachable: null,
+    outage: null,
+    ofOperation: [],
+    underWay: 0,
+    ended: Latch.makeUnsafe(false)
+  }))
 
   const announce = (provider: ProviderName, cause: Failure["cause"] | null) => {
     if (metrics !== null) metrics.of(provider).pause = cause

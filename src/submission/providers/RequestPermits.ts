@@ -14,8 +14,10 @@ import {
   type Permits,
   type PermitTerms,
   permitTerms,
+  type ProviderLimit,
   type RequestKind
 } from "../../domain/ProviderLimit.ts"
+import { memoize } from "../../metrics/Series.ts"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { ProviderLimits } from "../../services/queue/ProviderLimits.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
@@ -93,7 +95,6 @@ export class RequestPermits extends Context.Service<RequestPermits, {
    */
   readonly slowDown: (provider: ProviderName, retryAfter: unknown) => Effect.Effect<void>
 }>()("financial-agents-gateway/submission/providers/RequestPermits") {
-  /** Dies if a limit is invalid. `Providers.layer` has refused it before, with the name of the provider. */
   static readonly layer: Layer.Layer<RequestPermits, never, ProviderLimits | Providers> = Layer.effect(
     RequestPermits,
     Effect.suspend(() => make)
@@ -186,24 +187,20 @@ const make = Effect.gen(function*() {
   const metrics = yield* SubmissionMetrics
   // The authorization of an attempt must not grow older than `storeTimeout` while it waits.
   const horizon = Math.min(longestHorizon, Duration.toMillis(storeTimeout) / 4)
-  const makeState = (limit: ProviderState["limit"]): ProviderState => ({
-    limit,
-    pause: null,
-    waiting: { submissions: 0, reads: 0 }
-  })
-  const states = new Map<ProviderName, ProviderState>()
-  for (const [provider, { limit }] of providers) {
-    if (limit === undefined) {
-      states.set(provider, makeState(null))
-      continue
-    }
+  const limitOf = (provider: ProviderName, limit: ProviderLimit): ProviderState["limit"] => {
     const terms = permitTerms(limit, horizon)
     // In the context of the process, because a reservation is for several requests.
     const ask = gatherCalls(context, (askers: ReadonlyArray<Asker>) => reserve(limits, provider, terms, askers))
-    states.set(provider, makeState({ terms, ask }))
+    return { terms, ask }
   }
-  /** A provider without an adapter here gets no request, so nothing limits it. */
-  const stateOf = (provider: ProviderName): ProviderState => states.get(provider) ?? makeState(null)
+  const stateOf = memoize((provider: ProviderName): ProviderState => {
+    const limit = providers.get(provider)?.limit
+    return {
+      limit: limit === undefined ? null : limitOf(provider, limit),
+      pause: null,
+      waiting: { submissions: 0, reads: 0 }
+    }
+  })
 
   const takePermit = Effect.fnUntraced(function*(provider: ProviderName, kind: RequestKind) {
     const state = stateOf(provider)

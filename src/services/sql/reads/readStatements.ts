@@ -92,12 +92,7 @@ const newestFirst = "ORDER BY o.created_at DESC, o.id DESC"
 
 /** The statement for a query. Its text has one parameter for each filter that is set. */
 export const listStatement = (grant: GrantIdentity, query: OperationQuery) => {
-  const parameters: Array<unknown> = [
-    grant.grant_id,
-    grant.client_id,
-    grant.subject,
-    operationsRead
-  ]
+  const parameters: Array<unknown> = [grant.grant_id, grant.client_id, grant.subject, operationsRead]
   const parameter = (value: unknown) => `$${parameters.push(value)}`
   /** Conditions with which the scan of an index in list order can begin and end. */
   const range: Array<string> = []
