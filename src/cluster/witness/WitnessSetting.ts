@@ -10,6 +10,7 @@ import * as Redacted from "effect/Redacted"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as fs from "node:fs/promises"
 import { InvalidSetting } from "../../domain/InvalidSetting.ts"
+import { loopbackHosts } from "../../http/OutgoingRequest.ts"
 import * as ProviderHttpClient from "../../node/http/ProviderHttpClient.ts"
 import { Database } from "../../node/postgres/Database.ts"
 import { readDatabaseUrl } from "../../node/postgres/driver/databaseUrl.ts"
@@ -111,13 +112,18 @@ export const readWitnessUrl = (setting: string): WitnessAddress => {
   if (hosts === undefined) throw invalid(forms)
   const scheme = secure === "s" ? "https" : "http"
   const [first, ...others] = hosts.split(",").map((host) => readEndpoint(host, scheme))
-  return {
+  const address: WitnessAddress = {
     _tag: "Etcd",
     endpoints: [first!, ...others],
     user: readUser(user),
     tls: readFiles(query, secure === "s"),
     prefix: readPrefix(prefix)
   }
+  const isRemote = address.endpoints.some((endpoint) => !loopbackHosts.has(new URL(endpoint).hostname))
+  if (address.user !== null && secure !== "s" && isRemote) {
+    throw invalid("would send its password over the network without TLS: begin it with etcds://")
+  }
+  return address
 }
 
 const readFile = (

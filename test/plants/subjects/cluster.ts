@@ -25,6 +25,9 @@ export const cluster: ReadonlyArray<Plant> = [
   plant("settings of a cluster are never ignored in silence", "src/node/GatewayApp.ts")
     .edit("if (value === \"\" || value === \"off\") continue", "continue")
     .foundBy(unit("node/GatewayAppParts")),
+  plant("the password of a witness leaves this machine with TLS alone", "src/cluster/witness/WitnessSetting.ts")
+    .edit("if (address.user !== null && secure !== \"s\" && isRemote) {", "if (hosts === \"\") {")
+    .foundBy(unit("cluster/witnessUrl")),
   plant("a ledger with a witness lets only workers with a witness claim", fragments)
     .edit("\"h.epoch_life = ledger_life()\" : \"h.epoch IS NULL\"", "\"h.epoch_life = ledger_life()\" : \"true\"")
     .foundBy(postgres("cluster/Verifications")),

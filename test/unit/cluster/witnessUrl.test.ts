@@ -39,6 +39,12 @@ describe("WITNESS", () => {
     })
   })
 
+  it("has a user without TLS on this machine alone", () => {
+    assert.deepInclude(readWitnessUrl("etcd://user:secret@localhost,127.0.0.1:1,[::1]:2/bank"), {
+      endpoints: ["http://localhost:2379", "http://127.0.0.1:1", "http://[::1]:2"]
+    })
+  })
+
   it("names a PostgreSQL as DATABASE_URL does", () => {
     const address = readWitnessUrl("postgres://user:secret@host:5433/witness?sslmode=verify-full")
     assert(address._tag === "Postgres")
@@ -59,6 +65,8 @@ describe("WITNESS", () => {
     ["etcd://user:secret@host:1,,other", "invalid host or port"],
     ["etcd://user:secret@host:99999", "invalid host or port"],
     ["etcd://user:secret@host?cacert=/secret", "without TLS"],
+    ["etcd://user:secret@host:2379/bank", "begin it with etcds://"],
+    ["etcd://user:secret@localhost,host/bank", "begin it with etcds://"],
     ["etcds://user:secret@host?secret=1", "unsupported parameter"],
     ["etcds://user:secret@host?cert=/secret", "both of cert and key"],
     ["etcds://user:secret@host?cacert=", "empty cacert"],
