@@ -1,9 +1,9 @@
 /**
  * A planned switchover without a person who vouches for it: what the ledger does before the promotion, and what it proves after it.
  *
- * Before the promotion it holds every accepted operation on the old primary. Workers of any version leave held operations alone. An
- * operation that still has this very hold on the new primary was not claimed before it, and could not be claimed after it. So
- * releasing it is safe, with any replication. `docs/cluster.md` has the argument in full.
+ * Before the promotion it stops all claims on the old primary, and then holds every accepted operation. An operation that still has this
+ * very hold on the new primary was not claimed before it, and could not be claimed after it. One that was accepted later could not be claimed
+ * at all. So releasing them is safe, with any replication. `docs/cluster.md` has the argument in full.
  */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -74,8 +74,6 @@ export interface SwitchoverRound {
   readonly timeline: number
   /** When the changes were last marked (`change_marks`). Null: never on this timeline. */
   readonly marked_at: number | null
-  /** Whether a worker has reported itself since `begin`. */
-  readonly is_worker_seen: boolean
 }
 
 /** What became of the held operations. */
@@ -90,8 +88,8 @@ interface FinishedSwitchover {
 
 export class Switchover extends Context.Service<Switchover, {
   /**
-   * Holds all accepted operations, and records it as `hold_all` of the operator. Reconcilers leave the operations alone for
-   * `patience`. It ends no change token.
+   * Stops all claims, holds all accepted operations, and records it as `hold_all` of the operator. Claims and reconcilers rest for
+   * `patience`, unless `finish` comes first. It ends no change token.
    */
   readonly begin: (
     operator: ActingOperator,
@@ -101,9 +99,9 @@ export class Switchover extends Context.Service<Switchover, {
   readonly round: (begun: BegunSwitchover) => Effect.Effect<SwitchoverRound, StoreUnavailable>
   /**
    * Releases the operations that have the hold of `begin` or of a round, and nothing has touched since. It also releases those that
-   * the old primary accepted after the last round, if no worker has reported itself since `begin`: nothing was sent then, so what waits for an
-   * approval waits on. `last` is the last round that
-   * succeeded on the old primary. It records `release_all`, or why the ledger refused.
+   * the old primary accepted after the last round, while claims are stopped as by `begin`: nothing was sent then, so what waits for an
+   * approval waits on. `last` is the last round that succeeded on the old primary. It records `release_all`, or why the ledger refused. Claims
+   * go on.
    *
    * Without a promotion it takes the holds back.
    */
@@ -119,7 +117,7 @@ export class Switchover extends Context.Service<Switchover, {
   )
 }
 
-interface PlaceRow extends Pick<BegunSwitchover, "timeline" | "history" | "at" | "due_at"> {
+interface PlaceRow extends Pick<BegunSwitchover, "timeline" | "history" | "due_at"> {
   readonly is_home: boolean
   readonly workers: ReadonlyArray<string>
 }
@@ -128,6 +126,8 @@ interface RoundRow extends SwitchoverRound {
   readonly is_home: boolean
   readonly history: string
   readonly has_record: boolean
+  /** Claims are stopped since `begin`. */
+  readonly are_claims_stopped: boolean
 }
 
 const make = Effect.gen(function*() {
@@ -143,24 +143,38 @@ const make = Effect.gen(function*() {
       return rows.length
     })
 
+  const stopClaims = Effect.fnUntraced(function*(patience: Duration.Duration) {
+    const [place] = yield* sql.unsafe<PlaceRow>(placeStatement, [
+      Duration.toMillis(workerSeenWithin),
+      Duration.toMillis(patience)
+    ])
+    const { is_home, workers, ...found } = place!
+    if (!is_home) return yield* new SwitchoverUnproven({ reason: "not_at_home" })
+    if (workers.length > 0) return yield* new WorkersRunning({ workers })
+    yield* sql.unsafe(stopStatement, [found.due_at])
+    return found
+  })
+
+  /** Lets workers claim again, unless another switchover has begun. */
+  const resumeClaims = ({ due_at }: Pick<BegunSwitchover, "due_at">) => sql.unsafe(resumeStatement, [due_at])
+
   const begin = Effect.fn("Switchover.begin")((operator: ActingOperator, patience: Duration.Duration) =>
-    orUnavailable(sql.withTransaction(Effect.gen(function*() {
-      const [place] = yield* sql.unsafe<PlaceRow>(placeStatement, [
-        Duration.toMillis(workerSeenWithin),
-        Duration.toMillis(patience)
-      ])
-      const { at, due_at, history, is_home, timeline, workers } = place!
-      if (!is_home) return yield* new SwitchoverUnproven({ reason: "not_at_home" })
-      if (workers.length > 0) return yield* new WorkersRunning({ workers })
-      const held = yield* holdFree({ timeline, due_at })
-      const id = yield* record(operator, { action: "hold_all", affected: held, result: "done" })
-      return { timeline, history, record: id, at, due_at, held } satisfies BegunSwitchover
-    })))
+    orUnavailable(Effect.gen(function*() {
+      const found = yield* sql.withTransaction(stopClaims(patience))
+      // A claim that saw no stop saw only what was committed before it. This second transaction sees all of that, and waits for such claims.
+      const holding = sql.withTransaction(Effect.gen(function*() {
+        const [began] = yield* sql.unsafe<Pick<BegunSwitchover, "at">>(nowStatement)
+        const held = yield* holdFree(found)
+        const id = yield* record(operator, { action: "hold_all", affected: held, result: "done" })
+        return { ...found, ...began!, record: id, held } satisfies BegunSwitchover
+      }))
+      return yield* Effect.onError(holding, () => Effect.ignoreCause(resumeClaims(found)))
+    }))
   )
 
   const readRound = (begun: BegunSwitchover) =>
     Effect.map(
-      sql.unsafe<RoundRow>(roundStatement, [begun.timeline, begun.at, begun.record]),
+      sql.unsafe<RoundRow>(roundStatement, [begun.timeline, begun.due_at, begun.record]),
       ([row]) => row!
     )
 
@@ -185,6 +199,7 @@ const make = Effect.gen(function*() {
     (begun: BegunSwitchover, last: SwitchoverRound | null, operator: ActingOperator) =>
       orUnavailable(sql.withTransaction(Effect.gen(function*() {
         const now = yield* readRound(begun)
+        yield* resumeClaims(begun)
         const reason = reasonAgainst(begun, last, now)
         const action = "release_all"
         if (reason !== null) {
@@ -193,15 +208,14 @@ const make = Effect.gen(function*() {
           return refused
         }
         yield* sql.unsafe("SET LOCAL statement_timeout = 0")
-        const wereWorkersStopped = last?.is_worker_seen !== true && !now.is_worker_seen
         const { length: released } = yield* sql.unsafe(releaseStatement, [
           begun.timeline,
           begun.due_at,
           begun.at,
-          wereWorkersStopped
+          now.are_claims_stopped
         ])
         // Else a worker may have claimed what was approved after the last round.
-        if (wereWorkersStopped) yield* sql.unsafe(keepWaitingStatement, [begun.timeline])
+        if (now.are_claims_stopped) yield* sql.unsafe(keepWaitingStatement, [begun.timeline])
         yield* record(operator, { action, affected: released, result: "done" })
         const [left] = yield* sql.unsafe<Pick<FinishedSwitchover, "still_held" | "awaiting_approval">>(
           stillHeldStatement
@@ -224,13 +238,20 @@ const isHome = `EXISTS (
 /** `$1`: for how long a report of a worker counts. `$2`: how long the operations stay held at most. */
 const placeStatement = `
   SELECT ledger_timeline() AS timeline, h.history::text AS history, ${isHome} AS is_home,
-    ${epochOf("date_trunc('milliseconds', now())")} AS at,
     ${epochOf(`date_trunc('milliseconds', now() + ${millis("$2")})`)} AS due_at,
     ARRAY(
       SELECT coalesce(worker_id, process_id::text) FROM worker_reports
       WHERE seen_at > clock_timestamp() - ${millis("$1")} ORDER BY 1
     ) AS workers
   FROM ledger_home h`
+
+const stopStatement = `UPDATE ledger_home SET claims_stopped_until = ${instantAt("$1")}`
+
+const resumeStatement = `UPDATE ledger_home SET claims_stopped_until = NULL WHERE claims_stopped_until = ${
+  instantAt("$1")
+}`
+
+const nowStatement = `SELECT ${epochOf("date_trunc('milliseconds', now())")} AS at`
 
 /**
  * Holds what is free (`isFree`) on the old timeline `$1`, with the mark `$2`. An update waits for a claim of the same row, and then
@@ -242,16 +263,19 @@ const holdStatement = `
     AND (SELECT ledger_timeline()) = $1
   RETURNING 1`
 
-/** `$1`: the old timeline. `$2`: when the switchover began. `$3`: its record. */
+/** `$1`: the old timeline. `$2`: the mark, until which claims are stopped: a minute less, because clocks differ. `$3`: the record. */
 const roundStatement = `
   SELECT ledger_timeline() AS timeline, h.history::text AS history, ${isHome} AS is_home,
     (SELECT ${epochOf("marked_at")} FROM change_marks WHERE timeline = $1) AS marked_at,
-    EXISTS (SELECT FROM worker_reports WHERE seen_at >= ${instantAt("$2")}) AS is_worker_seen,
+    coalesce(h.claims_stopped_until = ${
+  instantAt("$2")
+} AND now() < h.claims_stopped_until - interval '1 minute', false)
+      AS are_claims_stopped,
     EXISTS (SELECT FROM operator_actions WHERE id = $3::uuid) AS has_record
   FROM ledger_home h`
 
 /**
- * `$1`: the old timeline. `$2`: the mark. `$3`: when the switchover began. `$4`: whether no worker ran since.
+ * `$1`: the old timeline. `$2`: the mark. `$3`: when the switchover began. `$4`: whether no worker could claim since.
  *
  * A reconciler, a hint or an operator that touched the operation changed its due time or its examination. An operator who held it
  * changed neither, and is in the record.

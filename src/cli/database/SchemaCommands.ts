@@ -146,9 +146,7 @@ const untilPromoted = (begun: BegunSwitchover, waiting: Waiting) =>
   Switchover.use(({ round }) => round(begun)).pipe(
     Effect.map((now) => {
       waiting.isPromoted = now.timeline !== begun.timeline
-      if (!waiting.isPromoted) {
-        waiting.last = { ...now, is_worker_seen: now.is_worker_seen || waiting.last?.is_worker_seen === true }
-      }
+      if (!waiting.isPromoted) waiting.last = now
       return waiting.isPromoted
     }),
     Effect.catchTag("StoreUnavailable", () => Effect.succeed(false)),
@@ -176,7 +174,7 @@ export const switchover = Command.make(
     )
     const waiting: Waiting = { last: null, isPromoted: false }
     yield* Console.error(
-      `Held ${begun.held} operations on timeline ${begun.timeline}. Promote the standby now, and start no worker before this `
+      `Held ${begun.held} operations on timeline ${begun.timeline}. Promote the standby now. No worker claims before this `
         + "command ends."
     )
     // A signal, too, takes the holds back, unless the database is gone.

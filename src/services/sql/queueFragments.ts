@@ -105,7 +105,7 @@ export const submissionColumns = "o.id, o.type, o.resource_owner, o.provider_con
 
 /**
  * A CTE with the current timeline. It is empty where nothing may be claimed: on a database that could forget commits, or in a
- * cluster for which no worker called `prepare`. A ledger with an epoch lets a worker claim only if its `ClaimRecorder` records the batch. The life
+ * cluster for which no worker called `prepare`, and while a planned switchover is under way. A ledger with an epoch lets a worker claim only if its `ClaimRecorder` records the batch. The life
  * of the server must also be that in which the ledger was last verified.
  */
 export const here = (isRecorded: boolean) =>
@@ -114,6 +114,7 @@ export const here = (isRecorded: boolean) =>
     JOIN pg_control_system() s USING (system_identifier)
     JOIN pg_database d ON d.oid = h.database AND d.datname = current_database()
     WHERE current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'
+      AND coalesce(h.claims_stopped_until <= now(), true)
       AND ${isRecorded ? "h.epoch_life = ledger_life()" : "h.epoch IS NULL"}
   )`
 

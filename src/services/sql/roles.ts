@@ -109,7 +109,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         SELECT: "all",
         UPDATE: columns(`
           system_identifier database history epoch epoch_life epoch_at witnessed_since is_witness_settled
-          is_release_due
+          is_release_due claims_stopped_until
         `)
       },
       claim_batches: {

@@ -253,7 +253,30 @@ describe("A planned switchover", () => {
       )
     }).pipe(Effect.scoped))
 
-  it.live("leaves held what was accepted or approved after the last round, if a worker ran meanwhile: it may have sent it", () =>
+  it.live("lets a worker that starts too early claim nothing: a standby that lags lacks no claim", () =>
+    Effect.gen(function*() {
+      const { identity, primary, provider } = yield* scene
+      const { begun, last } = yield* running(
+        primary,
+        Effect.gen(function*() {
+          const begun = yield* begin
+          const last = yield* round(begun)
+          yield* accept(identity)
+          return { begun, last }
+        })
+      )
+      const standby = yield* standbyOf(primary)
+      assert.deepStrictEqual(yield* running(primary, claimIds(provider)), [])
+      yield* promoted(
+        standby,
+        Effect.gen(function*() {
+          assert.strictEqual((yield* finish(begun, last)).released, 1)
+          assert.lengthOf(yield* claimIds(provider), 1)
+        })
+      )
+    }).pipe(Effect.scoped))
+
+  it.live("leaves held what was accepted or approved after the last round, if another command let claims go on: it may be sent", () =>
     Effect.gen(function*() {
       const { identity, primary, provider } = yield* scene
       const { begun, held, last } = yield* running(
@@ -262,11 +285,8 @@ describe("A planned switchover", () => {
           const held = yield* acceptSeveral(identity, 1)
           yield* acceptWaiting(identity)
           const begun = yield* begin
-          const process_id = crypto.randomUUID()
-          yield* report("forgotten", process_id)
           const last = yield* round(begun)
-          // It stops in an orderly way, and leaves no report.
-          yield* Effect.flatMap(Queue, ({ forgetWorker }) => forgetWorker(process_id))
+          yield* finish(yield* begin, null)
           yield* accept(identity)
           return { begun, held, last }
         })

@@ -114,8 +114,11 @@ export const approvals: ReadonlyArray<Plant> = [
       "(headers[csrfHeader] ?? \"\").length !== session.csrfToken.length"
     )
     .foundBy(postgres("operator/ConsoleDecisions")),
-  plant("an operation that waits keeps its proof over a switchover only if no worker ran", "src/cluster/Switchover.ts")
-    .edit("if (wereWorkersStopped) yield* sql", "yield* sql")
+  plant(
+    "an operation that waits keeps its proof over a switchover only while claims are stopped",
+    "src/cluster/Switchover.ts"
+  )
+    .edit("if (now.are_claims_stopped) yield* sql", "yield* sql")
     .foundBy(long("cluster/Switchover", "leaves held what was accepted or approved")),
   plant("operators find what waits for an approval", "src/services/sql/operators/searchStatements.ts")
     .edit("  approval: awaitsApproval,", "  approval: isHeld + \" AND false\",")

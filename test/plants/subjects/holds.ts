@@ -149,8 +149,11 @@ export const holds: ReadonlyArray<Plant> = [
     )
     .foundBy(long("cluster/Switchover", "leaves held what an operator, an earlier failover")),
   plant("a switchover begins only without running workers", switchover)
-    .edit("      if (workers.length > 0) return yield* new WorkersRunning({ workers })\n", "")
+    .edit("    if (workers.length > 0) return yield* new WorkersRunning({ workers })\n", "")
     .foundBy(long("cluster/Switchover", "does not begin while a worker reports itself")),
+  plant("no worker claims while a switchover is under way", fragments)
+    .edit("      AND coalesce(h.claims_stopped_until <= now(), true)\n", "")
+    .foundBy(long("cluster/Switchover", "lets a worker that starts too early claim nothing")),
   plant("a claim on a server that went back is never sent", guard)
     .edit(
       "return Effect.tap(statement, (rows) => learn((rows[0] as Placed).place, before))",
