@@ -1,5 +1,5 @@
 /** Mistakes in claims and returned claims: at most one process has the right to send, and only with a good grant. */
-import { type Plant, plant, postgres } from "../Plant.ts"
+import { type Plant, plant, postgres, unit } from "../Plant.ts"
 
 const claimsFile = "src/services/sql/queue/SqlClaims.ts"
 const fragments = "src/services/sql/queueFragments.ts"
@@ -14,6 +14,9 @@ export const claims: ReadonlyArray<Plant> = [
       "        FOR UPDATE OF o\n      ) o LIMIT q.share"
     )
     .foundBy(postgres("services/queue/ConcurrentClaims", "do not wait for a claim that hangs")),
+  plant("claims are served also if a later statement fails", "src/services/rules/claimRounds.ts")
+    .edit("served.length > 0 ? Effect.succeed(nothing) : Effect.fail(error)", "Effect.fail(error)")
+    .foundBy(unit("services/claimRounds")),
   plant("a postponed operation is claimed only once it is due", claimsFile)
     .edit("AND o.due_at <= ${dueBy(\"q.queue\")}${begin}", "${begin}")
     .foundBy(postgres("services/queue/Claims")),

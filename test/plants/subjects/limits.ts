@@ -292,6 +292,18 @@ export const limits: ReadonlyArray<Plant> = [
   plant("a request that leaves always frees its slots, once", lifecycle)
     .edit("      if (!request.isParked) freeSlots(request)\n", "      freeSlots(request)\n")
     .foundBy(unit("server/gate/Lifecycle"), unit("server/waits/Waits")),
+  plant("the drain ends also requests that wait, and those whose bodies arrive", lifecycle)
+    .edit(
+      "for (const request of [...running.all(), ...parked.all()]) interrupt(request)",
+      "for (const request of running.all()) interrupt(request)"
+    )
+    .foundBy(unit("server/gate/Lifecycle", "wait or receive a body")),
+  plant("a shorter Retry-After never ends a longer pause of the process", requests)
+    .edit("    if (left >= millis) return\n", "")
+    .foundBy(unit("submission/providers/RequestPermits", "ends no longer pause")),
+  plant("a status read that got no permit comes after the first delay", "src/submission/reads/Reconciler.ts")
+    .edit("answer === null || answer._tag === \"Known\" ? 0 : due.reads", "answer?._tag === \"Known\" ? 0 : due.reads")
+    .foundBy(unit("submission/providers/RequestPermits", "after the first delay")),
   plant("a deadline counts by the monotonic clock", lifecycle)
     .edit(
       "const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6",

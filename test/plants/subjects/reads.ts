@@ -22,6 +22,15 @@ export const reads: ReadonlyArray<Plant> = [
   plant("a grant reads only operations of its resource owner", statements)
     .edit("o.client_id = g.client_id AND o.resource_owner = g.resource_owner AND", "o.client_id = g.client_id AND")
     .foundBy(postgres("services/reads/Ownership")),
+  plant("a look-up by key has only operations of the wanted type", statements)
+    .edit(
+      "    ...query.type === null ? [] : [`o.type = ${parameter(query.type)}`],\n    ...query.states",
+      "    ...query.states"
+    )
+    .foundBy(postgres("services/reads/FindByKey", "matches all other filters")),
+  plant("the client on fetch sends no cookie", "src/client/Exchange.ts")
+    .edit("      credentials: \"omit\",\n", "")
+    .foundBy(unit("client/FetchClient", "and no cookie")),
   plant("a look-up by key finds only operations of the same resource owner", statements)
     .edit("  const where = [\n    owned,\n    ...query.type", "  const where = [\n    \"true\",\n    ...query.type")
     .foundBy(postgres("services/reads/FindByKey")),

@@ -186,6 +186,12 @@ describe("The client on fetch", () => {
     assert.lengthOf(failing.received, 0)
   })
 
+  it("sends its access token as its only credential, and no cookie", async () => {
+    const { client, received } = clientOf(read(accepted))
+    await client.get(id)
+    assert.deepStrictEqual(received.map(({ credentials }) => credentials), ["omit"])
+  })
+
   it("throws a problem with its members, and with Retry-After", async () => {
     const refused = clientOf(problem("rate_limited", { "retry-after": "9" }))
     const error = await failureOf(() => refused.client.get(id))

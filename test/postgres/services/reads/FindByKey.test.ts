@@ -6,7 +6,8 @@ import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import type { GrantIdentity } from "../../../../src/domain/Grant.ts"
 import { IdempotencyKey } from "../../../../src/domain/Idempotency.ts"
-import type { Operation } from "../../../../src/domain/Operation.ts"
+import { type Operation, OperationType } from "../../../../src/domain/Operation.ts"
+import type { OperationQuery } from "../../../../src/domain/OperationQuery.ts"
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
 import {
   accept,
@@ -67,6 +68,24 @@ conformance("a list by idempotency key", (it) => {
         Effect.map(store.list(identity, { ...everything, key, after }), ({ operations }) => operations)
       assert.deepStrictEqual(yield* behind(newer), [older])
       assert.deepStrictEqual(yield* behind(older), [])
+    }))
+
+  it.effect("has the operation only if it matches all other filters", () =>
+    Effect.gen(function*() {
+      const store = yield* OperationStore
+      const { identity } = yield* issue()
+      const key = newKey()
+      const { operation: { created_at, type } } = yield* accept(identity, { key })
+      const filters: ReadonlyArray<readonly [Partial<OperationQuery>, number]> = [
+        [{ type, states: ["accepted", "failed"] }, 1],
+        [{ type: OperationType.make("another") }, 0],
+        [{ states: ["failed"] }, 0],
+        [{ created_after: created_at }, 0],
+        [{ created_before: created_at }, 0]
+      ]
+      for (const [filter, count] of filters) {
+        assert.lengthOf((yield* store.list(identity, { ...everything, key, ...filter })).operations, count)
+      }
     }))
 
   it.effect("finds for each pair of grants only requests of the same owner, subject and client", () =>

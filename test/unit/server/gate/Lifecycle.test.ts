@@ -14,12 +14,12 @@ const make = (options: Partial<LifecycleOptions>) =>
 type Service = Lifecycle["Service"]
 
 /** A request that runs until it is interrupted; refused if it gets no slot. */
-const serve = (lifecycle: Service) =>
+const serve = (lifecycle: Service, begin: (request: RunningRequest) => void = () => {}) =>
   Effect.withFiber((fiber): Effect.Effect<never, "refused"> => {
     const request = lifecycle.admit(fiber)
-    return request === null
-      ? Effect.fail("refused")
-      : Effect.ensuring(Effect.never, Effect.sync(() => lifecycle.leave(request)))
+    if (request === null) return Effect.fail("refused")
+    begin(request)
+    return Effect.ensuring(Effect.never, Effect.sync(() => lifecycle.leave(request)))
   })
 
 const start = <A, E>(effect: Effect.Effect<A, E>) => Effect.forkChild(effect, { startImmediately: true })
@@ -173,10 +173,14 @@ describe("The drain", () => {
       assert.isTrue(Exit.isSuccess(yield* Fiber.await(drain)))
     }))
 
-  it.effect("interrupts all that still run after its timeout, and not because of their deadline", () =>
+  it.effect("interrupts all that still run, wait or receive a body after its timeout, and not because of their deadline", () =>
     Effect.gen(function*() {
       const lifecycle = yield* make({ deadline: 60_000, drainTimeout: 10_000 })
-      const requests = [yield* start(serve(lifecycle)), yield* start(serve(lifecycle)), yield* start(serve(lifecycle))]
+      const requests = [
+        yield* start(serve(lifecycle)),
+        yield* start(serve(lifecycle, (request) => void lifecycle.park(request, noWake))),
+        yield* start(serve(lifecycle, lifecycle.pause))
+      ]
       const drain = yield* start(lifecycle.drain)
       yield* TestClock.adjust(9_999)
       assert.isTrue(requests.every(isRunning))

@@ -183,6 +183,27 @@ describe("a provider with a limit", () => {
       assert.isEmpty(world.reads)
     }))
 
+  it.effect("is asked for a status after the first delay if there was no permit, however often it was asked before", () =>
+    Effect.gen(function*() {
+      let isAway = false
+      const world = yield* makeWorld({
+        limit: tenPerSecond,
+        queue: (inner) => ({
+          reservePermits: (...args) => isAway ? away : inner.reservePermits(...args)
+        })
+      })
+      yield* world.acceptOne
+      yield* workFor(world, "1 second")
+      const reconcile = Effect.andThen(TestClock.adjust("2 hours"), world.reconcile)
+      for (let read = 0; read < 10; read++) yield* reconcile
+      isAway = true
+      yield* reconcile
+      isAway = false
+      yield* TestClock.adjust("2 seconds")
+      yield* world.reconcile
+      assert.lengthOf(world.reads, 11)
+    }))
+
   it.effect("returns the claims of operations that have no permit until sendWithin", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ limit: { requests: 1, interval: "1 hour" } })
@@ -324,6 +345,17 @@ describe("Retry-After", () => {
       const [first, ...others] = world.attempts.map(({ at }) => at)
       assert.lengthOf(others, 2)
       assert.isAtLeast(Math.min(...others), first! + 10_000)
+    }))
+
+  it.effect("that is shorter ends no longer pause", () =>
+    Effect.gen(function*() {
+      const { pauseOf, slowDown } = yield* permitsOf(tenPerSecond, InMemoryLedger)
+      yield* slowDown(bank, Duration.seconds(10))
+      yield* TestClock.adjust("4 seconds")
+      yield* slowDown(bank, Duration.seconds(5))
+      assert.strictEqual(yield* pauseOf(bank), 6000)
+      yield* slowDown(bank, Duration.seconds(7))
+      assert.strictEqual(yield* pauseOf(bank), 7000)
     }))
 
   it.effect("holds no claim of a worker that is stopped", () =>
