@@ -140,5 +140,11 @@ export const approvals: ReadonlyArray<Plant> = [
     "src/services/sql/queue/SqlRescues.ts"
   )
     .edit("a.state = 'pending' AND a.expires_at <= now() AND", "a.state = 'pending' AND a.expires_at > now() AND")
-    .foundBy(postgres("services/ledger/Approvals", "that is denied or comes too late"))
+    .foundBy(postgres("services/ledger/Approvals", "that is denied or comes too late")),
+  plant("a decision at the end of its approval is late", "src/services/rules/approvals.ts")
+    .edit(
+      "if (DateTime.isGreaterThanOrEqualTo(facts.now, facts.expires_at))",
+      "if (DateTime.isGreaterThan(facts.now, facts.expires_at))"
+    )
+    .foundBy(postgres("services/ledger/Approvals", "a millisecond before is not"))
 ]

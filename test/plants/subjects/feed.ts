@@ -101,5 +101,11 @@ export const feed: ReadonlyArray<Plant> = [
     .foundBy(unit("server/waits/Waits"), unit("server/gate/Lifecycle")),
   plant("a client never waits with more requests than its limit", lifecycle)
     .edit("      if (waitingOf.of(client) >= options.maxWaitingPerClient) return false\n", "")
-    .foundBy(unit("server/gate/Lifecycle"))
+    .foundBy(unit("server/gate/Lifecycle")),
+  plant("a wait ends by the monotonic clock", "src/server/waits/Waits.ts")
+    .edit(
+      "const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6",
+      "const now = () => clock.currentTimeMillisUnsafe()"
+    )
+    .foundBy(unit("server/waits/Waits", "while the wall clock steps back"))
 ]

@@ -258,5 +258,8 @@ export const operators: ReadonlyArray<Plant> = [
     .foundBy(unit("cli/screen/Rendering", "of a list has amount and payee")),
   plant("a person records no code of the gateway as a failure", "src/domain/GatewayFailures.ts")
     .edit("(code) => !isGatewayFailureCode(code), {", "(code) => code !== \"\", {")
-    .foundBy(unit("operator/console/performAction", "with a code of the gateway"))
+    .foundBy(unit("operator/console/performAction", "with a code of the gateway")),
+  plant("a value on a bound of a histogram counts in its bucket", "src/metrics/Series.ts")
+    .edit("value > bounds[at]!", "value >= bounds[at]!")
+    .foundBy(unit("metrics/SubmissionMetrics", "counts in its bucket"))
 ]

@@ -300,5 +300,11 @@ export const outcomes: ReadonlyArray<Plant> = [
     .foundBy(postgres("services/queue/Fences", "refuses any other record")),
   plant("the database refuses a fence before send_before", "migrations/0029_fences.sql")
     .edit("IF (OLD.send_before < clock_timestamp()) IS NOT TRUE THEN", "IF OLD.send_before IS NULL THEN")
-    .foundBy(postgres("services/queue/Fences"))
+    .foundBy(postgres("services/queue/Fences")),
+  plant(
+    "a failure of this machine proves that nothing was sent only while it connects",
+    "src/submission/http/HttpExchange.ts"
+  )
+    .edit("if (syscall === \"connect\" && localCodes.has(code))", "if (localCodes.has(code))")
+    .foundBy(unit("submission/http/HttpProviderProperties", "proves nothing otherwise"))
 ]

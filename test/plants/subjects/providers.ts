@@ -195,5 +195,11 @@ export const providers: ReadonlyArray<Plant> = [
     .foundBy(unit("submission/http/OrderAnswers")),
   plant("a list with two orders of one key proves nothing", "src/submission/http/OrderAnswers.ts")
     .edit("[member]: Schema.Tuple([Schema.Json])", "[member]: Schema.NonEmptyArray(Schema.Json)")
-    .foundBy(unit("submission/http/OrderAnswers"))
+    .foundBy(unit("submission/http/OrderAnswers")),
+  plant("an answer is bounded also where its encoding hides its length", "src/submission/http/HttpExchange.ts")
+    .edit(" && headers[\"content-encoding\"] === undefined\n", "\n")
+    .foundBy(unit("submission/http/HttpExchange", "hides its length")),
+  plant("the sandbox repeats a webhook until a 2xx", "src/sandbox/Webhooks.ts")
+    .edit("status < 200 || status >= 300", "status < 200 || status >= 400")
+    .foundBy(unit("sandbox/Webhooks", "are tried five times"))
 ]

@@ -173,5 +173,11 @@ export const tokens: ReadonlyArray<Plant> = [
       "DateTime.min(DateTime.makeUnsafe(issued_at * 1000), now)",
       "DateTime.max(DateTime.makeUnsafe(issued_at * 1000), now)"
     )
-    .foundBy(unit("services/verification/GrantProvisioning"))
+    .foundBy(unit("services/verification/GrantProvisioning")),
+  plant("the age of keys counts by the monotonic clock", "src/oauth/CachedDocument.ts")
+    .edit(
+      "  Effect.flatMap(Clock.Clock, (clock) => clock.monotonicTimeNanos),\n  (nanos) => Number(nanos / 1_000_000n)",
+      "  Effect.flatMap(Clock.Clock, (clock) => clock.currentTimeMillis),\n  (millis) => millis"
+    )
+    .foundBy(unit("oauth/KeySet", "while the wall clock steps back"))
 ]

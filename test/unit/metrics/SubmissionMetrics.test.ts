@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Metric } from "effect"
 import { PrometheusMetrics } from "effect/observability"
 import { TestClock } from "effect/testing"
+import { Distribution } from "../../../src/metrics/Series.ts"
 import * as SubmissionMetrics from "../../../src/metrics/SubmissionMetrics.ts"
 import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
 import { layerCircuitBreaker } from "../../../src/submission/providers/Circuit.ts"
@@ -35,6 +36,12 @@ const ends: ReadonlyArray<readonly [outcome: string, submit: NonNullable<Script[
   ["not_sent", () => Effect.fail(new NotSent({ reason: "no credentials", isLocal: true })), 1],
   ["not_sent", () => Effect.fail(new NotSent({ reason: "it cannot be encoded", isPermanent: true })), 0]
 ]
+
+it("A value on a bound of a histogram counts in its bucket", () => {
+  const distribution = new Distribution([1, 2])
+  for (const value of [0.5, 1, 1.5, 2, 3]) distribution.record(value)
+  assert.deepStrictEqual(distribution.state().buckets, [[1, 2], [2, 4]])
+})
 
 describe("The metrics of submissions", () => {
   it.effect.each(ends)(

@@ -3,7 +3,7 @@
  * without a network and the test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Clock, Effect, Fiber } from "effect"
 import { HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
 import { issuerSettings } from "../../../src/oauth/Issuer.ts"
@@ -11,6 +11,7 @@ import { makeKeySet } from "../../../src/oauth/KeySet.ts"
 import { makeFakeServer } from "../../fixtures/oauth/FakeServer.ts"
 import { audience, issuer } from "../../fixtures/oauth/Issuing.ts"
 import { jwkOf, keySetOf } from "../../fixtures/oauth/TokenScene.ts"
+import { makeSteppingClock } from "../../fixtures/SteppingClock.ts"
 
 const metadata = "/.well-known/oauth-authorization-server"
 
@@ -105,6 +106,18 @@ describe("The keys of an authorization server", () => {
       server.isDown = false
       yield* TestClock.adjust("30 seconds")
       assert.strictEqual(yield* search("one"), "found")
+    }))
+
+  it.effect("are used for an hour when the server is down, also while the wall clock steps back", () =>
+    Effect.gen(function*() {
+      const { clock, set } = yield* makeSteppingClock
+      yield* Effect.gen(function*() {
+        const { search, server } = yield* makeFetched
+        server.isDown = true
+        set(-3_600_000)
+        yield* TestClock.adjust("1 hour")
+        assert.strictEqual(yield* search("one"), "AuthorizationUnavailable")
+      }).pipe(Effect.provideService(Clock.Clock, clock))
     }))
 
   it.effect("are requested at most once in 30 seconds from a server that is down", () =>

@@ -112,9 +112,9 @@ describe("Webhooks of the sandbox", () => {
       ])
     }))
 
-  it.effect("are tried five times, and then given up", () =>
+  it.effect.each([302, 500])("are tried five times, and then given up: status %d", (status) =>
     Effect.gen(function*() {
-      const { received, webhooks } = yield* receiver(500)
+      const { received, webhooks } = yield* receiver(status)
       const sandbox = yield* start({ webhooks })
       yield* submit(sandbox.url, "a", told({ outcome: "succeeded" }))
       for (const [n, pause] of [500, 1000, 2000, 4000].entries()) {

@@ -2,21 +2,40 @@
  * An operation that needs an approval is sent only after a decision about it: of a person, in time, once, about the same request. Both
  * ledgers give the same answers.
  */
-import { assert } from "@effect/vitest"
-import { Duration, Effect } from "effect"
+import { assert, it } from "@effect/vitest"
+import { DateTime, Duration, Effect } from "effect"
 import * as fc from "fast-check"
+import type { Decision } from "../../../../src/domain/Approval.ts"
 import type { GrantIdentity } from "../../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { Approvals } from "../../../../src/services/Approvals.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
+import { findDecisionRefusal } from "../../../../src/services/rules/approvals.ts"
 import { accept, type Asked, decide, details, paid, request, waits } from "../../../fixtures/ledger/ApprovedPayments.ts"
 import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
 import { feedReader } from "../../../fixtures/ledger/Changes.ts"
 import { forgeDecisions, reasonOf } from "../../../fixtures/ledger/ForgedDecisions.ts"
-import { conformance } from "../../../fixtures/ledger/Ledger.ts"
+import { conformance, unknownId } from "../../../fixtures/ledger/Ledger.ts"
 import { claimIds, issueAtNewProvider, readTerms, takeIds } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
+
+it("A decision at the very end of its approval is late, and a millisecond before is not", () => {
+  const end = 86_400_000
+  const refusedAt = (now: number) =>
+    findDecisionRefusal(
+      { operation_id: unknownId, request_digest: "digest", decider: { as: "operator", name: "Ada" } } as Decision,
+      {
+        state: "pending",
+        request_digest: "digest",
+        client_id: "agent",
+        expires_at: DateTime.makeUnsafe(end),
+        now: DateTime.makeUnsafe(now),
+        is_unsent: true
+      } as Parameters<typeof findDecisionRefusal>[1]
+    )?.reason
+  assert.deepStrictEqual([end - 1, end].map(refusedAt), [undefined, "late"])
+})
 
 conformance("an approval", (it) => {
   it.effect("is needed above the line, in a currency without a line, and for a payee that received nothing yet", () =>

@@ -37,6 +37,17 @@ conformance("limits", (it) => {
       assert.deepStrictEqual(answerOf(uncovered!), ["OperationNotCovered", "operation_type"])
     }))
 
+  it.effect("leave nothing, and never less, of a limit of a credential that others of the grant have exceeded", () =>
+    Effect.gen(function*() {
+      const { acceptAll } = yield* OperationLedger
+      const { identity } = yield* issue({ authorization_details: details })
+      yield* acceptAll(identity, ["1", "2"].map((key) => request(key, { amount: "50" })))
+      const [refused] = yield* acceptAll({ ...identity, authorization_details: narrow }, [
+        request("3", { amount: "1" })
+      ])
+      assert.deepStrictEqual(answerOf(refused!), ["LimitExceeded", narrow[0]!.budgets![0], "0.00", null])
+    }))
+
   it.effect("refuse no repetition of a request that had neither limits nor terms", () =>
     Effect.gen(function*() {
       const { accept, acceptAll } = yield* OperationLedger

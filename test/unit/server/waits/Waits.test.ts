@@ -3,7 +3,7 @@
  * statements take time, under a test clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Exit, Fiber, Logger, Schema } from "effect"
+import { Clock, Duration, Effect, Exit, Fiber, Logger, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import type { Grant } from "../../../../src/domain/Grant.ts"
 import { isOverdue } from "../../../../src/server/gate/Lifecycle.ts"
@@ -12,6 +12,7 @@ import { OperationFeed } from "../../../../src/services/OperationFeed.ts"
 import { assertFreeSlots } from "../../../fixtures/http/BothWays.ts"
 import { atOnce, openProcess } from "../../../fixtures/http/WaitingProcess.ts"
 import { accept, drive, InMemoryLedger, issue, issueAgain } from "../../../fixtures/ledger/Ledger.ts"
+import { makeSteppingClock } from "../../../fixtures/SteppingClock.ts"
 
 const start = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.forkChild(effect, { startImmediately: true })
 
@@ -115,6 +116,18 @@ describe("A wait", () => {
       assert.deepStrictEqual([answer.revision, isHonoured], [operation.revision, true])
       const page = yield* Fiber.join(all)
       assert.deepStrictEqual([page.answer.operations, page.isHonoured], [[], true])
+    }).pipe(Effect.provide(InMemoryLedger)))
+
+  it.effect("ends after its time also while the wall clock steps back", () =>
+    Effect.gen(function*() {
+      const { clock, set } = yield* makeSteppingClock
+      const { change } = yield* Effect.provideService(openProcess(), Clock.Clock, clock)
+      const { identity, operation } = yield* scene
+      const waiting = yield* start(change(identity, operation, 3))
+      yield* TestClock.adjust(1000)
+      set(-3_600_000)
+      yield* TestClock.adjust(2000)
+      assert.isDefined(exitOf(waiting))
     }).pipe(Effect.provide(InMemoryLedger)))
 
   it.effect("answers at once if its condition holds, with one read", () =>

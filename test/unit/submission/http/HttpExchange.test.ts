@@ -55,6 +55,16 @@ describe("An exchange", () => {
       assert.notInclude(printed, "\"secret\"")
     }))
 
+  it.effect("bounds a body whose encoding hides its length", () =>
+    Effect.gen(function*() {
+      const headers = { "content-type": "application/json", "content-encoding": "gzip", "content-length": "10" }
+      const client = HttpClient.make((request) =>
+        Effect.succeed(HttpClientResponse.fromWeb(request, new Response(succeeded, { headers })))
+      )
+      const { _tag } = yield* Effect.flip(submitWith(client, { maxBodySize: succeeded.length - 1 }))
+      assert.strictEqual(_tag, "Uncertain")
+    }))
+
   it.effect("adds its settings of fetch to those of the caller", () =>
     Effect.gen(function*() {
       let init: RequestInit | undefined

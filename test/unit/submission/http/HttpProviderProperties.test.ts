@@ -51,6 +51,9 @@ const doubts: ReadonlyArray<unknown> = [
   coded("EPIPE", "write"),
   coded("ETIMEDOUT", "read"),
   coded("EHOSTUNREACH", "read"),
+  // Where this machine is the cause, too: a route may end, and a firewall begin, after the first byte.
+  coded("ENETUNREACH", "write"),
+  coded("EPERM", "write"),
   coded("ECONNREFUSED"),
   coded("ECONNRESET"),
   coded("UND_ERR_SOCKET"),
