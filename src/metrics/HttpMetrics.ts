@@ -6,6 +6,7 @@ import type * as Context from "effect/Context"
 import type * as Layer from "effect/Layer"
 import {
   type Count,
+  countEach,
   countsReference,
   type Distribution,
   layerOf,
@@ -129,9 +130,7 @@ class HttpCounts {
     this.route = memoize((template) => new RouteSeries(series, template))
     this.#unmatched = new RouteSeries(series, "unmatched")
     this.dropped = series.counter(dropped)
-    this.#refused = Object.fromEntries(
-      reasons.map((reason) => [reason, series.counter(refused, { reason })])
-    ) as Record<RefusalReason, Count>
+    this.#refused = countEach(reasons, (reason) => series.counter(refused, { reason }))
     series.gauge(inFlight, () => this.inFlight)
     series.gauge(connections, () => this.openConnections())
   }
@@ -230,11 +229,10 @@ const verifications = {
     "Verified credentials of requests, by outcome. Unavailable: the authorization server or the database did not answer."
 }
 
-/** How a verification ended. */
-type VerificationOutcome = "verified" | "refused" | "unavailable"
+const outcomes = ["verified", "refused", "unavailable"] as const
 
 /** A count for each outcome. */
-type VerificationCounts = Readonly<Record<VerificationOutcome, Count>>
+type VerificationCounts = Readonly<Record<typeof outcomes[number], Count>>
 
 /** Null: verifications are not counted. */
 export const VerificationMetrics: Context.Reference<VerificationCounts | null> = countsReference("VerificationMetrics")
@@ -242,8 +240,7 @@ export const VerificationMetrics: Context.Reference<VerificationCounts | null> =
 export type VerificationMetrics = VerificationCounts | null
 
 /** Counts verifications, and registers the series. */
-export const verificationLayer: Layer.Layer<never> = layerOf(VerificationMetrics, ({ counter }) => ({
-  verified: counter(verifications, { outcome: "verified" }),
-  refused: counter(verifications, { outcome: "refused" }),
-  unavailable: counter(verifications, { outcome: "unavailable" })
-}))
+export const verificationLayer: Layer.Layer<never> = layerOf(
+  VerificationMetrics,
+  ({ counter }) => countEach(outcomes, (outcome) => counter(verifications, { outcome }))
+)

@@ -52,7 +52,6 @@ const freshFor = Duration.seconds(5)
 /** How long a scrape waits for a read. */
 const patience = Duration.seconds(3)
 
-/** A value of a read. */
 interface Reading {
   readonly family: Family
   readonly labels: Labels
@@ -70,7 +69,6 @@ const countsOf = (family: Family, providers: Iterable<ProviderName>, counts: Led
     value: counts.find((count) => count.provider === provider)?.count ?? 0
   }))
 
-/** The values of a read. */
 const readingsOf = (figures: LedgerFiguresNow): ReadonlyArray<Reading> => {
   const { at, due, held, oldest, operations, unauthorized, under_review, unread, workers } = figures
   const providers = new Set(operations.map(({ provider }) => provider))

@@ -1,6 +1,4 @@
-/**
- * Connections to the database, by pool.
- */
+/** Connections to the database, by pool. */
 import type * as Context from "effect/Context"
 import type * as Layer from "effect/Layer"
 import { countsReference, layerOf, memoize, type Series } from "./Series.ts"
@@ -36,7 +34,6 @@ export class MovedReads {
   resting = 0
 }
 
-/** The counts of one pool. */
 export class PoolCounts {
   connections = 0
   inUse = 0

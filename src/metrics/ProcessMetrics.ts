@@ -1,6 +1,4 @@
-/**
- * The process itself, under the names that Prometheus' client libraries use.
- */
+/** The process itself, under the names that Prometheus' client libraries use. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { makeSeries } from "./Series.ts"
@@ -30,7 +28,6 @@ export interface ProcessSource {
   readonly eventLoopDelay: (quantile: number) => number
 }
 
-/** Registers the series. */
 export const layer = (source: ProcessSource): Layer.Layer<never> =>
   Layer.effectDiscard(Effect.map(makeSeries, ({ gauge, readCounter }) => {
     gauge(families.memory, source.residentMemoryBytes)

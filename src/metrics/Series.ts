@@ -117,6 +117,14 @@ export const memoize = <K, V>(
   return value
 }
 
+/** A count for each outcome. */
+export const countEach = <Outcome extends string>(
+  outcomes: ReadonlyArray<Outcome>,
+  count: (outcome: Outcome) => Count
+) =>
+  // The cast: the entries have all keys.
+  Object.fromEntries(outcomes.map((outcome) => [outcome, count(outcome)])) as Record<Outcome, Count>
+
 /** Counts of a process by the name of their file. Null: nothing is counted. */
 export const countsReference = <A>(name: string): Context.Reference<A | null> =>
   Context.Reference<A | null>(`financial-agents-gateway/metrics/${name}`, { defaultValue: () => null })

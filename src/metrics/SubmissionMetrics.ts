@@ -1,11 +1,10 @@
-/**
- * The work of a worker, by provider. Providers come from the configuration of the process.
- */
+/** The work of a worker, by provider. Providers come from the configuration of the process. */
 import type * as Context from "effect/Context"
 import type * as Layer from "effect/Layer"
 import type { ProviderName } from "../domain/Grant.ts"
 import {
   type Count,
+  countEach,
   countsReference,
   type Distribution,
   layerOf,
@@ -73,15 +72,10 @@ type ReadOutcome = typeof readOutcomes[number]
 const hintResults = ["taken", "ignored"] as const
 type HintCounts = Readonly<Record<typeof hintResults[number], Count>>
 
-const countEach = <Outcome extends string>(outcomes: ReadonlyArray<Outcome>, count: (outcome: Outcome) => Count) =>
-  // The cast: the entries have all keys.
-  Object.fromEntries(outcomes.map((outcome) => [outcome, count(outcome)])) as Record<Outcome, Count>
-
 const pauseCauses = ["local_failure", "undeclared_answers", "circuit"] as const
 /** Why a worker claims nothing for a provider. `circuit`: the provider does not answer. */
 export type PauseCause = typeof pauseCauses[number]
 
-/** The counts of one provider. */
 class ProviderCounts {
   pause: Exclude<PauseCause, "circuit"> | null = null
   isCircuitClosed = true
@@ -112,7 +106,6 @@ class ProviderCounts {
   }
 }
 
-/** The counts of all providers. */
 class SubmissionCounts {
   readonly rescues: Count
   /** In seconds. Positive: ahead of the clock of the database. */

@@ -1,6 +1,4 @@
-/**
- * The database of a command: the one that DATABASE_URL names, or else an embedded PostgreSQL. `Pools` connects to it.
- */
+/** The database of a command: the one that DATABASE_URL names, or else an embedded PostgreSQL. `Pools` connects to it. */
 import type * as PgClient from "@effect/sql-pg/PgClient"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,4 @@
-/**
- * The database roles of one process: docs/postgresql.md describes them.
- */
+/** The database roles of one process: docs/postgresql.md describes them. */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

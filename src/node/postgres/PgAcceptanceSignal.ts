@@ -1,6 +1,4 @@
-/**
- * `AcceptanceSignal` and `HintSignal` over LISTEN and NOTIFY.
- */
+/** `AcceptanceSignal` and `HintSignal` over LISTEN and NOTIFY. */
 import * as PgClient from "@effect/sql-pg/PgClient"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"

@@ -22,25 +22,25 @@ export { PgAcceptanceSignal } from "./PgAcceptanceSignal.ts"
 
 const applicationName = "financial-agents-gateway"
 
-/** A client on the `Database`. All users of the same layer share one pool. Metrics name it `name`. */
-const pool = (
-  name: string,
-  settings: PgClient.PgPoolConfig
-): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError, Database> =>
-  Layer.effectContext(
-    Effect.flatMap(
-      Database,
-      ({ connection, setting }) =>
-        Layer.build(DriverClient.layer({ applicationName, ...connection, ...settings }, name, setting))
-    )
-  )
-
 /**
  * How long a connection lives. A server that disappears without closing the connection causes no error: TCP retransmits
  * for a quarter of an hour, and all bytes written in that time are lost. Abandoning a statement does not close a shared
  * connection. So connections are replaced after seconds.
  */
 const connectionTTL = "30 seconds"
+
+/** A client on the `Database`. All users of the same layer share one pool. Metrics name it `name`. */
+const pool = (
+  name: keyof typeof poolSizes,
+  startupParameters: NonNullable<PgClient.PgPoolConfig["startupParameters"]>,
+  settings: PgClient.PgPoolConfig = { connectionTTL }
+): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError, Database> =>
+  Layer.effectContext(
+    Effect.flatMap(Database, ({ connection, setting }) => {
+      const ofPool = { ...settings, startupParameters, maxConnections: poolSizes[name] }
+      return Layer.build(DriverClient.layer({ applicationName, ...connection, ...ofPool }, name, setting))
+    })
+  )
 
 /**
  * Timeouts that the server enforces on the sessions of a pool, in milliseconds. PostgreSQL ends longer statements even
@@ -73,10 +73,12 @@ export const readerParameters = {
 }
 
 /** A pool whose reads other servers may serve, too: see `ReadServers`. */
-const readingPool = (name: string, settings: PgClient.PgPoolConfig) =>
-  Layer.unwrap(
-    Effect.map(ReadServers, (readServers) => Layer.provide(pool(name, settings), readServers(name, settings)))
-  )
+const readingPool = (name: "reader" | "lists", settings: PgClient.PgPoolConfig) =>
+  Layer.unwrap(Effect.map(ReadServers, (readServers) =>
+    Layer.provide(
+      pool(name, readerParameters, settings),
+      readServers(name, { ...settings, startupParameters: readerParameters, maxConnections: poolSizes[name] })
+    )))
 
 /**
  * For `OperationStore`, `OperationFeed` and verifiers, those of applications, too. Timestamps are milliseconds since the epoch. A standby may serve
@@ -87,9 +89,7 @@ const readingPool = (name: string, settings: PgClient.PgPoolConfig) =>
  * nothing to join: each of their statements has a connection of its own.
  */
 export const ReaderPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = readingPool("reader", {
-  maxConnections: poolSizes.reader,
   multiplex: true,
-  startupParameters: readerParameters,
   types: epochTimestamps()
 })
 
@@ -98,68 +98,42 @@ export const ReaderPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = 
  * goes. There are twice as many connections as one client may use (`LifecycleOptions.maxListsPerClient`).
  */
 export const ListPool = Layer.effect(ListClient, SqlClient.SqlClient).pipe(
-  Layer.provide(
-    readingPool("lists", {
-      maxConnections: poolSizes.lists,
-      connectionTTL,
-      startupParameters: readerParameters
-    })
-  )
+  Layer.provide(readingPool("lists", { connectionTTL }))
 )
 
 /**
  * For readiness probes. They must be answered even when the pools of the requests are full. A probe waits for a second, and its statement
  * ends before that, so that the probe learns why.
  */
-export const ProbePool = pool("probe", {
-  maxConnections: poolSizes.probe,
-  connectionTTL,
-  startupParameters: { ...readerParameters, ...limits({ statement: 800, lock: 500 }) }
-})
+export const ProbePool = pool("probe", { ...readerParameters, ...limits({ statement: 800, lock: 500 }) })
 
 /**
  * For used DPoP proofs. Each request with a DPoP proof writes one row, and may wait for a request that writes the same
  * row.
  */
-export const ProofPool = pool("proofs", {
-  maxConnections: poolSizes.proofs,
-  connectionTTL,
-  startupParameters: requestLimits
-})
+export const ProofPool = pool("proofs", requestLimits)
 
 /** For grant provisioning. A registration may wait for a revocation, and must not delay other statements. */
-export const ProvisioningPool = pool("provisioning", {
-  maxConnections: poolSizes.provisioning,
-  connectionTTL,
-  startupParameters: requestLimits
-})
+export const ProvisioningPool = pool("provisioning", requestLimits)
 
 /**
  * For `LedgerFigures`. It has no planner settings of the readers, because its statements aggregate. `jit` is off: it would cost more
  * than the statements.
  */
 export const FiguresPool = pool("figures", {
-  maxConnections: poolSizes.figures,
-  connectionTTL,
-  startupParameters: { default_transaction_read_only: "on", jit: "off", ...limits({ statement: 3000, lock: 1000 }) }
+  default_transaction_read_only: "on",
+  jit: "off",
+  ...limits({ statement: 3000, lock: 1000 })
 })
 
 /** For the ledger and administration. Statements may wait for locks, so each has a connection of its own. */
-export const WriterPool = pool("writer", {
-  maxConnections: poolSizes.writer,
-  connectionTTL,
-  startupParameters: limits({ statement: 10_000, lock: 2000 })
-})
+export const WriterPool = pool("writer", limits({ statement: 10_000, lock: 2000 }))
 
 /**
  * For migrations. A statement may take long on a large ledger. It waits only a few seconds for a lock, because reads
  * and acceptances queue behind a waiting lock. It confirms nothing: the procedure for that comes with a migration.
  */
-export const MigrationPool = pool("migration", {
-  maxConnections: poolSizes.migration,
-  connectionTTL,
-  startupParameters: limits({ statement: 0, lock: 5000 })
-}).pipe(
+export const MigrationPool = pool("migration", limits({ statement: 0, lock: 5000 })).pipe(
   Layer.provide(Layer.succeed(DriverClient.SessionResults, DriverClient.SessionResults.defaultValue()))
 )
 
@@ -168,9 +142,7 @@ export const MigrationPool = pool("migration", {
  * server cancels a statement before its worker stops waiting, so no abandoned statement can still commit. Statements may wait for
  * the lock of a row, so each has a connection of its own.
  */
-export const WorkerPool = pool("worker", {
-  maxConnections: poolSizes.worker,
+export const WorkerPool = pool("worker", limits({ statement: 4000, lock: 2000 }), {
   connectionTTL: "10 seconds",
-  keepAlive: "10 seconds",
-  startupParameters: limits({ statement: 4000, lock: 2000 })
+  keepAlive: "10 seconds"
 })

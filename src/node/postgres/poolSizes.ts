@@ -1,6 +1,4 @@
-/**
- * The connections of each pool in each process, and the `CONNECTION LIMIT` of the roles that follows from them.
- */
+/** The connections of each pool in each process, and the `CONNECTION LIMIT` of the roles that follows from them. */
 import type { ConnectionLimits } from "../../services/sql/roles.ts"
 
 /** Most connections of each pool to the primary. */

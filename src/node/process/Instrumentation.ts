@@ -1,6 +1,4 @@
-/**
- * The metrics of a process, for its exporter and its admin listener.
- */
+/** The metrics of a process, for its exporter and its admin listener. */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -23,7 +21,6 @@ const resolution = 20
 /** Milliseconds. A shorter period would leave too few samples to scrapers that follow one another. */
 const shortestPeriod = 10_000
 
-/** Measures how late the event loop runs, from now on. */
 const measureEventLoop = (): ProcessSource["eventLoopDelay"] => {
   const histogram = monitorEventLoopDelay({ resolution })
   histogram.enable()
@@ -67,7 +64,6 @@ const RefreshForExport = Layer.effectDiscard(Effect.gen(function*() {
   }
 }))
 
-/** Reads the figures of the ledger. */
 const Figures = LedgerMetrics.layer(LedgerFigures.use(({ now }) => now)).pipe(
   Layer.provide(Layer.provide(LedgerFigures.layer, FiguresPool))
 )

@@ -1,6 +1,4 @@
-/**
- * The words that start this program. A clone runs the source by npm; an installed package runs the build by npx.
- */
+/** The words that start this program. A clone runs the source by npm; an installed package runs the build by npx. */
 import { createRequire } from "node:module"
 
 /** The manifest of this package. Read rather than imported: the file is outside of the compiled sources. */

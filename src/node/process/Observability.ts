@@ -1,6 +1,4 @@
-/**
- * Logs and traces of a process, as the environment configures them.
- */
+/** Logs and traces of a process, as the environment configures them. */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Formatter from "effect/Formatter"
@@ -16,7 +14,6 @@ import { styleText } from "node:util"
 import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { visible } from "../../domain/VisibleText.ts"
 
-/** The service in traces, metrics and logs. */
 interface ServiceName {
   readonly serviceName: string
   readonly serviceVersion?: string

@@ -1,6 +1,4 @@
-/**
- * The console of operators in a process: its files, and the services of the ledger, which it calls as the writer.
- */
+/** The console of operators in a process: its files, and the services of the ledger, which it calls as the writer. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { InvalidSetting } from "../../domain/InvalidSetting.ts"

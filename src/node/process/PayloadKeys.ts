@@ -1,6 +1,4 @@
-/**
- * Reads `PAYLOAD_KEYS`, the keys of all commands that accept or submit operations.
- */
+/** Reads `PAYLOAD_KEYS`, the keys of all commands that accept or submit operations. */
 import * as Config from "effect/Config"
 import type * as Aead from "effect/crypto/Aead"
 import type * as Digest from "effect/crypto/Digest"

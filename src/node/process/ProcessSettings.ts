@@ -41,7 +41,6 @@ export interface ProcessSettings {
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1()
 
-/** The variable that is invalid, if the issue names one. */
 const variableOf = (issue: SchemaIssue.Issue): string | null =>
   format(issue).issues[0]?.path?.map(String).join("_") || null
 
@@ -84,7 +83,6 @@ const read = Effect.fnUntraced(function*<A>(
 
 const text = (name: string, fallback: string) => Config.String(name).pipe(Config.withDefault(fallback))
 
-/** The address of the admin listener. Null: there is none. */
 const readAdmin = Effect.fnUntraced(function*({ adminHost, adminPort }: ProcessSettings) {
   const host = yield* read("ADMIN_HOST", adminHost, text("ADMIN_HOST", "127.0.0.1"))
   const variable = Config.Port("ADMIN_PORT").pipe(Config.withDefault(null))

@@ -1,6 +1,4 @@
-/**
- * Failures as one line, for standard error.
- */
+/** Failures as one line, for standard error. */
 import { ConfigError } from "effect/Config"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
@@ -25,15 +23,11 @@ const formatVariables = SchemaIssue.makeFormatterStandardSchemaV1({
       : SchemaIssue.defaultLeafHook(issue)
 })
 
-/** Each variable that is not set, or is invalid. */
-const variablesOf = (issue: SchemaIssue.Issue): string =>
-  formatVariables(issue).issues.map(({ message, path = [] }) =>
+/** Each invalid variable or member with what was expected of it. It repeats no value, which may be a secret. */
+const issuesOf = (issue: SchemaIssue.Issue, formatIssue = format): string =>
+  formatIssue(issue).issues.map(({ message, path = [] }) =>
     [...path, message].map(String).join(": ").replace(`: ${notSet}`, ` ${notSet}`)
   ).join("; ")
-
-/** Each invalid variable or member with what was expected of it. It repeats no value, which may be a secret. */
-const issuesOf = (issue: SchemaIssue.Issue): string =>
-  format(issue).issues.map(({ message, path = [] }) => [...path, message].map(String).join(": ")).join("; ")
 
 /** What a schema refused; null if it is another failure. `make` of a schema throws an error with the issue as its cause. */
 const invalidValueOf = (error: unknown): SchemaIssue.Issue | null => {
@@ -48,7 +42,9 @@ const reasonOf = (error: unknown): string => {
   if (error instanceof StoreUnavailable && error.cause instanceof GrantsBlocked) return error.cause.message
   const failure = storeFailure(error)
   if (failure !== null) return `database error: ${failure}`
-  if (error instanceof ConfigError && error.cause._tag === "SchemaError") return variablesOf(error.cause.issue)
+  if (error instanceof ConfigError && error.cause._tag === "SchemaError") {
+    return issuesOf(error.cause.issue, formatVariables)
+  }
   const issue = invalidValueOf(error)
   if (issue !== null) return `invalid value: ${issuesOf(issue)}`
   const { cause, message, name } = error instanceof Error ? error : new Error(String(error))

@@ -16,7 +16,6 @@ export const settingNames: ReadonlyArray<string> = `
   WRITER_DATABASE_URL
 `.trim().split(/\s+/)
 
-/** Variables of other programs. */
 const foreign = /^(?:PG|NODE_|npm_|OTEL_)/u
 
 /** How many letters of the one text must be inserted, removed or replaced for the other one. */

@@ -1,6 +1,4 @@
-/**
- * Runs a program as the process: its platform, its signals, its exit code, and its error as one line.
- */
+/** Runs a program as the process: its platform, its signals, its exit code, and its error as one line. */
 import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"

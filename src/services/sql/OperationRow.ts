@@ -34,7 +34,8 @@ export type Values = ReadonlyArray<unknown>
 /** Members without a column of their name: functions of the state, and the failure, which has two columns. */
 type Stored = Omit<Operation, "terminal" | "submission_uncertain" | "failure">
 
-type Column<A> = A extends DateTime.Utc ? Instant : A
+/** The type of a column in a row. */
+export type Column<A> = A extends DateTime.Utc ? Instant : A
 
 export type OperationRow = { readonly [Name in keyof Stored]: Column<Stored[Name]> } & {
   readonly failure_code: string | null
@@ -69,6 +70,9 @@ export const publicColumns = names.map((name) => `o.${name}`).join(", ")
 /** The instant of a timestamp of either form. */
 export const instantOf = (instant: Instant): DateTime.Utc =>
   makeInstant(typeof instant === "number" ? instant : instant.getTime())
+
+export const instantOrNull = (instant: Instant | null): DateTime.Utc | null =>
+  instant === null ? null : instantOf(instant)
 
 const { completed_at, created_at, failure_code, failure_message, id, revision, state, type, under_review, updated_at } =
   columns

@@ -1,6 +1,4 @@
-/**
- * Sends one request to a provider and reads its answer: in one attempt, without redirects, within deadlines.
- */
+/** Sends one request to a provider and reads its answer: in one attempt, without redirects, within deadlines. */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -251,16 +249,9 @@ const callsBeforeSending: ReadonlyMap<unknown, NothingSent> = new Map([
 ])
 
 /** Codes of `connect` that this machine causes: no route, no file descriptor, no port, no memory, or a rule of its firewall. */
-const localCodes: ReadonlySet<unknown> = new Set([
-  "ENETUNREACH",
-  "ENETDOWN",
-  "EMFILE",
-  "ENFILE",
-  "EADDRNOTAVAIL",
-  "ENOBUFS",
-  "EACCES",
-  "EPERM"
-])
+const localCodes: ReadonlySet<unknown> = new Set(
+  "ENETUNREACH ENETDOWN EMFILE ENFILE EADDRNOTAVAIL ENOBUFS EACCES EPERM".split(" ")
+)
 
 /** Codes of failures that happen before the first byte, in any system call. */
 const codesBeforeSending: ReadonlyMap<unknown, NothingSent> = new Map([
@@ -271,24 +262,12 @@ const codesBeforeSending: ReadonlyMap<unknown, NothingSent> = new Map([
   ["GATEWAY_CERT_NOT_VALID", "expired"],
   // The client refused the server's certificate, and writes no request on such a connection. These are Node's names of
   // OpenSSL's X509_V_ERR_*, and of Node's own check of the host name.
-  ...[
-    "ERR_TLS_CERT_ALTNAME_INVALID",
-    "CERT_HAS_EXPIRED",
-    "CERT_NOT_YET_VALID",
-    "CERT_REJECTED",
-    "CERT_REVOKED",
-    "CERT_UNTRUSTED",
-    "CERT_SIGNATURE_FAILURE",
-    "CERT_CHAIN_TOO_LONG",
-    "DEPTH_ZERO_SELF_SIGNED_CERT",
-    "HOSTNAME_MISMATCH",
-    "INVALID_CA",
-    "INVALID_PURPOSE",
-    "SELF_SIGNED_CERT_IN_CHAIN",
-    "UNABLE_TO_GET_ISSUER_CERT",
-    "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
-    "UNABLE_TO_VERIFY_LEAF_SIGNATURE"
-  ].map((code): [string, NothingSent] => [code, "untrusted"])
+  ...`
+    ERR_TLS_CERT_ALTNAME_INVALID CERT_HAS_EXPIRED CERT_NOT_YET_VALID CERT_REJECTED CERT_REVOKED
+    CERT_UNTRUSTED CERT_SIGNATURE_FAILURE CERT_CHAIN_TOO_LONG DEPTH_ZERO_SELF_SIGNED_CERT HOSTNAME_MISMATCH
+    INVALID_CA INVALID_PURPOSE SELF_SIGNED_CERT_IN_CHAIN UNABLE_TO_GET_ISSUER_CERT
+    UNABLE_TO_GET_ISSUER_CERT_LOCALLY UNABLE_TO_VERIFY_LEAF_SIGNATURE
+  `.trim().split(/\s+/).map((code): [string, NothingSent] => [code, "untrusted"])
 ])
 
 /** The error inside a wrapper of `fetch`. Other wrappers may stand for more than the error inside them. */

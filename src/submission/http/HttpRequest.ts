@@ -1,6 +1,4 @@
-/**
- * Checks and encodes the requests of an adapter before anything is sent.
- */
+/** Checks and encodes the requests of an adapter before anything is sent. */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
@@ -49,17 +47,9 @@ export interface HttpCancellation {
 export class NotEncodable extends Data.TaggedError("NotEncodable")<{ readonly reason: string }> {}
 
 /** Headers that control the connection or frame the message. Only the HTTP client may set them. */
-const reservedHeaders: ReadonlySet<string> = new Set([
-  "connection",
-  "content-length",
-  "expect",
-  "host",
-  "keep-alive",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade"
-])
+const reservedHeaders: ReadonlySet<string> = new Set(
+  "connection content-length expect host keep-alive te trailer transfer-encoding upgrade".split(" ")
+)
 
 const notEncodable = (reason: string) => Effect.fail(new NotEncodable({ reason }))
 
@@ -78,7 +68,6 @@ const resolve = (baseUrl: string, path: string): Effect.Effect<string, NotEncoda
     : notEncodable("the path has dot segments")
 }
 
-/** Why a header cannot be sent. Null if it can. */
 const headerProblem = (name: string, value: string): string | null => {
   if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) return "a header name is invalid"
   if (reservedHeaders.has(name.toLowerCase())) return `the adapter must not set the header ${name}`

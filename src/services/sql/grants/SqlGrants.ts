@@ -9,7 +9,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
-import { type AuthorizationDetails, InvalidAuthorizationDetails } from "../../../domain/AuthorizationDetails.ts"
+import { InvalidAuthorizationDetails } from "../../../domain/AuthorizationDetails.ts"
 import {
   type ClientId,
   ClientNotFound,
@@ -58,26 +58,10 @@ export const mayProvision: Effect.Effect<boolean, SqlError, SqlClient.SqlClient>
     )
 )
 
-interface GrantRow extends
-  Omit<
-    Grant,
-    | "authorization_details"
-    | "created_at"
-    | "expires_at"
-    | "revoked_at"
-    | "issuer"
-    | "external_id"
-    | "registered_by_event_at"
-  >
-{
-  readonly authorization_details: AuthorizationDetails | null
-  readonly created_at: Date
-  readonly expires_at: Date
-  readonly revoked_at: Date | null
-  readonly issuer: Issuer | null
-  readonly external_id: ExternalId | null
-  readonly registered_by_event_at: Date | null
-}
+/** An absent member of a grant is null in its row. */
+type Column<A> = A extends DateTime.Utc ? Date : A extends undefined ? null : A
+
+type GrantRow = { readonly [Name in keyof Grant]-?: Column<Grant[Name]> }
 
 const toGrant = ({ authorization_details, external_id, issuer, registered_by_event_at, ...row }: GrantRow): Grant => ({
   ...row,
@@ -103,7 +87,6 @@ const findStatement = `
 
 const limitsStatement = `SELECT ${remainingOf("NULL")} AS limits FROM grants g WHERE g.id = $1`
 
-/** Finds a grant by its id; undefined if there is none. */
 const findGrant = (sql: SqlClient.SqlClient, id: GrantId) =>
   Effect.map(sql.unsafe<GrantRow>(findStatement, [id]), ([row]) => row && toGrant(row))
 

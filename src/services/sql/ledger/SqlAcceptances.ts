@@ -1,6 +1,4 @@
-/**
- * Acceptances in PostgreSQL. One statement records a batch of requests with one grant. A single request is a batch of one.
- */
+/** Acceptances in PostgreSQL. One statement records a batch of requests with one grant. A single request is a batch of one. */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -71,7 +69,6 @@ export const makeAcceptances = Effect.gen(function*() {
     )
   })
 
-  /** Records a batch in one statement, and finds the result of each request. */
   const record = Effect.fnUntraced(function*(grant: GrantIdentity, batch: Batch, scope: Scope | null) {
     const statement = sql.unsafe<AcceptedRow>(acceptStatement, [
       grant.grant_id,
@@ -172,7 +169,6 @@ export const makeAcceptances = Effect.gen(function*() {
   return { accept, acceptAll }
 })
 
-/** Pauses that begin at 10 ms and grow to 100 ms. */
 const pauses = Schedule.min([Schedule.exponential("10 millis"), Schedule.spaced("100 millis")])
 
 /** From the first attempt to the start of the last one. A request has less than two seconds. */
@@ -258,7 +254,6 @@ const standing = `
     FOR SHARE OF g, c, p NOWAIT
   )`
 
-/** The provider of the grant takes the request. */
 const isSendable = `NOT string_to_array(r.refused_by, ' ') && ARRAY[s.provider, '${anyProvider}']`
 
 /**

@@ -18,7 +18,7 @@ import { findDecisionRefusal } from "../../rules/approvals.ts"
 import { makeOpenTerms } from "../../rules/openPayload.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
 import { AcceptanceSignal } from "../../WorkSignals.ts"
-import { type Instant, instantOf, type OperationRow, publicColumns } from "../OperationRow.ts"
+import { type Instant, instantOf, instantOrNull, type OperationRow, publicColumns } from "../OperationRow.ts"
 import { isUnsent } from "../queueFragments.ts"
 
 /** The columns of `approvalStatusColumns`. */
@@ -42,7 +42,6 @@ interface ApprovalRow extends OperationRow, ApprovalStatusRow {
   readonly request_digest: string
 }
 
-/** The approval, and what its decision is compared with. */
 interface FactsRow extends ApprovalRow {
   readonly now: Instant
   readonly is_unsent: boolean
@@ -136,7 +135,7 @@ export const toApprovalStatus = (row: ApprovalStatusRow): ApprovalStatus => ({
   state: row.approval_state,
   created_at: instantOf(row.asked_at),
   expires_at: instantOf(row.expires_at),
-  decided_at: row.decided_at === null ? null : instantOf(row.decided_at),
+  decided_at: instantOrNull(row.decided_at),
   decided_as: row.decided_as,
   decider: row.decider,
   reason: row.reason

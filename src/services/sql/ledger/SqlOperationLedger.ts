@@ -23,12 +23,21 @@ import {
   cancellationResult,
   cancelledUnsent,
   claimedError,
+  type EvidenceFacts,
   findTransitionError,
   heldError,
   sendableError
 } from "../../rules/ledgerRules.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
-import { findOperation, fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../OperationRow.ts"
+import {
+  type Column,
+  findOperation,
+  fromRow,
+  instantOf,
+  instantOrNull,
+  type OperationRow,
+  publicColumns
+} from "../OperationRow.ts"
 import { awaitsApproval, isUnsent, needsDecision } from "../queueFragments.ts"
 import { makeAcceptances } from "./SqlAcceptances.ts"
 
@@ -46,14 +55,11 @@ export const makeSql = Effect.gen(function*() {
       )
       if (found === undefined) return yield* new OperationNotFound({ id })
       return findTransitionError(fromRow(found), revision, to, evidence, {
+        ...found,
         now: instantOf(found.now),
-        send_before: found.send_before === null ? null : instantOf(found.send_before),
-        return_reason: found.return_reason,
-        fence_started_at: found.fence_started_at === null ? null : instantOf(found.fence_started_at),
-        fencing_until: found.fencing_until === null ? null : instantOf(found.fencing_until),
-        acknowledged: found.acknowledged,
-        reference: found.reference,
-        holder: found.holder
+        send_before: instantOrNull(found.send_before),
+        fence_started_at: instantOrNull(found.fence_started_at),
+        fencing_until: instantOrNull(found.fencing_until)
       })
     }
   )
@@ -133,16 +139,7 @@ export const makeSql = Effect.gen(function*() {
 const boundStatement = `
   SELECT ${publicColumns} FROM operations o WHERE o.client_id = $1 AND o.subject = $2 AND o.idempotency_key = $3`
 
-interface FactsRow extends OperationRow {
-  readonly now: Instant
-  readonly send_before: Instant | null
-  readonly return_reason: string | null
-  readonly fence_started_at: Instant | null
-  readonly fencing_until: Instant | null
-  readonly acknowledged: boolean
-  readonly reference: string | null
-  readonly holder: OperationId | null
-}
+type FactsRow = OperationRow & { readonly [Name in keyof EvidenceFacts]: Column<EvidenceFacts[Name]> }
 
 /** The operation, and `EvidenceFacts` of the reference `$2`, which may be null. */
 const factsStatement = `

@@ -1,7 +1,6 @@
 /**
  * An operation as operators see it: the columns, and the record of a row. Neither payload nor digest is among them; the terms are sealed.
  */
-import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import type {
   ClientId,
@@ -18,7 +17,7 @@ import { nextAction } from "../../../domain/operators/nextAction.ts"
 import type { Hold, OperationStanding, OperatorSummary } from "../../../domain/operators/OperatorView.ts"
 import type { ProviderReference } from "../../../domain/Submission.ts"
 import type { ShownTerms } from "../../../domain/Terms.ts"
-import { fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../OperationRow.ts"
+import { fromRow, type Instant, instantOf, instantOrNull, type OperationRow, publicColumns } from "../OperationRow.ts"
 import { hasLiveGrant, isExamined, isFree, isUnsent, needsDecision, openQuestion } from "../queueFragments.ts"
 
 /** The columns of `operatorColumns`. */
@@ -118,8 +117,6 @@ export const operatorColumns = `${publicColumns}, ${plainColumns.map((name) => `
       FROM worker_reports w WHERE w.pauses ? o.provider AND w.seen_at >= now() - ${seenInterval}
     ) AS pause, ${openQuestion} AS question, now() AS read_at,
     ${ofReversalRead("due_at")} AS reversal_due_at, ${ofReversalRead("until")} AS reversible_until`
-
-const instantOrNull = (instant: Instant | null): DateTime.Utc | null => instant === null ? null : instantOf(instant)
 
 const holdOf = (row: OperatorRow): Hold | null =>
   row.state !== "accepted" || row.is_free ? null : {

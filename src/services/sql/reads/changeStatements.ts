@@ -29,24 +29,21 @@ const facts = {
 
 const factColumns = Object.values(facts).join(", ")
 
-const at = (name: keyof typeof facts) => Object.keys(columnAt).length + Object.keys(facts).indexOf(name)
-
-const behindFacts = Object.keys(columnAt).length + Object.keys(facts).length
+const publicWidth = Object.keys(columnAt).length
+const behindFacts = publicWidth + Object.keys(facts).length
 
 /** The position of each fact in a row. The standing is in rows of a grant; client and subject are in rows of the ledger. */
 export const factAt = {
-  position: at("position"),
-  matches: at("matches"),
-  looked: at("looked"),
-  history: at("history"),
-  running: at("running"),
-  upcoming: at("upcoming"),
-  latest: at("latest"),
+  // The cast: the entries have all keys.
+  ...Object.fromEntries(Object.keys(facts).map((name, n) => [name, publicWidth + n])) as Record<
+    keyof typeof facts,
+    number
+  >,
   standing: behindFacts,
   client_id: behindFacts,
   resource_owner: behindFacts + 1,
   subject: behindFacts + 2
-} as const
+}
 
 /**
  * The ledger in the snapshot of the statement: `running` and `upcoming` are `Unfinished`, and `ceiling` is `ceilingOf`. The limits
@@ -90,7 +87,6 @@ interface Selection {
   readonly where: string
   /** The position as the index of the order has it. */
   readonly position: string
-  /** The condition of the filters on `o`. Null: none. */
   readonly filter: string | null
   readonly limit: number
 }
