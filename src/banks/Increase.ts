@@ -157,7 +157,6 @@ const transfer = HttpProvider.declareOrder({
 const problem = <T extends string>(...types: ReadonlyArray<T>) =>
   Schema.Struct({ type: Schema.Literals(types), status: Schema.Int, title: Schema.String })
 
-/** Final refusals: the bank made no object. */
 const refusal = (type: string, code: FailureCode) => HttpProvider.refusal(problem(type), code)
 
 const answered = ({ type }: { readonly type: string }) => `the bank answered ${type}`

@@ -65,7 +65,6 @@ export interface BegunSwitchover {
   readonly at: number
   /** The mark of the holds: the time at which a reconciler examines the operations if the switchover never ends. */
   readonly due_at: number
-  /** How many operations `begin` held. */
   readonly held: number
 }
 
@@ -76,7 +75,6 @@ export interface SwitchoverRound {
   readonly marked_at: number | null
 }
 
-/** What became of the held operations. */
 interface FinishedSwitchover {
   readonly timeline: number
   readonly released: number

@@ -1,6 +1,4 @@
-/**
- * Confirmed statements: proof that the synchronous standby has all that a session has seen. docs/cluster.md explains it.
- */
+/** Confirmed statements: proof that the synchronous standby has all that a session has seen. docs/cluster.md explains it. */
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
@@ -12,9 +10,7 @@ import { SessionConnection } from "../node/postgres/driver/DriverClient.ts"
 import { confirmation, sqlState } from "../services/StoreUnavailable.ts"
 import { gatherCalls } from "../submission/gatherCalls.ts"
 
-/**
- * Runs an effect for all that ask at the same time: see `gatherCalls`. No caller gets a result of a run that began before its call.
- */
+/** Runs an effect for all that ask at the same time: see `gatherCalls`. No caller gets a result of a run that began before its call. */
 export const makeShared = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   gatherCalls<void, A, E>(Context.empty(), (calls) =>
     Effect.map(Effect.exit(effect), (exit) => {

@@ -1,6 +1,4 @@
-/**
- * Describes failed requests for logs, without the request.
- */
+/** Describes failed requests for logs, without the request. */
 import type * as Cause from "effect/Cause"
 import * as HttpClientError from "effect/http/HttpClientError"
 import * as Predicate from "effect/Predicate"

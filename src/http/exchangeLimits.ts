@@ -1,6 +1,4 @@
-/**
- * Limits of what the gateway asks of other servers: of the time, of failures in a row, and of the bytes of a response.
- */
+/** Limits of what the gateway asks of other servers: of the time, of failures in a row, and of the bytes of a response. */
 import type * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

@@ -143,7 +143,6 @@ const writesOf = (options: GatewayAppOptions, adapters: AdaptersOf) => {
 
 type WritesOf = ReturnType<typeof writesOf>
 
-/** The services of the routes. They read, accept, verify and limit. */
 const servicesOf = (options: GatewayAppOptions, baseUrl: string, adapters: AdaptersOf): Part => {
   const { databases, lifecycle = Lifecycle.layer(), reads = ReadServices } = options
   const Writes = writesOf(options, adapters)
@@ -256,7 +255,6 @@ const serverOf = (
   )
 }
 
-/** The workers of a process that serves nothing. */
 const workersAlone = (options: GatewayAppOptions, admin: AdminAddress | null, adapters: AdaptersOf): Part => {
   const { started = Layer.empty } = options
   if (adapters === null) return started

@@ -1,6 +1,4 @@
-/**
- * The database sessions that may hold up a revocation: those whose transaction has written or locked rows of grants.
- */
+/** The database sessions that may hold up a revocation: those whose transaction has written or locked rows of grants. */
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -68,7 +66,6 @@ export const listBlockers = (
 
 const insufficientPrivilege = "42501"
 
-/** Ends a session, unless it waits for another one. */
 const terminateBlocker = (
   sql: SqlClient.SqlClient,
   blocker: Blocker

@@ -1,6 +1,4 @@
-/**
- * The administration of grants: which clients may read and submit, for which resource owners.
- */
+/** The administration of grants: which clients may read and submit, for which resource owners. */
 import * as Context from "effect/Context"
 import type * as Digest from "effect/crypto/Digest"
 import type * as SecureRandom from "effect/crypto/SecureRandom"

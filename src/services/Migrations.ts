@@ -1,6 +1,4 @@
-/**
- * The database schema: numbered SQL files, each applied once.
- */
+/** The database schema: numbered SQL files, each applied once. */
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Path from "effect/Path"
@@ -17,9 +15,6 @@ const directory = new URL("../../migrations/", import.meta.url)
 
 const fileName = /^(\d+)_(.+)\.sql$/
 
-/**
- * Quotes with a tag that the text does not contain.
- */
 const quote = (text: string, name: string): string => {
   let tag = `$${name}$`
   for (let n = 1; text.includes(tag); n++) tag = `$${name}${n}$`
@@ -36,7 +31,6 @@ const runFile = (text: string) =>
     (sql) => sql.unsafe(`DO ${quote(`BEGIN EXECUTE ${quote(text, "file")}; END`, "migration")}`).unprepared
   )
 
-/** The migrations of this version, in order. */
 const files = Effect.gen(function*() {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path

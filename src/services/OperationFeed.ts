@@ -1,6 +1,4 @@
-/**
- * The change feed: what changed since a token, for one grant and for the whole ledger.
- */
+/** The change feed: what changed since a token, for one grant and for the whole ledger. */
 import * as Context from "effect/Context"
 import type * as Aead from "effect/crypto/Aead"
 import type * as Digest from "effect/crypto/Digest"

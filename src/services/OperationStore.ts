@@ -1,6 +1,4 @@
-/**
- * The read side: the operations that a grant may see.
- */
+/** The read side: the operations that a grant may see. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

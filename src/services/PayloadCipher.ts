@@ -78,12 +78,9 @@ const encoder = new TextEncoder()
 /** Tells the keys of `macs` from others that a later version may derive of the same key (HKDF, RFC 5869). */
 const macInfo = encoder.encode("financial-agents-gateway index")
 
-/** The additional data of a ciphertext. */
 const additional = (id: OperationId, part: SealedPart) => encoder.encode(part === "payload" ? id : `${id} ${part}`)
 
-/**
- * Stores payloads in plain text by default. Provide `layerAesGcm` to the ledger that accepts and to the worker that submits.
- */
+/** Stores payloads in plain text by default. Provide `layerAesGcm` to the ledger that accepts and to the worker that submits. */
 export const PayloadCipher: Context.Reference<PayloadCipherShape> = Context.Reference(
   "financial-agents-gateway/services/PayloadCipher",
   { defaultValue: () => plain }

@@ -1,6 +1,4 @@
-/**
- * Whether the store can serve reads now.
- */
+/** Whether the store can serve reads now. */
 import * as Cache from "effect/Cache"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,4 @@
-/**
- * The ids of requests: each response, each of its log lines and its trace span has one.
- */
+/** The ids of requests: each response, each of its log lines and its trace span has one. */
 import * as Context from "effect/Context"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
@@ -10,7 +8,6 @@ import { isRequestId, type RequestId } from "../domain/RequestId.ts"
 /** Ids that are made at once. A call of the system's generator costs more than all the rest of an id. */
 const batch = 512
 
-/** Makes ids from random bytes of many ids at once. */
 const makeNext = (random: SecureRandom.SecureRandom["Service"]): () => RequestId => {
   let bytes: Uint8Array = new Uint8Array(0)
   let used = 0

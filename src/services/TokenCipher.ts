@@ -1,6 +1,4 @@
-/**
- * Page tokens and change tokens: sealed text that a client keeps, and that tells it nothing.
- */
+/** Page tokens and change tokens: sealed text that a client keeps, and that tells it nothing. */
 import * as Context from "effect/Context"
 import type * as Aead from "effect/crypto/Aead"
 import * as SecureRandom from "effect/crypto/SecureRandom"
@@ -60,7 +58,6 @@ const noKeys = new StoreUnavailable({
   cause: new Error("token_keys has no row. As its owner, run: INSERT INTO token_keys DEFAULT VALUES")
 })
 
-/** Reads the keys in PostgreSQL. */
 const readKeys = Effect.map(SqlClient.SqlClient, (sql) =>
   Effect.gen(function*() {
     const rows = yield* orUnavailable(sql.unsafe<KeyRow>(oldestFirst))

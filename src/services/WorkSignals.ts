@@ -1,6 +1,4 @@
-/**
- * Signals that announce work to the workers and reconcilers of all processes, so that they need not wait for their next poll.
- */
+/** Signals that announce work to the workers and reconcilers of all processes, so that they need not wait for their next poll. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"

@@ -1,6 +1,4 @@
-/**
- * The loops of worker and reconciler, one for each provider: they take due items, handle them concurrently, wait, and start again.
- */
+/** The loops of worker and reconciler, one for each provider: they take due items, handle them concurrently, wait, and start again. */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FiberSet from "effect/FiberSet"
@@ -61,9 +59,7 @@ export interface Poller {
 /** Milliseconds that free capacity waits for more of it, so that one poll can fill it all. */
 const gathering = 10
 
-/**
- * Polls until its scope closes. Handlers run in `running`, and continue after the scope of the poller has closed.
- */
+/** Polls until its scope closes. Handlers run in `running`, and continue after the scope of the poller has closed. */
 export const runPoller = Effect.fnUntraced(function*<A, R>(
   options: PollerOptions<A, R>,
   running: FiberSet.FiberSet<void, never>

@@ -1,6 +1,4 @@
-/**
- * Time limits and concurrency of worker, rescuer and reconciler.
- */
+/** Time limits and concurrency of worker, rescuer and reconciler. */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import { defaultReviewAfter, longestSendWithin, type ReadSchedule } from "../domain/Submission.ts"
@@ -26,9 +24,7 @@ export interface SubmissionPolicyShape {
   readonly attemptTimeout: Duration.Duration
   /** The first pause after an attempt that sent nothing. It doubles with each attempt, up to five seconds. */
   readonly retryDelay: Duration.Duration
-  /**
-   * Shortest delay until a worker takes over a returned claim. It grows to a tenth of the operation's age, up to five minutes.
-   */
+  /** Shortest delay until a worker takes over a returned claim. It grows to a tenth of the operation's age, up to five minutes. */
   readonly returnDelay: Duration.Duration
   /** Age at which a claim is stale. Longer than `sendWithin` and `attemptTimeout` together. */
   readonly rescueAfter: Duration.Duration

@@ -1,6 +1,4 @@
-/**
- * A witness in etcd 3.4 or later, by its JSON gateway. Each step is one transaction, or one linearizable range.
- */
+/** A witness in etcd 3.4 or later, by its JSON gateway. Each step is one transaction, or one linearizable range. */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"

@@ -1,6 +1,4 @@
-/**
- * Connects to the witness that `WITNESS` names.
- */
+/** Connects to the witness that `WITNESS` names. */
 import * as PgClient from "@effect/sql-pg/PgClient"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

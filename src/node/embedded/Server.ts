@@ -1,6 +1,4 @@
-/**
- * Runs the server of a cluster, and asks it.
- */
+/** Runs the server of a cluster, and asks it. */
 import * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"

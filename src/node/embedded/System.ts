@@ -1,6 +1,4 @@
-/**
- * Programs and files of the local PostgreSQL, for a process that may be root. No file is opened through a symbolic link.
- */
+/** Programs and files of the local PostgreSQL, for a process that may be root. No file is opened through a symbolic link. */
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"

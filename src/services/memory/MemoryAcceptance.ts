@@ -1,6 +1,4 @@
-/**
- * Acceptances in memory.
- */
+/** Acceptances in memory. */
 import * as BigDecimal from "effect/BigDecimal"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -105,7 +103,6 @@ export const makeAcceptances = Effect.gen(function*() {
   return { accept, acceptAll }
 })
 
-/** A request with the digest of its approval, which it may need. */
 interface AskingRequest extends PreparedRequest {
   readonly approvalDigest: string
 }

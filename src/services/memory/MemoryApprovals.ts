@@ -1,6 +1,4 @@
-/**
- * Approvals in memory. Decisions are recorded in the approval alone: the record of actions needs PostgreSQL.
- */
+/** Approvals in memory. Decisions are recorded in the approval alone: the record of actions needs PostgreSQL. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import { type Approval, type Decision, limitOf, type PendingApprovals } from "../../domain/Approval.ts"
@@ -46,7 +44,6 @@ export const makeMemory = Effect.gen(function*() {
     })
   )
 
-  /** As the triggers `approvals_decided` and `operations_approval_told`. */
   const decided = (record: MemoryRecord, { decider, decision, reason }: Decision, at: DateTime.Utc): MemoryRecord => {
     const approval = {
       ...record.approval!,

@@ -69,7 +69,6 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
     return null
   }
 
-  /** Claims a record, or puts off one that is not ready to be sent. */
   const claimOne = (record: MemoryRecord, terms: ClaimTerms): Claim | null => {
     if (!isReady(record)) return putOff(record, terms, { waiting: true })
     const at = now()
@@ -171,7 +170,6 @@ export const keyOf = ({ life, provider, worker }: Omit<ClaimBatch, "epoch" | "ba
 const mayClaim = ({ cluster, home }: MemoryLedger["Service"], { recorded_by }: ClaimTerms): boolean =>
   recorded_by === undefined ? !home.has("epoch") : home.get("life") === cluster.life
 
-/** Counts the batch of the worker. */
 const countBatch = (
   { batches, cluster: { life }, home }: MemoryLedger["Service"],
   worker: string,
@@ -183,7 +181,6 @@ const countBatch = (
   return { epoch: home.get("epoch")!, worker, life, provider, batch }
 }
 
-/** Makes a batch of claims that one statement made. */
 const withBatch = (
   memory: MemoryLedger["Service"],
   claims: ReadonlyArray<Claim>,
@@ -208,7 +205,6 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
     return withReference({ ...moved, reversal_read: reversalRead(record, outcome, recording) }, recording.reference)
   }
 
-  /** A success that may be reversed is read again. */
   const reversalRead = (record: MemoryRecord, { state }: Outcome, { reversible }: Recording) => {
     if (state !== "succeeded" || reversible === undefined) return null
     const until = after(reversible.within)

@@ -1,6 +1,4 @@
-/**
- * The administration of grants in memory. Each lookup and the write that follows it happen in one synchronous step.
- */
+/** The administration of grants in memory. Each lookup and the write that follows it happen in one synchronous step. */
 import type * as Digest from "effect/crypto/Digest"
 import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as DateTime from "effect/DateTime"

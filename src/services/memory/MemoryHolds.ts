@@ -135,7 +135,6 @@ export const rescueRecord = (
   })
 }
 
-/** See `untilStale` of the SQL queue. */
 const untilStale = ({ due_at, send_before }: MemoryRecord) =>
   send_before === null ? null : DateTime.max(send_before, DateTime.makeUnsafe(due_at!))
 

@@ -1,6 +1,4 @@
-/**
- * The ledger in memory. Each lookup and the write that follows it happen in one synchronous step.
- */
+/** The ledger in memory. Each lookup and the write that follows it happen in one synchronous step. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
@@ -49,7 +47,6 @@ export const makeMemory = Effect.gen(function*() {
     return holder?.operation.id ?? null
   }
 
-  /** Why the record may not move, or null if it may. */
   const findRefusal = (found: MemoryRecord, revision: number, to: Outcome, evidence: Schema.Json, at: DateTime.Utc) => {
     const { operation } = found
     const facts = { ...found, now: at, holder: holderOf(found, evidence) }

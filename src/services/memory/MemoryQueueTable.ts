@@ -28,7 +28,6 @@ export const makeQueueTable = Effect.gen(function*() {
     return record
   }
 
-  /** Records that are due, oldest first. */
   const due = (provider: ProviderName | null, belongs: (record: MemoryRecord) => boolean) =>
     records()
       .filter((record) =>

@@ -1,6 +1,4 @@
-/**
- * Reads of operations, and the change feed, in memory. No transaction is ever unfinished, and each change has a position of its own.
- */
+/** Reads of operations, and the change feed, in memory. No transaction is ever unfinished, and each change has a position of its own. */
 import * as Digest from "effect/crypto/Digest"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -48,14 +46,12 @@ export const makeFeed = Effect.gen(function*() {
   const open = (token: ChangeToken | null, reader: TokenContext) =>
     token === null ? Effect.succeed(null) : openChangeToken(cipher, token, reader)
 
-  /** The place of a token. Null is the start. */
   const placeOf = Effect.fnUntraced(function*(token: OpenedToken | null, owner: string) {
     if (token === null) return startOfLedger.high
     if (token.owner !== owner) return yield* new InvalidChangeToken()
     return token.history === history() ? token.position.high : yield* new ChangeTokenExpired()
   })
 
-  /** The records that changed after a place. */
   const changedAfter = (records: ReadonlyArray<MemoryRecord>, { position }: ChangePlace, limit: number) => {
     const changed = records.filter((record) => positionOf(record) > position)
       .toSorted((a, b) => positionOf(a) - positionOf(b))

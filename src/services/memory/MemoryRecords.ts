@@ -1,6 +1,4 @@
-/**
- * The rows of the ledger in memory, and the operations with the order of their changes.
- */
+/** The rows of the ledger in memory, and the operations with the order of their changes. */
 import type * as DateTime from "effect/DateTime"
 import type { Approval } from "../../domain/Approval.ts"
 import type {
@@ -68,7 +66,6 @@ export interface MemoryRecord {
   readonly reversal: { readonly recorded_at: DateTime.Utc; readonly evidence: Recording["evidence"] } | null
 }
 
-/** The members of an approval that its operation does not have. */
 type MemoryApproval = Pick<
   Approval,
   "request_digest" | "state" | "expires_at" | "decided_at" | "decided_as" | "decider" | "reason"
@@ -114,7 +111,6 @@ export class MemoryRecords extends Map<OperationId, MemoryRecord> {
     return super.set(id, record)
   }
 
-  /** The position of the last change of all. */
   get lastPosition(): number {
     return this.#position
   }

@@ -1,6 +1,4 @@
-/**
- * Status reads in memory: which operations a reconciler reads next, when it reads them again, and hints.
- */
+/** Status reads in memory: which operations a reconciler reads next, when it reads them again, and hints. */
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,4 @@
-/**
- * The submission queue in memory, put together from its parts.
- */
+/** The submission queue in memory, put together from its parts. */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { ProviderName } from "../../domain/Grant.ts"

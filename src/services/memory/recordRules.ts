@@ -1,6 +1,4 @@
-/**
- * The rules of `migrations/0006_operation_rules.sql`, for the records of the ledger in memory, and the look-ups of these records.
- */
+/** The rules of `migrations/0006_operation_rules.sql`, for the records of the ledger in memory, and the look-ups of these records. */
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -145,7 +143,6 @@ export const withRecord = <A, E>(
     return found === undefined ? Effect.fail(new OperationNotFound({ id })) : decide(found)
   })
 
-/** The operation of a request binding. */
 export const findBound = (
   { operations }: MemoryLedger["Service"],
   { client_id, key, subject }: RequestBinding

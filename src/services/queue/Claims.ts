@@ -1,6 +1,4 @@
-/**
- * Claims: which operations a worker may send, and how it gives up the right to send.
- */
+/** Claims: which operations a worker may send, and how it gives up the right to send. */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"

@@ -1,6 +1,4 @@
-/**
- * Held operations: what holds accepted operations, and what releases them.
- */
+/** Held operations: what holds accepted operations, and what releases them. */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"

@@ -1,6 +1,4 @@
-/**
- * Outcomes: what workers and reconcilers record of the operations that they sent or read.
- */
+/** Outcomes: what workers and reconcilers record of the operations that they sent or read. */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type { Operation, OperationId, OperationNotFound, Outcome, StaleOperation } from "../../domain/Operation.ts"

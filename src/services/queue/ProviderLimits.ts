@@ -1,6 +1,4 @@
-/**
- * Provider limits: how many requests all processes together send to a provider.
- */
+/** Provider limits: how many requests all processes together send to a provider. */
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"

@@ -1,6 +1,4 @@
-/**
- * Status reads: which operations a reconciler reads next, and when it reads them again.
- */
+/** Status reads: which operations a reconciler reads next, and when it reads them again. */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
@@ -64,9 +62,7 @@ export class StatusReads extends Context.Service<StatusReads, {
     limit: number,
     terms: ReadTerms
   ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
-  /**
-   * Takes succeeded operations that may be reversed, in the same way. After the end of that time, each is taken for the last time.
-   */
+  /** Takes succeeded operations that may be reversed, in the same way. After the end of that time, each is taken for the last time. */
   readonly takeReversible: (
     provider: ProviderName,
     limit: number,

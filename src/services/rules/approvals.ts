@@ -1,6 +1,4 @@
-/**
- * Approvals: which operations wait for a person, and which decisions count. `migrations/0035_approvals.sql` has the same rules.
- */
+/** Approvals: which operations wait for a person, and which decisions count. `migrations/0035_approvals.sql` has the same rules. */
 import * as BigDecimal from "effect/BigDecimal"
 import * as Digest from "effect/crypto/Digest"
 import * as DateTime from "effect/DateTime"
@@ -56,7 +54,6 @@ export const needsApproval = (
     )
 }
 
-/** What a decision is compared with. */
 type ApprovalFacts =
   & Pick<Approval, "state" | "client_id" | "resource_owner" | "request_digest" | "expires_at">
   & {

@@ -8,7 +8,6 @@ import * as Effect from "effect/Effect"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 
-/** The result of a statement that took some work. */
 interface TakenWork<A> {
   readonly items: ReadonlyArray<A>
   /** There may be more that is due. */

@@ -1,6 +1,4 @@
-/**
- * New grants, and what registrations change of known ones.
- */
+/** New grants, and what registrations change of known ones. */
 import * as Digest from "effect/crypto/Digest"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as DateTime from "effect/DateTime"

@@ -82,7 +82,6 @@ const referenceFault = (evidence: Schema.Json, { holder, reference }: EvidenceFa
     : null
 }
 
-/** All that is wrong with the evidence of a person, beside its form. */
 const evidenceFault = (
   operation: Operation,
   to: Outcome,
@@ -168,7 +167,6 @@ export const cancellationResult = (operation: Operation): Effect.Effect<Operatio
   )
 }
 
-/** What decides on the release of an operation. */
 interface HoldFacts {
   readonly is_free: boolean
   readonly is_examined: boolean

@@ -1,6 +1,4 @@
-/**
- * The limits of a grant: what they refuse, and what remains of them. `migrations/0034_limits.sql` has the same rules.
- */
+/** The limits of a grant: what they refuse, and what remains of them. `migrations/0034_limits.sql` has the same rules. */
 import * as BigDecimal from "effect/BigDecimal"
 import * as DateTime from "effect/DateTime"
 import {

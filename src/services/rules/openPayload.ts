@@ -1,6 +1,4 @@
-/**
- * How both ledgers open what they store sealed: a payload before it is sent, and the terms for people.
- */
+/** How both ledgers open what they store sealed: a payload before it is sent, and the terms for people. */
 import * as Digest from "effect/crypto/Digest"
 import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -20,7 +18,6 @@ interface StoredPayload {
   readonly created_at: DateTime.Utc
   /** The digest of the accepted request, in hexadecimal. */
   readonly request_digest: string
-  /** Null if the row is missing. */
   readonly sealed: SealedPayload | null
 }
 

@@ -1,6 +1,4 @@
-/**
- * What an acceptance needs of a request before it writes, how much one statement may take, and what it answers.
- */
+/** What an acceptance needs of a request before it writes, how much one statement may take, and what it answers. */
 import * as Context from "effect/Context"
 import * as Digest from "effect/crypto/Digest"
 import * as SecureRandom from "effect/crypto/SecureRandom"

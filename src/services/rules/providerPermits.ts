@@ -148,7 +148,6 @@ export const toPermits = (shares: PermitShares, terms: PermitTerms): Permits => 
 /** Microseconds. */
 export const longestPause = Duration.toMillis(longestRetryAfter) * 1000
 
-/** The stored limits of an implementation. */
 interface LimitRows<E> {
   /** The row of a provider, and the clock, in microseconds. */
   readonly read: (provider: ProviderName) => Effect.Effect<{ readonly state: LimitState; readonly now: number }, E>

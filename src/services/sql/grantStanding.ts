@@ -1,6 +1,4 @@
-/**
- * The standing of a grant in SQL. Reads and acceptances check the same facts.
- */
+/** The standing of a grant in SQL. Reads and acceptances check the same facts. */
 import type { GrantStanding } from "../../domain/Grant.ts"
 
 interface Fact {

@@ -1,6 +1,4 @@
-/**
- * Limits in SQL: refusals of the function `reserve_limits`, and what remains of limits.
- */
+/** Limits in SQL: refusals of the function `reserve_limits`, and what remains of limits. */
 import * as BigDecimal from "effect/BigDecimal"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,4 @@
-/**
- * Fragments that statements of the submission queue and of the ledger share. In all of them `o` is a row of `operations`.
- */
+/** Fragments that statements of the submission queue and of the ledger share. In all of them `o` is a row of `operations`. */
 
 import { lostTakeOver } from "../rules/ledgerRules.ts"
 

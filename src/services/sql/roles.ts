@@ -15,7 +15,6 @@ export interface TablePrivileges {
   readonly DELETE?: true
 }
 
-/** All privileges of a role: its tables and its functions. */
 interface RolePrivileges {
   readonly tables: Readonly<Record<string, TablePrivileges>>
   /** Functions that run with the rights of the owner. Any role may call the other functions, which give no rights. */
@@ -25,7 +24,6 @@ interface RolePrivileges {
 /** `serve` connects as reader and provisioner, `migrate` as owner; `work` and the other commands as writer. */
 export type Role = "reader" | "provisioner" | "writer"
 
-/** The names of columns, separated by spaces. */
 const columns = (names: string): ReadonlyArray<string> => names.trim().split(/\s+/)
 
 const grantColumns = ["id", "client_id", "resource_owner", "subject", "provider_connection_id", "scopes", "expires_at"]
@@ -235,7 +233,6 @@ END $$;`
 
 const widest = 112
 
-/** Breaks a statement into lines. */
 const wrap = (text: string): string => {
   const lines: Array<string> = []
   let line = ""

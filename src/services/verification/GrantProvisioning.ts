@@ -1,6 +1,4 @@
-/**
- * Registers grants from the verified tokens that name them.
- */
+/** Registers grants from the verified tokens that name them. */
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

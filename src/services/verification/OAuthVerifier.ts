@@ -193,7 +193,6 @@ const makeSenderCheck = Effect.fnUntraced(function*({ dpop = {}, senderConstrain
   yield* orMisconfigured(validateDpopSettings(settings))
   const confirm = makeConfirm({ senderConstrained, verifyDpopProof: yield* makeDpopProofVerifier(settings) })
   const replay = yield* ProofReplay
-  /** Checks the sender, and then that its DPoP proof was not used before. */
   const check = Effect.fnUntraced(function*(token: VerifiedToken, credential: Credential) {
     const use = yield* confirm(token, credential)
     if (use !== null && !(yield* replay.remember(use))) {

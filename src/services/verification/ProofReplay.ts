@@ -1,6 +1,4 @@
-/**
- * Detects the replay of DPoP proofs: each is valid for one request (RFC 9449 §11.1).
- */
+/** Detects the replay of DPoP proofs: each is valid for one request (RFC 9449 §11.1). */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

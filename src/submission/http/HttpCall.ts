@@ -17,7 +17,6 @@ import type { HttpProviderOptions } from "./HttpProviderOptions.ts"
 import type { HttpCredentials, HttpHeaders } from "./HttpRequest.ts"
 import { makeSendDeadline } from "./SendDeadline.ts"
 
-/** The options with any payloads. */
 export type AnyOptions = HttpProviderOptions<PayloadSchemas>
 
 export interface Adapter {

@@ -1,6 +1,4 @@
-/**
- * The options of an adapter for an HTTP provider that takes JSON or forms, and answers with JSON.
- */
+/** The options of an adapter for an HTTP provider that takes JSON or forms, and answers with JSON. */
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"

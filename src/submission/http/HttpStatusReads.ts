@@ -1,6 +1,4 @@
-/**
- * Status reads of an adapter, the check of their requests, and the probe at the start of a worker.
- */
+/** Status reads of an adapter, the check of their requests, and the probe at the start of a worker. */
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import { ProviderConnectionId, ResourceOwner } from "../../domain/Grant.ts"
@@ -135,7 +133,6 @@ const nonexistent: Omit<ProviderOperation, "type"> = {
   send_before: null
 }
 
-/** One for each type of payload. */
 const samples = ({ payloads = {} }: AnyOptions): readonly [ProviderOperation, ...Array<ProviderOperation>] => {
   const [first = "probe", ...others] = Object.keys(payloads)
   const sample = (type: string) => ({ ...nonexistent, type: OperationType.make(type) })

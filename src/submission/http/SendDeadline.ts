@@ -1,6 +1,4 @@
-/**
- * The deadline of the first byte, between an adapter and its HTTP client: the client asks it before that byte leaves.
- */
+/** The deadline of the first byte, between an adapter and its HTTP client: the client asks it before that byte leaves. */
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 

@@ -1,6 +1,4 @@
-/**
- * The upstream providers of this process.
- */
+/** The upstream providers of this process. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -126,7 +126,6 @@ const assign = (
   }
 }
 
-/** Reserves permits for all requests that wait. */
 const reserve = Effect.fnUntraced(
   function*(limits: Limits, provider: ProviderName, terms: PermitTerms, askers: ReadonlyArray<Asker>) {
     const count = (kind: RequestKind) => askers.filter(({ call }) => call === kind).length
@@ -154,7 +153,6 @@ const pauseLeft = Effect.fnUntraced(function*(state: ProviderState) {
   return Math.max(0, left)
 })
 
-/** Counts a request as waiting while the effect runs. */
 const whileWaiting = <A>(state: ProviderState, kind: RequestKind, effect: Effect.Effect<A>): Effect.Effect<A> =>
   Effect.suspend(() => {
     state.waiting[kind]++

@@ -1,6 +1,4 @@
-/**
- * The adapter for the sandbox provider, and the shortest example of an adapter.
- */
+/** The adapter for the sandbox provider, and the shortest example of an adapter. */
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
@@ -23,9 +21,7 @@ import { type AnswerNames, ProviderAdapter } from "./ProviderAdapter.ts"
 export interface SandboxProviderOptions
   extends Pick<HttpProviderOptions, "baseUrl" | "credentials" | "deadlines" | "failures" | "limit">
 {
-  /**
-   * As in `ProviderPromises`: the sandbox refuses late requests. None by default.
-   */
+  /** As in `ProviderPromises`: the sandbox refuses late requests. None by default. */
   readonly notFoundIsFinalAfter?: Duration.Input
   /** The sandbox behind the address. Default: the address. Give it if workers reach one sandbox by several addresses. */
   readonly account?: string

@@ -256,7 +256,6 @@ const askOfOldFence = ({ policy, providers }: ReadServices, due: DueRead, decisi
   return { ...decision, question: questionOf(providers.get(provider)?.promises ?? {}, operation) }
 }
 
-/** The answer as operators read it. */
 const answerText = (answer: StatusAnswer | FenceAnswer): string => {
   switch (answer._tag) {
     case "NotProven":

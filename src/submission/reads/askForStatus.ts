@@ -29,7 +29,6 @@ import { withinStore } from "../storeStatements.ts"
 import type { SubmissionServices } from "../SubmissionServices.ts"
 import { fenceTimeout, type ReadServices, readyFence, type TimedRead } from "./fences.ts"
 
-/** The result of a status read. */
 export interface Asked {
   /** Null: nothing was asked, because there is no adapter, or circuit or limit let no read through. */
   readonly answer: StatusAnswer | FenceAnswer | null
@@ -72,7 +71,6 @@ const reasonNotToAsk = (adapter: ProviderAdapter["Service"], due: DueRead): stri
     : null
 }
 
-/** The provider gave no answer. */
 export const isUnreachable = (answer: StatusAnswer | FenceAnswer): boolean =>
   answer._tag === "NotProven" && answer.reason === "unreachable"
 
@@ -88,7 +86,6 @@ const countRead = (
   metrics.of(provider).reads[outcome].value++
 }
 
-/** Reads the status at the provider. */
 const readStatus = (services: SubmissionServices, due: DueRead): Effect.Effect<StatusAnswer | null> => {
   const { operation, provider: name, reference } = due
   const provider = services.providers.get(name)

@@ -1,6 +1,4 @@
-/**
- * Decides the consequence of a status read (specification, "States and transitions").
- */
+/** Decides the consequence of a status read (specification, "States and transitions"). */
 import * as DateTime from "effect/DateTime"
 import type * as Schema from "effect/Schema"
 import { gatewayFailure } from "../../domain/GatewayFailures.ts"
@@ -83,7 +81,6 @@ const decideAfterSuccess = (answer: StatusAnswer | FenceAnswer | null, { failure
     }
     : postpone
 
-/** For an answer about this operation. */
 const decideByRule = (
   due: Due,
   answer: StatusAnswer | FenceAnswer | null,

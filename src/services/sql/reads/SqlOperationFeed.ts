@@ -1,6 +1,4 @@
-/**
- * The change feed in PostgreSQL: one statement for each page.
- */
+/** The change feed in PostgreSQL: one statement for each page. */
 import * as Digest from "effect/crypto/Digest"
 import * as Effect from "effect/Effect"
 import { identity } from "effect/Function"
@@ -41,7 +39,6 @@ import { changesOfGrant, changesOfLedger, factAt, lastChange, markOf, maxLookedA
 import { refusalOf } from "./readStatements.ts"
 import { ListClient } from "./SqlOperationStore.ts"
 
-/** A page of rows, and the position after it. */
 interface RowPage {
   readonly rows: ReadonlyArray<Values>
   readonly position: ChangePosition

@@ -39,10 +39,8 @@ export const ListClient: Context.Reference<SqlClient.SqlClient | null> = Context
   { defaultValue: () => null }
 )
 
-/** The first row's refusal of the grant, if there is one. */
 const refusedBy = (grant: GrantIdentity, [row]: ReadonlyArray<Values>) => refusalOf(grant, row?.[standingAt])
 
-/** The page, from up to one row more than it holds, newest first. */
 const toPage = (rows: ReadonlyArray<Values>, pageSize: number): Effect.Effect<OperationPage, MalformedOperation> => {
   const page = rows.slice(0, pageSize)
   return Effect.map(fromValues(page), (operations) => {

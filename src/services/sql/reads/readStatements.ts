@@ -1,6 +1,4 @@
-/**
- * The statements that read operations. `$1` to `$3` name the grant, and `$4` is the scope that reads require.
- */
+/** The statements that read operations. `$1` to `$3` name the grant, and `$4` is the scope that reads require. */
 import * as DateTime from "effect/DateTime"
 import {
   type GrantIdentity,
@@ -173,9 +171,7 @@ const boundPage = (
     SELECT ${publicColumns} FROM bound o WHERE ${where}`
 }
 
-/**
- * Why the grant may not read, from the standing in the first row; undefined if the statement returned no row. Null: it may.
- */
+/** Why the grant may not read, from the standing in the first row; undefined if the statement returned no row. Null: it may. */
 export const refusalOf = (identity: GrantIdentity, standing: unknown): GrantRefusal | null => {
   if (standing === goodStanding && identity.limited_to === undefined) return null
   return typeof standing === "number"
