@@ -16,7 +16,7 @@ import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
 import * as os from "node:os"
 import { isGrantLifetime } from "../domain/Grant.ts"
-import type { AccountableOperator, ActingOperator } from "../domain/operators/OperatorView.ts"
+import type { ActingOperator } from "../domain/operators/OperatorView.ts"
 
 const described = (name: string, description: string, variable?: string, ending = "") => {
   const flag = Flag.String(name)
@@ -157,9 +157,6 @@ export const operatorFlag = {
 
 export const actingFlags = { ...operatorFlag, reason: optionalText("reason", "Reason, for the record", bounded(1024)) }
 
-/** The same for actions that need a reason. */
-export const accountableFlags = { ...operatorFlag, reason: text("reason", "Reason, for the record", bounded(1024)) }
-
 /** The user of the process; its number if the system has no name for it, as in many containers. */
 const systemUser = (): string => {
   try {
@@ -179,11 +176,6 @@ export const actingOperator = (acting: Command.Command.Config.Infer<typeof actin
   via: "command",
   reason: Option.getOrNull(acting.reason)
 })
-
-/** The operator of a command that needs a reason. */
-export const accountableOperator = (
-  { reason, ...acting }: Command.Command.Config.Infer<typeof accountableFlags>
-): AccountableOperator => ({ name: operatorName(acting), via: "command", reason })
 
 const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 

@@ -4,8 +4,10 @@
  */
 import * as CliOutput from "effect/cli/CliOutput"
 import * as Console from "effect/Console"
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as Stdio from "effect/Stdio"
 import { Operation } from "../domain/Operation.ts"
 import { OperatorSummary } from "../domain/operators/OperatorView.ts"
 import { escapeInJson, replaceHidden } from "../domain/VisibleText.ts"
@@ -43,13 +45,30 @@ const typed = (event: CliOutput.Presenter.Help): CliOutput.Presenter.Help => {
 /** A message of the parser, without the words that repeat "Expected". */
 const withoutNoise = (message: string): string => message.replaceAll("Expected: Schema validation failed: ", "")
 
+/** The required flags that the call lacks, all of them: the parser ends at the first one. */
+const missingFlags = (
+  { errors, helpDoc }: CliOutput.Presenter.InvalidInvocation,
+  typed: ReadonlyArray<string>
+): ReadonlyArray<string> => {
+  if (errors.every(({ _tag }) => _tag !== "MissingOption")) return []
+  const isTyped = (name: string) => typed.some((word) => word === `--${name}` || word.startsWith(`--${name}=`))
+  const missing = helpDoc.flags.filter(({ name, required }) => required && !isTyped(name)).map(({ name }) =>
+    `--${name}`
+  )
+  return missing.length < 2 ? [] : [`Missing required flags: ${missing.join(", ")}`]
+}
+
 /** Requested help goes to standard output. An invalid call gets one line on standard error. */
 export const presenter: CliOutput.Presenter = {
   present: (event) => {
     if (event._tag === "Help" && event.reason === "Requested") return CliOutput.defaultPresenter.present(typed(event))
     if (event._tag === "Help") return Console.error(`error: a command is missing (see ${helpCall(event.commandPath)})`)
     if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)
-    const reasons = oneLine(event.errors.map((error) => withoutNoise(error.message)).join("; "))
-    return Console.error(`error: ${reasons} (see ${helpCall(event.commandPath)})`)
+    return Effect.gen(function*() {
+      const stdio = yield* Effect.serviceOption(Stdio.Stdio)
+      const missing = missingFlags(event, Option.isNone(stdio) ? [] : yield* stdio.value.args)
+      const messages = missing.length > 0 ? missing : event.errors.map((error) => withoutNoise(error.message))
+      yield* Console.error(`error: ${oneLine(messages.join("; "))} (see ${helpCall(event.commandPath)})`)
+    })
   }
 }

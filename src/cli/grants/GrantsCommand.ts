@@ -94,8 +94,8 @@ const granted = {
   scope: Flag.String("scope").pipe(
     Flag.withDescription(`Scope of the grant; repeat for several (default: ${operationsRead})`),
     Flag.withSchema(Scope),
-    Flag.atLeast(0),
-    Flag.map((scopes): ReadonlyArray<Scope> => scopes.length === 0 ? [operationsRead] : scopes)
+    Flag.atLeast(1),
+    Flag.withDefault<ReadonlyArray<Scope>>([operationsRead])
   ),
   provider: textOr(
     "provider",

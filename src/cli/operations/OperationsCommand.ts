@@ -3,33 +3,27 @@
  *
  * The room `cli/operations`: what operators ask and do about operations. Read this file first.
  */
-import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { idPattern, type OperationId } from "../../domain/Operation.ts"
+import type { OperationId } from "../../domain/Operation.ts"
 import { HeldOperations, nextStepOf } from "../../domain/operators/HeldOperations.ts"
-import { type ActingOperator, type OperatorAction, OperatorActionRecord } from "../../domain/operators/OperatorView.ts"
+import {
+  type ActingOperator,
+  type OperatorAction,
+  OperatorActionRecord,
+  type OperatorSummary
+} from "../../domain/operators/OperatorView.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"
 import { OperatorActions } from "../../services/operators/OperatorActions.ts"
-import { actingFlags, actingOperator, id, toggle } from "../Flags.ts"
+import { actingFlags, actingOperator, toggle } from "../Flags.ts"
 import { CommandFailed, print, publicForm } from "../Output.ts"
 import { accept } from "./accept.ts"
 import { advance } from "./advance.ts"
 import { list } from "./list.ts"
+import { actOnAll, selectionFlags, toSelection, withFilters } from "./selection.ts"
 import { show } from "./show.ts"
-
-/** Actions take the id alone, because a key may fit the operations of several clients. */
-const operationId = id(
-  Schema.String.check(
-    Schema.isPattern(idPattern, {
-      expected: "the id of an operation, a lower-case UUIDv7; operations show KEY prints it"
-    })
-  ).pipe(Schema.brand("OperationId")),
-  "Operation"
-)
 
 const encodeAction = Schema.encodeSync(OperatorActionRecord)
 
@@ -37,14 +31,14 @@ const encodeAction = Schema.encodeSync(OperatorActionRecord)
 const perform = Effect.fn(function*(action: OperatorAction, id: OperationId, operator: ActingOperator) {
   const actions = yield* OperatorActions
   const search = yield* OperationSearch
-  const operation = yield* actions.perform(action, id, operator)
+  const { operation, result } = yield* actions.perform(action, id, operator)
   const { actions: records, schedule } = yield* Effect.mapError(search.detail(id), (error) =>
     new CommandFailed({
       message: `the action was carried out, and the operation could not be read after it: ${error.message}`
     }))
   const record = records.findLast((record) => record.action === action && record.operator === operator.name)
   // It changed nothing. A person does not look for that in the document.
-  if (record !== undefined && record.result !== "done") yield* Console.error(`note: ${record.result}`)
+  if (result !== "done") yield* Console.error(`note: ${result}`)
   yield* print({
     ...publicForm(operation),
     held: schedule.hold !== null,
@@ -52,23 +46,50 @@ const perform = Effect.fn(function*(action: OperatorAction, id: OperationId, ope
   })
 })
 
-const cancel = Command.make(
-  "cancel",
-  { id: operationId, ...actingFlags },
-  ({ id, ...acting }) => perform("cancel", id, actingOperator(acting))
-).pipe(Command.withDescription("Cancel an operation that was provably never sent, also while it is held"))
+const selectedFlags = { selection: selectionFlags, ...actingFlags }
+
+type Selected = Command.Command.Config.Infer<typeof selectedFlags>
+
+/** Performs the action on one operation, or on all that match filters. */
+const performOn = Effect.fn(function*(action: OperatorAction, { selection, ...acting }: Selected) {
+  const operator = actingOperator(acting)
+  const selected = yield* toSelection(selection)
+  if (typeof selected === "string") {
+    return yield* new CommandFailed({ message: "specify either the id of an operation or filters" })
+  }
+  if ("id" in selected) return yield* perform(action, selected.id, operator)
+  const actions = yield* OperatorActions
+  const on = (act: typeof actions.checkAction) => ({ operation: { id, revision } }: OperatorSummary) =>
+    Effect.map(act(action, id, operator, revision), ({ result }) => result)
+  yield* actOnAll(selected.filter, {
+    action: { action },
+    apply: selection.apply,
+    operator,
+    act: on(actions.perform),
+    check: on(actions.checkAction)
+  })
+})
+
+const cancel = Command.make("cancel", selectedFlags, (flags) => performOn("cancel", flags)).pipe(
+  Command.withDescription(
+    `Cancel an operation that was provably never sent, also while it is held. ${withFilters}`
+  ),
+  Command.withShortDescription("Cancel an operation that was never sent, or all that match filters")
+)
 
 const review = Command.make(
   "review",
   {
-    id: operationId,
     clear: toggle("clear", "End the review. The time until the next review starts now"),
-    ...actingFlags
+    ...selectedFlags
   },
-  ({ clear, id, ...acting }) => perform(clear ? "end_review" : "review", id, actingOperator(acting))
-).pipe(Command.withDescription("Put an operation under review, or end the review"))
+  ({ clear, ...flags }) => performOn(clear ? "end_review" : "review", flags)
+).pipe(
+  Command.withDescription(`Put an operation under review, or end the review. ${withFilters}`),
+  Command.withShortDescription("Put an operation under review, or end the review")
+)
 
-/** A command for one operation, or for all with `--all`. `performAll` acts on all, and returns what to print. */
+/** A command for one operation, for those that match filters, or for all with `--all`. `performAll` acts on all, and returns what to print. */
 const oneOrAll = <Name extends "hold" | "release", E>(
   name: Name,
   allDescription: string,
@@ -76,18 +97,15 @@ const oneOrAll = <Name extends "hold" | "release", E>(
 ) =>
   Command.make(
     name,
-    {
-      id: Argument.optional(operationId),
-      all: toggle("all", allDescription),
-      ...actingFlags
-    },
-    Effect.fn(function*({ all, id, ...acting }) {
-      if (all === Option.isSome(id)) {
-        return yield* new CommandFailed({ message: "specify exactly one of the id of an operation and --all" })
+    { all: toggle("all", allDescription), ...selectedFlags },
+    Effect.fn(function*({ all, ...flags }) {
+      if (!all) return yield* performOn(name, flags)
+      if ((yield* toSelection(flags.selection)) !== "none") {
+        return yield* new CommandFailed({
+          message: "specify exactly one of the id of an operation, filters, and --all"
+        })
       }
-      const operator = actingOperator(acting)
-      if (Option.isSome(id)) return yield* perform(name, id.value, operator)
-      yield* print(yield* performAll(yield* OperatorActions, operator))
+      yield* print(yield* performAll(yield* OperatorActions, actingOperator(flags)))
     })
   )
 
@@ -98,9 +116,9 @@ const hold = oneOrAll(
 ).pipe(
   Command.withDescription(
     "Hold an accepted operation, so that no worker submits it, or all of them. Hold all after a rollback that the gateway cannot "
-      + "detect, such as a restored disk snapshot"
+      + `detect, such as a restored disk snapshot. ${withFilters}`
   ),
-  Command.withShortDescription("Hold an accepted operation, or all of them")
+  Command.withShortDescription("Hold an accepted operation, those that match filters, or all of them")
 )
 
 const release = oneOrAll(
@@ -110,9 +128,9 @@ const release = oneOrAll(
 ).pipe(
   Command.withDescription(
     "Let workers submit an operation that is held after a failover or a restored backup. Use it only if you are sure "
-      + "that the operation was never submitted"
+      + `that the operation was never submitted. ${withFilters}`
   ),
-  Command.withShortDescription("Let workers submit an operation that is held")
+  Command.withShortDescription("Let workers submit an operation that is held, or those that match filters")
 )
 
 const encode = Schema.encodeSync(HeldOperations)

@@ -13,7 +13,12 @@ import { ClientId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
 import { IdempotencyKey } from "../../domain/Idempotency.ts"
 import { type OperationState, operationStates } from "../../domain/Operation.ts"
 import { pauseReasons } from "../../domain/operators/FiguresForm.ts"
-import type { OperationFilter, OperationListQuery, OperatorSummary } from "../../domain/operators/OperatorView.ts"
+import type {
+  ActingOperator,
+  OperationFilter,
+  OperationListQuery,
+  OperatorSummary
+} from "../../domain/operators/OperatorView.ts"
 import { ProviderReference } from "../../domain/Submission.ts"
 import { Terms } from "../../domain/Terms.ts"
 import { invocation, shellWord } from "../../node/process/Invocation.ts"
@@ -106,6 +111,12 @@ export const toFilter = (flags: FilterFlags, now: DateTime.Utc): Effect.Effect<O
     ...member("payee", flags.payee),
     ...member("unchanged_since", Option.map(flags.olderThan, (span) => DateTime.subtractDuration(now, span)))
   }))
+
+/** Fails if the list would show the terms of a payee for no reason. */
+export const checkPayee = ({ payee }: OperationFilter, { reason }: ActingOperator) =>
+  payee === undefined || reason !== null
+    ? Effect.void
+    : Effect.fail(new CommandFailed({ message: "--payee needs --reason: who sees amount and payee is recorded" }))
 
 /** The query of the flags. Fails if they name several queues. */
 export const toQuery = (flags: ListFlags, now: DateTime.Utc): Effect.Effect<OperationListQuery, CommandFailed> =>
@@ -214,12 +225,12 @@ export const list = Command.make(
     ...screenFlags
   },
   Effect.fn(function*({ color, flags, json, wide }) {
-    if (Option.isSome(flags.payee) && Option.isNone(flags.reason)) {
-      return yield* new CommandFailed({ message: "--payee needs --reason: who sees amount and payee is recorded" })
-    }
     const now = yield* DateTime.now
+    const operator = actingOperator(flags)
+    const query = yield* toQuery(flags, now)
+    yield* checkPayee(query, operator)
     const listRecorded = yield* makeListRecorded
-    const { next, operations } = yield* listRecorded(yield* toQuery(flags, now), actingOperator(flags))
+    const { next, operations } = yield* listRecorded(query, operator)
     if (json) yield* print({ operations: operations.map((summary) => operatorForm(summary)), next })
     else if (operations.length > 0) {
       yield* Console.log(renderList(operations, { now, screen: yield* screenWith({ color }), wide }))

@@ -50,7 +50,14 @@ export class OperatorActions extends Context.Service<OperatorActions, {
     id: OperationId,
     operator: ActingOperator,
     revision?: number
-  ) => Effect.Effect<Operation, ActionRefusal | StoreUnavailable>
+  ) => Effect.Effect<Performed, ActionRefusal | StoreUnavailable>
+  /** Yields or fails as `perform` would. It changes and records nothing: the ledger does the action, and takes it back. */
+  readonly checkAction: (
+    action: OperatorAction,
+    id: OperationId,
+    operator: ActingOperator,
+    revision: number
+  ) => Effect.Effect<Performed, ActionRefusal | StoreUnavailable>
   /**
    * Records what the operator knows of an operation from another source. The history gets the name and the reason of the operator, with
    * the evidence. Evidence is required to leave `indeterminate`, and to end any operation that may have been sent. A refusal names all
@@ -90,6 +97,12 @@ export class OperatorActions extends Context.Service<OperatorActions, {
     OperatorActions,
     Effect.suspend(() => make)
   )
+}
+
+/** The operation after an action, and the result that is recorded of it: `done`, or what is so already. */
+export interface Performed {
+  readonly operation: Operation
+  readonly result: string
 }
 
 /** An action as it is recorded. */
@@ -168,48 +181,49 @@ const make = Effect.gen(function*() {
     action: OperatorAction,
     id: OperationId,
     { name, reason }: ActingOperator
-  ): Effect.Effect<Operation, ActionRefusal | StoreUnavailable> => {
+  ): Effect.Effect<Performed, ActionRefusal | StoreUnavailable> => {
+    const done = Effect.map((operation: Operation) => ({ operation, result: "done" }))
     switch (action) {
       case "review":
-        return ledger.review(id, true)
+        return done(ledger.review(id, true))
       case "end_review":
-        return ledger.review(id, false)
+        return done(ledger.review(id, false))
       case "hold":
-        return holds.hold(id)
+        return done(holds.hold(id))
       case "release":
-        return holds.release(id)
+        return done(holds.release(id))
       case "cancel":
-        return ledger.cancel(id, { by: "operator", operator: name, reason })
+        // A repetition changes nothing, so it is not done again.
+        return Effect.gen(function*() {
+          const [before] = yield* orUnavailable(sql.unsafe<{ readonly revision: number }>(lockStatement, [id]))
+          const operation = yield* ledger.cancel(id, { by: "operator", operator: name, reason })
+          return { operation, result: operation.revision === before?.revision ? isSoAlready : "done" }
+        })
     }
   }
 
   /** The change and its record in one transaction, or the record of the refusal. */
-  const recorded = <E extends ActionRefusal>(
+  const recorded = <A, E extends ActionRefusal>(
     action: OperatorAction | "advance",
     id: OperationId,
     operator: ActingOperator,
-    change: Effect.Effect<Operation, E | StoreUnavailable>,
-    resultOf?: (operation: Operation) => string
+    change: Effect.Effect<A, E | StoreUnavailable>,
+    resultOf?: (done: A) => string
   ) => withRecord(sql, change, (result) => record(operator, { action, operation_id: id, result }), resultOf)
 
-  const perform = Effect.fn("OperatorActions.perform")(
-    (action: OperatorAction, id: OperationId, operator: ActingOperator, revision?: number) => {
-      const checked = revision === undefined ? Effect.void : checkRevision(id, revision)
-      if (action !== "cancel") return recorded(action, id, operator, Effect.andThen(checked, act(action, id, operator)))
-      // A repetition changes nothing, so it is not done again.
-      let before: number | undefined
-      const noted = Effect.map(
-        orUnavailable(sql.unsafe<{ readonly revision: number }>(lockStatement, [id])),
-        ([row]) => void (before = row?.revision)
-      )
-      return recorded(
-        action,
-        id,
-        operator,
-        checked.pipe(Effect.andThen(noted), Effect.andThen(act(action, id, operator))),
-        (operation) => operation.revision === before ? isSoAlready : "done"
-      )
-    }
+  const actAt = (action: OperatorAction, id: OperationId, operator: ActingOperator, revision?: number) =>
+    Effect.andThen(revision === undefined ? Effect.void : checkRevision(id, revision), act(action, id, operator))
+
+  const perform = Effect.fn("OperatorActions.perform")((...called: Parameters<typeof actAt>) => {
+    const [action, id, operator] = called
+    return recorded(action, id, operator, actAt(...called), ({ result }) => result)
+  })
+
+  const checkAction = Effect.fn("OperatorActions.checkAction")((...called: Parameters<typeof actAt>) =>
+    // As a failure, what was done rolls back.
+    Effect.flip(orUnavailable(sql.withTransaction(Effect.flip(actAt(...called))))).pipe(
+      Effect.flatMap((done) => done instanceof StoreUnavailable ? Effect.fail(done) : Effect.succeed(done))
+    )
   )
 
   const checkAdvance = Effect.fn("OperatorActions.checkAdvance")(
@@ -260,6 +274,7 @@ const make = Effect.gen(function*() {
 
   return OperatorActions.of({
     perform,
+    checkAction,
     advance,
     checkAdvance,
     showTerms,

@@ -31,11 +31,17 @@ export const operators: ReadonlyArray<Plant> = [
       "o.send_before <= now() + interval '1 hour' AS lost"
     )
     .foundBy(postgres("services/operators/OperationViews", "until when it may be sent")),
-  plant("an advance by filters changes nothing without --apply", "src/cli/operations/advance.ts")
-    .edit(
-      "      apply\n        ? Effect.as(actions.advance(",
-      "      found.length > 0\n        ? Effect.as(actions.advance("
-    )
+  plant("a check of an action takes back what the ledger did", actions)
+    .edit("sql.withTransaction(Effect.flip(actAt(...called)))", "Effect.flip(actAt(...called))")
+    .foundBy(postgres("services/operators/OperatorActions", "which a check tells before")),
+  plant("advance names all that a call lacks at once", "src/cli/operations/advance.ts")
+    .edit("isTo(\"failed\") && Option.isNone(failureMessage)", "isTo(\"cancelled\") && Option.isNone(failureMessage)")
+    .foundBy(system("cli/OperatorCommands", "changes nothing without --apply")),
+  plant("a call that lacks several required flags is told all of them", "src/cli/Output.ts")
+    .edit("missing.length < 2", "missing.length < 9")
+    .foundBy(system("cli/Commands", "all required flags that lack")),
+  plant("an action by filters changes nothing without --apply", "src/cli/operations/selection.ts")
+    .edit("apply ? act(summary) : check(summary)", "found.length > 0 ? act(summary) : check(summary)")
     .foundBy(system("cli/OperatorCommands", "changes nothing without --apply")),
   plant("operators read until when an operation may be sent only before it is settled", "src/cli/operations/show.ts")
     .edit("...isTerminal(operation.state) ? [] : instantFact(", "...instantFact(")
@@ -77,7 +83,7 @@ export const operators: ReadonlyArray<Plant> = [
     .edit("setting.length < 7 ? 0", "setting.length < 4 ? 0")
     .foundBy(unit("node/process/misspeltSettings", "no variables of other programs")),
   plant("a command says in text that an action changed nothing", "src/cli/operations/OperationsCommand.ts")
-    .edit("record.result !== \"done\"", "record.result === \"\"")
+    .edit("result !== \"done\"", "result === \"\"")
     .foundBy(system("cli/OperatorCommands", "is recorded with the name and the reason")),
   plant("a role that may not migrate is told what to set", "src/node/GatewayApp.ts")
     .edit("const insufficientPrivilege = \"42501\"", "const insufficientPrivilege = \"42502\"")
@@ -93,8 +99,8 @@ export const operators: ReadonlyArray<Plant> = [
     .foundBy(system("cli/Commands", "names the setting of a database")),
   plant("a repeated cancellation is not recorded as done", actions)
     .edit(
-      "operation.revision === before ? isSoAlready : \"done\"",
-      "operation.revision === before ? \"done\" : \"done\""
+      "operation.revision === before?.revision ? isSoAlready : \"done\"",
+      "operation.revision === before?.revision ? \"done\" : \"done\""
     )
     .foundBy(postgres("services/operators/OperatorActions", "does what the ledger does")),
   plant("a taken port is named before an embedded database starts", "src/cli/program.ts")

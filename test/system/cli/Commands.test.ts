@@ -267,7 +267,7 @@ describe("The command line", () => {
       })
     ))
 
-  it.live("reports unknown names and invalid arguments in one line, and exits with 1", () =>
+  it.live("reports unknown names, invalid arguments and all required flags that lack in one line, and exits with 1", () =>
     onDatabase((env) =>
       Effect.gen(function*() {
         const unknown = "01900000-0000-7000-8000-000000000000"
@@ -276,7 +276,10 @@ describe("The command line", () => {
         assert.include(yield* refused(["clients", "deactivate", "nobody"], env), "there is no client nobody")
         assert.include(yield* refused(["providers", "connect", unknown], env), "there is no provider connection")
         assert.include(yield* refused(["operations", "show", unknown], env), "there is no operation")
-        assert.include(yield* refused(["grants", "issue", "--owner", "o"], env), "--subject")
+        assert.include(
+          yield* refused(["grants", "issue", "--owner", "o"], env),
+          "Missing required flags: --subject, --client (see"
+        )
         assert.include(yield* refused(["grants", "isue"], env), "Unknown subcommand")
         assert.include(
           yield* refused(

@@ -202,6 +202,12 @@ describe("An action of an operator", () => {
       for (const args of [[], [ids[0]!, "--state", "accepted"]]) {
         assert.include((yield* advance(...args)).stderr, "either the id of an operation or filters")
       }
+      // All that is missing is named at once.
+      const bare = yield* run(["operations", "advance", "--to", "failed"], env)
+      assert.strictEqual(
+        bare.stderr,
+        "error: specify either the id of an operation or filters, --reason, --failure-code, --failure-message, --evidence\n"
+      )
       const dry = yield* advance("--state", "accepted")
       assert.strictEqual(dry.code, 0, dry.stderr)
       assert.deepStrictEqual(
@@ -250,15 +256,71 @@ describe("An action of an operator", () => {
       assert.deepStrictEqual(rows, [row(ids[0]!, true), row(ids[1]!, true), row(ids[2]!, false)])
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
+  it.live("of hold, release, cancel and review takes filters, too, and says before what the ledger would do", () =>
+    Effect.gen(function*() {
+      const { accept, env, sql } = yield* scene
+      const ids = [yield* accept, yield* accept]
+      const act = (action: string, ...args: ReadonlyArray<string>) =>
+        Effect.map(
+          run(["operations", action, "--provider", "demo-bank", "--operator", "anna", ...args], env),
+          ({ code, stderr, stdout }) => ({
+            code,
+            stderr,
+            lines: stdout.trimEnd().split("\n").map((line) => {
+              const { resource_owner: _, ...rest } = JSON.parse(line) as Record<string, string>
+              return rest
+            })
+          })
+        )
+      const line = (action: string, result: string) => (id: string) => ({
+        id,
+        provider: "demo-bank",
+        from: "accepted",
+        action,
+        result
+      })
+      const dry = yield* act("hold")
+      assert.deepStrictEqual(dry, {
+        code: 0,
+        stderr: "2 operations match, and none was changed: add --apply to change them.\n",
+        lines: ids.map(line("hold", "would change"))
+      })
+      assert.isEmpty(yield* sql`SELECT FROM operator_actions`)
+      for (const action of ["hold", "release", "review"]) {
+        const done = yield* act(action, "--apply", "--state", "accepted")
+        assert.deepStrictEqual([done.code, done.stderr], [0, "2 of 2 operations changed.\n"])
+        assert.deepStrictEqual(done.lines, ids.map(line(action, "done")))
+      }
+      yield* run(["operations", "cancel", ids[0]!], env)
+      const refused = yield* act("hold", "--state", "cancelled")
+      assert.strictEqual(refused.code, 1)
+      assert.include(refused.stderr, "the ledger would refuse 1 of 1 operations")
+      const cancelled = yield* act("cancel", "--apply")
+      assert.strictEqual(cancelled.stderr, "1 of 2 operations changed.\n")
+      assert.deepStrictEqual(cancelled.lines.map(({ result }) => result).toSorted(), [
+        "done",
+        "it was cancelled already"
+      ])
+      const rows = yield* sql<{ readonly action: string; readonly of: ReadonlyArray<string> }>`
+        SELECT action, array_agg(operation_id::text ORDER BY operation_id) AS of FROM operator_actions
+        WHERE operator = 'anna' GROUP BY action ORDER BY action`
+      assert.deepStrictEqual(
+        rows,
+        ["cancel", "hold", "release", "review"].map((action) => ({ action, of: ids.toSorted() }))
+      )
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+
   it.live("on more than 1,000 operations changes none, also with --apply", () =>
     Effect.gen(function*() {
       const { accept, env, sql } = yield* scene
       yield* Effect.all(Array.from({ length: 1001 }, () => accept), { concurrency: 8, discard: true })
-      const flags = ["--to", "cancelled", "--reason", "case 4711", "--state", "accepted", "--apply"]
-      const { stderr, stdout } = yield* refusal(["operations", "advance", ...flags], env)
-      assert.deepStrictEqual([stderr, stdout], ["error: more than 1000 operations match: add a filter\n", ""])
+      const flags = ["--state", "accepted", "--apply"]
+      for (const action of [["advance", "--to", "cancelled", "--reason", "case 4711"], ["cancel"], ["hold"]]) {
+        const { stderr, stdout } = yield* refusal(["operations", ...action, ...flags], env)
+        assert.deepStrictEqual([stderr, stdout], ["error: more than 1000 operations match: add a filter\n", ""])
+      }
       assert.deepStrictEqual(yield* sql`SELECT DISTINCT state FROM operations`, [{ state: "accepted" }])
-      assert.isEmpty(yield* sql`SELECT FROM operator_actions WHERE action = 'advance'`)
+      assert.isEmpty(yield* sql`SELECT FROM operator_actions `)
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
   it.live("sees amount and payee with a reason alone, which is recorded", () =>

@@ -6,10 +6,10 @@ import { assert, layer } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, Layer, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { OperationId } from "../../../../src/domain/Operation.ts"
-import type { AccountableOperator } from "../../../../src/domain/operators/OperatorView.ts"
+import type { AccountableOperator, ActionRefusal } from "../../../../src/domain/operators/OperatorView.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
-import { OperatorActions } from "../../../../src/services/operators/OperatorActions.ts"
+import { OperatorActions, type Performed } from "../../../../src/services/operators/OperatorActions.ts"
 import { StoreUnavailable } from "../../../../src/services/StoreUnavailable.ts"
 import { accept, fieldsOf, operationIn, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { inspect, issueAtNewProvider, waitOut } from "../../../fixtures/ledger/Queue.ts"
@@ -42,21 +42,24 @@ const recorded = (id: string | null) =>
 
 const unknown = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
 
+const resultOf = (result: Result.Result<Performed, ActionRefusal | StoreUnavailable>): string =>
+  Result.isSuccess(result) ? result.success.result : result.failure.message
+
 layer(Actions, { excludeTestServices: true })("an action of an operator", (it) => {
   it.effect("does what the ledger does, and is recorded with the operator, the place and the reason", () =>
     Effect.gen(function*() {
       const service = yield* OperatorActions
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const { operation: { id } } = yield* accept(identity)
-      assert.isTrue((yield* service.perform("review", id, operator)).under_review)
-      assert.isFalse((yield* service.perform("end_review", id, { ...operator, reason: null })).under_review)
+      assert.isTrue((yield* service.perform("review", id, operator)).operation.under_review)
+      assert.isFalse((yield* service.perform("end_review", id, { ...operator, reason: null })).operation.under_review)
       yield* service.perform("hold", id, { ...operator, via: "command" })
       assert.isTrue((yield* inspect(id)).is_held)
       yield* waitOut(provider)
       yield* service.perform("release", id, operator)
       assert.isFalse((yield* inspect(id)).is_held)
-      assert.strictEqual((yield* service.perform("cancel", id, operator)).state, "cancelled")
-      assert.strictEqual((yield* service.perform("cancel", id, operator)).state, "cancelled")
+      assert.strictEqual((yield* service.perform("cancel", id, operator)).operation.state, "cancelled")
+      assert.strictEqual((yield* service.perform("cancel", id, operator)).operation.state, "cancelled")
       const rows = yield* recorded(id)
       assert.deepStrictEqual(
         rows.map(({ action, reason, result, via }) => [action, via, reason, result]),
@@ -160,7 +163,7 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
       )
     }))
 
-  it.effect("that the ledger refuses changes nothing, and is recorded with the reason", () =>
+  it.effect("that the ledger refuses changes nothing, and is recorded with the reason, which a check tells before", () =>
     Effect.gen(function*() {
       const service = yield* OperatorActions
       const ledger = yield* OperationLedger
@@ -169,7 +172,16 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
         for (const action of actions) {
           const { id } = yield* operationIn(identity, state)
           const before = [yield* ledger.show(id), yield* ledger.history(id)]
+          const { revision } = yield* ledger.show(id)
+          const checked = yield* Effect.result(service.checkAction(action, id, operator, revision))
+          assert.deepStrictEqual(
+            [yield* ledger.show(id), yield* ledger.history(id)],
+            before,
+            "the check changes nothing"
+          )
+          assert.isEmpty(yield* recorded(id), "the check is not recorded")
           const result = yield* Effect.result(service.perform(action, id, operator))
+          assert.strictEqual(resultOf(checked), resultOf(result), `the check of ${action} of ${state} tells what comes`)
           const rows = yield* recorded(id)
           assert.lengthOf(rows, 1, `${action} of ${state}`)
           if (Result.isFailure(result)) {
