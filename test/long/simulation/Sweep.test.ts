@@ -123,7 +123,6 @@ const lateSeeds: Readonly<Record<string, number>> = {
   "a hint taken for proof": 412,
   "a hint that ends the wait of the rescuer": 22,
   "no rescuer": 76,
-  "an uncertain operation gives its amount back": 32,
   "a send deadline by a clock that can be set": 4788
 }
 

@@ -19,7 +19,6 @@ import {
   StatusAnswer,
   SubmissionAnswer
 } from "../../../src/submission/providers/ProviderAdapter.ts"
-import { toText } from "./Budgets.ts"
 import {
   asked,
   fenced,
@@ -27,8 +26,7 @@ import {
   forgottenAndUnfindable,
   forgottenClaims,
   lateRequestsByWrongClocks,
-  limited,
-  spending
+  limited
 } from "./Circumstances.ts"
 import { claimable, claimOf, databaseTime, failure, force, isDue, records } from "./Force.ts"
 import type { Queue } from "./SimulatedDatabase.ts"
@@ -102,28 +100,6 @@ const reserveInMemory = () => {
     }
   }
 }
-
-/** A ledger that accepts as if the budgets of a grant had the amounts of these operations, too. */
-const miscounting = (isMiscounted: (record: MemoryRecord, simulation: Simulation) => boolean): Plant => ({
-  ledger: (ledger, simulation) => ({
-    ...ledger,
-    accept: (identity, ...args) =>
-      Effect.suspend(() => {
-        const { budgets, database: { memory: { grants } } } = simulation
-        const grant = grants.get(identity.grant_id)!
-        const [detail] = grant.authorization_details!
-        const [budget] = detail!.budgets!
-        const euros = records(
-          simulation,
-          (record) => record.owner.grant_id === grant.grant_id && isMiscounted(record, simulation)
-        ).reduce((sum, { key }) => sum + budgets.amounts.get(key)!, Number(budget!.amount))
-        const authorization_details = [{ ...detail!, budgets: [{ ...budget!, amount: toText(euros) }] }]
-        grants.set(grant.grant_id, { ...grant, authorization_details })
-        return Effect.ensuring(ledger.accept(identity, ...args), Effect.sync(() => grants.set(grant.grant_id, grant)))
-      })
-  }),
-  circumstances: spending
-})
 
 /** Each mistake by its name. Each is a function, because some have state. */
 export const plants: Readonly<Record<string, () => Plant>> = {
@@ -450,14 +426,6 @@ export const plants: Readonly<Record<string, () => Plant>> = {
       providers: scenario.providers.map((provider) => ({ ...provider, window: provider.consistency }))
     })
   }),
-  "an uncertain operation gives its amount back": () =>
-    miscounting(({ operation: { state } }) => state === "indeterminate"),
-  "an operation gives its amount back twice": () =>
-    miscounting(({ operation: { state } }) => state === "failed" || state === "cancelled"),
-  "acceptances at the same time do not see each other": () =>
-    miscounting(({ operation: { created_at } }, simulation) =>
-      created_at.epochMilliseconds > databaseTime(simulation) - 50
-    ),
   "a limit that is forgotten at restart": () => {
     const { forget, reservePermits } = reserveInMemory()
     return {

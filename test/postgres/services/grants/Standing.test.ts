@@ -58,30 +58,6 @@ conformance("the standing of a grant", (it) => {
       }
     }))
 
-  it.effect.each(["client", "provider"] as const)(
-    "takes effect at the very next read: %s off, and on again",
-    (what) =>
-      Effect.gen(function*() {
-        const grants = yield* Grants
-        const { grant, identity } = yield* issue()
-        const { operation } = yield* accept(identity)
-        const set = (on: boolean) =>
-          what === "client"
-            ? Effect.asVoid(grants.setClientActive(grant.client_id, on))
-            : Effect.asVoid(grants.setProviderConnected(grant.provider_connection_id, on))
-        const refusal = what === "client" ? "ClientInactive" : "ProviderDisconnected"
-        for (let round = 0; round < 20; round++) {
-          yield* set(false)
-          const off = what === "client" ? { client_active: false } : { provider_connected: false }
-          assert.deepStrictEqual(yield* grants.show(grant.grant_id), { ...grant, ...off })
-          assert.deepStrictEqual(yield* read(identity, operation.id), [refusal, refusal])
-          yield* set(true)
-          assert.deepStrictEqual(yield* grants.show(grant.grant_id), grant)
-          assert.deepStrictEqual(yield* read(identity, operation.id), ["ok", "ok"])
-        }
-      })
-  )
-
   it.effect("does not depend on other clients, provider connections and grants", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
