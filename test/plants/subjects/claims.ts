@@ -56,6 +56,12 @@ export const claims: ReadonlyArray<Plant> = [
   plant("a returned claim is taken over at most once", claimsFile)
     .edit("      FOR UPDATE OF o SKIP LOCKED\n    ) o LIMIT $9", "    ) o LIMIT $9")
     .foundBy(postgres("services/queue/ConcurrentClaims", "take over each returned claim once")),
+  plant("returned claims are taken over without an end", "src/submission/attempts/claimOperations.ts")
+    .edit("if (found.length > 0) emptySince.delete(provider)", "if (found.length > 0) return []")
+    .foundBy(unit("submission/attempts/LocalFailures", "ends none of 200 operations")),
+  plant("an operation that no process announced is claimed within the poll interval", "src/submission/Poller.ts")
+    .edit("      Effect.sleep(pause),\n", "")
+    .foundBy(unit("submission/attempts/Wakeup", "that is not announced"), unit("submission/Poller", "at intervals")),
   plant("a returned claim is taken over only once it is due", claimsFile)
     .edit("AND o.provider = $1 AND o.due_at <= now()", "AND o.provider = $1")
     .foundBy(postgres("services/queue/ReturnedClaims")),

@@ -7,6 +7,9 @@ const http = "src/submission/http/HttpStatusReads.ts"
 const promised = [unit("submission/providers/ProviderPromises")]
 
 export const providers: ReadonlyArray<Plant> = [
+  plant("a status read takes no answer from a cache", "src/submission/http/HttpRequest.ts")
+    .edit("{ \"cache-control\": \"no-cache\" }", "{ \"cache-control\": \"max-age=60\" }")
+    .foundBy(unit("submission/http/HttpProvider", "asks caches for the present state")),
   plant("a request to a provider follows no redirect", "src/http/OutgoingRequest.ts")
     .edit("redirect: \"manual\", cache", "redirect: \"follow\", cache")
     .foundBy(system("testing/ProviderContract")),

@@ -61,17 +61,6 @@ export const forgottenClaims = (scenario: Scenario, network: Partial<NetworkFaul
   mishaps: nothing()
 })
 
-/** The same with a provider that finds no operation: only operators release. Operators and workers act often. */
-export const forgottenAndUnfindable = (scenario: Scenario, network: Partial<NetworkFaults>): Scenario => {
-  const { mishaps, providers, ...others } = forgottenClaims(scenario, network)
-  return {
-    ...others,
-    policy: { ...others.policy, pollInterval: Duration.millis(400) },
-    providers: providers.map((provider) => ({ ...provider, forgetful: 1, window: null })),
-    mishaps: { ...mishaps, operator: 200 }
-  }
-}
-
 /**
  * Four workers that use up the limit of a provider, and crash often. There are no other faults, and clocks are exact: then no
  * request takes longer to its provider than the slack of the limit.
@@ -99,32 +88,7 @@ export const limited = (scenario: Scenario): Scenario => ({
   mishaps: { ...nothing(), crash: 1000 }
 })
 
-/**
- * Requests that arrive seconds after they left, and clocks that differ by more than a provider's window of consistency. There are
- * no other faults: a read by a fast clock then often comes before a request that a slow one still accepts.
- */
-export const lateRequestsByWrongClocks = (scenario: Scenario): Scenario => ({
-  ...scenario,
-  limitedGrants: 0,
-  skew: 4000,
-  drift: 0,
-  forgets: false,
-  operations: 5,
-  calmAt: 15_000,
-  providers: scenario.providers.map((provider) => ({
-    ...provider,
-    refusesLate: true,
-    fences: false,
-    forgetful: 0,
-    consistency: 20,
-    window: null
-  })),
-  database: noDatabaseFaults,
-  network: { ...noNetworkFaults, lateRequest: 0.8 },
-  mishaps: nothing()
-})
-
-/** The same faults, at providers whose adapters have a fence if "not found" is never final there. Requests get lost more often. */
+/** The faults of a seed, at providers whose adapters have a fence if "not found" is never final there. Requests get lost more often. */
 export const withFences = (scenario: Scenario): Scenario => ({
   ...scenario,
   network: { ...scenario.network, lostRequest: Math.max(0.2, scenario.network.lostRequest) },

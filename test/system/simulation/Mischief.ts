@@ -19,7 +19,7 @@ import { noNetworkFaults } from "./SimulatedProvider.ts"
 import { noWitnessFaults } from "./SimulatedWitness.ts"
 import type { Plant, Simulation } from "./Simulation.ts"
 
-type Carelessness = Pick<Plant, "isReleaseCareless" | "isReleaseHasty" | "isHoldForgotten">
+type Carelessness = Pick<Plant, "isHoldForgotten">
 
 export class Mischief {
   readonly #simulation: Simulation
@@ -292,16 +292,6 @@ export class Mischief {
     const release = (attempts: number) => {
       const found = database.operations.get(id)
       if (found === undefined || !this.#isHeld(found) || !this.#wasNeverSent(id)) return
-      if (this.#carelessness.isReleaseHasty === true) {
-        const { timeline } = database.memory.cluster
-        return void database.operations.set(id, {
-          ...found,
-          timeline,
-          hold_placed: false,
-          examined_timeline: null,
-          send_before: null
-        })
-      }
       const exit = database.now(database.queue.release(id))
       const isReleased = Exit.isSuccess(exit)
       world.trace.note(isReleased ? "operator releases" : "operator must wait", accounts.nameOf(id))
@@ -323,10 +313,8 @@ export class Mischief {
    * whether a process may still send it, unless the clock of the database is set meanwhile.
    */
   #wasNeverSent(id: OperationId): boolean {
-    if (this.#carelessness.isReleaseCareless === true) return true
     const { judge, policy, providers, scenario, world } = this.#simulation
     if (judge.wasSent(id) || providers.some((provider) => provider.mayStillReceive(id))) return false
-    return this.#carelessness.isReleaseHasty === true
-      || scenario.mishaps.clockStep === Infinity || world.now - this.#lastFailover > longestSend(policy)
+    return scenario.mishaps.clockStep === Infinity || world.now - this.#lastFailover > longestSend(policy)
   }
 }

@@ -46,21 +46,14 @@ export interface Plant {
   readonly remoteQueue?: (queue: SubmissionQueueShape, simulation: Simulation) => SubmissionQueueShape
   readonly adapter?: (adapter: ProviderAdapter["Service"]) => ProviderAdapter["Service"]
   readonly policy?: Partial<Policy>
-  readonly scenario?: (scenario: Scenario) => Scenario
   /** Faults that are no mistake, and only make the mistake show sooner. */
   readonly circumstances?: (scenario: Scenario) => Scenario
-  /** A part that runs in each process, beside the real ones. */
-  readonly layer?: (simulation: Simulation) => Layer.Layer<never>
   /** Replaces the witness, for all processes. */
   readonly witness?: (witness: WitnessStore) => WitnessStore
   /** Replaces the witness of a process, on its side of the network. */
   readonly remoteWitness?: (witness: WitnessStore) => WitnessStore
   /** Replaces the clock of a process. */
   readonly clock?: (clock: MachineClock) => Clock.Clock
-  /** Operators release without any check. */
-  readonly isReleaseCareless?: boolean
-  /** Operators ask the provider, and release at once, also while a process may still send. */
-  readonly isReleaseHasty?: boolean
   /** Operators restore a snapshot, and hold no operation. */
   readonly isHoldForgotten?: boolean
 }
@@ -144,8 +137,7 @@ export class Simulation {
     this.#plant = plant
     this.world = new World(seed, isVerbose)
     const drawn = drawScenario(this.world.chance)
-    const scenario = plant.circumstances?.(drawn) ?? drawn
-    this.scenario = plant.scenario?.(scenario) ?? scenario
+    this.scenario = plant.circumstances?.(drawn) ?? drawn
     this.policy = { ...this.scenario.policy, ...plant.policy }
     this.judge = new Judge({
       world: this.world,
@@ -209,7 +201,7 @@ export class Simulation {
     this.#wakers.set(process, announcements)
     const hints = Effect.runSync(Queue.sliding<Hint>(16))
     this.#hints.set(process, hints)
-    const { adapter, clock, layer, queue: plantQueue, remoteQueue, remoteWitness } = this.#plant
+    const { adapter, clock, queue: plantQueue, remoteQueue, remoteWitness } = this.#plant
     const queue = this.database.queueOf(
       process,
       plantQueue === undefined ? undefined : (queue) => plantQueue(queue, this)
@@ -233,12 +225,7 @@ export class Simulation {
         announced: Stream.fromQueue(announcements)
       })
     )
-    const program = Layer.provideMerge(routes(hints), Submission.layer)
-    process.start(
-      layer === undefined ? program : Layer.merge(program, layer(this)),
-      services,
-      clock?.(process.clock)
-    )
+    process.start(Layer.provideMerge(routes(hints), Submission.layer), services, clock?.(process.clock))
     return process
   }
 
