@@ -31,9 +31,9 @@ export const AchTransfer = Schema.Struct({
   amount: Dollars,
   currency,
   /** The payee: an external account that the bank knows, or else routing and account number. */
-  external_account_id: Schema.optionalKey(textUpTo(200)),
+  external_account_id: Schema.optionalKey(textLike(/^\S{1,200}$/u, "an id without blanks")),
   routing_number: Schema.optionalKey(textLike(/^[0-9]{9}$/u, "a routing number of nine digits")),
-  account_number: Schema.optionalKey(textUpTo(17)),
+  account_number: Schema.optionalKey(textLike(/^\S{1,17}$/u, "an account number without blanks")),
   funding: Schema.optionalKey(Schema.Literals(["checking", "savings"])),
   individual_name: Schema.optionalKey(textUpTo(22)),
   company_name: Schema.optionalKey(textUpTo(16)),
@@ -44,11 +44,11 @@ export const AchTransfer = Schema.Struct({
   statement_descriptor: textUpTo(200)
 }).check(
   Schema.makeFilter(
-    ({ account_number, external_account_id, routing_number }) =>
+    ({ account_number, external_account_id, funding, routing_number }) =>
       external_account_id === undefined
         ? account_number !== undefined && routing_number !== undefined
-        : account_number === undefined && routing_number === undefined,
-    { expected: "either external_account_id, or account_number and routing_number" }
+        : account_number === undefined && routing_number === undefined && funding === undefined,
+    { expected: "either external_account_id, or account_number and routing_number with an optional funding" }
   )
 )
 
@@ -61,11 +61,14 @@ export const AccountTransfer = Schema.Struct({
   description: textUpTo(200)
 })
 
-/** The terms of an `ach_transfer`, for its endpoint. */
-export const achTransferTerms = (transfer: typeof AchTransfer.Type): Terms => ({
-  amount: transfer.amount,
-  currency: transfer.currency,
-  payee: transfer.external_account_id ?? `${transfer.routing_number} ${transfer.account_number}`
+/** The terms of an `ach_transfer`, for its endpoint. The payee is an id, or the numbers and `funding`, of which none has a blank. */
+export const achTransferTerms = (
+  { account_number, amount, currency, external_account_id, funding, routing_number }: typeof AchTransfer.Type
+): Terms => ({
+  amount,
+  currency,
+  payee: external_account_id
+    ?? [routing_number, account_number, funding].filter((part) => part !== undefined).join(" ")
 })
 
 /** The terms of an `account_transfer`, for its endpoint. */

@@ -79,8 +79,11 @@ export const blocked = (status: PaymentStatus, payment: string): NoEvidence | nu
     question: `Payment ${payment} is blocked (BLCK). Will the money be credited or returned, and when?`
   }
 
+/** The first blank of a payee ends its scheme. */
+const scheme = textLike(/^\S{1,40}$/u, "a scheme without blanks, such as UK.OBIE.IBAN")
+
 const account = {
-  SchemeName: textUpTo(40),
+  SchemeName: scheme,
   Identification: textUpTo(256),
   SecondaryIdentification: Schema.optionalKey(textUpTo(34))
 }
@@ -100,7 +103,14 @@ export const CreditTransfer = Schema.Struct({
   DebtorAccount: Schema.optionalKey(
     Schema.Struct({ ...account, Name: Schema.optionalKey(textUpTo(350)), Proxy: Part })
   ),
-  CreditorAgent: Part,
+  /** The bank of the payee. A name alone would tell operators too little. */
+  CreditorAgent: Schema.optionalKey(Schema.Struct({
+    SchemeName: scheme,
+    Identification: textUpTo(256),
+    LEI: Schema.optionalKey(textUpTo(20)),
+    Name: Schema.optionalKey(textUpTo(140)),
+    PostalAddress: Part
+  })),
   CreditorAccount: Schema.Struct({ ...account, Name: textUpTo(350), Proxy: Part }),
   CreditorPostalAddress: Part,
   UltimateCreditor: Part,
@@ -110,9 +120,26 @@ export const CreditTransfer = Schema.Struct({
   SupplementaryData: Part
 })
 
-/** What it moves, and to whom. */
-export const creditTransferTerms = (transfer: typeof CreditTransfer.Type): Terms => ({
-  amount: transfer.InstructedAmount.Amount,
-  currency: transfer.InstructedAmount.Currency,
-  payee: `${transfer.CreditorAccount.SchemeName} ${transfer.CreditorAccount.Identification}`
-})
+/** A further part of the payee, after a bar of its own. Bars in a text are doubled, so no text can imitate a part. */
+const part = (label: string, text: string | undefined) => text === undefined ? "" : ` | ${label} ${doubled(text)}`
+const doubled = (text: string) => text.replaceAll("|", "||")
+
+/**
+ * What it moves, and to whom: by all that selects the account, and by no name. Throws a `TypeError` if the payee is a proxy, such as a
+ * telephone number, or if another one gets the money in the end: limits and approvals would decide about the account alone.
+ */
+export const creditTransferTerms = (
+  { CreditorAccount: payee, CreditorAgent: agent, InstructedAmount, UltimateCreditor }: typeof CreditTransfer.Type
+): Terms => {
+  if (payee.Proxy !== undefined || UltimateCreditor !== undefined) {
+    throw new TypeError("a transfer with terms must have no Proxy and no UltimateCreditor")
+  }
+  return {
+    amount: InstructedAmount.Amount,
+    currency: InstructedAmount.Currency,
+    payee: doubled(`${payee.SchemeName} ${payee.Identification}`)
+      + part("secondary", payee.SecondaryIdentification)
+      + part("agent", agent && `${agent.SchemeName} ${agent.Identification}`)
+      + part("LEI", agent?.LEI)
+  }
+}

@@ -62,6 +62,18 @@ export const banks: ReadonlyArray<Plant> = [
       "      return SubmissionAnswer.Succeeded({ names, evidence })"
     )
     .foundBy(unit("banks/OpenBankingUk", "Each status of a payment")),
+  plant("the payee of a credit transfer names the bank of the account", "src/banks/iso20022.ts")
+    .edit("      + part(\"agent\", agent && `${agent.SchemeName} ${agent.Identification}`)\n", "")
+    .foundBy(unit("banks/Terms")),
+  plant("no text in a payee imitates a further part of it", "src/banks/iso20022.ts")
+    .edit("text.replaceAll(\"|\", \"||\")", "text")
+    .foundBy(unit("banks/Terms")),
+  plant("a credit transfer with terms pays no proxy", "src/banks/iso20022.ts")
+    .edit("payee.Proxy !== undefined || UltimateCreditor", "UltimateCreditor")
+    .foundBy(unit("banks/Terms")),
+  plant("Increase: the id of a payee imitates no account number", "src/banks/Increase.ts")
+    .edit("textLike(/^\\S{1,200}$/u, \"an id without blanks\")", "textUpTo(200)")
+    .foundBy(unit("banks/Terms")),
   plant("a coin at Alpaca and a stock of the same symbol are two payees", "src/banks/brokerOrders.ts")
     .edit("currency === undefined ? asset : `${asset} coin`", "asset")
     .foundBy(unit("banks/Alpaca", "as an order")),
