@@ -44,6 +44,9 @@ const instruction = "sandbox {\"outcome\":\"succeeded\",\"settle_after_ms\":1000
 /** The access tokens of payers, by consent and owner. An agent of another owner that names the consent gets none. */
 const payerTokens = new Map([["consent-1 of alice", Redacted.make("token-of-alice")]])
 
+/** The accounts of payers, by owner. An agent of another owner that names the account pays nothing. */
+const accounts = new Map([["alice", "account_of_alice"]])
+
 /** For each bank its adapter, and an operation that it can carry out. */
 const banks = {
   alpaca: {
@@ -59,10 +62,15 @@ const banks = {
     }
   },
   increase: {
-    adapter: (baseUrl: string) => Increase.at({ baseUrl, apiKey: secret }),
+    adapter: (baseUrl: string) =>
+      Increase.at({
+        baseUrl,
+        apiKey: secret,
+        mayPayFrom: ({ resource_owner }, accountId) => Effect.succeed(accounts.get(resource_owner) === accountId)
+      }),
     type: "ach_transfer",
     payload: {
-      account_id: "account_own",
+      account_id: "account_of_alice",
       amount: "750.00",
       currency: "USD",
       external_account_id: "external_account_landlord",

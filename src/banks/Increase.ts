@@ -3,8 +3,8 @@
  * the table of states, and what happens after a lost answer.
  *
  * The operation's id is the `Idempotency-Key`: the bank makes one object for each key, for ever, and lists it by its key. So a lost
- * answer is settled by that list, and a lost request by a fence. Names of members are
- * those of the bank's documents; amounts are decimal text in payloads and cents on the wire.
+ * answer is settled by that list, and a lost request by a fence. Names of members are those of the bank's documents; amounts are decimal
+ * text in payloads and cents on the wire.
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
@@ -14,6 +14,7 @@ import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type { CommonFailureCode } from "../domain/GatewayFailures.ts"
 import { decimalText, minorUnits, textLike, textUpTo } from "../domain/PayloadText.ts"
+import type { ProviderOperation } from "../domain/Submission.ts"
 import type { Terms } from "../domain/Terms.ts"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
 import { type ProviderAdapter, ProviderReference } from "../submission/providers/ProviderAdapter.ts"
@@ -78,20 +79,21 @@ export const accountTransferTerms = (transfer: typeof AccountTransfer.Type): Ter
   payee: transfer.destination_account_id
 })
 
-/** The body of the request: the payload without its currency, in cents. */
-const bodyOf = (
-  { currency: _currency, ...transfer }: typeof AchTransfer.Type | typeof AccountTransfer.Type
-) => ({
-  ...transfer,
-  amount: minorUnits(transfer.amount, 2)
-})
-
 /** What the bank can carry out, by type of operation. The bank's paths are these types in the plural. */
 export const payloads = { ach_transfer: AchTransfer, account_transfer: AccountTransfer }
+
+type Payload = (typeof payloads)[keyof typeof payloads]["Type"]
+
+/** The request: the payload without its currency, in cents. `more` is of a fence alone. */
+const requestOf = (type: string, { currency: _currency, ...transfer }: Payload, more: object = {}) => ({
+  path: `/${type}s`,
+  body: { ...transfer, amount: minorUnits(transfer.amount, 2), ...more }
+})
 
 /** What clients read of a failure, by code. */
 const failures = {
   not_possible: { message: "The bank cannot carry out the transfer, for example because the balance is too low." },
+  not_permitted: { message: "The owner of the operation may not pay from this account." },
   payee_refused: { message: "The payee refused the transfer." },
   transfer_canceled: { message: "The transfer was canceled before the bank carried it out." },
   transfer_rejected: { message: "The bank declined the transfer." },
@@ -173,7 +175,8 @@ const uncertain = (...types: ReadonlyArray<string>) => HttpProvider.uncertain(pr
 /** Answers with which the bank did nothing, to submissions and to reads. */
 const nothingDone = {
   401: repairable("invalid_api_key_error"),
-  // A key of the sandbox at the production host, or the reverse, is `environment_mismatch_error`: keys do not show where they belong.
+  // A key of the other environment is `environment_mismatch_error`: keys do not show where they belong. The bank documents the two others as
+  // of the action and of the endpoint, so they are not of one operation.
   403: repairable("environment_mismatch_error", "insufficient_permissions_error", "private_feature_error"),
   429: HttpProvider.refusedFor(
     Schema.Struct({
@@ -240,19 +243,26 @@ export interface IncreaseOptions extends Pick<HttpProvider.HttpProviderOptions, 
   /** A key of that environment. It may create and cancel transfers. */
   readonly apiKey: Redacted.Redacted<string>
   /**
+   * Whether the operation's resource owner, or its provider connection, may pay from this account. `account_id` is text of the client, and
+   * the key pays from every account: nothing else keeps an agent of one owner from the account of another. Say no to an unknown account,
+   * too. After a no, nothing is sent, and the operation is `failed` with `not_permitted`. If it fails, the operation waits.
+   */
+  readonly mayPayFrom: (operation: ProviderOperation, accountId: string) => Effect.Effect<boolean, unknown>
+  /**
    * Whether a transfer that waits for an approval, and is cancelled, occupies the key of a lost request. Default: true: each transfer names the
    * account that pays, so a key of another owner gets no such transfer.
    */
   readonly fence?: boolean
 }
 
-/** The adapter. Dies with a `TypeError` if the address or the key cannot be right. */
+/** The adapter. Dies with a `TypeError` if an option cannot be right. */
 export const at = (
-  { fence = true, ...options }: IncreaseOptions
+  { fence = true, mayPayFrom, ...options }: IncreaseOptions
 ): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
   Layer.unwrap(Effect.sync(() => {
     const apiKey = HttpProvider.requireSecret("the key of Increase (INCREASE_API_KEY)", options.apiKey)
     const baseUrl = HttpProvider.requireAddress("the address of Increase (INCREASE_URL)", options.baseUrl)
+    if (typeof mayPayFrom !== "function") throw new TypeError("mayPayFrom of Increase must be a function")
     return HttpProvider.layer({
       ...options,
       baseUrl,
@@ -264,15 +274,13 @@ export const at = (
       // 60 days, and no bank returns a transfer between own accounts.
       promises: { keys: "for_ever", readByOperationId: "yes", reversibleFor: { byType: { ach_transfer: "60 days" } } },
       credentials: () => Effect.succeed(HttpProvider.bearer(apiKey)),
+      isPermitted: (operation, { account_id }) => mayPayFrom(operation, account_id),
       submit: {
-        request: (_operation, transfer, type) => ({ path: `/${type}s`, body: bodyOf(transfer) }),
+        request: (_operation, transfer, type) => requestOf(type, transfer),
         decode: decodeSubmission
       },
       fence: !fence ? undefined : {
-        request: (_operation, transfer, type) => ({
-          path: `/${type}s`,
-          body: { ...bodyOf(transfer), require_approval: true }
-        }),
+        request: (_operation, transfer, type) => requestOf(type, transfer, { require_approval: true }),
         decode: decodeFence,
         cancel: (reference, { type }) => ({ method: "POST", path: `/${type}s/${encodeURIComponent(reference)}/cancel` })
       },
@@ -283,10 +291,9 @@ export const at = (
     })
   }))
 
-/** The adapter, with its settings from the environment: INCREASE_URL and INCREASE_API_KEY. */
-export const layer = Layer.unwrap(
-  Effect.map(
+/** The adapter, with its other settings from the environment: INCREASE_URL and INCREASE_API_KEY. */
+export const layer = (options: Pick<IncreaseOptions, "mayPayFrom">) =>
+  Layer.unwrap(Effect.map(
     Config.all({ baseUrl: Config.String("INCREASE_URL"), apiKey: Config.Redacted("INCREASE_API_KEY") }),
-    at
-  )
-)
+    (found) => at({ ...found, ...options })
+  ))

@@ -6,7 +6,7 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
 import { gatewayFailure, type GatewayFailureCode } from "../../domain/GatewayFailures.ts"
-import type { Outcome } from "../../domain/Operation.ts"
+import type { OperationFailure, Outcome } from "../../domain/Operation.ts"
 import {
   type AuthorizationRevoked,
   isProviderReference,
@@ -61,7 +61,7 @@ export const settlementOf = (
 ): Settlement | ClaimReturn => {
   if (Exit.isSuccess(exit)) return fromAnswer(operation, exit.value, rules)
   const error = Option.getOrNull(Cause.findErrorOption(exit.cause))
-  if (error !== null) return fromError(error)
+  if (error !== null) return fromError(error, rules)
   const isStopped = Cause.hasInterruptsOnly(exit.cause)
   const defect = () => describeDefect(Cause.squash(exit.cause))
   return isSending
@@ -69,12 +69,12 @@ export const settlementOf = (
     : returned(isStopped ? "the worker was stopped before it sent anything" : defect())
 }
 
-const fromError = (error: AttemptError): Settlement | ClaimReturn => {
+const fromError = (error: AttemptError, rules: AnswerRules): Settlement | ClaimReturn => {
   switch (error._tag) {
     case "Uncertain":
       return uncertain(error.reason)
     case "NotSent":
-      return fromNotSent(error)
+      return fromNotSent(error, rules)
     case "PayloadUnreadable":
       return failed("payload_unreadable", error.message)
     case "PayloadAltered":
@@ -88,9 +88,14 @@ const fromError = (error: AttemptError): Settlement | ClaimReturn => {
   }
 }
 
-const fromNotSent = ({ isLocal, isPermanent, isRefused, reason }: NotSent): Settlement | ClaimReturn => {
+const fromNotSent = (
+  { isForbidden, isLocal, isPermanent, isRefused, reason }: NotSent,
+  { failures }: AnswerRules
+): Settlement | ClaimReturn => {
   if (isPermanent === true) {
-    return failed("request_unsendable", reason)
+    return isForbidden === true
+      ? failed(publicFailure(failures, "not_permitted"), reason)
+      : failed("request_unsendable", reason)
   }
   if (isLocal === true) return returned(reason)
   return isRefused === true
@@ -138,9 +143,9 @@ const fromAnswer = (
 }
 
 /** The operation fails, and the provider did nothing for it. */
-const failed = (code: GatewayFailureCode, reason: string): Settlement => ({
+const failed = (failure: GatewayFailureCode | OperationFailure, reason: string): Settlement => ({
   _tag: "Settlement",
-  outcome: { state: "failed", failure: gatewayFailure(code) },
+  outcome: { state: "failed", failure: typeof failure === "string" ? gatewayFailure(failure) : failure },
   evidence: { by: "submission", reason },
   reference: null,
   isSent: false

@@ -64,8 +64,10 @@ const describeThrown = (thrown: unknown): string => {
 export class NotPrepared extends Data.TaggedError("NotPrepared")<{
   /** For logs. Contains no credential and no part of the payload. */
   readonly reason: string
-  /** The credentials of this operation's owner are missing. */
+  /** The cause is of this operation alone, such as missing credentials of its owner. */
   readonly isOfOperation?: boolean
+  /** The application does not permit it. */
+  readonly isForbidden?: boolean
 }> {}
 
 /** The first error or defect of a cause. Undefined after an interruption. */
@@ -87,30 +89,61 @@ export const prepareRequest = <A>(request: Effect.Effect<A, unknown>): Effect.Ef
     return Effect.fail(new NotPrepared({ reason: `the request cannot be encoded: ${detail}` }))
   })
 
-/** Finds the credentials within the time limit. The failure names the error and its cause alone. */
-export const prepareCredentials = (
-  credentials:
-    | ((operation: ProviderOperation, payload: unknown) => Effect.Effect<HttpCredentials, unknown>)
-    | undefined,
-  operation: ProviderOperation,
-  payload: unknown,
+/** What a function of the application finds within the time limit. The failure names the error and its cause alone. */
+const found = <A>(
+  what: string,
+  find: () => Effect.Effect<A, unknown>,
   within: Duration.Duration
-): Effect.Effect<HttpCredentials, NotPrepared> => {
-  if (credentials === undefined) return Effect.succeed({})
+): Effect.Effect<A, NotPrepared> => {
   let late: NotPrepared | undefined
   const orElse = () => {
-    late = new NotPrepared({ reason: `no credentials within ${Duration.format(within)}` })
+    late = new NotPrepared({ reason: `no ${what} within ${Duration.format(within)}` })
     return Effect.fail(late)
   }
-  return Effect.suspend(() => withinTime(credentials(operation, payload), { duration: within, orElse })).pipe(
+  return Effect.suspend(() => withinTime(find(), { duration: within, orElse })).pipe(
     Effect.catchCause((cause) => {
       const thrown = thrownIn(cause)
       if (late !== undefined && thrown === late) return Effect.fail(late)
       const names = [errorName(thrown), causeName(thrown)].filter((name) => name !== null)
-      return Effect.fail(new NotPrepared({ reason: ["no credentials", ...names].join(": ") }))
+      return Effect.fail(new NotPrepared({ reason: [`no ${what}`, ...names].join(": ") }))
     })
   )
 }
+
+/** A function of the application about an operation and its payload. */
+type Question<A> = ((operation: ProviderOperation, payload: unknown) => Effect.Effect<A, unknown>) | undefined
+
+export const prepareCredentials = (
+  credentials: Question<HttpCredentials>,
+  operation: ProviderOperation,
+  payload: unknown,
+  within: Duration.Duration
+): Effect.Effect<HttpCredentials, NotPrepared> =>
+  credentials === undefined
+    ? Effect.succeed({})
+    : found("credentials", () => credentials(operation, payload), within)
+
+/** Fails unless the application permits the operation. Only `false` forbids it: anything else is a failure of the question. */
+export const preparePermission = (
+  isPermitted: Question<boolean>,
+  operation: ProviderOperation,
+  payload: unknown,
+  within: Duration.Duration
+): Effect.Effect<void, NotPrepared> =>
+  isPermitted === undefined ? Effect.void : Effect.matchEffect(
+    found("answer of isPermitted", () => isPermitted(operation, payload), within),
+    {
+      onFailure: (error) => Effect.fail(new NotPrepared({ ...error, isOfOperation: true })),
+      onSuccess: (answer) =>
+        answer === true ? Effect.void : Effect.fail(
+          new NotPrepared({
+            reason: "isPermitted does not permit the operation",
+            isOfOperation: true,
+            isForbidden: answer === false
+          })
+        )
+    }
+  )
 
 const maxNamed = 8
 

@@ -53,7 +53,7 @@ import {
 } from "./HttpCall.ts"
 import { byStatus, type Decode, onBody, refusedForNow, withRetryAfter, wrongCredentials } from "./HttpDecoding.ts"
 import type { NoAnswer } from "./HttpExchange.ts"
-import { type NotPrepared, preparePayload } from "./HttpPreparation.ts"
+import { type NotPrepared, preparePayload, preparePermission } from "./HttpPreparation.ts"
 import type { AnyPayloads, HttpProviderOptions } from "./HttpProviderOptions.ts"
 import { encodeSubmission, encodeWithoutBody, type HttpCredentials, type HttpSubmission } from "./HttpRequest.ts"
 import { checkStatusRequests, probe, readStatus, statusRequest } from "./HttpStatusReads.ts"
@@ -140,6 +140,7 @@ const submit = (adapter: Adapter) =>
     function*(operation: ProviderOperation, payload: Schema.Json) {
       const { baseUrl, options } = adapter
       const decoded = yield* adapter.payloadOf(operation, payload)
+      yield* preparePermission(options.isPermitted, operation, decoded, adapter.limits.headers)
       const encode = (credentials: HttpCredentials) =>
         encodeSubmission(
           baseUrl,
@@ -160,8 +161,12 @@ const submit = (adapter: Adapter) =>
       )
     },
     Effect.catchTags({
-      NotPrepared: ({ isOfOperation, reason }) =>
-        Effect.fail(new NotSent({ reason, isLocal: true, ...isOfOperation === true ? { isOfOperation } : {} })),
+      NotPrepared: ({ isForbidden, isOfOperation, reason }) =>
+        Effect.fail(
+          isForbidden === true
+            ? new NotSent({ reason, isPermanent: true, isForbidden })
+            : new NotSent({ reason, isLocal: true, ...isOfOperation === true ? { isOfOperation } : {} })
+        ),
       NoAnswer: ({ failure, reason, retryAfter, status }) => {
         switch (failure) {
           case "not_sent":
@@ -290,6 +295,7 @@ const sendFence = (adapter: Adapter, order: HttpSubmission, decoded: unknown) =>
     function*(operation: ProviderOperation) {
       const { baseUrl, options } = adapter
       const { cancel, checkAccount, decode } = options.fence!
+      yield* preparePermission(options.isPermitted, operation, decoded, adapter.limits.headers)
       const headers = submissionHeaders(options, operation)
       const occupy = (credentials: HttpCredentials) =>
         encodeSubmission(baseUrl, order, credentials, headers, options.submit.sign)

@@ -62,6 +62,15 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
    * (`wrongCredentials`) are `isOfOperation` (see `NotSent`). Default: `gateway`.
    */
   readonly credentialsOf?: "gateway" | "operation"
+  /**
+   * Whether the operation's resource owner or provider connection may order this, such as from the account that the payload names. All text of
+   * the payload is that of the client. Asked before a submission and before a fence. `false`: nothing is sent, and the operation is `failed`
+   * with `not_permitted`. If the function fails, or not within the deadline for headers, the operation waits. Default: all is permitted.
+   */
+  readonly isPermitted?: (
+    operation: ProviderOperation,
+    payload: P[keyof P & string]["Type"]
+  ) => Effect.Effect<boolean, unknown>
   readonly submit: {
     /**
      * Builds the request. `payload` is decoded by the schema of `type`, which is the operation's type. If it throws, the

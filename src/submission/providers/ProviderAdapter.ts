@@ -75,6 +75,7 @@ export const SubmissionAnswer = Data.taggedEnum<SubmissionAnswer>()
  *   others. It pauses the provider after five such failures without an answer that the adapter declares.
  * - `isPermanent`: this operation can never be sent, by any version of the adapter: it fails with `request_unsendable`.
  *   Better, declare `payloads`: then the request is refused when it is made.
+ * - `isForbidden`: with `isPermanent`, the application does not permit the operation to its owner: it fails with `not_permitted`.
  * - `retryAfter`: with `isRefused`, for how long the provider asks to send nothing (`Retry-After`). The provider is paused for
  *   so long, 5 minutes at most. An operation that cannot wait for that is not ended: a worker sends it later.
  *
@@ -86,6 +87,7 @@ export class NotSent extends Schema.TaggedError<NotSent>()("NotSent", {
   isLocal: Schema.optionalKey(Schema.Boolean),
   isOfOperation: Schema.optionalKey(Schema.Boolean),
   isPermanent: Schema.optionalKey(Schema.Boolean),
+  isForbidden: Schema.optionalKey(Schema.Boolean),
   retryAfter: Schema.optionalKey(Schema.Duration)
 }) {
   override get message() {

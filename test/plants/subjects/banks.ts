@@ -62,6 +62,18 @@ export const banks: ReadonlyArray<Plant> = [
       "      return SubmissionAnswer.Succeeded({ names, evidence })"
     )
     .foundBy(unit("banks/OpenBankingUk", "Each status of a payment")),
+  plant("Increase: an account pays for its owner alone", "src/banks/Increase.ts")
+    .edit("mayPayFrom(operation, account_id)", "Effect.as(mayPayFrom(operation, account_id), true)")
+    .foundBy(unit("banks/Increase", "to an owner without it")),
+  plant("a fence is sent only if the application permits the operation", "src/submission/http/HttpProvider.ts")
+    .edit(
+      "      const { cancel, checkAccount, decode } = options.fence!\n      yield* preparePermission(options.isPermitted, operation, decoded, adapter.limits.headers)\n",
+      "      const { cancel, checkAccount, decode } = options.fence!\n"
+    )
+    .foundBy(unit("banks/Increase", "to an owner without it")),
+  plant("a question that fails ends no operation", "src/submission/http/HttpPreparation.ts")
+    .edit("new NotPrepared({ ...error, isOfOperation: true })", "new NotPrepared({ ...error, isForbidden: true })")
+    .foundBy(unit("banks/Increase", "to an owner without it")),
   plant("the payee of a credit transfer names the bank of the account", "src/banks/iso20022.ts")
     .edit("      + part(\"agent\", agent && `${agent.SchemeName} ${agent.Identification}`)\n", "")
     .foundBy(unit("banks/Terms")),
@@ -153,7 +165,7 @@ export const banks: ReadonlyArray<Plant> = [
     )
     .foundBy(unit("banks/Fences")),
   plant("Increase: the order of a fence differs from that of the submission", "src/banks/Increase.ts")
-    .edit("body: { ...bodyOf(transfer), require_approval: true }", "body: bodyOf(transfer)")
+    .edit("requestOf(type, transfer, { require_approval: true })", "requestOf(type, transfer)")
     .foundBy(unit("banks/Fences")),
   plant(
     "Increase: the bank's name for the object of another body is no proof that a fence has the key",

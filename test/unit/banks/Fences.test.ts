@@ -29,7 +29,7 @@ const baseUrl = "http://127.0.0.1:1"
 
 const banks = {
   increase: {
-    adapter: Increase.at({ baseUrl, apiKey: secret }),
+    adapter: Increase.at({ baseUrl, apiKey: secret, mayPayFrom: () => Effect.succeed(true) }),
     type: "ach_transfer",
     payload: {
       account_id: "account_own",

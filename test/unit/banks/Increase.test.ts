@@ -11,7 +11,7 @@ import { OperationType } from "../../../src/domain/Operation.ts"
 import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import { bankDialects } from "../../../src/sandbox/banks/bankDialects.ts"
 import { Sandbox, type SandboxOptions } from "../../../src/sandbox/Sandbox.ts"
-import { ProviderAdapter, ProviderReference } from "../../../src/submission/providers/ProviderAdapter.ts"
+import { NotSent, ProviderAdapter, ProviderReference } from "../../../src/submission/providers/ProviderAdapter.ts"
 import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
 import { assertDocumented, watch, withDocument } from "../../fixtures/banks/PublishedDocument.ts"
 import { call } from "../../fixtures/sandbox/SandboxHarness.ts"
@@ -19,7 +19,12 @@ import { operationOf } from "../../fixtures/submission/HttpProviderServer.ts"
 import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 
 const apiKey = Redacted.make("a-key-for-tests")
-const adapterAt = (baseUrl: string) => Increase.at({ baseUrl, apiKey })
+/** The store of the application. */
+const mayPayFrom: Increase.IncreaseOptions["mayPayFrom"] = ({ resource_owner }, id) =>
+  id === "account_of_a_broken_store"
+    ? Effect.fail({ _tag: "StoreDown", id })
+    : Effect.succeed(id !== "account_of_owner_2" || resource_owner === "owner-2")
+const adapterAt = (baseUrl: string) => Increase.at({ baseUrl, apiKey, mayPayFrom })
 
 const ach: typeof Increase.AchTransfer.Type = {
   account_id: "account_in71c4amph0vgo2qllky",
@@ -251,6 +256,43 @@ describe("The adapter for Increase", () => {
       assert.notInclude(JSON.stringify("reason" in said.submitted ? said.submitted.reason : ""), "somewhere")
     }))
 
+  it.effect.each<[account_id: string, submitted: object, detail: string]>([
+    [
+      "account_of_owner_2",
+      { isPermanent: true, isForbidden: true, reason: "isPermitted does not permit the operation" },
+      "isPermitted does not permit the operation"
+    ],
+    [
+      "account_of_a_broken_store",
+      { isLocal: true, isOfOperation: true, reason: "no answer of isPermitted: StoreDown" },
+      "no answer of isPermitted: StoreDown"
+    ]
+  ])(
+    "sends neither a transfer nor a fence from %s to an owner without it",
+    ([account_id, submitted, detail]) =>
+      Effect.gen(function*() {
+        const client = HttpClient.make(() => Effect.die("something was sent"))
+        const context = yield* Layer.build(
+          Layer.provide(adapterAt("http://127.0.0.1:1"), Layer.succeed(HttpClient.HttpClient, client))
+        )
+        const { fence, submit } = Context.get(context, ProviderAdapter)
+        for (const [type, payload] of [["ach_transfer", ach], ["account_transfer", account]] as const) {
+          const one = operation(type)
+          const failure = yield* Effect.flip(submit(one, { ...payload, account_id }))
+          assert.deepStrictEqual({ ...failure }, { ...new NotSent(submitted as never) })
+          const send = yield* fence!(one, { ...payload, account_id })
+          assert.deepInclude(yield* send!, { _tag: "NotProven", reason: "unclear", detail })
+        }
+      })
+  )
+
+  it.effect("does not start without the question who may pay", () =>
+    Effect.gen(function*() {
+      const adapter = Increase.at({ baseUrl: "https://api.increase.com", apiKey } as never)
+      const exit = yield* Effect.exit(Effect.scoped(Layer.build(Layer.provide(adapter, ProviderHttpClient.layer()))))
+      assert.match(Exit.isFailure(exit) ? String(Cause.squash(exit.cause)) : "", /mayPayFrom of Increase must be/)
+    }))
+
   it.effect("takes a list of two transfers as no evidence", () =>
     Effect.gen(function*() {
       const one = transfer({ idempotency_key: "k", status: "submitted" })
@@ -277,7 +319,7 @@ describe("The adapter for Increase", () => {
   ])("does not start with %j", ([env, reason]) =>
     Effect.gen(function*() {
       const exit = yield* Effect.exit(
-        Effect.scoped(Layer.build(Layer.provide(Increase.layer, ProviderHttpClient.layer())))
+        Effect.scoped(Layer.build(Layer.provide(Increase.layer({ mayPayFrom }), ProviderHttpClient.layer())))
       ).pipe(Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromUnknown(env)))
       assert.isTrue(Exit.isFailure(exit))
       assert.match(Exit.isFailure(exit) ? String(Cause.squash(exit.cause)) : "", reason)

@@ -29,7 +29,11 @@ describe("A transfer that the receiving bank returns", () => {
         Sandbox
       )
       const provider = newProvider()
-      const adapter = Increase.at({ baseUrl: sandbox.url, apiKey: Redacted.make("a-key-for-tests") })
+      const adapter = Increase.at({
+        baseUrl: sandbox.url,
+        apiKey: Redacted.make("a-key-for-tests"),
+        mayPayFrom: () => Effect.succeed(true)
+      })
       const engine = yield* Layer.build(
         Layer.merge(SubmissionWorker.layerManual, Reconciler.layerManual).pipe(
           Layer.provide([Providers.layer({ [provider]: adapter }), layerCircuitBreaker]),

@@ -23,7 +23,7 @@ const banks: Readonly<
   Record<string, { readonly adapter: Adapter; readonly type: string; readonly payload: Schema.Json }>
 > = {
   increase: {
-    adapter: Increase.at({ baseUrl, apiKey: Redacted.make(secret) }),
+    adapter: Increase.at({ baseUrl, apiKey: Redacted.make(secret), mayPayFrom: () => Effect.succeed(true) }),
     type: "ach_transfer",
     payload: {
       account_id: "account_own",

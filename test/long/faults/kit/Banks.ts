@@ -67,7 +67,7 @@ export const banks = {
       external_account_id: "external_account_payee",
       statement_descriptor: staysPending(dice) ? "sandbox {\"outcome\":\"pending\"}" : "Rent"
     })),
-    adapter: (baseUrl) => Increase.at({ baseUrl, apiKey: secret }),
+    adapter: (baseUrl) => Increase.at({ baseUrl, apiKey: secret, mayPayFrom: () => Effect.succeed(true) }),
     unsettled: { unreceived: false, refused: false, ordered: false }
   },
   "open-banking-uk": {

@@ -92,6 +92,7 @@ describe("The end of a submission", () => {
       notSent,
       new NotSent({ reason: "429", isRefused: true }),
       new NotSent({ reason: "-", isPermanent: true }),
+      new NotSent({ reason: "-", isPermanent: true, isForbidden: true }),
       new AuthorizationRevoked()
     ]
     const messages = failures.map((error) => {
@@ -102,6 +103,7 @@ describe("The end of a submission", () => {
       "provider_unreachable: The provider could not be reached until it was too late to send.",
       "provider_unavailable: The provider answered that it did not take the request, until it was too late to send.",
       "request_unsendable: The request cannot be sent to its provider, and was not sent.",
+      "not_permitted: The provider does not permit this operation to the account or to the gateway.",
       "authorization_revoked: The authorization ended before the provider took the operation; it will not be sent."
     ])
   })

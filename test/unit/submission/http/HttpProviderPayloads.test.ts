@@ -98,7 +98,7 @@ describe("An adapter that declares payloads", () => {
   for (const [index, schema] of quoting.entries()) {
     it.live(`quotes no value in the reason (schema ${index})`, () =>
       Effect.gen(function*() {
-        const { fence: _, ...base } = optionsFor("http://127.0.0.1:1")
+        const { fence: _fence, isPermitted: _isPermitted, ...base } = optionsFor("http://127.0.0.1:1")
         const options = {
           ...base,
           status,
