@@ -63,7 +63,9 @@ layer(PostgresLedger, { excludeTestServices: true })("an acceptance", (it) => {
         identity.subject,
         numbers.map((n) => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`),
         numbers.map((n) => `key-${n}`),
-        numbers.map(() => "00")
+        numbers.map(() => "00"),
+        null,
+        null
       ]
       for (const when of ["without statistics", "with statistics"]) {
         for (const mode of planModes) {

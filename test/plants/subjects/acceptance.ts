@@ -8,6 +8,9 @@ const inPostgres = (name: string) => [postgres("services/ledger/LimitsInPostgres
 const limitTests = (name: string) => [postgres("services/ledger/Limits", name)]
 
 export const acceptance: ReadonlyArray<Plant> = [
+  plant("a repeated request is answered only if the grant is good in the statement that reads", acceptances)
+    .edit("    if (refused !== null) return yield* refused\n    return new Map(", "    return new Map(")
+    .foundBy(postgres("services/ledger/AcceptAllRaces", "yield nothing if the grant is refused")),
   plant("acceptances of a grant with limits take turns", limits)
     .edit(
       "IF NOT pg_try_advisory_xact_lock(hashtextextended(NEW.grant_id || ' ' || NEW.client_id, 33)) THEN",
@@ -103,7 +106,7 @@ export const acceptance: ReadonlyArray<Plant> = [
     .edit("    ON CONFLICT (client_id, subject, idempotency_key) DO NOTHING\n", "")
     .foundBy(postgres("services/ledger/AcceptAllRaces", "create one operation for each key")),
   plant("the scopes of a credential limit those of its grant", acceptances)
-    .edit("($4 = ANY (g.scopes) AND ($5::text[] IS NULL OR $4 = ANY ($5)))", "($4 = ANY (g.scopes))")
+    .edit(" AND (${limitedTo}::text[] IS NULL OR ${scope} = ANY (${limitedTo})))`", ")`")
     .foundBy(postgres("services/ledger/Acceptance")),
   plant("another request under a bound key is always refused", acceptances)
     .edit("      earlier?.same_request === true", "      earlier !== undefined")

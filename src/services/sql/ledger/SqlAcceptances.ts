@@ -38,7 +38,11 @@ interface Bound {
   readonly same_request: boolean
 }
 
-type BoundRow = OperationRow & { readonly request_id: OperationId; readonly same_request: boolean }
+type BoundRow = OperationRow & {
+  readonly request_id: OperationId
+  readonly same_request: boolean
+  readonly standing: number
+}
 
 /** The driver encodes no array of nulls. */
 const noBytes = new Uint8Array()
@@ -51,8 +55,11 @@ export const makeAcceptances = Effect.gen(function*() {
   const signal = yield* AcceptanceSignal
   const prepare = yield* makePrepareAcceptance
 
-  /** The operations of keys that were bound before the batch, by the id that `prepare` made for the request. */
-  const findBound = Effect.fnUntraced(function*(grant: GrantIdentity, batch: Batch) {
+  /**
+   * The operations of keys that were bound before the batch, by the id that `prepare` made for the request. The grant is asked again:
+   * since the statement before, it may have been revoked.
+   */
+  const findBound = Effect.fnUntraced(function*(grant: GrantIdentity, batch: Batch, scope: Scope | null) {
     if (batch.length === 0) return new Map<OperationId, Bound>()
     const rows = yield* orUnavailable(
       sql.unsafe<BoundRow>(boundStatement, [
@@ -61,9 +68,13 @@ export const makeAcceptances = Effect.gen(function*() {
         grant.subject,
         batch.map(({ id }) => id),
         batch.map(({ request }) => request.key),
-        batch.map(({ digest }) => digest)
+        batch.map(({ digest }) => digest),
+        scope,
+        grant.limited_to ?? null
       ])
     )
+    const refused = rows.length === 0 ? null : refusal(standingOf(rows[0]!.standing), scope)
+    if (refused !== null) return yield* refused
     return new Map(
       rows.map((row) => [row.request_id, { operation: fromRow(row), same_request: row.same_request }] as const)
     )
@@ -110,7 +121,7 @@ export const makeAcceptances = Effect.gen(function*() {
     if (created.size > 0) yield* signal.announce(first.provider)
     const createdKeys = new Set(batch.filter(({ id }) => created.has(id)).map(({ request }) => request.key))
     // The first statement cannot see a row for whose commit it waited, so this is a second one.
-    const bound = yield* findBound(grant, batch.filter(({ request }) => !createdKeys.has(request.key)))
+    const bound = yield* findBound(grant, batch.filter(({ request }) => !createdKeys.has(request.key)), scope)
     return yield* resultsOf(batch, first.provider, created, bound, limited)
   })
 
@@ -238,6 +249,12 @@ const resultsOf = (
   })
 }
 
+/** The standing for a scope, which may be null, and the scopes to which the credential is limited. */
+const standingFor = (scope: string, limitedTo: string) =>
+  standingInteger(
+    `${scope}::text IS NULL OR (${scope} = ANY (g.scopes) AND (${limitedTo}::text[] IS NULL OR ${scope} = ANY (${limitedTo})))`
+  )
+
 /**
  * Grant, client and provider connection stay locked until the operations are recorded. So a revocation, a deactivation or a
  * disconnection comes either before or after. The statement waits for none of these locks: see `whenUnlocked`.
@@ -246,9 +263,7 @@ const standing = `
   standing AS (
     SELECT g.id AS grant_id, g.client_id, g.resource_owner, g.subject, g.provider_connection_id, p.provider,
       g.authorization_details IS NOT NULL OR $17::text IS NOT NULL AS is_limited,
-      ${
-  standingInteger("$4::text IS NULL OR ($4 = ANY (g.scopes) AND ($5::text[] IS NULL OR $4 = ANY ($5)))")
-} AS standing
+      ${standingFor("$4", "$5")} AS standing
     ${grantOfCredential}
     WHERE ${isGrantOfCredential}
     FOR SHARE OF g, c, p NOWAIT
@@ -309,17 +324,19 @@ export const acceptStatement = `
   FROM standing s LEFT JOIN o ON true`
 
 /**
- * The operations of request bindings: `$4` ids of the requests, `$5` keys, `$6` digests, as arrays. A request is the same only through
+ * The operations of request bindings: `$4` ids of the requests, `$5` keys, `$6` digests, as arrays; `$7` and `$8` as `$4` and `$5` above. Each
+ * has the standing of the grant. A request is the same only through
  * the same provider connection, which has one resource owner and one provider. The first OFFSET 0 hides the number of requests from the
  * planner, which would plan each call anew: a plan for few rows seems cheaper than the prepared one. The second one makes each key a
  * read of the index, so that no plan reads all operations.
  */
 export const boundStatement = `
-  SELECT r.id AS request_id, ${publicColumns},
+  SELECT r.id AS request_id, ${publicColumns}, ${standingFor("$7", "$8")} AS standing,
     o.request_digest = decode(r.digest, 'hex') AND o.provider_connection_id = g.provider_connection_id AS same_request
-  FROM grants g CROSS JOIN (SELECT $4::uuid[] AS ids, $5::text[] AS keys, $6::text[] AS digests OFFSET 0) a
+  ${grantOfCredential}
+  CROSS JOIN (SELECT $4::uuid[] AS ids, $5::text[] AS keys, $6::text[] AS digests OFFSET 0) a
   CROSS JOIN LATERAL unnest(ids, keys, digests) AS r (id, key, digest)
   CROSS JOIN LATERAL (
     SELECT * FROM operations WHERE client_id = $2 AND subject = $3 AND idempotency_key = r.key OFFSET 0
   ) o
-  WHERE g.id = $1 AND g.client_id = $2`
+  WHERE ${isGrantOfCredential}`

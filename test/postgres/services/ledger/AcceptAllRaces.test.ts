@@ -6,9 +6,11 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Logger } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
-import type { GrantIdentity } from "../../../../src/domain/Grant.ts"
+import type { Grant, GrantIdentity } from "../../../../src/domain/Grant.ts"
 import { type FinancialRequest, IdempotencyKey } from "../../../../src/domain/Idempotency.ts"
+import { Grants } from "../../../../src/services/Grants.ts"
 import { type Accepted, OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { boundStatement } from "../../../../src/services/sql/ledger/SqlAcceptances.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import { issue, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { anotherProcess, inTime, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
@@ -135,4 +137,32 @@ layer(PostgresLedger, { excludeTestServices: true })("concurrent batches of acce
         assert.strictEqual(yield* count(keys, identity), keys.length)
       }).pipe(Effect.provide(anotherProcess({ applicationName: "batches", maxConnections: 1 })))
     }))
+
+  const changes: Readonly<Record<string, (grant: Grant) => Effect.Effect<unknown, unknown, Grants>>> = {
+    GrantRevoked: ({ grant_id }) => Grants.use(({ revoke }) => revoke(grant_id)),
+    ClientInactive: ({ client_id }) => Grants.use((grants) => grants.setClientActive(client_id, false)),
+    ProviderDisconnected: ({ provider_connection_id }) =>
+      Grants.use((grants) => grants.setProviderConnected(provider_connection_id, false))
+  }
+
+  for (const [refusal, change] of Object.entries(changes)) {
+    it.effect(`that repeat a request yield nothing if the grant is refused before the read: ${refusal}`, () =>
+      Effect.gen(function*() {
+        const { grant, identity } = yield* issue()
+        yield* OperationLedger.use((ledger) => ledger.accept(identity, request(1)))
+        const sql = yield* SqlClient.SqlClient
+        const changed = Effect.provide(Effect.orDie(change(grant)), yield* Effect.context<Grants>())
+        const late = Object.assign(Object.create(sql) as SqlClient.SqlClient, {
+          unsafe: (text: string, parameters?: ReadonlyArray<unknown>) => {
+            const statement = sql.unsafe(text, parameters)
+            return text === boundStatement ? Effect.andThen(changed, statement) : statement
+          }
+        })
+        const refused = yield* Effect.flip(OperationLedger.use((ledger) => ledger.accept(identity, request(1)))).pipe(
+          Effect.provide(Layer.fresh(OperationLedger.layer)),
+          Effect.provideService(SqlClient.SqlClient, late)
+        )
+        assert.strictEqual(refused._tag, refusal)
+      }))
+  }
 })
