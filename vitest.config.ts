@@ -40,7 +40,7 @@ const onOldest = [
   `${services}/grants/{Grants,GrantsRegistration,GrantsRevocation,Standing}.test.ts`,
   `${services}/ledger/{Acceptance,Payloads,Terms,Transitions}.test.ts`,
   `${services}/operators/*.test.ts`,
-  `${services}/queue/{MayStillSend,OutcomeBatches,ProviderLimits,QueueModel,ReturnedClaimsInPostgres,StatusReads}.test.ts`,
+  `${services}/queue/{OutcomeBatches,ProviderLimits,QueueModel,ReturnedClaimsInPostgres,StatusReads}.test.ts`,
   `${services}/reads/*.test.ts`,
   `${services}/schema/{ForbiddenStatements,ForgedDates,Migrations,Storage,Triggers}.test.ts`,
   `${services}/verification/*.test.ts`,

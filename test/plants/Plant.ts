@@ -11,6 +11,8 @@ export interface NamedTests {
   readonly path: string
   /** A part of their titles, as the file has it. Absent: all tests of the file. */
   readonly title?: string
+  /** The file that has the title, if another one. */
+  readonly titles?: string
 }
 
 /** A mistake that an engineer could make. */
@@ -44,6 +46,12 @@ export const unit = inFolder("unit")
 /** The same in `test/postgres`. */
 export const postgres = inFolder("postgres")
 
+/** Stories of the queue, by a part of their rules. */
+export const story = (title: string): NamedTests => ({
+  ...postgres("services/queue/QueueModel", title),
+  titles: "test/fixtures/ledger/QueueStories.ts"
+})
+
 /** The same in `test/system`. */
 export const system = inFolder("system")
 
@@ -66,10 +74,9 @@ const problemsOf = (root: string, { file, from, tests, to }: Plant): ReadonlyArr
     ...new Set(tests.map(({ title }) => title === undefined)).size > 1
       ? ["some of its tests have a title, and some none"]
       : [],
-    ...tests.flatMap(({ path, title }) => {
-      const text = read(root, path)
-      if (text === null) return [`${path} does not exist`]
-      return title === undefined || text.includes(title) ? [] : [`${path} has no test "${title}"`]
+    ...tests.flatMap(({ path, title, titles = path }) => {
+      if (read(root, path) === null) return [`${path} does not exist`]
+      return title === undefined || read(root, titles)?.includes(title) ? [] : [`${titles} has no test "${title}"`]
     })
   ]
 }

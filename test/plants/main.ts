@@ -56,7 +56,8 @@ const { only, subject: wanted } = values
 const changed = values.changed === null ? null : filesChangedSince(values.changed)
 const chosen = all.filter(({ plant: { file, rule, tests }, subject }) =>
   wanted.includes(subject) &&
-  (changed === null || [file, ...tests.map(({ path }) => path)].some((name) => changed.includes(name))) &&
+  (changed === null ||
+    [file, ...tests.flatMap(({ path, titles = path }) => [path, titles])].some((name) => changed.includes(name))) &&
   (only === null || [rule, file].some((name) => name.includes(only)))
 )
 

@@ -1,5 +1,5 @@
 /** Mistakes in acceptances: a request binding always returns its operation, and only a good grant binds a key. */
-import { long, type Plant, plant, postgres, unit } from "../Plant.ts"
+import { long, type Plant, plant, postgres, story, unit } from "../Plant.ts"
 
 const acceptances = "src/services/sql/ledger/SqlAcceptances.ts"
 
@@ -85,20 +85,16 @@ export const acceptance: ReadonlyArray<Plant> = [
     .foundBy(long("costs/AcceptPlans", "reads only the operations of its keys")),
   plant("a disconnected provider takes no operation", acceptances)
     .edit("WHERE s.standing = ${goodStanding} AND ${isSendable}", "WHERE s.standing IN (0, 16) AND ${isSendable}")
-    .foundBy(
-      postgres("services/ledger/Acceptance"),
-      postgres("services/schema/Storage"),
-      postgres("services/grants/Standing")
-    ),
+    .foundBy(story("only a grant in good standing accepts")),
   plant("a request binding is only for the same resource owner", acceptances)
     .edit(" AND o.provider_connection_id = g.provider_connection_id AS same_request", " AS same_request")
-    .foundBy(postgres("services/ledger/Acceptance", "of another resource owner")),
+    .foundBy(story("a request binding is of one client")),
   plant("a request binding is only for the same provider connection", acceptances)
     .edit(
       " AND o.provider_connection_id = g.provider_connection_id AS same_request",
       " AND o.resource_owner = g.resource_owner AS same_request"
     )
-    .foundBy(postgres("services/ledger/Acceptance", "through another provider connection")),
+    .foundBy(story("a request binding is of one client")),
   plant("of the requests of a batch with one key, always the first one counts", acceptances)
     .edit("ELSE r.key END COLLATE \"C\", r.position\n", "ELSE r.key END COLLATE \"C\", r.position DESC\n")
     .foundBy(postgres("services/ledger/AcceptAll")),
@@ -110,7 +106,7 @@ export const acceptance: ReadonlyArray<Plant> = [
     .foundBy(postgres("services/ledger/Acceptance")),
   plant("another request under a bound key is always refused", acceptances)
     .edit("      earlier?.same_request === true", "      earlier !== undefined")
-    .foundBy(postgres("services/ledger/Acceptance")),
+    .foundBy(story("a request binding stands for one operation")),
   plant("a repeated request of one batch gets the operation only if it is the same", acceptances)
     .edit("same_request: digest === creator.digest", "same_request: true")
     .foundBy(postgres("services/ledger/AcceptAll")),

@@ -1,5 +1,5 @@
 /** Mistakes in grants, revocations and registrations: a revocation is final, and holds at the very next read. */
-import { long, type Plant, plant, postgres, system } from "../Plant.ts"
+import { long, type Plant, plant, postgres, story, system } from "../Plant.ts"
 
 const tables = "migrations/0001_grants.sql"
 const revocations = "migrations/0007_grant_revocations.sql"
@@ -123,8 +123,8 @@ export const grants: ReadonlyArray<Plant> = [
       "callAlone(sql, standingStatements[table], [id, false]),"
     )
     .foundBy(
-      postgres("services/queue/Claims", "waits until it is due, also while another"),
-      postgres("services/ledger/Acceptance", "through another provider connection")
+      story("a postponed operation is claimed only once it is due"),
+      story("a request binding is of one client")
     ),
   plant("a revocation of an unknown client of an issuer fails", "src/services/sql/grants/SqlGrants.ts")
     .edit("        if (!row!.matched) return yield* new UnmatchedRevocation({ client_id: client, issuer })\n", "")

@@ -1,5 +1,5 @@
 /** Mistakes in rescues, holds and switchovers: what a failover may have lost is never sent again without proof. */
-import { long, type Plant, plant, postgres, unit } from "../Plant.ts"
+import { long, type Plant, plant, postgres, story, unit } from "../Plant.ts"
 
 const rescues = "src/services/sql/queue/SqlRescues.ts"
 const holdsFile = "src/services/sql/queue/SqlHolds.ts"
@@ -15,22 +15,22 @@ export const holds: ReadonlyArray<Plant> = [
       "return_reason IS NULL AND due_at >= (SELECT due_at FROM first) AND due_at <= now()",
       "due_at >= (SELECT due_at FROM first) AND due_at <= now()"
     )
-    .foundBy(postgres("services/queue/ReturnedClaims")),
+    .foundBy(story("a returned claim is not rescued")),
   plant("only returned claims of an earlier timeline are lost", rescues)
     .edit(
       "return_reason IS NOT NULL AND timeline < (SELECT ledger_timeline())",
       "return_reason IS NOT NULL AND timeline <= (SELECT ledger_timeline())"
     )
-    .foundBy(postgres("services/queue/ReturnedClaims")),
+    .foundBy(story("a returned claim is not rescued")),
   plant("a restart rescues only the claims of its own worker", rescues)
     .edit(
       "return_reason IS NULL AND claimed_by = $2",
       "return_reason IS NULL AND claimed_by IS NOT NULL AND $2::text IS NOT NULL"
     )
-    .foundBy(postgres("services/queue/ReturnedClaims")),
+    .foundBy(story("a restart ends")),
   plant("after a rollback a rescue waits for a take-over that may be lost", fragments)
     .edit("THEN greatest(o.send_before, now() + ${lostTakeOverTime}) ELSE", "THEN o.send_before ELSE")
-    .foundBy(postgres("services/queue/ReturnedClaims")),
+    .foundBy(story("a restart ends"), story("a returned claim of an earlier timeline")),
   plant("a stale claim is rescued at most once", rescues)
     .edit(
       "    ORDER BY due_at LIMIT ${limit}\n    FOR UPDATE SKIP LOCKED\n  ), lost",
@@ -39,16 +39,16 @@ export const holds: ReadonlyArray<Plant> = [
     .foundBy(postgres("services/queue/ConcurrentClaims", "is left to the holder of the lock")),
   plant("a held operation is released only once its earlier claim holder can send it no more", holdsFile)
     .edit("(${isExamined} AND o.send_before <= now()\n", "(${isExamined}\n")
-    .foundBy(postgres("services/queue/HeldRelease")),
+    .foundBy(story("is released only once no process can send it")),
   plant(
     "a held operation is cancelled only if it was held before any claim, in the present history of the ledger",
     unsent
   )
     .edit("EXISTS (SELECT FROM ledger_home h WHERE h.history = o.unsent_in)", "o.unsent_in IS NOT NULL")
-    .foundBy(postgres("services/ledger/Cancellation")),
+    .foundBy(story("a held operation is not cancelled once")),
   plant("nothing is cancelled in a ledger that may lack claims", unsent)
     .edit("SELECT NOT o.acknowledged AND is_present_ledger(o.timeline) AND CASE", "SELECT NOT o.acknowledged AND CASE")
-    .foundBy(postgres("services/ledger/Cancellation")),
+    .foundBy(story("or may have been before a failover")),
   plant("the database cancels only what was provably never sent", "migrations/0035_approvals.sql")
     .edit(
       "AND (OLD.state = 'accepted' OR OLD.return_reason IS NOT NULL) AND NOT is_unsent(OLD)\n  THEN",
@@ -60,7 +60,7 @@ export const holds: ReadonlyArray<Plant> = [
     .foundBy(postgres("services/schema/ForbiddenStatements")),
   plant("a late report of a worker ends the proof of a hold", "src/services/sql/queue/SqlOutcomes.ts")
     .edit(", unsent_in = NULL", "")
-    .foundBy(postgres("services/ledger/Cancellation")),
+    .foundBy(story("a held operation is not cancelled once")),
   plant(
     "a claim of an earlier timeline does not fail: a return and a take-over may be lost",
     "src/services/sql/ledger/SqlOperationLedger.ts"
@@ -69,25 +69,25 @@ export const holds: ReadonlyArray<Plant> = [
       "THEN o.send_before IS NULL OR o.send_before <= now() AND is_present_ledger(o.timeline)",
       "THEN o.send_before IS NULL OR o.send_before <= now()"
     )
-    .foundBy(postgres("services/ledger/Cancellation")),
+    .foundBy(story("or may have been before a failover")),
   plant("an acknowledged operation is never released", holdsFile)
     .edit(
       "    AND NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)",
       "    AND ($2::timestamptz IS NULL OR o.send_before = $2)"
     )
-    .foundBy(postgres("services/queue/HeldRelease")),
+    .foundBy(story("what the provider has acknowledged")),
   plant("a status read releases only the hold that it examined", holdsFile)
     .edit(
       "NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)",
       "NOT o.acknowledged AND $2::timestamptz IS NOT DISTINCT FROM $2::timestamptz"
     )
-    .foundBy(postgres("services/queue/HeldRelease", "by a status read from before a later hold")),
+    .foundBy(story("a status read releases only the hold")),
   plant("a release of all never releases an acknowledged operation", holdsFile)
     .edit(
       "< (SELECT ledger_timeline()) AND NOT o.acknowledged\n    AND NOT EXISTS",
       "< (SELECT ledger_timeline())\n    AND NOT EXISTS"
     )
-    .foundBy(postgres("services/queue/HeldRelease")),
+    .foundBy(story("what the provider has acknowledged")),
   plant("a release of all releases nothing before the comparison with the witness", holdsFile)
     .edit(
       "    AND NOT EXISTS (SELECT FROM ledger_home WHERE epoch IS NOT NULL AND epoch_life IS DISTINCT FROM ledger_life())\n",
@@ -99,7 +99,7 @@ export const holds: ReadonlyArray<Plant> = [
       "Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),\n    () => endAllClaims\n",
       "Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),\n    () => Effect.void\n"
     )
-    .foundBy(postgres("services/queue/ReturnedClaims")),
+    .foundBy(story("a hold of all operations ends all claims")),
   plant("claims end after the holds are placed", holdsFile)
     .edit(
       "  const holdEverything = Effect.tap(\n    Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),\n    () => endAllClaims\n  )",
@@ -117,31 +117,31 @@ export const holds: ReadonlyArray<Plant> = [
       "export const placeHold = \"hold_placed = true, examined_timeline = NULL\"",
       "export const placeHold = \"hold_placed = true\""
     )
-    .foundBy(postgres("services/queue/OperationColumns"), postgres("services/queue/HeldRelease")),
+    .foundBy(story("counted anew with each change")),
   plant("an examination counts only on its timeline", fragments)
     .edit("\"o.examined_timeline = ledger_timeline()\"", "\"o.examined_timeline IS NOT NULL\"")
-    .foundBy(postgres("services/queue/HeldRelease"), postgres("services/queue/OperationColumns")),
+    .foundBy(story("a hold is examined anew")),
   plant("an examined operation is always held", fragments)
     .edit("= ledger_timeline() AND o.examined_timeline IS NULL`", "= ledger_timeline()`")
-    .foundBy(postgres("services/queue/OperationColumns"), postgres("services/queue/HeldRelease")),
+    .foundBy(postgres("services/queue/OperationColumns", "stays held in another cluster")),
   plant("an earlier send_before never shortens the wait of a held operation", statusReads)
     .edit(
       "send_before = CASE WHEN due.unsent OR ${isExamined} THEN o.send_before ELSE",
       "send_before = CASE WHEN o.send_before IS NOT NULL THEN o.send_before ELSE"
     )
-    .foundBy(postgres("services/queue/Held")),
+    .foundBy(story("counted anew with each change")),
   plant("no status is read of a held operation that was provably never sent", statusReads)
     .edit("NOT d.unsent AND ${standing(\"read\")} AS active", "${standing(\"read\")} AS active")
-    .foundBy(postgres("services/queue/HeldRelease", "which needs no status read")),
+    .foundBy(story("needs no status read")),
   plant("a report of a late outcome holds an operation that is accepted again", "src/services/sql/queue/SqlOutcomes.ts")
     .edit(
       "hold_placed = (o.state = 'accepted'), examined_timeline = NULL",
       "hold_placed = o.hold_placed, examined_timeline = NULL"
     )
-    .foundBy(postgres("services/queue/HeldRelease"), postgres("services/queue/OperationColumns")),
+    .foundBy(story("a late report holds")),
   plant("a postponement of a held operation counts only for its examination", statusReads)
     .edit("WHEN 'accepted' THEN o.send_before = $5::timestamptz AND ${isExamined}", "WHEN 'accepted' THEN true")
-    .foundBy(postgres("services/queue/HeldRelease")),
+    .foundBy(story("a status read delays no release")),
   plant("a switchover never releases what an operator held meanwhile", switchover)
     .edit(
       " AND NOT EXISTS (\n        SELECT FROM operator_actions a\n        WHERE a.operation_id = o.id AND a.action = 'hold' AND a.result = 'done' AND a.at >= ${instantAt(\"$3\")}\n      )",
@@ -171,5 +171,59 @@ export const holds: ReadonlyArray<Plant> = [
     .foundBy(unit("cluster/historyGuard")),
   plant("an answer from before a hold never undoes it", guard)
     .edit("if (known === before) looksBehind = Math.max(1, looksBehind)", "looksBehind = Math.max(1, looksBehind)")
-    .foundBy(unit("cluster/historyGuard"))
+    .foundBy(unit("cluster/historyGuard")),
+  plant("a claim is rescued only once it is stale", rescues)
+    .edit("(SELECT due_at FROM first) AND due_at <= now()\n", "(SELECT due_at FROM first)\n")
+    .foundBy(story("a rescue moves stale claims")),
+  plant("a rescue takes the oldest claims first", rescues)
+    .edit(
+      "    ORDER BY due_at LIMIT ${limit}\n    FOR UPDATE",
+      "    ORDER BY due_at DESC LIMIT ${limit}\n    FOR UPDATE"
+    )
+    .foundBy(story("a rescue moves stale claims")),
+  plant("a rescue waits five minutes for an operation that was claimed by hand", "migrations/0006_operation_rules.sql")
+    .edit("THEN interval '5 minutes' ELSE", "THEN interval '3 minutes' ELSE")
+    .foundBy(story("claimed by hand")),
+  plant("a sweep puts old returned claims under review", rescues)
+    .edit(
+      "aged(\"state = 'submitting' AND return_reason IS NOT NULL\", \"$1\")",
+      "aged(\"state = 'submitting' AND return_reason IS NOT NULL\", \"$2\")"
+    )
+    .foundBy(story("a sweep puts")),
+  plant("a sweep counts the age from the end of the last review", rescues)
+    .edit("AND greatest(updated_at, reviewed_at) <= now() - ${millis(age)}\n", "\n")
+    .foundBy(story("a sweep puts")),
+  plant("a status read of a held operation keeps it under review", statusReads)
+    .edit("o.reviewed_at <= now() - least(", "o.reviewed_at <= now() - greatest(")
+    .foundBy(story("a held operation stays under review")),
+  plant("a held operation belongs to one reader for the lease", statusReads)
+    .edit(
+      "SET due_at = now() + CASE WHEN due.active THEN ${millis(\"$2\")} ELSE ${idle(\"$3\")} END,\n      reads",
+      "SET due_at = now() + CASE WHEN due.active THEN ${millis(\"$2\")} / 2 ELSE ${idle(\"$3\")} END,\n      reads"
+    )
+    .foundBy(story("a held operation belongs to one reader")),
+  plant("an operation in another state than accepted is neither released nor held", "src/services/rules/ledgerRules.ts")
+    .edit(
+      "  return from === \"accepted\"\n    ? Effect.succeed(operation)",
+      "  return from !== \"failed\"\n    ? Effect.succeed(operation)"
+    )
+    .foundBy(story("a hold of one operation needs")),
+  plant("a refused release names the reason", "src/services/rules/ledgerRules.ts")
+    .edit("is_examined ? \"sendable\" : \"unexamined\"", "is_examined ? \"unexamined\" : \"sendable\"")
+    .foundBy(story("is released only once no process can send it")),
+  plant("a release of all releases what is held, and nothing else", holdsFile)
+    .edit(
+      "${claimableTimeline} < (SELECT ledger_timeline()) AND NOT o.acknowledged\n",
+      "${claimableTimeline} <= (SELECT ledger_timeline()) AND NOT o.acknowledged\n"
+    )
+    .foundBy(story("a release of all releases what is held")),
+  plant("a claim is cancelled only once it was returned", unsent)
+    .edit("WHEN 'submitting' THEN o.return_reason IS NOT NULL", "WHEN 'submitting' THEN true")
+    .foundBy(story("is not cancelled at any age")),
+  plant("a settled operation is not reviewed", "src/services/sql/ledger/SqlOperationLedger.ts")
+    .edit("o.due_at IS NOT NULL AND ($2 OR NOT", "($2 OR NOT")
+    .foundBy(story("a review begins and ends")),
+  plant("a hold of one operation changes none that is held already", holdsFile)
+    .edit("o.state = 'accepted' AND ${isFree}\n  RETURNING", "o.state = 'accepted'\n  RETURNING")
+    .foundBy(story("keeps the examination"))
 ]

@@ -1,5 +1,5 @@
 /** Mistakes in the actions of operators, in their commands, in roles and in what is logged. */
-import { long, type Plant, plant, postgres, system, unit } from "../Plant.ts"
+import { long, type Plant, plant, postgres, story, system, unit } from "../Plant.ts"
 
 const actions = "src/services/operators/OperatorActions.ts"
 const table = "migrations/0012_operator_actions.sql"
@@ -192,7 +192,7 @@ export const operators: ReadonlyArray<Plant> = [
     "src/services/sql/ledger/SqlOperationLedger.ts"
   )
     .edit("coalesce(o.send_before <= now(), true)", "coalesce(o.send_before <= now(), true) OR true")
-    .foundBy(postgres("services/ledger/Cancellation", "may still be sent is no failure")),
+    .foundBy(story("an uncertain operation does not fail")),
   plant("an endpoint gives the ledger the terms that it declares", "src/server/mutations/MutationEndpoints.ts")
     .edit("termsOf === null ? undefined : termsIn(termsOf, payload as never)", "undefined")
     .foundBy(system("examples/paymentsEndpoint", "the terms of the payment")),

@@ -1,5 +1,5 @@
 /** Mistakes in attempts, evidence and status reads: an uncertain outcome stays uncertain until evidence ends it. */
-import { long, type Plant, plant, postgres, unit } from "../Plant.ts"
+import { long, type Plant, plant, postgres, story, unit } from "../Plant.ts"
 
 const outcomesFile = "src/services/sql/queue/SqlOutcomes.ts"
 const settlement = "src/submission/attempts/Settlement.ts"
@@ -17,19 +17,22 @@ export const outcomes: ReadonlyArray<Plant> = [
     .foundBy(unit("submission/providers/AnswerRecord")),
   plant("a record of an earlier claim is never applied", outcomesFile)
     .edit("      AND (i.send_before IS NULL OR o.send_before = i.send_before)\n", "")
-    .foundBy(postgres("services/queue/Outcomes"), postgres("services/queue/OutcomeBatches")),
+    .foundBy(
+      story("a returned claim gives no right to send"),
+      postgres("services/queue/OutcomeBatches", "records each outcome")
+    ),
   plant("a record is applied only at its revision", outcomesFile)
     .edit(
       "WHERE o.revision = i.revision AND o.return_reason IS NULL",
       "WHERE o.revision >= i.revision AND o.return_reason IS NULL"
     )
-    .foundBy(postgres("services/queue/Outcomes"), postgres("services/queue/OutcomeBatches")),
+    .foundBy(story("recorded through submitting"), postgres("services/queue/OutcomeBatches", "records each outcome")),
   plant("a returned claim records nothing", outcomesFile)
     .edit("WHERE o.revision = i.revision AND o.return_reason IS NULL", "WHERE o.revision = i.revision")
-    .foundBy(postgres("services/queue/ReturnedClaims")),
+    .foundBy(story("a returned claim gives no right to send")),
   plant("an outcome with another reference than the stored one is never recorded", outcomesFile)
     .edit("      AND coalesce(o.reference = i.reference, true)\n", "")
-    .foundBy(postgres("services/queue/Outcomes"), postgres("services/queue/ForeignEvidence")),
+    .foundBy(story("an operation keeps its first reference")),
   plant("a locked row delays no other outcome of its batch", outcomesFile)
     .edit("recordInput(\" SKIP LOCKED\")", "recordInput(\"\")")
     .foundBy(postgres("services/queue/OutcomeBatches")),
@@ -141,13 +144,13 @@ export const outcomes: ReadonlyArray<Plant> = [
       "SET due_at = now() + CASE WHEN due.active THEN ${millis(\"$2\")} ELSE ${idle(\"$3\")} END, waiting = NOT due.active,\n      reads = ${countRead}, reading_since = ${readingSince},\n      ${reviewAfter",
       "SET due_at = now() + ${millis(\"$2\")},\n      reads = ${countRead}, reading_since = ${readingSince},\n      ${reviewAfter"
     )
-    .foundBy(postgres("services/queue/StatusReads")),
+    .foundBy(story("neither claimed, sent nor read while")),
   plant("a hint concerns only operations of its provider", statusReads)
     .edit("o.client_id = f.client_id AND o.provider = $1\n", "o.client_id = f.client_id\n")
-    .foundBy(postgres("services/queue/Hints")),
+    .foundBy(story("of its provider alone")),
   plant("hints ask for a status read at most once an interval", statusReads)
     .edit("${present} + ${millis(\"$3\")}) + ${millis(\"$3\")}) END`", "${present} + ${millis(\"$3\")})) END`")
-    .foundBy(postgres("services/queue/Hints")),
+    .foundBy(story("hints ask for a status read once an interval")),
   plant("a fence is recorded before it is sent, and needs the authorization of a submission each time", fences)
     .edit(
       "  if ((yield* withinStore(statusReads.mayFence(due))) === null) return notSent(\"nothing allows to send the operation\")\n",
@@ -195,10 +198,10 @@ export const outcomes: ReadonlyArray<Plant> = [
       "o.revision = $2 AND o.state = 'indeterminate' AND o.reference IS NULL",
       "o.revision = $2 AND o.reference IS NULL"
     )
-    .foundBy(postgres("services/queue/Fences")),
+    .foundBy(story("a fence needs an indeterminate operation"), story("no fence is sent of a claim")),
   plant("a fence needs a grant with all scopes of the accepting one", statusReads)
     .edit("o.due_at > now() AND ${standing(\"send\")}", "o.due_at > now() AND ${standing(\"read\")}")
-    .foundBy(postgres("services/queue/Fences")),
+    .foundBy(story("no grant with fewer scopes")),
   plant("a fence of another beginning ends no operation, in the database too", "migrations/0031_fenced_operations.sql")
     .edit("evidence ->> 'fence_started_at'\n      = to_char", "evidence ->> 'fence_started_at'\n      <= to_char")
     .foundBy(postgres("services/queue/Fences", "fails only by a fence of that beginning")),
@@ -306,5 +309,71 @@ export const outcomes: ReadonlyArray<Plant> = [
     "src/submission/http/HttpExchange.ts"
   )
     .edit("if (syscall === \"connect\" && localCodes.has(code))", "if (localCodes.has(code))")
-    .foundBy(unit("submission/http/HttpProviderProperties", "proves nothing otherwise"))
+    .foundBy(unit("submission/http/HttpProviderProperties", "proves nothing otherwise")),
+  plant("what a status read finds of a held operation is recorded in full or not at all", outcomesFile)
+    .edit("        sql.withTransaction(Effect.andThen(", "        (Effect.andThen(")
+    .foundBy(story("in full or not at all")),
+  plant("an outcome is recorded in any standing of its client", outcomesFile)
+    .edit(
+      "    WHERE o.revision = i.revision AND o.return_reason IS NULL\n",
+      "    WHERE o.revision = i.revision AND o.return_reason IS NULL\n      AND EXISTS (SELECT FROM clients c WHERE c.id = o.client_id AND c.active)\n"
+    )
+    .foundBy(story("without any standing")),
+  plant("a late report changes no operation that another worker has claimed", outcomesFile)
+    .edit(
+      "o.state IN ('accepted', 'submitted', 'indeterminate')`",
+      "o.state IN ('accepted', 'submitting', 'submitted', 'indeterminate')`"
+    )
+    .foundBy(story("a late report makes a status read due")),
+  plant("a late report makes a status read due at once", outcomesFile)
+    .edit("SET due_at = now(), reference = coalesce(o.reference, $2)", "SET reference = coalesce(o.reference, $2)")
+    .foundBy(story("a late report makes a status read due")),
+  plant("a hint leaves an accepted operation alone", statusReads)
+    .edit(
+      "OR o.state = 'accepted' AND ${claimableTimeline} < (SELECT",
+      "OR o.state = 'accepted' AND ${claimableTimeline} <= (SELECT"
+    )
+    .foundBy(story("a hint leaves alone")),
+  plant("a hint during a submission makes the first read due, and not the rescue", statusReads)
+    .edit(
+      "const underWay = underWayOf(\"WHEN o.state = 'submitting' THEN o.updated_at\")",
+      "const underWay = underWayOf(\"\")"
+    )
+    .foundBy(story("a hint during a submission")),
+  plant("a hint during a read starts no second one", statusReads)
+    .edit(
+      "CASE ${state} WHEN o.due_at > now() THEN o.reading_since END`",
+      "CASE ${state} WHEN o.due_at < now() THEN o.reading_since END`"
+    )
+    .foundBy(story("a hint during a read")),
+  plant("a hint never delays a status read", statusReads)
+    .edit("IS NULL THEN o.due_at > ${asked} ELSE", "IS NULL THEN true ELSE")
+    .foundBy(story("hints ask for a status read once an interval")),
+  plant("status reads are taken in the order of their due times", statusReads)
+    .edit(
+      "AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT",
+      "AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()\n    ORDER BY o.due_at DESC LIMIT"
+    )
+    .foundBy(story("status reads are taken in the order")),
+  plant("a status read belongs to one reader for the lease", statusReads)
+    .edit(
+      "THEN ${millis(\"$2\")} ELSE ${idle(\"$3\")} END, waiting",
+      "THEN ${millis(\"$2\")} / 2 ELSE ${idle(\"$3\")} END, waiting"
+    )
+    .foundBy(story("a status read belongs to one reader")),
+  plant("a status read is postponed at its revision alone", statusReads)
+    .edit(
+      "  WHERE o.id = $1 AND o.revision = $2\n    AND (NOT $9",
+      "  WHERE o.id = $1 AND o.revision >= $2\n    AND (NOT $9"
+    )
+    .foundBy(story("a status read is postponed at its revision")),
+  plant("a fence needs the present revision", statusReads)
+    .edit(
+      "WHERE o.id = $1 AND o.revision = $2 AND o.state = 'indeterminate'",
+      "WHERE o.id = $1 AND o.revision >= $2 AND o.state = 'indeterminate'"
+    )
+    .foundBy(story("a fence needs an indeterminate operation")),
+  plant("no fence is sent of an operation whose provider has acknowledged it", statusReads)
+    .edit("AND o.reference IS NULL AND NOT o.acknowledged\n", "\n")
+    .foundBy(story("a fence needs an indeterminate operation"))
 ]

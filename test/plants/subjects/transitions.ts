@@ -1,5 +1,5 @@
 /** Mistakes in the triggers of operations: only the transitions of the table happen, and a final state stays. */
-import { type Plant, plant, postgres, unit } from "../Plant.ts"
+import { type Plant, plant, postgres, story, unit } from "../Plant.ts"
 
 const rules = "migrations/0006_operation_rules.sql"
 const acceptances = "migrations/0034_limits.sql"
@@ -93,7 +93,7 @@ export const transitions: ReadonlyArray<Plant> = [
     "src/services/rules/ledgerRules.ts"
   )
     .edit(" && return_reason === null\n          ?", "\n          ?")
-    .foundBy(postgres("services/ledger/Cancellation", "whose claim was returned is a failure")),
+    .foundBy(story("does not fail by an operator once")),
   plant("an operator asked after the operation was created, in the database too", evidenceTime)
     .edit(
       "IF asked_at < OLD.created_at - interval '1 minute' THEN",
@@ -163,7 +163,7 @@ export const transitions: ReadonlyArray<Plant> = [
     .foundBy(postgres("services/schema/ForbiddenStatements")),
   plant("the trigger sets the scopes of an operation, never the caller", acceptances)
     .edit("NEW.provider, NEW.scopes, v_limits\n", "NEW.provider, NEW.failure_message, v_limits\n")
-    .foundBy(postgres("services/queue/Claims"), postgres("services/schema/ForbiddenStatements")),
+    .foundBy(story("no grant with fewer scopes")),
   plant("a take-over without a later send_before is never recorded", rules)
     .edit("coalesce(NEW.send_before <= OLD.send_before, true)", "coalesce(NEW.send_before < OLD.send_before, true)")
     .foundBy(postgres("services/queue/ReturnedClaimsInPostgres")),
@@ -201,13 +201,13 @@ export const transitions: ReadonlyArray<Plant> = [
     ),
   plant("a hint never moves a status read back", rules)
     .edit("ELSE coalesce(NEW.due_at > OLD.due_at, true) END)", "ELSE NEW.due_at IS NULL END)")
-    .foundBy(postgres("services/queue/Hints"), postgres("services/schema/ForbiddenStatements")),
+    .foundBy(postgres("services/queue/StatusReads", "is refused by the trigger")),
   plant("a hint never moves the rescue of a claim", rules)
     .edit(
       "OR CASE WHEN OLD.state = 'submitting' THEN NEW.due_at IS DISTINCT FROM OLD.due_at\n        ELSE coalesce(NEW.due_at > OLD.due_at, true) END)",
       "OR coalesce(NEW.due_at > OLD.due_at, true))"
     )
-    .foundBy(postgres("services/queue/Hints"), postgres("services/schema/ForbiddenStatements")),
+    .foundBy(postgres("services/queue/StatusReads", "is refused by the trigger")),
   plant("the return of a claim never changes its worker", rules)
     .edit(
       "IF is_return AND (NEW.claimed_by, NEW.waiting, NEW.reference, NEW.acknowledged, NEW.reads, NEW.reviewed_at)\n" +
@@ -261,5 +261,8 @@ export const transitions: ReadonlyArray<Plant> = [
       "CREATE TRIGGER operation_payloads_permanent BEFORE UPDATE OR TRUNCATE",
       "CREATE TRIGGER operation_payloads_permanent BEFORE TRUNCATE"
     )
-    .foundBy(postgres("services/schema/ForbiddenStatements"))
+    .foundBy(postgres("services/schema/ForbiddenStatements")),
+  plant("an operation with a reference is acknowledged", rules)
+    .edit("OLD.acknowledged OR NEW.reference IS NOT NULL", "OLD.acknowledged")
+    .foundBy(story("an operation is acknowledged once"))
 ]

@@ -1,6 +1,5 @@
 /**
- * A claim yields each accepted operation once, oldest first, and only while the owner's consent stands. The tests run
- * against PostgreSQL and the memory store.
+ * What a claim yields and stores. `QueueModel` has what is claimed, and when. The tests run against PostgreSQL and the memory store.
  */
 import { assert } from "@effect/vitest"
 import { Duration, Effect } from "effect"
@@ -10,32 +9,25 @@ import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { newRegistration, register } from "../../../fixtures/ledger/ExternalGrants.ts"
 import {
   accept,
-  expiredIn,
   identityOf,
   issue,
   issueAgain,
-  newClient,
-  newOwner,
   newProvider,
-  newSubject,
   queueConformance
 } from "../../../fixtures/ledger/Ledger.ts"
 import {
-  acceptSeveral,
+  claimedOperation,
   claimIds,
   claimTerms,
-  failOver,
   inspect,
   isAbout,
   issueAtNewProvider,
   pass,
-  queued,
-  standingLosses
+  returnTerms
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
-import { specifiedStates } from "../../../fixtures/Specification.ts"
 
-const [paymentsWrite, refundsWrite] = [Scope.make("payments:write"), Scope.make("refunds:write")]
+const paymentsWrite = Scope.make("payments:write")
 
 queueConformance("a claim", (it) => {
   it.effect("moves an accepted operation to submitting, and yields all that the provider needs, with a send deadline", () =>
@@ -75,99 +67,7 @@ queueConformance("a claim", (it) => {
       assert.deepStrictEqual(at, shown.updated_at)
     }))
 
-  it.effect("takes the oldest operations first, up to the limit", () =>
-    Effect.gen(function*() {
-      const { grant, identity } = yield* issueAtNewProvider()
-      const ids = yield* acceptSeveral(identity, 7)
-      assert.sameMembers([...yield* claimIds(grant.provider, 3)], ids.slice(0, 3))
-      assert.sameMembers([...yield* claimIds(grant.provider, 1)], ids.slice(3, 4))
-      assert.deepStrictEqual(yield* claimIds(grant.provider, 0), [])
-      assert.sameMembers([...yield* claimIds(grant.provider, 100)], ids.slice(4))
-      assert.deepStrictEqual(yield* claimIds(grant.provider, 100), [])
-    }))
-
-  it.effect("takes operations of the provider that it names, and no others", () =>
-    Effect.gen(function*() {
-      const { grant, identity } = yield* issueAtNewProvider()
-      const other = yield* issueAgain(grant, { provider: newProvider() })
-      const [mine] = yield* acceptSeveral(identity, 1)
-      const [theirs] = yield* acceptSeveral(other.identity, 1)
-      assert.deepStrictEqual(yield* claimIds(newProvider()), [])
-      assert.deepStrictEqual(yield* claimIds(grant.provider), [mine!])
-      assert.deepStrictEqual(yield* claimIds(other.grant.provider), [theirs!])
-    }))
-
-  it.effect("takes only accepted operations, and each of them once", () =>
-    Effect.gen(function*() {
-      const issued = yield* issueAtNewProvider()
-      for (const state of specifiedStates.filter((state) => state !== "accepted")) {
-        yield* queued(issued, state)
-        yield* pass("1 day")
-        assert.deepStrictEqual(yield* claimIds(issued.grant.provider), [], state)
-      }
-    }))
-})
-
-queueConformance("an operation that waits to be claimed", (it) => {
-  for (const { lose, name, restore } of standingLosses) {
-    it.effect(`waits while ${name}, and is claimed once that is over`, () =>
-      Effect.gen(function*() {
-        const { grant, identity } = yield* issueAtNewProvider()
-        const { operation } = yield* accept(identity)
-        yield* lose(grant)
-        assert.deepStrictEqual(yield* claimIds(grant.provider), [])
-        isAbout((yield* inspect(operation.id)).due_in, claimTerms.idle)
-        yield* restore(grant)
-        assert.deepStrictEqual(yield* claimIds(grant.provider), [], "a claim examines it again only when it is due")
-        yield* pass(claimTerms.idle)
-        assert.deepStrictEqual(yield* claimIds(grant.provider), [operation.id])
-      }))
-  }
-
-  it.effect("is claimed through any live grant of the same owner, subject, client and provider connection", () =>
-    Effect.gen(function*() {
-      const grants = yield* Grants
-      const { grant, identity } = yield* issueAtNewProvider()
-      const { operation } = yield* accept(identity)
-      yield* issueAgain(grant)
-      yield* issueAgain(grant, { expires_in: expiredIn })
-      yield* grants.revoke(grant.grant_id)
-      assert.deepStrictEqual(yield* claimIds(grant.provider), [operation.id])
-    }))
-
-  for (
-    const [what, other] of [
-      ["owner", () => ({ resource_owner: newOwner() })],
-      ["subject", () => ({ subject: newSubject() })],
-      ["client", () => ({ client_id: newClient() })],
-      ["provider connection", () => ({ provider: newProvider() })]
-    ] as const
-  ) {
-    it.effect(`does not get its grant's standing from a grant of another ${what}`, () =>
-      Effect.gen(function*() {
-        const grants = yield* Grants
-        const { grant, identity } = yield* issueAtNewProvider()
-        yield* accept(identity)
-        yield* issueAgain(grant, other())
-        yield* grants.revoke(grant.grant_id)
-        assert.deepStrictEqual(yield* claimIds(grant.provider), [])
-      }))
-  }
-
-  it.effect("is not claimed through a grant with fewer scopes than the one that accepted it", () =>
-    Effect.gen(function*() {
-      const grants = yield* Grants
-      const { grant, identity } = yield* issueAtNewProvider({ scopes: [operationsRead, paymentsWrite] })
-      const { operation } = yield* accept(identity)
-      yield* issueAgain(grant, { scopes: [operationsRead] })
-      yield* grants.revoke(grant.grant_id)
-      assert.deepStrictEqual(yield* claimIds(grant.provider), [])
-      yield* issueAgain(grant, { scopes: [paymentsWrite, operationsRead, refundsWrite] })
-      yield* pass(claimTerms.idle)
-      assert.deepStrictEqual(yield* claimIds(grant.provider), [operation.id])
-    }))
-
-  it.effect("is not claimed after its own grant lost a scope that it had at acceptance", () =>
+  it.effect("is not made after the own grant of the operation lost a scope that it had at acceptance", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const registration = newRegistration({ provider: newProvider(), scopes: [operationsRead, paymentsWrite] })
@@ -184,86 +84,19 @@ queueConformance("an operation that waits to be claimed", (it) => {
       assert.deepStrictEqual(yield* claimIds(provider), [operation.id])
     }))
 
-  it.effect("waits until it is due, also while another operation that waits is due", () =>
+  it.effect("that is returned has a reason that can be stored", () =>
     Effect.gen(function*() {
-      const grants = yield* Grants
-      const { grant, identity } = yield* issueAtNewProvider()
-      const other = yield* issueAtNewProvider({ provider: grant.provider })
-      const connect = (grantOf: typeof grant, connected: boolean) =>
-        grants.setProviderConnected(grantOf.provider_connection_id, connected)
-      const putOff = Effect.fnUntraced(function*(grantOf: typeof grant) {
-        yield* connect(grantOf, false)
-        assert.deepStrictEqual(yield* claimIds(grant.provider), [])
-        yield* connect(grantOf, true)
-      })
-      const { operation: early } = yield* accept(identity)
-      yield* putOff(grant)
-      yield* pass("5 minutes")
-      const { operation: late } = yield* accept(other.identity)
-      yield* putOff(other.grant)
-      yield* pass("6 minutes")
-      assert.deepStrictEqual(yield* claimIds(grant.provider), [early.id])
-      yield* pass("6 minutes")
-      assert.deepStrictEqual(yield* claimIds(grant.provider), [late.id])
-    }))
-
-  it.effect("takes an operation that was accepted while the clock was ahead", () =>
-    Effect.gen(function*() {
-      const { grant, identity } = yield* issueAtNewProvider()
-      const { operation } = yield* accept(identity)
-      yield* pass(Duration.minutes(-10))
-      const { due_in } = yield* inspect(operation.id)
-      assert.isAbove(due_in!, 0)
-      assert.deepStrictEqual(yield* claimIds(grant.provider), [operation.id])
-    }))
-
-  it.effect("is examined less often the longer ago consent was revoked, and at least every five minutes", () =>
-    Effect.gen(function*() {
-      const grants = yield* Grants
-      const { grant, identity } = yield* issueAtNewProvider()
-      const { operation } = yield* accept(identity)
-      yield* grants.revoke(grant.grant_id)
-      const terms = { ...claimTerms, idle: Duration.seconds(30) }
-      for (
-        const [age, wait] of [["0 seconds", "30 seconds"], ["20 minutes", "2 minutes"], ["1 day", "5 minutes"]] as const
-      ) {
-        yield* pass(age)
-        yield* claimIds(grant.provider, 1, terms)
-        isAbout((yield* inspect(operation.id)).due_in, Duration.fromInputUnsafe(wait))
+      const queue = yield* Queue
+      const reasons = [
+        ["", "no reason given"],
+        ["a\0b", "a\uFFFDb"],
+        ["x".repeat(2000), "x".repeat(1024)],
+        [`${"x".repeat(1023)}😀`, `${"x".repeat(1023)}\uFFFD`]
+      ] as const
+      for (const [reason, stored] of reasons) {
+        const { claim, id } = yield* claimedOperation()
+        yield* queue.returnClaim(claim, { ...returnTerms, reason })
+        assert.strictEqual(yield* OperationLedger.use((ledger) => ledger.returnReason(id)), stored)
       }
-    }))
-
-  it.effect("is put under review once it waits for too long, also after an operator cleared it; it stays accepted at any age", () =>
-    Effect.gen(function*() {
-      const grants = yield* Grants
-      const ledger = yield* OperationLedger
-      const { grant, identity } = yield* issueAtNewProvider()
-      const { operation } = yield* accept(identity)
-      yield* grants.setProviderConnected(grant.provider_connection_id, false)
-      const isReviewed = Effect.fnUntraced(function*(under_review: boolean) {
-        yield* claimIds(grant.provider)
-        assert.deepInclude(yield* ledger.show(operation.id), { state: "accepted", revision: 1, under_review })
-      })
-      for (let round = 0; round < 2; round++) {
-        yield* pass("59 minutes")
-        yield* isReviewed(false)
-        yield* pass("10 minutes")
-        yield* isReviewed(true)
-        if (round === 0) yield* ledger.review(operation.id, false)
-      }
-      yield* pass("3650 days")
-      yield* isReviewed(true)
-      assert.lengthOf(yield* ledger.history(operation.id), 1)
-    }))
-
-  it.effect("is not claimed after a change of the timeline; operations accepted after the change are", () =>
-    Effect.gen(function*() {
-      const { grant, identity } = yield* issueAtNewProvider()
-      yield* acceptSeveral(identity, 3)
-      yield* failOver
-      const [later] = yield* acceptSeveral(identity, 1)
-      assert.deepStrictEqual(yield* claimIds(grant.provider), [later!])
-      yield* pass("1 day")
-      assert.deepStrictEqual(yield* claimIds(grant.provider), [])
     }))
 })

@@ -1,22 +1,13 @@
 /**
- * When the ledger lets a fence be sent: only for an indeterminate operation that no worker can send, and that may be sent. Its beginning is
- * recorded once. The tests run against PostgreSQL and the memory store.
+ * When the ledger lets a fence be sent: only once no worker can send its operation. Its beginning is recorded once. `QueueModel` has the
+ * operations that may be fenced. The tests run against PostgreSQL and the memory store.
  */
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Duration, Effect, Exit, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
-import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import { fieldsOf, issueAgain, outcome, PostgresLedger, queueConformance } from "../../../fixtures/ledger/Ledger.ts"
-import {
-  claimedOperation,
-  claimTerms,
-  pass,
-  readTerms,
-  recording,
-  reference,
-  standingLosses
-} from "../../../fixtures/ledger/Queue.ts"
+import { fieldsOf, outcome, PostgresLedger, queueConformance } from "../../../fixtures/ledger/Ledger.ts"
+import { claimedOperation, claimTerms, pass, readTerms, recording, reference } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
 import { anotherPool, openTransaction, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
@@ -62,42 +53,6 @@ queueConformance("a fence", (it) => {
       if (age <= 5000) assert.isNull(begun)
       yield* pass("6 seconds")
       assert.isNotNull(yield* after(36))
-    }))
-
-  it.effect("may not be sent of another revision, of another claim, or with a reference", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const { take } = yield* uncertain
-      const read = yield* take
-      assert.isNull(yield* queue.mayFence({ ...read, revision: read.revision - 1 }))
-      const send_before = DateTime.subtract(read.operation.send_before!, { seconds: 1 })
-      assert.isNull(yield* queue.mayFence({ ...read, operation: { ...read.operation, send_before } }))
-      assert.isNull(yield* queue.mayFence({ ...read, operation: { ...read.operation, send_before: null } }))
-      yield* queue.postpone(read.operation.id, read.revision, {
-        due_in: recording().due_in,
-        reference: reference("theirs")
-      })
-      assert.isNull(yield* queue.mayFence(read))
-    }))
-
-  for (const state of ["submitted", "succeeded", "failed"] as const) {
-    it.effect(`may not be sent of an operation that is ${state}`, () =>
-      Effect.gen(function*() {
-        const queue = yield* Queue
-        const { take } = yield* uncertain
-        const read = yield* take
-        const { revision } = yield* queue.record(read.operation.id, read.revision, outcome(state), recording())
-        assert.isNull(yield* queue.mayFence({ ...read, revision }))
-      }))
-  }
-
-  it.effect("may not be sent of an operation that is submitting, also after its send_before", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const { claim: { operation, revision } } = yield* claimedOperation()
-      yield* pass("1 minute")
-      const send_before = DateTime.subtract(operation.send_before!, { minutes: 1 })
-      assert.isNull(yield* queue.mayFence({ operation: { ...operation, send_before }, revision }))
     }))
 
   it.effect("refuses what a read from before its beginning found, which may be the order of the fence", () =>
@@ -220,29 +175,6 @@ queueConformance("a fence", (it) => {
             : [true, false, false, false, false, false, true, false]
         )
       }
-    }))
-
-  for (const { lose, name, restore } of standingLosses) {
-    it.effect(`may not be sent while ${name}`, () =>
-      Effect.gen(function*() {
-        const queue = yield* Queue
-        const { grant, take } = yield* uncertain
-        const read = yield* take
-        yield* lose(grant)
-        assert.isNull(yield* queue.mayFence(read))
-        yield* restore(grant)
-        assert.isNotNull(yield* queue.mayFence(yield* take))
-      }))
-  }
-
-  it.effect("may not be sent through a grant that lacks a scope of the accepting one, which permits a read", () =>
-    Effect.gen(function*() {
-      const grants = yield* Grants
-      const queue = yield* Queue
-      const { grant, take } = yield* uncertain
-      yield* grants.revoke(grant.grant_id)
-      yield* issueAgain(grant, { scopes: ["payments:write" as never], expires_in: Duration.days(1) })
-      assert.isNull(yield* queue.mayFence(yield* take))
     }))
 })
 

@@ -6,62 +6,18 @@ import { assert, layer } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import { accept, conformance, fieldsOf, operationIn, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { accept, fieldsOf, operationIn, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import {
-  failOver,
   heldOperation,
   inspect,
   isAbout,
   issueAtNewProvider,
-  pass,
   queued,
-  readTerms,
-  recording,
-  reference,
   takeIds,
   waitOut
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { attempt } from "../../../fixtures/postgres/RawSql.ts"
-
-conformance("an operation counts as acknowledged", (it) => {
-  const isAcknowledged = (id: Parameters<typeof inspect>[0]) =>
-    Effect.map(inspect(id), ({ acknowledged }) => acknowledged)
-
-  it.effect("once it was submitted, also when it is indeterminate later, and not before", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const issued = yield* issueAtNewProvider()
-      for (const state of ["accepted", "submitting", "indeterminate"] as const) {
-        assert.isFalse(yield* isAcknowledged((yield* queued(issued, state)).id), state)
-      }
-      const { id, revision } = yield* queued(issued, "submitted")
-      assert.isTrue(yield* isAcknowledged(id))
-      yield* queue.record(id, revision, outcome("indeterminate"), recording({ due_in: Duration.zero }))
-      assert.isTrue(yield* isAcknowledged(id))
-      const reads = yield* queue.takeReads(issued.grant.provider, 10, readTerms)
-      assert.deepStrictEqual(
-        reads.map(({ acknowledged, operation, reference }) => [operation.id, acknowledged, reference]),
-        [
-          [id, true, null]
-        ]
-      )
-    }))
-
-  it.effect("once it has a reference, whichever way the reference came", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const issued = yield* issueAtNewProvider()
-      const given = { due_in: Duration.zero, reference: reference("theirs") }
-      const postponed = yield* queued(issued, "indeterminate")
-      yield* queue.postpone(postponed.id, postponed.revision, given)
-      const reported = yield* queued(issued, "indeterminate")
-      yield* queue.report(reported.id, given.reference)
-      const recorded = yield* queued(issued, "submitting")
-      yield* queue.record(recorded.id, recorded.revision, outcome("indeterminate"), recording(given))
-      for (const { id } of [postponed, reported, recorded]) assert.isTrue(yield* isAcknowledged(id))
-    }))
-})
 
 layer(PostgresLedger, { excludeTestServices: true })("an examined operation", (it) => {
   it.effect("stays held in another cluster, where a timeline of the same number begins", () =>
@@ -78,21 +34,6 @@ layer(PostgresLedger, { excludeTestServices: true })("an examined operation", (i
       assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "held" })
       const failure = yield* Effect.flip(ledger.transition(id, 1, outcome("failed"), null))
       assert.deepInclude(fieldsOf(failure), { _tag: "IllegalTransition" })
-    }))
-})
-
-conformance("a hold", (it) => {
-  it.effect("is examined anew after each change of the timeline and after each new hold", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const { id, provider } = yield* heldOperation
-      for (const change of [failOver, queue.holdAll, queue.report(id, null)]) {
-        yield* waitOut(provider)
-        yield* change
-        const error = yield* Effect.flip(queue.release(id))
-        assert.deepInclude(fieldsOf(error), { _tag: "StillHeld", reason: "unexamined" })
-        yield* pass("2 hours")
-      }
     }))
 })
 

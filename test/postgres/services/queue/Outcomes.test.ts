@@ -1,25 +1,25 @@
 /**
- * The queue records outcomes only along the transition table, once, and with evidence where required; the rescuer moves
- * stale claims. The tests run against PostgreSQL and the memory store.
+ * What the queue stores of an outcome, that evidence is required, and that one of concurrent calls wins. `QueueModel` has the rest. The tests
+ * run against PostgreSQL and the memory store.
  */
-import { assert } from "@effect/vitest"
-import { Cause, Duration, Effect, Exit } from "effect"
-import type { OperationId, OperationState } from "../../../../src/domain/Operation.ts"
-import { Grants } from "../../../../src/services/Grants.ts"
+import { assert, layer } from "@effect/vitest"
+import { Cause, Duration, Effect, Exit, Fiber } from "effect"
+import type { OperationState } from "../../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import { accept, conformance, fieldsOf, outcome, unknownId } from "../../../fixtures/ledger/Ledger.ts"
+import { accept, conformance, fieldsOf, outcome, PostgresLedger, unknownId } from "../../../fixtures/ledger/Ledger.ts"
 import {
-  claimIds,
-  claimTerms,
+  claimedOperation,
+  heldOperation,
   inspect,
   isAbout,
   issueAtNewProvider,
   pass,
   queued,
   recording,
-  reference
+  returnTerms
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
+import { anotherProcess, openTransaction, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 import { permittedTransitions, specifiedStates, uncertainStates } from "../../../fixtures/Specification.ts"
 
 const terminalStates: ReadonlyArray<OperationState> = ["succeeded", "failed", "cancelled"]
@@ -76,12 +76,15 @@ conformance("the outcome of an operation", (it) => {
       assert.deepStrictEqual(yield* ledger.show(before.id), before)
     }))
 
-  it.effect("cannot be recorded of an operation that does not exist", () =>
+  it.effect("cannot be recorded of an operation that does not exist, nor its claim be returned, nor a hold be placed or released", () =>
     Effect.gen(function*() {
       const queue = yield* Queue
+      const { claim } = yield* claimedOperation()
       const attempts: ReadonlyArray<Effect.Effect<unknown, object>> = [
         queue.record(unknownId, 1, outcome("succeeded"), recording()),
         queue.recordHeld(unknownId, 1, outcome("succeeded"), recording()),
+        queue.returnClaim({ operation: { ...claim.operation, id: unknownId }, revision: 2 }, returnTerms),
+        queue.hold(unknownId),
         queue.release(unknownId)
       ]
       for (const attempt of attempts) {
@@ -89,101 +92,28 @@ conformance("the outcome of an operation", (it) => {
       }
     }))
 
-  it.effect("is recorded in any standing of grant, client and provider connection", () =>
-    Effect.gen(function*() {
-      const grants = yield* Grants
-      const queue = yield* Queue
-      const issued = yield* issueAtNewProvider()
-      const { id } = yield* queued(issued, "submitting")
-      yield* grants.revoke(issued.grant.grant_id)
-      yield* grants.setClientActive(issued.grant.client_id, false)
-      yield* grants.setProviderConnected(issued.grant.provider_connection_id, false)
-      assert.strictEqual((yield* queue.record(id, 2, outcome("submitted"), recording())).state, "submitted")
-      assert.strictEqual((yield* queue.record(id, 3, outcome("succeeded"), recording())).state, "succeeded")
-    }))
-
-  it.effect("keeps the first reference of the provider", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const { id } = yield* queued(yield* issueAtNewProvider(), "submitting")
-      const record = (revision: number, to: OperationState, given: string | null) =>
-        queue.record(id, revision, outcome(to), recording({ reference: given === null ? null : reference(given) }))
-      yield* record(2, "submitted", "first")
-      yield* record(3, "indeterminate", null)
-      assert.strictEqual((yield* inspect(id)).reference, "first")
-      yield* record(4, "submitted", "first")
-      assert.strictEqual((yield* inspect(id)).reference, "first")
-      yield* record(5, "succeeded", null)
-      assert.strictEqual((yield* inspect(id)).reference, "first")
-    }))
-})
-
-conformance("a rescue", (it) => {
-  /** Rescues all stale claims, and yields those of these ids. */
-  const rescue = Effect.fnUntraced(function*(ids: ReadonlyArray<OperationId>) {
-    const queue = yield* Queue
-    const rescued = yield* queue.rescue(1000)
-    return rescued.filter((id) => ids.includes(id))
-  })
-
-  it.effect("moves a stale claim to indeterminate, returns it, and makes its status read due at once", () =>
+  it.effect("of a held operation is recorded only once by concurrent callers", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const { id, revision } = yield* queued(yield* issueAtNewProvider(), "submitting")
-      yield* pass(Duration.subtract(claimTerms.rescue_after, Duration.seconds(10)))
-      assert.deepStrictEqual(yield* rescue([id]), [], "it is not stale yet")
-      yield* pass("10 seconds")
-      assert.deepStrictEqual(yield* rescue([id]), [id])
-      assert.deepInclude(yield* ledger.show(id), { state: "indeterminate", revision: revision + 1 })
-      const { evidence, from, to } = (yield* ledger.history(id))[2]!
-      assert.deepStrictEqual({ from, to }, { from: "submitting", to: "indeterminate" })
-      assert.deepInclude(evidence, { by: "rescuer" })
-      isAbout((yield* inspect(id)).due_in, Duration.zero)
-      assert.deepStrictEqual(yield* rescue([id]), [])
-    }))
-
-  it.effect("changes no operation in another state, at any age", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const issued = yield* issueAtNewProvider()
-      const ids: Array<OperationId> = []
-      for (const state of ["submitted", "indeterminate", "succeeded", "failed", "cancelled", "accepted"] as const) {
-        ids.push((yield* queued(issued, state)).id)
-      }
-      yield* pass("3650 days")
-      const before = yield* Effect.forEach(ids, ledger.show)
-      assert.deepStrictEqual(yield* rescue(ids), [])
-      assert.deepStrictEqual(yield* Effect.forEach(ids, ledger.show), before)
-    }))
-
-  it.effect("takes the oldest claims first, up to the limit, of any provider", () =>
-    Effect.gen(function*() {
       const queue = yield* Queue
-      yield* pass("1 hour")
-      yield* rescue([])
-      const ids: Array<OperationId> = []
-      for (let n = 0; n < 5; n++) {
-        ids.push((yield* queued(yield* issueAtNewProvider(), "submitting")).id)
-        yield* pass("1 second")
+      for (let round = 0; round < 10; round++) {
+        const { id } = yield* heldOperation
+        const results = yield* Effect.forEach(
+          ["succeeded", "failed", "submitted", "succeeded"] as const,
+          (to) => Effect.result(queue.recordHeld(id, 1, outcome(to), recording())),
+          { concurrency: "unbounded" }
+        )
+        assert.lengthOf(results.filter(({ _tag }) => _tag === "Success"), 1)
+        for (const result of results) {
+          if (result._tag === "Failure") {
+            assert.deepInclude(fieldsOf(result.failure), { _tag: "StaleOperation", actual: 3 })
+          }
+        }
+        assert.lengthOf(yield* ledger.history(id), 3)
       }
-      yield* pass("1 hour")
-      assert.sameMembers([...yield* queue.rescue(2)], ids.slice(0, 2))
-      assert.sameMembers([...yield* queue.rescue(2)], ids.slice(2, 4))
-      assert.sameMembers([...yield* queue.rescue(2)], ids.slice(4))
     }))
 
-  it.effect("rescues in any standing of grant, client and provider connection", () =>
-    Effect.gen(function*() {
-      const grants = yield* Grants
-      const issued = yield* issueAtNewProvider()
-      const { id } = yield* queued(issued, "submitting")
-      yield* grants.revoke(issued.grant.grant_id)
-      yield* grants.setProviderConnected(issued.grant.provider_connection_id, false)
-      yield* pass("1 hour")
-      assert.deepStrictEqual(yield* rescue([id]), [id])
-    }))
-
-  it.effect("races with a record for a stale claim: one of them wins, and the operation moves once", () =>
+  it.effect("races with the rescue of a stale claim: one of them wins, and the operation moves once", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* Queue
@@ -192,26 +122,32 @@ conformance("a rescue", (it) => {
         const { id } = yield* queued(issued, "submitting")
         yield* pass("1 hour")
         const [rescued, recorded] = yield* Effect.all(
-          [rescue([id]), Effect.result(queue.record(id, 2, outcome("succeeded"), recording()))],
+          [queue.rescue(1000), Effect.result(queue.record(id, 2, outcome("succeeded"), recording()))],
           { concurrency: "unbounded" }
         )
         const { state } = yield* ledger.show(id)
         assert.strictEqual(recorded._tag, state === "succeeded" ? "Success" : "Failure")
-        assert.deepStrictEqual(rescued, state === "succeeded" ? [] : [id])
+        assert.strictEqual(rescued.includes(id), state !== "succeeded")
         assert.lengthOf(yield* ledger.history(id), 3)
       }
     }))
+})
 
-  it.effect("waits five minutes for an operation that an operator claimed", () =>
+layer(PostgresLedger, { excludeTestServices: true })("in PostgreSQL, a hold of one operation", (it) => {
+  it.effect("waits for an open claim of the same row, and is refused once that commits", () =>
     Effect.gen(function*() {
-      const ledger = yield* OperationLedger
       const { identity } = yield* issueAtNewProvider()
       const { operation: { id } } = yield* accept(identity)
-      yield* ledger.transition(id, 1, outcome("submitting"), null)
-      yield* pass("4 minutes")
-      assert.deepStrictEqual(yield* rescue([id]), [])
-      yield* pass("1 minute")
-      assert.deepStrictEqual(yield* rescue([id]), [id])
-      assert.deepStrictEqual(yield* claimIds((yield* inspect(id)).provider as never), [])
+      const held = yield* Effect.scoped(Effect.gen(function*() {
+        const run = yield* openTransaction
+        yield* run("UPDATE operations SET state = 'submitting', revision = 2 WHERE id = $1", [id])
+        const hold = yield* Effect.forkScoped(
+          Effect.flatMap(Queue, (queue) => Effect.result(queue.hold(id))).pipe(Effect.provide(anotherProcess()))
+        )
+        yield* untilWaiting(1)
+        yield* run("COMMIT")
+        return yield* Fiber.join(hold)
+      }))
+      assert.strictEqual(held._tag === "Failure" && held.failure._tag, "IllegalTransition")
     }))
 })
