@@ -13,7 +13,7 @@ import * as Layer from "effect/Layer"
 import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
 import type { unhandled } from "effect/Types"
 import { LedgerMetrics } from "../metrics/LedgerMetrics.ts"
-import { makeFindAllow, routerConfig, type ServedPath } from "../server/gate/Edge.ts"
+import { answerUnrouted, makeFindPath, routerConfig, type ServedPath } from "../server/gate/Edge.ts"
 import { answerFailure, respond } from "../server/gate/FailureResponses.ts"
 import { Problems } from "../server/gate/ProblemResponses.ts"
 import { maxBody } from "../server/gate/RequestBody.ts"
@@ -91,26 +91,19 @@ const scrape = Effect.gen(function*() {
 
 /** Begins every request, checks its `Host`, completes its response, and answers what no route answers. */
 const frame = (paths: ReadonlyArray<ServedPath>, hosts: ReadonlyArray<string>) => {
-  const findAllow = makeFindAllow(paths)
+  const findPath = makeFindPath(paths)
   return HttpRouter.middleware(
     Effect.gen(function*() {
       const admits = makeAdmits([...yield* AdminHosts, ...hosts])
       const problems = yield* Problems
       const begin = makeBeginRequest(yield* RequestIds)
 
-      const unrouted = (request: HttpServerRequest) => {
-        const allow = findAllow(request)
-        if (allow === undefined) {
-          return respond(problems.fail("route_not_found", { detail: "GET / lists the pages of this listener." }))
-        }
-        return request.method === "OPTIONS"
-          ? Effect.succeed(HttpServerResponse.empty({ status: 204, headers: { allow } }))
-          : respond(problems.fail("method_not_allowed"), { allow })
-      }
       const failed = (cause: Cause.Cause<unknown>, request: HttpServerRequest) => {
         const error = Cause.squash(cause)
         return isHttpServerError(error) && error.reason._tag === "RouteNotFound"
-          ? unrouted(request)
+          ? answerUnrouted(problems, request, findPath(request.url)?.allow, {
+            detail: "GET / lists the pages of this listener."
+          })
           : answerFailure(problems, cause)
       }
       const answer = (

@@ -22,7 +22,7 @@ import { isInetAddress } from "effect/net/NetAddress"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import { eventStream } from "../../server/agents/EventStream.ts"
-import { makeFindAllow, pathsOf } from "../../server/gate/Edge.ts"
+import { makeFindPath, pathsOf } from "../../server/gate/Edge.ts"
 import { respond } from "../../server/gate/FailureResponses.ts"
 import { Problems } from "../../server/gate/ProblemResponses.ts"
 import { pathOf } from "../../server/gate/RequestContext.ts"
@@ -42,13 +42,13 @@ import type { ConsoleSettings } from "./ConsoleSettings.ts"
 
 const eventsPath = "/console/api/events"
 
-const findAllow = makeFindAllow([...pathsOf([ConsoleApi]), { path: eventsPath, methods: ["GET"] }])
+const findPath = makeFindPath([...pathsOf([ConsoleApi]), { path: eventsPath, methods: ["GET"] }])
 
 /** Answers requests for the API that no endpoint answers. */
 const NoEndpoint = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const problems = yield* Problems
   yield* router.add("*", "/console/api/*", (request) => {
-    const allow = findAllow(request)
+    const allow = findPath(request.url)?.allow
     return allow === undefined
       ? respond(problems.fail("route_not_found"))
       : respond(problems.fail("method_not_allowed"), { allow })

@@ -2,8 +2,10 @@
  * The outermost layer of the server. It applies to every request, also to those without an endpoint.
  */
 import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
 import type * as HttpApi from "effect/http-api/HttpApi"
 import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as FindMyWay from "effect/http/FindMyWay"
@@ -13,16 +15,15 @@ import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type * as Layer from "effect/Layer"
 import type { unhandled } from "effect/Types"
-import { HttpMetrics } from "../../metrics/HttpMetrics.ts"
+import { exchangeOf, HttpMetrics } from "../../metrics/HttpMetrics.ts"
 import { RequestIds } from "../../services/RequestIds.ts"
-import { countRequest } from "./countRequest.ts"
 import { answerFailure, respond } from "./FailureResponses.ts"
 import { Lifecycle } from "./Lifecycle.ts"
-import { Problems } from "./ProblemResponses.ts"
+import { type ProblemOptions, Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery, withhold } from "./Refusals.ts"
 import { maxBody } from "./RequestBody.ts"
 import { frontForm, lacksHost, type RequestHeaders } from "./RequestChecks.ts"
-import { hasEmptyParameter, makeBeginRequest, pathOf, variesByAccept } from "./RequestContext.ts"
+import { type BegunRequest, hasEmptyParameter, makeBeginRequest, pathOf, variesByAccept } from "./RequestContext.ts"
 
 type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
 
@@ -100,40 +101,25 @@ export const pathsOf = (apis: ReadonlyArray<HttpApi.Constraint>): ReadonlyArray<
     )
   )
 
-/** What the router has for the path of a target. */
-const findPath = (router: FindMyWay.Router<string>, url: string): string | undefined => {
-  const found = router.find("GET", url)
-  return found === undefined || hasEmptyParameter(found.params) ? undefined : found.handler
-}
-
-/** Finds the value of `Allow` for the path of a request; undefined if no endpoint has the path. */
-type FindAllow = (request: HttpServerRequest) => string | undefined
-
-/** Makes the finder for these paths. */
-export const makeFindAllow = (paths: ReadonlyArray<ServedPath>): FindAllow => {
-  const methodsOf = new Map<string, Set<string>>()
+/** Finds a target's path in the router's syntax, and the value of `Allow` for it; undefined if no endpoint has the path. */
+export const makeFindPath = (paths: ReadonlyArray<ServedPath>) => {
+  const methodsOf = new Map<HttpRouter.PathInput, Set<string>>()
   for (const { methods, path } of paths) {
-    const known = methodsOf.get(path) ?? new Set()
-    for (const method of methods) known.add(method)
-    methodsOf.set(path, known)
+    methodsOf.set(path, new Set([...methodsOf.get(path) ?? [], ...methods]))
   }
   // A GET endpoint answers HEAD, too.
   const allowOf = (methods: ReadonlySet<string>) =>
     [...methods].flatMap((method) => method === "GET" ? ["GET", "HEAD"] : [method]).concat("OPTIONS").join(", ")
-  const router = FindMyWay.make<string>(routerConfig)
-  for (const [path, methods] of methodsOf) router.on("GET", path as FindMyWay.PathInput, allowOf(methods))
-  const ofServer = allowOf(new Set(paths.flatMap(({ methods }) => methods)))
-  return ({ url }) => url === "*" ? ofServer : findPath(router, url)
-}
-
-/** Finds the path of a request among those of the endpoints, in the router's syntax. */
-const makeFindTemplate = (paths: ReadonlyArray<ServedPath>) => {
-  const router = FindMyWay.make<string>(routerConfig)
-  // The edge itself answers `/`.
-  for (const path of new Set(["/", ...paths.map(({ path }) => path)])) {
-    router.on("GET", path as FindMyWay.PathInput, path)
+  const router = FindMyWay.make<{ readonly template: string | undefined; readonly allow: string }>(routerConfig)
+  for (const [path, methods] of methodsOf) {
+    router.on("GET", path as FindMyWay.PathInput, { template: path, allow: allowOf(methods) })
   }
-  return (url: string): string | undefined => findPath(router, url)
+  const server = { template: undefined, allow: allowOf(new Set(paths.flatMap(({ methods }) => methods))) }
+  return (url: string) => {
+    if (url === "*") return server
+    const found = router.find("GET", url)
+    return found === undefined || hasEmptyParameter(found.params) ? undefined : found.handler
+  }
 }
 
 /** Returns the response to a request that no endpoint may see; undefined for other requests. */
@@ -166,36 +152,39 @@ const answerFront = (problems: Problems["Service"], front: Front, headers: Reque
 const readsFront = ({ method, url }: HttpServerRequest): boolean =>
   (method === "GET" || method === "HEAD") && pathOf(url) === "/"
 
-/** Returns the response to a request without a route. */
-const makeUnrouted = (
+/** Answers a request without a route. `allow`: the methods of its path; undefined: no endpoint has the path. */
+export const answerUnrouted = (
   problems: Problems["Service"],
-  findAllow: FindAllow,
-  front: Front | undefined
-) =>
-(request: HttpServerRequest): Handled => {
-  if (front !== undefined && readsFront(request)) return answerFront(problems, front, request.headers)
-  const allow = findAllow(request)
-  if (request.method === "OPTIONS") {
-    return allow === undefined
-      ? respond(problems.fail("route_not_found"))
-      : Effect.succeed(HttpServerResponse.empty({ status: 204, headers: { allow } }))
-  }
-  if (!isDecodable(request.url)) {
+  { method, url }: HttpServerRequest,
+  allow: string | undefined,
+  options?: ProblemOptions
+): Handled => {
+  if (method !== "OPTIONS" && !isDecodable(url)) {
     return respond(problems.fail("malformed_request", { detail: "The path is not valid percent-encoding." }))
   }
-  return allow === undefined
-    ? respond(problems.fail("route_not_found"))
+  if (allow === undefined) return respond(problems.fail("route_not_found", options))
+  return method === "OPTIONS"
+    ? Effect.succeed(HttpServerResponse.empty({ status: 204, headers: { allow } }))
     : respond(problems.fail("method_not_allowed"), { allow })
 }
 
-/** Returns the response to a request that no endpoint answered. */
-const makeFallback = (problems: Problems["Service"], unrouted: ReturnType<typeof makeUnrouted>) => {
-  return (cause: Cause.Cause<unknown>, request: HttpServerRequest): Handled => {
-    const error = Cause.squash(cause)
-    if (isHttpServerError(error) && error.reason._tag === "RouteNotFound") return unrouted(request)
-    return answerFailure(problems, cause)
+/**
+ * Notes the route and the problem of each request that passes the router. A listener other than `NodeListener` counts no requests, so
+ * they are counted here until their response begins. Call the result with the status of the response; null: the client left.
+ */
+const countRequest =
+  (metrics: HttpMetrics) =>
+  (fiber: Fiber.Fiber<unknown, unknown>, { info, request }: BegunRequest): (status: number | null) => void => {
+    const counted = exchangeOf(request.source)
+    const exchange = counted ?? metrics.start(request.source, request.method, request.url)
+    return (status) => {
+      // The router leaves it in the context of the fiber.
+      const route = Context.getOrUndefined(fiber.context, HttpRouter.RouteContext)?.route
+      if (route !== undefined) exchange.route = metrics.route(route.path)
+      exchange.code = info.problem ?? null
+      if (counted === undefined) metrics.end(exchange, status)
+    }
   }
-}
 
 /**
  * Adds request context, limits, `OPTIONS`, and complete problems for requests without an endpoint. `paths` are the
@@ -214,11 +203,18 @@ export const edge = (
       const begin = makeBeginRequest(yield* RequestIds, lifecycle.isDraining)
       const intercept = makeIntercept(problems)
       const served = front === undefined ? paths : [...paths, { path: "/" as const, methods: ["GET"] }]
-      const fallback = makeFallback(problems, makeUnrouted(problems, makeFindAllow(served), front))
+      const findPath = makeFindPath(served)
       const metrics = yield* HttpMetrics
-      if (metrics !== null) metrics.templateOf = makeFindTemplate(served)
+      if (metrics !== null) metrics.templateOf = (url) => findPath(url)?.template
       const count = metrics === null ? null : countRequest(metrics)
 
+      const fallback = (cause: Cause.Cause<unknown>, request: HttpServerRequest): Handled => {
+        const error = Cause.squash(cause)
+        if (!isHttpServerError(error) || error.reason._tag !== "RouteNotFound") return answerFailure(problems, cause)
+        return front !== undefined && readsFront(request)
+          ? answerFront(problems, front, request.headers)
+          : answerUnrouted(problems, request, findPath(request.url)?.allow)
+      }
       const refuseUnsendable = (name: string) =>
         respond(withhold(problems, new Error(`the header ${name} has a character that no header may have`)))
 
