@@ -2,7 +2,6 @@
  * Requests of OpenID Connect CIBA (Client-Initiated Backchannel Authentication) at a provider: the question, and the polls for its answer.
  */
 import * as Clock from "effect/Clock"
-import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as oauth from "oauth4webapi"
 import {
@@ -11,7 +10,7 @@ import {
   makeClientAuthentication
 } from "../oauth/ClientAuthentication.ts"
 import { issuerSettings, validateIssuerSettings } from "../oauth/Issuer.ts"
-import { IssuerRefused, type IssuerUnavailable, makeOpenIdProvider } from "../oauth/OpenIdProvider.ts"
+import { IssuerRefused, makeOpenIdProvider } from "../oauth/OpenIdProvider.ts"
 
 /** Names the person to the provider (CIBA §7.1): exactly one of the three. */
 export type LoginHint =
@@ -67,14 +66,7 @@ const invalid = (reason: string) => Effect.fail(new IssuerRefused({ reason, erro
 
 export const makeBackchannelAuthentication = Effect.fnUntraced(function*(
   { acrValues = [], algorithms, client: authentication, issuer }: BackchannelSettings
-): Effect.fn.Return<
-  {
-    readonly ask: (question: Question) => Effect.Effect<Asked, IssuerRefused | IssuerUnavailable>
-    readonly poll: (asked: Asked) => Effect.Effect<IdTokenClaims, IssuerRefused | IssuerUnavailable>
-  },
-  AuthorizationMisconfigured,
-  SecureRandom.SecureRandom
-> {
+) {
   const settings = issuerSettings({
     issuer,
     audience: authentication.clientId,

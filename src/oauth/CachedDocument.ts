@@ -34,22 +34,6 @@ interface CachedDocumentSettings<A> {
   readonly retriesAtOnce?: number
 }
 
-/** A cached document. All times are values of `monotonicMillis`. */
-interface CachedDocument<A> {
-  /** The document; null if the last successful fetch is more than an hour ago. */
-  readonly usable: (now: number) => A | null
-  /** Whether the document was fetched within the last ten minutes. */
-  readonly isFresh: (now: number) => boolean
-  /** Whether the last fetch failed or is still running. The server may then have a newer document. */
-  readonly isBehind: () => boolean
-  /** Why there is no newer document, if `isBehind`. */
-  readonly failure: () => ServerFailure
-  /** Starts a fetch in the background, unless one is running or the pause since the last one is not over. */
-  readonly startFetch: (now: number) => Effect.Effect<void>
-  /** Starts a fetch like `startFetch`, and waits for the running fetch until one second after its start. */
-  readonly refresh: (now: number) => Effect.Effect<void>
-}
-
 interface RunningFetch {
   readonly startedAt: number
   readonly ended: Deferred.Deferred<void>
@@ -67,11 +51,11 @@ const initialPause = (failures: number, retriesAtOnce: number): number =>
 
 /**
  * Makes a cached document. At most one fetch starts in 30 seconds; before the first success, the pauses are 1, 2, 4, 8 and
- * 16 seconds, then 30. All requests share one fetch, and the end of a request does not interrupt it.
+ * 16 seconds, then 30. All requests share one fetch, and the end of a request does not interrupt it. `now` are values of `monotonicMillis`.
  */
 export const makeCachedDocument = <A>(
   { fetch, issuer, retriesAtOnce = 0, what }: CachedDocumentSettings<A>
-): CachedDocument<A> => {
+) => {
   let document: A | null = null
   let fetchedAt = -Infinity
   let attemptedAt = -Infinity
@@ -121,12 +105,18 @@ export const makeCachedDocument = <A>(
     })
 
   return {
-    usable: (now) => now - fetchedAt < usableFor ? document : null,
-    isFresh: (now) => now - fetchedAt < freshFor,
-    isBehind: () => failures > 0 || running !== null,
-    failure: () => running === null ? failure : timedOut,
+    /** The document; null if the last successful fetch is more than an hour ago. */
+    usable: (now: number): A | null => now - fetchedAt < usableFor ? document : null,
+    /** Whether the document was fetched within the last ten minutes. */
+    isFresh: (now: number): boolean => now - fetchedAt < freshFor,
+    /** Whether the last fetch failed or is still running. The server may then have a newer document. */
+    isBehind: (): boolean => failures > 0 || running !== null,
+    /** Why there is no newer document, if `isBehind`. */
+    failure: (): ServerFailure => running === null ? failure : timedOut,
+    /** Starts a fetch in the background, unless one is running or the pause since the last one is not over. */
     startFetch,
-    refresh: (now) =>
+    /** Starts a fetch like `startFetch`, and waits for the running fetch until one second after its start. */
+    refresh: (now: number) =>
       Effect.andThen(
         startFetch(now),
         Effect.suspend(() => {

@@ -13,17 +13,6 @@ const rotation = 60_000
 /** Bytes of the key. */
 const nonceKeyLength = 32
 
-/** Issues and checks nonces. */
-export interface DpopNonces {
-  /** The nonce to issue now. */
-  readonly current: Effect.Effect<string>
-  /**
-   * Classifies a nonce. `current` and `previous` are valid; the answer to `previous` should issue the current one. Every
-   * other nonce is `unknown`: expired, or never issued by the gateway.
-   */
-  readonly check: (nonce: unknown) => Effect.Effect<"current" | "previous" | "unknown">
-}
-
 const encoder = new TextEncoder()
 
 /**
@@ -33,9 +22,7 @@ const encoder = new TextEncoder()
  *
  * Nonces need no comparison in constant time, because every client can request them.
  */
-export const makeDpopNonces = Effect.fnUntraced(function*(
-  key: Redacted.Redacted<Uint8Array>
-): Effect.fn.Return<DpopNonces> {
+export const makeDpopNonces = Effect.fnUntraced(function*(key: Redacted.Redacted<Uint8Array>) {
   const { subtle } = yield* WebCrypto.WebCrypto
   const bytes = new Uint8Array(Redacted.value(key))
   if (bytes.length !== nonceKeyLength) {
@@ -61,11 +48,18 @@ export const makeDpopNonces = Effect.fnUntraced(function*(
   })
 
   return {
+    /** The nonce to issue now. */
     current: Effect.map(now, ({ current }) => current),
-    check: (nonce) =>
+    /**
+     * Classifies a nonce. `current` and `previous` are valid; the answer to `previous` should issue the current one. Every
+     * other nonce is `unknown`: expired, or never issued by the gateway.
+     */
+    check: (nonce: unknown) =>
       Effect.map(now, ({ current, next, previous }) => {
         if (nonce === current || nonce === next) return "current"
         return nonce === previous ? "previous" : "unknown"
       })
   }
 })
+
+export type DpopNonces = Effect.Success<ReturnType<typeof makeDpopNonces>>

@@ -162,7 +162,7 @@ const makeIntrospect = Effect.fnUntraced(
     const introspect = makeExchange(settings, authenticateClient, client, endpoint)
     const probe = makeProbe(known, introspect, endpoint)
     const all = yield* Semaphore.make(concurrency)
-    const knownLimiter = makeLimiter({
+    const sendKnown = makeLimiter({
       name: `introspection of known tokens at ${issuer}`,
       breaker,
       limits: [all],
@@ -170,7 +170,7 @@ const makeIntrospect = Effect.fnUntraced(
       timeout,
       probe
     })
-    const unknownLimiter = makeLimiter({
+    const sendUnknown = makeLimiter({
       name: `introspection of unknown tokens at ${issuer}`,
       breaker,
       limits: [yield* Semaphore.make(unknownConcurrency), all],
@@ -181,7 +181,7 @@ const makeIntrospect = Effect.fnUntraced(
     const deduplicate = makeRequestDeduplication<JsonObject, ServerFailure>(Duration.times(timeout, 1 / 4))
 
     return (digest: string, token: Redacted.Redacted<string>) =>
-      deduplicate(digest, (sent) => (known.has(digest) ? knownLimiter : unknownLimiter).send(introspect(token, sent)))
+      deduplicate(digest, (sent) => (known.has(digest) ? sendKnown : sendUnknown)(introspect(token, sent)))
         .pipe(
           Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(timedOut) }),
           Effect.tapError(({ status }) => statusesOfMovedEndpoint.has(status) ? endpoint.rediscover : Effect.void),
@@ -233,18 +233,6 @@ export const makeIntrospectionVerifier = Effect.fnUntraced(function*(
   })
 })
 
-interface IntrospectionEndpoint {
-  /** Yields the configured endpoint, or that of metadata which was fetched in the last hour. */
-  readonly locate: Effect.Effect<string, ServerFailure>
-  /** Starts to fetch the metadata again in the background, because the endpoint may have moved. */
-  readonly rediscover: Effect.Effect<void>
-  /**
-   * Fetches the metadata: a probe without a token. Null if the endpoint is configured, because the server may then have no
-   * metadata that the gateway can reach.
-   */
-  readonly probe: Effect.Effect<unknown, ServerFailure> | null
-}
-
 const findEndpoint = Effect.fnUntraced(function*(issuer: string) {
   const { introspection_endpoint: found } = yield* discover(issuer)
   if (found !== null) return found
@@ -256,18 +244,14 @@ const findEndpoint = Effect.fnUntraced(function*(issuer: string) {
  * not wait for it. Metadata that cannot be read, is of another issuer or names no endpoint does not replace the last one.
  */
 const makeIntrospectionEndpoint = (
-  { endpoint, issuer }: { readonly endpoint: string | null; readonly issuer: string },
+  { endpoint, issuer }: Pick<IntrospectionSettings, "endpoint" | "issuer">,
   client: HttpClient.HttpClient
-): IntrospectionEndpoint => {
+) => {
   if (endpoint !== null) return { locate: Effect.succeed(endpoint), rediscover: Effect.void, probe: null }
   const find = Effect.provideService(findEndpoint(issuer), HttpClient.HttpClient, client)
-  const endpointInUse = makeCachedDocument({
-    issuer,
-    what: "metadata",
-    fetch: find,
-    retriesAtOnce: 2
-  })
+  const endpointInUse = makeCachedDocument({ issuer, what: "metadata", fetch: find, retriesAtOnce: 2 })
   return {
+    /** Yields the configured endpoint, or that of metadata which was fetched in the last hour. */
     locate: Effect.gen(function*() {
       const now = yield* monotonicMillis
       const known = endpointInUse.usable(now)
@@ -277,10 +261,14 @@ const makeIntrospectionEndpoint = (
       yield* endpointInUse.refresh(now)
       return endpointInUse.usable(yield* monotonicMillis) ?? (yield* endpointInUse.failure())
     }),
+    /** Starts to fetch the metadata again in the background, because the endpoint may have moved. */
     rediscover: Effect.flatMap(monotonicMillis, endpointInUse.startFetch),
+    /** A probe without a token. Null if the endpoint is configured: the server may have no metadata that the gateway can reach. */
     probe: find
   }
 }
+
+type IntrospectionEndpoint = ReturnType<typeof makeIntrospectionEndpoint>
 
 /** Most tokens of one generation. */
 const generationSize = 10_000
@@ -288,34 +276,26 @@ const generationSize = 10_000
 /** Length of a generation, in milliseconds. */
 const generationLength = 30 * 60_000
 
-/** Recently active tokens. Digests are SHA-256 of tokens; times are milliseconds since the epoch. */
-interface KnownTokens {
-  readonly has: (digest: string) => boolean
-  /** Adds a token that was verified at `now`. */
-  readonly remember: (
-    digest: string,
-    token: { readonly token: Redacted.Redacted<string>; readonly expiresAt: number },
-    now: number
-  ) => void
-  /** Removes a token that is no longer active. */
-  readonly forget: (digest: string) => void
-  /** The token that was verified last; null once it expires or is removed. Only this token is kept as text. */
-  readonly latest: (now: number) => { readonly digest: string; readonly token: Redacted.Redacted<string> } | null
+interface RememberedToken {
+  readonly token: Redacted.Redacted<string>
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number
 }
 
 /**
- * Keeps two generations of digests, 20,000 at most. A new generation starts after 30 minutes or 10,000 tokens, and the older
+ * The recently active tokens. Keeps two generations of digests, which are SHA-256 of tokens: 20,000 at most. A new generation starts after 30 minutes or 10,000 tokens, and the older
  * one is dropped. A token in use therefore stays known, and changes the sets once per generation.
  */
-export const makeKnownTokens = (): KnownTokens => {
+export const makeKnownTokens = () => {
   let current = new Set<string>()
   let previous = new Set<string>()
   let startedAt = -Infinity
-  let latest: { digest: string; token: Redacted.Redacted<string>; expiresAt: number } | null = null
+  let latest: RememberedToken & { readonly digest: string } | null = null
 
   return {
-    has: (digest) => current.has(digest) || previous.has(digest),
-    remember: (digest, { expiresAt, token }, now) => {
+    has: (digest: string): boolean => current.has(digest) || previous.has(digest),
+    /** Adds a token that was verified at `now`. */
+    remember: (digest: string, { expiresAt, token }: RememberedToken, now: number): void => {
       if (now - startedAt >= generationLength || current.size >= generationSize && !current.has(digest)) {
         previous = current
         current = new Set()
@@ -324,11 +304,15 @@ export const makeKnownTokens = (): KnownTokens => {
       current.add(digest)
       latest = { digest, token, expiresAt }
     },
-    forget: (digest) => {
+    /** Removes a token that is no longer active. */
+    forget: (digest: string): void => {
       current.delete(digest)
       previous.delete(digest)
       if (latest?.digest === digest) latest = null
     },
-    latest: (now) => latest !== null && now < latest.expiresAt ? latest : null
+    /** The token that was verified last; null once it expires or is removed. Only this token is kept as text. */
+    latest: (now: number) => latest !== null && now < latest.expiresAt ? latest : null
   }
 }
+
+type KnownTokens = ReturnType<typeof makeKnownTokens>

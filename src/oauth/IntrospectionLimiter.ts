@@ -48,12 +48,6 @@ interface LimiterSettings {
   readonly probe: Effect.Effect<Effect.Effect<unknown, ServerFailure> | null>
 }
 
-/** Limits the requests to an authorization server. */
-interface Limiter {
-  /** Sends the request. Fails without sending it if the limiter is full or its circuit is open. */
-  readonly send: <A>(request: Effect.Effect<A, ServerFailure>) => Effect.Effect<A, ServerFailure>
-}
-
 const notSent = (reason: string) =>
   Effect.fail(new ServerFailure({ reason: `the request was not sent, because ${reason}`, status: null }))
 
@@ -96,10 +90,11 @@ const makeCircuit = ({ breaker, name, timeout }: LimiterSettings) => {
 }
 
 /**
- * Makes a limiter. While there is no probe, the limiter ignores its circuit, and only its limits bound the cost. An invented token
- * would be no probe: a server that fails on invented tokens would keep the circuit open.
+ * Makes a limiter: a function that sends a request, or fails without sending it if the limiter is full or its circuit is open. While there
+ * is no probe, the limiter ignores its circuit, and only its limits bound the cost. An invented token would be no probe: a server that
+ * fails on invented tokens would keep the circuit open.
  */
-export const makeLimiter = (settings: LimiterSettings): Limiter => {
+export const makeLimiter = (settings: LimiterSettings) => {
   const { limits, maxRequests, probe, timeout } = settings
   const { startProbe, state } = makeCircuit(settings)
   let inside = 0
@@ -119,32 +114,27 @@ export const makeLimiter = (settings: LimiterSettings): Limiter => {
     if ((yield* state)._tag !== "Closed") return yield* notSent("the server still does not answer")
   })
 
-  return {
-    send: (request) =>
-      Effect.suspend(() => {
-        if (inside >= maxRequests) return notSent("too many requests are waiting")
-        inside++
-        let isSent = false
-        const sent = Effect.suspend(() => {
-          isSent = true
-          return request
-        })
-        const limited = limits.reduceRight((request, limit) => limit.withPermit(request), sent)
-        return inTime(Effect.andThen(passCircuit, limited), timeout).pipe(
-          Effect.tapError((failure) => isSent && isOutage(failure) ? startProbeIfAny : Effect.void),
-          Effect.ensuring(Effect.sync(() => {
-            inside--
-          }))
-        )
+  return <A>(request: Effect.Effect<A, ServerFailure>): Effect.Effect<A, ServerFailure> =>
+    Effect.suspend(() => {
+      if (inside >= maxRequests) return notSent("too many requests are waiting")
+      inside++
+      let isSent = false
+      const sent = Effect.suspend(() => {
+        isSent = true
+        return request
       })
-  }
+      const limited = limits.reduceRight((request, limit) => limit.withPermit(request), sent)
+      return inTime(Effect.andThen(passCircuit, limited), timeout).pipe(
+        Effect.tapError((failure) => isSent && isOutage(failure) ? startProbeIfAny : Effect.void),
+        Effect.ensuring(Effect.sync(() => {
+          inside--
+        }))
+      )
+    })
 }
 
 /** A request that runs `sent` right before it leaves. */
 export type DeduplicatedRequest<A, E> = (sent: Effect.Effect<void>) => Effect.Effect<A, E>
-
-/** Sends the request, or waits for a request of the same key that leaves after this call. */
-type Deduplicate<A, E> = (key: string, request: DeduplicatedRequest<A, E>) => Effect.Effect<A, E>
 
 interface RunningRequest<A, E> {
   isSent: boolean
@@ -159,7 +149,7 @@ interface RunningRequest<A, E> {
  *
  * A request continues when its callers have gone: limit its time. It uses memory only while it runs.
  */
-export const makeRequestDeduplication = <A, E>(maxWait: Duration.Duration): Deduplicate<A, E> => {
+export const makeRequestDeduplication = <A, E>(maxWait: Duration.Duration) => {
   /** The latest request of each key. */
   const running = new Map<string, RunningRequest<A, E>>()
 
@@ -185,7 +175,8 @@ export const makeRequestDeduplication = <A, E>(maxWait: Duration.Duration): Dedu
       return latest === undefined || latest === earlier ? start(key, request) : Effect.succeed(latest)
     }).pipe(Effect.flatMap(({ ended }) => Deferred.await(ended)))
 
-  return (key, request) =>
+  /** Sends the request, or waits for a request of the same key that leaves after this call. */
+  return (key: string, request: DeduplicatedRequest<A, E>): Effect.Effect<A, E> =>
     Effect.suspend(() => {
       const earlier = running.get(key)
       if (earlier === undefined || !earlier.isSent) return joinAfter(undefined, key, request)

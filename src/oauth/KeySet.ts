@@ -61,21 +61,6 @@ const makeKeySource = (
   ))
 }
 
-/** Finds keys by the header of a signature. */
-export interface KeySet {
-  /** Fails with `AuthorizationUnavailable` if there are no keys, and none could be fetched within a second. */
-  readonly ready: Effect.Effect<void, AuthorizationUnavailable>
-  /**
-   * Finds the keys for a header: one, or up to four that share its `kid`. The signature tells which of them was meant. Fails with
-   * `InvalidCredential` if there is no such key, or if the header has no `kid` and several keys fit. Fails with
-   * `AuthorizationUnavailable` if the keys could not be fetched within a second.
-   */
-  readonly find: (header: {
-    readonly algorithm: string
-    readonly kid: string | undefined
-  }) => Effect.Effect<ReadonlyArray<CryptoKey>, InvalidCredential | AuthorizationUnavailable>
-}
-
 /**
  * Most keys that share a `kid` and are tried. A `kid` is a hint, and keys of a set only SHOULD have distinct ones (RFC 7515 §4.1.4,
  * RFC 7517 §4.5). Appendix D of RFC 7515 tries each key, up to a limit: without one, a forged token could cost 100 verifications.
@@ -88,7 +73,7 @@ const mostTried = 4
  */
 export const makeKeySet = Effect.fnUntraced(function*(
   settings: Pick<IssuerSettings, "issuer" | "algorithms" | "jwksUri">
-): Effect.fn.Return<KeySet, never, HttpClient.HttpClient> {
+) {
   const { issuer } = settings
   const client = yield* HttpClient.HttpClient
   const document = makeCachedDocument({
@@ -107,13 +92,21 @@ export const makeKeySet = Effect.fnUntraced(function*(
   const unavailable = (cause: ServerFailure) => Effect.fail(new AuthorizationUnavailable({ cause }))
 
   return {
+    /** Fails with `AuthorizationUnavailable` if there are no keys, and none could be fetched within a second. */
     ready: Effect.gen(function*() {
       const now = yield* monotonicMillis
       if (document.usable(now) !== null) return
       yield* document.refresh(now)
       if (document.usable(yield* monotonicMillis) === null) yield* unavailable(document.failure())
     }),
-    find: Effect.fnUntraced(function*({ algorithm, kid }) {
+    /**
+     * Finds the keys for a header: one, or up to four that share its `kid`. The signature tells which of them was meant. Fails with
+     * `InvalidCredential` if there is no such key, or if the header has no `kid` and several keys fit. Fails with
+     * `AuthorizationUnavailable` if the keys could not be fetched within a second.
+     */
+    find: Effect.fnUntraced(function*(
+      { algorithm, kid }: { readonly algorithm: string; readonly kid: string | undefined }
+    ) {
       const now = yield* monotonicMillis
       const known = candidates(now, algorithm, kid)
       if (known.length > 0 && document.isFresh(now)) return known
@@ -127,3 +120,5 @@ export const makeKeySet = Effect.fnUntraced(function*(
     })
   }
 })
+
+export type KeySet = Effect.Success<ReturnType<typeof makeKeySet>>

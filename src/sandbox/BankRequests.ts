@@ -24,13 +24,7 @@ export interface Arrival {
 /** Most arrivals that are kept: the last ones. */
 const mostKept = 100_000
 
-export interface Arrivals {
-  /** Notes a request. Returns what turns it away, or null. */
-  readonly admit: (kind: Stage, at: number) => Saying | null
-  readonly all: () => ReadonlyArray<Arrival>
-}
-
-export const makeArrivals = (seed: string, faults: () => FaultSettings): Arrivals => {
+export const makeArrivals = (seed: string, faults: () => FaultSettings) => {
   let arrivals: Array<Arrival> = []
   // The requests that were admitted in the last window.
   let admitted: Array<number> = []
@@ -41,6 +35,7 @@ export const makeArrivals = (seed: string, faults: () => FaultSettings): Arrival
     if (arrivals.length >= 2 * mostKept) arrivals = arrivals.slice(-mostKept)
   }
 
+  /** Notes a request. Returns what turns it away, or null. */
   const admit = (kind: Stage, at: number): Saying | null => {
     const { too_many_requests: fault, unauthorized } = faults()
     if (chance(seed, "unauthorized", arrivals.length) < (unauthorized?.rate ?? 0)) {
@@ -61,8 +56,10 @@ export const makeArrivals = (seed: string, faults: () => FaultSettings): Arrival
     return { _tag: "TooManyRequests", retryAfterSeconds }
   }
 
-  return { admit, all: () => arrivals.slice(-mostKept) }
+  return { admit, all: (): ReadonlyArray<Arrival> => arrivals.slice(-mostKept) }
 }
+
+export type Arrivals = ReturnType<typeof makeArrivals>
 
 interface BankRequestsOptions {
   readonly dialect: Dialect

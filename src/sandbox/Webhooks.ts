@@ -57,11 +57,6 @@ interface Announced {
   readonly echo: Schema.Json
 }
 
-export interface Webhooks {
-  /** Schedules the webhooks of an accepted submission that are still to come. Never waits. */
-  readonly announce: (announced: Announced, now: number) => void
-}
-
 /** The webhooks of a submission from an instant on, in the order of their times. */
 const eventsOf = (seed: string, { echo, key, settlement }: Announced, now: number): ReadonlyArray<BankEvent> => {
   const { effective_at, returns_at, settles_at } = settlement
@@ -140,7 +135,8 @@ export const makeWebhooks = Effect.fnUntraced(function*({ dialect, faults, secre
   })
 
   return {
-    announce: (announced, now) => {
+    /** Schedules the webhooks of an accepted submission that are still to come. Never waits. */
+    announce: (announced: Announced, now: number): void => {
       const { instructed, key } = announced
       const strike = strikesOn(seed, faults, { key, stage: "submission", attempt: 1, instructed }).find
       const events = eventsOf(seed, announced, now)
@@ -148,5 +144,7 @@ export const makeWebhooks = Effect.fnUntraced(function*({ dialect, faults, secre
       waiting++
       fork(Effect.ensuring(send(events, strike), Effect.sync(() => waiting--)))
     }
-  } satisfies Webhooks
+  }
 })
+
+export type Webhooks = Effect.Success<ReturnType<typeof makeWebhooks>>

@@ -24,15 +24,10 @@ export const CurrentDenial: Context.Reference<(problem: Problem) => void> = Cont
 /** A defect of the gateway or of the store. Only the log has its cause. */
 const defective = new ReadRefused({ code: "internal_error", detail: "The gateway could not read the operations." })
 
-/** The reads of a request, and the problem that denied it access (401 or 403), if one did. */
-interface RequestReads {
-  readonly reads: AgentReads["Service"]
-  readonly denial: () => Problem | null
-  /** Remembers the problem if it denies access. */
-  readonly note: (problem: Problem) => void
-}
-
-/** Makes the reads of the current request. They use its grant, its slot and its id, also in other fibers. */
+/**
+ * Makes the reads of the current request, with the problem that denied it access (401 or 403), if one did. They use its grant, its slot and
+ * its id, also in other fibers.
+ */
 export const makeGrantReads = Effect.gen(function*() {
   const operations = yield* makeOperationReads
   const waits = yield* makeWaits
@@ -42,11 +37,11 @@ export const makeGrantReads = Effect.gen(function*() {
   ): Effect.Effect<A, E | Problem> =>
     Effect.tap(read, (page) => Effect.forEach(page.operations, operations.check, { discard: true }))
 
-  return Effect.contextWith((context: Context.Context<CurrentGrant>): Effect.Effect<RequestReads> => {
+  return Effect.contextWith((context: Context.Context<CurrentGrant>) => {
     const grant = Context.get(context, CurrentGrant)
     let denial: Problem | null = null
 
-    // Limits refuse one payment, and not the access: the model reads what the person must know.
+    /** Remembers a problem that denies access. Limits refuse one payment, and not the access: the model reads what the person must know. */
     const note = (problem: Problem) => {
       const isDenied = problem.status === 401 || problem.status === 403
       if (isDenied && !(refusedByLimits as ReadonlyArray<ProblemCode>).includes(problem.code)) denial = problem
