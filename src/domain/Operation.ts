@@ -8,6 +8,7 @@
 import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
 import { isByOperator, isOperatorEvidence } from "./OperatorEvidence.ts"
+import { isStorable } from "./PayloadText.ts"
 import { makeInstant, Timestamp } from "./Timestamp.ts"
 
 /** The form of an `OperationId`. @internal */
@@ -122,9 +123,7 @@ export const OperationFailure = Schema.Struct({
   message: Schema.String.check(
     Schema.isMinLength(1),
     Schema.isMaxLength(maxMessageLength),
-    Schema.makeFilter((text) => text.isWellFormed() && !text.includes("\0"), {
-      expected: "well-formed text without NUL, which PostgreSQL cannot keep"
-    })
+    isStorable
   ).annotate({ description: "Human-readable explanation of the failure." })
 }).annotate({ identifier: "OperationFailure" })
 export type OperationFailure = typeof OperationFailure.Type

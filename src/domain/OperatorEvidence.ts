@@ -4,6 +4,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { invalidMembers, strict } from "./InvalidMember.ts"
+import { isStorable } from "./PayloadText.ts"
 import { isInstant } from "./Timestamp.ts"
 
 const Text = Schema.String.check(
@@ -24,9 +25,7 @@ const Members = Schema.Struct({
   reference: Schema.String.check(
     Schema.isPattern(/^\S(?:.*\S)?$/su, { expected: "text without space at its ends" }),
     Schema.isMaxLength(1024, { expected: "at most 1024 characters" }),
-    Schema.makeFilter((text) => text.isWellFormed() && !text.includes("\0"), {
-      expected: "well-formed text without NUL"
-    })
+    isStorable
   ),
   /** `answer`: the reference is that of the answer, such as a case number, because no payment is known, or several are meant. */
   reference_of: Schema.optionalKey(Schema.Literals(["payment", "answer"])),

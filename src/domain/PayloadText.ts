@@ -11,6 +11,11 @@ export const textLike = (pattern: RegExp, expected: string) =>
 /** Text of 1 to `longest` UTF-16 code units. */
 export const textUpTo = (longest: number) => Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(longest))
 
+/** Text that PostgreSQL can keep. @internal */
+export const isStorable = Schema.makeFilter((text: string) => text.isWellFormed() && !text.includes("\0"), {
+  expected: "well-formed text without NUL"
+})
+
 const aboveZero = /^(?=.*[1-9])(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$/u
 
 /** Decimal text above zero, without sign and leading zeros, with at most so many digits before and after the point. */

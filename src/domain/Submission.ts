@@ -8,6 +8,7 @@ import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { ProviderConnectionId, ProviderName, ResourceOwner } from "./Grant.ts"
 import { OperationId, type OperationState, type OperationType, type Outcome } from "./Operation.ts"
+import { isStorable } from "./PayloadText.ts"
 
 /** The members of an operation that its provider receives. */
 export interface ProviderOperation {
@@ -28,7 +29,7 @@ export interface ProviderOperation {
 export const ProviderReference = Schema.String.check(
   Schema.isMinLength(1),
   Schema.isMaxLength(1024),
-  Schema.makeFilter((text) => text.isWellFormed() && !text.includes("\0"), { expected: "well-formed text without NUL" })
+  isStorable
 ).pipe(Schema.brand("ProviderReference"))
 export type ProviderReference = typeof ProviderReference.Type
 export const isProviderReference = Schema.is(ProviderReference)

@@ -5,7 +5,6 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Base64Url from "effect/encoding/Base64Url"
-import type * as HttpClient from "effect/http/HttpClient"
 import { FlattenedSign, flattenedVerify, importPKCS8, type JWSHeaderParameters } from "jose"
 import { type AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
 import { makeKeySet } from "./KeySet.ts"
@@ -61,22 +60,6 @@ export interface JsonVerifierOptions {
   readonly parameters: Readonly<Record<string, (value: unknown, now: number) => boolean>>
 }
 
-/** Verifies signatures by the published keys of the signer. */
-export interface JsonVerifier {
-  /** Fails while there are no keys of the signer: nothing that it signs could prove anything. */
-  readonly ready: Effect.Effect<void, AuthorizationUnavailable>
-  /** Verifies a detached signature of a body. Fails with the reason, which quotes nothing, if it is not one of the signer. */
-  readonly detached: (
-    signature: string | undefined,
-    body: Uint8Array
-  ) => Effect.Effect<void, InvalidCredential | AuthorizationUnavailable>
-  /** Verifies a compact JWS of one of these types, and yields its payload as text. */
-  readonly compact: (
-    text: string,
-    types: ReadonlyArray<string>
-  ) => Effect.Effect<string, InvalidCredential | AuthorizationUnavailable>
-}
-
 /** A signature with its header in base64url, and what it signs. */
 interface Signature {
   readonly protected: string
@@ -100,10 +83,10 @@ const isJson = ({ cty, typ }: JWSHeaderParameters, types: ReadonlyArray<string>)
 
 const refuse = (reason: string) => new InvalidCredential({ reason })
 
-/** Makes a verifier. Keys are fetched as those of an authorization server: see `KeySet`. */
+/** Makes a verifier of signatures by the published keys of the signer. Keys are fetched as those of an authorization server: see `KeySet`. */
 export const makeJsonVerifier = Effect.fnUntraced(function*(
   { algorithm, issuer, jwksUri, parameters }: JsonVerifierOptions
-): Effect.fn.Return<JsonVerifier, never, HttpClient.HttpClient> {
+) {
   const keys = yield* makeKeySet({ issuer, algorithms: [algorithm], jwksUri })
   const expected = Object.entries(parameters)
   const crit = Object.fromEntries(expected.map(([name]) => [name, true]))
@@ -132,8 +115,10 @@ export const makeJsonVerifier = Effect.fnUntraced(function*(
   })
 
   return {
+    /** Fails while there are no keys of the signer: nothing that it signs could prove anything. */
     ready: keys.ready,
-    detached: (text = "", body) => {
+    /** Verifies a detached signature of a body. Fails with the reason, which quotes nothing, if it is not one of the signer. */
+    detached: (text = "", body: Uint8Array): Effect.Effect<void, InvalidCredential | AuthorizationUnavailable> => {
       const [encoded = "", payload, signature, ...more] = text.split(".")
       if (payload !== "" || signature === undefined || more.length > 0) {
         return Effect.fail(refuse("without a detached signature"))
@@ -145,7 +130,11 @@ export const makeJsonVerifier = Effect.fnUntraced(function*(
         types: ["JOSE"]
       })
     },
-    compact: (text, types) => {
+    /** Verifies a compact JWS of one of these types, and yields its payload as text. */
+    compact: (
+      text: string,
+      types: ReadonlyArray<string>
+    ): Effect.Effect<string, InvalidCredential | AuthorizationUnavailable> => {
       if (!isCompactJwt(text)) return Effect.fail(refuse("without a signature"))
       const [encoded, payload, signature] = text.split(".") as [string, string, string]
       return Effect.as(
@@ -155,6 +144,8 @@ export const makeJsonVerifier = Effect.fnUntraced(function*(
     }
   }
 })
+
+export type JsonVerifier = Effect.Success<ReturnType<typeof makeJsonVerifier>>
 
 /**
  * Recognizes JWTs in the compact serialization (RFC 7515 §3.1), before they are decoded.

@@ -15,7 +15,7 @@ import {
   submissionsPath
 } from "./Protocol.ts"
 import { decodeInstruction, Instant } from "./SandboxOutcome.ts"
-import { describeIssues } from "./Wire.ts"
+import { decodePercent, describeIssues } from "./Wire.ts"
 
 /** `key` names the submission of the problem, if there is one. */
 export const problemAnswer = (
@@ -28,14 +28,6 @@ export const problemAnswer = (
 const decodeKey = Schema.decodeUnknownResult(SubmissionKey)
 const decodeBody = Schema.decodeResult(Schema.fromJsonString(SandboxRequest))
 const decodeInstant = Schema.decodeUnknownResult(Instant)
-
-const decodePercent = (text: string): string => {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return ""
-  }
-}
 
 /** The key in a path after its prefix, or a problem. */
 export const keyIn = (path: string, prefix: string): Result.Result<SubmissionKey, Answer> =>

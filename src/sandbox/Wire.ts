@@ -40,6 +40,15 @@ export const describeIssues = (error: Schema.SchemaError): string =>
     [...path.map((segment) => String(typeof segment === "object" ? segment.key : segment)), message].join(": ")
   ).join("; ").replaceAll(/\s+/gu, " ")
 
+/** A part of a path. Empty: it is no percent-encoding. */
+export const decodePercent = (text: string): string => {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return ""
+  }
+}
+
 export const hangUp = (response: ServerResponse): void => {
   response.destroy()
 }

@@ -53,13 +53,8 @@ const Echo = Schema.Union([
 ])
 type Echo = typeof Echo.Type
 
-const decodeAch = Schema.decodeUnknownResult(Schema.fromJsonString(AchRequest))
-const decodeAccount = Schema.decodeUnknownResult(Schema.fromJsonString(AccountRequest))
-
-const decodeEcho = (type: Echo["type"], body: string): Result.Result<Echo, Schema.SchemaError> =>
-  type === "ach_transfer"
-    ? Result.map(decodeAch(body), (request) => ({ type, ...request }))
-    : Result.map(decodeAccount(body), (request) => ({ type, ...request }))
+const decodeBody = Schema.decodeResult(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json)))
+const decodeEcho = Schema.decodeUnknownResult(Echo)
 
 const typeOf = ({ path }: RequestHead): Echo["type"] =>
   path.startsWith("/ach_transfers") ? "ach_transfer" : "account_transfer"
@@ -261,14 +256,18 @@ export const increaseDialect: Dialect = {
   demandOf,
   submissionOf: (head, body) =>
     Result.gen(function*() {
-      const echo = yield* Result.mapError(decodeEcho(typeOf(head), body), describeIssues)
+      const type = typeOf(head)
+      const echo = yield* Result.mapError(
+        Result.flatMap(decodeBody(body), (request) => decodeEcho({ ...request, type })),
+        describeIssues
+      )
       const instruction = yield* instructionIn(
         echo.type === "ach_transfer" ? echo.statement_descriptor : echo.description
       )
       // A transfer that waits for an approval pays nothing. Without one it waits for ever.
       return echo.require_approval === true
-        ? { type: echo.type, instruction: { outcome: "pending" }, sendBefore: Infinity, isFence: true, echo }
-        : { type: echo.type, instruction, sendBefore: Infinity, echo }
+        ? { type, instruction: { outcome: "pending" }, sendBefore: Infinity, isFence: true, echo }
+        : { type, instruction, sendBefore: Infinity, echo }
     }),
   isOpen: ({ echo, status }) => status.status === "pending" && isEcho(echo) && echo.require_approval === true,
   write,

@@ -28,7 +28,7 @@ import {
 import { digest } from "../Faults.ts"
 import type { SandboxFailure } from "../Protocol.ts"
 import type { KnownSubmission } from "../SandboxOutcome.ts"
-import { describeIssues, instructionIn } from "../Wire.ts"
+import { decodePercent, describeIssues, instructionIn } from "../Wire.ts"
 
 /** Milliseconds. */
 const hour = 3_600_000
@@ -70,6 +70,8 @@ interface Consent {
   /** Null: the bank knows the id alone, after a restart. */
   readonly request: typeof ConsentRequest.Type | null
 }
+
+const keyOf = ({ headers }: RequestHead): string => String(headers["x-idempotency-key"])
 
 const someInitiation: typeof Initiation.Type = {
   InstructionIdentification: "other",
@@ -228,22 +230,23 @@ export const makeOpenBankingUkDialect = (
   }
 
   const createConsent = (head: RequestHead) => (body: string): Answer => {
-    const problem = headProblem(head) ?? wrongSignature(String(head.headers["x-jws-signature"]), body)
+    const problem = problemOf(head, body)
     if (problem !== null) return invalid(head, problem)
     const request = decodeConsent(body)
     if (Result.isFailure(request)) return invalid(head, `U002 ${describeIssues(request.failure)}`)
-    const name = digest("consent", String(head.headers["x-idempotency-key"]), body).slice(0, 24)
+    const name = digest("consent", keyOf(head), body).slice(0, 24)
     const id = created.get(name) ?? `consent-${head.now.toString(36)}-${name}`
     created.set(name, id)
     if (!consents.has(id)) consents.set(id, { createdAt: head.now, request: request.success })
     return consentAnswer(head, 201, id, "AWAU")
   }
 
-  const headProblem = ({ headers }: RequestHead): string | null => {
+  const problemOf = ({ headers }: RequestHead, body: string): string | null => {
     const key = headers["x-idempotency-key"]
     if (typeof key !== "string") return "U007 x-idempotency-key is missing"
     if (!/^(?!\s)(.*)(\S)$/u.test(key) || key.length > 40) return "U006 x-idempotency-key has 1 to 40 characters"
-    return headers["x-jws-signature"] === undefined ? "U019 x-jws-signature is missing" : null
+    const signature = headers["x-jws-signature"]
+    return signature === undefined ? "U019 x-jws-signature is missing" : wrongSignature(String(signature), body)
   }
 
   const statusOf = ({ status }: KnownSubmission): string =>
@@ -288,19 +291,13 @@ export const makeOpenBankingUkDialect = (
   const isRefused = ({ settlement }: KnownSubmission) => settlement.outcome === "rejected"
 
   const isConsent = ({ path }: RequestHead) => path.startsWith(`${root}/domestic-payment-consents/`)
-  const idIn = ({ path }: RequestHead): string => {
-    try {
-      return decodeURIComponent(path.split("/").at(-1)!)
-    } catch {
-      return ""
-    }
-  }
+  const idIn = ({ path }: RequestHead): string => decodePercent(path.split("/").at(-1)!)
 
   const write = (saying: Saying, head: RequestHead): Answer => {
     switch (saying._tag) {
       case "Taken":
         if (!saying.isFirst) return repeated(head, saying.known, saying.isSame)
-        keys.set(String(head.headers["x-idempotency-key"]), {
+        keys.set(keyOf(head), {
           consentId: saying.known.status.idempotency_key,
           at: saying.known.acceptedAt
         })
@@ -374,13 +371,13 @@ export const makeOpenBankingUkDialect = (
     demandOf,
     submissionOf: (head, body) =>
       Result.gen(function*() {
-        const problem = headProblem(head) ?? wrongSignature(String(head.headers["x-jws-signature"]), body)
+        const problem = problemOf(head, body)
         if (problem !== null) return yield* Result.fail(problem)
         const { Data: { ConsentId, Initiation }, Risk } = yield* Result.mapError(
           decodePayment(body),
           (error) => `U002 ${describeIssues(error)}`
         )
-        const key = String(head.headers["x-idempotency-key"])
+        const key = keyOf(head)
         const used = keys.get(key)
         if (used !== undefined && used.consentId !== ConsentId && head.now - used.at < keyLifetime) {
           return yield* Result.fail("U002 x-idempotency-key was used for another consent")
