@@ -32,7 +32,6 @@ export interface BackchannelSettings {
   readonly acrValues?: ReadonlyArray<string>
 }
 
-/** What the provider asks the person. */
 interface Question {
   readonly hint: LoginHint
   readonly bindingMessage: string

@@ -136,7 +136,6 @@ const make = Effect.fnUntraced(function*(options: CibaOptions) {
   const questions = yield* FiberMap.make<OperationId, Approval, CibaUndecided | DecisionRefused | StoreUnavailable>()
   const waiting = new Set<Waiting>()
 
-  /** The approval if it can be asked about, with what the provider needs. */
   const prepare = Effect.fnUntraced(function*(id: OperationId) {
     const undecided = (reason: CibaUndecided["reason"]) => new CibaUndecided({ id, reason, detail: null })
     const approval = yield* approvals.find(id)

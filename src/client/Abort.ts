@@ -2,20 +2,12 @@
  * Signals, timers and iterators that clean up after themselves.
  */
 
-/** Runs with a signal that also follows the outer one. The listener leaves when the run ends. */
-const following = async <A>(
-  outer: AbortSignal | undefined,
-  run: (controller: AbortController) => Promise<A>
-): Promise<A> => {
-  const controller = new AbortController()
+/** Aborts the controller with the outer signal. Returns what ends that: the listener leaves when the run ends. */
+const follow = (outer: AbortSignal | undefined, controller: AbortController): () => void => {
   const abort = () => controller.abort(outer?.reason)
   if (outer?.aborted === true) abort()
   outer?.addEventListener("abort", abort)
-  try {
-    return await run(controller)
-  } finally {
-    outer?.removeEventListener("abort", abort)
-  }
+  return () => outer?.removeEventListener("abort", abort)
 }
 
 /** The result, or the reason of the signal if that comes first. A `fetch` of the caller may ignore its signal. */
@@ -46,25 +38,27 @@ export const sleep = async (seconds: number, signal: AbortSignal): Promise<void>
 }
 
 /** Runs for at most a time. Then it rejects with an error of the caller, and aborts what runs. */
-export const within = <A>(
+export const within = async <A>(
   seconds: number,
   signal: AbortSignal,
   pause: typeof sleep,
   late: () => Error,
   run: (signal: AbortSignal) => Promise<A>
-): Promise<A> =>
-  following(signal, async (controller) => {
-    const timer = new AbortController()
-    if (Number.isFinite(seconds)) {
-      // It rejects when the run ends.
-      pause(seconds, timer.signal).then(() => controller.abort(late()), () => {})
-    }
-    try {
-      return await unlessAborted(controller.signal, () => run(controller.signal))
-    } finally {
-      timer.abort()
-    }
-  })
+): Promise<A> => {
+  const controller = new AbortController()
+  const leave = follow(signal, controller)
+  const timer = new AbortController()
+  if (Number.isFinite(seconds)) {
+    // It rejects when the run ends.
+    pause(seconds, timer.signal).then(() => controller.abort(late()), () => {})
+  }
+  try {
+    return await unlessAborted(controller.signal, () => run(controller.signal))
+  } finally {
+    timer.abort()
+    leave()
+  }
+}
 
 /**
  * An iterator over a generator that needs a signal. It ends with the reason of the caller's signal. `return()` aborts what runs:
@@ -75,15 +69,13 @@ export const abortable = <A>(
   generate: (signal: AbortSignal) => AsyncGenerator<A, void, undefined>
 ): AsyncIterableIterator<A, void, undefined> => {
   const controller = new AbortController()
-  const abort = () => controller.abort(outer?.reason)
   const run = async function*() {
-    if (outer?.aborted === true) abort()
-    outer?.addEventListener("abort", abort)
+    const leave = follow(outer, controller)
     try {
       controller.signal.throwIfAborted()
       yield* generate(controller.signal)
     } finally {
-      outer?.removeEventListener("abort", abort)
+      leave()
     }
   }
   const generator = run()

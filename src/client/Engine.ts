@@ -118,7 +118,6 @@ export interface Following {
   readonly platform?: Platform
 }
 
-/** Reads again and again, and yields what is new. */
 const readAgain = <State, Item>(
   { onRetry, platform = ownPlatform, signal: outer, wait, within: end = Infinity }: Following,
   first: State,
@@ -187,7 +186,6 @@ export const follow = <Operation extends { readonly terminal: boolean }>(
     }
   )
 
-/** A page of the change feed. */
 interface Page {
   readonly operations: ReadonlyArray<unknown>
   readonly next_change_token: string

@@ -173,7 +173,6 @@ const submitRequest = (path: string, { key, payload, ...others }: Submission): C
 
 const listRequest = (query: Query): ClientRequest => ({ path: "/v1/operations", query, check: checkList })
 
-/** Reads an operation that may be known already. */
 const readOperation = async (
   gateway: Gateway,
   id: string,
@@ -208,7 +207,6 @@ const readChanges = async (gateway: Gateway, query: Query, prefer: Prefer, signa
   return { page: body as OperationChanges, applied: headers.get("preference-applied") }
 }
 
-/** Warns once of each request that keeps failing. */
 const makeWarning = (): (retry: Retry) => void => {
   let hasWarned = false
   return ({ elapsed, error, failures, pause }) => {

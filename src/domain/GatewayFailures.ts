@@ -6,7 +6,6 @@
 import * as Schema from "effect/Schema"
 import { isOperationFailure, OperationFailure } from "./Operation.ts"
 
-/** The messages, by code. */
 const messages = {
   authorization_revoked: "The authorization ended before the provider took the operation; it will not be sent.",
   cancelled_unsent: "The operation was cancelled before it was sent.",

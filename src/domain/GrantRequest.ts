@@ -70,20 +70,10 @@ export interface GrantRegistration {
 }
 
 /** One grant of an authorization server. */
-export interface ExternalGrant {
-  readonly issuer: Issuer
-  /** From `gatewayClientId`, with the client prefix of the issuer. */
-  readonly client_id: ClientId
-  readonly grant: ExternalId
-}
+export interface ExternalGrant extends Pick<GrantRegistration, "issuer" | "client_id" | "grant"> {}
 
 /** All grants of a subject to a client at an authorization server. */
-export interface ExternalSubject {
-  readonly issuer: Issuer
-  /** From `gatewayClientId`, with the client prefix of the issuer. */
-  readonly client_id: ClientId
-  readonly subject: PairwiseSubject
-}
+export interface ExternalSubject extends Pick<GrantRegistration, "issuer" | "client_id" | "subject"> {}
 
 /** All grants of a client: at one authorization server or, without an issuer, at all of them and at the gateway. */
 export interface ClientGrants {

@@ -105,7 +105,6 @@ const maxPayloadBytes = 262_144
 /** Most levels of arrays and objects in a payload. Adapters and PostgreSQL process JSON by recursion. @internal */
 export const maxPayloadLevels = 64
 
-/** The message for a member that is nested too deep. */
 const expectedLevels = `Expected at most ${maxPayloadLevels} levels of arrays and objects`
 
 /**

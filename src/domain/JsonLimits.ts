@@ -85,7 +85,6 @@ export const findExcess = (text: string, limits: JsonLimits): InvalidMember | nu
   let stringStart = 0
   let stringEnd = 0
 
-  /** Counts a value in the innermost container. */
   const count = (container: Open): InvalidMember | null => {
     container.size++
     if (container.size > (container.isArray ? limits.items : limits.members)) {

@@ -9,7 +9,6 @@ import { problemKinds } from "../api/ProblemKinds.ts"
 import { isTerminal, type Operation, type OperationState, pollAfterSeconds } from "../domain/Operation.ts"
 import type { ReadRefused } from "./AgentReads.ts"
 
-/** The advice on an operation. */
 interface Advice {
   readonly advice: string
   /** Null if the state is final. */

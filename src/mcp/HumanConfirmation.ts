@@ -24,7 +24,6 @@ export interface Question {
 /** How long the person has to answer a client of version 2025-11-25, whose call is open all the time. In seconds. */
 export const longestAnswer = 300
 
-/** The name of the one question of a call. */
 const name = "confirmation"
 
 /**

@@ -40,7 +40,6 @@ import { completeResponse, serverInfo } from "./ServerResults.ts"
 /** How the messages of a client arrive. Over HTTP a connection is one request. */
 type Transport = "http" | "stdio"
 
-/** A client. */
 interface Connection {
   /**
    * Handles a message, and returns once it is answered. The answer and all that precedes it went through `send`. An interruption
@@ -123,14 +122,12 @@ const make = Effect.gen(function*() {
     const running = new Map<RequestId, Deferred.Deferred<void>>()
     let isInitialized = false
 
-    /** Answers a request of 2026-07-28. */
     const answerModern = Effect.fnUntraced(function*(request: JsonRpcRequest) {
       const task = taskMethods.get(request.method)
       if (task !== undefined) return yield* task(request.params ?? {})
       return (yield* makeTask(request)) ?? (yield* client.call(request))
     })
 
-    /** Answers a request of 2025-11-25. */
     const answerLegacy = Effect.fnUntraced(function*(request: JsonRpcRequest) {
       if (request.method === "ping") return {}
       if (transport === "http") {

@@ -100,7 +100,6 @@ const StateAdvice = Schema.Struct({
   advice: AdviceText
 })
 
-/** The advice on a page, before its operations. */
 const pageAdvice = {
   advice: AdviceText,
   advice_by_state: Schema.Array(StateAdvice).annotate({ description: "The advice on each state in this page." })

@@ -22,7 +22,6 @@ import {
   toRpc
 } from "./JsonRpc.ts"
 
-/** A client of Effect's server. */
 interface RpcClient {
   /** Sends a request, and returns its response. The handler runs with the services of the calling fiber, and ends with it. */
   readonly call: (request: JsonRpcRequest) => Effect.Effect<JsonRpcResponse>

@@ -10,7 +10,6 @@ import * as Redacted from "effect/Redacted"
 /** Milliseconds after which the nonce changes. */
 const rotation = 60_000
 
-/** Bytes of the key. */
 const nonceKeyLength = 32
 
 const encoder = new TextEncoder()

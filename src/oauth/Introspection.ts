@@ -62,7 +62,6 @@ export const validateIntrospectionSettings = (settings: IntrospectionSettings): 
 /** Most characters of a token. The gateway refuses a longer one without introspection. */
 const maxTokenLength = 8192
 
-/** Most bytes of an answer. */
 const answerSize = 64 * 1024
 
 /** The characters that a token may have (RFC 6750 §2.1). */
@@ -73,7 +72,6 @@ const encoder = new TextEncoder()
 /** Statuses after which the endpoint may have moved. Null: no response. */
 const statusesOfMovedEndpoint: ReadonlySet<number | null> = new Set([404, 410, null])
 
-/** Most concurrent requests. */
 const concurrency = 64
 
 /** Most concurrent requests about unknown tokens. The remaining permits stay free for known tokens. */
@@ -270,7 +268,6 @@ const makeIntrospectionEndpoint = (
 
 type IntrospectionEndpoint = ReturnType<typeof makeIntrospectionEndpoint>
 
-/** Most tokens of one generation. */
 const generationSize = 10_000
 
 /** Length of a generation, in milliseconds. */

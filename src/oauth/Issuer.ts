@@ -24,13 +24,9 @@ export interface IssuerOptions {
 }
 
 /** `IssuerOptions` with all defaults. */
-export interface IssuerSettings {
-  readonly issuer: string
-  readonly audience: string
-  readonly algorithms: ReadonlyArray<string>
+export interface IssuerSettings extends Required<Omit<IssuerOptions, "clockTolerance" | "jwksUri">> {
   /** Seconds. */
   readonly clockTolerance: number
-  readonly grantClaim: string
   readonly jwksUri: string | null
 }
 

@@ -147,10 +147,6 @@ export const makeJsonVerifier = Effect.fnUntraced(function*(
 
 export type JsonVerifier = Effect.Success<ReturnType<typeof makeJsonVerifier>>
 
-/**
- * Recognizes JWTs in the compact serialization (RFC 7515 §3.1), before they are decoded.
- */
-
 /** Most characters of a token or DPoP proof. Longer ones are refused undecoded. */
 export const maxJwtLength = 8192
 
@@ -162,5 +158,5 @@ const segment = String.raw`(?=[\w-])(?:[\w-]{4})*(?:[\w-][AQgw]|[\w-]{2}[AEIMQUY
 
 const compact = new RegExp(`^${segment}\\.${segment}\\.${segment}$`)
 
-/** Whether the text has the form of a JWT: three nonempty parts, and at most `maxJwtLength` characters. */
+/** Whether the text has the form of a JWT (RFC 7515 §3.1): three nonempty parts, and at most `maxJwtLength` characters. */
 export const isCompactJwt = (text: string): boolean => text.length <= maxJwtLength && compact.test(text)

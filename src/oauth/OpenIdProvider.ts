@@ -14,7 +14,6 @@ const metadataAge = 3_600_000
 /** Milliseconds for one request to the provider. */
 const defaultTimeout = 5000
 
-/** Most bytes of a response. */
 const maxBody = 1_048_576
 
 /** The provider did not answer, or not as OpenID Connect demands. `reason` is for the log, and holds nothing secret. */

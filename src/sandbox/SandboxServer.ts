@@ -257,7 +257,6 @@ const truthOf = (controlled: ControlledSandbox, path: string) =>
     onFailure: Effect.succeed
   })
 
-/** Answers a request to the control plane. */
 const control = Effect.fnUntraced(function*(
   controlled: ControlledSandbox,
   request: IncomingMessage,

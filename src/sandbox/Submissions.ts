@@ -30,7 +30,6 @@ import {
 } from "./SubmissionEntries.ts"
 import type { Webhooks } from "./Webhooks.ts"
 
-/** A complete request with a submission. */
 interface ReceivedRequest {
   /** Null: the body has it. */
   readonly key: SubmissionKey | null
@@ -38,7 +37,6 @@ interface ReceivedRequest {
   readonly body: Buffer
 }
 
-/** A valid request. */
 interface Received {
   readonly submission: Submission
   readonly head: RequestHead
@@ -105,7 +103,6 @@ export const makeSubmissions = Effect.fnUntraced(function*(options: SubmissionsO
   // Webhooks that were to come when the sandbox stopped.
   for (const [key, { fate }] of entries.byKey) announce(key, fate, now())
 
-  /** The status of another submission. */
   const foreignAnswer = (key: string, fate: Fate | undefined, head: RequestHead, at: number): Answer =>
     write({ _tag: "Status", known: foreignKnown(seed, key, fate?.echo ?? null, at) }, head)
 

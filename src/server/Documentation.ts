@@ -50,7 +50,6 @@ const withoutLicenseLink = (api: HttpApi.Top): HttpApi.Top => {
 
 const cacheControl = "public, max-age=300"
 
-/** The page of an API. */
 const renderPage = (api: HttpApi.Top): Effect.Effect<StaticContent> =>
   Effect.gen(function*() {
     const render = yield* HttpRouter.toHttpEffect(HttpApiScalar.layer(withoutLicenseLink(api), { scalar }))

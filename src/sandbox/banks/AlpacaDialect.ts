@@ -98,7 +98,6 @@ const isOfReplacement = ({ path }: RequestHead): boolean => path.startsWith("/v2
 
 const decimal = new Intl.NumberFormat("en-US", { useGrouping: false, maximumFractionDigits: 9 })
 
-/** A part of a quantity, as decimal text. */
 const share = (quantity: number, part: number): string => decimal.format(quantity * part)
 
 /** The state of an order, and the part of it that is filled. */

@@ -36,7 +36,6 @@ const keyLifetime = 24 * hour
 
 const root = "/open-banking/v4.0/pisp"
 
-/** The access token of each client. */
 const clientToken = "token-of-the-client"
 
 const Initiation = Schema.StructWithRest(

@@ -38,7 +38,6 @@ export interface ProblemOptions extends ProblemOccurrence {
 /** Headers of a problem that are not members of its body. */
 const ownHeaders = new WeakMap<object, Readonly<Record<string, string>>>()
 
-/** The `cause` of the options. */
 const causes = new WeakMap<object, string>()
 
 /** Fails with a problem of the current request. */

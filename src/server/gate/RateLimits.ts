@@ -32,7 +32,6 @@ export interface RateLimitOptions {
   readonly trustedProxies?: ReadonlyArray<string>
 }
 
-/** The result of charging a request to a quota. */
 interface Charge {
   /** Seconds until the quota allows a request; null if it allows this one. */
   readonly retryAfter: number | null

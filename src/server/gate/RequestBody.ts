@@ -21,7 +21,6 @@ export const maxBody = 65_536
 /** Requests without a grant count by the address that they come from. No client has such a name. */
 const anonymous = ({ remoteAddress }: Incoming) => `\n${Option.getOrElse(remoteAddress, () => "")}`
 
-/** The details of refusals, by their reason. */
 const refusals = {
   saturated: "Too many requests are running.",
   client_saturated: "The client has too many running requests.",

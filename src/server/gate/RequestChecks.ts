@@ -88,7 +88,6 @@ export const matchesTag = (ifNoneMatch: string, tag: string): boolean =>
 /** Scheme and token (RFC 9110 §11.4). */
 const authorizationPattern = /^(bearer|dpop) +([^ ].*)$/i
 
-/** The scheme and the token of a request. */
 interface ReadAuthorization {
   readonly scheme: "Bearer" | "DPoP"
   readonly token: string

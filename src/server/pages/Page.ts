@@ -9,7 +9,6 @@ import { pageMediaType } from "../../api/HasPages.ts"
 import { hashSource, Html, html, joined } from "./Html.ts"
 import { pageStyle } from "./PageStyle.ts"
 
-/** The pages that the navigation names. */
 type Section = "home" | "problems"
 
 /** What a page shows. */

@@ -48,10 +48,8 @@ const requests: Readonly<Partial<Record<ProblemCode, Request>>> = {
   terms_required: { path: "/v1/payments" }
 }
 
-/** The request id in the examples. */
 const id = "7f9c24e8-3b12-4c3a-9a57-2f0f6f1f7a10" as RequestId
 
-/** The example of one problem. */
 interface ProblemExample {
   /** The body of the response: indented JSON. */
   readonly body: string
@@ -72,7 +70,6 @@ export const problemExample = (baseUrl: string, code: ProblemCode): ProblemExamp
 
 const allCodes = Object.keys(problemKinds) as ReadonlyArray<ProblemCode>
 
-/** The anchor of the group of a problem. */
 const groupIdOf = ({ retryable, status }: ProblemKind): string => {
   if (retryable) return "not-now"
   if (status === 401 || status === 403) return "credential"

@@ -79,7 +79,6 @@ export const makeOperationReads = Effect.gen(function*() {
 
   const refuse = (error: StoreUnavailable) => refuseForNow(problems, error)
 
-  /** The start of the page that the query asks for. */
   const startOf = Effect.fnUntraced(
     function*(token: string | undefined, filters: OperationQuery) {
       if (token === undefined) return null

@@ -23,7 +23,6 @@ const matches = ({ state = [], type }: ChangesQuery) => (operation: Operation): 
 
 const notAwaited = <A>(answer: A) => ({ answer, isHonoured: false })
 
-/** The headers of a read by id. */
 interface ReadHeaders {
   readonly "if-none-match"?: string
   readonly prefer?: string

@@ -27,7 +27,6 @@ const maxReadsPerClient = 16
 /** How long a woken request waits for the permits of its read. */
 const maxPermitWait = Duration.seconds(10)
 
-/** What a request waits for. */
 interface Wait extends Omit<Waiter, "wake"> {
   /** The longest wait. */
   readonly seconds: number
