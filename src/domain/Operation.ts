@@ -249,63 +249,57 @@ export class StaleOperation extends Schema.TaggedError<StaleOperation>()("StaleO
   }
 }
 
-/**
- * The transition table does not permit the transition, or the evidence is missing that leaves `indeterminate`, or by which an operator
- * ends an operation that may have been sent. Or the failure is malformed, or the operation is held and may have been sent, or a worker may be sending it. `evidence_refused`: an operator cannot
- * have asked at the instant of the evidence, the answer proves nothing, or another operation has its reference; `detail` has all that is
- * wrong. `only_accepted`: a hold of an operation that is not
- * accepted. `only_held`: a release of an operation that is not accepted, so that it is not held either.
- */
+interface Refused {
+  readonly from: OperationState
+  readonly to: OperationState
+  readonly detail?: string
+}
+
+const whyNotPermitted = ({ from, to }: Refused): string => {
+  if (to === "cancelled" && !isTerminal(from)) {
+    return ": it may have been sent. Ask its provider, and record the answer with operations advance, as evidence"
+  }
+  return from === "accepted"
+    ? ": no worker has sent it, so it has no outcome. Let a worker send it, or cancel it with operations cancel"
+    : ""
+}
+
+const illegal = {
+  /** The transition table does not permit it. */
+  not_permitted: (refused: Refused) => `cannot move from ${refused.from} to ${refused.to}${whyNotPermitted(refused)}`,
+  /** The evidence is missing that leaves `indeterminate`, or by which an operator ends an operation that may have been sent. */
+  evidence_required: ({ from, to }: Refused) =>
+    `moves from ${from} to ${to} only with recorded evidence: give it as a JSON object, with question, asked, asked_at, reference and answer or document_sha256 if it comes from an operator`,
+  /**
+   * An operator cannot have asked at the instant of the evidence, the answer proves nothing, or another operation has its reference:
+   * `detail` has all that is wrong.
+   */
+  evidence_refused: ({ detail, to }: Refused) => `cannot move to ${to} with this evidence: ${detail}`,
+  invalid_failure: () => "cannot fail with this code or message",
+  held: () =>
+    "is held, and nothing proves that it was never sent, because the ledger may have lost the record: ask its provider. To end it with the answer, advance it to submitting, and then to its outcome. Release it only to send it",
+  claimed: ({ from }: Refused) =>
+    `cannot fail yet: a worker may be sending it, so try again once it left ${from}, or its claim was returned`,
+  sendable: () =>
+    "cannot fail yet: a request for it may still be sent until its send_before, so ask its provider after that",
+  fenced: () =>
+    "cannot fail by this evidence: a fence of it began, so only the fence or the provider's answer to a person proves that nothing was paid",
+  approval: () => "waits for an approval: only that decision lets a worker send it",
+  only_accepted: ({ from }: Refused) => `is ${from}: only accepted operations can be held`,
+  /** It is not accepted, so that it is not held either. */
+  only_held: ({ from }: Refused) => `is ${from}: only held operations can be released`
+} as const
+
+/** The operation cannot be moved, held or released in this way. The message says why. */
 export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("IllegalTransition", {
   id: OperationId,
   from: OperationState,
   to: OperationState,
-  reason: Schema.Literals([
-    "not_permitted",
-    "evidence_required",
-    "evidence_refused",
-    "invalid_failure",
-    "held",
-    "claimed",
-    "sendable",
-    "fenced",
-    "approval",
-    "only_accepted",
-    "only_held"
-  ]),
+  reason: Schema.Literals(Object.keys(illegal) as ReadonlyArray<keyof typeof illegal>),
   detail: Schema.optionalKey(Schema.String)
 }) {
   override get message() {
-    switch (this.reason) {
-      case "not_permitted":
-        return `operation ${this.id} cannot move from ${this.from} to ${this.to}${
-          this.to === "cancelled" && !isTerminal(this.from)
-            ? ": it may have been sent. Ask its provider, and record the answer with operations advance, as evidence"
-            : this.from === "accepted"
-            ? ": no worker has sent it, so it has no outcome. Let a worker send it, or cancel it with operations cancel"
-            : ""
-        }`
-      case "evidence_required":
-        return `operation ${this.id} moves from ${this.from} to ${this.to} only with recorded evidence: give it as a JSON object, with question, asked, asked_at, reference and answer or document_sha256 if it comes from an operator`
-      case "evidence_refused":
-        return `operation ${this.id} cannot move to ${this.to} with this evidence: ${this.detail}`
-      case "held":
-        return `operation ${this.id} is held, and nothing proves that it was never sent, because the ledger may have lost the record: ask its provider. To end it with the answer, advance it to submitting, and then to its outcome. Release it only to send it`
-      case "claimed":
-        return `operation ${this.id} cannot fail yet: a worker may be sending it, so try again once it left ${this.from}, or its claim was returned`
-      case "sendable":
-        return `operation ${this.id} cannot fail yet: a request for it may still be sent until its send_before, so ask its provider after that`
-      case "fenced":
-        return `operation ${this.id} cannot fail by this evidence: a fence of it began, so only the fence or the provider's answer to a person proves that nothing was paid`
-      case "approval":
-        return `operation ${this.id} waits for an approval: only that decision lets a worker send it`
-      case "only_accepted":
-        return `operation ${this.id} is ${this.from}: only accepted operations can be held`
-      case "only_held":
-        return `operation ${this.id} is ${this.from}: only held operations can be released`
-      case "invalid_failure":
-        return `operation ${this.id} cannot fail with this code or message`
-    }
+    return `operation ${this.id} ${illegal[this.reason](this)}`
   }
 }
 

@@ -219,29 +219,28 @@ export interface OutcomeRecord {
   readonly recording: Recording
 }
 
+const held = {
+  unexamined: () =>
+    "is held, and no worker has examined it since: run a worker for its provider, which sets until when it could still be sent",
+  sendable: (until: DateTime.Utc | null) =>
+    `is held. If a worker claimed it before, that worker may send it until ${
+      until === null ? "then" : DateTime.formatIso(until)
+    }: ask the provider after that, and then release it`,
+  acknowledged: () => "is held, and its provider has acknowledged it: there is nothing to send",
+  approval: () => "waits for an approval: only that decision releases it. Decide with approvals approve or deny"
+} as const
+
 /**
  * The operation stays held: it is not certain yet whether it was sent, or the provider has it. From `until` on the claim holder
  * from before the failover cannot send it.
  */
 export class StillHeld extends Schema.TaggedError<StillHeld>()("StillHeld", {
   id: OperationId,
-  reason: Schema.Literals(["unexamined", "sendable", "acknowledged", "approval"]),
+  reason: Schema.Literals(Object.keys(held) as ReadonlyArray<keyof typeof held>),
   until: Schema.NullOr(Schema.DateTimeUtcFromString)
 }) {
   override get message() {
-    switch (this.reason) {
-      case "unexamined":
-        return `operation ${this.id} is held, and no worker has examined it since: run a worker for its provider, which `
-          + "sets until when it could still be sent"
-      case "sendable":
-        return `operation ${this.id} is held. If a worker claimed it before, that worker may send it until ${
-          this.until === null ? "then" : DateTime.formatIso(this.until)
-        }: ask the provider after that, and then release it`
-      case "acknowledged":
-        return `operation ${this.id} is held, and its provider has acknowledged it: there is nothing to send`
-      case "approval":
-        return `operation ${this.id} waits for an approval: only that decision releases it. Decide with approvals approve or deny`
-    }
+    return `operation ${this.id} ${held[this.reason](this.until)}`
   }
 }
 

@@ -17,13 +17,13 @@ import { type GrantIdentity, GrantUnknown, refusal, standingAt, standingFor } fr
 import { canonicalPayload, type IdempotencyKey } from "../../domain/Idempotency.ts"
 import { invalidMembers, noteOfCut, strict } from "../../domain/InvalidMember.ts"
 import { termsIn, type TermsOf } from "../../domain/Terms.ts"
-import { confirm, type Question } from "../../mcp/HumanConfirmation.ts"
 import {
   adviceOnRefusedMutation,
   adviceOnUnconfirmed,
   meaningOfUnconfirmed,
   type Unconfirmed
-} from "../../mcp/MutationAdvice.ts"
+} from "../../mcp/Advice.ts"
+import { confirm, type Question } from "../../mcp/HumanConfirmation.ts"
 import { answerOf, OperationAnswer, toolResultOf } from "../../mcp/OperationAnswer.ts"
 import { KeyArgument } from "../../mcp/OperationTools.ts"
 import { makeReport } from "../../mcp/Progress.ts"
