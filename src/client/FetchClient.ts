@@ -1,16 +1,8 @@
 /**
  * A client of the gateway on `fetch`, for programs without Effect, in browsers and in Node: promises and async iterables.
  *
- * `get`, `limits`, `list` and `listAll` send each request once. The other calls repeat their reads, and `submit` its request under the same key:
- *
- * - After a retryable problem, a lost connection or a request without an answer, the request is repeated. The pause is never shorter than
- *   `Retry-After`. It has a random part, up to 1 second at first, which doubles up to 30 seconds while reads fail.
- * - Any other problem ends the call with that problem. After `grant_revoked`, `client_inactive` or `provider_disconnected`,
- *   further reads fail, too. After `change_token_expired`, start the feed anew.
- * - Reads ask the gateway to wait for a change (`Prefer: wait=50`). If it does not wait, the client polls as `Retry-After` says,
- *   and the change feed every 5 seconds.
- * - A call repeats a failing request for `within` seconds. An end of the whole call is an `AbortSignal`, such as
- *   `AbortSignal.timeout(60_000)`.
+ * `get`, `limits`, `list` and `listAll` send each request once. The other calls repeat their reads, and `submit` its request under the same
+ * key, after a retryable problem or a lost connection. `docs/operations.md` tells when they wait, poll and end.
  *
  * A waiting read holds a connection, and browsers open six to a host over HTTP/1.1. Follow many operations by `changes`.
  */

@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
-import { exchangeJson, type JsonObject, ServerFailure, withIssuer } from "../http/JsonExchange.ts"
+import { exchangeJson, ServerFailure, withIssuer } from "../http/JsonExchange.ts"
 import { validateEndpoint } from "./Issuer.ts"
 
 /** All times are in milliseconds. */
@@ -128,12 +128,8 @@ export const makeCachedDocument = <A>(
   }
 }
 
-/** The members of the metadata that a resource server needs. */
-interface ServerMetadata {
-  readonly issuer: string
-  readonly jwks_uri: string | null
-  readonly introspection_endpoint: string | null
-}
+/** The endpoints of the metadata that a resource server needs. */
+const endpoints = { jwks_uri: "key set", introspection_endpoint: "introspection endpoint" }
 
 /** Limits of a fetch of metadata or of a key set. */
 export const documentLimits = { timeout: "3 seconds", size: 1024 * 1024 } as const
@@ -147,20 +143,11 @@ const metadataUrl = (issuer: string): string => {
 /** URL of the metadata of an OpenID provider: the well-known part comes last (OpenID Connect Discovery §4). */
 const openIdMetadataUrl = (issuer: string): string => `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`
 
-const readUrl = (issuer: string, document: JsonObject, name: string): Effect.Effect<string | null, ServerFailure> => {
-  const url = document[name]
-  if (url === undefined) return Effect.succeed(null)
-  const invalid = typeof url === "string" ? validateEndpoint(issuer, url) : "is not a URL"
-  return invalid === null
-    ? Effect.succeed(url as string)
-    : Effect.fail(new ServerFailure({ reason: `the ${name} of its metadata ${invalid}`, status: 200 }))
-}
-
 /**
- * Fetches the metadata of an issuer whose URL is valid. Falls back to the URL of OpenID providers on 404. Fails unless the
- * metadata names that issuer exactly (RFC 8414 §3.3), because it could be that of another one.
+ * Fetches the metadata of an issuer whose URL is valid, and yields the URL of one endpoint. Falls back to the URL of OpenID providers on
+ * 404. Fails unless the metadata names that issuer exactly (RFC 8414 §3.3), because it could be that of another one.
  */
-export const discover = Effect.fnUntraced(function*(issuer: string) {
+export const discover = Effect.fnUntraced(function*(issuer: string, name: keyof typeof endpoints) {
   const client = yield* HttpClient.HttpClient
   const get = (url: string) => exchangeJson(client, HttpClientRequest.get(url), documentLimits)
   const document = yield* Effect.catchIf(
@@ -168,13 +155,11 @@ export const discover = Effect.fnUntraced(function*(issuer: string) {
     ({ status }) => status === 404,
     () => get(openIdMetadataUrl(issuer))
   )
-  if (document["issuer"] !== issuer) {
-    return yield* new ServerFailure({ reason: "its metadata is that of another issuer", status: 200 })
-  }
-  const metadata: ServerMetadata = {
-    issuer,
-    jwks_uri: yield* readUrl(issuer, document, "jwks_uri"),
-    introspection_endpoint: yield* readUrl(issuer, document, "introspection_endpoint")
-  }
-  return metadata
+  const fail = (reason: string) => Effect.fail(new ServerFailure({ reason, status: 200 }))
+  if (document["issuer"] !== issuer) return yield* fail("its metadata is that of another issuer")
+  const url = document[name]
+  if (url === undefined) return yield* fail(`its metadata names no ${endpoints[name]}`)
+  if (typeof url !== "string") return yield* fail(`the ${name} of its metadata is not a URL`)
+  const invalid = validateEndpoint(issuer, url)
+  return invalid === null ? url : yield* fail(`the ${name} of its metadata ${invalid}`)
 })

@@ -231,12 +231,6 @@ export const makeIntrospectionVerifier = Effect.fnUntraced(function*(
   })
 })
 
-const findEndpoint = Effect.fnUntraced(function*(issuer: string) {
-  const { introspection_endpoint: found } = yield* discover(issuer)
-  if (found !== null) return found
-  return yield* new ServerFailure({ reason: "its metadata names no introspection endpoint", status: 200 })
-})
-
 /**
  * Finds the endpoint in the metadata, unless it is configured. Metadata is fetched again after ten minutes, and requests do
  * not wait for it. Metadata that cannot be read, is of another issuer or names no endpoint does not replace the last one.
@@ -246,7 +240,7 @@ const makeIntrospectionEndpoint = (
   client: HttpClient.HttpClient
 ) => {
   if (endpoint !== null) return { locate: Effect.succeed(endpoint), rediscover: Effect.void, probe: null }
-  const find = Effect.provideService(findEndpoint(issuer), HttpClient.HttpClient, client)
+  const find = Effect.provideService(discover(issuer, "introspection_endpoint"), HttpClient.HttpClient, client)
   const endpointInUse = makeCachedDocument({ issuer, what: "metadata", fetch: find, retriesAtOnce: 2 })
   return {
     /** Yields the configured endpoint, or that of metadata which was fetched in the last hour. */

@@ -38,10 +38,9 @@ const makeKeySource = (
     if (jwksUri !== null) return jwksUri
     const now = yield* Effect.flatMap(Clock.Clock, (clock) => clock.monotonicTimeNanos)
     if (discovered !== null && now - discovered.at < metadataFor) return discovered.uri
-    const { jwks_uri } = yield* discover(issuer)
-    if (jwks_uri === null) return yield* new ServerFailure({ reason: "its metadata names no key set", status: 200 })
-    discovered = { uri: jwks_uri, at: now }
-    return jwks_uri
+    const uri = yield* discover(issuer, "jwks_uri")
+    discovered = { uri, at: now }
+    return uri
   })
 
   return Effect.gen(function*() {
