@@ -73,6 +73,9 @@ export class CibaUndecided extends Schema.TaggedError<CibaUndecided>()("CibaUnde
   }
 }
 
+const undecided = (id: OperationId, reason: CibaUndecided["reason"], detail: string | null = null) =>
+  new CibaUndecided({ id, reason, detail })
+
 /** A question that waits for a notification. */
 interface Waiting {
   readonly token: string
@@ -137,16 +140,15 @@ const make = Effect.fnUntraced(function*(options: CibaOptions) {
   const waiting = new Set<Waiting>()
 
   const prepare = Effect.fnUntraced(function*(id: OperationId) {
-    const undecided = (reason: CibaUndecided["reason"]) => new CibaUndecided({ id, reason, detail: null })
     const approval = yield* approvals.find(id)
-    if (approval?.state !== "pending") return yield* undecided("not_waiting")
-    if (!isTerms(approval.terms)) return yield* undecided("unreadable")
+    if (approval?.state !== "pending") return yield* undecided(id, "not_waiting")
+    if (!isTerms(approval.terms)) return yield* undecided(id, "unreadable")
     const message = bindingMessage(approval.terms)
-    if (message === null) return yield* undecided("too_long")
+    if (message === null) return yield* undecided(id, "too_long")
     const hint = yield* hintOf(approval.resource_owner)
-    if (hint === null) return yield* undecided("no_hint")
+    if (hint === null) return yield* undecided(id, "no_hint")
     const left = Math.floor((approval.expires_at.epochMilliseconds - (yield* Clock.currentTimeMillis)) / 1000)
-    if (left < 1) return yield* undecided("not_waiting")
+    if (left < 1) return yield* undecided(id, "not_waiting")
     return { approval, message, hint, left }
   })
 
@@ -165,7 +167,7 @@ const make = Effect.fnUntraced(function*(options: CibaOptions) {
       let mayPoll = true
       if (notified === null || isToldToWait) yield* Effect.sleep(interval * 1000)
       else mayPoll = Option.contains(yield* Effect.timeoutOption(Queue.take(notified), lookEvery), asked.authReqId)
-      if (!(yield* isPending(id))) return yield* new CibaUndecided({ id, reason: "not_waiting", detail: null })
+      if (!(yield* isPending(id))) return yield* undecided(id, "not_waiting")
       if (!mayPoll) continue
       isToldToWait = false
       const answer = yield* Effect.result(provider.poll(asked))
@@ -201,9 +203,9 @@ const make = Effect.fnUntraced(function*(options: CibaOptions) {
     const id = approval.operation_id
     const decisionBy = yield* decisionOf(approval, asked)
     const refuse = Effect.fnUntraced(function*(detail: string) {
-      const undecided = new CibaUndecided({ id, reason: "refused", detail })
-      yield* approvals.recordRefused(decisionBy(unproven, "approved"), undecided.message)
-      return yield* undecided
+      const refused = undecided(id, "refused", detail)
+      yield* approvals.recordRefused(decisionBy(unproven, "approved"), refused.message)
+      return yield* refused
     })
     const result = yield* Effect.result(answer)
     if (result._tag === "Success") {
@@ -216,26 +218,20 @@ const make = Effect.fnUntraced(function*(options: CibaOptions) {
     const { error, reason } = result.failure
     if (error === null) return yield* refuse(reason)
     if (error === "access_denied") return yield* approvals.decide(decisionBy(approval.resource_owner, "denied"))
-    return yield* new CibaUndecided({ id, reason: error === "expired_token" ? "expired" : "refused", detail: error })
+    return yield* undecided(id, error === "expired_token" ? "expired" : "refused", error)
   })
 
   const askAtProvider = Effect.fnUntraced(function*(id: OperationId, subscribed: Waiting | null) {
     const { approval, hint, left, message } = yield* prepare(id)
-    const question = {
-      hint,
-      bindingMessage: message,
-      requestedExpiry: left,
-      notificationToken: subscribed?.token ?? null
-    }
+    const notificationToken = subscribed?.token ?? null
     const asked = yield* Effect.mapError(
-      provider.ask(question),
-      ({ _tag, reason }) =>
-        new CibaUndecided({ id, reason: _tag === "IssuerRefused" ? "refused" : "unavailable", detail: reason })
+      provider.ask({ hint, bindingMessage: message, requestedExpiry: left, notificationToken }),
+      ({ _tag, reason }) => undecided(id, _tag === "IssuerRefused" ? "refused" : "unavailable", reason)
     )
     if (subscribed !== null) subscribed.authReqId = asked.authReqId
     const answer = Effect.timeoutOrElse(awaitAnswer(id, asked, subscribed?.notified ?? null), {
       duration: Math.min(left, asked.expiresIn) * 1000,
-      orElse: () => Effect.fail(new CibaUndecided({ id, reason: "expired", detail: null }))
+      orElse: () => Effect.fail(undecided(id, "expired"))
     })
     return yield* conclude(approval, asked, answer)
   })

@@ -160,22 +160,17 @@ const makeIntrospect = Effect.fnUntraced(
     const introspect = makeExchange(settings, authenticateClient, client, endpoint)
     const probe = makeProbe(known, introspect, endpoint)
     const all = yield* Semaphore.make(concurrency)
-    const sendKnown = makeLimiter({
-      name: `introspection of known tokens at ${issuer}`,
-      breaker,
-      limits: [all],
-      maxRequests: concurrency * queueFactor,
-      timeout,
-      probe
-    })
-    const sendUnknown = makeLimiter({
-      name: `introspection of unknown tokens at ${issuer}`,
-      breaker,
-      limits: [yield* Semaphore.make(unknownConcurrency), all],
-      maxRequests: unknownConcurrency * queueFactor,
-      timeout,
-      probe
-    })
+    const limiterOf = (kind: string, permits: number, limits: ReadonlyArray<Semaphore.Semaphore>) =>
+      makeLimiter({
+        name: `introspection of ${kind} tokens at ${issuer}`,
+        breaker,
+        limits,
+        maxRequests: permits * queueFactor,
+        timeout,
+        probe
+      })
+    const sendKnown = limiterOf("known", concurrency, [all])
+    const sendUnknown = limiterOf("unknown", unknownConcurrency, [yield* Semaphore.make(unknownConcurrency), all])
     const deduplicate = makeRequestDeduplication<JsonObject, ServerFailure>(Duration.times(timeout, 1 / 4))
 
     return (digest: string, token: Redacted.Redacted<string>) =>
