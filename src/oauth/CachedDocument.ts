@@ -34,9 +34,27 @@ interface CachedDocumentSettings<A> {
   readonly retriesAtOnce?: number
 }
 
-interface RunningFetch {
-  readonly startedAt: number
-  readonly ended: Deferred.Deferred<void>
+/** Runs one effect at a time, in the background. Calls of that time share the run, and their end does not interrupt it. */
+export const makeSharedRun = () => {
+  let running: Deferred.Deferred<void> | null = null
+  return {
+    /** Completes at the end of the run. Null: none is under way. */
+    running: () => running,
+    /** Starts the run, or joins the one under way. */
+    start: (run: Effect.Effect<unknown, unknown>): Effect.Effect<Deferred.Deferred<void>> =>
+      Effect.uninterruptible(Effect.suspend(() => {
+        if (running !== null) return Effect.succeed(running)
+        const ended = running = Deferred.makeUnsafe<void>()
+        return Effect.exit(run).pipe(
+          Effect.ensuring(Effect.sync(() => {
+            running = null
+            Deferred.doneUnsafe(ended, Effect.void)
+          })),
+          Effect.forkDetach,
+          Effect.as(ended)
+        )
+      }))
+  }
 }
 
 /** Milliseconds of the monotonic clock, which no clock adjustment changes. */
@@ -61,7 +79,7 @@ export const makeCachedDocument = <A>(
   let attemptedAt = -Infinity
   let failures = 0
   let failure = new ServerFailure({ reason: `${issuer}: its ${what} were not fetched yet`, status: null })
-  let running: RunningFetch | null = null
+  const { running, start } = makeSharedRun()
 
   const timedOut = withIssuer(issuer, new ServerFailure({ reason: `its ${what} did not come in time`, status: null }))
 
@@ -81,27 +99,12 @@ export const makeCachedDocument = <A>(
     )
   }
 
-  const start = (startedAt: number) =>
-    Effect.suspend(() => {
-      const ended = Deferred.makeUnsafe<void>()
-      running = { startedAt, ended }
-      attemptedAt = startedAt
-      return fetch.pipe(
-        Effect.exit,
-        Effect.flatMap((exit) => record(startedAt, exit)),
-        Effect.ensuring(Effect.sync(() => {
-          running = null
-          Deferred.doneUnsafe(ended, Effect.void)
-        })),
-        Effect.forkDetach
-      )
-    })
-
   const startFetch = (now: number) =>
     Effect.suspend(() => {
       const currentPause = document === null ? initialPause(failures, retriesAtOnce) : pause
-      const isDue = running === null && now - attemptedAt >= currentPause
-      return isDue ? Effect.uninterruptible(start(now)) : Effect.void
+      if (running() !== null || now - attemptedAt < currentPause) return Effect.void
+      attemptedAt = now
+      return Effect.asVoid(start(Effect.flatMap(Effect.exit(fetch), (exit) => record(now, exit))))
     })
 
   return {
@@ -110,9 +113,9 @@ export const makeCachedDocument = <A>(
     /** Whether the document was fetched within the last ten minutes. */
     isFresh: (now: number): boolean => now - fetchedAt < freshFor,
     /** Whether the last fetch failed or is still running. The server may then have a newer document. */
-    isBehind: (): boolean => failures > 0 || running !== null,
+    isBehind: (): boolean => failures > 0 || running() !== null,
     /** Why there is no newer document, if `isBehind`. */
-    failure: (): ServerFailure => running === null ? failure : timedOut,
+    failure: (): ServerFailure => running() === null ? failure : timedOut,
     /** Starts a fetch in the background, unless one is running or the pause since the last one is not over. */
     startFetch,
     /** Starts a fetch like `startFetch`, and waits for the running fetch until one second after its start. */
@@ -120,9 +123,9 @@ export const makeCachedDocument = <A>(
       Effect.andThen(
         startFetch(now),
         Effect.suspend(() => {
-          if (running === null) return Effect.void
-          const left = running.startedAt + maxWait - now
-          return left > 0 ? Effect.timeoutOption(Deferred.await(running.ended), left) : Effect.void
+          const ended = running()
+          const left = attemptedAt + maxWait - now
+          return ended !== null && left > 0 ? Effect.timeoutOption(Deferred.await(ended), left) : Effect.void
         })
       )
   }

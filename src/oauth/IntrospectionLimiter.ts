@@ -16,6 +16,7 @@ import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import type * as Semaphore from "effect/Semaphore"
 import { layerCircuit } from "../http/exchangeLimits.ts"
 import { isOutage, ServerFailure, timedOut } from "../http/JsonExchange.ts"
+import { makeSharedRun } from "./CachedDocument.ts"
 
 /**
  * Opens after three consecutive failed probes, for one second at first and 30 seconds at most. Probes that are a minute
@@ -56,7 +57,7 @@ const inTime = <A>(request: Effect.Effect<A, ServerFailure>, timeout: Duration.D
 
 /** The circuit of a limiter. If its state cannot be read, it counts as closed. */
 const makeCircuit = ({ breaker, name, timeout }: LimiterSettings) => {
-  let running: Deferred.Deferred<void> | null = null
+  const { start } = makeSharedRun()
 
   const state = Effect.catch(
     breaker.state(name),
@@ -68,23 +69,14 @@ const makeCircuit = ({ breaker, name, timeout }: LimiterSettings) => {
       ? Effect.void
       : Effect.logWarning(`Circuit open: ${name}. The authorization server does not answer the gateway's probes`))
 
-  /** Starts a probe, or joins the running one. The end of the request that started it does not interrupt it. */
+  /** Starts a probe, or joins the running one. */
   const startProbe = (probe: Effect.Effect<unknown, ServerFailure>) =>
-    Effect.uninterruptible(Effect.suspend(() => {
-      if (running !== null) return Effect.succeed(running)
-      const ended = running = Deferred.makeUnsafe<void>()
-      return inTime(probe, timeout).pipe(
+    start(
+      inTime(probe, timeout).pipe(
         breaker.execute({ key: name, classify: classifyProbe }),
-        Effect.tapErrorTag("ServerFailure", (failure) => isOutage(failure) ? logIfOpen : Effect.void),
-        Effect.exit,
-        Effect.ensuring(Effect.sync(() => {
-          running = null
-          Deferred.doneUnsafe(ended, Effect.void)
-        })),
-        Effect.forkDetach,
-        Effect.as(ended)
+        Effect.tapErrorTag("ServerFailure", (failure) => isOutage(failure) ? logIfOpen : Effect.void)
       )
-    }))
+    )
 
   return { state, startProbe }
 }
