@@ -127,5 +127,11 @@ export const acceptance: ReadonlyArray<Plant> = [
     .foundBy(postgres("services/ledger/Limits", "and never less")),
   plant("never less than nothing remains of a limit in memory", "src/services/rules/limits.ts")
     .edit("formatAmount(BigDecimal.max(remaining, zero), currency)", "formatAmount(remaining, currency)")
-    .foundBy(postgres("services/ledger/Limits", "and never less"))
+    .foundBy(postgres("services/ledger/Limits", "and never less")),
+  plant("the repetition of a settled operation is marked, too", "src/server/mutations/MutationEndpoints.ts")
+    .edit(
+      "...created ? {} : { [idempotentReplayedHeader]: \"true\" as const }",
+      "...created || retryAfter === null ? {} : { [idempotentReplayedHeader]: \"true\" as const }"
+    )
+    .foundBy(unit("server/ComposedApplication", "marks the answer to a repetition"))
 ]

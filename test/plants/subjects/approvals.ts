@@ -146,5 +146,11 @@ export const approvals: ReadonlyArray<Plant> = [
       "if (DateTime.isGreaterThanOrEqualTo(facts.now, facts.expires_at))",
       "if (DateTime.isGreaterThan(facts.now, facts.expires_at))"
     )
-    .foundBy(postgres("services/ledger/Approvals", "a millisecond before is not"))
+    .foundBy(postgres("services/ledger/Approvals", "a millisecond before is not")),
+  plant("a process ends approvals that get no decision in time", "src/submission/attempts/Rescuer.ts")
+    .edit(
+      "Effect.andThen(Effect.sleep(reviewInterval), Effect.andThen(expireApprovals, review))",
+      "Effect.andThen(Effect.sleep(reviewInterval), review)"
+    )
+    .foundBy(unit("submission/attempts/Rescuer", "ends approvals in time"))
 ]

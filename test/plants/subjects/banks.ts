@@ -259,5 +259,8 @@ export const banks: ReadonlyArray<Plant> = [
     .foundBy(unit("submission/http/HttpProvider", "A status read")),
   plant("Open Banking UK: a documented error of the bank is no mistake of the adapter", "src/banks/OpenBankingUk.ts")
     .edit(", 500: HttpProvider.undecided", "")
-    .foundBy(unit("banks/OpenBankingUk"))
+    .foundBy(unit("banks/OpenBankingUk")),
+  plant("no token of a bank is used in its last minute", "src/oauth/ClientAuthentication.ts")
+    .edit("now + expires_in * 1000 - margin", "now + expires_in * 1000")
+    .foundBy(unit("oauth/ClientAuthentication", "until a minute before its end"))
 ]

@@ -267,5 +267,14 @@ export const operators: ReadonlyArray<Plant> = [
     .foundBy(unit("operator/console/performAction", "with a code of the gateway")),
   plant("a value on a bound of a histogram counts in its bucket", "src/metrics/Series.ts")
     .edit("value > bounds[at]!", "value >= bounds[at]!")
-    .foundBy(unit("metrics/SubmissionMetrics", "counts in its bucket"))
+    .foundBy(unit("metrics/SubmissionMetrics", "counts in its bucket")),
+  plant("a process begins reviews of old operations", "src/submission/attempts/Rescuer.ts")
+    .edit(
+      "Effect.andThen(Effect.sleep(reviewInterval), Effect.andThen(expireApprovals, review))",
+      "Effect.andThen(Effect.sleep(reviewInterval), expireApprovals)"
+    )
+    .foundBy(unit("submission/attempts/Rescuer", "ends approvals in time")),
+  plant("a lost worker pauses no operation", "src/services/sql/operators/OperatorRow.ts")
+    .edit(" AND w.seen_at >= now() - ${seenInterval}\n", "\n")
+    .foundBy(postgres("services/operators/OperationViews", "while every worker that runs has paused it"))
 ]

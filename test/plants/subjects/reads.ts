@@ -162,5 +162,11 @@ export const reads: ReadonlyArray<Plant> = [
     .foundBy(unit("dispatch/JsonEncoder", "writes what the schema encodes")),
   plant("a stored time that is none is no instant", "src/domain/Timestamp.ts")
     .edit("!(Math.abs(epochMilliseconds) <= maxMilliseconds)", "Math.abs(epochMilliseconds) > maxMilliseconds")
-    .foundBy(unit("domain/Timestamp", "made from milliseconds"))
+    .foundBy(unit("domain/Timestamp", "made from milliseconds")),
+  plant("limits are cached for their grant alone", "src/server/reads/OperationResponses.ts")
+    .edit(
+      "limitsResponse = (body: GrantLimits) => withHeaders({ body, headers: revalidated })",
+      "limitsResponse = (body: GrantLimits) => withHeaders({ body, headers: { ...revalidated, vary: \"Accept\" } })"
+    )
+    .foundBy(unit("server/reads/OperationResponses", "has the headers of a list"))
 ]

@@ -5,10 +5,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { SecureRandom } from "effect/crypto"
+import { HttpClient, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { decodeProtectedHeader, type JWK, jwtVerify } from "jose"
 import { generateKeyPairSync } from "node:crypto"
-import { type ClientAuthentication, makeClientAuthentication } from "../../../src/oauth/ClientAuthentication.ts"
+import {
+  type ClientAuthentication,
+  makeClientAuthentication,
+  makeClientToken
+} from "../../../src/oauth/ClientAuthentication.ts"
 import { epoch, issuer, signerOf } from "../../fixtures/oauth/Issuing.ts"
 
 const make = (client: ClientAuthentication) =>
@@ -104,5 +109,32 @@ describe("The gateway as a client, by private_key_jwt", () => {
         assert.include(reason, expected)
         assert.notInclude(reason, privateJwk.d!)
       }
+    }))
+})
+
+describe("The token that a bank gives the gateway", () => {
+  it.effect("is used again until a minute before its end, and not at all without an end", () =>
+    Effect.gen(function*() {
+      let lifetime: number | undefined = 300
+      let asked = 0
+      const client = HttpClient.make((request) =>
+        Effect.sync(() => {
+          asked++
+          return HttpClientResponse.fromWeb(request, Response.json({ access_token: "token", expires_in: lifetime }))
+        })
+      )
+      const token = yield* Effect.provideService(
+        makeClientToken({ tokenUrl: "https://bank.example/token", clientId: "gateway", scope: "payments" }),
+        HttpClient.HttpClient,
+        client
+      )
+      const askedAfter = Effect.fnUntraced(function*(seconds: number) {
+        yield* TestClock.adjust(seconds * 1000)
+        yield* token
+        return asked
+      })
+      assert.deepStrictEqual(yield* Effect.forEach([0, 239], askedAfter), [1, 1])
+      lifetime = undefined
+      assert.deepStrictEqual(yield* Effect.forEach([1, 0], askedAfter), [2, 3])
     }))
 })

@@ -13,13 +13,14 @@ import { makeClient } from "../../../src/api/Client.ts"
 import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
 import type { FinancialOperations } from "../../../src/domain/AuthorizationDetails.ts"
 import { operationsRead, Scope } from "../../../src/domain/Grant.ts"
-import type { Operation } from "../../../src/domain/Operation.ts"
+import type { Operation, OperationId } from "../../../src/domain/Operation.ts"
 import { documentedApi } from "../../../src/server/Documentation.ts"
 import { BaseUrl } from "../../../src/server/gate/BaseUrl.ts"
 import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { layerServer } from "../../../src/server/Gateway.ts"
 import { MutationEndpoints } from "../../../src/server/mutations/MutationEndpoints.ts"
 import { Approvals } from "../../../src/services/Approvals.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { assertProblem, baseUrl, mutationProblemTable, type Problem } from "../../fixtures/http/HttpProblem.ts"
 import { toHeaders } from "../../fixtures/http/HttpWire.ts"
@@ -383,8 +384,12 @@ layer(Application, { excludeTestServices: true })("A composed application", (it)
           )
         )
       const answers = yield* Effect.forEach(["1.00", "1.00", "2.00", "1.00"], pay)
-      const marks = answers.map(({ headers, status }) => [status, headers["idempotent-replayed"]])
-      assert.deepStrictEqual(marks, [[202, undefined], [202, "true"], [422, undefined], [202, "true"]])
+      const { id } = JSON.parse(answers[0]!.text) as { readonly id: OperationId }
+      yield* OperationLedger.use(({ cancel }) => cancel(id, null))
+      const settled = yield* pay("1.00")
+      const marks = [...answers, settled].map(({ headers, status }) => [status, headers["idempotent-replayed"]])
+      assert.deepStrictEqual(marks, [[202, undefined], [202, "true"], [422, undefined], [202, "true"], [202, "true"]])
+      assert.isUndefined(settled.headers["retry-after"])
       const team = yield* client(access_token)
       const typed = yield* team.payments.pay(payment("order-21"))
       assert.isUndefined(typed.headers["idempotent-replayed"])

@@ -273,6 +273,10 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
           const process_id = crypto.randomUUID()
           return queue.reportWorker({ process_id, worker_id: null, pauses: { [provider]: pause }, clock_skew_ms: null })
         })
+      yield* report("of a lost worker")
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`UPDATE worker_reports SET seen_at = now() - interval '31 seconds' WHERE pauses ? ${provider}`
+      assert.strictEqual((yield* detail(id)).next.reason, "It is ready.")
       yield* report("status 401")
       assert.include((yield* detail(id)).next.reason, "Its provider is paused: status 401.")
       yield* report(null)

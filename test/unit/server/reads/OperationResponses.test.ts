@@ -88,6 +88,16 @@ describe("The response of a read", () => {
   })
 })
 
+describe("The response of limits", () => {
+  it.live("has the headers of a list", () =>
+    withServices({}, ({ send }) =>
+      Effect.gen(function*() {
+        const { headerLines, text } = yield* send("/v1/limits", { token })
+        assert.strictEqual(text, JSON.stringify({ limits: [] }))
+        assert.sameDeepMembers<unknown>(linesOf(headerLines), [...revalidated, ...json(text)])
+      })))
+})
+
 describe("The response of a list", () => {
   it.live("has the headers of a list", () =>
     withServices({

@@ -22,6 +22,19 @@ const claimAndDie = Effect.fnUntraced(function*(world: World, count: number) {
   return ids
 })
 
+it.effect("A process ends approvals in time, and begins reviews of old operations, once a minute and also after a failure", () =>
+  Effect.gen(function*() {
+    const done = { expireApprovals: 0, reviewAged: 0 }
+    const counted = (name: keyof typeof done) => () =>
+      Effect.suspend(() => ++done[name] === 1 ? away : Effect.succeed(0))
+    const world = yield* makeWorld({
+      queue: () => ({ expireApprovals: counted("expireApprovals"), reviewAged: counted("reviewAged") })
+    })
+    yield* world.start(Rescuer.layer)
+    yield* TestClock.adjust("3 minutes")
+    assert.deepStrictEqual(done, { expireApprovals: 3, reviewAged: 3 })
+  }))
+
 describe("A claim whose holder died", () => {
   it.effect("becomes indeterminate once it is stale, and not a millisecond earlier", () =>
     Effect.gen(function*() {
