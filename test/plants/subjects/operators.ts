@@ -276,5 +276,14 @@ export const operators: ReadonlyArray<Plant> = [
     .foundBy(unit("submission/attempts/Rescuer", "ends approvals in time")),
   plant("a lost worker pauses no operation", "src/services/sql/operators/OperatorRow.ts")
     .edit(" AND w.seen_at >= now() - ${seenInterval}\n", "\n")
-    .foundBy(postgres("services/operators/OperationViews", "while every worker that runs has paused it"))
+    .foundBy(postgres("services/operators/OperationViews", "while every worker that runs has paused it")),
+  plant("a cancelled call of an agent reads no more", "src/mcp/RpcClients.ts")
+    .edit("              Effect.onInterrupt(() => interrupt),\n", "")
+    .foundBy(unit("mcp/McpConnections", "reads no more")),
+  plant("the wait of an agent ends by the monotonic clock", "src/mcp/OperationTools.ts")
+    .edit(
+      "const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e9",
+      "const now = () => clock.currentTimeMillisUnsafe() / 1e3"
+    )
+    .foundBy(unit("mcp/McpConnections", "while the wall clock steps back"))
 ]
