@@ -53,25 +53,25 @@ const answering = (answer: Answered) =>
     ))
   })
 
-const adapterOf = (answer: Answered, options: Partial<OpenBankingUk.OpenBankingUkOptions> = {}) =>
+const adapterWith = (client: HttpClient.HttpClient, options: Partial<OpenBankingUk.OpenBankingUkOptions> = {}) =>
   Effect.map(
     Layer.build(Layer.provide(
       OpenBankingUk.at({ ...optionsAt("http://127.0.0.1:1"), ...options }),
-      Layer.succeed(HttpClient.HttpClient, answering(answer))
+      Layer.succeed(HttpClient.HttpClient, client)
     )),
     (context) => Context.get(context, ProviderAdapter)
   )
 
 const submitted = (answer: Answered) =>
   Effect.flatMap(
-    adapterOf(answer),
+    adapterWith(answering(answer)),
     ({ submit }) =>
       Effect.match(submit(operation, payment), { onFailure: (failure) => failure, onSuccess: (said) => said })
   )
 
 /** By the bank's id, or without it by the consent. */
 const read = (answer: Answered, by: ProviderReference | null = reference) =>
-  Effect.flatMap(adapterOf(answer), ({ readStatus }) => readStatus(operation, by, payment))
+  Effect.flatMap(adapterWith(answering(answer)), ({ readStatus }) => readStatus(operation, by, payment))
 
 const signed = (status: number, body: Schema.Json) => signedAnswer(operation.id, status, body)
 
@@ -138,12 +138,10 @@ describe("The adapter for Open Banking UK follows the contract:", () => {
 })
 
 describe("Each status of a payment", () => {
-  it.effect.each<
-    [status: string, answer: "Acknowledged" | "Succeeded" | "Rejected", state: "submitted" | "succeeded" | "failed"]
-  >([
-    ...["RCVD", "PDNG", "ACTC", "PATC", "ACCP", "ACFC", "ACSP", "ACWC", "ACWP"].map((status) =>
-      [status, "Acknowledged", "submitted"] as [string, "Acknowledged", "submitted"]
-    ),
+  type Known = [status: string, "Acknowledged" | "Succeeded" | "Rejected", "submitted" | "succeeded" | "failed"]
+  it.effect.each<Known>([
+    ...["RCVD", "PDNG", "ACTC", "PATC", "ACCP", "ACFC", "ACSP", "ACWC", "ACWP"]
+      .map((status): Known => [status, "Acknowledged", "submitted"]),
     ["ACSC", "Succeeded", "succeeded"],
     ["ACCC", "Succeeded", "succeeded"],
     ["RJCT", "Rejected", "failed"]
@@ -180,46 +178,36 @@ describe("Each status of a payment", () => {
 
 describe("Each documented error of a payment", () => {
   const empty = (status: number): Answered => ({ status, headers: { "content-length": "0" } })
-  it.effect.each<[name: string, answer: Answered, said: object]>([
+  type Documented = [name: string, answer: Answered, said: object]
+  const uncertain = (...codes: ReadonlyArray<string>) =>
+    codes.flatMap((code) =>
+      [400, 403].map((status): Documented => {
+        return [`${status} with ${code}`, signed(status, errorBody(code)), { _tag: "Uncertain" }]
+      })
+    )
+  const ownFault = { _tag: "NotSent", isRefused: true, isLocal: true }
+  it.effect.each<Documented>([
     ["400 with a mistake in the payment", signed(400, errorBody("U002")), {
       _tag: "Rejected",
       code: "invalid_details"
     }],
     ["400 of a closed account", signed(400, errorBody("AC07")), { _tag: "Rejected", code: "account_closed" }],
     // These depend on time, on the account or on the payer: an earlier copy may have caused them, and a later one may pay.
-    ...["U003", "U012", "U014", "U028", "AC06", "AM02", "AM04", "AM14"].flatMap((code) =>
-      [400, 403].map((status) =>
-        [`${status} with ${code}`, signed(status, errorBody(code)), { _tag: "Uncertain" }] as [string, Answered, object]
-      )
-    ),
+    ...uncertain("U003", "U012", "U014", "U028", "AC06", "AM02", "AM04", "AM14"),
     // Its first copy may have paid: the edge of a bank may forward a request twice.
-    ...["U000", "U009", "U013", "U029", "U030", "U034", "U035", "U038", "U042", "DUPL", "DU04", "AM05", "TKSG", "XXXX"]
-      .flatMap((code) =>
-        [400, 403].map((status) =>
-          [`${status} with ${code}`, signed(status, errorBody(code)), { _tag: "Uncertain" }] as [
-            string,
-            Answered,
-            object
-          ]
-        )
-      ),
+    ...uncertain("U000", "U009", "U013", "U029", "U030", "U034", "U035", "U038", "U042", "DUPL", "DU04", "AM05"),
+    ...uncertain("TKSG", "XXXX"),
     ["400 with a final and another code", signed(400, errorBody("U002", "U029")), { _tag: "Uncertain" }],
     ["400 with an own fault and another code", signed(400, errorBody("U015", "U029")), { _tag: "Uncertain" }],
-    ["400 of the gateway's signature", signed(400, errorBody("U015")), {
-      _tag: "NotSent",
-      isRefused: true,
-      isLocal: true
-    }],
-    ["401 of the payer's token", empty(401), { _tag: "NotSent", isRefused: true, isLocal: true, isOfOperation: true }],
+    ["400 of the gateway's signature", signed(400, errorBody("U015")), ownFault],
+    ["401 of the payer's token", empty(401), { ...ownFault, isOfOperation: true }],
     ["403", signed(403, errorBody("AG01")), { _tag: "Rejected", code: "not_permitted" }],
     ["404", signed(404, errorBody("U011")), { _tag: "Uncertain", isUndeclared: true }],
-    ["405", empty(405), { _tag: "NotSent", isRefused: true, isLocal: true }],
-    ["406, which a framework gives after it carried out a request", empty(406), {
-      _tag: "Uncertain",
-      reason: "the provider answered 406"
-    }],
+    ["405", empty(405), ownFault],
+    // A framework gives it after it carried out a request.
+    ["406", empty(406), { _tag: "Uncertain", reason: "the provider answered 406" }],
     ["409", signed(409, errorBody("U029")), { _tag: "Uncertain", reason: "the provider answered 409" }],
-    ["415", empty(415), { _tag: "NotSent", isRefused: true, isLocal: true }],
+    ["415", empty(415), ownFault],
     ["429", empty(429), { _tag: "NotSent", isRefused: true }],
     ["500", signed(500, errorBody("U000")), { _tag: "Uncertain", reason: "the provider answered 500" }],
     ["503", empty(503), { _tag: "Uncertain" }]
@@ -279,12 +267,9 @@ describe("A signature", () => {
             : Response.json(other.body, { status: other.status })
           return Effect.succeed(HttpClientResponse.fromWeb(request, answer))
         })
-        const options = optionsAt("http://127.0.0.1:1")
-        const context = yield* Layer.build(Layer.provide(
-          OpenBankingUk.at({ ...options, signing: { ...options.signing, ...b64 === undefined ? {} : { b64 } } }),
-          Layer.succeed(HttpClient.HttpClient, client)
-        ))
-        yield* Effect.flip(Context.get(context, ProviderAdapter).submit(operation, payment))
+        const { signing } = optionsAt("http://127.0.0.1:1")
+        const { submit } = yield* adapterWith(client, { signing: { ...signing, ...b64 === undefined ? {} : { b64 } } })
+        yield* Effect.flip(submit(operation, payment))
         const [header, detached, signature] = seen!.jws.split(".")
         assert.strictEqual(detached, "")
         assert.deepStrictEqual(JSON.parse(Buffer.from(header!, "base64url").toString()), {
@@ -316,18 +301,16 @@ it.effect("A payment is not sent while the keys of the bank cannot be read: no a
         return HttpClientResponse.fromWeb(request, new Response("", { status: 503 }))
       })
     )
-    const context = yield* Layer.build(
-      Layer.provide(OpenBankingUk.at(optionsAt("http://127.0.0.1:1")), Layer.succeed(HttpClient.HttpClient, client))
-    )
-    const failure = yield* Effect.flip(Context.get(context, ProviderAdapter).submit(operation, payment))
+    const failure = yield* Effect.flip((yield* adapterWith(client)).submit(operation, payment))
     assert.deepInclude(failure, { _tag: "NotSent", isLocal: true })
     assert.deepStrictEqual(paths, ["/keys"])
   }))
 
 it.effect("A payer without a token delays this operation alone", () =>
   Effect.gen(function*() {
-    const adapter = yield* adapterOf({ status: 500 }, { payerToken: () => Effect.fail(new Error("expired")) })
-    assert.deepInclude(yield* Effect.flip(adapter.submit(operation, payment)), {
+    const payerToken = () => Effect.fail(new Error("expired"))
+    const { submit } = yield* adapterWith(answering({ status: 500 }), { payerToken })
+    assert.deepInclude(yield* Effect.flip(submit(operation, payment)), {
       _tag: "NotSent",
       reason: "no credentials: Error",
       isLocal: true,
@@ -353,10 +336,7 @@ it.effect("Nothing is sent under the consent of another owner, which an agent na
       const { body, status } = otherRequests({ path }) ?? signed(201, paymentBody("RCVD"))
       return Effect.succeed(HttpClientResponse.fromWeb(request, Response.json(body, { status })))
     })
-    const context = yield* Layer.build(
-      Layer.provide(OpenBankingUk.at(optionsAt("http://127.0.0.1:1")), Layer.succeed(HttpClient.HttpClient, client))
-    )
-    const { submit } = Context.get(context, ProviderAdapter)
+    const { submit } = yield* adapterWith(client)
     const foreign = { ...payment, Data: { ...payment.Data, ConsentId: foreignConsent } }
     assert.deepInclude(yield* Effect.flip(submit(operation, foreign)), {
       _tag: "NotSent",
@@ -440,70 +420,32 @@ describe("At the start, the adapter refuses", () => {
   const signing = (more: object) => ({ ...options, signing: { ...options.signing, ...more } })
   const tls = { cert, key: Redacted.make(key) }
 
-  it.effect.each<
-    [
-      what: string,
-      options: OpenBankingUk.OpenBankingUkOptions,
-      tls: OpenBankingUk.TransportOptions,
-      why: RegExp,
-      year?: number
-    ]
-  >([
-    ...(["0 seconds", "-1 hour", "Infinity", "soon"] as const).map((lifetime) =>
-      [
-        `a consent that lives ${lifetime}`,
-        { ...options, consentEnds: { lifetime: lifetime as never, visibleAfter: "1 minute" as const } },
-        tls,
-        /^consentEnds\.lifetime must be a finite duration/
-      ] as [string, OpenBankingUk.OpenBankingUkOptions, OpenBankingUk.TransportOptions, RegExp]
-    ),
-    ["an expired certificate", options, tls, /^tls\.cert has expired, or is not valid yet: renew it/, 2121],
-    [
-      "a certificate that is not valid yet",
-      options,
-      tls,
-      /^tls\.cert has expired, or is not valid yet: renew it/,
-      2019
-    ],
-    ["a missing certificate", options, { ...tls, cert: "" }, /^tls\.cert must be a certificate in PEM$/],
-    [
-      "the key of another certificate",
-      options,
-      { ...tls, key: signingKey },
-      /^tls\.key is not the key of the certificate/
-    ],
-    [
-      "an algorithm other than PS256",
-      signing({ key: Redacted.make(elliptic) }),
-      tls,
-      /^signing\.key must be an RSA key of 2048 bits/
-    ],
-    ["a missing key id", signing({ keyId: "" }), tls, /^signing\.keyId must be set/],
-    [
-      "a key that is not private",
-      signing({ key: Redacted.make(publicPem) }),
-      tls,
-      /^signing\.key must be a private key in PEM/
-    ],
-    ["an address without TLS", { ...options, baseUrl: "http://bank.example" }, tls, /^baseUrl must begin with https/],
-    ...["", "client-1\n", "client 1"].map((clientId) =>
-      [
-        `the client id ${JSON.stringify(clientId)}`,
-        { ...options, client: { ...options.client, clientId } },
-        tls,
-        /^client\.clientId must be set, and have visible ASCII characters alone/
-      ] as [string, OpenBankingUk.OpenBankingUkOptions, OpenBankingUk.TransportOptions, RegExp]
-    ),
-    [
-      "a bank without an issuer",
-      { ...options, bank: { ...options.bank, issuer: "" } },
-      tls,
-      /^bank\.issuer must be set/
-    ]
-  ])("%s", ([, given, transport, why, year = 2026]) =>
+  type Refused = [what: string, given: OpenBankingUk.OpenBankingUkOptions, why: RegExp, tls?: object, year?: number]
+  const outdated = /^tls\.cert has expired, or is not valid yet: renew it/
+  it.effect.each<Refused>([
+    ...["0 seconds", "-1 hour", "Infinity", "soon"].map((lifetime): Refused => [
+      `a consent that lives ${lifetime}`,
+      { ...options, consentEnds: { lifetime: lifetime as never, visibleAfter: "1 minute" } },
+      /^consentEnds\.lifetime must be a finite duration/
+    ]),
+    ["an expired certificate", options, outdated, {}, 2121],
+    ["a certificate that is not valid yet", options, outdated, {}, 2019],
+    ["a missing certificate", options, /^tls\.cert must be a certificate in PEM$/, { cert: "" }],
+    ["the key of another certificate", options, /^tls\.key is not the key of the certificate/, { key: signingKey }],
+    ["another algorithm", signing({ key: Redacted.make(elliptic) }), /^signing\.key must be an RSA key of 2048 bits/],
+    ["a missing key id", signing({ keyId: "" }), /^signing\.keyId must be set/],
+    ["a public key", signing({ key: Redacted.make(publicPem) }), /^signing\.key must be a private key in PEM/],
+    ["an address without TLS", { ...options, baseUrl: "http://bank.example" }, /^baseUrl must begin with https/],
+    ...["", "client-1\n", "client 1"].map((clientId): Refused => [
+      `the client id ${JSON.stringify(clientId)}`,
+      { ...options, client: { ...options.client, clientId } },
+      /^client\.clientId must be set, and have visible ASCII characters alone/
+    ]),
+    ["a bank without an issuer", { ...options, bank: { ...options.bank, issuer: "" } }, /^bank\.issuer must be set/]
+  ])("%s", ([, given, why, changed, year = 2026]) =>
     Effect.gen(function*() {
       yield* TestClock.setTime(Date.UTC(year))
-      const exit = yield* Effect.exit(Layer.build(OpenBankingUk.layer({ ...given, tls: transport })))
+      const exit = yield* Effect.exit(Layer.build(OpenBankingUk.layer({ ...given, tls: { ...tls, ...changed } })))
       assert.isTrue(Exit.isFailure(exit))
       const defect = Exit.isFailure(exit) ? Cause.squash(exit.cause) : null
       assert.instanceOf(defect, TypeError)

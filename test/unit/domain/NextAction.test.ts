@@ -55,226 +55,149 @@ const away =
 
 const revoked: OperationStanding = { ...standing, grant: "revoked", may_send: false, may_read: false }
 
+type Expectation = readonly [string, Situation, by: NextAction["by"], at: DateTime.Utc | null, reason: string]
+
+const when = (what: string) => ({
+  is: (given: Situation) => ({
+    acts: (by: NextAction["by"], at: DateTime.Utc | null, reason: string): Expectation => [what, given, by, at, reason]
+  })
+})
+
 /** The situations that operators meet: who acts, when, and the reason, of which a part tells them apart. */
-const expectations: ReadonlyArray<readonly [string, Situation, NextAction["by"], DateTime.Utc | null, reason: string]> =
-  [
-    ["a ready operation", situation, "worker", null, "It is ready."],
-    [
-      "a ready operation of a paused provider",
-      { ...situation, pause: "status 401" },
-      "worker",
-      null,
-      "paused: status 401."
-    ],
-    [
-      "a returned claim of a paused provider",
-      scheduled({ return_reason: "status 401", due_at: future }, { state: "submitting", pause: "status 401" }),
-      "worker",
-      future,
-      "The last worker sent nothing, and its provider is paused: status 401."
-    ],
-    [
-      "a returned claim of a provider that is paused for another cause",
-      scheduled({ return_reason: "no key", due_at: future }, { state: "submitting", pause: "status 401" }),
-      "worker",
-      future,
-      "The last worker sent nothing (no key). Its provider is paused: status 401."
-    ],
-    [
-      "an operation whose grant was revoked, of a paused provider",
-      { ...situation, standing: revoked, pause: "status 401" },
-      "worker",
-      null,
-      "the one that accepted it was revoked."
-    ],
-    [
-      "an operation that waits, with the consent back",
-      scheduled({ waiting: true, due_at: future }),
-      "worker",
-      future,
-      "the workers lack its payload key."
-    ],
-    [
-      "an operation whose grant lost a scope",
-      { ...situation, standing: { ...standing, may_send: false } },
-      "worker",
-      null,
-      "No live grant has all scopes of the grant that accepted it."
-    ],
-    [
-      "an operation with a fence, whose grant lost a scope",
+const expectations: ReadonlyArray<Expectation> = [
+  when("a ready operation")
+    .is(situation)
+    .acts("worker", null, "It is ready."),
+  when("a ready operation of a paused provider")
+    .is({ ...situation, pause: "status 401" })
+    .acts("worker", null, "paused: status 401."),
+  when("a returned claim of a paused provider")
+    .is(scheduled({ return_reason: "status 401", due_at: future }, { state: "submitting", pause: "status 401" }))
+    .acts("worker", future, "The last worker sent nothing, and its provider is paused: status 401."),
+  when("a returned claim of a provider that is paused for another cause")
+    .is(scheduled({ return_reason: "no key", due_at: future }, { state: "submitting", pause: "status 401" }))
+    .acts("worker", future, "The last worker sent nothing (no key). Its provider is paused: status 401."),
+  when("an operation whose grant was revoked, of a paused provider")
+    .is({ ...situation, standing: revoked, pause: "status 401" })
+    .acts("worker", null, "the one that accepted it was revoked."),
+  when("an operation that waits, with the consent back")
+    .is(scheduled({ waiting: true, due_at: future }))
+    .acts("worker", future, "the workers lack its payload key."),
+  when("an operation whose grant lost a scope")
+    .is({ ...situation, standing: { ...standing, may_send: false } })
+    .acts("worker", null, "No live grant has all scopes of the grant that accepted it."),
+  when("an operation with a fence, whose grant lost a scope")
+    .is(
       scheduled({ due_at: future, fence_started_at: past, fencing_until: future }, {
         state: "indeterminate",
         standing: { ...standing, may_send: false }
-      }),
+      })
+    )
+    .acts(
       "reconciler",
       future,
       "It is repeated until it is certain. No live grant has all scopes of the grant that accepted it."
-    ],
-    [
-      "an operation with an old fence",
+    ),
+  when("an operation with an old fence")
+    .is(
       scheduled({ due_at: future, fence_started_at: past, fencing_until: future }, {
         state: "indeterminate",
         question: "Did you pay?"
-      }),
-      "operator",
-      null,
-      "Fences go on, but may never settle it."
-    ],
-    [
-      "a held operation that is not examined",
-      held({ kind: "failover", examined: false, releasable_from: null }),
-      "reconciler",
-      null,
-      "It cannot be released before the examination."
-    ],
-    [
-      "an operation that was held before any claim",
-      held({ examined: false, releasable_from: null }, {}, { unsent: true }),
-      "operator",
-      null,
-      "No worker had claimed it, so it was never sent."
-    ],
-    [
-      "an examined operation that may still be sent",
-      held({ releasable_from: future }, { under_review: true }, { due_at: later }),
-      "operator",
-      future,
-      "Until then an earlier claim holder may send it, if there is one. Status reads go on."
-    ],
-    [
-      "an examined operation that cannot be sent any more",
-      held({}, { under_review: true, standing: revoked }),
+      })
+    )
+    .acts("operator", null, "Fences go on, but may never settle it."),
+  when("a held operation that is not examined")
+    .is(held({ kind: "failover", examined: false, releasable_from: null }))
+    .acts("reconciler", null, "It cannot be released before the examination."),
+  when("an operation that was held before any claim")
+    .is(held({ examined: false, releasable_from: null }, {}, { unsent: true }))
+    .acts("operator", null, "No worker had claimed it, so it was never sent."),
+  when("an examined operation that may still be sent")
+    .is(held({ releasable_from: future }, { under_review: true }, { due_at: later }))
+    .acts("operator", future, "Until then an earlier claim holder may send it, if there is one. Status reads go on."),
+  when("an examined operation that cannot be sent any more")
+    .is(held({}, { under_review: true, standing: revoked }))
+    .acts(
       "operator",
       null,
       "Release it only if its provider never received it. Status reads wait. It has no live grant"
-    ],
-    [
-      "a held operation that the provider has",
-      held({ releasable_from: null }, { acknowledged: true }, { due_at: future, reads: 2 }),
-      "reconciler",
-      future,
-      "Its provider received it, so it is never released."
-    ],
-    [
-      "a held operation that the provider has, before its examination",
-      held({ examined: false, releasable_from: null }, { acknowledged: true }),
-      "reconciler",
-      null,
-      "Its provider received it, so it is never released."
-    ],
-    [
-      "a claim that permits sending",
-      scheduled({ send_before: future, due_at: later }, { state: "submitting" }),
-      "worker",
-      null,
-      "If the worker is lost, the rescuer moves it to indeterminate at 2026-01-01T14:00:00.000Z."
-    ],
-    [
-      "a claim that permits sending to a provider that does not answer",
-      scheduled({ send_before: future, due_at: later }, { state: "submitting", pause: away }),
+    ),
+  when("a held operation that the provider has")
+    .is(held({ releasable_from: null }, { acknowledged: true }, { due_at: future, reads: 2 }))
+    .acts("reconciler", future, "Its provider received it, so it is never released."),
+  when("a held operation that the provider has, before its examination")
+    .is(held({ examined: false, releasable_from: null }, { acknowledged: true }))
+    .acts("reconciler", null, "Its provider received it, so it is never released."),
+  when("a claim that permits sending")
+    .is(scheduled({ send_before: future, due_at: later }, { state: "submitting" }))
+    .acts("worker", null, "If the worker is lost, the rescuer moves it to indeterminate at 2026-01-01T14:00:00.000Z."),
+  when("a claim that permits sending to a provider that does not answer")
+    .is(scheduled({ send_before: future, due_at: later }, { state: "submitting", pause: away }))
+    .acts(
       "worker",
       null,
       "If a request has left, and no answer comes, it becomes indeterminate, and status reads settle it. If the worker connects at no "
-      + "time until 2026-01-01T13:00:00.000Z, it ends as failed (provider_unreachable), never sent, or its claim is returned."
-    ],
-    [
-      "a returned claim of a provider that does not answer",
-      scheduled({ return_reason: away, due_at: future }, { state: "submitting", pause: away }),
-      "worker",
-      future,
-      "ends the operation as failed (provider_unreachable), never sent."
-    ],
-    [
-      "a ready operation of a provider that does not answer",
-      { ...situation, pause: away },
-      "worker",
-      null,
-      "ends the operation as failed (provider_unreachable), never sent."
-    ],
-    [
-      "a claim that permits nothing any more",
-      scheduled({ send_before: past, due_at: later }, { state: "submitting" }),
-      "rescuer",
-      later,
-      "The worker may send it no more, and has recorded no outcome."
-    ],
-    ["a claim by hand", scheduled({ due_at: later }, { state: "submitting" }), "rescuer", later, "claimed by hand"],
-    [
-      "a returned claim",
-      scheduled({ send_before: past, due_at: future, return_reason: "no key" }, { state: "submitting" }),
-      "worker",
-      future,
-      "The last worker sent nothing (no key)."
-    ],
-    [
-      "a returned claim from before a failover",
+        + "time until 2026-01-01T13:00:00.000Z, it ends as failed (provider_unreachable), never sent, or its claim is returned."
+    ),
+  when("a returned claim of a provider that does not answer")
+    .is(scheduled({ return_reason: away, due_at: future }, { state: "submitting", pause: away }))
+    .acts("worker", future, "ends the operation as failed (provider_unreachable), never sent."),
+  when("a ready operation of a provider that does not answer")
+    .is({ ...situation, pause: away })
+    .acts("worker", null, "ends the operation as failed (provider_unreachable), never sent."),
+  when("a claim that permits nothing any more")
+    .is(scheduled({ send_before: past, due_at: later }, { state: "submitting" }))
+    .acts("rescuer", later, "The worker may send it no more, and has recorded no outcome."),
+  when("a claim by hand")
+    .is(scheduled({ due_at: later }, { state: "submitting" }))
+    .acts("rescuer", later, "claimed by hand"),
+  when("a returned claim")
+    .is(scheduled({ send_before: past, due_at: future, return_reason: "no key" }, { state: "submitting" }))
+    .acts("worker", future, "The last worker sent nothing (no key)."),
+  when("a returned claim from before a failover")
+    .is(
       scheduled({ send_before: past, due_at: future, return_reason: "no key" }, {
         state: "submitting",
         is_of_other_timeline: true
-      }),
-      "rescuer",
-      null,
-      "may have lost a later claim."
-    ],
-    [
-      "a submitted operation",
-      scheduled({ due_at: future, reads: 4 }, { state: "submitted" }),
-      "reconciler",
-      future,
-      "Its provider received it. The outcome is open."
-    ],
-    [
-      "an indeterminate operation",
-      scheduled({}, { state: "indeterminate" }),
-      "reconciler",
-      null,
-      "It may have been sent, so no worker sends it again."
-    ],
-    [
-      "an indeterminate operation with a question",
-      scheduled({ due_at: future }, { state: "indeterminate", under_review: true, question: "Did you pay 7?" }),
-      "operator",
-      null,
-      "Status reads go on, but may never settle it."
-    ],
-    [
-      "a submitted operation with a question, whose grant was revoked",
-      scheduled({}, { state: "submitted", question: "Did you pay 7?", standing: revoked }),
-      "operator",
-      null,
-      "Status reads wait. It has no live grant"
-    ],
-    [
-      "a held operation with a question",
-      held({ releasable_from: null }, { acknowledged: true, question: "Did you pay 7?" }),
-      "operator",
-      null,
-      "A hold was placed. Status reads go on"
-    ],
-    ["a settled operation", scheduled({ due_at: null }, { state: "succeeded" }), "none", null, "It is settled."],
-    [
-      "a success that its provider may reverse",
-      scheduled({ due_at: future }, { state: "succeeded", reversible_until: later }),
-      "reconciler",
-      future,
-      "It is settled. Its provider may reverse the success until 2026-01-01T14:00:00.000Z."
-    ],
-    [
-      "a success that its provider may reverse, whose grant was revoked",
-      scheduled({ due_at: future }, { state: "succeeded", reversible_until: later, standing: revoked }),
+      })
+    )
+    .acts("rescuer", null, "may have lost a later claim."),
+  when("a submitted operation")
+    .is(scheduled({ due_at: future, reads: 4 }, { state: "submitted" }))
+    .acts("reconciler", future, "Its provider received it. The outcome is open."),
+  when("an indeterminate operation")
+    .is(scheduled({}, { state: "indeterminate" }))
+    .acts("reconciler", null, "It may have been sent, so no worker sends it again."),
+  when("an indeterminate operation with a question")
+    .is(scheduled({ due_at: future }, { state: "indeterminate", under_review: true, question: "Did you pay 7?" }))
+    .acts("operator", null, "Status reads go on, but may never settle it."),
+  when("a submitted operation with a question, whose grant was revoked")
+    .is(scheduled({}, { state: "submitted", question: "Did you pay 7?", standing: revoked }))
+    .acts("operator", null, "Status reads wait. It has no live grant"),
+  when("a held operation with a question")
+    .is(held({ releasable_from: null }, { acknowledged: true, question: "Did you pay 7?" }))
+    .acts("operator", null, "A hold was placed. Status reads go on"),
+  when("a settled operation")
+    .is(scheduled({ due_at: null }, { state: "succeeded" }))
+    .acts("none", null, "It is settled."),
+  when("a success that its provider may reverse")
+    .is(scheduled({ due_at: future }, { state: "succeeded", reversible_until: later }))
+    .acts("reconciler", future, "It is settled. Its provider may reverse the success until 2026-01-01T14:00:00.000Z."),
+  when("a success that its provider may reverse, whose grant was revoked")
+    .is(scheduled({ due_at: future }, { state: "succeeded", reversible_until: later, standing: revoked }))
+    .acts(
       "reconciler",
       future,
       "until 2026-01-01T14:00:00.000Z. It has no live grant: the one that accepted it was revoked."
-    ],
-    [
-      "a success that its provider may reverse no more, before the last read",
-      scheduled({}, { state: "succeeded", reversible_until: past }),
+    ),
+  when("a success that its provider may reverse no more, before the last read")
+    .is(scheduled({}, { state: "succeeded", reversible_until: past }))
+    .acts(
       "reconciler",
       null,
       "Its provider might reverse the success until 2026-01-01T11:00:00.000Z. A clear answer ends the reads."
-    ]
-  ]
+    )
+]
 
 const standings: fc.Arbitrary<OperationStanding> = fc.tuple(
   fc.record({
