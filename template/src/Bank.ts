@@ -40,6 +40,7 @@ export const layer = (baseUrl: string, apiKey: Redacted.Redacted<string>) =>
     // The endpoint checks the same schema, so that the ledger holds no transfer that the bank cannot carry out.
     payloads: { transfer: Transfer },
     failures,
+    // One account for all owners. If each has an account, choose its credentials by `operation.resource_owner`, or set `isPermitted`.
     credentials: () => Effect.succeed(HttpProvider.bearer(apiKey)),
     // The bank refuses a request that arrives after `Send-Before`. It does not document when "not found" is final.
     promises: { keys: "for_ever", readByOperationId: "yes", lateRequests: { header: "Send-Before" } },
