@@ -1,7 +1,7 @@
-/** The table, the plot and the timelines of docs/comparison.md. */
+/** The tables and the plot of docs/comparison.md. */
 import { notRun } from "../faults/contestants/manifest.ts"
 import { faultTitles } from "../faults/corpus.ts"
-import { type FaultsReport, type Row, tellingFaults, wrongOf, wrongVerdicts } from "../faults/report.ts"
+import { type FaultsReport, type Row, wrongOf, wrongVerdicts } from "../faults/report.ts"
 import type { KeyMode } from "../faults/types.ts"
 import { type Bar, drawBars, type Panel } from "./bars.ts"
 import { machineLine, table } from "./tables.ts"
@@ -46,7 +46,7 @@ const rateTable = (rows: ReadonlyArray<Row>): string =>
     rows.flatMap((row) => row.perSecond === null ? [] : [[named(row), row.perSecond.toFixed(0)]])
   )
 
-/** Wrong payments and those left to a person, for each fault and row. */
+/** Wrong payments and those left to a person, for each row, and each fault that has any. */
 const faultTable = (rows: ReadonlyArray<Row>): string => {
   const faults = Object.keys(faultTitles).filter((fault) => rows.some(({ byFault }) => fault in byFault))
   const cell = (row: Row, fault: string) => {
@@ -55,10 +55,13 @@ const faultTable = (rows: ReadonlyArray<Row>): string => {
     const wrong = wrongVerdicts.reduce((sum, verdict) => sum + (counts[verdict] ?? 0), 0)
     return counts.person === undefined ? String(wrong) : `${wrong} + ${counts.person}`
   }
-  return table(
-    ["Wrong + left for a person", ...rows.map(named)],
-    faults.map((fault) => [faultTitles[fault]!, ...rows.map((row) => cell(row, fault))])
-  )
+  const cells = faults.map((fault) => [faultTitles[fault]!, ...rows.map((row) => cell(row, fault))])
+  const isClean = ([, ...counts]: ReadonlyArray<string>) => counts.every((count) => count === "0")
+  const clean = cells.filter(isClean).map(([title]) => title)
+  return [
+    table(["Wrong + left for a person", ...rows.map(named)], cells.filter((row) => !isClean(row))),
+    ...clean.length === 0 ? [] : [`0 in each column: ${clean.join("; ")}.`]
+  ].join("\n\n")
 }
 
 const contestantsTable = ({ contestants }: FaultsReport): string =>
@@ -75,20 +78,6 @@ const contestantsTable = ({ contestants }: FaultsReport): string =>
     ]
   )
 
-const timelinesText = ({ timelines }: FaultsReport): string =>
-  Object.entries(tellingFaults).map(([fault, keys]) =>
-    [
-      `One payment, at the bank that ${banks[keys]}: ${faultTitles[fault]}.`,
-      table(
-        ["Contestant", "Seconds, and what happened"],
-        timelines.filter((timeline) => timeline.fault === fault).map(({ contestant, steps }) => [
-          contestant,
-          steps.map(({ at, what }) => `${(at / 1000).toFixed(1)} ${what}`).join("; ")
-        ])
-      )
-    ].join("\n\n")
-  ).join("\n\n")
-
 export const faultsText = (report: FaultsReport): string => {
   const { machine, rows, seconds, seed } = report
   const modes = (["forever", "none", "forgets"] as const).filter((keys) => rows.some((row) => row.keys === keys))
@@ -103,8 +92,6 @@ export const faultsText = (report: FaultsReport): string => {
       `The bank that ${banks[keys]}:`,
       faultTable(rows.filter((row) => row.keys === keys))
     ]),
-    "### Timelines",
-    timelinesText(report),
     "### Contestants",
     contestantsTable(report)
   ].join("\n\n")
