@@ -98,6 +98,22 @@ const release: ActionText = {
   possible: ({ schedule }) => schedule.hold !== null && schedule.hold.kind !== "approval"
 }
 
+const read: ActionText = {
+  name: "read",
+  label: "Read status",
+  title: "Read the status of this operation now?",
+  confirm: "Read status",
+  meaning: "The next status read is due now. It asks the provider, and sends no payment.",
+  consequences: () => [
+    "A reconciler reads the status, if the grant, the client and the connection allow it. The answer is shown here.",
+    "If a fence has begun, the read is its repetition."
+  ],
+  severe: false,
+  final: false,
+  done: "The status read is due.",
+  possible: ({ operation: { state } }) => state === "submitted" || state === "indeterminate"
+}
+
 /** The operation waits for a decision. */
 const waits = ({ approval, schedule }: Detail) => approval?.state === "pending" && schedule.hold?.kind === "approval"
 
@@ -152,4 +168,4 @@ const cancel: ActionText = {
 }
 
 /** The actions, in the order of their buttons. */
-export const actionTexts: ReadonlyArray<ActionText> = [approve, deny, release, review, endReview, hold, cancel]
+export const actionTexts: ReadonlyArray<ActionText> = [approve, deny, release, read, review, endReview, hold, cancel]

@@ -42,6 +42,7 @@ const ActionRecords = ({ actions }: { readonly actions: Detail["actions"] }) => 
             </span>
           </p>
           {record.reason !== null && <p class="reason">{record.reason}</p>}
+          {record.question !== null && <p class="secondary">Question to the provider: {record.question}</p>}
           {record.result !== "done" && <p class="secondary">{record.result}</p>}
         </li>
       ))}

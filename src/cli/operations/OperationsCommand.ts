@@ -89,6 +89,14 @@ const review = Command.make(
   Command.withShortDescription("Put an operation under review, or end the review")
 )
 
+const read = Command.make("read", selectedFlags, (flags) => performOn("read", flags)).pipe(
+  Command.withDescription(
+    "Make the next status read of an operation due now. A reconciler of the workers asks the provider, if a grant, the client and the "
+      + `connection allow it. It sends no payment. ${withFilters}`
+  ),
+  Command.withShortDescription("Read the status of an operation now, or of all that match filters")
+)
+
 /** A command for one operation, for those that match filters, or for all with `--all`. `performAll` acts on all, and returns what to print. */
 const oneOrAll = <Name extends "hold" | "release", E>(
   name: Name,
@@ -151,6 +159,6 @@ const held = Command.make(
 )
 
 export const operations = Command.make("operations").pipe(
-  Command.withDescription("Accept, advance, cancel, review, hold, release, list and show operations"),
-  Command.withSubcommands([accept, advance, cancel, review, hold, held, release, list, show])
+  Command.withDescription("Accept, advance, cancel, review, hold, release, read, list and show operations"),
+  Command.withSubcommands([accept, advance, cancel, review, hold, held, release, read, list, show])
 )

@@ -175,13 +175,14 @@ const resultText = (result: string): string => {
 }
 
 const actionLines = (actions: ReadonlyArray<OperatorActionRecord>, screen: Screen): ReadonlyArray<string> =>
-  actions.flatMap(({ action, at, operator, reason, result, via }) => [
+  actions.flatMap(({ action, at, operator, question, reason, result, via }) => [
     indented(
       "  ",
       `${formatTimestamp(at.epochMilliseconds)} ${action} by ${operator} (${via}): ${resultText(result)}`,
       screen
     ),
-    ...reason === null ? [] : [indented("       reason ", reason, screen)]
+    ...reason === null ? [] : [indented("       reason ", reason, screen)],
+    ...question === null ? [] : [indented("       question ", question, screen)]
   ])
 
 const section = (title: string, lines: ReadonlyArray<string>, screen: Screen): ReadonlyArray<string> =>

@@ -132,8 +132,10 @@ export const OperatorActionRecord = Schema.Struct({
   via: Schema.Literals(["console", "command", "owner"]),
   action: Schema.String,
   reason: Schema.NullOr(Schema.String),
-  /** `done`, or the reason for which the ledger refused. */
-  result: Schema.String
+  /** `done`, why there was nothing to do, or why the ledger refused: see `outcomeOf`. */
+  result: Schema.String,
+  /** At the end of a review: what a person was to ask the provider, as it was open then. Null: nothing. */
+  question: Schema.NullOr(Schema.String)
 })
 export type OperatorActionRecord = typeof OperatorActionRecord.Type
 
@@ -214,7 +216,7 @@ export class UnknownPage extends Schema.TaggedError<UnknownPage>()("UnknownPage"
 }
 
 /** An action on one operation. */
-export type OperatorAction = "review" | "end_review" | "hold" | "release" | "cancel"
+export type OperatorAction = "review" | "end_review" | "hold" | "release" | "cancel" | "read"
 
 /** Who acts, where, and why. */
 export interface ActingOperator {

@@ -3,12 +3,16 @@
  * imports nothing.
  */
 
-/** Results of actions that changed nothing, because what they ask for is so already. All but these and `done` are refusals. */
-export const isSoAlready = "it was cancelled already"
+/** Results of actions that changed nothing, because there is nothing to do. All but these and `done` are refusals. */
+export const nothingToDo = {
+  cancelled: "it was cancelled already",
+  read: "a read of its status is due already",
+  unsent: "no worker has claimed it, so it has no status to read"
+} as const
 
-/** How a record of an action reads: `done`, what is so already, or why the ledger refused. */
+/** How a record of an action reads. */
 export const outcomeOf = (result: string): "done" | "nothing to do" | "refused" =>
-  result === "done" ? "done" : result === isSoAlready ? "nothing to do" : "refused"
+  result === "done" ? "done" : Object.values<string>(nothingToDo).includes(result) ? "nothing to do" : "refused"
 
 /** What a transition did to the end of sending (`send_before`). Null: nothing, or it set the first one. */
 export const moveOfDeadline = (

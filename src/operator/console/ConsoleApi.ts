@@ -65,7 +65,7 @@ export type GrantLimits = typeof GrantLimits.Encoded
 
 /** An action that an operator confirmed. */
 export const ActionRequest = Schema.Struct({
-  action: Schema.Literals(["review", "end_review", "hold", "release", "cancel"]),
+  action: Schema.Literals(["review", "end_review", "hold", "release", "cancel", "read"]),
   /** The revision that the operator saw. The action is refused if the operation has moved on since. */
   revision: Schema.Int,
   reason: Schema.NullOr(Schema.String.check(Schema.isMaxLength(1024)))

@@ -7,10 +7,13 @@
 import * as Context from "effect/Context"
 import type * as Digest from "effect/crypto/Digest"
 import type * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
+import type { ProviderName } from "../../domain/Grant.ts"
 import {
+  AlreadySettled,
   IllegalTransition,
   type Operation,
   type OperationId,
@@ -27,12 +30,14 @@ import type {
   OperatorAction,
   OperatorActionRecord
 } from "../../domain/operators/OperatorView.ts"
-import { isSoAlready } from "../../domain/operators/records.ts"
+import { nothingToDo } from "../../domain/operators/records.ts"
 import type { ShownTerms } from "../../domain/Terms.ts"
 import { makeOpenTerms } from "../rules/openPayload.ts"
 import { makeSql as makeLedger } from "../sql/ledger/SqlOperationLedger.ts"
 import { fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../sql/OperationRow.ts"
 import { makeHolds } from "../sql/queue/SqlHolds.ts"
+import { makeStatusReads } from "../sql/queue/SqlStatusReads.ts"
+import { openQuestion } from "../sql/queueFragments.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 
 export class OperatorActions extends Context.Service<OperatorActions, {
@@ -99,7 +104,7 @@ export class OperatorActions extends Context.Service<OperatorActions, {
   )
 }
 
-/** The operation after an action, and the result that is recorded of it: `done`, or what is so already. */
+/** The operation after an action, and the result that is recorded of it: `done`, or one of `nothingToDo`. */
 export interface Performed {
   readonly operation: Operation
   readonly result: string
@@ -167,14 +172,34 @@ const make = Effect.gen(function*() {
   // On this client, so that they take part in its transactions.
   const ledger = yield* makeLedger
   const holds = yield* makeHolds
+  const { hint } = yield* makeStatusReads
   const record = makeRecord(sql)
   const openTerms = yield* makeOpenTerms
 
   /** Locks the row until the end of the transaction, so that the operation stays at the revision. */
+  const lock = (id: OperationId) =>
+    Effect.map(
+      orUnavailable(
+        sql.unsafe<{ readonly revision: number; readonly provider: ProviderName }>(lockStatement, [id])
+      ),
+      ([row]) => row
+    )
+
   const checkRevision = Effect.fnUntraced(function*(id: OperationId, expected: number) {
-    const [row] = yield* orUnavailable(sql.unsafe<{ readonly revision: number }>(lockStatement, [id]))
+    const row = yield* lock(id)
     if (row === undefined) return yield* new OperationNotFound({ id })
     if (row.revision !== expected) return yield* new StaleOperation({ id, expected, actual: row.revision })
+  })
+
+  /** Makes the next status read due now, as a hint does. The reconciler reads under its own rules: consent, pauses and limits. */
+  const readNow = Effect.fnUntraced(function*(id: OperationId) {
+    const row = yield* lock(id)
+    const operation = yield* ledger.show(id)
+    const { state, terminal } = operation
+    const effect = row === undefined ? "ignored" : yield* hint(row.provider, { operation_id: id }, Duration.zero)
+    if (effect === "ignored" && terminal) return yield* new AlreadySettled({ id, state })
+    const unchanged = state === "accepted" ? nothingToDo.unsent : nothingToDo.read
+    return { operation, result: effect === "ignored" ? unchanged : "done" }
   })
 
   const act = (
@@ -195,10 +220,12 @@ const make = Effect.gen(function*() {
       case "cancel":
         // A repetition changes nothing, so it is not done again.
         return Effect.gen(function*() {
-          const [before] = yield* orUnavailable(sql.unsafe<{ readonly revision: number }>(lockStatement, [id]))
+          const before = yield* lock(id)
           const operation = yield* ledger.cancel(id, { by: "operator", operator: name, reason })
-          return { operation, result: operation.revision === before?.revision ? isSoAlready : "done" }
+          return { operation, result: operation.revision === before?.revision ? nothingToDo.cancelled : "done" }
         })
+      case "read":
+        return readNow(id)
     }
   }
 
@@ -285,14 +312,15 @@ const make = Effect.gen(function*() {
 
 /** `id` and `at` have defaults, which no role may replace. */
 const recordStatement = `
-  INSERT INTO operator_actions (operator, via, action, operation_id, operation_ids, affected, reason, result)
-  VALUES ($1, $2, $3, $4, $5::uuid[], $6, $7, $8)
+  INSERT INTO operator_actions (operator, via, action, operation_id, operation_ids, affected, reason, result, question)
+  VALUES ($1, $2, $3, $4, $5::uuid[], $6, $7, $8,
+    CASE WHEN $3 = 'end_review' THEN (SELECT ${openQuestion} FROM operations o WHERE o.id = $4::uuid) END)
   RETURNING id`
 
 const termsStatement = `
   SELECT ${publicColumns}, o.terms, o.terms_key_id FROM operations o WHERE o.id = ANY ($1::uuid[]) AND o.terms IS NOT NULL`
 
-const lockStatement = "SELECT revision FROM operations WHERE id = $1 FOR NO KEY UPDATE"
+const lockStatement = "SELECT revision, provider FROM operations WHERE id = $1 FOR NO KEY UPDATE"
 
 /** Most actions of one operation that an operator sees: the latest. */
 const mostActions = 200
@@ -309,7 +337,7 @@ export const actionsOf = (sql: SqlClient.SqlClient, id: OperationId) =>
   )
 
 const actionsStatement = `
-  SELECT at, operator, via, action, reason, result FROM operator_actions
+  SELECT at, operator, via, action, reason, result, question FROM operator_actions
   WHERE operation_id = $1 OR operation_ids @> ARRAY[$1::uuid] ORDER BY at DESC LIMIT ${mostActions}`
 
 /** The columns of an operation that its terms need. */

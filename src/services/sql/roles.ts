@@ -101,7 +101,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       // Not id and at: the database chooses both.
       operator_actions: {
         SELECT: "all",
-        INSERT: ["operator", "via", "action", "operation_id", "operation_ids", "affected", "reason", "result"]
+        INSERT: columns("operator via action operation_id operation_ids affected reason result question")
       },
       ledger_home: {
         SELECT: "all",

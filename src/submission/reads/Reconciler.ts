@@ -256,6 +256,11 @@ const askOfOldFence = ({ policy, providers }: ReadServices, due: DueRead, decisi
   return { ...decision, question: questionOf(providers.get(provider)?.promises ?? {}, operation) }
 }
 
+/** Of an answer without evidence: see `NotFound`. */
+const unproven =
+  "not found, which proves nothing: the adapter does not declare this answer, such as that of a wrong path, or it is of "
+  + "another account"
+
 const answerText = (answer: StatusAnswer | FenceAnswer): string => {
   switch (answer._tag) {
     case "NotProven":
@@ -263,7 +268,7 @@ const answerText = (answer: StatusAnswer | FenceAnswer): string => {
     case "Proven":
       return answer.state
     case "NotFound":
-      return "not found"
+      return answer.evidence === null ? unproven : "not found"
     case "Known":
       return "the fence found that another order has the key"
     case "Occupied":

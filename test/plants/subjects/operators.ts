@@ -31,6 +31,18 @@ export const operators: ReadonlyArray<Plant> = [
       "o.send_before <= now() + interval '1 hour' AS lost"
     )
     .foundBy(postgres("services/operators/OperationViews", "until when it may be sent")),
+  plant("a read that an operator asks for is due now", actions)
+    .edit("{ operation_id: id }, Duration.zero)", "{ operation_id: id }, Duration.hours(1))")
+    .foundBy(postgres("services/operators/OperatorActions", "next status read due now")),
+  plant("an operation that was not sent has no status to read", actions)
+    .edit("state === \"accepted\" ? nothingToDo.unsent", "state !== \"accepted\" ? nothingToDo.unsent")
+    .foundBy(postgres("services/operators/OperatorActions", "next status read due now")),
+  plant("the end of a review keeps the question to the provider", actions)
+    .edit("CASE WHEN $3 = 'end_review' THEN", "CASE WHEN $3 = 'none' THEN")
+    .foundBy(postgres("services/operators/OperatorActions", "keeps the question to the provider")),
+  plant("operators tell a provider's own not found from that of a wrong path", "src/submission/reads/Reconciler.ts")
+    .edit("answer.evidence === null ? unproven : \"not found\"", "\"not found\"")
+    .foundBy(unit("submission/providers/ProviderPromises", "of a wrong path")),
   plant("a check of an action takes back what the ledger did", actions)
     .edit("sql.withTransaction(Effect.flip(actAt(...called)))", "Effect.flip(actAt(...called))")
     .foundBy(postgres("services/operators/OperatorActions", "which a check tells before")),
@@ -50,7 +62,7 @@ export const operators: ReadonlyArray<Plant> = [
     .edit("`${outcome}: ${result}`", "result")
     .foundBy(unit("cli/screen/Rendering", "done or refused")),
   plant("the record of an action that changed nothing is no refusal", "src/domain/operators/records.ts")
-    .edit("result === isSoAlready", "result === \"\"")
+    .edit("(nothingToDo).includes(result)", "(nothingToDo).includes(\"\")")
     .foundBy(unit("cli/screen/Rendering", "done or refused")),
   plant("a list cuts no code of a failure", "src/cli/operations/list.ts")
     .edit("least: codeWidth(operations)", "least: 6")
@@ -99,7 +111,7 @@ export const operators: ReadonlyArray<Plant> = [
     .foundBy(system("cli/Commands", "names the setting of a database")),
   plant("a repeated cancellation is not recorded as done", actions)
     .edit(
-      "operation.revision === before?.revision ? isSoAlready : \"done\"",
+      "operation.revision === before?.revision ? nothingToDo.cancelled : \"done\"",
       "operation.revision === before?.revision ? \"done\" : \"done\""
     )
     .foundBy(postgres("services/operators/OperatorActions", "does what the ledger does")),
@@ -239,7 +251,7 @@ export const operators: ReadonlyArray<Plant> = [
     )
     .foundBy(unit("services/roles")),
   plant("the database chooses id and time of an action, never the writer", roles)
-    .edit("INSERT: [\"operator\", \"via\"", "INSERT: [\"at\", \"operator\", \"via\"")
+    .edit("columns(\"operator via", "columns(\"at operator via")
     .foundBy(unit("services/roles")),
   plant("a token never appears in a path of the log", "src/server/gate/TokenMask.ts")
     .edit("  if (isEncodedToken(before)) return \"…\"\n", "")

@@ -7,12 +7,14 @@ import { Cause, Effect, Exit, Fiber, Layer, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { OperationId } from "../../../../src/domain/Operation.ts"
 import type { AccountableOperator, ActionRefusal } from "../../../../src/domain/operators/OperatorView.ts"
+import { nothingToDo } from "../../../../src/domain/operators/records.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
 import { OperatorActions, type Performed } from "../../../../src/services/operators/OperatorActions.ts"
 import { StoreUnavailable } from "../../../../src/services/StoreUnavailable.ts"
 import { accept, fieldsOf, operationIn, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
-import { inspect, issueAtNewProvider, waitOut } from "../../../fixtures/ledger/Queue.ts"
+import { inspect, issueAtNewProvider, readTerms, waitOut } from "../../../fixtures/ledger/Queue.ts"
+import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
 import { anotherPool, isSuperuser, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 import { attempt, modes } from "../../../fixtures/postgres/RawSql.ts"
@@ -22,7 +24,7 @@ const Actions = Layer.mergeAll(OperatorActions.layer, OperationSearch.layer).pip
 
 const operator: AccountableOperator = { name: "ada@example.org", via: "console", reason: "asked by the bank" }
 
-const actions = ["review", "end_review", "hold", "release", "cancel"] as const
+const actions = ["review", "end_review", "hold", "release", "cancel", "read"] as const
 
 interface Recorded {
   readonly operator: string
@@ -163,6 +165,51 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
       )
     }))
 
+  it.effect("makes the next status read due now, and says so if there is nothing to read", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const service = yield* OperatorActions
+      const { identity } = yield* issueAtNewProvider()
+      const read = (id: OperationId) => Effect.result(service.perform("read", id, operator))
+      for (const state of specifiedStates) {
+        const { id } = yield* operationIn(identity, state)
+        yield* sql`UPDATE operations SET due_at = now() + interval '1 hour' WHERE id = ${id} AND state IN ('submitted', 'indeterminate')`
+        const before = yield* inspect(id)
+        const first = resultOf(yield* read(id))
+        const rows = yield* sql<{ readonly is_due: boolean | null }>`
+          SELECT due_at <= now() AS is_due FROM operations WHERE id = ${id}`
+        if (state === "submitted" || state === "indeterminate") {
+          assert.deepStrictEqual([first, rows], ["done", [{ is_due: true }]], state)
+          assert.strictEqual(resultOf(yield* read(id)), nothingToDo.read)
+        } else if (state === "accepted") {
+          assert.strictEqual(first, nothingToDo.unsent)
+        } else if (state === "submitting") {
+          // It is noted, and the read follows the outcome.
+          assert.deepStrictEqual([first, rows], ["done", [{ is_due: false }]])
+        } else assert.include(first, `is ${state}, which is final`)
+        assert.deepStrictEqual((yield* inspect(id)).revision, before.revision, "no state changes")
+        assert.strictEqual((yield* recorded(id))[0]!.result, first)
+      }
+    }))
+
+  it.effect("that ends a review keeps the question to the provider, which a later answer replaces", () =>
+    Effect.gen(function*() {
+      const service = yield* OperatorActions
+      const queue = yield* Queue
+      const { identity } = yield* issueAtNewProvider()
+      const { id, revision } = yield* operationIn(identity, "indeterminate")
+      const unproven = { due_in: readTerms.lease, reference: null, answer: "not found" }
+      yield* queue.postpone(id, revision, { ...unproven, review: true, question: "Did you pay 7?" })
+      yield* service.perform("review", id, operator)
+      yield* service.perform("end_review", id, operator)
+      yield* queue.postpone(id, revision, { ...unproven, question: null })
+      const { actions } = yield* OperationSearch.use((search) => search.detail(id))
+      assert.deepStrictEqual(actions.map(({ action, question }) => [action, question]), [
+        ["review", null],
+        ["end_review", "Did you pay 7?"]
+      ])
+    }))
+
   it.effect("that the ledger refuses changes nothing, and is recorded with the reason, which a check tells before", () =>
     Effect.gen(function*() {
       const service = yield* OperatorActions
@@ -188,8 +235,9 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
             assert.strictEqual(rows[0]!.result, (result.failure as Error).message)
             assert.deepStrictEqual([yield* ledger.show(id), yield* ledger.history(id)], before)
           } else {
-            const isRepeated = action === "cancel" && state === "cancelled"
-            assert.strictEqual(rows[0]!.result, isRepeated ? "it was cancelled already" : "done")
+            if (action === "cancel") {
+              assert.strictEqual(rows[0]!.result, state === "cancelled" ? "it was cancelled already" : "done")
+            }
           }
         }
       }

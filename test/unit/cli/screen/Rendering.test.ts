@@ -11,7 +11,7 @@ import { renderDetail } from "../../../../src/cli/operations/show.ts"
 import { type Paint, plain, type Screen } from "../../../../src/cli/screen/Screen.ts"
 import { renderStatus } from "../../../../src/cli/status/StatusCommand.ts"
 import { isTerminal } from "../../../../src/domain/Operation.ts"
-import { isSoAlready } from "../../../../src/domain/operators/records.ts"
+import { nothingToDo } from "../../../../src/domain/operators/records.ts"
 import { maskTerms } from "../../../../src/domain/Terms.ts"
 import { visible } from "../../../../src/domain/VisibleText.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
@@ -46,8 +46,15 @@ describe("The text of a command", () => {
   })
 
   it("says of each action of an operator whether it was done or refused, or there was nothing to do", () => {
-    const action = { at: now, operator: "anna", via: "command", action: "advance", reason: null } as const
-    const actions = ["it may still be sent", "done", isSoAlready].map((result) => ({ ...action, result }))
+    const action = {
+      at: now,
+      operator: "anna",
+      via: "command",
+      action: "advance",
+      reason: null,
+      question: null
+    } as const
+    const actions = ["it may still be sent", "done", nothingToDo.cancelled].map((result) => ({ ...action, result }))
     fc.assert(
       fc.property(detail, (operation) => {
         const text = renderDetail({ ...operation, actions }, now, { width: null, paint: plain })

@@ -21,7 +21,16 @@ import {
 } from "../../../../src/submission/providers/ProviderPromises.ts"
 import { decideAfterRead } from "../../../../src/submission/reads/decideAfterRead.ts"
 import { operationOf } from "../../../fixtures/submission/HttpProviderServer.ts"
-import { evidence, findsById, makeWorld, reference, type Script, unclear } from "../../../fixtures/submission/World.ts"
+import {
+  evidence,
+  findsById,
+  makeWorld,
+  neverReceived,
+  notFound,
+  reference,
+  type Script,
+  unclear
+} from "../../../fixtures/submission/World.ts"
 
 const at = DateTime.makeUnsafe("2026-01-01T00:00:30Z")
 const due = {
@@ -270,6 +279,14 @@ describe("A status read without the provider's reference", () => {
       const other = yield* readOnce(findsById, { read: () => Effect.succeed(unclear) })
       assert.notProperty(other.note, "question")
       assert.isFalse(other.state.under_review)
+    }))
+
+  it.effect("that is \"not found\" of a wrong path is told from the provider's own", () =>
+    Effect.gen(function*() {
+      const noteOf = (answer: StatusAnswer) =>
+        Effect.map(readOnce({ readByOperationId: "yes" }, { read: () => Effect.succeed(answer) }), ({ note }) => note)
+      assert.match((yield* noteOf(notFound))!.answer!, /^not found, which proves nothing: the adapter does not declare/)
+      assert.strictEqual((yield* noteOf(neverReceived))!.answer, "not found")
     }))
 })
 
