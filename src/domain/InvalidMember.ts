@@ -81,12 +81,23 @@ const failuresOf = (issue: SchemaIssue.Issue, format: Format): Failures => {
   }
 }
 
-/** The members that do not fit, `maxNamed` at most. `messageOf` has the message of a single failure. */
+const isOfPattern = Schema.is(
+  Schema.Struct({ representation: Schema.Struct({ id: Schema.Literal("effect/schema/isPattern") }) })
+)
+
+/** The message of a single failure. A member that is no text is told what the pattern of its text expects: "string" says too little. */
+export const messageOf: SchemaIssue.LeafHook = (issue) => {
+  const checks = issue._tag === "InvalidType" ? issue.ast.checks ?? [] : []
+  const expected = checks.map(({ annotations }) => annotations).find(isOfPattern)?.["expected"]
+  return typeof expected === "string" ? `Expected ${expected}, as text` : SchemaIssue.defaultLeafHook(issue)
+}
+
+/** The members that do not fit, `maxNamed` at most. `leafHook` has the message of a single failure. */
 export const invalidMembers = (
   { issue }: Schema.SchemaError,
-  messageOf: SchemaIssue.LeafHook = SchemaIssue.defaultLeafHook
+  leafHook: SchemaIssue.LeafHook = messageOf
 ): ReadonlyArray<InvalidMember> =>
-  failuresOf(issue, SchemaIssue.makeFormatterStandardSchemaV1({ leafHook: messageOf }))
+  failuresOf(issue, SchemaIssue.makeFormatterStandardSchemaV1({ leafHook }))
     .slice(0, maxNamed)
     .map(({ message, path = [] }) => ({
       // The client chose the names, so a long one is cut.

@@ -109,7 +109,7 @@ export const storeFailure = (error: unknown): string | null => {
   const { message } = root
   if (!isSqlError(failure)) return message
   const text = wrongUrl(root) ?? explanations[failure.reason._tag]
-    ?? (isUnreachable(failure) ? `the database is unreachable: ${message}` : message)
+    ?? (isUnreachable(failure) ? `the database is unreachable: ${message}; start it, or correct its URL` : message)
   const setting = settings.get(failure)
   return setting === undefined ? text : `${text} (${setting})`
 }

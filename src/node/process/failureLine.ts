@@ -13,7 +13,7 @@ export const oneLine = (text: string): string =>
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1()
 
-const notSet = "is not set"
+const notSet = "is not set: set it in the environment of this process"
 
 /** A variable is text, so one that is none is missing. */
 const formatVariables = SchemaIssue.makeFormatterStandardSchemaV1({

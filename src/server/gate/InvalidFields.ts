@@ -11,9 +11,8 @@ import { RouteContext } from "effect/http/HttpRouter"
 import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
-import * as SchemaIssue from "effect/SchemaIssue"
 import type { ProblemField, ProblemOf } from "../../api/Problems.ts"
-import { invalidMembers, maxNamed, noteOfCut } from "../../domain/InvalidMember.ts"
+import { invalidMembers, maxNamed, messageOf, noteOfCut } from "../../domain/InvalidMember.ts"
 import type { Problems } from "./ProblemResponses.ts"
 import { hasBody } from "./RequestChecks.ts"
 
@@ -59,7 +58,7 @@ const fieldsOf = (
   const undeclared = part === "body" ? "Expected only members that this endpoint takes" : surplusOf(endpoint)
   return invalidMembers(
     error,
-    (issue) => issue._tag === "UnexpectedKey" ? undeclared : SchemaIssue.defaultLeafHook(issue)
+    (issue) => issue._tag === "UnexpectedKey" ? undeclared : messageOf(issue)
   ).map(({ message, path }) => ({ path: [part, ...path].join("."), message }))
 }
 

@@ -40,6 +40,12 @@ export const operators: ReadonlyArray<Plant> = [
   plant("the end of a review keeps the question to the provider", actions)
     .edit("CASE WHEN $3 = 'end_review' THEN", "CASE WHEN $3 = 'none' THEN")
     .foundBy(postgres("services/operators/OperatorActions", "keeps the question to the provider")),
+  plant("a number in place of an amount is told the form of the text", "src/domain/InvalidMember.ts")
+    .edit("typeof expected === \"string\"", "typeof expected === \"number\"")
+    .foundBy(unit("domain/InvalidMember", "the form of the text")),
+  plant("a variable that is not set is told with what to do", "src/node/process/failureLine.ts")
+    .edit("is not set: set it in the environment of this process", "is not set")
+    .foundBy(unit("node/process/failureLine", "is not set and what to do")),
   plant("operators tell a provider's own not found from that of a wrong path", "src/submission/reads/Reconciler.ts")
     .edit("answer.evidence === null ? unproven : \"not found\"", "\"not found\"")
     .foundBy(unit("submission/providers/ProviderPromises", "of a wrong path")),

@@ -8,6 +8,8 @@ import { StoreUnavailable } from "../../../../src/services/StoreUnavailable.ts"
 
 const Account = Schema.Struct({ key: Schema.String.check(Schema.isMinLength(20, { expected: "20 characters" })) })
 
+const notSet = "is not set: set it in the environment of this process"
+
 const thrownBy = (run: () => unknown): unknown => {
   try {
     return run()
@@ -18,19 +20,22 @@ const thrownBy = (run: () => unknown): unknown => {
 
 describe("The line of a failure", () => {
   it.effect.each<readonly [string, Config.Config<unknown>, string]>([
-    ["text", Config.String("COLUMN_URL"), "COLUMN_URL is not set"],
-    ["a secret", Config.Redacted("COLUMN_API_KEY"), "COLUMN_API_KEY is not set"],
-    ["a number", Config.all({ port: Config.Port("COLUMN_PORT") }), "COLUMN_PORT is not set"],
+    ["text", Config.String("COLUMN_URL"), `COLUMN_URL ${notSet}`],
+    ["a secret", Config.Redacted("COLUMN_API_KEY"), `COLUMN_API_KEY ${notSet}`],
+    ["a number", Config.all({ port: Config.Port("COLUMN_PORT") }), `COLUMN_PORT ${notSet}`],
     [
       "a number that is none",
       Config.Int("COLUMN_LIMIT"),
       "COLUMN_LIMIT: Expected a string representing a finite number"
     ]
-  ])("tells which variable is not set, or what was expected of it: %s", ([, config, line]) =>
-    Effect.gen(function*() {
-      const error = yield* Effect.flip(config)
-      assert.strictEqual(failureLine(error), line)
-    }).pipe(Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env: { COLUMN_LIMIT: "ten" } })))))
+  ])(
+    "tells which variable is not set and what to do, or what was expected of it: %s",
+    ([, config, line]) =>
+      Effect.gen(function*() {
+        const error = yield* Effect.flip(config)
+        assert.strictEqual(failureLine(error), line)
+      }).pipe(Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env: { COLUMN_LIMIT: "ten" } }))))
+  )
 
   it("tells the rule that a value of `make` breaks", () => {
     assert.strictEqual(
@@ -50,7 +55,11 @@ describe("The line of a failure", () => {
       "canceling statement due to lock timeout",
       /^lock timeout: another transaction.*; try again/
     ],
-    [SqlError.ConnectionError, "connect ECONNREFUSED", /^the database is unreachable: connect ECONNREFUSED$/]
+    [
+      SqlError.ConnectionError,
+      "connect ECONNREFUSED",
+      /^the database is unreachable: connect ECONNREFUSED; start it, or correct its URL$/
+    ]
   ])("tells of %o what happened in the database, and what to do", (Reason, message, expected) => {
     const error = new SqlError.SqlError({
       reason: new Reason({ cause: new Error(message), message, operation: "execute" })
