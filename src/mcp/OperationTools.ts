@@ -153,103 +153,96 @@ const waitFor = Effect.fnUntraced(function*(report: Report, id: OperationId, sec
   return { ...adviceOnWait(operation, yield* DateTime.now), operation: quoteFailure(operation) }
 })
 
-const listOperations = readTool({
-  title: "List operations",
-  description: "Lists the operations that this agent requested for its user, newest first. It only reads.",
-  parameters: listParameters,
-  success: Schema.Struct({ ...pageAdvice, ...OperationList.fields }),
-  handle: Effect.fnUntraced(function*(query) {
-    const reads = yield* AgentReads
-    const page = yield* reads.list({ page_size: defaultPageSize, ...query })
-    return { advice: adviceOnList(page.operations.length === 0), ...page, ...yield* shownOf(page.operations) }
-  })
-})
-
-const getOperation = readTool({
-  title: "Read an operation",
-  description: "Reads one operation as it is now. It only reads: nothing is sent to the provider.",
-  parameters: Schema.Struct({ id: OperationId }),
-  success: OperationAnswer,
-  handle: ({ id }) => AgentReads.use((reads) => Effect.flatMap(reads.get(id), answerOf))
-})
-
-const findOperationByKey = readTool({
-  title: "Find an operation by its idempotency key",
-  description:
-    "Finds the operation that was requested under an idempotency key, for example after the response was lost. "
-    + "It only reads.",
-  parameters: Schema.Struct({ idempotency_key: KeyArgument }),
-  success: Schema.Struct({
-    ...OperationAnswer.fields,
-    operation: Schema.NullOr(Operation).annotate({
-      description: "Null if the gateway has recorded no request under this key so far."
-    })
-  }),
-  handle: Effect.fnUntraced(function*({ idempotency_key }) {
-    const reads = yield* AgentReads
-    const { operations: [operation] } = yield* reads.list({ idempotency_key })
-    return operation === undefined
-      ? { advice: adviceOnUnknownKey, read_again_in_seconds: unknownKeySeconds, operation: null }
-      : yield* answerOf(operation)
-  })
-})
-
-const waitForOperation = readTool({
-  title: "Wait for an operation",
-  description: "Waits until an operation is final, or the time is over, and returns it as it is then. It only reads. "
-    + "Call it again while the operation is not final.",
-  parameters: Schema.Struct({
-    id: OperationId,
-    seconds: Schema.optionalKey(
-      Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: maxWaitSeconds })).annotate({
-        description: `The longest wait, 1 to ${maxWaitSeconds} seconds; ${defaultWaitSeconds} by default.`
-      })
-    )
-  }),
-  success: OperationAnswer,
-  handle: ({ id, seconds = defaultWaitSeconds }, report) => waitFor(report, id, seconds)
-})
-
-const changesSince = readTool({
-  title: "Read changes",
-  description:
-    "Returns the operations that changed since a token, each as it is now. Without a token it starts with the "
-    + "oldest operation. It only reads.",
-  parameters: changesParameters,
-  success: Schema.Struct({ ...pageAdvice, read_again_in_seconds: ReadAgain, ...OperationChanges.fields }),
-  handle: Effect.fnUntraced(function*(query) {
-    const reads = yield* AgentReads
-    const page = yield* reads.changes({ page_size: defaultPageSize, ...query })
-    return {
-      advice: adviceOnChanges(page.has_more),
-      read_again_in_seconds: page.has_more ? 0 : readFeedAgainAfter,
-      ...page,
-      ...yield* shownOf(page.operations)
-    }
-  })
-})
-
-const getLimits = readTool({
-  title: "Read the limits",
-  description:
-    "Reads what this agent may spend: each limit of its grant and of its access token, and what remains of it now. It only reads.",
-  parameters: Schema.Record(Schema.String, Schema.Never),
-  success: Schema.Struct({ advice: AdviceText, ...GrantLimits.fields }),
-  handle: Effect.fnUntraced(function*() {
-    const reads = yield* AgentReads
-    const { limits } = yield* reads.limits
-    return { advice: adviceOnLimits(limits.length === 0), limits }
-  })
-})
-
 /** The tools of every gateway, by their names. */
 export const operationTools = {
-  list_operations: listOperations,
-  get_operation: getOperation,
-  find_operation_by_key: findOperationByKey,
-  wait_for_operation: waitForOperation,
-  changes_since: changesSince,
-  get_limits: getLimits
+  list_operations: readTool({
+    title: "List operations",
+    description: "Lists the operations that this agent requested for its user, newest first. It only reads.",
+    parameters: listParameters,
+    success: Schema.Struct({ ...pageAdvice, ...OperationList.fields }),
+    handle: Effect.fnUntraced(function*(query) {
+      const reads = yield* AgentReads
+      const page = yield* reads.list({ page_size: defaultPageSize, ...query })
+      return { advice: adviceOnList(page.operations.length === 0), ...page, ...yield* shownOf(page.operations) }
+    })
+  }),
+
+  get_operation: readTool({
+    title: "Read an operation",
+    description: "Reads one operation as it is now. It only reads: nothing is sent to the provider.",
+    parameters: Schema.Struct({ id: OperationId }),
+    success: OperationAnswer,
+    handle: ({ id }) => AgentReads.use((reads) => Effect.flatMap(reads.get(id), answerOf))
+  }),
+
+  find_operation_by_key: readTool({
+    title: "Find an operation by its idempotency key",
+    description:
+      "Finds the operation that was requested under an idempotency key, for example after the response was lost. "
+      + "It only reads.",
+    parameters: Schema.Struct({ idempotency_key: KeyArgument }),
+    success: Schema.Struct({
+      ...OperationAnswer.fields,
+      operation: Schema.NullOr(Operation).annotate({
+        description: "Null if the gateway has recorded no request under this key so far."
+      })
+    }),
+    handle: Effect.fnUntraced(function*({ idempotency_key }) {
+      const reads = yield* AgentReads
+      const { operations: [operation] } = yield* reads.list({ idempotency_key })
+      return operation === undefined
+        ? { advice: adviceOnUnknownKey, read_again_in_seconds: unknownKeySeconds, operation: null }
+        : yield* answerOf(operation)
+    })
+  }),
+
+  wait_for_operation: readTool({
+    title: "Wait for an operation",
+    description: "Waits until an operation is final, or the time is over, and returns it as it is then. It only reads. "
+      + "Call it again while the operation is not final.",
+    parameters: Schema.Struct({
+      id: OperationId,
+      seconds: Schema.optionalKey(
+        Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: maxWaitSeconds })).annotate({
+          description: `The longest wait, 1 to ${maxWaitSeconds} seconds; ${defaultWaitSeconds} by default.`
+        })
+      )
+    }),
+    success: OperationAnswer,
+    handle: ({ id, seconds = defaultWaitSeconds }, report) => waitFor(report, id, seconds)
+  }),
+
+  changes_since: readTool({
+    title: "Read changes",
+    description:
+      "Returns the operations that changed since a token, each as it is now. Without a token it starts with the "
+      + "oldest operation. It only reads.",
+    parameters: changesParameters,
+    success: Schema.Struct({ ...pageAdvice, read_again_in_seconds: ReadAgain, ...OperationChanges.fields }),
+    handle: Effect.fnUntraced(function*(query) {
+      const reads = yield* AgentReads
+      const page = yield* reads.changes({ page_size: defaultPageSize, ...query })
+      return {
+        advice: adviceOnChanges(page.has_more),
+        read_again_in_seconds: page.has_more ? 0 : readFeedAgainAfter,
+        ...page,
+        ...yield* shownOf(page.operations)
+      }
+    })
+  }),
+
+  get_limits: readTool({
+    title: "Read the limits",
+    description:
+      "Reads what this agent may spend: each limit of its grant and of its access token, and what remains of it now. It only reads.",
+    parameters: Schema.Record(Schema.String, Schema.Never),
+    success: Schema.Struct({ advice: AdviceText, ...GrantLimits.fields }),
+    handle: Effect.fnUntraced(function*() {
+      const reads = yield* AgentReads
+      const { limits } = yield* reads.limits
+      return { advice: adviceOnLimits(limits.length === 0), limits }
+    })
+  })
 }
 
 /** Registers the tools. Calls need the `AgentReads` of the request. */
