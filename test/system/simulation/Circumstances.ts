@@ -1,9 +1,9 @@
 /** Mixtures of faults in which certain mistakes show soon. Most have no limits of grants, which would refuse operations that they need. */
 import * as Duration from "effect/Duration"
 import { each, type Faults } from "./Chance.ts"
+import { type NetworkFaults, noNetworkFaults } from "./ProviderTraits.ts"
 import type { Scenario } from "./Scenario.ts"
 import { noDatabaseFaults } from "./SimulatedDatabase.ts"
-import { type NetworkFaults, noNetworkFaults } from "./SimulatedProvider.ts"
 import { noWitnessFaults } from "./SimulatedWitness.ts"
 
 const mishaps = [

@@ -15,7 +15,7 @@ import type { OutcomeRecord } from "../../../src/domain/Submission.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryRecords.ts"
 import { lostTakeOver, restartEvidence, rollbackEvidence } from "../../../src/services/rules/ledgerRules.ts"
 import { type Budgets, describeUsage } from "./Budgets.ts"
-import type { Traits } from "./SimulatedProvider.ts"
+import type { Traits } from "./ProviderTraits.ts"
 import type { World } from "./World.ts"
 
 /** A rule that was broken. */

@@ -12,10 +12,10 @@ import type { MemoryRecord } from "../../../src/services/memory/MemoryRecords.ts
 import { isHeld } from "../../../src/services/memory/recordRules.ts"
 import { operatorEvidence } from "../../fixtures/OperatorEvidence.ts"
 import type { Mishaps } from "./Circumstances.ts"
+import { noNetworkFaults } from "./ProviderTraits.ts"
 import { longestSend } from "./Scenario.ts"
 import { noDatabaseFaults } from "./SimulatedDatabase.ts"
 import type { SimulatedProcess } from "./SimulatedProcess.ts"
-import { noNetworkFaults } from "./SimulatedProvider.ts"
 import { noWitnessFaults } from "./SimulatedWitness.ts"
 import type { Plant, Simulation } from "./Simulation.ts"
 

@@ -7,8 +7,8 @@ import { readDelay } from "../../../src/domain/Submission.ts"
 import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import { type Chance, each } from "./Chance.ts"
 import { drawMishaps, forgottenClaims, type Mishaps } from "./Circumstances.ts"
+import { drawNetworkFaults, type NetworkFaults, type Traits } from "./ProviderTraits.ts"
 import { type DatabaseFaults, databaseFaults } from "./SimulatedDatabase.ts"
-import { drawNetworkFaults, type NetworkFaults, type Traits } from "./SimulatedProvider.ts"
 import { type WitnessFaults, witnessFaults } from "./SimulatedWitness.ts"
 
 /** Short times, so that a run is short. */

@@ -5,9 +5,9 @@ import type { WitnessStore } from "../../../src/cluster/witness/Witness.ts"
 import type { ClaimBatch } from "../../../src/domain/Submission.ts"
 import { witnessed } from "./Circumstances.ts"
 import { databaseTime } from "./Force.ts"
+import { noNetworkFaults } from "./ProviderTraits.ts"
 import type { Scenario } from "./Scenario.ts"
 import type { Queue } from "./SimulatedDatabase.ts"
-import { noNetworkFaults } from "./SimulatedProvider.ts"
 import type { Plant, Simulation } from "./Simulation.ts"
 
 /** A witness that takes batches of every epoch. */
