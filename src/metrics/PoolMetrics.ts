@@ -56,14 +56,13 @@ class PoolsCounts {
   constructor(series: Series) {
     this.pool = memoize((name) => {
       const counts = new PoolCounts()
-      this.#named.set(name, counts)
       const labels = { pool: name }
       series.gauge(families.connections, () => counts.connections, labels)
       series.gauge(families.inUse, () => counts.inUse, labels)
       series.gauge(families.waiting, () => counts.waiting, labels)
       series.readCounter(families.errors, () => counts.errors, labels)
       return counts
-    })
+    }, this.#named)
     for (const reason of ["behind", "failed", "resting"] as const) {
       series.readCounter(families.moved, () => this.movedReads[reason], { reason })
     }

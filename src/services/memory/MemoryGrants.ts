@@ -17,27 +17,21 @@ import {
   ScopesExceeded,
   UnmatchedRevocation
 } from "../../domain/Grant.ts"
-import type {
-  ClientGrants,
-  ExternalGrant,
-  ExternalSubject,
-  GrantRegistration,
-  GrantRequest
-} from "../../domain/GrantRequest.ts"
+import type { GrantRegistration, GrantRequest } from "../../domain/GrantRequest.ts"
 import {
   checkLimits,
   fitsScopes,
   isSameGrant,
   mergeRegistration,
   newGrant,
-  newProviderConnectionId
+  newProviderConnectionId,
+  type RevocationNames,
+  revocationsBy
 } from "../rules/grantRules.ts"
 import { remainingLimits } from "../rules/limits.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 import type { MemoryGrant, MemoryRevocation } from "./MemoryRecords.ts"
 import { reservationsOf } from "./recordRules.ts"
-
-type RevocationNames = Omit<MemoryRevocation, "revoked_at">
 
 export const makeMemory = Effect.gen(function*() {
   return { ...yield* makeRegistration, ...yield* makeRevocation }
@@ -188,12 +182,7 @@ const makeRevocation = Effect.gen(function*() {
     show,
     limits,
     revoke,
-    revokeExternal: ({ client_id, grant, issuer }: ExternalGrant) =>
-      revokeAll({ client_id, issuer, external_id: grant, subject: null }),
-    revokeSubject: ({ client_id, issuer, subject }: ExternalSubject) =>
-      revokeAll({ client_id, issuer, external_id: null, subject }),
-    revokeClient: ({ client_id, issuer }: ClientGrants) =>
-      revokeAll({ client_id, issuer: issuer ?? null, external_id: null, subject: null }),
+    ...revocationsBy(revokeAll),
     setClientActive,
     setProviderConnected
   }

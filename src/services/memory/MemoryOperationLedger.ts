@@ -7,14 +7,11 @@ import { AlreadySettled, type Operation, type OperationId, type Outcome } from "
 import { statedReference } from "../../domain/OperatorEvidence.ts"
 import { ProviderReference, StillHeld } from "../../domain/Submission.ts"
 import {
-  awaitingError,
+  blockedError,
   cancellationOf,
   cancellationResult,
-  claimedError,
   findTransitionError,
-  heldError,
-  isOutcome,
-  sendableError
+  isOutcome
 } from "../rules/ledgerRules.ts"
 import { makeAcceptances } from "./MemoryAcceptance.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
@@ -51,24 +48,21 @@ export const makeMemory = Effect.gen(function*() {
     const { operation } = found
     const facts = { ...found, now: at, holder: holderOf(found, evidence) }
     const refused = findTransitionError(operation, revision, to, evidence, facts)
-    if (refused !== null) return refused
-    if (operation.state === "accepted") {
-      if (to.state === "submitting" && needsDecision(found, memory)) return awaitingError(operation, to)
-      return to.state === "submitting" || isUnsent(found, memory) ? null : heldError(operation, to)
-    }
-    if (to.state !== "failed") return null
-    if (operation.state === "indeterminate" && isBefore(at, found.send_before)) return sendableError(operation, to)
-    if (operation.state !== "submitting") return null
-    return (isReturnedClaim(found) ? isUnsent(found, memory) : isUnsendable(found, at))
-      ? null
-      : claimedError(operation, to)
+    return refused ?? (mayMove(found, to, at) ? null : blockedError(operation, to))
   }
 
-  const isBefore = (at: DateTime.Utc, end: DateTime.Utc | null) => end !== null && DateTime.isLessThan(at, end)
-
-  /** The holder of the claim can send the operation no more, and no return and take-over are lost. A claim by hand has no holder. */
-  const isUnsendable = ({ send_before, timeline }: MemoryRecord, at: DateTime.Utc): boolean =>
-    send_before === null || !isBefore(at, send_before) && isPresentLedger(memory, timeline)
+  /** See `transitionStatement` of the SQL ledger. */
+  const mayMove = (found: MemoryRecord, to: Outcome, at: DateTime.Utc): boolean => {
+    const { operation: { state }, send_before, timeline } = found
+    const isSendable = send_before !== null && DateTime.isLessThan(at, send_before)
+    if (state === "accepted") return to.state === "submitting" ? !needsDecision(found, memory) : isUnsent(found, memory)
+    if (to.state !== "failed") return true
+    if (state === "indeterminate") return !isSendable
+    if (state !== "submitting") return true
+    if (isReturnedClaim(found)) return isUnsent(found, memory)
+    // A claim by hand has no holder.
+    return send_before === null || !isSendable && isPresentLedger(memory, timeline)
+  }
 
   const moved = (found: MemoryRecord, to: Outcome, evidence: Schema.Json, at: DateTime.Utc): Operation => {
     const record = moveRecord(found, to, evidence, at, null)

@@ -1,20 +1,11 @@
 /** The rows of the ledger in memory, and the operations with the order of their changes. */
 import type * as DateTime from "effect/DateTime"
 import type { Approval } from "../../domain/Approval.ts"
-import type {
-  ClientId,
-  ExternalId,
-  Grant,
-  Issuer,
-  PairwiseSubject,
-  ProviderConnectionId,
-  ProviderName,
-  ResourceOwner,
-  Scope
-} from "../../domain/Grant.ts"
+import type { Grant, ProviderConnectionId, ProviderName, ResourceOwner, Scope } from "../../domain/Grant.ts"
 import type { HistoryEntry, Operation, OperationId } from "../../domain/Operation.ts"
 import type { ProviderReference, Recording } from "../../domain/Submission.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
+import type { RevocationNames } from "../rules/grantRules.ts"
 import type { Reservation } from "../rules/limits.ts"
 
 /**
@@ -90,12 +81,8 @@ export interface MemoryProviderConnection {
 /** A grant without the standing of its client and its provider connection, which each use looks up. */
 export type MemoryGrant = Omit<Grant, "client_active" | "provider" | "provider_connected">
 
-/** A row of `grant_revocations`: revokes one grant, or all of a subject, of a client at an issuer, or of a client. */
-export interface MemoryRevocation {
-  readonly client_id: ClientId
-  readonly issuer: Issuer | null
-  readonly external_id: ExternalId | null
-  readonly subject: PairwiseSubject | null
+/** A row of `grant_revocations`. */
+export interface MemoryRevocation extends RevocationNames {
   readonly revoked_at: DateTime.Utc
 }
 

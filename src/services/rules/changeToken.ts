@@ -59,9 +59,6 @@ export interface Unfinished {
  */
 export const maxPending = 200
 
-/** The position before which the feed may read now. The other unfinished positions then fit into a token. */
-export const ceilingOf = ({ running, upcoming }: Unfinished): number => running[maxPending] ?? upcoming
-
 interface PageRead {
   /** The last place that the page looked at, in the order of changes. Null: it found nothing new. */
   readonly last: ChangePlace | null

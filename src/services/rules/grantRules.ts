@@ -15,13 +15,23 @@ import {
 import { accessTokenDigest, generateAccessToken } from "../../domain/Credential.ts"
 import {
   areScopesBounded,
+  type ClientId,
+  type ExternalId,
   type Grant,
   GrantId,
   isGrantLifetime,
+  type Issuer,
+  type PairwiseSubject,
   ProviderConnectionId,
   scopeBounds
 } from "../../domain/Grant.ts"
-import type { GrantRegistration, GrantRequest } from "../../domain/GrantRequest.ts"
+import type {
+  ClientGrants,
+  ExternalGrant,
+  ExternalSubject,
+  GrantRegistration,
+  GrantRequest
+} from "../../domain/GrantRequest.ts"
 
 /** Fails with `InvalidAuthorizationDetails` if the limits of a grant cannot be held, or limit nothing. */
 export const checkLimits = Effect.fnUntraced(function*(details: AuthorizationDetails | undefined) {
@@ -121,3 +131,24 @@ export const isSameGrant = (known: Grant, registration: GrantRegistration): bool
   return known.resource_owner === resource_owner && known.subject === subject && known.provider === provider
     && (learned_from === "token" || !hasOtherLimits(known, registration))
 }
+
+/** A revocation of one grant, or of all grants of a subject, of a client at an issuer, or of a client. */
+export interface RevocationNames {
+  readonly client_id: ClientId
+  readonly issuer: Issuer | null
+  readonly external_id: ExternalId | null
+  readonly subject: PairwiseSubject | null
+}
+
+/** The revocations of `Grants` by the names of the grants. */
+export const revocationsBy = <E>(revokeAll: (names: RevocationNames) => Effect.Effect<number, E>) => ({
+  revokeExternal: Effect.fn("Grants.revokeExternal")(({ client_id, grant, issuer }: ExternalGrant) =>
+    revokeAll({ client_id, issuer, external_id: grant, subject: null })
+  ),
+  revokeSubject: Effect.fn("Grants.revokeSubject")(({ client_id, issuer, subject }: ExternalSubject) =>
+    revokeAll({ client_id, issuer, external_id: null, subject })
+  ),
+  revokeClient: Effect.fn("Grants.revokeClient")(({ client_id, issuer = null }: ClientGrants) =>
+    revokeAll({ client_id, issuer, external_id: null, subject: null })
+  )
+})

@@ -140,21 +140,16 @@ export const cancelledUnsent = gatewayFailure("cancelled_unsent")
 export const cancellationOf = ({ state }: Operation): Outcome =>
   state === "accepted" ? { state: "cancelled" } : { state: "failed", failure: cancelledUnsent }
 
-/** The operation is held and may have been sent, so it cannot end without passing through `submitting`. */
-export const heldError = ({ id, state: from }: Operation, to: Outcome) =>
-  new IllegalTransition({ id, from, to: to.state, reason: "held" })
-
-/** It waits for an approval, so no hand may claim it. */
-export const awaitingError = ({ id, state: from }: Operation, to: Outcome) =>
-  new IllegalTransition({ id, from, to: to.state, reason: "approval" })
-
-/** A worker claimed the operation, or took it over, and may be sending it. It cannot fail meanwhile. */
-export const claimedError = ({ id, state: from }: Operation, to: Outcome) =>
-  new IllegalTransition({ id, from, to: to.state, reason: "claimed" })
-
-/** The outcome is unknown, and a request for the operation may still be sent. */
-export const sendableError = ({ id, state: from }: Operation, to: Outcome) =>
-  new IllegalTransition({ id, from, to: to.state, reason: "sendable" })
+/**
+ * The operation may not make a permitted transition now. An accepted one waits for an approval, so no hand may claim it; or it is held and may
+ * have been sent, so it cannot end without passing through `submitting`. A claimed one may be sent meanwhile, and so may one whose outcome is
+ * unknown.
+ */
+export const blockedError = ({ id, state: from }: Operation, to: Outcome) => {
+  const ofAccepted = to.state === "submitting" ? "approval" : "held"
+  const reason = from === "submitting" ? "claimed" : from === "indeterminate" ? "sendable" : ofAccepted
+  return new IllegalTransition({ id, from, to: to.state, reason })
+}
 
 /** The result of a cancellation that changed nothing: the operation is cancelled already, or nothing proves that it was never sent. */
 export const cancellationResult = (operation: Operation): Effect.Effect<Operation, IllegalTransition> => {
@@ -162,7 +157,7 @@ export const cancellationResult = (operation: Operation): Effect.Effect<Operatio
   if (from === "cancelled" || operation.failure?.code === cancelledUnsent.code) return Effect.succeed(operation)
   return Effect.fail(
     from === "accepted"
-      ? heldError(operation, { state: "cancelled" })
+      ? blockedError(operation, { state: "cancelled" })
       : new IllegalTransition({ id, from, to: "cancelled", reason: "not_permitted" })
   )
 }

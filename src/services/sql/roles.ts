@@ -231,18 +231,8 @@ BEGIN
 END $$;`
 ]
 
-const widest = 112
-
-const wrap = (text: string): string => {
-  const lines: Array<string> = []
-  let line = ""
-  for (const word of text.split(" ")) {
-    const longer = line === "" ? word : `${line} ${word}`
-    if (longer.length > widest) lines.push(line)
-    line = longer.length > widest ? `  ${word}` : longer
-  }
-  return [...lines, line].join("\n")
-}
+/** In lines of at most 112 columns. */
+const wrap = (text: string): string => text.replaceAll(/(.{1,110})(?: |$)/gu, "$1\n  ").trimEnd()
 
 const verbs = ["SELECT", "INSERT", "UPDATE"] as const
 

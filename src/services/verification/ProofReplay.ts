@@ -7,7 +7,7 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Random from "effect/Random"
+import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { DpopProofUse } from "../../oauth/DpopProof.ts"
@@ -54,11 +54,7 @@ const sweepForever = (sweep: Effect.Effect<number, StoreUnavailable>): Effect.Ef
       })
     })
   )
-  const pause = Effect.flatMap(
-    Random.nextBetween(0.8, 1.2),
-    (share) => Effect.sleep(Duration.times(interval, share))
-  )
-  return Effect.asVoid(Effect.forkScoped(Effect.forever(Effect.andThen(pause, sweepAll))))
+  return Effect.asVoid(Effect.forkScoped(Effect.schedule(sweepAll, Schedule.jittered(Schedule.spaced(interval)))))
 }
 
 // --- PostgreSQL

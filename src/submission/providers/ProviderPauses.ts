@@ -303,26 +303,20 @@ const make = Effect.gen(function*() {
       const isAway = error?._tag === "NotSent" && error.isRefused !== true && error.isLocal !== true
       stateOf(provider).unreachable = isAway ? error.reason : null
       yield* logOutage(provider, attempt, error)
-      if (error?._tag === "NotSent") {
-        if (error.isLocal === true) {
-          const failed = error.isOfOperation === true ? noteFailed(provider, id) : []
-          if (error.isOfOperation === true && failed.length < mostOfOperation) return
-          const named = isOfOperation(error.reason)
-            ? ` (operation ${id})`
-            : failed.length > 0
-            ? ` (operations ${[...new Set(failed)].join(", ")})`
-            : ""
-          return yield* fail(provider, probeOf, { cause: "local_failure", reason: error.reason + named })
-        }
+      if (error?._tag === "NotSent" && error.isLocal === true) {
+        const failed = error.isOfOperation === true ? noteFailed(provider, id) : []
+        if (error.isOfOperation === true && failed.length < mostOfOperation) return
+        const named = isOfOperation(error.reason)
+          ? ` (operation ${id})`
+          : failed.length > 0
+          ? ` (operations ${[...new Set(failed)].join(", ")})`
+          : ""
+        return yield* fail(provider, probeOf, { cause: "local_failure", reason: error.reason + named })
       }
       if (error?._tag === "Uncertain" && error.isUndeclared === true) {
         // Every operation would meet refused credentials.
-        return yield* countUndeclared(
-          provider,
-          probeOf,
-          error.reason,
-          error.isUnauthorized === true ? mostUndeclared : 1
-        )
+        const weight = error.isUnauthorized === true ? mostUndeclared : 1
+        return yield* countUndeclared(provider, probeOf, error.reason, weight)
       }
       // An adapter without type checks may answer with anything.
       const other = Exit.isSuccess(attempt) ? findContradiction(attempt.value?.names, { id, reference: null }) : null

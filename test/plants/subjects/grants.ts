@@ -127,7 +127,7 @@ export const grants: ReadonlyArray<Plant> = [
       story("a request binding is of one client")
     ),
   plant("a revocation of an unknown client of an issuer fails", "src/services/sql/grants/SqlGrants.ts")
-    .edit("        if (!row!.matched) return yield* new UnmatchedRevocation({ client_id: client, issuer })\n", "")
+    .edit("        if (!row!.matched) return yield* new UnmatchedRevocation({ client_id, issuer })\n", "")
     .foundBy(postgres("services/grants/GrantsRevocation", "by the server's own client id fails")),
   plant("a revocation of one subject revokes no other subject", functions)
     .edit(

@@ -14,25 +14,16 @@ import {
   type ClientId,
   ClientNotFound,
   externalGrantId,
-  type ExternalId,
   type Grant,
   GrantConflict,
   type GrantId,
   GrantNotFound,
-  type Issuer,
-  type PairwiseSubject,
   type ProviderConnectionId,
   ProviderConnectionNotFound,
   ScopesExceeded,
   UnmatchedRevocation
 } from "../../../domain/Grant.ts"
-import type {
-  ClientGrants,
-  ExternalGrant,
-  ExternalSubject,
-  GrantRegistration,
-  GrantRequest
-} from "../../../domain/GrantRequest.ts"
+import type { GrantRegistration, GrantRequest } from "../../../domain/GrantRequest.ts"
 import { GrantsBlocked, suspiciousAge } from "../../../domain/operators/GrantsBlocked.ts"
 import { listBlockers } from "../../GrantBlockers.ts"
 import {
@@ -41,7 +32,9 @@ import {
   isSameGrant,
   mergeRegistration,
   newGrant,
-  newProviderConnectionId
+  newProviderConnectionId,
+  type RevocationNames,
+  revocationsBy
 } from "../../rules/grantRules.ts"
 import { orUnavailable, sqlState, StoreUnavailable } from "../../StoreUnavailable.ts"
 import { orUnenforceable, remainingOf, type RemainingRow, toRemainingLimit } from "../limitRows.ts"
@@ -187,14 +180,6 @@ const makeGrantRegistration = Effect.gen(function*() {
 const registrationStatement = (called: string, limits: string) =>
   `SELECT ${called}_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10${limits}) AS outcome`
 
-/** The names of a row of `grant_revocations`. */
-interface Revocation {
-  readonly client: ClientId
-  readonly issuer: Issuer | null
-  readonly external_id: ExternalId | null
-  readonly subject: PairwiseSubject | null
-}
-
 /** The server ended the wait for a lock: by the limit of the function, or by that of the session. */
 const lockTimeouts: ReadonlySet<string> = new Set(["LockTimeoutError", "StatementTimeoutError"])
 
@@ -243,36 +228,24 @@ const makeGrantRevocation = Effect.gen(function*() {
   })
 
   /** Revokes in two steps: a lock that a session keeps delays the revocation of the locked grants, and of no others. */
-  const revokeAll = ({ client, external_id, issuer, subject }: Revocation) =>
+  const revokeAll = ({ client_id, external_id, issuer, subject }: RevocationNames) =>
     Effect.gen(function*() {
       let revoked = 0
       for (const wait of [false, true]) {
         const [row] = yield* orBlocked(
-          callAlone<{ readonly count: number }>(sql, revokeStatement, [client, issuer, external_id, subject, wait])
+          callAlone<{ readonly count: number }>(sql, revokeStatement, [client_id, issuer, external_id, subject, wait])
         )
         revoked += row!.count
       }
       if (revoked === 0) {
         // The revocation is made. A failure of this question must not call it failed.
         const [row] = yield* orUnavailable(
-          sql.unsafe<{ readonly matched: boolean }>(isMatchedStatement, [client, issuer])
+          sql.unsafe<{ readonly matched: boolean }>(isMatchedStatement, [client_id, issuer])
         ).pipe(Effect.catchTag("StoreUnavailable", () => Effect.succeed([{ matched: true }])))
-        if (!row!.matched) return yield* new UnmatchedRevocation({ client_id: client, issuer })
+        if (!row!.matched) return yield* new UnmatchedRevocation({ client_id, issuer })
       }
       return revoked
     })
-
-  const revokeExternal = Effect.fn("Grants.revokeExternal")(({ client_id, grant, issuer }: ExternalGrant) =>
-    revokeAll({ client: client_id, issuer, external_id: grant, subject: null })
-  )
-
-  const revokeSubject = Effect.fn("Grants.revokeSubject")(({ client_id, issuer, subject }: ExternalSubject) =>
-    revokeAll({ client: client_id, issuer, external_id: null, subject })
-  )
-
-  const revokeClient = Effect.fn("Grants.revokeClient")(({ client_id, issuer }: ClientGrants) =>
-    revokeAll({ client: client_id, issuer: issuer ?? null, external_id: null, subject: null })
-  )
 
   const setClientActive = Effect.fn("Grants.setClientActive")(function*(id: ClientId, active: boolean) {
     if (!(yield* changeStanding("clients", id, active))) return yield* new ClientNotFound({ id })
@@ -285,7 +258,7 @@ const makeGrantRevocation = Effect.gen(function*() {
     }
   )
 
-  return { show, limits, revoke, revokeExternal, revokeSubject, revokeClient, setClientActive, setProviderConnected }
+  return { show, limits, revoke, ...revocationsBy(revokeAll), setClientActive, setProviderConnected }
 })
 
 export const makeSql = Effect.gen(function*() {

@@ -19,14 +19,11 @@ import {
 import { isByOperator, statedReference } from "../../../domain/OperatorEvidence.ts"
 import { StillHeld } from "../../../domain/Submission.ts"
 import {
-  awaitingError,
+  blockedError,
   cancellationResult,
   cancelledUnsent,
-  claimedError,
   type EvidenceFacts,
-  findTransitionError,
-  heldError,
-  sendableError
+  findTransitionError
 } from "../../rules/ledgerRules.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
 import {
@@ -85,12 +82,7 @@ export const makeSql = Effect.gen(function*() {
       if (refusedSince !== null) return yield* refusedSince
       const now = yield* show(id)
       if (now.revision !== revision) return yield* new StaleOperation({ id, expected: revision, actual: now.revision })
-      const refusals = {
-        submitting: claimedError,
-        indeterminate: sendableError,
-        accepted: to.state === "submitting" ? awaitingError : heldError
-      }
-      return yield* refusals[now.state as keyof typeof refusals](now, to)
+      return yield* blockedError(now, to)
     }
   )
 

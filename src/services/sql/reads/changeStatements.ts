@@ -46,8 +46,8 @@ export const factAt = {
 }
 
 /**
- * The ledger in the snapshot of the statement: `running` and `upcoming` are `Unfinished`, and `ceiling` is `ceilingOf`. The limits
- * keep PostgreSQL from computing the facts again for each row.
+ * The ledger in the snapshot of the statement: `running` and `upcoming` are `Unfinished`. The feed may read before `ceiling`:
+ * the other unfinished positions then fit into a token. The limits keep PostgreSQL from computing the facts again for each row.
  *
  * The transaction of the statement itself runs as well, if it has written: it may still be rolled back, or write more. The changes
  * of `own` are left out, as those of every other running transaction are.
