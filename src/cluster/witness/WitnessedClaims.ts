@@ -8,18 +8,7 @@ import type { Verifications } from "./Verifications.ts"
 import { withinWitness, type WitnessStore } from "./Witness.ts"
 import { verifyWitness } from "./WitnessVerifier.ts"
 
-/** The last batch of each epoch, life and provider. It proves the earlier ones, because their commits came before. */
-const lastBatches = (batches: ReadonlyArray<ClaimBatch>): ReadonlyArray<ClaimBatch> => {
-  const last = new Map<string, ClaimBatch>()
-  for (const batch of batches) {
-    const key = JSON.stringify([batch.epoch, batch.worker, batch.life, batch.provider])
-    if ((last.get(key)?.batch ?? -Infinity) < batch.batch) last.set(key, batch)
-  }
-  return [...last.values()]
-}
-
-const isOneOf = ({ epoch, life, provider, worker }: ClaimBatch, last: ClaimBatch) =>
-  epoch === last.epoch && worker === last.worker && life === last.life && provider === last.provider
+const keyOf = ({ epoch, life, provider, worker }: ClaimBatch) => JSON.stringify([epoch, worker, life, provider])
 
 /** The recorder of a worker process with this witness. After a failure it admits no claim until ledger and witness agree again. */
 export const makeWitnessedClaims = (store: WitnessStore, verifications: Verifications): ClaimRecorder => {
@@ -69,13 +58,16 @@ export const makeWitnessedClaims = (store: WitnessStore, verifications: Verifica
     terms: () => ({ recorded_by: worker }),
     admits: Effect.suspend(() => isSuspect ? look : Effect.succeed(true)),
     record: Effect.fnUntraced(function*(claims) {
-      const batches = new Set(claims.map(({ batch }) => batch))
       const refused = new Map<ClaimBatch | undefined, string>()
-      if (batches.delete(undefined)) refused.set(undefined, "the claim has no batch for the witness")
-      for (const last of lastBatches([...batches] as ReadonlyArray<ClaimBatch>)) {
-        const reason = yield* recordOne(last)
+      if (claims.some(({ batch }) => batch === undefined)) {
+        refused.set(undefined, "the claim has no batch for the witness")
+      }
+      const batches = claims.flatMap(({ batch }) => batch ?? [])
+      for (const group of Map.groupBy(batches, keyOf).values()) {
+        // The last one proves the earlier ones, because their commits came before.
+        const reason = yield* recordOne(group.reduce((last, batch) => batch.batch > last.batch ? batch : last))
         if (reason === null) continue
-        for (const batch of batches) if (isOneOf(batch!, last)) refused.set(batch, reason)
+        for (const batch of group) refused.set(batch, reason)
       }
       return refused
     })

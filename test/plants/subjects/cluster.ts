@@ -50,10 +50,7 @@ export const cluster: ReadonlyArray<Plant> = [
     )
     .foundBy(unit("cluster/WitnessedClaims")),
   plant("a claim without a batch is never sent where there is a witness", witnessedClaims)
-    .edit(
-      "if (batches.delete(undefined)) refused.set(undefined, \"the claim has no batch for the witness\")",
-      "batches.delete(undefined)"
-    )
+    .edit("        refused.set(undefined, \"the claim has no batch for the witness\")\n", "")
     .foundBy(unit("cluster/WitnessedClaims")),
   plant("after a failure of the witness the next batches have another key", witnessedClaims)
     .edit(
@@ -68,7 +65,7 @@ export const cluster: ReadonlyArray<Plant> = [
     )
     .foundBy(unit("cluster/WitnessedClaims")),
   plant("of the batches of one key only the last one is recorded", witnessedClaims)
-    .edit("if ((last.get(key)?.batch ?? -Infinity) < batch.batch) last.set(key, batch)", "last.set(key, batch)")
+    .edit("batch.batch > last.batch ? batch : last", "batch.batch < last.batch ? batch : last")
     .foundBy(unit("cluster/WitnessedClaims")),
   plant("operations are released only after the witness recorded the checkpoint", witnessVerifier)
     .edit(
