@@ -1,7 +1,7 @@
 /** Time limits and concurrency of worker, rescuer and reconciler. */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
-import { defaultReviewAfter, longestSendWithin, type ReadSchedule } from "../domain/Submission.ts"
+import { defaultReviewAfter, longestSendWithin, type ReadSchedule, type ReviewTerms } from "../domain/Submission.ts"
 
 /** Time limits and concurrency. `defaultPolicy` holds the defaults. */
 export interface SubmissionPolicyShape {
@@ -55,11 +55,7 @@ export interface SubmissionPolicyShape {
   /** How long a worker may take to start. On a ledger that was moved, it first holds all accepted operations. */
   readonly prepareTimeout: Duration.Duration
   /** Age in a state that puts an operation under review. Age never changes the state itself. */
-  readonly reviewAfter: {
-    readonly accepted: Duration.Duration
-    readonly submitted: Duration.Duration
-    readonly indeterminate: Duration.Duration
-  }
+  readonly reviewAfter: ReviewTerms
   /**
    * The id of the worker, 1 to 255 characters, the same after a restart. A worker that starts with an id moves the claims of its
    * last run to `indeterminate` at once, because that process has ended. So no two running processes may have the same id.

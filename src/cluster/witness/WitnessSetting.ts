@@ -14,7 +14,7 @@ import { Database } from "../../node/postgres/Database.ts"
 import { readDatabaseUrl } from "../../node/postgres/driver/databaseUrl.ts"
 import { WorkerPool } from "../../node/postgres/Pools.ts"
 import { orUnavailable } from "../../services/StoreUnavailable.ts"
-import { makeEtcdWitness } from "./EtcdWitness.ts"
+import { type EtcdWitnessOptions, makeEtcdWitness } from "./EtcdWitness.ts"
 import { clusterOf, makePostgresWitness } from "./PostgresWitness.ts"
 import { makeSqlVerifications } from "./Verifications.ts"
 import { makeWitnessedClaims } from "./WitnessedClaims.ts"
@@ -27,13 +27,7 @@ interface WitnessTls {
 }
 
 type WitnessAddress =
-  | {
-    readonly _tag: "Etcd"
-    readonly endpoints: readonly [string, ...ReadonlyArray<string>]
-    readonly prefix: string
-    readonly user: { readonly name: string; readonly password: Redacted.Redacted<string> } | null
-    readonly tls: WitnessTls
-  }
+  | Omit<EtcdWitnessOptions, "timeout"> & { readonly _tag: "Etcd"; readonly tls: WitnessTls }
   | { readonly _tag: "Postgres"; readonly url: Redacted.Redacted<string> }
 
 /** Repeats nothing of the URL but names of parameters, because the rest may be a password. */

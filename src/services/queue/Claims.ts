@@ -11,6 +11,12 @@ import type { StoreUnavailable } from "../StoreUnavailable.ts"
 export const returnReason = (reason: string): string =>
   reason === "" ? "no reason given" : reason.slice(0, 1024).toWellFormed().replaceAll("\0", "\uFFFD")
 
+type ClaimUpTo = (
+  provider: ProviderName,
+  limit: number,
+  terms: ClaimTerms
+) => Effect.Effect<ReadonlyArray<Claim>, StoreUnavailable>
+
 export class Claims extends Context.Service<Claims, {
   /**
    * Moves up to `limit` operations from `accepted` to `submitting`, in a transaction of its own. It returns after the
@@ -27,11 +33,7 @@ export class Claims extends Context.Service<Claims, {
    * - Its payload needs a key that this worker lacks, or is plain text that the keys do not admit.
    * - It is held.
    */
-  readonly claim: (
-    provider: ProviderName,
-    limit: number,
-    terms: ClaimTerms
-  ) => Effect.Effect<ReadonlyArray<Claim>, StoreUnavailable>
+  readonly claim: ClaimUpTo
   /**
    * Takes over up to `limit` returned claims, the oldest due time first, in a transaction of its own. It returns after the
    * acknowledgement of the COMMIT. After `StoreUnavailable` none of the operations may be sent, as for `claim`.
@@ -42,11 +44,7 @@ export class Claims extends Context.Service<Claims, {
    * It leaves a claim from an earlier timeline of the database: a failover may have lost a take-over that sent the operation.
    * The rescuer moves such a claim to `indeterminate`.
    */
-  readonly claimReturned: (
-    provider: ProviderName,
-    limit: number,
-    terms: ClaimTerms
-  ) => Effect.Effect<ReadonlyArray<Claim>, StoreUnavailable>
+  readonly claimReturned: ClaimUpTo
   /**
    * Gives up a claim of which no byte was sent. The operation stays `submitting` at the same revision, and a worker may take
    * it over after the delay. Call it only if nothing was sent, and send nothing after the call, also if it fails.

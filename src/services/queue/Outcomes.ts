@@ -20,6 +20,13 @@ export const firstOfEach = <A extends { readonly id: OperationId }>(
   })
 }
 
+type RecordOutcome = (
+  id: OperationId,
+  revision: number,
+  outcome: Outcome,
+  recording: Recording
+) => Effect.Effect<Operation, StaleOperation | OperationNotFound | StoreUnavailable>
+
 export class Outcomes extends Context.Service<Outcomes, {
   /**
    * Records the outcome of an operation if it is still at `revision` (compare-and-set), and if it has no reference yet or the
@@ -29,12 +36,7 @@ export class Outcomes extends Context.Service<Outcomes, {
    * After `StoreUnavailable` it is unknown whether the outcome was recorded: record it again. `StaleOperation` then means that
    * it was, or that another component was faster.
    */
-  readonly record: (
-    id: OperationId,
-    revision: number,
-    outcome: Outcome,
-    recording: Recording
-  ) => Effect.Effect<Operation, StaleOperation | OperationNotFound | StoreUnavailable>
+  readonly record: RecordOutcome
   /**
    * Records outcomes in one statement, each by the rules of `record`. Returns for each, in order, whether it was recorded. Nothing
    * is known of the others: `record` tells why it refuses one, and waits for one that another transaction has locked. Of several
@@ -48,12 +50,7 @@ export class Outcomes extends Context.Service<Outcomes, {
    * Records the outcome that a status read proved of a held operation, which was sent before the timeline changed. The operation
    * passes through `submitting`, in one transaction, and nothing is sent.
    */
-  readonly recordHeld: (
-    id: OperationId,
-    revision: number,
-    outcome: Outcome,
-    recording: Recording
-  ) => Effect.Effect<Operation, StaleOperation | OperationNotFound | StoreUnavailable>
+  readonly recordHeld: RecordOutcome
   /**
    * Reports an operation that the worker may have sent, and that is no longer in the state of its claim. A rescued operation
    * becomes due for a status read at once. One that is `accepted` again, because a failover lost the claim, is held. One that

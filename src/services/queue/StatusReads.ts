@@ -46,28 +46,22 @@ export interface ReversiblePostponement {
   readonly ends_after: Duration.Duration | null
 }
 
+type TakeUpTo<Terms> = (
+  provider: ProviderName,
+  limit: number,
+  terms: Terms
+) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
+
 export class StatusReads extends Context.Service<StatusReads, {
   /**
    * Takes up to `limit` `submitted` and `indeterminate` operations whose status read is due. It postpones operations without
    * a live grant, an active client or a connected provider connection.
    */
-  readonly takeReads: (
-    provider: ProviderName,
-    limit: number,
-    terms: ReadTerms
-  ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
+  readonly takeReads: TakeUpTo<ReadTerms>
   /** Takes held operations in the same way, and puts them under review. It leaves those alone that were provably never sent. */
-  readonly takeHeld: (
-    provider: ProviderName,
-    limit: number,
-    terms: ReadTerms
-  ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
+  readonly takeHeld: TakeUpTo<ReadTerms>
   /** Takes succeeded operations that may be reversed, in the same way. After the end of that time, each is taken for the last time. */
-  readonly takeReversible: (
-    provider: ProviderName,
-    limit: number,
-    terms: ReversibleTerms
-  ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
+  readonly takeReversible: TakeUpTo<ReversibleTerms>
   /** Sets the time of the next read of a succeeded operation, or ends its reads if this was the last one. */
   readonly postponeReversible: (
     id: OperationId,

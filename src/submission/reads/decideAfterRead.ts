@@ -114,16 +114,10 @@ const decideByRule = (
       }
       if (due.state === "accepted") return { _tag: "Release" }
       return due.state === "indeterminate"
-        ? {
-          _tag: "Record",
-          outcome: { state: "failed", failure: gatewayFailure("provider_never_received") },
-          evidence: {
-            ...answered("status_read", answer.evidence),
-            asked_at: DateTime.formatIso(due.taken_at),
-            send_before: DateTime.formatIso(due.operation.send_before!)
-          },
-          reference: null
-        }
+        ? neverReceived(due, {
+          ...answered("status_read", answer.evidence),
+          asked_at: DateTime.formatIso(due.taken_at)
+        })
         : postpone
     // The next status read shows the state of this order.
     case "Known":
@@ -132,17 +126,10 @@ const decideByRule = (
         : postpone
     case "Occupied":
       return isFenced(due)
-        ? {
-          _tag: "Record",
-          outcome: { state: "failed", failure: gatewayFailure("provider_never_received") },
-          evidence: {
-            ...answered("fence", answer.evidence),
-            fence_started_at: DateTime.formatIso(due.fence_started_at!),
-            send_before: DateTime.formatIso(due.operation.send_before!)
-          },
-          // That of the answer is the order of the fence.
-          reference: null
-        }
+        ? neverReceived(due, {
+          ...answered("fence", answer.evidence),
+          fence_started_at: DateTime.formatIso(due.fence_started_at!)
+        })
         : postpone
     case "NotProven":
       return due.state === "submitted" && answer.reason === "unreachable"
@@ -157,6 +144,14 @@ const decideByRule = (
         : { ...postpone, question: answer.question ?? questionOf(promises, due.operation) }
   }
 }
+
+/** Without a reference: that of an answer to a fence is the order of the fence. */
+const neverReceived = ({ operation: { send_before } }: Due, evidence: Evidence): ReadDecision => ({
+  _tag: "Record",
+  outcome: { state: "failed", failure: gatewayFailure("provider_never_received") },
+  evidence: { ...evidence, send_before: DateTime.formatIso(send_before!) },
+  reference: null
+})
 
 /** `answer.evidence` is null if a proxy may have answered. */
 const provesNeverReceived = (
