@@ -181,6 +181,9 @@ export const console: ReadonlyArray<Plant> = [
       "if (attempt === null) {"
     )
     .foundBy(unit("operator/console/OidcAccess")),
+  plant("a sign-in through an issuer takes less than ten minutes", "src/operator/console/access/OidcIssuer.ts")
+    .edit("Number(end) > clock.currentTimeMillisUnsafe()", "Number(end) >= clock.currentTimeMillisUnsafe()")
+    .foundBy(unit("operator/console/OidcAccess")),
   plant("a sign-in leads only to paths of the console", "src/operator/console/access/OidcIssuer.ts")
     .edit(
       "path !== undefined && nextPattern.test(path) && !hasDotSegment(path) ? path",

@@ -1,6 +1,8 @@
 /** Operators sign in through the issuer of the team, with its role, in the browser that began; and in no other way. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, type Scope } from "effect"
+import { TestClock } from "effect/testing"
+import { makeLoginAttempts } from "../../../../src/operator/console/access/OidcIssuer.ts"
 import type { ConsoleSettings } from "../../../../src/operator/console/ConsoleSettings.ts"
 import { ConsoleScene } from "../../../fixtures/console/ConsoleScene.ts"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
@@ -138,6 +140,16 @@ describe("the sign-in at the issuer", () => {
       for (const [name, value] of login) again.cookies.set(name, value)
       // Even with the cookie of the attempt: the issuer redeems a code once.
       yield* assertRefused(again, yield* finish(again, answer))
+    }))
+
+  it.effect("takes less than ten minutes", () =>
+    Effect.gen(function*() {
+      const attempts = yield* makeLoginAttempts
+      const attempt = attempts.begin()
+      yield* TestClock.adjust(10 * 60_000 - 1)
+      assert.deepStrictEqual(attempts.find(attempt.cookie), attempt)
+      yield* TestClock.adjust(1)
+      assert.isNull(attempts.find(attempt.cookie))
     }))
 
   const now = () => Math.floor(Date.now() / 1000)
