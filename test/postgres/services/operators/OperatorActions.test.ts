@@ -173,14 +173,20 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
       const read = (id: OperationId) => Effect.result(service.perform("read", id, operator))
       for (const state of specifiedStates) {
         const { id } = yield* operationIn(identity, state)
-        yield* sql`UPDATE operations SET due_at = now() + interval '1 hour' WHERE id = ${id} AND state IN ('submitted', 'indeterminate')`
+        const putOff =
+          sql`UPDATE operations SET due_at = now() + interval '1 hour' WHERE id = ${id} AND state IN ('submitted', 'indeterminate')`
+        const dueRows = sql<{ readonly is_due: boolean | null }>`
+          SELECT due_at <= now() AS is_due FROM operations WHERE id = ${id}`
+        yield* putOff
         const before = yield* inspect(id)
         const first = resultOf(yield* read(id))
-        const rows = yield* sql<{ readonly is_due: boolean | null }>`
-          SELECT due_at <= now() AS is_due FROM operations WHERE id = ${id}`
+        const rows = yield* dueRows
         if (state === "submitted" || state === "indeterminate") {
           assert.deepStrictEqual([first, rows], ["done", [{ is_due: true }]], state)
           assert.strictEqual(resultOf(yield* read(id)), nothingToDo.read)
+          // No interval delays an operator who asks again, as it delays a hint.
+          yield* putOff
+          assert.deepStrictEqual([resultOf(yield* read(id)), yield* dueRows], ["done", [{ is_due: true }]], state)
         } else if (state === "accepted") {
           assert.strictEqual(first, nothingToDo.unsent)
         } else if (state === "submitting") {
