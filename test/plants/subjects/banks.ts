@@ -44,6 +44,12 @@ export const banks: ReadonlyArray<Plant> = [
   plant("Open Banking UK: a repeated event is one hint", "src/oauth/SecurityEvents.ts")
     .edit("reference === undefined || received.has(event.jti)", "reference === undefined")
     .foundBy(unit("banks/OpenBankingEvents")),
+  plant(
+    "Open Banking UK: an event ahead of the clock is remembered for as long as it counts",
+    "src/oauth/SecurityEvents.ts"
+  )
+    .edit("at >= now - longest - clockDifference", "at >= now - longest")
+    .foundBy(unit("banks/OpenBankingEvents")),
   plant("Open Banking UK: an event whose hint failed is a hint once it is repeated", "src/oauth/SecurityEvents.ts")
     .edit("    yield* hint({ reference", "    remember(event.jti, now)\n    yield* hint({ reference")
     .foundBy(unit("banks/OpenBankingEvents")),

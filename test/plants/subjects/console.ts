@@ -184,6 +184,9 @@ export const console: ReadonlyArray<Plant> = [
   plant("a sign-in through an issuer takes less than ten minutes", "src/operator/console/access/OidcIssuer.ts")
     .edit("Number(end) > clock.currentTimeMillisUnsafe()", "Number(end) >= clock.currentTimeMillisUnsafe()")
     .foundBy(unit("operator/console/OidcAccess")),
+  plant("the page of the console is in no cache", "src/operator/console/ConsoleRoutes.ts")
+    .edit("name === \"index.html\" ? asset", "name === \"\" ? asset")
+    .foundBy(unit("operator/console/PageRoutes")),
   plant("a sign-in leads only to paths of the console", "src/operator/console/access/OidcIssuer.ts")
     .edit(
       "path !== undefined && nextPattern.test(path) && !hasDotSegment(path) ? path",

@@ -310,6 +310,9 @@ export const limits: ReadonlyArray<Plant> = [
       "const now = () => clock.currentTimeMillisUnsafe()"
     )
     .foundBy(unit("server/gate/Lifecycle")),
+  plant("a refused request costs no quota", "src/server/gate/RateLimits.ts")
+    .edit("bucket.used = after > all ? before : after", "bucket.used = Math.min(after, all + request)")
+    .foundBy(unit("server/gate/RateLimits")),
   plant("a quota belongs to client and subject", "src/server/gate/RateLimits.ts")
     .edit("`${client_id} ${subject}`", "`${client_id}`")
     .foundBy(unit("server/gate/RateLimits", "share their quota among all of their grants")),
