@@ -116,7 +116,7 @@ describe.concurrent("serve", () => {
 
   it.live("does not start with a malformed quota or proxy, and reports it in one line", () =>
     Effect.gen(function*() {
-      const env = { DATABASE_URL: "postgres:///x" }
+      const env = { DATABASE_URL: "postgres:///x", PORT: String(yield* freePort) }
       const wrong = [
         [{ RATE_LIMIT: "100/w" }, /^error: .*a quota such as 100\/s.*\n$/],
         [{ RATE_LIMIT: "100/s", TRUSTED_PROXIES: "10.0.0.0/33" }, /^error: TRUSTED_PROXIES must be IP addresses.*\n$/],
