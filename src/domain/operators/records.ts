@@ -6,7 +6,9 @@
 /** Results of actions that changed nothing, because there is nothing to do. All but these and `done` are refusals. */
 export const nothingToDo = {
   cancelled: "it was cancelled already",
+  hold: "it is held already",
   read: "a read of its status is due already",
+  release: "it is not held",
   unsent: "no worker has claimed it, so it has no status to read"
 } as const
 

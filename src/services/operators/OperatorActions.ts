@@ -37,7 +37,7 @@ import { makeSql as makeLedger } from "../sql/ledger/SqlOperationLedger.ts"
 import { fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../sql/OperationRow.ts"
 import { makeHolds } from "../sql/queue/SqlHolds.ts"
 import { makeStatusReads } from "../sql/queue/SqlStatusReads.ts"
-import { openQuestion } from "../sql/queueFragments.ts"
+import { isFree, openQuestion } from "../sql/queueFragments.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 
 export class OperatorActions extends Context.Service<OperatorActions, {
@@ -202,6 +202,13 @@ const make = Effect.gen(function*() {
     return { operation, result: effect === "ignored" ? unchanged : "done" }
   })
 
+  /** The row stays locked until the end of the transaction, so that the result is that of this call. */
+  const setHold = Effect.fnUntraced(function*(action: "hold" | "release", id: OperationId) {
+    const [before] = yield* orUnavailable(sql.unsafe<{ readonly is_free: boolean }>(freeStatement, [id]))
+    const operation = yield* holds[action](id)
+    return { operation, result: before?.is_free === (action === "hold") ? "done" : nothingToDo[action] }
+  })
+
   const act = (
     action: OperatorAction,
     id: OperationId,
@@ -214,9 +221,8 @@ const make = Effect.gen(function*() {
       case "end_review":
         return done(ledger.review(id, false))
       case "hold":
-        return done(holds.hold(id))
       case "release":
-        return done(holds.release(id))
+        return setHold(action, id)
       case "cancel":
         // A repetition changes nothing, so it is not done again.
         return Effect.gen(function*() {
@@ -321,6 +327,9 @@ const termsStatement = `
   SELECT ${publicColumns}, o.terms, o.terms_key_id FROM operations o WHERE o.id = ANY ($1::uuid[]) AND o.terms IS NOT NULL`
 
 const lockStatement = "SELECT revision, provider FROM operations WHERE id = $1 FOR NO KEY UPDATE"
+
+const freeStatement =
+  `SELECT o.state = 'accepted' AND ${isFree} AS is_free FROM operations o WHERE o.id = $1 FOR NO KEY UPDATE`
 
 /** Most actions of one operation that an operator sees: the latest. */
 const mostActions = 200

@@ -121,6 +121,9 @@ export const operators: ReadonlyArray<Plant> = [
       "operation.revision === before?.revision ? \"done\" : \"done\""
     )
     .foundBy(postgres("services/operators/OperatorActions", "does what the ledger does")),
+  plant("a repeated hold or release is not recorded as done", actions)
+    .edit("before?.is_free === (action === \"hold\")", "before !== undefined")
+    .foundBy(postgres("services/operators/OperatorActions", "holds what is held")),
   plant("a taken port is named before an embedded database starts", "src/cli/program.ts")
     .edit("Effect.as(requireFree(addresses), database)", "Effect.as(requireFree([]), database)")
     .foundBy(system("cli/Serve", "names a port that is taken")),

@@ -83,6 +83,26 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
       })
     }))
 
+  it.effect("holds what is held, and releases what is not held, with the record that there was nothing to do", () =>
+    Effect.gen(function*() {
+      const service = yield* OperatorActions
+      const { identity } = yield* issueAtNewProvider()
+      const { operation: { id } } = yield* accept(identity)
+      const repeated = ["release", "hold", "hold", "release", "release"] as const
+      for (const action of repeated) {
+        const { result } = yield* service.checkAction(action, id, operator, 1)
+        assert.strictEqual((yield* service.perform(action, id, operator)).result, result)
+      }
+      const { hold, release } = nothingToDo
+      assert.deepStrictEqual((yield* recorded(id)).map(({ result }) => result), [
+        release,
+        "done",
+        hold,
+        "done",
+        release
+      ])
+    }))
+
   it.effect("that records an outcome needs evidence, and stands in the record and in the history with its reason", () =>
     Effect.gen(function*() {
       const service = yield* OperatorActions
