@@ -74,6 +74,8 @@ const findAll = Effect.fn(function*(filter: OperationFilter, operator: ActingOpe
   return found
 })
 
+const operationsOf = ({ length }: ReadonlyArray<unknown>) => `${length} ${length === 1 ? "operation" : "operations"}`
+
 /**
  * Acts on each operation that matches, as it was found, and prints what became of it: a line with `action`, and the result. Without `apply`
  * it changes nothing, and prints what it would do.
@@ -108,11 +110,13 @@ export const actOnAll = Effect.fn(function*<E extends Error>(
   }
   yield* Console.error(
     apply
-      ? `${found.length - refused - unchanged} of ${found.length} operations changed.`
+      ? `${found.length - refused - unchanged} of ${operationsOf(found)} changed.`
+      : found.length === 1
+      ? "1 operation matches, and was not changed: add --apply to change it."
       : `${found.length} operations match, and none was changed: add --apply to change them.`
   )
   if (refused > 0) {
     const refuses = apply ? "refused" : "would refuse"
-    yield* new CommandFailed({ message: `the ledger ${refuses} ${refused} of ${found.length} operations` })
+    yield* new CommandFailed({ message: `the ledger ${refuses} ${refused} of ${operationsOf(found)}` })
   }
 })

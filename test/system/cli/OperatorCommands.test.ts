@@ -294,7 +294,8 @@ describe("An action of an operator", () => {
       yield* run(["operations", "cancel", ids[0]!], env)
       const refused = yield* act("hold", "--state", "cancelled")
       assert.strictEqual(refused.code, 1)
-      assert.include(refused.stderr, "the ledger would refuse 1 of 1 operations")
+      assert.include(refused.stderr, "1 operation matches, and was not changed: add --apply to change it.\n")
+      assert.match(refused.stderr, /the ledger would refuse 1 of 1 operation$/m)
       const cancelled = yield* act("cancel", "--apply")
       assert.strictEqual(cancelled.stderr, "1 of 2 operations changed.\n")
       assert.deepStrictEqual(cancelled.lines.map(({ result }) => result).toSorted(), [
