@@ -24,6 +24,9 @@ export const pauseReasons = {
   type: "the adapter declares no payload of the type"
 } as const
 
+/** How the answer of a status read begins that was not asked, because the settings name another account: see `nextAction`. */
+export const sentToAccount = "not asked, because it was sent to the account "
+
 /** Whether a reason is about one operation. Others of the provider may pass. */
 export const isOfOperation = (reason: string): boolean =>
   reason.startsWith(pauseReasons.payload) || reason.startsWith(pauseReasons.type)
@@ -134,6 +137,8 @@ const Standing = Schema.Struct({
   since: Schema.NullOr(Timestamp),
   /** What a person asks the provider about one under review, because reads may not settle it. */
   question: Schema.NullOr(Schema.String),
+  /** The answer of the last status read of that one. */
+  answer: Schema.optionalKey(Schema.NullOr(Schema.String)),
   /** Of the condition `submitting` alone. At most `maxDueCount` operations are looked at. */
   claims: Schema.optionalKey(Schema.Struct({
     /** Claims that permit sending now, and when the right of the first and of the last of them ends. */

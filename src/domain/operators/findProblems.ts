@@ -20,7 +20,7 @@ import {
   type SeenWorker,
   workerSeenWithin
 } from "./FiguresForm.ts"
-import { stepOnPause } from "./nextAction.ts"
+import { setBack, stepOnPause } from "./nextAction.ts"
 import { QueueName } from "./OperatorView.ts"
 import { workerName } from "./workerName.ts"
 
@@ -157,7 +157,7 @@ const conditionProblems = (
   figures.standing.filter(({ condition, provider, since }) =>
     !isTold(provider, condition)
     && (Duration.isZero(longest[condition]) || since !== null && lasts(since, figures, longest[condition]))
-  ).map(({ claims, condition, count, provider, question, since }) => {
+  ).map(({ answer = null, claims, condition, count, provider, question, since }) => {
     const { filter, message, next } = conditionTexts[condition]
     return {
       message: `${provider}: ${message(count)}`,
@@ -165,7 +165,7 @@ const conditionProblems = (
       next: [
         next,
         ...condition === "submitting" ? [nextTakeOver(claims?.next_at, isServed(provider))] : [],
-        ...question === null ? [] : [`For one of them, ask: ${question}`]
+        ...question === null ? [] : [`For one of them, ${setBack(answer, "set")}ask: ${question}`]
       ].join(" "),
       operations: { provider, ...filter }
     }
@@ -273,7 +273,7 @@ const endOfClaims = (claims: Claims | undefined): string => {
       : [
         `${counted(count, "of them is", "of them are")} claimed: whether a request has left is open until its try ends.`
       ],
-    `A try whose answer is lost makes one indeterminate. One that connects at no time ends it as failed (provider_unreachable), never sent, ${
+    `A try whose answer is lost makes one indeterminate. If it never connects, the operation ends as failed (provider_unreachable), never sent, ${
       count === 0 ? "once sendWithin has passed" : `${when} UTC`
     }.`,
     "The workers send the others by themselves."
@@ -309,12 +309,14 @@ const pauseProblems = (figures: FiguresByCondition, seen: ReadonlyArray<SeenWork
     const { provider, reason, worker } = alike[0]!
     const paused = alike.length === 1 ? `${worker} is paused` : `${alike.length} workers are paused`
     const unsent = unsentOf(figures, provider)
+    const claims = claimsOf(figures, provider)
+    const isIdle = unsent === 0 && (claims?.lost ?? 0) === 0
     const waits = unsent === 0 ? "" : `, and ${counted(unsent, "operation waits", "operations wait")}`
     return {
       message: `${provider}: ${paused}${waits}: ${reason}`,
       since: null,
-      next: nextOnPause(reason, unsent, claimsOf(figures, provider)),
-      operations: { provider, states: ["accepted", "submitting"] }
+      next: nextOnPause(reason, unsent, claims),
+      operations: isIdle ? null : { provider, states: ["accepted", "submitting"] }
     }
   })
 }

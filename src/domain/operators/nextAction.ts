@@ -4,7 +4,7 @@
  */
 import * as DateTime from "effect/DateTime"
 import { isTerminal, type OperationState } from "../Operation.ts"
-import { isOfOperation, pauseReasons } from "./FiguresForm.ts"
+import { isOfOperation, pauseReasons, sentToAccount } from "./FiguresForm.ts"
 import type { Hold, NextAction, OperationSchedule, OperationStanding } from "./OperatorView.ts"
 
 /** What the next action depends on. */
@@ -21,6 +21,8 @@ export interface Situation {
   readonly pause: string | null
   /** What a person asks the provider, because reads may not settle the operation in its present state. */
   readonly question: string | null
+  /** The answer of the last status read. */
+  readonly answer: string | null
   /** Until when its provider may reverse the success. Null: its status is not read any more, or it did not succeed. */
   readonly reversible_until: DateTime.Utc | null
 }
@@ -101,7 +103,7 @@ const isAway = (pause: string | null): pause is string => pause?.startsWith(paus
 /** What comes of an operation that a worker tries while its provider does not answer. */
 const endOfTry = (pause: string): string =>
   isAway(pause)
-    ? " A try that connects at no time within sendWithin ends the operation as failed (provider_unreachable), never sent. One whose answer "
+    ? " A try that never connects within sendWithin ends the operation as failed (provider_unreachable), never sent. One whose answer "
       + "is lost makes it indeterminate."
     : ""
 
@@ -132,11 +134,8 @@ const causes = {
   failover: "The database failed over, and may have lost a claim."
 } as const
 
-const actionOnHeld = (
-  { acknowledged, question, schedule, standing }: Situation,
-  hold: Hold,
-  now: DateTime.Utc
-): NextAction => {
+const actionOnHeld = (situation: Situation, hold: Hold, now: DateTime.Utc): NextAction => {
+  const { acknowledged, question, schedule, standing } = situation
   const at = unlessPast(schedule.due_at, now)
   const cause = causes[hold.kind]
   if (hold.kind === "approval") {
@@ -154,7 +153,7 @@ const actionOnHeld = (
   }
   const obstacle = obstacles(standing, "read")
   const reads = obstacle === null ? "Status reads go on." : `Status reads wait. ${obstacle}`
-  if (question !== null) return askProvider(question, cause, obstacle, null)
+  if (question !== null) return askProvider(situation, question, cause, obstacle, null)
   if (acknowledged || hold.releasable_from === null) {
     return { by: "reconciler", action: readAction(schedule, obstacle), at, reason: withObstacle(received, obstacle) }
   }
@@ -181,7 +180,7 @@ const actionOnClaim = ({ pause, schedule }: Situation, now: DateTime.Utc): NextA
     due_at === null ? "" : ` at ${iso(due_at)}`
   }.`
   const end =
-    "If a request has left, and no answer comes, it becomes indeterminate, and status reads settle it. If the worker connects at no time "
+    "If a request has left, and no answer comes, it becomes indeterminate, and status reads settle it. If the worker never connects "
     + `until ${iso(send_before)}, it ends as failed (provider_unreachable), never sent, or its claim is returned.`
   return {
     by: "worker",
@@ -217,7 +216,7 @@ const actionOnSubmitted = (situation: Situation, now: DateTime.Utc): NextAction 
     : isFenced
     ? `A fence began at ${iso(fence_started_at)}. It is repeated until it is certain.`
     : "It may have been sent, so no worker sends it again."
-  if (question !== null) return askProvider(question, reason, obstacle, isFenced ? fencing_until : null)
+  if (question !== null) return askProvider(situation, question, reason, obstacle, isFenced ? fencing_until : null)
   const repetition = obstacle === null ? "A reconciler repeats the fence." : "A reconciler tries to repeat the fence."
   return {
     by: "reconciler",
@@ -232,25 +231,32 @@ const cancelFence = (fencing_until: DateTime.Utc) =>
   "Cancel the order that waits under this key at the provider. "
   + `To record failed, ask a minute or more after ${iso(fencing_until)}, which each fence moves. `
 
+/** What an operator does before a question that is open because the settings name another account. Empty: nothing. */
+export const setBack = (answer: string | null, set: "Set" | "set"): string =>
+  answer?.startsWith(sentToAccount) === true
+    ? `${set} the address and the account back: ${answer.slice("not asked, because ".length)}. Or `
+    : ""
+
 /** `fencing_until`: of the fence that has not settled it. Null: none began. */
 const askProvider = (
+  { answer }: Situation,
   question: string,
   reason: string,
   obstacle: string | null,
   fencing_until: DateTime.Utc | null
-): NextAction => ({
-  by: "operator",
-  action: `${
-    fencing_until === null ? "" : cancelFence(fencing_until)
-  }Ask the provider, and record its answer: ${question}`,
-  at: null,
-  reason: withObstacle(
-    `${reason} ${fencing_until === null ? "Status reads" : "Fences"} ${
-      obstacle === null ? "go on, but may never settle it" : "wait"
-    }.`,
-    obstacle
-  )
-})
+): NextAction => {
+  const first = setBack(answer, "Set")
+  const cancel = fencing_until === null ? "" : cancelFence(fencing_until)
+  const ask = `${cancel}Ask the provider, and record its answer: ${question}`
+  const reads = fencing_until === null ? "Status reads" : "Fences"
+  const isWaiting = obstacle !== null || first !== ""
+  return {
+    by: "operator",
+    action: first === "" ? ask : `${first}${ask[0]!.toLowerCase()}${ask.slice(1)}`,
+    at: null,
+    reason: withObstacle(`${reason} ${reads} ${isWaiting ? "wait" : "go on, but may never settle it"}.`, obstacle)
+  }
+}
 
 const readAction = ({ reads }: OperationSchedule, obstacle: string | null) =>
   obstacle === null ? `A reconciler reads its status (read ${reads + 1}).` : "A reconciler tries to read its status."

@@ -6,6 +6,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { ProviderName } from "../../domain/Grant.ts"
+import { sentToAccount } from "../../domain/operators/FiguresForm.ts"
 import { type DueRead, isFenced } from "../../domain/Submission.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { elapsed, readClocks } from "../elapsed.ts"
@@ -62,9 +63,7 @@ const ask = Effect.fnUntraced(
 /** Why a person asks the provider in place of the reconciler. Null: the reconciler asks. */
 const reasonNotToAsk = (adapter: ProviderAdapter["Service"], due: DueRead): string | null => {
   if (!mayBeOfAccount(due, adapter)) {
-    return `not asked, because it was sent to the account ${due.provider_account}, and the settings name ${
-      adapter.account ?? "none"
-    }`
+    return `${sentToAccount}${due.provider_account}, and the settings name ${adapter.account ?? "none"}`
   }
   return readKind(adapter.promises ?? {}, due.reference) === "none"
     ? unaskedWithoutReference

@@ -38,6 +38,7 @@ const situation: Situation = {
   standing,
   pause: null,
   question: null,
+  answer: null,
   reversible_until: null
 }
 
@@ -136,8 +137,8 @@ const expectations: ReadonlyArray<Expectation> = [
     .acts(
       "worker",
       null,
-      "If a request has left, and no answer comes, it becomes indeterminate, and status reads settle it. If the worker connects at no "
-        + "time until 2026-01-01T13:00:00.000Z, it ends as failed (provider_unreachable), never sent, or its claim is returned."
+      "If a request has left, and no answer comes, it becomes indeterminate, and status reads settle it. If the worker never "
+        + "connects until 2026-01-01T13:00:00.000Z, it ends as failed (provider_unreachable), never sent, or its claim is returned."
     ),
   when("a returned claim of a provider that does not answer")
     .is(scheduled({ return_reason: away, due_at: future }, { state: "submitting", pause: away }))
@@ -259,7 +260,8 @@ const situations: fc.Arbitrary<Situation> = fc.constantFrom(...specifiedStates).
         fence_started_at,
         fencing_until: fence_started_at
       },
-      question: null
+      question: null,
+      answer: null
     }
   })
 })
@@ -282,6 +284,24 @@ describe("the next action", () => {
         `To record failed, ask a minute or more after ${DateTime.formatIso(fencing_until)}, which each fence moves`
       )
     }
+  })
+
+  it("of a question about another account sets the account back first, names both accounts, and waits with the reads", () => {
+    const about = (over: Partial<OperationSchedule>) =>
+      nextAction(
+        scheduled(over, {
+          state: "indeterminate",
+          question: "Did you pay 7?",
+          answer: "not asked, because it was sent to the account first, and the settings name second"
+        }),
+        now
+      )
+    const first =
+      "Set the address and the account back: it was sent to the account first, and the settings name second. Or "
+    const { action, reason } = about({})
+    assert.strictEqual(action, `${first}ask the provider, and record its answer: Did you pay 7?`)
+    assert.strictEqual(reason, "It may have been sent, so no worker sends it again. Status reads wait.")
+    assert.include(about({ fence_started_at: past, fencing_until: past }).action, `${first}cancel the order`)
   })
 
   it("of a claim names its worker, and says neither that it was sent nor that it was not", () => {

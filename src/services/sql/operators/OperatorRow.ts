@@ -166,6 +166,7 @@ export const toSummary = (row: OperatorRow, shown: ShownTerms | null): OperatorS
     standing,
     pause,
     question,
+    answer: row.last_read?.answer ?? null,
     reversible_until: instantOrNull(row.reversible_until)
   }
   return {

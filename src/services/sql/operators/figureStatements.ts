@@ -272,10 +272,10 @@ export const standingStatement = `
       "NOT under_review"
     )
   } END`)
-} AS since, q.question, ${claims} AS claims
+} AS since, q.question, q.answer, ${claims} AS claims
   FROM standing s LEFT JOIN LATERAL (
-    SELECT question FROM (
-      SELECT o.updated_at, ${openQuestion} AS question FROM operations o
+    SELECT question, answer FROM (
+      SELECT o.updated_at, o.last_read ->> 'answer' AS answer, ${openQuestion} AS question FROM operations o
       WHERE s.condition = 'under_review' AND o.under_review AND o.provider = s.provider ORDER BY o.updated_at LIMIT 100
     ) o WHERE question IS NOT NULL ORDER BY updated_at LIMIT 1
   ) q ON true

@@ -221,7 +221,7 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
         return { asked, next: listed!.next.action }
       })
       const unproven = { due_in: readTerms.lease, reference: null, answer: "not found", review: true }
-      const postpone = (answer: { readonly question?: string | null }) =>
+      const postpone = (answer: { readonly question?: string | null; readonly answer?: string }) =>
         Effect.flatMap(Queue, (queue) => queue.postpone(id, indeterminate.revision, { ...unproven, ...answer }))
       const reads = { asked: null, next: "A reconciler reads its status (read 1)." }
       const asks = { asked: question, next: `Ask the provider, and record its answer: ${question}` }
@@ -231,7 +231,14 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
         yield* postpone(answer)
         assert.deepStrictEqual(yield* seen, shown)
       }
-      yield* postpone({ question })
+      // The last read was not asked, because the settings name another account.
+      const sent = "it was sent to the account first, and the settings name second"
+      yield* postpone({ question, answer: `not asked, because ${sent}` })
+      const back =
+        `Set the address and the account back: ${sent}. Or ask the provider, and record its answer: ${question}`
+      assert.deepStrictEqual(yield* seen, { asked: question, next: back })
+      const { standing } = yield* LedgerFigures.use((figures) => figures.nowByCondition)
+      assert.include(standing.find((row) => row.provider === provider)?.answer, sent)
       yield* nextMillisecond
       yield* drive(indeterminate, ["submitted"])
       assert.deepStrictEqual(yield* seen, reads)

@@ -18,6 +18,7 @@ const situation: Situation = {
   standing: { client_active: true, provider_connected: true, grant: "live", may_send: true, may_read: true },
   pause: null,
   question: null,
+  answer: null,
   reversible_until: null
 }
 

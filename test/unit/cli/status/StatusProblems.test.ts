@@ -134,6 +134,17 @@ describe("status", () => {
     )
   })
 
+  it("says to set the account back before it says what to ask about an operation of another account", () => {
+    const answer = "not asked, because it was sent to the account first, and the settings name second"
+    const asked = { ...standing("under_review", 1, second), question: "Did you pay 7?", answer }
+    const [problem] = problemsOf({ embedded: false, migrated: true, figures: { ...healthy, standing: [asked] } })
+    assert.include(
+      problem!.next,
+      "For one of them, set the address and the account back: it was sent to the account first, and the settings name second. "
+        + "Or ask: Did you pay 7?"
+    )
+  })
+
   it("tells when the next of the submitting operations is taken over, while a worker runs for their provider", () => {
     const claims = { count: 0, lost: 0, first_end: null, last_end: null, next_at: before(-90 * second) }
     const nextOf = (workers: ReadonlyArray<SeenWorker>) =>
@@ -171,7 +182,7 @@ describe("status", () => {
     assert.include(
       nextOf(claims),
       "2 of them are claimed: whether a request has left is open until its try ends. A try whose answer is lost makes one indeterminate. "
-        + "One that connects at no time ends it as failed (provider_unreachable), never sent, from 12:00:09 to 12:00:11 UTC."
+        + "If it never connects, the operation ends as failed (provider_unreachable), never sent, from 12:00:09 to 12:00:11 UTC."
     )
     const one = { ...claims, count: 1, last_end: claims.first_end }
     assert.include(nextOf(one), "1 of them is claimed: whether")
@@ -250,6 +261,14 @@ describe("status", () => {
     assert.lengthOf(several, 1)
     assert.include(several[0], "bank: 2 workers are paused, and 9 operations wait")
     assert.deepStrictEqual(problems({ workers: [worker, { ...paused, seen_at: before(31 * second) }] }), [])
+  })
+
+  it("lists the operations of a paused provider only if any wait", () => {
+    const workers = [{ ...worker, pauses: { [provider]: "the provider refused the credentials: status 401" } }]
+    const [idle] = problems({ workers, standing: [] })
+    assert.strictEqual(idle, "bank: worker worker-1 is paused: the provider refused the credentials: status 401")
+    const [one] = problems({ workers, standing: [standing("accepted", 1, second)] })
+    assert.include(one, `${listCall} --state accepted`)
   })
 
   it("does not promise to send what a lost worker of a paused provider may have sent", () => {
