@@ -6,6 +6,7 @@
 import * as Command from "effect/cli/Command"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { OperationId } from "../../domain/Operation.ts"
 import { HeldOperations, nextStepOf } from "../../domain/operators/HeldOperations.ts"
@@ -113,13 +114,19 @@ const oneOrAll = <Name extends "hold" | "release", E>(
           message: "specify exactly one of the id of an operation, filters, and --all"
         })
       }
+      if (flags.selection.apply) {
+        return yield* new CommandFailed({ message: "--all acts at once: leave --apply out" })
+      }
+      if (Option.isNone(flags.reason)) {
+        return yield* new CommandFailed({ message: "--all needs --reason: it is recorded for all operations" })
+      }
       yield* print(yield* performAll(yield* OperatorActions, actingOperator(flags)))
     })
   )
 
 const hold = oneOrAll(
   "hold",
-  "Hold every accepted operation",
+  "Hold every accepted operation, at once. It needs --reason",
   (actions, operator) => Effect.map(actions.holdAll(operator), (held) => ({ held }))
 ).pipe(
   Command.withDescription(
@@ -131,7 +138,7 @@ const hold = oneOrAll(
 
 const release = oneOrAll(
   "release",
-  "Release every held operation. Use it only if the failover lost no data",
+  "Release every held operation, at once. Use it only if the failover lost no data. It needs --reason",
   (actions, operator) => Effect.map(actions.releaseAll(operator), (released) => ({ released }))
 ).pipe(
   Command.withDescription(

@@ -172,6 +172,13 @@ const nextCell = (summary: OperatorSummary, now: DateTime.Utc): Cell => ({
   text: summary.operation.failure?.code ?? nextText({ ...summary, state: summary.operation.state }, now)
 })
 
+/** The column has the codes of failures in the rows of failed operations. */
+const nextTitle = (operations: ReadonlyArray<OperatorSummary>): string => {
+  const failed = operations.filter(({ operation }) => operation.failure !== null)
+  if (failed.length === 0) return "next"
+  return failed.length === operations.length ? "failure" : "next or failure"
+}
+
 /** The type, with amount and payee. They are masked unless the list shows them, which is recorded. */
 const whatText = (type: string, terms: OperatorSummary["terms"]): string =>
   terms === null ? type : `${type} ${terms.amount} ${terms.currency} to ${terms.payee}`
@@ -189,7 +196,7 @@ const columnsAt = (
   { title: "state", cell: stateCell },
   { title: "provider", cell: ({ provider }) => ({ text: provider }), least: 4 },
   { title: "age", cell: ({ operation }) => ({ text: spanBetween(operation.updated_at, now) }), align: "right" },
-  { title: "next", cell: (summary) => nextCell(summary, now), least: codeWidth(operations) }
+  { title: nextTitle(operations), cell: (summary) => nextCell(summary, now), least: codeWidth(operations) }
 ]
 
 const wideColumns = (now: DateTime.Utc): ReadonlyArray<Column<OperatorSummary>> => [

@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { ApprovalStatus } from "../../domain/Approval.ts"
+import { isUnsentFailure } from "../../domain/GatewayFailures.ts"
 import { type HistoryEntry, isTerminal } from "../../domain/Operation.ts"
 import {
   type Hold,
@@ -57,6 +58,7 @@ const operationFacts = (detail: OperatorDetail, now: DateTime.Utc): ReadonlyArra
       detail.reversal === null ? null : `${instant(detail.reversal.at, now)}: the evidence is in the history`
     ),
     ...fact("failure", operation.failure === null ? null : `${operation.failure.code}: ${operation.failure.message}`),
+    ...fact("sent", operation.failure !== null && isUnsentFailure(operation.failure.code) ? "never sent" : null),
     ...terms === null
       ? []
       : [{ label: "amount", value: `${terms.amount} ${terms.currency}` }, { label: "payee", value: terms.payee }],
@@ -174,11 +176,16 @@ const resultText = (result: string): string => {
   return outcome === "done" ? result : `${outcome}: ${result}`
 }
 
+/** Actions on all operations of the ledger, not on this one alone. */
+const ofAll: ReadonlySet<string> = new Set(["hold_all", "release_all"])
+
 const actionLines = (actions: ReadonlyArray<OperatorActionRecord>, screen: Screen): ReadonlyArray<string> =>
   actions.flatMap(({ action, at, operator, question, reason, result, via }) => [
     indented(
       "  ",
-      `${formatTimestamp(at.epochMilliseconds)} ${action} by ${operator} (${via}): ${resultText(result)}`,
+      `${formatTimestamp(at.epochMilliseconds)} ${action}${
+        ofAll.has(action) ? " (all operations)" : ""
+      } by ${operator} (${via}): ${resultText(result)}`,
       screen
     ),
     ...reason === null ? [] : [indented("       reason ", reason, screen)],

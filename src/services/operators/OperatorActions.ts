@@ -338,7 +338,7 @@ interface ActionRow extends Omit<OperatorActionRecord, "at"> {
   readonly at: Instant
 }
 
-/** The actions on an operation, oldest first. */
+/** The actions on an operation, and those on all since it was created. Oldest first. */
 export const actionsOf = (sql: SqlClient.SqlClient, id: OperationId) =>
   Effect.map(
     orUnavailable(sql.unsafe<ActionRow>(actionsStatement, [id])),
@@ -347,7 +347,8 @@ export const actionsOf = (sql: SqlClient.SqlClient, id: OperationId) =>
 
 const actionsStatement = `
   SELECT at, operator, via, action, reason, result, question FROM operator_actions
-  WHERE operation_id = $1 OR operation_ids @> ARRAY[$1::uuid] ORDER BY at DESC LIMIT ${mostActions}`
+  WHERE operation_id = $1 OR operation_ids @> ARRAY[$1::uuid]
+    OR action IN ('hold_all', 'release_all') AND at >= (SELECT created_at FROM operations WHERE id = $1) ORDER BY at DESC LIMIT ${mostActions}`
 
 /** The columns of an operation that its terms need. */
 interface TermsRow extends OperationRow {

@@ -124,6 +124,18 @@ export const operators: ReadonlyArray<Plant> = [
   plant("a repeated hold or release is not recorded as done", actions)
     .edit("before?.is_free === (action === \"hold\")", "before !== undefined")
     .foundBy(postgres("services/operators/OperatorActions", "holds what is held")),
+  plant("a list says whether its last column has codes of failures", "src/cli/operations/list.ts")
+    .edit("if (failed.length === 0) return", "if (failed.length < 9) return")
+    .foundBy(unit("cli/screen/Rendering", "heads the last column")),
+  plant("an operation that failed before it was sent is shown as never sent", "src/cli/operations/show.ts")
+    .edit("isUnsentFailure(operation.failure.code) ?", "!isUnsentFailure(operation.failure.code) ?")
+    .foundBy(unit("cli/screen/Rendering", "never sent, if its code")),
+  plant("an action on all operations needs a reason", "src/cli/operations/OperationsCommand.ts")
+    .edit("if (Option.isNone(flags.reason))", "if (false)")
+    .foundBy(system("cli/OperatorCommands", "is recorded with the name and the reason")),
+  plant("the records of an operation have the actions on all since its creation", actions)
+    .edit("action IN ('hold_all', 'release_all')", "action IN ('none')")
+    .foundBy(system("cli/OperatorCommands", "is recorded with the name and the reason")),
   plant("a taken port is named before an embedded database starts", "src/cli/program.ts")
     .edit("Effect.as(requireFree(addresses), database)", "Effect.as(requireFree([]), database)")
     .foundBy(system("cli/Serve", "names a port that is taken")),

@@ -116,7 +116,7 @@ describe("A payload", () => {
 })
 
 describe("The URL of a database", () => {
-  const show = ["operations", "release", "--all"]
+  const show = ["operations", "release", "--all", "--reason", "a test"]
 
   /** The password of the test server, or any password if the server asks for none. */
   const passwordOf = (url: string) => new URL(url).password || secret

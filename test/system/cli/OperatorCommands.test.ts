@@ -133,11 +133,19 @@ describe("An action of an operator", () => {
       const act = (args: ReadonlyArray<string>, more: Env = {}) => run(["operations", ...args], { ...env, ...more })
       yield* act(["review", id, "--operator", "anna", "--reason", "looks odd"], { OPERATOR: "ben" })
       yield* act(["review", id, "--clear"], { OPERATOR: "ben" })
-      yield* act(["hold", "--all"])
+      for (const action of ["hold", "release"]) {
+        assert.match((yield* act([action, "--all"])).stderr, /--all needs --reason/)
+        const applied = yield* act([action, "--all", "--apply", "--reason", "a test"])
+        assert.match(applied.stderr, /--all acts at once: leave --apply out/)
+      }
+      yield* act(["hold", "--all", "--reason", "a test"])
       const { code, stderr } = yield* act(["cancel", id, "--operator", "anna"])
       assert.strictEqual(code, 1)
       assert.include(stderr, "is held, and nothing proves that it was never sent")
-      assert.strictEqual((yield* act(["release", "--all", "--operator", "anna"])).stdout, "{\"released\":1}\n")
+      assert.strictEqual(
+        (yield* act(["release", "--all", "--operator", "anna", "--reason", "none lost"])).stdout,
+        "{\"released\":1}\n"
+      )
       const printed = [
         yield* act(["hold", id, "--operator", "anna", "--reason", "a call"]),
         yield* act(["cancel", id, "--operator", "anna", "--reason", "a typing error"])
@@ -159,9 +167,9 @@ describe("An action of an operator", () => {
       assert.deepStrictEqual(rows, [
         row("anna", "review", { reason: "looks odd" }),
         row("ben", "end_review"),
-        row(user, "hold_all", { affected: 1 }),
+        row(user, "hold_all", { affected: 1, reason: "a test" }),
         row("anna", "cancel", { result: stderr.replace(/^error: (.*)\n$/, "$1") }),
-        row("anna", "release_all", { affected: 1 }),
+        row("anna", "release_all", { affected: 1, reason: "none lost" }),
         row("anna", "hold", { reason: "a call" }),
         row("anna", "cancel", { reason: "a typing error" }),
         row("anna", "cancel", { reason: "twice", result: "it was cancelled already" })
@@ -177,7 +185,9 @@ describe("An action of an operator", () => {
       assert.deepStrictEqual(actions.map(({ action }) => action), [
         "review",
         "end_review",
+        "hold_all",
         "cancel",
+        "release_all",
         "hold",
         "cancel",
         "cancel"
@@ -185,6 +195,9 @@ describe("An action of an operator", () => {
       assert.deepStrictEqual(history.at(-1)!.evidence, { by: "operator", operator: "anna", reason: "a typing error" })
       const { stdout } = yield* run(["operations", "show", id], env)
       assert.match(stdout, /review by anna \(command\): done\n +reason looks odd\n/)
+      assert.match(stdout, / release_all \(all operations\) by anna \(command\): done\n +reason none lost\n/)
+      const younger = decodeDetail(yield* result(["operations", "show", yield* accept, "--json"], env))
+      assert.lengthOf(younger.actions, 0, "those before it was created are no actions on it")
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
   it.live("on all that match filters changes nothing without --apply, and then records each one by itself", () =>
@@ -237,7 +250,7 @@ describe("An action of an operator", () => {
         )
       )
       assert.deepStrictEqual(yield* states, ["accepted", "accepted", "accepted"])
-      yield* run(["operations", "hold", "--all"], env)
+      yield* run(["operations", "hold", "--all", "--reason", "a test"], env)
       yield* sql`UPDATE operations SET hold_placed = false WHERE id <> ${ids[2]!}`
       const applied = yield* advance("--state", "accepted", "--apply")
       assert.strictEqual(applied.code, 1)

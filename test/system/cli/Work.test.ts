@@ -108,8 +108,10 @@ describe("work", () => {
       const { id: late } = yield* accept("late", { sandbox: { outcome: "succeeded" } })
       assert.strictEqual((yield* show(late)).operation.state, "accepted")
       // Makes the two operations due at once, so that the test need not wait for their next attempt.
-      assert.deepStrictEqual(yield* result(["operations", "hold", "--all"], env), { held: 3 })
-      assert.deepStrictEqual(yield* result(["operations", "release", "--all"], env), { released: 3 })
+      assert.deepStrictEqual(yield* result(["operations", "hold", "--all", "--reason", "a test"], env), { held: 3 })
+      assert.deepStrictEqual(yield* result(["operations", "release", "--all", "--reason", "a test"], env), {
+        released: 3
+      })
       yield* worker(url, withBoth)
       yield* until(old, "succeeded")
       yield* until(young, "succeeded")
@@ -163,7 +165,7 @@ describe("operations", () => {
     Effect.scoped(Effect.gen(function*() {
       const { accept, env } = yield* scene
       const { id } = yield* accept("k", {})
-      yield* result(["operations", "hold", "--all"], env)
+      yield* result(["operations", "hold", "--all", "--reason", "a test"], env)
       for (
         const [command, refusal] of [["cancel", /is held, and nothing proves that it was never sent/], [
           "release",
@@ -174,7 +176,9 @@ describe("operations", () => {
         assert.strictEqual(code, 1)
         assert.match(stderr, refusal)
       }
-      assert.deepStrictEqual(yield* result(["operations", "release", "--all"], env), { released: 1 })
+      assert.deepStrictEqual(yield* result(["operations", "release", "--all", "--reason", "a test"], env), {
+        released: 1
+      })
       const free = yield* result<Shown["operation"]>(["operations", "release", id], env)
       assert.strictEqual(free.state, "accepted", "an operation that is not held does not change")
     })).pipe(Effect.provide(Platform)))

@@ -134,7 +134,11 @@ export class Gateways {
 
   /** What an operator does after a failover that lost nothing, as soon as HAProxy has found the new primary. */
   async releaseAll(): Promise<void> {
-    await expectSoon(30, "held operations are released", () => this.command("writer", "operations", "release", "--all"))
+    await expectSoon(
+      30,
+      "held operations are released",
+      () => this.command("writer", "operations", "release", "--all", "--reason", "none lost")
+    )
   }
 
   /** The names of processes that ended by themselves, and are started again. */

@@ -133,6 +133,35 @@ describe("The text of a command", () => {
     )
   })
 
+  it("of a list heads the last column by what it has: what comes next, or the codes of failures", () => {
+    fc.assert(
+      fc.property(summary, (listed) => {
+        const of = (failure: typeof listed.operation.failure) => ({
+          ...listed,
+          operation: { ...listed.operation, failure }
+        })
+        const [open, failed] = [of(null), of({ code: "insufficient_funds", message: "Too little." })]
+        const headOf = (...operations: ReadonlyArray<typeof listed>) =>
+          renderList(operations, { now, screen: { width: null, paint: plain }, wide: false }).split("\n")[0]!.trimEnd()
+        assert.match(headOf(open), / {2}next$/)
+        assert.match(headOf(failed), / {2}failure$/)
+        assert.match(headOf(open, failed), / {2}next or failure$/)
+      }),
+      { numRuns: rounds(20, 200) }
+    )
+  })
+
+  it("says of a failed operation that it was never sent, if its code says so", () => {
+    fc.assert(
+      fc.property(detail, fc.constantFrom("provider_unreachable", "insufficient_funds"), (shown, code) => {
+        const failed = { ...shown, operation: { ...shown.operation, failure: { code, message: "None." } } }
+        const text = renderDetail(failed, now, { width: null, paint: plain })
+        assert.strictEqual(/^ *sent +never sent$/m.test(text), code === "provider_unreachable")
+      }),
+      { numRuns: rounds(20, 200) }
+    )
+  })
+
   it("is cut nowhere if the output is no terminal", () => {
     fc.assert(
       fc.property(fc.array(summary, { minLength: 1, maxLength: 4 }), (operations) => {
