@@ -26,7 +26,7 @@ import type { Terms } from "../../domain/Terms.ts"
 import { WriteServices } from "../../node/GatewayParts.ts"
 import { Database } from "../../node/postgres/Database.ts"
 import { WriterPool } from "../../node/postgres/Pools.ts"
-import { invocation } from "../../node/process/Invocation.ts"
+import { invocation, shellWord } from "../../node/process/Invocation.ts"
 import { Sandbox } from "../../sandbox/Sandbox.ts"
 import { inTime, persist } from "../../server/waits/ChangeFollower.ts"
 import { Approvals } from "../../services/Approvals.ts"
@@ -278,6 +278,15 @@ const narrate = Effect.fnUntraced(function*({ operations, refused }: Demo) {
   )
 })
 
+/** The data directory for commands in the second terminal, unless they find it by themselves: on a line of its own, because it may be long. */
+const dataDirOf = Effect.gen(function*() {
+  const path = yield* Path.Path
+  const { dataDirectory } = yield* Database
+  return dataDirectory === null || dataDirectory === path.resolve(".data")
+    ? ""
+    : ` \\\n    DATA_DIR=${shellWord(dataDirectory)}`
+})
+
 /** The greeting of the demo: links, and six lines to paste, which name what is still open alone. It fits a screen of 110 columns. */
 const invitation = Effect.fnUntraced(function*(address: string, { accessToken, grantId, uncertain, waiting }: Demo) {
   const approval = yield* Effect.orDie(Approvals.use(({ find }) => find(waiting.id)))
@@ -297,7 +306,7 @@ Agents (MCP): ${address}/mcp
 
 Paste into a second terminal:
 
-  export GATEWAY=${address} TOKEN=${Redacted.value(accessToken)}
+  export GATEWAY=${address} TOKEN=${Redacted.value(accessToken)}${yield* dataDirOf}
 
 ${lines.map((line) => `  ${line}\n`).join("")}`
 })

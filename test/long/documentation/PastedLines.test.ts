@@ -36,7 +36,7 @@ const startDemo = Effect.gen(function*() {
   const env = { DATA_DIR: yield* temporaryDirectory, PORT: String(yield* freePort) }
   const { output } = yield* serve(["--demo"], env)
   const greeting = output.stdout
-  const [, GATEWAY, TOKEN] = /^ {2}export GATEWAY=(\S+) TOKEN=(\S+)$/m.exec(greeting)!
+  const [, GATEWAY, TOKEN] = /^ {2}export GATEWAY=(\S+) TOKEN=(\S+)(?: \\)?$/m.exec(greeting)!
   const undecided = Effect.promise(async () => {
     const headers = { authorization: `Bearer ${TOKEN}` }
     const response = await fetch(`${GATEWAY}/v1/operations?idempotency_key=demo-6`, { headers })

@@ -16,7 +16,7 @@ import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 
 /** Sends the request of a printed curl line, with the settings that the demo prints above it. */
 const asFetch = (greeting: string, line: string) => {
-  const [, gateway, token] = /^ {2}export GATEWAY=(\S+) TOKEN=(\S+)$/m.exec(greeting)!
+  const [, gateway, token] = /^ {2}export GATEWAY=(\S+) TOKEN=(\S+)(?: \\)?$/m.exec(greeting)!
   const [, target] = /^ {2}curl -H "Authorization: Bearer \$TOKEN" \$GATEWAY(\S+)/.exec(line)!
   return getServed(gateway! + target!, token!)
 }
@@ -106,6 +106,10 @@ describe("serve --demo", () => {
       const env = { DATA_DIR: yield* temporaryDirectory, PORT: String(yield* freePort) }
       const first = yield* serve(["--demo"], env)
       const lines = first.output.stdout.split("\n")
+      // The printed commands of this program find the same database in another terminal.
+      const [, settings] = /^ {2}(export (?:.*\\\n)?.*)$/m.exec(first.output.stdout)!
+      const pasted = spawnSync("sh", ["-c", `${settings}\nprintf %s "$DATA_DIR"`], { encoding: "utf8", env: {} })
+      assert.strictEqual(pasted.stdout, env.DATA_DIR)
       const [list, limits, read] = lines.filter((line) => line.startsWith("  curl")) as [string, string, string]
       type Operations = { readonly operations: ReadonlyArray<Listed> }
       const listed = asFetch(first.output.stdout, list).pipe(
