@@ -128,8 +128,8 @@ export const proofText = ({ rows }: FaultsReport): string => {
   return [
     `The same ${
       first[0]!.payments
-    } payments under the same faults, at a bank that takes no keys. Told wrongly: as paid, and not paid; as `
-    + "failed, and paid; or lost. Left for a person: told as uncertain, and a person asks the bank.",
+    } payments under the same faults, at a bank that takes no keys. Told wrongly: the system `
+    + "says one thing, the bank another; or it lost the payment. Left for a person: uncertain, and a person asks the bank.",
     table(
       [`Of ${first[0]!.payments} payments`, "Paid twice", "Told wrongly", "Left for a person"],
       first.map((row) => [
