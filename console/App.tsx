@@ -20,8 +20,8 @@ const SessionEndedPage = () => {
     <div class="notice" role="alert">
       <h1>Your session has ended</h1>
       <p>
-        A session ends after an hour without a request, after twelve hours, or when the console's process stops. Nothing
-        that you confirmed is lost: each action was recorded when it was done.
+        A session ends after an hour without a request, after twelve hours, or when the console's process stops. Each
+        action was recorded when it was done.
       </p>
       <p>
         <button type="button" class="primary" onClick={() => location.reload()}>Sign in</button>

@@ -23,7 +23,7 @@ export const ActionBar = ({ detail, heading, reload }: {
   const [opened, setOpened] = useState<Opened | null>(null)
   const opener = useRef<HTMLButtonElement | null>(null)
   const close = (done: boolean) => {
-    if (opened !== null && done) announce(opened.action?.done ?? "The outcome is recorded.")
+    if (opened !== null && done) announce(`Done: ${opened.action?.confirm ?? "Record outcome"}.`)
     setOpened(null)
     if (done) heading.current?.focus()
     else if (opener.current?.isConnected === true) opener.current.focus()

@@ -118,7 +118,7 @@ export const ActionDialog = ({ action, close, detail }: {
           <p class="secondary">
             {button !== null
               ? "Show the amount and the payee first: the approval is about exactly these."
-              : "The console cannot read the amount and the payee, because it lacks their key. Approve where the key is."}
+              : "This console lacks the key of the amount and the payee: approve where it is."}
           </p>
         )}
         <ActionOutcome outcome={outcome} />

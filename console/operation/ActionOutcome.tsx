@@ -7,8 +7,8 @@ export type Outcome =
 /** What the operator does instead, by the code of the refusal. The message tells the rest. */
 const instead: Readonly<Record<string, string>> = {
   moved_on: "Go back: the page shows the operation as it is now. Then decide again.",
-  already_settled: "Go back: the timeline shows how it ended. Nothing is left to do.",
-  illegal_transition: "Go back: the page shows the next action, and the actions that its state permits.",
+  already_settled: "Go back: the timeline shows how it ended.",
+  illegal_transition: "Go back: the page shows the next action, and what its state permits.",
   still_held: "Go back: the page shows when it can be released. Until then it stays unsent."
 }
 
@@ -27,8 +27,7 @@ const contents = (outcome: Outcome | undefined) => {
         <div class="refusal">
           <strong>The result is unknown.</strong>
           <p>
-            No answer arrived, so the action may have been done. Look at the operation and its actions before you try
-            again.
+            No answer arrived, so the action may have been done. Look at the operation before you try again.
           </p>
         </div>
       )

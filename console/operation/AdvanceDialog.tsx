@@ -255,7 +255,7 @@ const consequences = {
   succeeded: ["The client sees that the payment or transfer happened.", "No status read corrects this record."],
   failed: [
     "The client sees that the payment or transfer did not happen, and may request it again.",
-    "If the provider carries it out after all, the owner pays twice. Never record this because time has passed."
+    "If the provider carries it out after all, the owner pays twice. Passed time proves nothing."
   ]
 }
 

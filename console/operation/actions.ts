@@ -17,8 +17,6 @@ export interface ActionText {
   readonly severe: boolean
   /** Whether that cannot be undone: the dialog is red. */
   readonly final: boolean
-  /** Said to screen readers once it is done. */
-  readonly done: string
   readonly possible: (detail: Detail) => boolean
 }
 
@@ -28,15 +26,12 @@ const review: ActionText = {
   title: "Put this operation under review?",
   confirm: "Put under review",
   meaning: "The operation is marked as one that people look into.",
-  consequences: ({ operation }) => [
-    operation.state === "accepted"
-      ? "Workers go on as before: they can still send the operation."
-      : "Workers and status reads go on as before. The operation can still settle.",
+  consequences: () => [
+    "Workers and status reads go on as before.",
     "Clients of the gateway see that the operation is under review."
   ],
   severe: false,
   final: false,
-  done: "The operation is under review.",
   possible: ({ operation }) => !operation.terminal && !operation.under_review
 }
 
@@ -47,12 +42,11 @@ const endReview: ActionText = {
   confirm: "End review",
   meaning: "The operation leaves the queue of reviews.",
   consequences: () => [
-    "Workers and status reads go on as before. The state does not change.",
+    "Workers and status reads go on as before.",
     "The gateway begins the next review after the full review age."
   ],
   severe: false,
   final: false,
-  done: "The review has ended.",
   possible: ({ operation, schedule }) =>
     !operation.terminal && operation.under_review && schedule.hold?.kind !== "approval"
 }
@@ -65,24 +59,23 @@ const hold: ActionText = {
   meaning: "No worker claims the operation until it is released. It is not sent meanwhile.",
   consequences: () => [
     "The payment or transfer is late. Its client sees an accepted operation, and no reason.",
-    "A claim under way is not stopped. If a worker claims the operation first, it is sent, and the ledger refuses the hold.",
+    "If a worker claims the operation first, it is sent, and the ledger refuses the hold.",
     "It can be released or cancelled at any time after that."
   ],
   severe: true,
   final: false,
-  done: "The operation is held.",
   possible: ({ operation, schedule }) => operation.state === "accepted" && schedule.hold === null
 }
 
 const releaseConsequences = ({ provider, schedule }: Detail): ReadonlyArray<string> => [
   ...schedule.unsent ? ["No worker had claimed the operation when it was held, so it was never sent."] : [
-    schedule.hold?.kind === "failover"
-      ? `The database failed over, and may have lost the record that this operation was sent. If it was, a release can make ${provider} `
-        + "pay a second time."
-      : `If the operation was sent before it was held, a release can make ${provider} pay a second time.`,
+    ...schedule.hold?.kind === "failover"
+      ? ["The database failed over, and may have lost the record that this operation was sent."]
+      : [],
+    `If it was sent before it was held, a release can make ${provider} pay a second time.`,
     `Ask ${provider} first whether it received an operation with this id. Release only if it did not.`
   ],
-  "After the release a worker may send it within a second. It can be cancelled only until then."
+  "A worker may send it within a second. It can be cancelled only until then."
 ]
 
 const release: ActionText = {
@@ -94,25 +87,22 @@ const release: ActionText = {
   consequences: releaseConsequences,
   severe: true,
   final: true,
-  done: "The operation is released.",
   possible: ({ schedule }) => schedule.hold !== null && schedule.hold.kind !== "approval"
 }
 
 const read: ActionText = {
   name: "read",
   label: "Read status",
-  title: "Read the status of this operation now?",
+  title: "Read the status of this operation?",
   confirm: "Read status",
-  meaning: "The next status read is due now. It asks the provider, and sends no payment.",
-  consequences: () => [
-    "A reconciler reads the status, if the grant, the client and the connection allow it. The answer is shown here.",
-    "If a fence has begun, the read is its repetition."
-  ],
+  meaning: "The next status read is due now. It sends no payment.",
+  consequences: () => ["A reconciler asks the provider, if the grant allows it."],
   severe: false,
   final: false,
-  done: "The status read is due.",
   possible: ({ operation: { state } }) => state === "submitted" || state === "indeterminate"
 }
+
+const doesNotHappen = "The payment or transfer does not happen. Its client sees "
 
 /** The operation waits for a decision. */
 const waits = ({ approval, schedule }: Detail) => approval?.state === "pending" && schedule.hold?.kind === "approval"
@@ -129,7 +119,6 @@ const approve: ActionText = {
   ],
   severe: true,
   final: true,
-  done: "The operation is approved.",
   possible: waits
 }
 
@@ -139,10 +128,9 @@ const deny: ActionText = {
   title: "Deny this operation?",
   confirm: "Deny for ever",
   meaning: "The operation is cancelled, and is never sent. This cannot be undone.",
-  consequences: () => ["The payment or transfer does not happen. Its client sees that the operation was cancelled."],
+  consequences: () => [`${doesNotHappen}that the operation was cancelled.`],
   severe: true,
   final: true,
-  done: "The operation is denied.",
   possible: waits
 }
 
@@ -154,16 +142,15 @@ const cancel: ActionText = {
   meaning: "The operation ends, and is never sent. This cannot be undone.",
   consequences: ({ operation, schedule }) => [
     operation.state === "accepted"
-      ? "The payment or transfer does not happen. Its client sees that the operation was cancelled."
-      : "The payment or transfer does not happen. Its client sees a failed operation with the code cancelled_unsent.",
-    "To pay after all, the client has to make a new request with another idempotency key.",
+      ? `${doesNotHappen}that the operation was cancelled.`
+      : `${doesNotHappen}a failed operation with the code cancelled_unsent.`,
+    "To pay after all, the client needs a request with another idempotency key.",
     ...schedule.hold === null
       ? ["If a worker claims the operation first, it is sent, and the ledger refuses the cancellation."]
       : []
   ],
   severe: true,
   final: true,
-  done: "The operation is cancelled.",
   possible: (detail) => detail.schedule.unsent && !waits(detail)
 }
 

@@ -55,7 +55,7 @@ const Unsettled = ({ aside, flow, grid, height, name, title }: {
   <Panel title={title} aside={<span class="secondary">{aside}, UTC</span>}>
     <StackedChart
       title={name}
-      description="Areas on top of each other, one for each state. The upper edge is the number of all unsettled operations."
+      description="One area for each state. The upper edge is the number of all unsettled operations."
       grid={grid}
       height={height}
       series={unsettledSeries(flow, grid)}

@@ -22,7 +22,7 @@ const RangePicker = ({ current }: { readonly current: Hours }) => (
 /** For a ledger without any operation. */
 const EmptyLedger = () => (
   <Empty title="The ledger has no operation yet">
-    Operations appear here once an application accepts them.
+    Accepted operations appear here.
   </Empty>
 )
 

@@ -96,8 +96,7 @@ const Parties = ({ alone, text }: { readonly alone: boolean; readonly text: stri
 
 const NothingFound = () => (
   <Empty title="Nothing found" kind="missing">
-    No operation has exactly this as an id, key, reference, client, owner or payee. Of an account, enter the whole IBAN,
-    with or without spaces.
+    No operation has exactly this as an id, key, reference, client, owner or payee. Enter the whole IBAN of an account.
   </Empty>
 )
 

@@ -22,9 +22,8 @@ export const queues: ReadonlyArray<Queue> = [
     name: "indeterminate",
     title: "Indeterminate",
     meaning:
-      "A mutation may have reached the provider, and its outcome is unknown. Status reads settle these operations, or the answer of the provider to a person.",
-    empty:
-      "Of each operation that a worker has finished, the outcome is known, or its provider has confirmed that it received it.",
+      "A mutation may have reached the provider, and its outcome is unknown. Status reads or the provider's answer to a person settle these operations.",
+    empty: "No outcome is unknown.",
     count: inColumn
   },
   {
@@ -32,7 +31,7 @@ export const queues: ReadonlyArray<Queue> = [
     title: "Under review",
     meaning:
       "People look into these operations: an operator asked for it, status reads may not settle them, or they stayed in one state for too long.",
-    empty: "No operator began a review, and no operation has been in one state for too long.",
+    empty: "No operation is under review.",
     count: inColumn
   },
   {
@@ -40,21 +39,21 @@ export const queues: ReadonlyArray<Queue> = [
     title: "Held",
     meaning:
       "Workers do not claim these operations until they are released: they may have been sent before, or an operator held them.",
-    empty: "Workers may claim every accepted operation that is ready and waits for no approval.",
+    empty: "No operation is held.",
     count: inColumn
   },
   {
     name: "waiting",
     title: "Waiting",
     meaning:
-      "A worker found these operations due and not ready, returned its claim without sending, or may not read their status. It tries again by itself.",
-    empty: "No operation waits for a grant, a client, a provider connection, a payload key or its provider."
+      "A worker found these operations not ready, returned its claim without sending, or may not read their status. It tries again.",
+    empty: "No operation waits."
   },
   {
     name: "approval",
     title: "To approve",
     meaning:
-      "A person decides about these operations: their resource owner, or an operator. Those come first that are cancelled first without a decision. The first 500.",
+      "Their resource owner or an operator decides about these operations. The first to end come first, 500 at most.",
     empty: "No operation waits for an approval.",
     count: inColumn
   },
@@ -62,8 +61,8 @@ export const queues: ReadonlyArray<Queue> = [
     name: "reversed",
     title: "Reversed",
     meaning:
-      "These operations succeeded, and their provider reversed them in the last 7 days, such as by a return of the receiving bank. They stay succeeded. The latest 500.",
-    empty: "No status read of the last 7 days proved that a success was reversed.",
+      "Their provider reversed these operations in the last 7 days, such as by a return of the receiving bank. They stay succeeded. The latest 500.",
+    empty: "No success was reversed in the last 7 days.",
     count: ({ reversed }) => sum(reversed)
   },
   {

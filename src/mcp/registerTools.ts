@@ -79,6 +79,7 @@ type AnyReadTool = ReadTool<Schema.Codec<unknown>, Schema.Codec<unknown>>
 /** Declares a tool that only reads. */
 export const readTool = <Parameters extends Schema.Constraint, Success extends Schema.Constraint>(
   tool: ReadTool<Parameters, Success>
+  // `makeHandle` decodes the arguments by this tool's own schema before its handler gets them.
 ) => tool as unknown as AnyReadTool
 
 const makeHandle = (name: string, { handle, parameters, success }: AnyReadTool, report: Report) => {

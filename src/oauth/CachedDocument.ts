@@ -100,12 +100,12 @@ export const makeCachedDocument = <A>(
   }
 
   const startFetch = (now: number) =>
-    Effect.suspend(() => {
+    Effect.uninterruptible(Effect.suspend(() => {
       const currentPause = document === null ? initialPause(failures, retriesAtOnce) : pause
       if (running() !== null || now - attemptedAt < currentPause) return Effect.void
       attemptedAt = now
       return Effect.asVoid(start(Effect.flatMap(Effect.exit(fetch), (exit) => record(now, exit))))
-    })
+    }))
 
   return {
     /** The document; null if the last successful fetch is more than an hour ago. */

@@ -52,11 +52,15 @@ const selectedFlags = { selection: selectionFlags, ...actingFlags }
 type Selected = Command.Command.Config.Infer<typeof selectedFlags>
 
 /** Performs the action on one operation, or on all that match filters. */
-const performOn = Effect.fn(function*(action: OperatorAction, { selection, ...acting }: Selected) {
+const performOn = Effect.fn(function*(
+  action: OperatorAction,
+  { selection, ...acting }: Selected,
+  choice = "either the id of an operation or filters"
+) {
   const operator = actingOperator(acting)
   const selected = yield* toSelection(selection)
   if (typeof selected === "string") {
-    return yield* new CommandFailed({ message: "specify either the id of an operation or filters" })
+    return yield* new CommandFailed({ message: `specify ${choice}` })
   }
   if ("id" in selected) return yield* perform(action, selected.id, operator)
   const actions = yield* OperatorActions
@@ -108,11 +112,10 @@ const oneOrAll = <Name extends "hold" | "release", E>(
     name,
     { all: toggle("all", allDescription), ...selectedFlags },
     Effect.fn(function*({ all, ...flags }) {
-      if (!all) return yield* performOn(name, flags)
+      const choice = "exactly one of the id of an operation, filters, and --all"
+      if (!all) return yield* performOn(name, flags, choice)
       if ((yield* toSelection(flags.selection)) !== "none") {
-        return yield* new CommandFailed({
-          message: "specify exactly one of the id of an operation, filters, and --all"
-        })
+        return yield* new CommandFailed({ message: `specify ${choice}` })
       }
       if (flags.selection.apply) {
         return yield* new CommandFailed({ message: "--all acts at once: leave --apply out" })

@@ -21,5 +21,5 @@ export const moveOfDeadline = (
   { evidence, to }: { readonly evidence?: unknown; readonly to: string }
 ): string | null =>
   to === "indeterminate" && (evidence as { readonly by?: unknown } | null | undefined)?.by === "rescuer"
-    ? "The rescue may have moved the end of sending (send before). It covers a take-over of the claim that the database may have lost."
+    ? "The rescue may have moved send before: it covers a take-over that the database may have lost."
     : null

@@ -37,7 +37,7 @@ import { makeSql as makeLedger } from "../sql/ledger/SqlOperationLedger.ts"
 import { fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../sql/OperationRow.ts"
 import { makeHolds } from "../sql/queue/SqlHolds.ts"
 import { makeStatusReads } from "../sql/queue/SqlStatusReads.ts"
-import { isFree, openQuestion } from "../sql/queueFragments.ts"
+import { isFree, isUnsent, openQuestion } from "../sql/queueFragments.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 
 export class OperatorActions extends Context.Service<OperatorActions, {
@@ -178,12 +178,7 @@ const make = Effect.gen(function*() {
 
   /** Locks the row until the end of the transaction, so that the operation stays at the revision. */
   const lock = (id: OperationId) =>
-    Effect.map(
-      orUnavailable(
-        sql.unsafe<{ readonly revision: number; readonly provider: ProviderName }>(lockStatement, [id])
-      ),
-      ([row]) => row
-    )
+    Effect.map(orUnavailable(sql.unsafe<LockedRow>(lockStatement, [id])), ([row]) => row)
 
   const checkRevision = Effect.fnUntraced(function*(id: OperationId, expected: number) {
     const row = yield* lock(id)
@@ -196,15 +191,16 @@ const make = Effect.gen(function*() {
     const row = yield* lock(id)
     const operation = yield* ledger.show(id)
     const { state, terminal } = operation
-    const effect = row === undefined ? "ignored" : yield* hint(row.provider, { operation_id: id }, Duration.zero)
+    // A held one may have been sent, unless the ledger proves that it was not.
+    if (row === undefined || state === "accepted" && row.is_unsent) return { operation, result: nothingToDo.unsent }
+    const effect = yield* hint(row.provider, { operation_id: id }, Duration.zero)
     if (effect === "ignored" && terminal) return yield* new AlreadySettled({ id, state })
-    const unchanged = state === "accepted" ? nothingToDo.unsent : nothingToDo.read
-    return { operation, result: effect === "ignored" ? unchanged : "done" }
+    return { operation, result: effect === "ignored" ? nothingToDo.read : "done" }
   })
 
   /** The row stays locked until the end of the transaction, so that the result is that of this call. */
   const setHold = Effect.fnUntraced(function*(action: "hold" | "release", id: OperationId) {
-    const [before] = yield* orUnavailable(sql.unsafe<{ readonly is_free: boolean }>(freeStatement, [id]))
+    const before = yield* lock(id)
     const operation = yield* holds[action](id)
     return { operation, result: before?.is_free === (action === "hold") ? "done" : nothingToDo[action] }
   })
@@ -326,10 +322,16 @@ const recordStatement = `
 const termsStatement = `
   SELECT ${publicColumns}, o.terms, o.terms_key_id FROM operations o WHERE o.id = ANY ($1::uuid[]) AND o.terms IS NOT NULL`
 
-const lockStatement = "SELECT revision, provider FROM operations WHERE id = $1 FOR NO KEY UPDATE"
+interface LockedRow {
+  readonly revision: number
+  readonly provider: ProviderName
+  readonly is_unsent: boolean
+  readonly is_free: boolean
+}
 
-const freeStatement =
-  `SELECT o.state = 'accepted' AND ${isFree} AS is_free FROM operations o WHERE o.id = $1 FOR NO KEY UPDATE`
+const lockStatement =
+  `SELECT o.revision, o.provider, ${isUnsent} AS is_unsent, o.state = 'accepted' AND ${isFree} AS is_free FROM operations o
+  WHERE o.id = $1 FOR NO KEY UPDATE`
 
 /** Most actions of one operation that an operator sees: the latest. */
 const mostActions = 200

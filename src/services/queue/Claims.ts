@@ -32,6 +32,7 @@ export class Claims extends Context.Service<Claims, {
    * - Its client is inactive, or its provider connection is disconnected.
    * - Its payload needs a key that this worker lacks, or is plain text that the keys do not admit.
    * - It is held.
+   * - A planned switchover of the database is under way: nothing is claimed.
    */
   readonly claim: ClaimUpTo
   /**

@@ -109,9 +109,9 @@ export const nextRead = (delay: string, since = begun) => `
 export const submissionColumns = "o.id, o.type, o.resource_owner, o.provider_connection_id, o.send_before, o.revision"
 
 /**
- * A CTE with the current timeline. It is empty where nothing may be claimed: on a database that could forget commits, or in a
- * cluster for which no worker called `prepare`, and while a planned switchover is under way. A ledger with an epoch lets a worker claim only if its `ClaimRecorder` records the batch. The life
- * of the server must also be that in which the ledger was last verified.
+ * A CTE with the current timeline. It is empty where nothing may be claimed: on a database that could forget commits, in a cluster for
+ * which no worker called `prepare`, and while a planned switchover is under way. A ledger with an epoch lets a worker claim only if its
+ * `ClaimRecorder` records the batch. The life of the server must also be that in which the ledger was last verified.
  */
 export const here = (isRecorded: boolean) =>
   `here AS MATERIALIZED (

@@ -11,6 +11,7 @@ import type { ActingOperator } from "../../../src/domain/operators/OperatorView.
 import type { Cluster } from "../../../src/node/embedded/Cluster.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperatorActions } from "../../../src/services/operators/OperatorActions.ts"
+import { storeFailure } from "../../../src/services/StoreUnavailable.ts"
 import { accept } from "../../fixtures/ledger/Ledger.ts"
 import { acceptSeveral, claimIds, issueAtNewProvider, takeIds } from "../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../fixtures/ledger/QueueServices.ts"
@@ -266,7 +267,18 @@ describe("A planned switchover", () => {
         })
       )
       const standby = yield* standbyOf(primary)
-      assert.deepStrictEqual(yield* running(primary, claimIds(provider)), [])
+      yield* running(
+        primary,
+        Effect.gen(function*() {
+          assert.deepStrictEqual(yield* claimIds(provider), [])
+          // As a worker of an earlier version, which does not look at the stop.
+          const sql = yield* SqlClient.SqlClient
+          const claim =
+            sql`UPDATE operations SET state = 'submitting', revision = revision + 1, send_before = now() + interval '1 minute'
+            WHERE state = 'accepted' AND provider = ${provider}`
+          assert.include(storeFailure(yield* Effect.flip(claim)), "a planned switchover has stopped all claims")
+        })
+      )
       yield* promoted(
         standby,
         Effect.gen(function*() {

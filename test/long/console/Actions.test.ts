@@ -178,7 +178,7 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
         yield* Effect.promise(async () => {
           const dialog = await ask(page, "Approve")
           await dialog.getByRole("button", { name: "Show amount and payee" }).click()
-          await dialog.getByText("cannot read the amount and the payee").waitFor()
+          await dialog.getByText("lacks the key of the amount and the payee").waitFor()
           assert.isTrue(await dialog.getByRole("button", { name: "Approve", exact: true }).isDisabled())
           await dialog.getByRole("button", { name: "Go back" }).click()
           assert.isFalse(

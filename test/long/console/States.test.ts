@@ -286,8 +286,8 @@ layer(OperatorOfScene)("The console", ({ effect }) => {
   effect.each(
     [
       ["", "The ledger has no operation yet"],
-      ["/queues/indeterminate", "Of each operation that a worker has finished, the outcome is known"],
-      ["/queues/held", "Workers may claim every accepted operation"],
+      ["/queues/indeterminate", "No outcome is unknown"],
+      ["/queues/held", "No operation is held"],
       ["/queues/all", "The ledger has no operation that matches"]
     ] as const
   )("says what it means that there is nothing at %s", ([address, text]) =>

@@ -151,6 +151,9 @@ export const holds: ReadonlyArray<Plant> = [
   plant("a switchover begins only without running workers", switchover)
     .edit("    if (workers.length > 0) return yield* new WorkersRunning({ workers })\n", "")
     .foundBy(long("cluster/Switchover", "does not begin while a worker reports itself")),
+  plant("no worker of an earlier version claims while a switchover is under way", "migrations/0039_stopped_claims.sql")
+    .edit("WHERE claims_stopped_until > now())", "WHERE claims_stopped_until > 'infinity')")
+    .foundBy(long("cluster/Switchover", "lets a worker that starts too early claim nothing")),
   plant("no worker claims while a switchover is under way", fragments)
     .edit("      AND coalesce(h.claims_stopped_until <= now(), true)\n", "")
     .foundBy(long("cluster/Switchover", "lets a worker that starts too early claim nothing")),

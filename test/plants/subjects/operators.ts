@@ -35,7 +35,7 @@ export const operators: ReadonlyArray<Plant> = [
     .edit("{ operation_id: id }, Duration.zero)", "{ operation_id: id }, Duration.hours(1))")
     .foundBy(postgres("services/operators/OperatorActions", "next status read due now")),
   plant("an operation that was not sent has no status to read", actions)
-    .edit("state === \"accepted\" ? nothingToDo.unsent", "state !== \"accepted\" ? nothingToDo.unsent")
+    .edit("if (row === undefined || state === \"accepted\" && row.is_unsent) return", "if (row === undefined) return")
     .foundBy(postgres("services/operators/OperatorActions", "next status read due now")),
   plant("the end of a review keeps the question to the provider", actions)
     .edit("CASE WHEN $3 = 'end_review' THEN", "CASE WHEN $3 = 'none' THEN")
@@ -76,6 +76,12 @@ export const operators: ReadonlyArray<Plant> = [
   plant("status shows a lost worker for as long as the console does", "src/cli/status/StatusCommand.ts")
     .edit("seen_at.epochMilliseconds < shownAfterReport", "seen_at.epochMilliseconds < Infinity")
     .foundBy(unit("cli/status/StatusProblems", "ten minutes after its last report")),
+  plant(
+    "a held operation that may have been sent is never said to be unsent",
+    "src/services/operators/OperatorActions.ts"
+  )
+    .edit("state === \"accepted\" && row.is_unsent", "state === \"accepted\"")
+    .foundBy(postgres("services/operators/OperatorActions", "reads a held operation that may have been sent")),
   plant("the history says that a rescue may have moved the end of sending", "src/cli/operations/show.ts")
     .edit("note: moveOfDeadline(entry)", "note: null")
     .foundBy(unit("cli/screen/Rendering", "moved the end of sending")),
@@ -251,7 +257,7 @@ export const operators: ReadonlyArray<Plant> = [
     )
     .foundBy(postgres("services/operators/OperatorActions")),
   plant("the revision that an operator saw stays until the action", actions)
-    .edit("WHERE id = $1 FOR NO KEY UPDATE\"", "WHERE id = $1\"")
+    .edit("WHERE o.id = $1 FOR NO KEY UPDATE`", "WHERE o.id = $1`")
     .foundBy(postgres("services/operators/OperatorActions")),
   plant("an action happens only together with its record", actions)
     .edit(

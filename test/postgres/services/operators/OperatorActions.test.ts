@@ -218,6 +218,23 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
       }
     }))
 
+  it.effect("reads a held operation that may have been sent, and none that was provably never sent", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const service = yield* OperatorActions
+      const { identity } = yield* issueAtNewProvider()
+      const read = (id: OperationId) => Effect.map(service.perform("read", id, operator), ({ result }) => result)
+      const [{ id: lost }, { id: held }] = [
+        yield* operationIn(identity, "accepted"),
+        yield* operationIn(identity, "accepted")
+      ]
+      yield* service.perform("hold", held, operator)
+      // As `hold --all` leaves it: nothing proves that it was not sent, and its examination is due.
+      yield* sql`UPDATE operations SET hold_placed = true, due_at = now() WHERE id = ${lost}`
+      yield* sql`UPDATE operations SET due_at = now() + interval '1 hour' WHERE id = ${held}`
+      assert.deepStrictEqual([yield* read(lost), yield* read(held)], [nothingToDo.read, nothingToDo.unsent])
+    }))
+
   it.effect("that ends a review keeps the question to the provider, which a later answer replaces", () =>
     Effect.gen(function*() {
       const service = yield* OperatorActions
