@@ -62,14 +62,14 @@ export const AccountTransfer = Schema.Struct({
   description: textUpTo(200)
 })
 
-/** The terms of an `ach_transfer`, for its endpoint. The payee is an id, or the numbers and `funding`, of which none has a blank. */
+/** The terms of an `ach_transfer`. The payee is an id, or `funding` and numbers, all without blanks. Operators see the end: the account. */
 export const achTransferTerms = (
   { account_number, amount, currency, external_account_id, funding, routing_number }: typeof AchTransfer.Type
 ): Terms => ({
   amount,
   currency,
   payee: external_account_id
-    ?? [routing_number, account_number, funding].filter((part) => part !== undefined).join(" ")
+    ?? [funding, routing_number, account_number].filter((part) => part !== undefined).join(" ")
 })
 
 /** The terms of an `account_transfer`, for its endpoint. */

@@ -120,13 +120,14 @@ export const CreditTransfer = Schema.Struct({
   SupplementaryData: Part
 })
 
-/** A further part of the payee, after a bar of its own. Bars in a text are doubled, so no text can imitate a part. */
-const part = (label: string, text: string | undefined) => text === undefined ? "" : ` | ${label} ${doubled(text)}`
+/** A further part of the payee, before a bar of its own. Bars in a text are doubled, so no text can imitate a part. */
+const part = (label: string, text: string | undefined) => text === undefined ? "" : `${label} ${doubled(text)} | `
 const doubled = (text: string) => text.replaceAll("|", "||")
 
 /**
- * What it moves, and to whom: by all that selects the account, and by no name. Throws a `TypeError` if the payee is a proxy, such as a
- * telephone number, or if another one gets the money in the end: limits and approvals would decide about the account alone.
+ * What it moves, and to whom: by all that selects the account, and by no name. The account is the last: operators see the end of a payee.
+ * Throws a `TypeError` if the payee is a proxy, such as a telephone number, or if another one gets the money in the end: limits and approvals
+ * would decide about the account alone.
  */
 export const creditTransferTerms = (
   { CreditorAccount: payee, CreditorAgent: agent, InstructedAmount, UltimateCreditor }: typeof CreditTransfer.Type
@@ -137,9 +138,9 @@ export const creditTransferTerms = (
   return {
     amount: InstructedAmount.Amount,
     currency: InstructedAmount.Currency,
-    payee: doubled(`${payee.SchemeName} ${payee.Identification}`)
-      + part("secondary", payee.SecondaryIdentification)
-      + part("agent", agent && `${agent.SchemeName} ${agent.Identification}`)
+    payee: part("agent", agent && `${agent.SchemeName} ${agent.Identification}`)
       + part("LEI", agent?.LEI)
+      + part("secondary", payee.SecondaryIdentification)
+      + doubled(`${payee.SchemeName} ${payee.Identification}`)
   }
 }

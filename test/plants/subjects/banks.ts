@@ -77,12 +77,18 @@ export const banks: ReadonlyArray<Plant> = [
       "      const { cancel, checkAccount, decode } = options.fence!\n"
     )
     .foundBy(unit("banks/Increase", "to an owner without it")),
+  plant("permission and credentials have one deadline", "src/submission/http/HttpPreparation.ts")
+    .edit("Duration.subtract(within, spent)", "within")
+    .foundBy(unit("submission/http/HttpProviderPayloads", "one deadline with the permission")),
   plant("a question that fails ends no operation", "src/submission/http/HttpPreparation.ts")
     .edit("new NotPrepared({ ...error, isOfOperation: true })", "new NotPrepared({ ...error, isForbidden: true })")
     .foundBy(unit("banks/Increase", "to an owner without it")),
   plant("the payee of a credit transfer names the bank of the account", "src/banks/iso20022.ts")
-    .edit("      + part(\"agent\", agent && `${agent.SchemeName} ${agent.Identification}`)\n", "")
+    .edit("part(\"agent\", agent && `${agent.SchemeName} ${agent.Identification}`)", "\"\"")
     .foundBy(unit("banks/Terms")),
+  plant("the mask of a payee tells accounts apart", "src/banks/Increase.ts")
+    .edit("[funding, routing_number, account_number].filter", "[routing_number, account_number, funding].filter")
+    .foundBy(unit("banks/Terms", "another mask for each account")),
   plant("no text in a payee imitates a further part of it", "src/banks/iso20022.ts")
     .edit("text.replaceAll(\"|\", \"||\")", "text")
     .foundBy(unit("banks/Terms")),

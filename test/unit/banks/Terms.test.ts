@@ -4,11 +4,14 @@ import { Result, Schema } from "effect"
 import * as fc from "fast-check"
 import * as Increase from "../../../src/banks/Increase.ts"
 import { CreditTransfer, creditTransferTerms } from "../../../src/banks/iso20022.ts"
-import { isTerms, termsIn } from "../../../src/domain/Terms.ts"
+import { isTerms, maskTerms, termsIn } from "../../../src/domain/Terms.ts"
 import { payment } from "../../fixtures/banks/openBankingUk.ts"
 
 /** Text that may imitate the separators of a payee. */
-const text = fc.array(fc.constantFrom("A", " A", "|", " | secondary A", " | agent A A"), { minLength: 1, maxLength: 2 })
+const text = fc.array(fc.constantFrom("A", " A", "|", "agent", "secondary A | ", "agent A A | "), {
+  minLength: 1,
+  maxLength: 2
+})
   .map((parts) => parts.join("").slice(0, 20))
 const maybe = (arbitrary: fc.Arbitrary<string>) => fc.option(arbitrary, { nil: undefined })
 
@@ -30,6 +33,8 @@ const assertDistinct = (one: object, other: object, payeeOf: (target: object) =>
 const of = (SchemeName: string, Identification: string, SecondaryIdentification?: string) => ({
   CreditorAccount: { ...present({ SchemeName, Identification, SecondaryIdentification }), Name: "ACME Inc" }
 })
+
+const achRest = { account_id: "account_1", amount: "1.00", currency: "USD", statement_descriptor: "Rent" }
 
 describe("The payee of terms", () => {
   it("differs for credit transfers to different accounts or agents", () => {
@@ -53,8 +58,8 @@ describe("The payee of terms", () => {
         numRuns: 5000,
         examples: [
           [of("A A", "A"), of("A", "A A")],
-          [of("A", "A | secondary A"), of("A", "A", "A")],
-          [of("A", "A | agent A A"), { ...of("A", "A"), CreditorAgent: { SchemeName: "A", Identification: "A" } }]
+          [of("secondary", "A | A A"), of("A", "A", "A")],
+          [of("agent", "A A | A A"), { ...of("A", "A"), CreditorAgent: { SchemeName: "A", Identification: "A" } }]
         ]
       }
     )
@@ -65,12 +70,12 @@ describe("The payee of terms", () => {
     [
       "a roll number",
       { CreditorAccount: { ...payment.Data.Initiation.CreditorAccount, SecondaryIdentification: "0002" } },
-      "UK.OBIE.SortCodeAccountNumber 08080021325698 | secondary 0002"
+      "secondary 0002 | UK.OBIE.SortCodeAccountNumber 08080021325698"
     ],
     [
       "another bank",
       { CreditorAgent: { SchemeName: "UK.OBIE.BICFI", Identification: "BARCGB22", LEI: "5493", Name: "A bank" } },
-      "UK.OBIE.SortCodeAccountNumber 08080021325698 | agent UK.OBIE.BICFI BARCGB22 | LEI 5493"
+      "agent UK.OBIE.BICFI BARCGB22 | LEI 5493 | UK.OBIE.SortCodeAccountNumber 08080021325698"
     ]
   ])("names %s", (_, to, payee) => {
     assert.strictEqual(payees(CreditTransfer, creditTransferTerms)({ ...payment.Data.Initiation, ...to }), payee)
@@ -106,13 +111,35 @@ describe("The payee of terms", () => {
         funding: maybe(fc.constantFrom("checking", "savings"))
       }).map(present)
     )
-    const rest = { account_id: "account_1", amount: "1.00", currency: "USD", statement_descriptor: "Rent" }
     fc.assert(
-      fc.property(target, target, (one, other) => assertDistinct(one, other, (to) => payeeOf({ ...rest, ...to }))),
+      fc.property(target, target, (one, other) => assertDistinct(one, other, (to) => payeeOf({ ...achRest, ...to }))),
       {
         numRuns: 5000,
         examples: [[{ external_account_id: "101050001 A" }, { routing_number: "101050001", account_number: "A" }]]
       }
+    )
+  })
+
+  it("has another mask for each account", () => {
+    const masks = (payeeOf: (account: string) => string | null) =>
+      ["08080021325698", "08080021325699"].map((account) =>
+        maskTerms({ amount: "1.00", currency: "USD", payee: payeeOf(account)! }).payee
+      )
+    const agent = { SchemeName: "UK.OBIE.BICFI", Identification: "BARCGB22", LEI: "5493" }
+    const creditTransfer = payees(CreditTransfer, creditTransferTerms)
+    const ach = payees(Increase.AchTransfer, Increase.achTransferTerms)
+    assert.deepStrictEqual(
+      [
+        masks((account) =>
+          creditTransfer({
+            ...payment.Data.Initiation,
+            ...of("UK.OBIE.SortCodeAccountNumber", account, "0002"),
+            CreditorAgent: agent
+          })
+        ),
+        masks((account_number) => ach({ ...achRest, routing_number: "101050001", account_number, funding: "checking" }))
+      ],
+      [["••••5698", "••••5699"], ["••••5698", "••••5699"]]
     )
   })
 })
