@@ -6,3 +6,6 @@ ALTER TABLE operator_actions
   ADD CONSTRAINT operator_actions_action_check CHECK (
     action IN ('review', 'end_review', 'hold', 'release', 'cancel', 'read', 'hold_all', 'release_all', 'advance', 'show_terms', 'approve', 'deny')
   );
+
+-- The records of actions on all operations, which belong to each operation that existed.
+CREATE INDEX operator_actions_on_all ON operator_actions (at) WHERE action IN ('hold_all', 'release_all');

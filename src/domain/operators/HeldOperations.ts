@@ -76,5 +76,5 @@ const stepOf = ({ groups: all, has_witness, is_compared, last_hold }: HeldOperat
   }
   const lost = last_hold?.result === "missing" ? " Sent claims were lost, so some were sent." : ""
   return `ask the providers about those that remain, then release each one that was never sent: operations release ID.${lost} `
-    + "After a planned switchover that lost nothing: operations release --all"
+    + "After a planned switchover that lost nothing: operations release --all --reason …"
 }

@@ -77,9 +77,6 @@ export const banks: ReadonlyArray<Plant> = [
       "      const { cancel, checkAccount, decode } = options.fence!\n"
     )
     .foundBy(unit("banks/Increase", "to an owner without it")),
-  plant("permission and credentials have one deadline", "src/submission/http/HttpPreparation.ts")
-    .edit("Duration.subtract(within, spent)", "within")
-    .foundBy(unit("submission/http/HttpProviderPayloads", "one deadline with the permission")),
   plant("a question that fails ends no operation", "src/submission/http/HttpPreparation.ts")
     .edit("new NotPrepared({ ...error, isOfOperation: true })", "new NotPrepared({ ...error, isForbidden: true })")
     .foundBy(unit("banks/Increase", "to an owner without it")),
