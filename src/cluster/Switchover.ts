@@ -13,6 +13,7 @@ import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
 import { workerSeenWithin } from "../domain/operators/FiguresForm.ts"
 import type { ActingOperator } from "../domain/operators/OperatorView.ts"
+import { nothingToDo } from "../domain/operators/records.ts"
 import { makeRecord } from "../services/operators/OperatorActions.ts"
 import { keepWaitingStatement } from "../services/sql/queue/SqlHolds.ts"
 import {
@@ -272,6 +273,9 @@ const roundStatement = `
     EXISTS (SELECT FROM operator_actions WHERE id = $3::uuid) AS has_record
   FROM ledger_home h`
 
+/** The results of a hold that the operator wants: also if it was held already, by the switchover. */
+const holdResults = `'done', '${nothingToDo.hold}'`
+
 /**
  * `$1`: the old timeline. `$2`: the mark. `$3`: when the switchover began. `$4`: whether no worker could claim since.
  *
@@ -284,7 +288,8 @@ const releaseStatement = `
     AND CASE WHEN o.hold_placed
       THEN o.due_at = ${instantAt("$2")} AND NOT EXISTS (
         SELECT FROM operator_actions a
-        WHERE a.operation_id = o.id AND a.action = 'hold' AND a.result = 'done' AND a.at >= ${instantAt("$3")}
+        WHERE a.operation_id = o.id AND a.action = 'hold' AND a.result IN (${holdResults})
+          AND a.at >= ${instantAt("$3")}
       )
       ELSE $4::boolean AND o.created_at >= ${instantAt("$3")} AND o.timeline < (SELECT ledger_timeline()) END
   RETURNING 1`

@@ -305,7 +305,6 @@ Documentation: ${address}/docs
 Agents (MCP): ${address}/mcp
 
 Paste into a second terminal:
-
   export GATEWAY=${address} TOKEN=${Redacted.value(accessToken)}${yield* dataDirOf}
 
 ${lines.map((line) => `  ${line}\n`).join("")}`

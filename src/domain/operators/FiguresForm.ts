@@ -54,7 +54,7 @@ export type Condition = typeof conditions[number]
 
 /**
  * Work that may be due. `take_over`: of a returned claim. `rescue`: also the rescue of a returned claim of an earlier timeline.
- * `examine`: the status read of a held operation that may have been sent.
+ * `examine`: the status read of a held operation.
  */
 export const dueWork = ["claim", "take_over", "rescue", "read_status", "examine"] as const
 export type DueWork = typeof dueWork[number]

@@ -15,10 +15,8 @@ const HeldGroup = Schema.Struct({
   provider: Schema.String,
   reason: HoldReason,
   count: Schema.Number,
-  /** Those that a reconciler has examined on the present timeline. */
+  /** Those that a reconciler has examined on the present timeline, or that were held before any claim. */
   examined: Schema.Number,
-  /** Others that were held before any claim: they need no examination. */
-  unsent: Schema.Number,
   /** When the last of the examined ones can be released one by one. */
   releasable_from: Schema.NullOr(Schema.DateTimeUtcFromString)
 })
@@ -68,7 +66,7 @@ const stepOf = ({ groups: all, has_witness, is_compared, last_hold }: HeldOperat
   if (has_witness && !is_compared) return "wait for a worker to compare the ledger with its witness, or start one"
   const open = groups.filter(({ reason }) => reason !== "acknowledged")
   if (open.length === 0) return "wait: status reads settle what the providers confirmed"
-  if (open.some(({ count, examined, unsent }) => examined + unsent < count)) {
+  if (open.some(({ count, examined }) => examined < count)) {
     return "wait until the workers have examined all of them; status reads settle or release what the providers prove"
   }
   if (last_hold?.result !== "missing" && open.every(({ reason }) => reason === "hold_placed")) {

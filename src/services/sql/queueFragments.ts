@@ -55,13 +55,6 @@ export const placeHold = "hold_placed = true, examined_timeline = NULL"
  */
 export const isUnsent = "is_unsent(o)"
 
-/**
- * A hold that keeps the proof that the operation was never sent: `isUnsent` for many held rows at once. A server whose ledger has moved
- * holds all of them at its start.
- */
-export const isUnsentHold = `coalesce(o.hold_placed AND NOT o.acknowledged AND o.timeline = ledger_timeline()
-      AND o.unsent_in = (SELECT history FROM ledger_home), false)`
-
 /** A live grant of the same owner, subject, client and provider connection. To send, it has all scopes of the operation. */
 export const hasLiveGrant = (purpose: "send" | "read") =>
   `EXISTS (

@@ -144,7 +144,7 @@ export const holds: ReadonlyArray<Plant> = [
     .foundBy(story("a status read delays no release")),
   plant("a switchover never releases what an operator held meanwhile", switchover)
     .edit(
-      " AND NOT EXISTS (\n        SELECT FROM operator_actions a\n        WHERE a.operation_id = o.id AND a.action = 'hold' AND a.result = 'done' AND a.at >= ${instantAt(\"$3\")}\n      )",
+      " AND NOT EXISTS (\n        SELECT FROM operator_actions a\n        WHERE a.operation_id = o.id AND a.action = 'hold' AND a.result IN (${holdResults})\n          AND a.at >= ${instantAt(\"$3\")}\n      )",
       ""
     )
     .foundBy(long("cluster/Switchover", "leaves held what an operator, an earlier failover")),

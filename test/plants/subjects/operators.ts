@@ -142,12 +142,6 @@ export const operators: ReadonlyArray<Plant> = [
   plant("the records of an operation have the actions on all since its creation", actions)
     .edit("action IN ('hold_all', 'release_all')", "action IN ('none')")
     .foundBy(system("cli/OperatorCommands", "is recorded with the name and the reason")),
-  plant(
-    "no status read of a held operation that was never sent is due",
-    "src/services/sql/operators/figureStatements.ts"
-  )
-    .edit("WHERE NOT d.is_unsent_hold ORDER", "ORDER")
-    .foundBy(postgres("services/operators/LedgerFigures", "no status read of a held operation")),
   plant("a taken port is named before an embedded database starts", "src/cli/program.ts")
     .edit("Effect.as(requireFree(addresses), database)", "Effect.as(requireFree([]), database)")
     .foundBy(system("cli/Serve", "names a port that is taken")),

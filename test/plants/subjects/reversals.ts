@@ -48,7 +48,7 @@ export const reversals: ReadonlyArray<Plant> = [
       "answer === null || isUnreachable(answer)) return null\n  if (!isAsked) return Duration.zero"
     )
     .foundBy(unit("submission/reads/ReconcilerReversals", "while the settings name another account")),
-  plant("the reads of a success end, whatever the provider answers", "src/submission/reads/Reconciler.ts")
+  plant("the reads of a success end, with any answer of the provider", "src/submission/reads/Reconciler.ts")
     .edit("const readsUnclear = Duration.days(30)", "const readsUnclear = Duration.days(3000)")
     .foundBy(unit("submission/reads/ReconcilerReversals", "whose answers are not clear")),
   plant("a success is read only while a grant, its client and its provider connection allow it", statements)

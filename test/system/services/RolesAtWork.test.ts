@@ -221,7 +221,12 @@ describe("The generated roles", () => {
         assert.strictEqual(yield* actions.releaseAll(operator), 1)
         const { operations } = yield* search.list({ order: "newest", limit: 10 })
         assert.deepStrictEqual(yield* search.find("k"), operations)
-        assert.lengthOf((yield* search.detail(operation.id)).actions, 2)
+        assert.deepStrictEqual((yield* search.detail(operation.id)).actions.map(({ action }) => action), [
+          "hold",
+          "hold_all",
+          "cancel",
+          "release_all"
+        ])
         yield* denied("UPDATE operator_actions SET operator = 'other'")
         yield* denied("DELETE FROM operator_actions")
         yield* denied("TRUNCATE operator_actions")

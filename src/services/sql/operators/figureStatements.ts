@@ -7,7 +7,6 @@ import {
   claimableTimeline,
   clientQueue,
   epochOf,
-  isUnsentHold,
   needsDecision,
   openQuestion,
   placeTimeline
@@ -81,11 +80,10 @@ const nextSection = (of: string, after: string) => `
       WHERE o.state = 'accepted' AND o.provider = ${of}.provider AND ${claimableTimeline} = ${of}.timeline${after}
       ORDER BY ${clientQueue} LIMIT 1)`
 
-/** The first due ones of a section. No status is read of a held one that was provably never sent. */
 const dueInSection = `
-      SELECT d.due_at FROM (SELECT o.due_at, ${isUnsentHold} AS is_unsent_hold FROM operations o
+      SELECT o.due_at FROM operations o
       WHERE o.state = 'accepted' AND o.provider = l.provider AND ${claimableTimeline} = l.timeline AND ${clientQueue} = l.section
-        AND o.due_at <= now() ORDER BY o.due_at LIMIT ${maxDueCount}) d WHERE NOT d.is_unsent_hold ORDER BY d.due_at`
+        AND o.due_at <= now() ORDER BY o.due_at`
 
 /**
  * Due accepted operations. The index has them by section, so that a section of waiting operations that are not due costs one look. With

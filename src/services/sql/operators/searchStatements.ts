@@ -5,7 +5,7 @@
 import * as DateTime from "effect/DateTime"
 import type { OperationListQuery } from "../../../domain/operators/OperatorView.ts"
 import { approvalStatusColumns } from "../ledger/SqlApprovals.ts"
-import { awaitsApproval, isUnsentHold, needsDecision } from "../queueFragments.ts"
+import { awaitsApproval, needsDecision } from "../queueFragments.ts"
 import { operatorColumns } from "./OperatorRow.ts"
 import {
   type AddParameter,
@@ -175,13 +175,13 @@ export const heldStatement = `
     SELECT o.provider,
       CASE WHEN o.acknowledged THEN 'acknowledged' WHEN ${needsDecision} THEN 'approval' WHEN o.hold_placed THEN 'hold_placed' ELSE 'timeline' END AS reason,
       count(*)::float8 AS count,
-      (count(*) FILTER (WHERE o.examined_timeline = ledger_timeline()))::float8 AS examined,
-      (count(*) FILTER (WHERE o.examined_timeline IS DISTINCT FROM ledger_timeline() AND ${isUnsentHold}))::float8 AS unsent,
+      (count(*) FILTER (WHERE o.examined_timeline = ledger_timeline()
+        OR o.unsent_in = (SELECT history FROM ledger_home) AND o.timeline = ledger_timeline()))::float8 AS examined,
       max(o.send_before) FILTER (WHERE o.examined_timeline = ledger_timeline()) AS releasable_from
     FROM operations o WHERE ${isHeld} GROUP BY 1, 2
   )
   SELECT coalesce((SELECT sum(count) FROM groups), 0)::float8 AS held,
-    (SELECT coalesce(json_agg(json_build_object('provider', provider, 'reason', reason, 'count', count, 'examined', examined, 'unsent', unsent,
+    (SELECT coalesce(json_agg(json_build_object('provider', provider, 'reason', reason, 'count', count, 'examined', examined,
       'releasable_from', ${instantText("releasable_from")}) ORDER BY provider, reason), '[]') FROM groups) AS groups,
     h.epoch IS NOT NULL AS has_witness, coalesce(h.epoch_life = ledger_life(), false) AS is_compared,
     ${check("true")} AS witness_check, ${check("held > 0")} AS last_hold

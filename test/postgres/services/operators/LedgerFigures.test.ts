@@ -127,28 +127,6 @@ layer(Figures, { excludeTestServices: true })("figures about the ledger", (it) =
       assert.deepStrictEqual(seen, [3, "held", "indeterminate"])
     }))
 
-  it.effect("count no status read of a held operation that was provably never sent as due work", () =>
-    Effect.gen(function*() {
-      const { grant, identity } = yield* issueAtNewProvider()
-      const [unsent, other] = yield* acceptSeveral(identity, 2)
-      const queue = yield* Queue
-      const sql = yield* SqlClient.SqlClient
-      const figures = yield* LedgerFigures
-      const examine = Effect.map(
-        figures.now,
-        ({ due }) =>
-          due.filter(({ provider, work }) => provider === grant.provider && work === "examine").map(({ count }) =>
-            count
-          )
-      )
-      yield* queue.hold(unsent!)
-      assert.deepStrictEqual(yield* examine, [])
-      yield* queue.hold(other!)
-      yield* sql`UPDATE operations SET unsent_in = NULL WHERE id = ${other!}`
-      assert.deepStrictEqual(yield* examine, [1])
-      yield* assertExact("two holds")
-    }))
-
   it.effect("have one row for each kind of move after a fold, and no fold runs twice within its pause", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
