@@ -232,7 +232,16 @@ END $$;`
 ]
 
 /** In lines of at most 112 columns. */
-const wrap = (text: string): string => text.replaceAll(/(.{1,110})(?: |$)/gu, "$1\n  ").trimEnd()
+const wrap = (text: string): string => {
+  const lines = [""]
+  for (const word of text.split(" ")) {
+    const line = lines.at(-1)!
+    if (line === "") lines[lines.length - 1] = word
+    else if (line.length + 1 + word.length > 110) lines.push(word)
+    else lines[lines.length - 1] = `${line} ${word}`
+  }
+  return lines.join("\n  ")
+}
 
 const verbs = ["SELECT", "INSERT", "UPDATE"] as const
 

@@ -35,7 +35,7 @@ describe("The lines of docs/agents.md for the MCP inspector", () => {
     Effect.gen(function*() {
       const port = yield* freePort
       const demo = yield* serve(["--demo"], { DATA_DIR: yield* temporaryDirectory, PORT: String(port) })
-      const [, token] = / TOKEN=(\S+)$/m.exec(demo.output.stdout)!
+      const [, token] = / TOKEN=(\S+)/.exec(demo.output.stdout)!
       const [lines] = shellBlocks("docs/agents.md", "## Try it").filter((block) => block.includes("inspect"))
       const atDemo = lines!.replaceAll("http://127.0.0.1:3000", `http://127.0.0.1:${port}`)
       // The shell shows each command with its arguments, as the list of processes does.

@@ -232,7 +232,7 @@ describe("The package, installed in a project", () => {
       const program = await startProgram(
         project,
         ["npx", manifest.name, "serve", "--demo", "--port", String(port)],
-        (output) => output.includes("Listening") ? / TOKEN=(\S+)$/m.exec(output)?.[1] : undefined,
+        (output) => output.includes("Listening") ? / TOKEN=(\S+)/.exec(output)?.[1] : undefined,
         // The template has used the default.
         { DATA_DIR: path.join(temporary, "demo-data") }
       )
