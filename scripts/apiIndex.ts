@@ -1,6 +1,4 @@
-/**
- * The index of the public API: a row for each module, with the first sentence of its docstring and its exports.
- */
+/** The index of the public API: a row for each module, with the first sentence of its docstring and its exports. */
 import { parse } from "@babel/parser"
 import type { Comment, Node, Statement, TSTypeElement, VariableDeclarator } from "@babel/types"
 import * as fs from "node:fs"

@@ -1,6 +1,4 @@
-/**
- * Bundles the page of the console: for the package, and on demand in a clone.
- */
+/** Bundles the page of the console: for the package, and on demand in a clone. */
 import { build } from "esbuild"
 import { createHash } from "node:crypto"
 import * as fs from "node:fs"

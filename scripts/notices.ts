@@ -1,6 +1,4 @@
-/**
- * The licences of the packages that a bundle holds, as one text.
- */
+/** The licences of the packages that a bundle holds, as one text. */
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { root } from "./bundle.ts"

@@ -1,7 +1,5 @@
 #!/usr/bin/env node
-/**
- * The one place where the command line runs as the process.
- */
+/** The one place where the command line runs as the process. */
 // First, because the modules below need a newer Node than the check.
 import "./cli/start/requireNode.ts"
 import "./cli/start/StartSettings.ts"

@@ -1,6 +1,4 @@
-/**
- * A round: the calls of clients, workers and readers on a ledger, one after another, and what each costs.
- */
+/** A round: the calls of clients, workers and readers on a ledger, one after another, and what each costs. */
 import { Duration, Effect } from "effect"
 import type { AuthorizationDetails } from "../../src/domain/AuthorizationDetails.ts"
 import { type GrantIdentity, ProviderName } from "../../src/domain/Grant.ts"

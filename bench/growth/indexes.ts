@@ -1,6 +1,4 @@
-/**
- * The indexes that a seed builds after its rows: row by row, a large ledger would take hours.
- */
+/** The indexes that a seed builds after its rows: row by row, a large ledger would take hours. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 

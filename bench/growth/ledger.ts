@@ -1,6 +1,4 @@
-/**
- * A ledger of a given size in a database of its own, and the services on it.
- */
+/** A ledger of a given size in a database of its own, and the services on it. */
 import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"

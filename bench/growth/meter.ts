@@ -1,6 +1,4 @@
-/**
- * What the calls of a connection cost its backend.
- */
+/** What the calls of a connection cost its backend. */
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { cpuNanosecondsOf } from "../shared/proc.ts"

@@ -1,6 +1,4 @@
-/**
- * The report of the growth benchmark, as tables and as JSON.
- */
+/** The report of the growth benchmark, as tables and as JSON. */
 import { align, type Machine } from "../shared/report.ts"
 import { median } from "../shared/statistics.ts"
 import type { Kind, RoundCosts } from "./calls.ts"

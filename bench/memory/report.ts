@@ -1,6 +1,4 @@
-/**
- * The report of the memory benchmark: whether the memory of a process grows under a steady load.
- */
+/** The report of the memory benchmark: whether the memory of a process grows under a steady load. */
 import { align, type Machine } from "../shared/report.ts"
 import { median, slope } from "../shared/statistics.ts"
 import type { Progress } from "./mixedLoad.ts"

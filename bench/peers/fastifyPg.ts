@@ -1,6 +1,4 @@
-/**
- * The usual Node peer: Fastify and `pg`. Like most applications on it, one statement authorizes and one reads.
- */
+/** The usual Node peer: Fastify and `pg`. Like most applications on it, one statement authorizes and one reads. */
 import { Pool } from "pg"
 import { configuration } from "../shared/processes.ts"
 import { serve } from "./app.ts"

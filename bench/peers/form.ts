@@ -1,6 +1,4 @@
-/**
- * The form of the Fastify peers' responses: schemas, from which Fastify makes serializers, and fixed headers.
- */
+/** The form of the Fastify peers' responses: schemas, from which Fastify makes serializers, and fixed headers. */
 
 /** As the gateway's. */
 export const headersOfEveryResponse = {

@@ -1,6 +1,4 @@
-/**
- * Builds and starts the Go peer. Debian's packages contain Go, pgx and what pgx needs, so nothing is downloaded.
- */
+/** Builds and starts the Go peer. Debian's packages contain Go, pgx and what pgx needs, so nothing is downloaded. */
 import { Effect } from "effect"
 import { spawn, spawnSync } from "node:child_process"
 import * as fs from "node:fs"

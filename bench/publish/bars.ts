@@ -1,6 +1,4 @@
-/**
- * Panels of horizontal bars, one below the other, each with its own axis.
- */
+/** Panels of horizontal bars, one below the other, each with its own axis. */
 import { bar, line, picture, text, ticks, widthOf } from "./svg.ts"
 
 export interface Bar {

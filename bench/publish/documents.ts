@@ -1,6 +1,4 @@
-/**
- * Puts the recorded figures into the documents, between markers.
- */
+/** Puts the recorded figures into the documents, between markers. */
 import * as fs from "node:fs"
 import * as path from "node:path"
 import type { FaultsReport } from "../faults/report.ts"

@@ -1,6 +1,4 @@
-/**
- * Lines over a common horizontal axis.
- */
+/** Lines over a common horizontal axis. */
 import { line, path, picture, text, ticks } from "./svg.ts"
 
 interface Series {

@@ -1,6 +1,4 @@
-/**
- * The plots of the documents.
- */
+/** The plots of the documents. */
 import type { Kind } from "../growth/calls.ts"
 import { goal, type GrowthReport, type LedgerCosts } from "../growth/report.ts"
 import type { MemoryReport } from "../memory/report.ts"

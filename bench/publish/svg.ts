@@ -1,6 +1,4 @@
-/**
- * The parts of a plot as SVG. Its colours follow the reader's light or dark mode.
- */
+/** The parts of a plot as SVG. Its colours follow the reader's light or dark mode. */
 
 const style = `
   text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill: #1f2328 }

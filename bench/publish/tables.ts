@@ -1,6 +1,4 @@
-/**
- * The tables of the documents, as Markdown.
- */
+/** The tables of the documents, as Markdown. */
 import type { Kind } from "../growth/calls.ts"
 import { goal, type GrowthReport, type LedgerCosts } from "../growth/report.ts"
 import { grows, type MemoryReport, thinOut } from "../memory/report.ts"

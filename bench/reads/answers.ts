@@ -1,6 +1,4 @@
-/**
- * Checks that all servers of a scenario give the same answers: otherwise the comparison would be meaningless.
- */
+/** Checks that all servers of a scenario give the same answers: otherwise the comparison would be meaningless. */
 import { Effect } from "effect"
 import { isDeepStrictEqual } from "node:util"
 import type { Server } from "./contestants.ts"

@@ -1,6 +1,4 @@
-/**
- * The servers that the benchmark of reads compares. Each start makes a fresh process.
- */
+/** The servers that the benchmark of reads compares. Each start makes a fresh process. */
 import { Effect, type Scope } from "effect"
 import { startGoPeer } from "../peers/goPeer.ts"
 import type { PeerConfig } from "../peers/store.ts"

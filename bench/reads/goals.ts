@@ -1,6 +1,4 @@
-/**
- * The goals of a scenario, and whether a run met them.
- */
+/** The goals of a scenario, and whether a run met them. */
 import type { Measurement, Ratio } from "./compare.ts"
 
 /** Bounds for the first target of a scenario, by the names of the others. */

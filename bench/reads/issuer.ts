@@ -1,6 +1,4 @@
-/**
- * The part of an authorization server that the verification of a JWT needs: a key set, and a token that it signed.
- */
+/** The part of an authorization server that the verification of a JWT needs: a key set, and a token that it signed. */
 import { DateTime, Effect } from "effect"
 import { exportJWK, generateKeyPair, SignJWT } from "jose"
 import { createServer } from "node:http"

@@ -1,6 +1,4 @@
-/**
- * The load generator: for each job, connections that send the next request as soon as the last is answered.
- */
+/** The load generator: for each job, connections that send the next request as soon as the last is answered. */
 import { converse, exchange, get, postJson } from "../shared/conversation.ts"
 import { percentile } from "../shared/statistics.ts"
 

@@ -1,6 +1,4 @@
-/**
- * The report of the benchmark of reads, as a table and as JSON.
- */
+/** The report of the benchmark of reads, as a table and as JSON. */
 import { align, type Machine } from "../shared/report.ts"
 import type { Comparison } from "./compare.ts"
 import type { GoalResult } from "./goals.ts"

@@ -1,6 +1,4 @@
-/**
- * The scenarios of the benchmark of reads, with their goals.
- */
+/** The scenarios of the benchmark of reads, with their goals. */
 import type { Reader } from "../shared/database.ts"
 import type { DatabaseAddress } from "../shared/processes.ts"
 import type { Scenario, Target } from "./compare.ts"

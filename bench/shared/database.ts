@@ -1,6 +1,4 @@
-/**
- * The database of a benchmark: the services issue the grants, and SQL inserts a million operations directly.
- */
+/** The database of a benchmark: the services issue the grants, and SQL inserts a million operations directly. */
 import { NodeCrypto, NodeServices } from "@effect/platform-node"
 import { PgClient } from "@effect/sql-pg"
 import { Duration, Effect, Layer, Redacted } from "effect"

@@ -1,6 +1,4 @@
-/**
- * Starts the gateway's command `serve`, as operators run it.
- */
+/** Starts the gateway's command `serve`, as operators run it. */
 import { Effect, type Scope } from "effect"
 import { spawn } from "node:child_process"
 import { freePort } from "./freePort.ts"

@@ -1,6 +1,4 @@
-/**
- * Asks a server that loads `probe.ts`.
- */
+/** Asks a server that loads `probe.ts`. */
 import { Effect } from "effect"
 import * as fs from "node:fs"
 import { connect } from "node:net"

@@ -1,6 +1,4 @@
-/**
- * CPU time and memory of processes, from `/proc` (Linux).
- */
+/** CPU time and memory of processes, from `/proc` (Linux). */
 import * as fs from "node:fs"
 
 /**

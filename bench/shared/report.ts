@@ -1,6 +1,4 @@
-/**
- * What the reports of all benchmarks share: lines while it runs, the machine, tables, and the output as JSON.
- */
+/** What the reports of all benchmarks share: lines while it runs, the machine, tables, and the output as JSON. */
 import { Effect } from "effect"
 import * as os from "node:os"
 

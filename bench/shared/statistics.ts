@@ -1,6 +1,4 @@
-/**
- * Statistics of rounds and samples.
- */
+/** Statistics of rounds and samples. */
 
 export const median = (values: ReadonlyArray<number>): number => {
   const sorted = values.toSorted((a, b) => a - b)

@@ -1,6 +1,4 @@
-/**
- * Accepts requests at a steady rate, without waiting for their submission, and reports when each was accepted.
- */
+/** Accepts requests at a steady rate, without waiting for their submission, and reports when each was accepted. */
 import { NodeCrypto, NodeRuntime } from "@effect/platform-node"
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Fiber, Layer, References } from "effect"

@@ -1,6 +1,4 @@
-/**
- * Configuration and messages of the processes of the submission benchmark.
- */
+/** Configuration and messages of the processes of the submission benchmark. */
 import type { GrantIdentity } from "../../src/domain/Grant.ts"
 import type { ProviderLimit } from "../../src/domain/ProviderLimit.ts"
 import type { DatabaseAddress } from "../shared/processes.ts"

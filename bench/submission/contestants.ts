@@ -1,6 +1,4 @@
-/**
- * The contestants of the submission benchmark.
- */
+/** The contestants of the submission benchmark. */
 import { Effect, type Scope } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Grant } from "../../src/domain/Grant.ts"

@@ -1,6 +1,4 @@
-/**
- * The ledger as a queue of submissions.
- */
+/** The ledger as a queue of submissions. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Grant } from "../../src/domain/Grant.ts"

@@ -1,6 +1,4 @@
-/**
- * The pools of the command line, on the database of the benchmark.
- */
+/** The pools of the command line, on the database of the benchmark. */
 import { Layer } from "effect"
 import { Database } from "../../src/node/postgres/Database.ts"
 import type { DatabaseAddress } from "../shared/processes.ts"

@@ -1,6 +1,4 @@
-/**
- * A queue of submissions, as the benchmark fills it and watches it.
- */
+/** A queue of submissions, as the benchmark fills it and watches it. */
 import type { Effect } from "effect"
 import type { payloadOf } from "./config.ts"
 

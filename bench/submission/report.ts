@@ -1,6 +1,4 @@
-/**
- * The report of the submission benchmark, as a table and as JSON.
- */
+/** The report of the submission benchmark, as a table and as JSON. */
 import { align, type Machine, machine } from "../shared/report.ts"
 import { median, percentile } from "../shared/statistics.ts"
 import { baseline, distance } from "./config.ts"

@@ -1,6 +1,4 @@
-/**
- * The provider of all contestants: the sandbox with its record in memory, with delays and no other fault.
- */
+/** The provider of all contestants: the sandbox with its record in memory, with delays and no other fault. */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Layer, References } from "effect"
 import { Sandbox } from "../../src/sandbox/Sandbox.ts"

@@ -1,6 +1,4 @@
-/**
- * A worker like that of `work`: the same layers, pool and policy. It logs errors; tracing is off.
- */
+/** A worker like that of `work`: the same layers, pool and policy. It logs errors; tracing is off. */
 // oxlint-disable-next-line import/no-unassigned-import -- it is all that the module is for
 import "effect/schema/SchemaJITCompiler/enable"
 import { NodeCrypto, NodeRuntime } from "@effect/platform-node"

@@ -1,6 +1,4 @@
-/**
- * A fake bank for `ListBank.ts`: a dialect of the sandbox that lists transfers, two in a page.
- */
+/** A fake bank for `ListBank.ts`: a dialect of the sandbox that lists transfers, two in a page. */
 import { Result } from "effect"
 import type { Answer, Dialect, KnownSubmission } from "financial-agents-gateway/sandbox/Sandbox"
 

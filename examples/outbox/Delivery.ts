@@ -1,6 +1,4 @@
-/**
- * Posts webhooks until the receiver acknowledges them.
- */
+/** Posts webhooks until the receiver acknowledges them. */
 import * as Clock from "effect/Clock"
 import * as Config from "effect/Config"
 import * as Context from "effect/Context"

@@ -1,6 +1,4 @@
-/**
- * A change as a webhook: its body, its headers and its signature, as the Standard Webhooks specification has them.
- */
+/** A change as a webhook: its body, its headers and its signature, as the Standard Webhooks specification has them. */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"

@@ -1,6 +1,4 @@
-/**
- * The contract of the application: its own mutation endpoint, behind the gateway's gate.
- */
+/** The contract of the application: its own mutation endpoint, behind the gateway's gate. */
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as OpenApi from "effect/http-api/OpenApi"

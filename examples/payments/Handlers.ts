@@ -1,6 +1,4 @@
-/**
- * The implementation of the endpoint. The ledger implements idempotency.
- */
+/** The implementation of the endpoint. The ledger implements idempotency. */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as Layer from "effect/Layer"

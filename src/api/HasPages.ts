@@ -1,6 +1,4 @@
-/**
- * Endpoints that answer browsers with a page and programs with JSON. `Accept` decides.
- */
+/** Endpoints that answer browsers with a page and programs with JSON. `Accept` decides. */
 import * as Context from "effect/Context"
 import * as Schema from "effect/Schema"
 

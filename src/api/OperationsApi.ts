@@ -1,6 +1,4 @@
-/**
- * The contract of the operations endpoints: a client lists and reads the operations of its grant's resource owner.
- */
+/** The contract of the operations endpoints: a client lists and reads the operations of its grant's resource owner. */
 import * as DateTime from "effect/DateTime"
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"

@@ -1,6 +1,4 @@
-/**
- * The problem catalogue: every error code of the service, with its status, its meaning and what a client should do.
- */
+/** The problem catalogue: every error code of the service, with its status, its meaning and what a client should do. */
 
 /** The members that all occurrences of a problem share. */
 export interface ProblemKind {

@@ -1,6 +1,4 @@
-/**
- * Flags that several commands share, and the environment variables behind them.
- */
+/** Flags that several commands share, and the environment variables behind them. */
 import * as Argument from "effect/cli/Argument"
 import * as CliError from "effect/cli/CliError"
 import type * as Command from "effect/cli/Command"

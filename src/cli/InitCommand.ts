@@ -1,6 +1,4 @@
-/**
- * `init`: a new project from the template of this package.
- */
+/** `init`: a new project from the template of this package. */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Config from "effect/Config"

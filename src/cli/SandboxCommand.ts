@@ -1,6 +1,4 @@
-/**
- * `sandbox`: the sandbox provider as a process.
- */
+/** `sandbox`: the sandbox provider as a process. */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"

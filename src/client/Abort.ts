@@ -1,6 +1,4 @@
-/**
- * Signals, timers and iterators that clean up after themselves.
- */
+/** Signals, timers and iterators that clean up after themselves. */
 
 /** Aborts the controller with the outer signal. Returns what ends that: the listener leaves when the run ends. */
 const follow = (outer: AbortSignal | undefined, controller: AbortController): () => void => {

@@ -1,6 +1,4 @@
-/**
- * Why a call of the client on `fetch` failed. No error holds the access token or the body of an answer.
- */
+/** Why a call of the client on `fetch` failed. No error holds the access token or the body of an answer. */
 import type { ProblemCode } from "../api/ProblemKinds.ts"
 import type { ProblemDetails as ProblemSchema } from "../api/Problems.ts"
 import { ProblemDetails } from "./members.ts"

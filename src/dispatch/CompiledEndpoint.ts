@@ -1,6 +1,4 @@
-/**
- * The route of one endpoint.
- */
+/** The route of one endpoint. */
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

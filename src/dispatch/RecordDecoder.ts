@@ -1,6 +1,4 @@
-/**
- * From records of text to checked values, compiled from a schema: parameters of a path, headers, and a query.
- */
+/** From records of text to checked values, compiled from a schema: parameters of a path, headers, and a query. */
 import * as SchemaAST from "effect/SchemaAST"
 
 /** The answer to a record that the schema may refuse, or that has members which this module does not compile. */

@@ -1,6 +1,4 @@
-/**
- * From the values of an endpoint to responses, compiled from its success schemas.
- */
+/** From the values of an endpoint to responses, compiled from its success schemas. */
 import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as HttpBody from "effect/http/HttpBody"

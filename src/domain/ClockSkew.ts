@@ -1,6 +1,4 @@
-/**
- * How the clock of a process compares with the clock of the database, which sets the times of the ledger.
- */
+/** How the clock of a process compares with the clock of the database, which sets the times of the ledger. */
 
 /** Milliseconds. Operators are warned above this difference. */
 export const warnedSkew = 2000

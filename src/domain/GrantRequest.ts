@@ -1,6 +1,4 @@
-/**
- * What the administration of grants is asked for: grants to issue, to register and to revoke.
- */
+/** What the administration of grants is asked for: grants to issue, to register and to revoke. */
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type * as Redacted from "effect/Redacted"

@@ -1,6 +1,4 @@
-/**
- * How values from outside are decoded, and how what does not fit is named.
- */
+/** How values from outside are decoded, and how what does not fit is named. */
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaIssue from "effect/SchemaIssue"

@@ -1,6 +1,4 @@
-/**
- * Lists of operations: what to list, and the pages of the result.
- */
+/** Lists of operations: what to list, and the pages of the result. */
 import type * as DateTime from "effect/DateTime"
 import type { IdempotencyKey } from "./Idempotency.ts"
 import type { Operation, OperationId, OperationState, OperationType } from "./Operation.ts"

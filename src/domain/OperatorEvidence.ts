@@ -1,6 +1,4 @@
-/**
- * The evidence of a person: an exact status read that a person made, by asking the provider.
- */
+/** The evidence of a person: an exact status read that a person made, by asking the provider. */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { invalidMembers, strict } from "./InvalidMember.ts"

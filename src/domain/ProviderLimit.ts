@@ -80,9 +80,7 @@ const bucketOf = (window: number, requests: number, burst: number): PermitBucket
 
 const clamp = (value: number, least: number, most: number): number => Math.min(Math.max(value, least), most)
 
-/**
- * The buckets of a limit. Throws a `TypeError` if the limit is invalid. `horizon` is in milliseconds.
- */
+/** The buckets of a limit. Throws a `TypeError` if the limit is invalid. `horizon` is in milliseconds. */
 export const permitTerms = (limit: ProviderLimit, horizon: number): PermitTerms => {
   const requests = requireCount("requests", limit.requests, 1, 1_000_000)
   const interval = millisOf("interval", limit.interval, 10, 86_400_000)

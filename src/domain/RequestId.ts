@@ -1,6 +1,4 @@
-/**
- * The identifier that connects an HTTP response with the log lines and the trace span of its request.
- */
+/** The identifier that connects an HTTP response with the log lines and the trace span of its request. */
 import * as Schema from "effect/Schema"
 
 /**

@@ -1,6 +1,4 @@
-/**
- * Instants in RFC 3339: recognizing and formatting them.
- */
+/** Instants in RFC 3339: recognizing and formatting them. */
 import * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"

@@ -1,6 +1,4 @@
-/**
- * Text from outside, such as a reference of a provider, with its hidden characters made visible.
- */
+/** Text from outside, such as a reference of a provider, with its hidden characters made visible. */
 
 /**
  * Characters that a person does not see, or that change the layout. `\p{C}` are control and format characters, unassigned and

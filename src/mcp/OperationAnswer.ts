@@ -1,6 +1,4 @@
-/**
- * What the tools answer: operations in the form of the contract after the advice on them, and refused reads.
- */
+/** What the tools answer: operations in the form of the contract after the advice on them, and refused reads. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"

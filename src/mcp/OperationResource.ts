@@ -1,6 +1,4 @@
-/**
- * Operations as resources, `operation://{id}`, in the form that `get_operation` answers with.
- */
+/** Operations as resources, `operation://{id}`, in the form that `get_operation` answers with. */
 import * as McpSchema from "effect/ai/McpSchema"
 import * as McpServer from "effect/ai/McpServer"
 import * as Context from "effect/Context"

@@ -1,6 +1,4 @@
-/**
- * Progress of calls that take long (MCP, "Progress").
- */
+/** Progress of calls that take long (MCP, "Progress"). */
 import * as McpSchema from "effect/ai/McpSchema"
 import * as McpServer from "effect/ai/McpServer"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,4 @@
-/**
- * Text of providers, quoted so that a language model cannot take it for an instruction of the gateway.
- */
+/** Text of providers, quoted so that a language model cannot take it for an instruction of the gateway. */
 import type { Operation } from "../domain/Operation.ts"
 import { maxMessageLength } from "../domain/Operation.ts"
 import { escapeCharacter, escapeInJson, replaceHidden } from "../domain/VisibleText.ts"

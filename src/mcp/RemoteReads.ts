@@ -1,6 +1,4 @@
-/**
- * The reads of agents by requests to a gateway. The gateway checks the grant of the access token at each read.
- */
+/** The reads of agents by requests to a gateway. The gateway checks the grant of the access token at each read. */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"

@@ -1,6 +1,4 @@
-/**
- * Completes the responses to clients: capabilities that are true, and results in quoted text.
- */
+/** Completes the responses to clients: capabilities that are true, and results in quoted text. */
 import * as Effect from "effect/Effect"
 import { ServerVersion } from "../domain/McpResource.ts"
 import {

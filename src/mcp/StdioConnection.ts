@@ -1,6 +1,4 @@
-/**
- * The stdio transport of MCP: one connection for the process, a message a line.
- */
+/** The stdio transport of MCP: one connection for the process, a message a line. */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as FiberSet from "effect/FiberSet"

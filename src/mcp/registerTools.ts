@@ -1,6 +1,4 @@
-/**
- * Tools as Effect's MCP server shows and calls them.
- */
+/** Tools as Effect's MCP server shows and calls them. */
 import {
   CallToolResult,
   InvalidParams,

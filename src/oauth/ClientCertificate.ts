@@ -1,6 +1,4 @@
-/**
- * Reads the client certificate that a TLS-terminating proxy forwards in a header.
- */
+/** Reads the client certificate that a TLS-terminating proxy forwards in a header. */
 import * as WebCrypto from "effect/crypto/WebCrypto"
 import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"

@@ -1,6 +1,4 @@
-/**
- * Nonces for DPoP proofs (RFC 9449 §8 and §9), without storage: every process with the key derives the same nonces.
- */
+/** Nonces for DPoP proofs (RFC 9449 §8 and §9), without storage: every process with the key derives the same nonces. */
 import * as Clock from "effect/Clock"
 import * as WebCrypto from "effect/crypto/WebCrypto"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,4 @@
-/**
- * Verifies DPoP proofs (RFC 9449 §4), which prove that the sender of a token holds the key that it was issued to.
- */
+/** Verifies DPoP proofs (RFC 9449 §4), which prove that the sender of a token holds the key that it was issued to. */
 import * as Clock from "effect/Clock"
 import * as Digest from "effect/crypto/Digest"
 import * as DateTime from "effect/DateTime"

@@ -1,6 +1,4 @@
-/**
- * Verifies tokens by introspection at their authorization server (RFC 7662).
- */
+/** Verifies tokens by introspection at their authorization server (RFC 7662). */
 import * as Clock from "effect/Clock"
 import * as Digest from "effect/crypto/Digest"
 import type * as SecureRandom from "effect/crypto/SecureRandom"

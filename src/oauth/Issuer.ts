@@ -1,6 +1,4 @@
-/**
- * Configuration of an authorization server whose access tokens the gateway accepts.
- */
+/** Configuration of an authorization server whose access tokens the gateway accepts. */
 import * as Duration from "effect/Duration"
 import { loopbackHosts } from "../http/OutgoingRequest.ts"
 

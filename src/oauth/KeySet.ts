@@ -1,6 +1,4 @@
-/**
- * Finds the current keys of an authorization server (RFC 7517 §5). `CachedDocument` decides when they are fetched.
- */
+/** Finds the current keys of an authorization server (RFC 7517 §5). `CachedDocument` decides when they are fetched. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"

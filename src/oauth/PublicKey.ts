@@ -1,6 +1,4 @@
-/**
- * Imports public keys from JSON Web Keys (RFC 7517), to verify signatures. Private and symmetric keys are refused.
- */
+/** Imports public keys from JSON Web Keys (RFC 7517), to verify signatures. Private and symmetric keys are refused. */
 import * as Effect from "effect/Effect"
 import { importJWK, type JWK } from "jose"
 import { isJsonObject } from "../http/JsonExchange.ts"

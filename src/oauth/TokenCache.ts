@@ -1,6 +1,4 @@
-/**
- * Caches verified tokens for a short time: signatures and introspection responses, never the standing of a grant.
- */
+/** Caches verified tokens for a short time: signatures and introspection responses, never the standing of a grant. */
 import * as Cache from "effect/Cache"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

@@ -1,6 +1,4 @@
-/**
- * The server for operators and scrapers, on a listener of its own. Its router shares no route with the public one.
- */
+/** The server for operators and scrapers, on a listener of its own. Its router shares no route with the public one. */
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

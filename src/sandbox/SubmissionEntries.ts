@@ -1,6 +1,4 @@
-/**
- * What the sandbox knows of each key: the requests that it received, and the decision on the first valid one.
- */
+/** What the sandbox knows of each key: the requests that it received, and the decision on the first valid one. */
 import * as Schema from "effect/Schema"
 import type { InstructedFaults } from "./Faults.ts"
 import type { SubmissionKey } from "./Protocol.ts"

@@ -1,6 +1,4 @@
-/**
- * Receives submissions and answers status reads: the sandbox without its sockets.
- */
+/** Receives submissions and answers status reads: the sandbox without its sockets. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"

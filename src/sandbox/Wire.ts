@@ -1,6 +1,4 @@
-/**
- * Reads requests and sends answers, complete or spoilt by a fault.
- */
+/** Reads requests and sends answers, complete or spoilt by a fault. */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"

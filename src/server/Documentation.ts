@@ -1,6 +1,4 @@
-/**
- * The API documentation: the OpenAPI document at `/openapi.json`, and a page made of it at `/docs`.
- */
+/** The API documentation: the OpenAPI document at `/openapi.json`, and a page made of it at `/docs`. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as HttpApi from "effect/http-api/HttpApi"

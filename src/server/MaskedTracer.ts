@@ -1,6 +1,4 @@
-/**
- * Keeps tokens that clients put into URLs out of trace spans.
- */
+/** Keeps tokens that clients put into URLs out of trace spans. */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"

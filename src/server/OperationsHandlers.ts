@@ -1,6 +1,4 @@
-/**
- * Handlers of the operations endpoints: list, changes, read by id, and limits.
- */
+/** Handlers of the operations endpoints: list, changes, read by id, and limits. */
 import * as Effect from "effect/Effect"
 import { Api } from "../api/Api.ts"
 import { CurrentGrant } from "../api/Middleware.ts"

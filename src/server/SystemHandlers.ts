@@ -1,6 +1,4 @@
-/**
- * Handlers of the system endpoints: health, readiness, problem descriptions and resource metadata.
- */
+/** Handlers of the system endpoints: health, readiness, problem descriptions and resource metadata. */
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import { Api } from "../api/Api.ts"

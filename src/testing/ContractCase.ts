@@ -1,6 +1,4 @@
-/**
- * A case of the conformance kit: one or more calls of the adapter, and the rules for them.
- */
+/** A case of the conformance kit: one or more calls of the adapter, and the rules for them. */
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"

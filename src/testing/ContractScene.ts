@@ -1,6 +1,4 @@
-/**
- * One call of an adapter against the bank of the conformance kit, under a clock that the kit moves.
- */
+/** One call of an adapter against the bank of the conformance kit, under a clock that the kit moves. */
 import * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

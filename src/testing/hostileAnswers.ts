@@ -1,6 +1,4 @@
-/**
- * The ways in which a bank takes a request and gives no answer that proves anything.
- */
+/** The ways in which a bank takes a request and gives no answer that proves anything. */
 import type * as net from "node:net"
 import { type BankAnswer, type Behaviour, bytesOf, headOf, type ReceivedRequest, textOf } from "./ContractBank.ts"
 import { followsNoRedirect, limitsBody, longestBody, type Rule } from "./contractRules.ts"

@@ -1,6 +1,4 @@
-/**
- * The cases of the conformance kit for `readStatus`.
- */
+/** The cases of the conformance kit for `readStatus`. */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"

@@ -1,6 +1,4 @@
-/**
- * The adapter never takes an open outcome for a result. The tests run it against a fake bank that misbehaves.
- */
+/** The adapter never takes an open outcome for a result. The tests run it against a fake bank that misbehaves. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,4 @@
-/**
- * The contract of the application: `POST /v1/transfers`. Clients can import it, also in a browser.
- */
+/** The contract of the application: `POST /v1/transfers`. Clients can import it, also in a browser. */
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as OpenApi from "effect/http-api/OpenApi"

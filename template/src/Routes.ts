@@ -1,6 +1,4 @@
-/**
- * The implementation of the contract. The ledger accepts a transfer once for each idempotency key.
- */
+/** The implementation of the contract. The ledger accepts a transfer once for each idempotency key. */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as Layer from "effect/Layer"

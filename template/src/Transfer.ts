@@ -1,6 +1,4 @@
-/**
- * A transfer: what a client requests, what the ledger keeps until it is settled, and what the bank can carry out.
- */
+/** A transfer: what a client requests, what the ledger keeps until it is settled, and what the bank can carry out. */
 import * as Schema from "effect/Schema"
 import { hasDigitsOfCurrency } from "financial-agents-gateway/api/MutationEndpoint"
 

@@ -1,6 +1,4 @@
-/**
- * Runs named tests in a copy of the repository.
- */
+/** Runs named tests in a copy of the repository. */
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import * as fs from "node:fs"

@@ -1,6 +1,4 @@
-/**
- * All planted mistakes, by subject.
- */
+/** All planted mistakes, by subject. */
 import type { Plant } from "./Plant.ts"
 import { acceptance } from "./subjects/acceptance.ts"
 import { approvals } from "./subjects/approvals.ts"

@@ -1,6 +1,4 @@
-/**
- * What the processes of the peers share: their configuration, and the request to the provider.
- */
+/** What the processes of the peers share: their configuration, and the request to the provider. */
 import { Agent, request } from "@effect/platform-node/Undici"
 import { configuration, report } from "../../shared/processes.ts"
 import { concurrency, now, type WorkerConfig } from "../config.ts"

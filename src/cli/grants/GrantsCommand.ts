@@ -1,6 +1,4 @@
-/**
- * `grants`, `clients` and `providers`: administers the grants and what their use depends on.
- */
+/** `grants`, `clients` and `providers`: administers the grants and what their use depends on. */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"

@@ -1,6 +1,4 @@
-/**
- * `operations accept`: accepts one financial request, or a file of them.
- */
+/** `operations accept`: accepts one financial request, or a file of them. */
 import * as Arr from "effect/Array"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"

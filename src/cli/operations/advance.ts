@@ -1,6 +1,4 @@
-/**
- * `operations advance`: records what the operator knows of an operation from another source.
- */
+/** `operations advance`: records what the operator knows of an operation from another source. */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,4 @@
-/**
- * `operations list`: lists operations by what an operator knows of them.
- */
+/** `operations list`: lists operations by what an operator knows of them. */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Console from "effect/Console"

@@ -1,6 +1,4 @@
-/**
- * The operations of an action: one by its id, or all that match filters.
- */
+/** The operations of an action: one by its id, or all that match filters. */
 import * as Argument from "effect/cli/Argument"
 import type * as Command from "effect/cli/Command"
 import * as Console from "effect/Console"

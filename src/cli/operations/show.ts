@@ -1,6 +1,4 @@
-/**
- * `operations show`: shows one operation, and how it came to its state.
- */
+/** `operations show`: shows one operation, and how it came to its state. */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"

@@ -1,6 +1,4 @@
-/**
- * The verification of credentials for `serve` with authorization servers.
- */
+/** The verification of credentials for `serve` with authorization servers. */
 import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,4 @@
-/**
- * The failure of a change of grants that did not get its locks, with the database sessions that may hold them.
- */
+/** The failure of a change of grants that did not get its locks, with the database sessions that may hold them. */
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Schema from "effect/Schema"

@@ -1,6 +1,4 @@
-/**
- * Held operations as operators see them together: how many, why, and until when.
- */
+/** Held operations as operators see them together: how many, why, and until when. */
 import * as Schema from "effect/Schema"
 
 /**

@@ -1,6 +1,4 @@
-/**
- * What needs people, by the figures of the ledger, and what they do about it: for `status` and the console.
- */
+/** What needs people, by the figures of the ledger, and what they do about it: for `status` and the console. */
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Schema from "effect/Schema"

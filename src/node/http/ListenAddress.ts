@@ -1,6 +1,4 @@
-/**
- * Addresses of listeners, and why a process cannot listen there.
- */
+/** Addresses of listeners, and why a process cannot listen there. */
 import * as Effect from "effect/Effect"
 import { ServeError } from "effect/http/HttpServerError"
 import * as net from "node:net"

@@ -1,6 +1,4 @@
-/**
- * The HTTP server of the gateway on Node: `NodeListener` as a layer.
- */
+/** The HTTP server of the gateway on Node: `NodeListener` as a layer. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,4 @@
-/**
- * A request without a body, as an `HttpServerRequest`.
- */
+/** A request without a body, as an `HttpServerRequest`. */
 import * as Cookies from "effect/http/Cookies"
 import * as Headers from "effect/http/Headers"
 import * as HttpIncomingMessage from "effect/http/HttpIncomingMessage"

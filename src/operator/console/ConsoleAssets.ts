@@ -1,6 +1,4 @@
-/**
- * The files of the console's page. The package has them in `dist/console`; a clone bundles them on demand.
- */
+/** The files of the console's page. The package has them in `dist/console`; a clone bundles them on demand. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"

@@ -1,6 +1,4 @@
-/**
- * Handlers of `ConsoleApi`.
- */
+/** Handlers of `ConsoleApi`. */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"

@@ -1,6 +1,4 @@
-/**
- * The settings of the console, and which of them belong together.
- */
+/** The settings of the console, and which of them belong together. */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"

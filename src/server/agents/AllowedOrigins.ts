@@ -1,6 +1,4 @@
-/**
- * The origins whose web pages may call the endpoint for agents.
- */
+/** The origins whose web pages may call the endpoint for agents. */
 import * as Context from "effect/Context"
 
 /**

@@ -1,6 +1,4 @@
-/**
- * Responses of server-sent events (WHATWG HTML, "Server-sent events").
- */
+/** Responses of server-sent events (WHATWG HTML, "Server-sent events"). */
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Stream from "effect/Stream"
 

@@ -1,6 +1,4 @@
-/**
- * The reads of an agent's tools, for the grant of the current request.
- */
+/** The reads of an agent's tools, for the grant of the current request. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { CurrentGrant } from "../../api/Middleware.ts"

@@ -1,6 +1,4 @@
-/**
- * Checks of the headers of an MCP request (Streamable HTTP), against its message.
- */
+/** Checks of the headers of an MCP request (Streamable HTTP), against its message. */
 import { decodeNameHeader } from "effect/ai/McpServer"
 import Negotiator from "negotiator"
 import {

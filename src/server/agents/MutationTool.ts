@@ -1,6 +1,4 @@
-/**
- * Tools of agents that request mutations. An application adds them to `/mcp`, beside its mutation endpoints.
- */
+/** Tools of agents that request mutations. An application adds them to `/mcp`, beside its mutation endpoints. */
 import { CallToolResult, InputRequired, type McpRequestContext } from "effect/ai/McpSchema"
 import { McpServer } from "effect/ai/McpServer"
 import * as Context from "effect/Context"

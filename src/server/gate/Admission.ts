@@ -1,6 +1,4 @@
-/**
- * The step of the gate that gives a request a slot and a deadline.
- */
+/** The step of the gate that gives a request a slot and a deadline. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"

@@ -1,6 +1,4 @@
-/**
- * The step of the gate from the credential of a request to its grant.
- */
+/** The step of the gate from the credential of a request to its grant. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http/HttpServerRequest"

@@ -1,6 +1,4 @@
-/**
- * The address of a client, also behind trusted proxies.
- */
+/** The address of a client, also behind trusted proxies. */
 import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as IpInterface from "effect/net/IpInterface"
 import * as IpNetwork from "effect/net/IpNetwork"

@@ -1,6 +1,4 @@
-/**
- * The outermost layer of the server. It applies to every request, also to those without an endpoint.
- */
+/** The outermost layer of the server. It applies to every request, also to those without an endpoint. */
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

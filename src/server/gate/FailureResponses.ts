@@ -1,6 +1,4 @@
-/**
- * The responses to failed requests: every failure becomes a complete problem.
- */
+/** The responses to failed requests: every failure becomes a complete problem. */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import { HttpApiSchemaError } from "effect/http-api/HttpApiError"

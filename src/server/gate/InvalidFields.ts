@@ -1,6 +1,4 @@
-/**
- * Names the parts of a request that do not fit its endpoint, for the `fields` of a problem.
- */
+/** Names the parts of a request that do not fit its endpoint, for the `fields` of a problem. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as HttpApi from "effect/http-api/HttpApi"

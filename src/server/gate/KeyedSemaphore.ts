@@ -1,6 +1,4 @@
-/**
- * A semaphore for each key, such as a client, whose work then waits for its own work and not for that of others.
- */
+/** A semaphore for each key, such as a client, whose work then waits for its own work and not for that of others. */
 import * as Effect from "effect/Effect"
 import * as Semaphore from "effect/Semaphore"
 

@@ -1,6 +1,4 @@
-/**
- * Problems for errors of the services.
- */
+/** Problems for errors of the services. */
 import * as Cause from "effect/Cause"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"

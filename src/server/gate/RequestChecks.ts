@@ -1,6 +1,4 @@
-/**
- * Checks of the headers of a request, as functions of the headers alone.
- */
+/** Checks of the headers of a request, as functions of the headers alone. */
 import Negotiator from "negotiator"
 
 /** Headers by their lower-case names. */

@@ -1,6 +1,4 @@
-/**
- * The current request: its id, and the path that problems name.
- */
+/** The current request: its id, and the path that problems name. */
 import * as Context from "effect/Context"
 import type * as Fiber from "effect/Fiber"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"

@@ -1,6 +1,4 @@
-/**
- * Masks tokens in paths, for logs and traces.
- */
+/** Masks tokens in paths, for logs and traces. */
 
 /** Longest text shown, in characters. The paths of the contract have 60 at most. */
 const maxShown = 256

@@ -106,9 +106,7 @@ type Refused = ProblemOf<
   | "service_unavailable"
 >
 
-/**
- * Accepts work for the current request. This is all that a handler behind `Gate` and `MutationRequest` needs.
- */
+/** Accepts work for the current request. This is all that a handler behind `Gate` and `MutationRequest` needs. */
 export class MutationEndpoints extends Context.Service<MutationEndpoints, {
   /**
    * Accepts the work under the grant and the idempotency key of the request, and returns the operation. A repetition of

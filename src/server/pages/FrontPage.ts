@@ -1,6 +1,4 @@
-/**
- * The page at `/`: what the gateway is, and where its documentation is.
- */
+/** The page at `/`: what the gateway is, and where its documentation is. */
 import { type OperationState } from "../../domain/Operation.ts"
 import { type Html, html, joined } from "./Html.ts"
 import { gatewayName, type PageContent } from "./Page.ts"

@@ -1,6 +1,4 @@
-/**
- * Markup in which every text from outside is escaped.
- */
+/** Markup in which every text from outside is escaped. */
 import * as Effect from "effect/Effect"
 
 /** Markup that is inserted as it is. `html` makes it of text from outside. */

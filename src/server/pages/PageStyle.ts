@@ -1,6 +1,4 @@
-/**
- * The stylesheet of the pages. It stands in each page, and the policy of the page allows it by its hash.
- */
+/** The stylesheet of the pages. It stands in each page, and the policy of the page allows it by its hash. */
 
 export const pageStyle = `
 :root {

@@ -1,6 +1,4 @@
-/**
- * The pages of problems for people: the list in groups, and one page for each problem.
- */
+/** The pages of problems for people: the list in groups, and one page for each problem. */
 import { type ProblemCode, type ProblemKind, problemKinds } from "../../api/ProblemKinds.ts"
 import { makeProblem } from "../../api/Problems.ts"
 import type { RequestId } from "../../domain/RequestId.ts"

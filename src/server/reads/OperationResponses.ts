@@ -1,6 +1,4 @@
-/**
- * The responses of the operations endpoints, as functions of what was read. Their schemas encode them.
- */
+/** The responses of the operations endpoints, as functions of what was read. Their schemas encode them. */
 import * as DateTime from "effect/DateTime"
 import { withHeaders } from "effect/http-api/HttpApiSchema"
 import type { GrantLimits, OperationChanges, OperationList } from "../../api/OperationsApi.ts"

@@ -1,6 +1,4 @@
-/**
- * Watches the ledger for the waiting requests of a process: its changes, and the standing of their grants.
- */
+/** Watches the ledger for the waiting requests of a process: its changes, and the standing of their grants. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"

@@ -1,6 +1,4 @@
-/**
- * The preferences of a request (RFC 7240).
- */
+/** The preferences of a request (RFC 7240). */
 
 /** Most seconds that a response waits. Further seconds are not honoured. */
 export const maxWait = 60

@@ -1,6 +1,4 @@
-/**
- * The requests of a process that wait for a change.
- */
+/** The requests of a process that wait for a change. */
 import type { LedgerChange } from "../../domain/ChangeFeed.ts"
 import type { ClientId, GrantId, GrantIdentity, PairwiseSubject } from "../../domain/Grant.ts"
 import type { Operation, OperationId } from "../../domain/Operation.ts"

@@ -1,6 +1,4 @@
-/**
- * Reads that wait until their answer meets a condition, or their time is over.
- */
+/** Reads that wait until their answer meets a condition, or their time is over. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"

@@ -1,6 +1,4 @@
-/**
- * Compares the clock of this process with the clock of the database, and tells operators if they differ.
- */
+/** Compares the clock of this process with the clock of the database, and tells operators if they differ. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"

@@ -1,6 +1,4 @@
-/**
- * The outcome and the evidence that follow from the end of a submission, or the return of its claim.
- */
+/** The outcome and the evidence that follow from the end of a submission, or the return of its claim. */
 import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"

@@ -1,6 +1,4 @@
-/**
- * The benchmark of growth runs: the test runs it in miniature as a process, and judges no time.
- */
+/** The benchmark of growth runs: the test runs it in miniature as a process, and judges no time. */
 import { assert, describe, it } from "@effect/vitest"
 import { execFile } from "node:child_process"
 import { promisify } from "node:util"

@@ -1,6 +1,4 @@
-/**
- * The benchmark of reads runs: the test runs it in miniature as a process, on few operations, and judges no figure.
- */
+/** The benchmark of reads runs: the test runs it in miniature as a process, on few operations, and judges no figure. */
 import { assert, describe, it } from "@effect/vitest"
 import { execFile } from "node:child_process"
 import { promisify } from "node:util"

@@ -1,6 +1,4 @@
-/**
- * Every witness keeps the same rules: a real etcd, a real PostgreSQL, and the one in memory.
- */
+/** Every witness keeps the same rules: a real etcd, a real PostgreSQL, and the one in memory. */
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Redacted } from "effect"

@@ -1,6 +1,4 @@
-/**
- * `serve --demo` on its own PostgreSQL: what README promises of `npm start`, with a real process.
- */
+/** `serve --demo` on its own PostgreSQL: what README promises of `npm start`, with a real process. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { displayWidth } from "effect/cli/CliOutput"

@@ -1,6 +1,4 @@
-/**
- * The outbox example as its users run it: a process.
- */
+/** The outbox example as its users run it: a process. */
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"

@@ -1,6 +1,4 @@
-/**
- * The host of examples/payments pays with the payments example, and asks at the terminal first.
- */
+/** The host of examples/payments pays with the payments example, and asks at the terminal first. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { spawn } from "node:child_process"

@@ -1,6 +1,4 @@
-/**
- * The pool of the readers reads timestamps as milliseconds: the same instants that the driver reads as `Date`.
- */
+/** The pool of the readers reads timestamps as milliseconds: the same instants that the driver reads as `Date`. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"

@@ -1,6 +1,4 @@
-/**
- * A shared connection that is never idle keeps few answered statements, and each statement gets its own answer.
- */
+/** A shared connection that is never idle keeps few answered statements, and each statement gets its own answer. */
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as PgPool from "@effect/sql-pg/PgPool"
 import { assert, layer } from "@effect/vitest"

@@ -1,6 +1,4 @@
-/**
- * A client reads what remains of its limits. The tests accept operations of a grant with limits, and read by HTTP.
- */
+/** A client reads what remains of its limits. The tests accept operations of a grant with limits, and read by HTTP. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import type { AuthorizationDetails } from "../../../src/domain/AuthorizationDetails.ts"

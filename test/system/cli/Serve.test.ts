@@ -1,6 +1,4 @@
-/**
- * The command `serve` runs the gateway on a given PostgreSQL. The tests start real processes and read over HTTP.
- */
+/** The command `serve` runs the gateway on a given PostgreSQL. The tests start real processes and read over HTTP. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { once } from "node:events"

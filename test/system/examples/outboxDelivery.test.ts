@@ -1,6 +1,4 @@
-/**
- * How the outbox example repeats a delivery: on the clock of the test, against a receiver in memory.
- */
+/** How the outbox example repeats a delivery: on the clock of the test, against a receiver in memory. */
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, ConfigProvider, Effect, Layer, Logger } from "effect"
 import { HttpClient, HttpClientResponse } from "effect/http"

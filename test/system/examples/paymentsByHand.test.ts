@@ -1,6 +1,4 @@
-/**
- * The application that is composed by hand serves both APIs and submits, on PostgreSQL.
- */
+/** The application that is composed by hand serves both APIs and submits, on PostgreSQL. */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Duration, Effect, Layer, Redacted } from "effect"

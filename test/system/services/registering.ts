@@ -1,6 +1,4 @@
-/**
- * A process that registers one grant, as the gateway does in grant provisioning. Prints the result.
- */
+/** A process that registers one grant, as the gateway does in grant provisioning. Prints the result. */
 import { NodeCrypto } from "@effect/platform-node"
 import { PgClient } from "@effect/sql-pg"
 import { DateTime, Effect, Layer, Redacted } from "effect"

@@ -1,6 +1,4 @@
-/**
- * The documents show the figures of the recorded runs, and no others: writing them again changes nothing.
- */
+/** The documents show the figures of the recorded runs, and no others: writing them again changes nothing. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
 import { documents, fillSections, plotsOf, readResults } from "../../../bench/publish/documents.ts"

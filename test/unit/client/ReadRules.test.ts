@@ -1,6 +1,4 @@
-/**
- * The pauses between reads keep to their limits. Properties hold the rules of `ReadRules`.
- */
+/** The pauses between reads keep to their limits. Properties hold the rules of `ReadRules`. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import {

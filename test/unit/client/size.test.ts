@@ -1,6 +1,4 @@
-/**
- * The client on `fetch` is small and runs without Effect, in browsers and Node. The test bundles it for a browser.
- */
+/** The client on `fetch` is small and runs without Effect, in browsers and Node. The test bundles it for a browser. */
 import { assert, describe, it } from "@effect/vitest"
 import { build } from "esbuild"
 import { gzipSync } from "node:zlib"

@@ -1,6 +1,4 @@
-/**
- * No text of an agent can look like a part of the question to the person.
- */
+/** No text of an agent can look like a part of the question to the person. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { textOf } from "../../../src/mcp/HumanConfirmation.ts"

@@ -1,6 +1,4 @@
-/**
- * The connection over standard streams: messages run at the same time, within bounds, and its end ends them.
- */
+/** The connection over standard streams: messages run at the same time, within bounds, and its end ends them. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Latch, Queue, Sink, Stdio, Stream } from "effect"
 import { TestClock } from "effect/testing"

@@ -1,6 +1,4 @@
-/**
- * What the listener keeps of a connection: the response that runs, and nothing of one that ended.
- */
+/** What the listener keeps of a connection: the response that runs, and nothing of one that ended. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as http from "node:http"

@@ -1,6 +1,4 @@
-/**
- * Plain requests have no rules of their own: they share the limits of all others, and end as all others do.
- */
+/** Plain requests have no rules of their own: they share the limits of all others, and end as all others do. */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { Lifecycle, type LifecycleOptions } from "../../../src/server/gate/Lifecycle.ts"

@@ -1,6 +1,4 @@
-/**
- * Where browsers reach the console, and the origin of its own pages.
- */
+/** Where browsers reach the console, and the origin of its own pages. */
 import * as Context from "effect/Context"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type { RequestHeaders } from "../../../server/gate/RequestChecks.ts"

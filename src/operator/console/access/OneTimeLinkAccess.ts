@@ -1,6 +1,4 @@
-/**
- * Access by a link that the process prints on its terminal: for one use, within a quarter of an hour.
- */
+/** Access by a link that the process prints on its terminal: for one use, within a quarter of an hour. */
 import * as Clock from "effect/Clock"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"

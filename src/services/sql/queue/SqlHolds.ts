@@ -1,6 +1,4 @@
-/**
- * Held operations in PostgreSQL: what places a hold on accepted operations, and what releases it.
- */
+/** Held operations in PostgreSQL: what places a hold on accepted operations, and what releases it. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"

@@ -1,6 +1,4 @@
-/**
- * Outcomes in PostgreSQL: what workers and reconcilers record of claimed and held operations.
- */
+/** Outcomes in PostgreSQL: what workers and reconcilers record of claimed and held operations. */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"

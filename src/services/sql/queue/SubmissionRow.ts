@@ -1,6 +1,4 @@
-/**
- * Rows of operations as the queue returns them.
- */
+/** Rows of operations as the queue returns them. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"

@@ -1,6 +1,4 @@
-/**
- * The phases of the flood: what the attackers of each one do. To add a phase, add an entry to `phases`.
- */
+/** The phases of the flood: what the attackers of each one do. To add a phase, add an entry to `phases`. */
 import { randomBytes } from "node:crypto"
 import type { Tools } from "./attackers.ts"
 

@@ -1,6 +1,4 @@
-/**
- * Permits of provider limits in both implementations: no caller gets a permit twice, and a pause holds for all.
- */
+/** Permits of provider limits in both implementations: no caller gets a permit twice, and a pause holds for all. */
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"

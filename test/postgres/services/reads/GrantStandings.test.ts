@@ -1,6 +1,4 @@
-/**
- * Every read refuses the same grants. The tests run against PostgreSQL and the memory store.
- */
+/** Every read refuses the same grants. The tests run against PostgreSQL and the memory store. */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import {

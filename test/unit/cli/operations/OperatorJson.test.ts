@@ -1,6 +1,4 @@
-/**
- * The JSON of `operations list`, `operations show` and `status` has the form of its schema, and loses nothing.
- */
+/** The JSON of `operations list`, `operations show` and `status` has the form of its schema, and loses nothing. */
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import * as fc from "fast-check"

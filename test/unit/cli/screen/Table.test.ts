@@ -1,6 +1,4 @@
-/**
- * Tables shrink to a terminal, and turn into blocks on one that is too narrow. Text breaks after its words.
- */
+/** Tables shrink to a terminal, and turn into blocks on one that is too narrow. Text breaks after its words. */
 import { assert, describe, it } from "@effect/vitest"
 import { displayWidth } from "effect/cli/CliOutput"
 import * as fc from "fast-check"

@@ -1,6 +1,4 @@
-/**
- * The list of running requests is ordered by age, and a request that leaves it keeps no link.
- */
+/** The list of running requests is ordered by age, and a request that leaves it keeps no link. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { RunningRequest, RunningRequests } from "../../../../src/server/gate/RunningRequests.ts"

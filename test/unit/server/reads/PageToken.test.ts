@@ -1,6 +1,4 @@
-/**
- * A page token belongs to all filters of its list, and shows none of them. The tests seal and open tokens.
- */
+/** A page token belongs to all filters of its list, and shows none of them. The tests seal and open tokens. */
 import { NodeCrypto } from "@effect/platform-node"
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Layer, Schema } from "effect"

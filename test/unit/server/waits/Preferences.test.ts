@@ -1,6 +1,4 @@
-/**
- * `readWait` against the grammar of RFC 7240 §2: the tests write headers whose meaning they know.
- */
+/** `readWait` against the grammar of RFC 7240 §2: the tests write headers whose meaning they know. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { maxWait, readWait } from "../../../../src/server/waits/Preferences.ts"

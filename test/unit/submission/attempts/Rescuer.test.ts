@@ -1,6 +1,4 @@
-/**
- * The rescuer moves stale claims to `indeterminate`, and never sends. The tests abandon claims on the test's clock.
- */
+/** The rescuer moves stale claims to `indeterminate`, and never sends. The tests abandon claims on the test's clock. */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"

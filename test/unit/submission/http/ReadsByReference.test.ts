@@ -1,6 +1,4 @@
-/**
- * A status read without the bank's reference asks for the operation by its id, or is not made.
- */
+/** A status read without the bank's reference asks for the operation by its id, or is not made. */
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit } from "effect"
 import { OperationId } from "../../../../src/domain/Operation.ts"
