@@ -5,6 +5,7 @@ const service = "src/ciba/CibaApprovals.ts"
 const protocol = "src/ciba/BackchannelAuthentication.ts"
 const forged = [system("ciba/CibaApprovals", "refuses forged answers")]
 const notified = [system("ciba/CibaApprovals", "takes a notification")]
+const overTime = (name: string) => [unit("ciba/Questions", name)]
 
 export const ciba: ReadonlyArray<Plant> = [
   plant("the person that the ID token proves decides, not the one who was asked", service)
@@ -60,5 +61,50 @@ export const ciba: ReadonlyArray<Plant> = [
     .foundBy(...notified),
   plant("the person reads the whole amount, or is not asked", "src/ciba/CibaApprovals.ts")
     .edit("room < shortestEnd + 2 ? null", "room < 0 ? null")
-    .foundBy(unit("ciba/bindingMessage"))
+    .foundBy(unit("ciba/bindingMessage")),
+  plant("an ID token is remembered for as long as it is accepted", protocol)
+    .edit("if (exp + clockTolerance < now) used.delete", "if (exp < now) used.delete")
+    .foundBy(...forged),
+  plant("the provider gets the demanded ways to authenticate as a list", protocol)
+    .edit("acr_values: acrValues.join(\" \")", "acr_values: acrValues.join(\",\")")
+    .foundBy(system("ciba/CibaApprovals", "approves as the owner")),
+  plant("a provider that names no interval is polled every five seconds", protocol)
+    .edit("interval = 5 }", "interval = 1 }")
+    .foundBy(system("ciba/CibaApprovals", "polls no faster")),
+  plant("a provider may hold a poll until the person answers", protocol)
+    .edit("    }, pollTimeout)", "    })")
+    .foundBy(...overTime("gives the provider 30 seconds")),
+  plant("a poll that failed is repeated without a further notification", service)
+    .edit(
+      "interval = Math.min(Math.max(interval, slowest), interval * 2)\n        isToldToWait = true",
+      "interval = Math.min(Math.max(interval, slowest), interval * 2)"
+    )
+    .foundBy(...overTime("is polled again after")),
+  plant("a poll that was too early is repeated without a further notification", service)
+    .edit("interval += slowDown\n        isToldToWait = true", "interval += slowDown")
+    .foundBy(...overTime("is polled again after")),
+  plant("a provider that does not answer is polled at least once a minute", service)
+    .edit("interval = Math.min(Math.max(interval, slowest), interval * 2)", "interval = interval * 2")
+    .foundBy(...overTime("is polled at least once a minute")),
+  plant("a ledger that cannot be read ends no question", service)
+    .edit(
+      "(approval) => approval?.state === \"pending\"), () => true)",
+      "(approval) => approval?.state === \"pending\"), () => false)"
+    )
+    .foundBy(...overTime("is not ended by a ledger")),
+  plant("a question ends when the provider says that it expires", service)
+    .edit("Math.min(left, asked.expiresIn)", "Math.max(left, asked.expiresIn)")
+    .foundBy(...overTime("ends when the provider says")),
+  plant("a notification of another question causes no poll, also if it overtakes the response", service)
+    .edit(
+      "mayPoll = Option.contains(yield* Effect.timeoutOption(Queue.take(notified), lookEvery), asked.authReqId)",
+      "mayPoll = Option.isSome(yield* Effect.timeoutOption(Queue.take(notified), lookEvery))"
+    )
+    .foundBy(...overTime("is not polled after a notification")),
+  plant("a question that the provider could not take is asked again", service)
+    .edit("failure.reason === \"unavailable\"", "failure.reason === \"expired\"")
+    .foundBy(...overTime("is asked again")),
+  plant("a process has a hundred questions at a time at most", service)
+    .edit("mostQuestions - (yield* FiberMap.size(questions))", "mostQuestions")
+    .foundBy(...overTime("are a hundred at a time"))
 ]

@@ -2,16 +2,20 @@
  * A resource owner decides at the OpenID provider, by CIBA: only a verified answer of this owner to this question is a decision.
  */
 import { assert, layer } from "@effect/vitest"
-import { Cause, Effect, Exit, Fiber, Redacted } from "effect"
+import { Cause, Effect, Exit, Fiber } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as SqlClient from "effect/sql/SqlClient"
 import { bindingMessageOf, CibaApprovals, type CibaOptions } from "../../../src/ciba/CibaApprovals.ts"
 import type { AuthorizationDetails } from "../../../src/domain/AuthorizationDetails.ts"
-import { ResourceOwner } from "../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { Approvals } from "../../../src/services/Approvals.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { type CibaProvider, makeCibaProvider, notificationUrl } from "../../fixtures/authorization/CibaProvider.ts"
+import {
+  type CibaProvider,
+  makeCibaProvider,
+  notificationUrl,
+  settingsFor
+} from "../../fixtures/authorization/CibaProvider.ts"
 import { accept, PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
 import { issueAtNewProvider } from "../../fixtures/ledger/Queue.ts"
 
@@ -28,18 +32,6 @@ const waiting = Effect.gen(function*() {
   const { operation } = yield* accept(identity, { terms })
   return { id: operation.id, owner: grant.resource_owner }
 })
-
-const settingsFor = (provider: CibaProvider, options: Partial<CibaOptions> = {}): CibaOptions => {
-  const mode = options.mode ?? "poll"
-  return {
-    issuer: provider.issuer,
-    client: { method: "private_key_jwt", clientId: `gateway-${mode}`, key: Redacted.make(provider.clientKey) },
-    hintOf: (owner) => Effect.succeed({ login_hint: `account of ${owner}` }),
-    ownerOf: ({ sub }) =>
-      Effect.succeed(sub.startsWith("account of ") ? ResourceOwner.make(sub.slice("account of ".length)) : null),
-    ...options
-  }
-}
 
 /** Runs with a provider of its own, and the service of this gateway. */
 const withProvider = <A, E, R>(
@@ -85,7 +77,7 @@ layer(PostgresLedger, { excludeTestServices: true })("CIBA", (it) => {
         assert.lengthOf(provider.questions, 1)
         const { acr_values, binding_message, login_hint, requested_expiry, scope } = provider.questions[0]!
         assert.deepInclude({ acr_values, binding_message, login_hint, scope }, {
-          acr_values: "urn:test:strong",
+          acr_values: "urn:test:strong urn:test:stronger",
           binding_message: "70.00EUR/..000202051",
           login_hint: `account of ${owner}`,
           scope: "openid"
@@ -97,7 +89,7 @@ layer(PostgresLedger, { excludeTestServices: true })("CIBA", (it) => {
           "done"
         ]])
         assert.strictEqual((yield* OperationLedger.use((ledger) => ledger.show(id))).under_review, false)
-      }), { acrValues: ["urn:test:strong"] }))
+      }), { acrValues: ["urn:test:strong", "urn:test:stronger"] }))
 
   it.effect("denies as the owner", () =>
     withProvider((provider, ciba) =>
@@ -156,13 +148,16 @@ layer(PostgresLedger, { excludeTestServices: true })("CIBA", (it) => {
       Effect.gen(function*() {
         const { owner: stranger } = yield* waiting
         const { id: earlier } = yield* waiting
+        const { behaviour } = provider
+        const own = { ...behaviour }
+        // Its end has passed, by less than clocks may differ: it is still accepted.
+        behaviour.change = (claims) => ({ ...claims, exp: Math.floor(Date.now() / 1000) - 5 })
         yield* ciba.ask(earlier)
         const used = provider.idTokens[0]!
         const { id, owner } = yield* waiting
-        const { behaviour } = provider
-        const own = { ...behaviour }
         const changed = (rest: object) => ({ change: (claims: object) => ({ ...claims, ...rest }) })
         const table: ReadonlyArray<readonly [Partial<CibaProvider["behaviour"]>, result: RegExp]> = [
+          [{ replay: used }, /has answered another request/],
           [changed({ sub: `account of ${stranger}` }), /belongs to another resource owner/],
           [changed({ sub: "mallory" }), /no known resource owner/],
           [changed({ aud: "another client" }), /"aud"/],
@@ -172,7 +167,6 @@ layer(PostgresLedger, { excludeTestServices: true })("CIBA", (it) => {
           [changed({ acr: "urn:test:weak" }), /\(acr\)/],
           [changed({ "urn:openid:params:jwt:claim:auth_req_id": "another" }), /answers another request/],
           [{ isForged: true }, /signature/],
-          [{ replay: used }, /has answered another request/],
           [{ replay: `${Buffer.from("{\"alg\":\"none\"}").toString("base64url")}.${used.split(".")[1]}.` }, /"alg"|JWT/]
         ]
         for (const [change, expected] of table) {
@@ -203,10 +197,14 @@ layer(PostgresLedger, { excludeTestServices: true })("CIBA", (it) => {
         const asked = yield* Effect.forkChild(ciba.ask(id))
         while (provider.polls.length < 2) yield* Effect.sleep(20)
         assert.isAtLeast(provider.polls[1]! - provider.polls[0]!, 300)
-        // Five seconds more.
-        yield* Effect.sleep(1000)
+        // Five seconds more. Another question has no interval: also five seconds (CIBA §7.3).
+        provider.behaviour.response = { interval: undefined }
+        const { id: other } = yield* waiting
+        const alsoAsked = yield* Effect.forkChild(ciba.ask(other))
+        while (provider.questions.length < 2) yield* Effect.sleep(20)
+        yield* Effect.sleep(1500)
         assert.lengthOf(provider.polls, 2)
-        yield* Fiber.interrupt(asked)
+        yield* Fiber.interruptAll([asked, alsoAsked])
       })
     ))
 
