@@ -163,6 +163,9 @@ export const operators: ReadonlyArray<Plant> = [
   plant("an amount with too many digits is named by its member", "src/domain/Terms.ts")
     .edit("path: [\"amount\"]", "path: []")
     .foundBy(unit("domain/Terms", "fails at its member")),
+  plant("the client warns of each request of an iteration that keeps failing", "src/client/FetchClient.ts")
+    .edit("    if (failures === 1) hasWarned = false\n", "")
+    .foundBy(unit("client/FetchClient", "warns once of a request")),
   plant("the client warns of a request that keeps failing", "src/client/FetchClient.ts")
     .edit("hasWarned || elapsed + pause < warnAfter", "hasWarned || elapsed + pause > warnAfter")
     .foundBy(unit("client/FetchClient", "warns once of a request")),

@@ -28,6 +28,12 @@ export const reads: ReadonlyArray<Plant> = [
       "    ...query.states"
     )
     .foundBy(postgres("services/reads/FindByKey", "matches all other filters")),
+  plant("submit of the client on fetch tells of the begin and the end of a review", "src/client/FetchClient.ts")
+    .edit(
+      "operation.revision !== revision || operation.under_review !== under_review",
+      "operation.revision !== revision"
+    )
+    .foundBy(unit("client/FetchClient", "follows its operation to the end")),
   plant("the client on fetch sends no cookie", "src/client/Exchange.ts")
     .edit("      credentials: \"omit\",\n", "")
     .foundBy(unit("client/FetchClient", "and no cookie")),

@@ -93,16 +93,19 @@ describe("The client on fetch", () => {
       cut(202),
       json(accepted, {}, 202),
       read(accepted),
+      read({ ...accepted, under_review: true }),
       read(operation("submitting", 2)),
       read(operation("succeeded", 3))
     ])
     const states: Array<string> = []
     const follow = async () => {
       const submission = { key: "a \"key\"".replace(" ", "-"), payload: { amount: "1.00" } }
-      for await (const { state } of scene.makeClient(fetch).submit("/v1/payments", submission)) states.push(state)
+      for await (const { state, under_review } of scene.makeClient(fetch).submit("/v1/payments", submission)) {
+        states.push(under_review ? `${state}, under review` : state)
+      }
     }
     await scene.until(follow())
-    assert.deepStrictEqual(states, ["accepted", "submitting", "succeeded"])
+    assert.deepStrictEqual(states, ["accepted", "accepted, under review", "submitting", "succeeded"])
     const posts = received.filter(({ method }) => method === "POST")
     assert.lengthOf(posts, 4)
     for (const { body, key, redirect, target } of posts) {
@@ -159,6 +162,14 @@ describe("The client on fetch", () => {
     const retries: Array<Retry> = []
     await submit({ onRetry: (retry) => retries.push(retry) })
     assert.lengthOf(warn.mock.calls, 1)
+    // Of each request of an iteration.
+    const outage = [...Array.from({ length: 4 }, () => lost), page([], "t")]
+    const { fetch } = scripted(scene, [...outage, ...outage, problem("grant_revoked")])
+    const changes = createClient({ baseUrl, accessToken: "t", fetch }).changes()
+    await scene.until(failureOf(async () => {
+      for await (const _ of changes);
+    }))
+    assert.lengthOf(warn.mock.calls, 3)
     assert.deepStrictEqual(retries.slice(0, 3).map(({ failures, pause }) => [failures, pause]), [[1, 0.5], [2, 1], [
       3,
       2
