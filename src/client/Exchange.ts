@@ -33,7 +33,7 @@ export interface ClientRequest {
   readonly check: Check
 }
 
-/** `body` is undefined after a 304. */
+/** `body` is undefined after a 304, which only a request with `if-none-match` gets. */
 interface Answer {
   readonly status: number
   readonly headers: Headers
@@ -94,7 +94,7 @@ export const exchange = async (gateway: Gateway, request: ClientRequest, signal:
     const { origin } = new URL(gateway.baseUrl)
     throw new ConnectionError(`${name}: no complete answer from ${origin}: ${textOf(error, token)}`)
   })
-  if (status === 304) return { status, headers, body: undefined }
+  if (status === 304 && own?.["if-none-match"] !== undefined) return { status, headers, body: undefined }
   const body = jsonOf(text)
   if (status !== (sent === undefined ? 200 : 202)) throw refusal(name, { status, headers, body })
   const wrong = request.check(body)

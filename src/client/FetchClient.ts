@@ -178,9 +178,6 @@ const readOperation = async (
   if (etag === null) {
     throw new ContractError("the answer has no ETag. For pages of another origin, expose ETag by CORS", answer.status)
   }
-  if (answer.body === undefined && known === null) {
-    throw new ContractError("the answer has no operation", answer.status)
-  }
   return {
     // `exchange` has checked the body.
     operation: answer.body as Operation | undefined,

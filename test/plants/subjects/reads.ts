@@ -34,6 +34,9 @@ export const reads: ReadonlyArray<Plant> = [
       "operation.revision !== revision"
     )
     .foundBy(unit("client/FetchClient", "follows its operation to the end")),
+  plant("the client on fetch takes no 304 without having named a tag", "src/client/Exchange.ts")
+    .edit("status === 304 && own?.[\"if-none-match\"] !== undefined", "status === 304")
+    .foundBy(unit("client/FetchClient", "takes no 304")),
   plant("the client on fetch sends no cookie", "src/client/Exchange.ts")
     .edit("      credentials: \"omit\",\n", "")
     .foundBy(unit("client/FetchClient", "and no cookie")),

@@ -27,7 +27,8 @@ import {
   type Reply,
   scripted,
   silent,
-  text
+  text,
+  unchanged
 } from "../../fixtures/client/ScriptedGateway.ts"
 import { scriptedScene } from "../../fixtures/client/ScriptedScene.ts"
 
@@ -253,6 +254,13 @@ describe("The client on fetch", () => {
     assert.match(limits.message, /breaks the contract at limits$/)
     const untagged = await failureOf(() => clientOf(json(accepted)).client.settled(id))
     assert.match(untagged.message, /no ETag/)
+  })
+
+  it.each(calls)("%s takes no 304 without having named a tag", async (_, call) => {
+    const { client } = clientOf(unchanged(accepted))
+    const error = await failureOf(() => call(client, new AbortController().signal))
+    assert.instanceOf(error, ContractError)
+    assert.match(error.message, /status 304 without a problem of the gateway/)
   })
 
   it("quotes no access token in an error, not even if fetch does", async () => {
