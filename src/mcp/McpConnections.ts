@@ -13,13 +13,14 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import { isOperationId } from "../domain/Operation.ts"
-import { AgentReads } from "./AgentReads.ts"
+import { AgentReads, type ReadRefused } from "./AgentReads.ts"
 import {
   errorCodes,
   errorResponse,
   isNotification,
   isObject,
   isRequest,
+  type JsonObject,
   JsonRpcFailure,
   type JsonRpcMessage,
   type JsonRpcRequest,
@@ -34,6 +35,7 @@ import { errorOfRefusal } from "./OperationAnswer.ts"
 import { OperationResource } from "./OperationResource.ts"
 import { createdTask, declaresTasks, taskMethods } from "./OperationTasks.ts"
 import { OperationTools } from "./OperationTools.ts"
+import { makeReadCalls } from "./ReadCalls.ts"
 import { RpcClients } from "./RpcClients.ts"
 import { completeResponse, serverInfo } from "./ServerResults.ts"
 
@@ -50,6 +52,8 @@ interface Connection {
 
 /** Opens connections of clients. */
 export class McpConnections extends Context.Service<McpConnections, {
+  /** The response to a message that needs no connection: a call of a tool that reads once. Null for all others. */
+  readonly answerAlone: (message: JsonRpcMessage) => Effect.Effect<JsonRpcResponse, never, AgentReads> | null
   readonly open: (
     transport: Transport,
     send: (message: JsonRpcMessage) => Effect.Effect<void>
@@ -116,6 +120,20 @@ const makeTask = Effect.fnUntraced(function*(request: JsonRpcRequest) {
 const make = Effect.gen(function*() {
   const clients = yield* RpcClients
   const server = yield* serverInfo
+  const readCall = yield* makeReadCalls
+
+  const respond = <R>(
+    request: JsonRpcRequest,
+    answer: Effect.Effect<JsonObject | JsonRpcResponse, JsonRpcFailure | ReadRefused, R>
+  ): Effect.Effect<JsonRpcResponse, never, R> =>
+    Effect.map(
+      Effect.catchTags(answer, {
+        JsonRpcFailure: ({ code, data, message }) =>
+          Effect.succeed(errorResponse(request.id, { code, message, ...data === undefined ? {} : { data } })),
+        ReadRefused: (refused) => Effect.succeed(errorResponse(request.id, errorOfRefusal(refused)))
+      }),
+      (answered) => completeResponse(request, answered, server)
+    )
 
   const open: McpConnections["Service"]["open"] = Effect.fnUntraced(function*(transport, send) {
     const client = yield* clients.connect(send)
@@ -125,7 +143,7 @@ const make = Effect.gen(function*() {
     const answerModern = Effect.fnUntraced(function*(request: JsonRpcRequest) {
       const task = taskMethods.get(request.method)
       if (task !== undefined) return yield* task(request.params ?? {})
-      return (yield* makeTask(request)) ?? (yield* client.call(request))
+      return (yield* makeTask(request)) ?? (yield* readCall(request) ?? client.call(request))
     })
 
     const answerLegacy = Effect.fnUntraced(function*(request: JsonRpcRequest) {
@@ -135,7 +153,7 @@ const make = Effect.gen(function*() {
       } else if (request.method !== "initialize" && !isInitialized) {
         return yield* new JsonRpcFailure({ code: errorCodes.invalidRequest, message: "Send initialize first" })
       }
-      const response = yield* client.call(request)
+      const response = yield* readCall(request) ?? client.call(request)
       if (request.method === "initialize") isInitialized = true
       return response
     })
@@ -152,16 +170,6 @@ const make = Effect.gen(function*() {
       return yield* version === null ? answerLegacy(request) : answerModern(request)
     })
 
-    const respondTo = (request: JsonRpcRequest): Effect.Effect<JsonRpcResponse, never, AgentReads> =>
-      Effect.map(
-        Effect.catchTags(answer(request), {
-          JsonRpcFailure: ({ code, data, message }) =>
-            Effect.succeed(errorResponse(request.id, { code, message, ...data === undefined ? {} : { data } })),
-          ReadRefused: (refused) => Effect.succeed(errorResponse(request.id, errorOfRefusal(refused)))
-        }),
-        (answered) => completeResponse(request, answered, server)
-      )
-
     /** A request that the client cancels gets no response. */
     const handle = (request: JsonRpcRequest) => {
       if (running.has(request.id)) {
@@ -170,7 +178,7 @@ const make = Effect.gen(function*() {
       const cancelled = Deferred.makeUnsafe<void>()
       running.set(request.id, cancelled)
       return Effect.raceFirst(
-        Effect.map(respondTo(request), (response) => response as JsonRpcResponse | void),
+        Effect.map(respond(request, answer(request)), (response) => response as JsonRpcResponse | void),
         Deferred.await(cancelled)
       ).pipe(
         Effect.flatMap((response) => response === undefined ? Effect.void : send(response)),
@@ -189,5 +197,12 @@ const make = Effect.gen(function*() {
     return { receive: (message) => isRequest(message) ? handle(message) : hear(message) }
   })
 
-  return McpConnections.of({ open })
+  const answerAlone: McpConnections["Service"]["answerAlone"] = (message) => {
+    if (!isRequest(message)) return null
+    const version = namedVersion(message.params)
+    const call = version === null || version === modern ? readCall(message) : null
+    return call === null ? null : respond(message, call)
+  }
+
+  return McpConnections.of({ answerAlone, open })
 })

@@ -86,3 +86,6 @@ export const makeGrantReads = Effect.gen(function*() {
     return Effect.succeed({ reads, note, denial: () => denial })
   })
 })
+
+/** The reads of a request, and how problems that deny it access are noted and found. */
+export type RequestReads = Effect.Success<Effect.Success<typeof makeGrantReads>>

@@ -41,7 +41,7 @@ import { CurrentRequest } from "../gate/RequestContext.ts"
 import { AllowedOrigins } from "./AllowedOrigins.ts"
 import { type ClientCall, type ClientRequests, makeClientRequests } from "./ClientRequests.ts"
 import { eventStream } from "./EventStream.ts"
-import { CurrentDenial, makeGrantReads } from "./GrantReads.ts"
+import { CurrentDenial, makeGrantReads, type RequestReads } from "./GrantReads.ts"
 import { acceptsEvents, findHeaderError } from "./McpHeaders.ts"
 
 /** Messages of a stream that may wait for a slow client. */
@@ -127,13 +127,16 @@ const errorOfExit = (exit: Exit.Exit<void>): JsonRpcError => {
 const makeExchange = Effect.gen(function*() {
   const connections = yield* McpConnections
   const lifecycle = yield* Lifecycle
-  const grantReads = yield* makeGrantReads
 
-  return Effect.fnUntraced(function*(requests: ClientRequests, message: JsonRpcMessage, takesEvents: boolean) {
+  return Effect.fnUntraced(function*(
+    requests: ClientRequests,
+    message: JsonRpcMessage,
+    { note, reads }: RequestReads,
+    takesEvents: boolean
+  ) {
     const scope = yield* Effect.scope
     const slot = yield* CurrentSlot
     const grant = yield* CurrentGrant
-    const { denial, note, reads } = yield* grantReads
     const outbox = yield* Queue.make<JsonRpcMessage, Cause.Done>({ capacity: maxUnsent })
     let isAnswered = false
     let call: ClientCall | null = null
@@ -182,7 +185,7 @@ const makeExchange = Effect.gen(function*() {
       slot.isHandedOver = true
       slot.fiber = fiber as Fiber.Fiber<unknown, unknown>
     })
-    return { denial, handOver, outbox }
+    return { handOver, outbox }
   })
 })
 
@@ -195,6 +198,8 @@ export const McpLayer = HttpApiBuilder.group(
     const { origin: ownOrigin } = new URL(yield* BaseUrl)
     const origins = new Set([ownOrigin, ...yield* AllowedOrigins])
     const exchange = yield* makeExchange
+    const { answerAlone } = yield* McpConnections
+    const grantReads = yield* makeGrantReads
     const requests = yield* makeClientRequests
 
     const handle = Effect.fnUntraced(function*(request: HttpServerRequest) {
@@ -206,7 +211,6 @@ export const McpLayer = HttpApiBuilder.group(
       const { message, refusal } = yield* readBody(problems, request)
       const isModern = headers["mcp-protocol-version"] === modern
       if (refusal !== undefined) return yield* json(refusal, 400)
-      const takesEvents = acceptsEvents(headers)
       const grant = yield* CurrentGrant
       if (isResponse(message)) {
         return (yield* requests.answer(grant, message))
@@ -216,14 +220,18 @@ export const McpLayer = HttpApiBuilder.group(
       if (isNotification(message) && message.method === "notifications/cancelled") {
         yield* requests.cancel(grant, message)
       }
-      const { denial, handOver, outbox } = yield* exchange(requests, message, takesEvents)
+      const granted = yield* grantReads
+      const answered = (response: JsonRpcResponse) => {
+        const problem = granted.denial()
+        return problem === null ? json(response, statusOf(response, isModern)) : problemResponse(problem)
+      }
+      const alone = answerAlone(message)
+      if (alone !== null) return yield* answered(yield* Effect.provideService(alone, AgentReads, granted.reads))
+      const { handOver, outbox } = yield* exchange(requests, message, granted, acceptsEvents(headers))
       const first = yield* Effect.catch(Queue.take(outbox), () => Effect.succeed(null))
       // Notifications of the client get no response of their own.
       if (first === null) return HttpServerResponse.empty({ status: 202 })
-      if (isResponse(first)) {
-        const problem = denial()
-        return yield* problem === null ? json(first, statusOf(first, isModern)) : problemResponse(problem)
-      }
+      if (isResponse(first)) return yield* answered(first)
       noteWait(request.source)
       yield* handOver
       return eventStream(Stream.concat(Stream.succeed(first), Stream.fromQueue(outbox)))

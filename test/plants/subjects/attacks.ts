@@ -220,6 +220,21 @@ export const attacks: ReadonlyArray<Plant> = [
       "    return { refusal: errorResponse(null, internalError) }"
     )
     .foundBy(unit("server/agents/McpTransport", "until JSON-RPC begins")),
+  plant("a call that reports its progress has a connection to its client", "src/mcp/ReadCalls.ts")
+    .edit(" && name !== \"wait_for_operation\"", "")
+    .foundBy(unit("server/agents/McpTransport", "reports progress only")),
+  plant("a call without a connection has the result that one with a connection has", "src/mcp/ReadCalls.ts")
+    .edit("...isModern ? { resultType: \"complete\" } : {},", "")
+    .foundBy(unit("server/agents/McpAnswers", "same with and without")),
+  plant(
+    "a call without a connection that is denied access gets the problem of the read",
+    "src/server/agents/McpEndpoint.ts"
+  )
+    .edit(
+      "        const problem = granted.denial()\n        return problem",
+      "        const problem = null\n        return problem"
+    )
+    .foundBy(unit("server/agents/McpAnswers", "finds the grant revoked")),
   plant("a refusal in JSON-RPC is logged with the request id", "src/server/agents/McpEndpoint.ts")
     .edit("status < 400 || !(\"error\" in response) ?", "status > 0 ?")
     .foundBy(unit("server/agents/McpTransport", "with the request id of the response")),

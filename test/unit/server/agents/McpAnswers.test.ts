@@ -155,6 +155,34 @@ layer(memoryGateway(), { excludeTestServices: true })("answers to agents", (it) 
       })
   )
 
+  it.effect.each([legacy, modern])(
+    "are the same with and without a connection to Effect's server: %s",
+    (version) =>
+      Effect.gen(function*() {
+        const { holder, operation: { id }, send } = yield* scene
+        yield* accept(holder)
+        const fitting: Readonly<Record<Exclude<keyof typeof operationTools, "wait_for_operation">, Message>> = {
+          list_operations: { page_size: 1 },
+          get_operation: { id },
+          find_operation_by_key: { idempotency_key: "unknown" },
+          changes_since: { page_size: 1 },
+          get_limits: {}
+        }
+        for (const [name, args] of Object.entries(fitting)) {
+          for (const given of [args, { id: idOf(0) }, { surplus: "fingw_secret" }]) {
+            const call = callOf(version, 1, name, given)
+            // A call with another member needs a connection.
+            const answers = [yield* send(call), yield* send({ ...call, params: { ...call["params"], other: 1 } })]
+            // Seconds and tokens of pages differ.
+            const [alone, connected] = answers.map(({ text }) =>
+              bodyOf({ text: text.replaceAll(/[\w-]{60,}|\b\d+\b/g, "0") })
+            )
+            assert.deepStrictEqual(alone, connected)
+          }
+        }
+      })
+  )
+
   it.effect("answers 401 with a challenge when the read finds the grant revoked", () =>
     Effect.gen(function*() {
       const { holder, operation: { id }, send } = yield* scene
