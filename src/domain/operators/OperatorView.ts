@@ -101,7 +101,7 @@ export const OperationStanding = Schema.Struct({
   provider_connected: Schema.Boolean,
   /** Of the accepting grant. */
   grant: Schema.Literals(["live", "expired", "revoked"]),
-  /** A live grant of the same owner, subject, client and provider connection has the scopes of the accepting grant. */
+  /** A live grant of the same owner, subject, client and provider connection has the scopes of the accepting grant, and no other limits. */
   may_send: Schema.Boolean,
   /** Such a grant exists, with any scopes. */
   may_read: Schema.Boolean

@@ -85,7 +85,7 @@ const obstacles = (
   return found.length === 0 ? null : found.join(" ")
 }
 
-const noScopes = "No live grant has all scopes of the grant that accepted it."
+const noScopes = "No live grant has all scopes of the grant that accepted it, and no other limits."
 
 const noGrant = {
   live: "It has no live grant.",

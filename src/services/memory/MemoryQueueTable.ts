@@ -6,9 +6,10 @@ import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import { type ProviderName, refusal, standingAt } from "../../domain/Grant.ts"
+import { type Grant, type ProviderName, refusal, standingAt } from "../../domain/Grant.ts"
 import { type OperationId, StaleOperation } from "../../domain/Operation.ts"
 import type { ProviderOperation, ProviderReference, Recording } from "../../domain/Submission.ts"
+import { isSameLimits } from "../rules/grantRules.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 import type { MemoryRecord } from "./MemoryRecords.ts"
 import { withRecord } from "./recordRules.ts"
@@ -36,14 +37,25 @@ export const makeQueueTable = Effect.gen(function*() {
       )
       .toSorted((a, b) => a.due_at! - b.due_at!)
 
+  /** See `hasNoOtherLimits` of the SQL queue. */
+  const hasNoOtherLimits = (
+    { owner, reservation }: MemoryRecord,
+    { authorization_details: limits }: Grant
+  ): boolean => {
+    const accepted = memory.grants.get(owner.grant_id)?.authorization_details
+    return limits === undefined || reservation !== null && accepted !== undefined && isSameLimits(accepted, limits)
+  }
+
   /** Whether client, provider connection and a live grant still allow the operation: see `standing` of the SQL queue. */
-  const hasStanding = ({ owner, scopes }: MemoryRecord, purpose: "send" | "read"): boolean =>
+  const hasStanding = (record: MemoryRecord, purpose: "send" | "read"): boolean =>
     [...memory.grants.keys()].some((id) => {
+      const { owner, scopes } = record
       const grant = memory.showGrant(id)!
       return grant.client_id === owner.client_id && grant.resource_owner === owner.resource_owner
         && grant.subject === owner.subject && grant.provider_connection_id === owner.provider_connection_id
         && refusal(standingAt(grant, null, now()), null) === null
-        && (purpose === "read" || scopes.every((scope) => grant.scopes.includes(scope)))
+        && (purpose === "read"
+          || scopes.every((scope) => grant.scopes.includes(scope)) && hasNoOtherLimits(record, grant))
     })
 
   /** Puts an operation under review once it has been in its state for this time, counted from the end of the last review. */

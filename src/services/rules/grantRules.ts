@@ -88,7 +88,7 @@ export const mergeRegistration = <G extends Registered>(
     : { ...merged, authorization_details }
 }
 
-const isSameLimits = Schema.toEquivalence(AuthorizationDetails)
+export const isSameLimits = Schema.toEquivalence(AuthorizationDetails)
 
 /** Whether a registration names other limits than those of the known grant. */
 export const hasOtherLimits = (

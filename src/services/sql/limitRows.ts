@@ -1,4 +1,4 @@
-/** Limits in SQL: refusals of the function `reserve_limits`, and what remains of limits. */
+/** Limits in SQL: refusals of the function `limit_refusal`, and what remains of limits. */
 import * as BigDecimal from "effect/BigDecimal"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -23,7 +23,7 @@ interface LimitRow {
   readonly resets_at: number | null
 }
 
-/** A refusal of `reserve_limits`. */
+/** A refusal of `limit_refusal`. */
 export type LimitRefusalRow =
   | { readonly reason: "operation_type" | "currency" | "payee" | "terms" }
   | { readonly reason: "limit" } & LimitRow

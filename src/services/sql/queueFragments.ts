@@ -55,19 +55,27 @@ export const placeHold = "hold_placed = true, examined_timeline = NULL"
  */
 export const isUnsent = "is_unsent(o)"
 
-/** A live grant of the same owner, subject, client and provider connection. To send, it has all scopes of the operation. */
+/**
+ * The grant `g` has no limits, or exactly those by which the operation was accepted: only the acceptance checks limits. An operation without
+ * `limit_amount` was accepted by none, also if its grant got limits since.
+ */
+const hasNoOtherLimits = `(g.authorization_details IS NULL OR o.limit_amount IS NOT NULL AND g.authorization_details = (
+          SELECT a.authorization_details FROM grants a WHERE a.id = o.grant_id AND a.client_id = o.client_id
+        ))`
+
+/** A live grant of the same owner, subject, client and provider connection. To send, it has all scopes of the operation, and no other limits. */
 export const hasLiveGrant = (purpose: "send" | "read") =>
   `EXISTS (
       SELECT 1 FROM grants g
       WHERE g.client_id = o.client_id AND g.resource_owner = o.resource_owner AND g.subject = o.subject
         AND g.provider_connection_id = o.provider_connection_id AND g.revoked_at IS NULL AND g.expires_at > now()${
-    purpose === "read" ? "" : " AND g.scopes @> o.scopes"
+    purpose === "read" ? "" : ` AND g.scopes @> o.scopes\n        AND ${hasNoOtherLimits}`
   }
     )`
 
 /**
  * Client, provider connection and a live grant of the same owner, subject and client still allow the operation. It need not be
- * the accepting grant. To be sent, the operation needs a grant with all scopes of the accepting grant at the acceptance.
+ * the accepting grant. To be sent, the operation needs a grant with all scopes of the accepting grant at the acceptance, and no other limits.
  */
 export const standing = (purpose: "send" | "read") => `
     EXISTS (SELECT 1 FROM clients c WHERE c.id = o.client_id AND c.active)

@@ -2,6 +2,7 @@
 import { type Plant, plant, postgres, story, unit } from "../Plant.ts"
 
 const claimsFile = "src/services/sql/queue/SqlClaims.ts"
+const memoryTable = "src/services/memory/MemoryQueueTable.ts"
 const fragments = "src/services/sql/queueFragments.ts"
 
 export const claims: ReadonlyArray<Plant> = [
@@ -74,6 +75,21 @@ export const claims: ReadonlyArray<Plant> = [
   plant("only a grant with all scopes of the acceptance lets an operation be sent", fragments)
     .edit("g.scopes @> o.scopes", "g.scopes && o.scopes")
     .foundBy(story("no grant with fewer scopes")),
+  plant("limits that a grant gets later let nothing be sent that was accepted without", fragments)
+    .edit("o.limit_amount IS NOT NULL AND g.authorization_details", "g.authorization_details")
+    .foundBy(postgres("services/queue/Claims", "got limits")),
+  plant("in memory, limits that a grant gets later let nothing be sent that was accepted without", memoryTable)
+    .edit("limits === undefined || reservation !== null && accepted", "limits === undefined || accepted")
+    .foundBy(postgres("services/queue/Claims", "got limits")),
+  plant("no grant with other limits lets an operation be sent", fragments)
+    .edit("AND ${hasNoOtherLimits}", "AND true")
+    .foundBy(story("only if that has no limits, or the same")),
+  plant("another grant with the same limits lets an operation be sent", fragments)
+    .edit("o.limit_amount IS NOT NULL AND g.authorization_details", "false AND g.authorization_details")
+    .foundBy(story("only if that has no limits, or the same")),
+  plant("in memory, no grant with other limits lets an operation be sent", memoryTable)
+    .edit(" && hasNoOtherLimits(record, grant))", ")")
+    .foundBy(story("only if that has no limits, or the same")),
   plant("only a grant of the same subject lets an operation be sent", fragments)
     .edit(
       "AND g.resource_owner = o.resource_owner AND g.subject = o.subject",

@@ -86,7 +86,7 @@ const expectations: ReadonlyArray<Expectation> = [
     .acts("worker", future, "the workers lack its payload key."),
   when("an operation whose grant lost a scope")
     .is({ ...situation, standing: { ...standing, may_send: false } })
-    .acts("worker", null, "No live grant has all scopes of the grant that accepted it."),
+    .acts("worker", null, "No live grant has all scopes of the grant that accepted it, and no other limits."),
   when("an operation with a fence, whose grant lost a scope")
     .is(
       scheduled({ due_at: future, fence_started_at: past, fencing_until: future }, {
@@ -97,7 +97,7 @@ const expectations: ReadonlyArray<Expectation> = [
     .acts(
       "reconciler",
       future,
-      "It is repeated until it is certain. No live grant has all scopes of the grant that accepted it."
+      "It is repeated until it is certain. No live grant has all scopes of the grant that accepted it, and no other limits."
     ),
   when("an operation with an old fence")
     .is(

@@ -3,7 +3,8 @@
  */
 import { assert } from "@effect/vitest"
 import { Duration, Effect } from "effect"
-import { operationsRead, Scope } from "../../../../src/domain/Grant.ts"
+import type { AuthorizationDetails } from "../../../../src/domain/AuthorizationDetails.ts"
+import { type Grant, operationsRead, Scope } from "../../../../src/domain/Grant.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { newRegistration, register } from "../../../fixtures/ledger/ExternalGrants.ts"
@@ -26,6 +27,13 @@ import {
   returnTerms
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
+
+const terms = { amount: "70.00", currency: "EUR", payee: "A" }
+
+const limits: AuthorizationDetails = [{
+  type: "financial_operations",
+  budgets: [{ currency: "EUR", amount: "100.00", per: "grant" }]
+}]
 
 const paymentsWrite = Scope.make("payments:write")
 
@@ -82,6 +90,40 @@ queueConformance("a claim", (it) => {
       yield* issueAgain(grant, { scopes: [operationsRead, paymentsWrite] })
       yield* pass(claimTerms.idle)
       assert.deepStrictEqual(yield* claimIds(provider), [operation.id])
+    }))
+
+  it.effect("is not made after the own grant of the operation got limits, nor through another one with the same", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const registration = newRegistration({ provider: newProvider() })
+      const { provider } = registration
+      const { operation } = yield* accept(identityOf(yield* register(registration)), { terms })
+      const { grant_id } = yield* register({ ...registration, authorization_details: limits })
+      assert.deepStrictEqual(yield* claimIds(provider), [])
+      yield* grants.revoke(grant_id)
+      const { grant } = yield* issue({
+        ...registration,
+        authorization_details: limits,
+        expires_in: Duration.days(1)
+      })
+      yield* pass(claimTerms.idle)
+      assert.deepStrictEqual(yield* claimIds(provider), [])
+      yield* issueAgain(grant)
+      yield* pass(claimTerms.idle)
+      assert.deepStrictEqual(yield* claimIds(provider), [operation.id])
+    }))
+
+  it.effect("through another grant with the same limits counts in the budgets of the accepting grant alone", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const remaining = ({ grant_id }: Grant) =>
+        Effect.map(grants.limits(grant_id), (limits) => limits.map(({ remaining }) => remaining))
+      const { grant, identity } = yield* issueAtNewProvider({ authorization_details: limits })
+      const { operation } = yield* accept(identity, { terms })
+      yield* grants.revoke(grant.grant_id)
+      const { grant: other } = yield* issueAgain(grant, { authorization_details: limits })
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [operation.id])
+      assert.deepStrictEqual([yield* remaining(grant), yield* remaining(other)], [["30.00"], ["100.00"]])
     }))
 
   it.effect("that is returned has a reason that can be stored", () =>
