@@ -18,7 +18,9 @@ const HoldText = ({ hold, acknowledged, unsent }: {
       : "Placed"}
     <span class="secondary">
       {hold.kind === "approval"
-        ? "Only the decision of its resource owner or of an operator releases it."
+        ? hold.outlasts_approval === true
+          ? "An operator holds it, too. Once it is released, only the decision of its resource owner or of an operator lets it be sent."
+          : "Only the decision of its resource owner or of an operator releases it."
         : acknowledged
         ? "Cannot be released: the provider confirmed that it received the operation."
         : unsent

@@ -57,25 +57,35 @@ const hold: ActionText = {
   title: "Hold this operation?",
   confirm: "Hold operation",
   meaning: "No worker claims the operation until it is released. It is not sent meanwhile.",
-  consequences: () => [
+  consequences: ({ schedule }) => [
     "The payment or transfer is late. Its client sees an accepted operation, and no reason.",
     "If a worker claims the operation first, it is sent, and the ledger refuses the hold.",
-    "It can be released or cancelled at any time after that."
+    schedule.hold === null
+      ? "It can be released or cancelled at any time after that."
+      : "It still waits for its approval, which does not end this hold."
   ],
   severe: true,
   final: false,
-  possible: ({ operation, schedule }) => operation.state === "accepted" && schedule.hold === null
+  possible: ({ operation, schedule }) =>
+    operation.state === "accepted"
+    && (schedule.hold === null || schedule.hold.kind === "approval" && schedule.hold.outlasts_approval !== true)
 }
 
 const releaseConsequences = ({ provider, schedule }: Detail): ReadonlyArray<string> => [
-  ...schedule.unsent ? ["No worker had claimed the operation when it was held, so it was never sent."] : [
-    ...schedule.hold?.kind === "failover"
-      ? ["The database failed over, and may have lost the record that this operation was sent."]
-      : [],
-    `If it was sent before it was held, a release can make ${provider} pay a second time.`,
-    `Ask ${provider} first whether it received an operation with this id. Release only if it did not.`
-  ],
-  "A worker may send it within a second. It can be cancelled only until then."
+  ...schedule.hold?.kind === "approval" ?
+    ["It still waits for its approval."] :
+    schedule.unsent ?
+    ["No worker had claimed the operation when it was held, so it was never sent."] :
+    [
+      ...schedule.hold?.kind === "failover"
+        ? ["The database failed over, and may have lost the record that this operation was sent."]
+        : [],
+      `If it was sent before it was held, a release can make ${provider} pay a second time.`,
+      `Ask ${provider} first whether it received an operation with this id. Release only if it did not.`
+    ],
+  ...schedule.hold?.kind === "approval"
+    ? []
+    : ["A worker may send it within a second. It can be cancelled only until then."]
 ]
 
 const release: ActionText = {
@@ -83,11 +93,11 @@ const release: ActionText = {
   label: "Release",
   title: "Release this operation?",
   confirm: "Release for sending",
-  meaning: "Workers may claim the operation again, and send it to its provider.",
+  meaning: "The hold ends. Workers may claim the operation, once it needs no approval, and send it to its provider.",
   consequences: releaseConsequences,
   severe: true,
   final: true,
-  possible: ({ schedule }) => schedule.hold !== null && schedule.hold.kind !== "approval"
+  possible: ({ schedule: { hold } }) => hold !== null && (hold.kind !== "approval" || hold.outlasts_approval === true)
 }
 
 const read: ActionText = {
@@ -112,10 +122,12 @@ const approve: ActionText = {
   label: "Approve",
   title: "Approve this operation?",
   confirm: "Approve",
-  meaning: "Workers may claim the operation, and send it to its provider.",
-  consequences: () => [
+  meaning: "Workers may claim the operation, unless an operator holds it, and send it to its provider.",
+  consequences: ({ schedule }) => [
     "The payment or transfer happens, to exactly this payee and with exactly this amount.",
-    "A worker may send it within a second."
+    schedule.hold?.outlasts_approval === true
+      ? "An operator holds it: it is sent once it is released."
+      : "A worker may send it within a second."
   ],
   severe: true,
   final: true,

@@ -106,7 +106,9 @@ const holdFacts = (hold: Hold, unsent: boolean, now: DateTime.Utc): ReadonlyArra
   {
     label: "cause",
     value: hold.kind === "approval"
-      ? "it waits for an approval"
+      ? hold.outlasts_approval === true
+        ? "it waits for an approval, and an operator holds it"
+        : "it waits for an approval"
       : unsent
       ? "an operator"
       : hold.kind === "failover"
@@ -117,7 +119,7 @@ const holdFacts = (hold: Hold, unsent: boolean, now: DateTime.Utc): ReadonlyArra
   {
     label: "release",
     value: hold.kind === "approval"
-      ? "by its approval alone"
+      ? hold.outlasts_approval === true ? "possible now; then it waits for its approval" : "by its approval alone"
       : unsent
       ? "possible now: it was never sent"
       : hold.releasable_from === null

@@ -71,7 +71,9 @@ export const Hold = Schema.Struct({
   /** Whether the reconciler examined it on this timeline. Before that it can be released only if it is `unsent`. */
   examined: Schema.Boolean,
   /** When it can be released at the earliest if it is not `unsent`. Null: not examined yet, or its provider confirmed that it received it. */
-  releasable_from: Schema.NullOr(Timestamp)
+  releasable_from: Schema.NullOr(Timestamp),
+  /** Of the kind `approval`: an operator holds it, too, so an approval leaves it held. */
+  outlasts_approval: Schema.optionalKey(Schema.Literal(true))
 })
 export type Hold = typeof Hold.Type
 

@@ -139,7 +139,8 @@ const actionOnHeld = (situation: Situation, hold: Hold, now: DateTime.Utc): Next
   const at = unlessPast(schedule.due_at, now)
   const cause = causes[hold.kind]
   if (hold.kind === "approval") {
-    const reason = `${cause} Without a decision in time it is cancelled.`
+    const held = hold.outlasts_approval === true ? " An operator holds it, so an approval leaves it held." : ""
+    const reason = `${cause} Without a decision in time it is cancelled.${held}`
     return { by: "operator", action: "Its resource owner or an operator approves or denies it.", at: null, reason }
   }
   if (schedule.unsent) {

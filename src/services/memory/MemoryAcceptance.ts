@@ -166,6 +166,7 @@ const newRecord = (
   waiting: false,
   timeline,
   hold_placed: false,
+  hold_outlasts_approval: false,
   unsent_in: null,
   examined_timeline: null,
   send_before: null,

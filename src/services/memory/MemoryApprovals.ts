@@ -60,8 +60,8 @@ export const makeMemory = Effect.gen(function*() {
       ...record,
       approval,
       operation: { ...record.operation, under_review: false },
-      hold_placed: false,
-      unsent_in: null,
+      hold_placed: record.hold_outlasts_approval,
+      unsent_in: record.hold_outlasts_approval ? record.unsent_in : null,
       due_at: at.epochMilliseconds,
       waiting: false,
       reviewed_at: at

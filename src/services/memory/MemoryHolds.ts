@@ -61,10 +61,14 @@ export const makeHolds = (table: MemoryQueueTable) => {
   }
 
   const hold = (id: OperationId) =>
-    withRecord(memory, id, (record) =>
-      isFree(record, memory.cluster.timeline)
-        ? Effect.sync(() => placedUnsent(record))
-        : holdResult(record.operation))
+    withRecord(memory, id, (record) => {
+      if (isFree(record, memory.cluster.timeline)) return Effect.sync(() => placedUnsent(record))
+      return awaitsApproval(record) && !record.hold_outlasts_approval
+        ? Effect.sync(() => update({ ...record, hold_outlasts_approval: true, due_at: millis() }).operation)
+        : holdResult(record.operation)
+    })
+
+  const releasedByOperator = (record: MemoryRecord) => released({ ...record, hold_outlasts_approval: false })
 
   const mayRelease = (record: MemoryRecord) =>
     isExamined(record, memory.cluster.timeline) && !record.acknowledged
@@ -73,9 +77,11 @@ export const makeHolds = (table: MemoryQueueTable) => {
   const release = (id: OperationId) =>
     withRecord(memory, id, (record) => {
       const { timeline } = memory.cluster
-      if (needsDecision(record, memory)) return Effect.fail(new StillHeld({ id, reason: "approval", until: null }))
+      if (needsDecision(record, memory) && !record.hold_outlasts_approval) {
+        return Effect.fail(new StillHeld({ id, reason: "approval", until: null }))
+      }
       return mayRelease(record) || record.hold_placed && isUnsent(record, memory)
-        ? Effect.sync(() => released(record))
+        ? Effect.sync(() => releasedByOperator(record))
         : releaseResult(record.operation, {
           ...record,
           is_free: isFree(record, timeline),
@@ -94,8 +100,8 @@ export const makeHolds = (table: MemoryQueueTable) => {
   const releaseAll = Effect.sync(() =>
     records().filter((record) =>
       isPresentLedger(memory) && isHeld(record, memory.cluster.timeline) && !record.acknowledged
-      && !awaitsApproval(record)
-    ).map(released).length
+      && (!awaitsApproval(record) || record.hold_outlasts_approval && isUnsent(record, memory))
+    ).map(releasedByOperator).length
   )
 
   /** See `endClaims` of the SQL queue. */

@@ -36,6 +36,7 @@ export interface MemoryRecord {
   readonly waiting: boolean
   readonly timeline: number
   readonly hold_placed: boolean
+  readonly hold_outlasts_approval: boolean
   /** The value of `cluster.holds` in which an operator held the operation before any claim; null if nothing proves that. */
   readonly unsent_in: number | null
   readonly examined_timeline: number | null

@@ -37,7 +37,7 @@ import { makeSql as makeLedger } from "../sql/ledger/SqlOperationLedger.ts"
 import { fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../sql/OperationRow.ts"
 import { makeHolds } from "../sql/queue/SqlHolds.ts"
 import { makeStatusReads } from "../sql/queue/SqlStatusReads.ts"
-import { isFree, isUnsent, openQuestion } from "../sql/queueFragments.ts"
+import { isFree, isUnsent, mayHold, openQuestion } from "../sql/queueFragments.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 
 export class OperatorActions extends Context.Service<OperatorActions, {
@@ -202,7 +202,8 @@ const make = Effect.gen(function*() {
   const setHold = Effect.fnUntraced(function*(action: "hold" | "release", id: OperationId) {
     const before = yield* lock(id)
     const operation = yield* holds[action](id)
-    return { operation, result: before?.is_free === (action === "hold") ? "done" : nothingToDo[action] }
+    const isDone = action === "hold" ? before?.may_hold === true : before?.is_free === false
+    return { operation, result: isDone ? "done" : nothingToDo[action] }
   })
 
   const act = (
@@ -327,10 +328,11 @@ interface LockedRow {
   readonly provider: ProviderName
   readonly is_unsent: boolean
   readonly is_free: boolean
+  readonly may_hold: boolean
 }
 
 const lockStatement =
-  `SELECT o.revision, o.provider, ${isUnsent} AS is_unsent, o.state = 'accepted' AND ${isFree} AS is_free FROM operations o
+  `SELECT o.revision, o.provider, ${isUnsent} AS is_unsent, o.state = 'accepted' AND ${isFree} AS is_free, ${mayHold} AS may_hold FROM operations o
   WHERE o.id = $1 FOR NO KEY UPDATE`
 
 /** Most actions of one operation that an operator sees: the latest. */

@@ -21,8 +21,8 @@ export class Holds extends Context.Service<Holds, {
   readonly prepare: Effect.Effect<{ readonly moved: boolean }, UnsafeDatabase | StoreUnavailable>
   /**
    * Holds an `accepted` operation. A free one was never sent, and the hold keeps the proof until a failover or `holdAll`: until then
-   * no status is read, and it can be released at once. A held operation stays as it is, so its examination still counts. A claim
-   * that comes first wins, and the call then fails with `IllegalTransition`.
+   * no status is read, and it can be released at once. A held operation stays as it is, so its examination still counts. But the hold of
+   * one that waits for an approval outlasts the decision, until a `release`. A claim that comes first wins, and the call then fails with `IllegalTransition`.
    *
    * After `StoreUnavailable` it is unknown whether the operation is held: repeat the call.
    */
@@ -40,7 +40,7 @@ export class Holds extends Context.Service<Holds, {
   /**
    * Releases a held operation for the next claim, after an operator made sure that it was never sent. The operator cannot be
    * sure while the claim holder from before the failover may still send it. Until then the call fails with `StillHeld`. An
-   * operation that is not held stays as it is.
+   * operation that is not held stays as it is. One that waits for an approval waits on, and without a `hold` the call fails.
    */
   readonly release: (
     id: OperationId
@@ -56,7 +56,8 @@ export class Holds extends Context.Service<Holds, {
   ) => Effect.Effect<void, OperationNotFound | StaleOperation | StoreUnavailable>
   /**
    * Releases all held operations, and returns how many. For a failover that is known to have lost nothing. Acknowledged
-   * operations stay held, and those that wait for an approval: each needs a release of its own before a decision counts.
+   * operations stay held, and those that wait for an approval: each needs a release of its own before a decision counts. Only a `hold` on
+   * one that was provably never sent ends.
    */
   readonly releaseAll: Effect.Effect<number, StoreUnavailable>
 }>()("financial-agents-gateway/services/queue/Holds") {}

@@ -82,7 +82,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         INSERT: "all",
         UPDATE: columns(`
           state revision under_review failure_code failure_message evidence due_at waiting timeline hold_placed
-          examined_timeline unsent_in send_before claimed_by return_reason reference reads reviewed_at reading_since
+          hold_outlasts_approval examined_timeline unsent_in send_before claimed_by return_reason reference reads reviewed_at reading_since
           hinted_at last_read fence_started_at fencing_until provider_account
         `)
       },

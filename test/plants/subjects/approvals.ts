@@ -3,6 +3,8 @@ import { long, type Plant, plant, postgres, system, unit } from "../Plant.ts"
 
 const file = "migrations/0035_approvals.sql"
 const rules = "src/services/rules/approvals.ts"
+const holdsFile = "src/services/sql/queue/SqlHolds.ts"
+const holdTests = [postgres("services/ledger/Approvals", "ends no hold of an operator")]
 const tests = [postgres("services/ledger/Approvals"), postgres("services/ledger/ApprovalsInPostgres")]
 
 export const approvals: ReadonlyArray<Plant> = [
@@ -33,6 +35,27 @@ export const approvals: ReadonlyArray<Plant> = [
   plant("no hand claims an operation that waits", file)
     .edit("OLD.state = 'accepted' AND is_unsent(OLD) THEN", "OLD.state = 'accepted' AND false THEN")
     .foundBy(...tests),
+  plant("an approval leaves the hold of an operator", "migrations/0041_kept_holds.sql")
+    .edit("hold_placed = o.hold_outlasts_approval,", "hold_placed = false,")
+    .foundBy(...holdTests),
+  plant("in memory, an approval leaves the hold of an operator", "src/services/memory/MemoryApprovals.ts")
+    .edit("hold_placed: record.hold_outlasts_approval,", "hold_placed: false,")
+    .foundBy(...holdTests),
+  plant("the hold of an operation that waits for an approval is done", "src/services/sql/queueFragments.ts")
+    .edit(" OR ${awaitsApproval} AND NOT o.hold_outlasts_approval)", ")")
+    .foundBy(...holdTests, postgres("services/operators/OperatorActions", "holds what waits for an approval")),
+  plant("a status read releases no hold of an operator on an operation that waits", holdsFile)
+    .edit("o.hold_outlasts_approval AND $2 IS NOT NULL", "false")
+    .foundBy(...holdTests),
+  plant("a release ends the hold of an operator on an operation that waits", holdsFile)
+    .edit(" OR NOT ${needsDecision} OR o.hold_outlasts_approval)", " OR NOT ${needsDecision})")
+    .foundBy(...holdTests),
+  plant("a release of all ends the holds of operators on operations that wait", holdsFile)
+    .edit("(NOT ${awaitsApproval} OR o.hold_outlasts_approval AND ${isUnsent})\n", "NOT ${awaitsApproval}\n")
+    .foundBy(...holdTests),
+  plant("a release of all ends no hold of an operator that a failover followed", holdsFile)
+    .edit("OR o.hold_outlasts_approval AND ${isUnsent})\n", "OR o.hold_outlasts_approval)\n")
+    .foundBy(...holdTests),
   plant("an approval has one decision", file)
     .edit("IF OLD.state <> 'pending' OR NEW.state = 'pending' THEN", "IF NEW.state = 'pending' THEN")
     .foundBy(...tests),
@@ -73,7 +96,7 @@ export const approvals: ReadonlyArray<Plant> = [
     "the word of an operator about all operations proves nothing of one that waits",
     "src/services/sql/queue/SqlHolds.ts"
   )
-    .edit("o.state = 'accepted' AND NOT ${awaitsApproval}", "o.state = 'accepted'")
+    .edit("'accepted' AND (NOT ${awaitsApproval} OR o.hold_outlasts_approval AND ${isUnsent})", "'accepted'")
     .foundBy(postgres("services/ledger/Approvals", "of an operation that another history may have sent")),
   plant("an operation gets a new proof only once it was examined, and no earlier holder can send it", file)
     .edit(

@@ -227,6 +227,6 @@ export const holds: ReadonlyArray<Plant> = [
     .edit("o.due_at IS NOT NULL AND ($2 OR NOT", "($2 OR NOT")
     .foundBy(story("a review begins and ends")),
   plant("a hold of one operation changes none that is held already", holdsFile)
-    .edit("o.state = 'accepted' AND ${isFree}\n  RETURNING", "o.state = 'accepted'\n  RETURNING")
+    .edit("AND ${mayHold}\n  RETURNING", "AND o.state = 'accepted'\n  RETURNING")
     .foundBy(story("keeps the examination"))
 ]

@@ -128,7 +128,7 @@ export const operators: ReadonlyArray<Plant> = [
     )
     .foundBy(postgres("services/operators/OperatorActions", "does what the ledger does")),
   plant("a repeated hold or release is not recorded as done", actions)
-    .edit("before?.is_free === (action === \"hold\")", "before !== undefined")
+    .edit("before?.may_hold === true : before?.is_free === false", "before !== undefined : before !== undefined")
     .foundBy(postgres("services/operators/OperatorActions", "holds what is held")),
   plant("a list says whether its last column has codes of failures", "src/cli/operations/list.ts")
     .edit("if (failed.length === 0) return", "if (failed.length < 9) return")

@@ -110,6 +110,9 @@ const expectations: ReadonlyArray<Expectation> = [
   when("a held operation that is not examined")
     .is(held({ kind: "failover", examined: false, releasable_from: null }))
     .acts("reconciler", null, "It cannot be released before the examination."),
+  when("an operation that waits for an approval, and that an operator holds")
+    .is(held({ kind: "approval", examined: false, releasable_from: null, outlasts_approval: true }))
+    .acts("operator", null, "An operator holds it, so an approval leaves it held."),
   when("an operation that was held before any claim")
     .is(held({ examined: false, releasable_from: null }, {}, { unsent: true }))
     .acts("operator", null, "No worker had claimed it, so it was never sent."),

@@ -40,6 +40,7 @@ export interface OperatorRow extends OperationRow {
   readonly reviewed_at: Instant | null
   readonly acknowledged: boolean
   readonly hold_placed: boolean
+  readonly hold_outlasts_approval: boolean
   readonly needs_decision: boolean
   readonly is_free: boolean
   readonly is_examined: boolean
@@ -89,6 +90,7 @@ const plainColumns = [
   "reviewed_at",
   "acknowledged",
   "hold_placed",
+  "hold_outlasts_approval",
   "terms",
   "terms_key_id",
   "last_read",
@@ -122,7 +124,8 @@ const holdOf = (row: OperatorRow): Hold | null =>
   row.state !== "accepted" || row.is_free ? null : {
     kind: row.needs_decision ? "approval" : row.hold_placed ? "placed" : "failover",
     examined: row.is_examined,
-    releasable_from: row.is_examined && !row.acknowledged ? instantOrNull(row.send_before) : null
+    releasable_from: row.is_examined && !row.acknowledged ? instantOrNull(row.send_before) : null,
+    ...row.needs_decision && row.hold_outlasts_approval ? { outlasts_approval: true } : {}
   }
 
 /** What client, provider connection and grant allow now. */

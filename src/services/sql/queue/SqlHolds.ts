@@ -20,6 +20,7 @@ import {
   isExamined,
   isFree,
   isUnsent,
+  mayHold,
   needsDecision,
   placeHold
 } from "../queueFragments.ts"
@@ -29,6 +30,7 @@ import { toDate } from "./SubmissionRow.ts"
 /** Why an operation was neither held nor released. */
 interface HoldRow extends OperationRow {
   readonly is_free: boolean
+  readonly may_hold: boolean
   readonly is_examined: boolean
   readonly acknowledged: boolean
   readonly send_before: Date | null
@@ -73,7 +75,7 @@ export const makeHolds = Effect.gen(function*() {
       const [row] = yield* orUnavailable(sql.unsafe<HoldRow>(holdStatement, [id]))
       if (row === undefined) return yield* new OperationNotFound({ id })
       // Released between the two statements.
-      return row.is_free ? yield* hold(id) : yield* holdResult(fromRow(row))
+      return row.may_hold ? yield* hold(id) : yield* holdResult(fromRow(row))
     })
 
   const release = Effect.fn("Holds.release")(function*(id: OperationId) {
@@ -129,11 +131,14 @@ export const holdAllStatement = `
   )
   UPDATE operations SET ${placeHold}, due_at = now() WHERE state = 'accepted' RETURNING 1`
 
-/** It waits for a claim of the same row, and then updates nothing. The hold keeps the proof that no worker had claimed the operation. */
+/**
+ * It waits for a claim of the same row, and then updates nothing. The hold keeps the proof that no worker had claimed the operation. One that
+ * waits for an approval keeps what its hold knows, and stays held after the decision.
+ */
 const placeHoldStatement = `
-  UPDATE operations o SET hold_placed = true, due_at = now(),
-    unsent_in = CASE WHEN ${isUnsent} THEN (SELECT history FROM ledger_home) END
-  WHERE o.id = $1 AND o.state = 'accepted' AND ${isFree}
+  UPDATE operations o SET hold_placed = true, due_at = now(), hold_outlasts_approval = ${awaitsApproval},
+    unsent_in = CASE WHEN o.hold_placed THEN o.unsent_in WHEN ${isUnsent} THEN (SELECT history FROM ledger_home) END
+  WHERE o.id = $1 AND ${mayHold}
   RETURNING ${publicColumns}`
 
 /**
@@ -156,28 +161,30 @@ export const keepWaitingStatement = `
 /**
  * Releases nothing before the ledger was verified in its present life: a verification under way may be placing holds. It has only the word
  * of an operator that the failover lost nothing. So it leaves out what waits for an approval, and would end as cancelled by time: that may
- * have been approved and paid in the history that was lost.
+ * have been approved and paid in the history that was lost. If it was provably never sent, the hold of an operator on it ends.
  */
 const releaseAllStatement = `
-  UPDATE operations o SET ${released}
-  WHERE o.state = 'accepted' AND NOT ${awaitsApproval} AND ${claimableTimeline} < (SELECT ledger_timeline()) AND NOT o.acknowledged
+  UPDATE operations o SET ${released}, hold_outlasts_approval = false
+  WHERE o.state = 'accepted' AND (NOT ${awaitsApproval} OR o.hold_outlasts_approval AND ${isUnsent})
+    AND ${claimableTimeline} < (SELECT ledger_timeline()) AND NOT o.acknowledged
     AND NOT EXISTS (SELECT FROM ledger_home WHERE epoch IS NOT NULL AND epoch_life IS DISTINCT FROM ledger_life())
   RETURNING 1`
 
 /**
  * Releases an operation that the reconciler examined on this timeline, once the earlier claim holder can send it no more. An operator
- * also releases one that was provably never sent. `$2` is the `send_before` that a status read found: if it differs, the operation was
+ * also releases one that was provably never sent. One that waits for an approval waits on, and the release ends the hold of an operator on
+ * it; what a status read releases keeps that. `$2` is the `send_before` that a status read found: if it differs, the operation was
  * released and held again since.
  */
 const releaseStatement = `
-  UPDATE operations o SET ${released}
+  UPDATE operations o SET ${released}, hold_outlasts_approval = o.hold_outlasts_approval AND $2 IS NOT NULL
   WHERE o.id = $1 AND o.state = 'accepted' AND (${isExamined} AND o.send_before <= now()
     AND NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)
     OR $2 IS NULL AND o.hold_placed AND ${isUnsent})
-    AND ($2 IS NOT NULL OR NOT ${needsDecision})
+    AND ($2 IS NOT NULL OR NOT ${needsDecision} OR o.hold_outlasts_approval)
   RETURNING ${publicColumns}`
 
 const holdStatement = `
-  SELECT ${publicColumns}, o.state = 'accepted' AND ${isFree} AS is_free, coalesce(${isExamined}, false) AS is_examined, o.acknowledged,
+  SELECT ${publicColumns}, o.state = 'accepted' AND ${isFree} AS is_free, ${mayHold} AS may_hold, coalesce(${isExamined}, false) AS is_examined, o.acknowledged,
     o.send_before, ${needsDecision} AS needs_decision
   FROM operations o WHERE o.id = $1`

@@ -6,7 +6,7 @@ import { assert, it } from "@effect/vitest"
 import { DateTime, Duration, Effect } from "effect"
 import * as fc from "fast-check"
 import type { Decision } from "../../../../src/domain/Approval.ts"
-import type { GrantIdentity } from "../../../../src/domain/Grant.ts"
+import type { GrantIdentity, ProviderName } from "../../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { Approvals } from "../../../../src/services/Approvals.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
@@ -132,6 +132,74 @@ conformance("an approval", (it) => {
       yield* decide(id)
       assert.isFalse((yield* ledger.review(id, false)).under_review)
     }))
+
+  it.effect(
+    "ends no hold of an operator, and the release of that is no approval, in any order and for all at once",
+    () =>
+      Effect.gen(function*() {
+        const queue = yield* Queue
+        const backstage = yield* Backstage
+        const { hold, release, releaseAll } = queue
+        const examine = (id: OperationId, provider: ProviderName) =>
+          Effect.gen(function*() {
+            yield* queue.takeHeld(provider, 10, readTerms)
+            yield* backstage.pass(readTerms.rescue_after)
+            const [read] = yield* queue.takeHeld(provider, 10, readTerms)
+            yield* queue.releaseUnsent(id, read!.operation.send_before!)
+          })
+        const approve = (id: OperationId) => decide(id)
+        type Story = ReadonlyArray<
+          readonly [
+            step: (id: OperationId, provider: ProviderName) => Effect.Effect<unknown, unknown, Approvals>,
+            number
+          ]
+        >
+        /** Each step, and how many operations are claimed after it. */
+        const stories: Readonly<Record<string, Story>> = {
+          "hold, approve": [[hold, 0], [approve, 0], [release, 1]],
+          "approve, hold": [[(id) => Effect.andThen(decide(id), hold(id)), 0], [release, 1]],
+          "hold, release, approve": [[hold, 0], [hold, 0], [release, 0], [approve, 1]],
+          "hold, release of all, approve": [[hold, 0], [() => releaseAll, 0], [approve, 1]],
+          "hold, approve, release of all": [[hold, 0], [approve, 0], [() => releaseAll, 1]],
+          "hold, hold of all, status read": [[hold, 0], [() => queue.holdAll, 0], [examine, 0], [approve, 0], [
+            release,
+            1
+          ]],
+          "hold, failover, status read": [[hold, 0], [() => backstage.failOver, 0], [examine, 0], [approve, 0], [
+            release,
+            1
+          ]],
+          "failover, hold": [[() => backstage.failOver, 0], [hold, 0], [examine, 0], [approve, 0], [release, 1]],
+          "hold, failover, release of all": [
+            [hold, 0],
+            [() => backstage.failOver, 0],
+            [() => releaseAll, 0],
+            [examine, 0],
+            [approve, 0],
+            [release, 1]
+          ],
+          "hold, failover, release": [
+            [hold, 0],
+            [() => backstage.failOver, 0],
+            [(_, provider) => queue.takeHeld(provider, 10, readTerms), 0],
+            [() => backstage.pass(readTerms.rescue_after), 0],
+            [release, 0],
+            [approve, 1]
+          ],
+          "hold, late report, status read": [[hold, 0], [(id) => queue.report(id, null), 0], [examine, 0], [approve, 0]]
+        }
+        for (const [name, story] of Object.entries(stories)) {
+          const { grant: { provider }, identity } = yield* issueAtNewProvider({ authorization_details: details })
+          const { id } = yield* accept(identity, { amount: "70" })
+          assert.deepInclude(yield* Effect.flip(release(id)), { _tag: "StillHeld", reason: "approval" })
+          for (const [n, [step, count]] of story.entries()) {
+            yield* step(id, provider)
+            assert.lengthOf(yield* claimIds(provider), count, `${name}, after step ${n + 1}`)
+          }
+        }
+      }),
+    60_000
+  )
 
   it.effect("that is denied or comes too late cancels the operation with evidence, and gives the budget back", () =>
     Effect.gen(function*() {

@@ -86,9 +86,22 @@ const checkDoubts = (step: Doubted, { answer, shown }: Answered, uncertain: Map<
   }
 }
 
+/** No operation is claimed while an operator holds it: after a hold, and before a release. `held`: those operations. */
+const checkHolds = (step: Doubted, { answer, shown }: Answered, held: Set<number>) => {
+  if (step.all === "claim") {
+    for (const n of answer as ReadonlyArray<number>) assert.isFalse(held.has(n), `${n} is held`)
+  }
+  if (step.all === "release") held.clear()
+  for (const [n, { state }] of shown.entries()) {
+    const isTold = step.of !== undefined && step.of % shown.length === n && answer === "done"
+    if (isTold && step.action === "hold" && state === "accepted") held.add(n)
+    if (isTold && step.action === "release") held.delete(n)
+  }
+}
+
 layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", (it) => {
   it.effect(
-    "answer as in memory, whatever happens to the operations, and none is sent without its approval",
+    "answer as in memory, whatever happens to the operations, and none is sent without its approval, or while an operator holds it",
     () =>
       Effect.gen(function*() {
         const both = [
@@ -105,6 +118,7 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
             )
             const created: Array<ReadonlyArray<Operation>> = []
             const uncertain = new Map<number, boolean>()
+            const held = new Set<number>()
             for (const step of steps) {
               const answers: Array<unknown> = []
               const accepted: Array<Operation> = []
@@ -183,6 +197,7 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
               assert.deepStrictEqual(answers[0], answers[1])
               if (accepted.length > 0) created.push(accepted)
               checkDoubts(step as Doubted, answers[0] as Answered, uncertain)
+              checkHolds(step as Doubted, answers[0] as Answered, held)
             }
           }) as Effect.Effect<void>))
         yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(40, 600) }))

@@ -12,8 +12,9 @@ import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
 import { OperatorActions, type Performed } from "../../../../src/services/operators/OperatorActions.ts"
 import { StoreUnavailable } from "../../../../src/services/StoreUnavailable.ts"
+import { accept as acceptForApproval, decide, details } from "../../../fixtures/ledger/ApprovedPayments.ts"
 import { accept, fieldsOf, operationIn, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
-import { inspect, issueAtNewProvider, readTerms, waitOut } from "../../../fixtures/ledger/Queue.ts"
+import { claimIds, inspect, issueAtNewProvider, readTerms, waitOut } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
 import { anotherPool, isSuperuser, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
@@ -100,6 +101,35 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
         hold,
         "done",
         release
+      ])
+    }))
+
+  it.effect("holds what waits for an approval, which is shown, and a repetition has nothing to do", () =>
+    Effect.gen(function*() {
+      const service = yield* OperatorActions
+      const { grant, identity } = yield* issueAtNewProvider({ authorization_details: details })
+      const { id } = yield* acceptForApproval(identity, { amount: "70" })
+      const holdOf = OperationSearch.use(({ detail }) => Effect.map(detail(id), ({ schedule }) => schedule.hold))
+      assert.notProperty(yield* holdOf, "outlasts_approval")
+      for (const action of ["hold", "hold", "release", "hold"] as const) {
+        const { result } = yield* service.checkAction(action, id, operator, 1)
+        assert.strictEqual((yield* service.perform(action, id, operator)).result, result)
+      }
+      assert.deepInclude(yield* holdOf, { kind: "approval", outlasts_approval: true })
+      yield* decide(id)
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [])
+      assert.deepStrictEqual(yield* holdOf, { kind: "placed", examined: false, releasable_from: null })
+      yield* service.perform("hold", id, operator)
+      yield* service.perform("release", id, operator)
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [id])
+      assert.deepStrictEqual((yield* recorded(id)).map(({ action, result }) => `${action}: ${result}`), [
+        "hold: done",
+        `hold: ${nothingToDo.hold}`,
+        "release: done",
+        "hold: done",
+        "approve: done",
+        `hold: ${nothingToDo.hold}`,
+        "release: done"
       ])
     }))
 
