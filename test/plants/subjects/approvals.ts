@@ -44,6 +44,12 @@ export const approvals: ReadonlyArray<Plant> = [
   plant("the hold of an operation that waits for an approval is done", "src/services/sql/queueFragments.ts")
     .edit(" OR ${awaitsApproval} AND NOT o.hold_outlasts_approval)", ")")
     .foundBy(...holdTests, postgres("services/operators/OperatorActions", "holds what waits for an approval")),
+  plant(
+    "the queue of held operations has one that waits for an approval, too, if an operator holds it",
+    "src/services/sql/operators/searchStatements.ts"
+  )
+    .edit("(o.hold_outlasts_approval OR NOT ${needsDecision})", "NOT ${needsDecision}")
+    .foundBy(postgres("services/operators/OperatorActions", "holds what waits for an approval")),
   plant("a status read releases no hold of an operator on an operation that waits", holdsFile)
     .edit("o.hold_outlasts_approval AND $2 IS NOT NULL", "false")
     .foundBy(...holdTests),

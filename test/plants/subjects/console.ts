@@ -12,7 +12,7 @@ export const console: ReadonlyArray<Plant> = [
     "an operation that waits for an approval is in no queue of held ones",
     "src/services/sql/operators/searchStatements.ts"
   )
-    .edit("held: `${isHeld} AND NOT ${needsDecision}`", "held: isHeld")
+    .edit("held: `${isHeld} AND (o.hold_outlasts_approval OR NOT ${needsDecision})`", "held: isHeld")
     .foundBy(postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")),
   plant("the overview names only operations that a lost worker may have claimed", "console/overview/openClaims.ts")
     .edit("<= Date.parse(by.seen_at) + lostAfter", "<= Infinity")

@@ -32,7 +32,7 @@ interface ListStatement {
 const queueConditions = {
   indeterminate: "o.state = 'indeterminate'",
   under_review: "o.under_review",
-  held: `${isHeld} AND NOT ${needsDecision}`,
+  held: `${isHeld} AND (o.hold_outlasts_approval OR NOT ${needsDecision})`,
   waiting: isWaiting,
   failed: isFailed,
   approval: awaitsApproval,

@@ -110,15 +110,24 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
       const { grant, identity } = yield* issueAtNewProvider({ authorization_details: details })
       const { id } = yield* acceptForApproval(identity, { amount: "70" })
       const holdOf = OperationSearch.use(({ detail }) => Effect.map(detail(id), ({ schedule }) => schedule.hold))
+      const queue = OperationSearch.use(({ list }) =>
+        Effect.map(
+          list({ queue: "held", provider: grant.provider, order: "oldest", limit: 10 }),
+          ({ operations }) => operations.map(({ operation }) => operation.id)
+        )
+      )
       assert.notProperty(yield* holdOf, "outlasts_approval")
+      assert.deepStrictEqual(yield* queue, [])
       for (const action of ["hold", "hold", "release", "hold"] as const) {
         const { result } = yield* service.checkAction(action, id, operator, 1)
         assert.strictEqual((yield* service.perform(action, id, operator)).result, result)
       }
       assert.deepInclude(yield* holdOf, { kind: "approval", outlasts_approval: true })
+      assert.deepStrictEqual(yield* queue, [id])
       yield* decide(id)
       assert.deepStrictEqual(yield* claimIds(grant.provider), [])
       assert.deepStrictEqual(yield* holdOf, { kind: "placed", examined: false, releasable_from: null })
+      assert.deepStrictEqual(yield* queue, [id])
       yield* service.perform("hold", id, operator)
       yield* service.perform("release", id, operator)
       assert.deepStrictEqual(yield* claimIds(grant.provider), [id])
