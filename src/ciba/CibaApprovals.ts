@@ -16,6 +16,8 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
+import * as Random from "effect/Random"
+import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type { Approval, Decision, DecisionRefused } from "../domain/Approval.ts"
 import { ResourceOwner } from "../domain/Grant.ts"
@@ -85,8 +87,25 @@ interface Waiting {
   readonly notified: Queue.Queue<string>
 }
 
-/** Most questions at a time in this process. */
-const mostQuestions = 100
+/** The way through the operations of one owner that wait. */
+interface OwnerWalk {
+  /** The last operation of the page before. Absent: the next page is the first. */
+  after?: Approval
+  /** Operations that were asked about. */
+  readonly begun: Set<OperationId>
+  /** Those of `begun` that still wait, as far as this walk has come. */
+  readonly seen: Set<OperationId>
+}
+
+/** Most questions of `askPending` at a time in this process. */
+const mostQuestions = 200
+
+/** Most questions at a time to one owner. */
+const mostOfOwner = 5
+
+/** Owners of one look, and operations of each of them. */
+const ownersOfLook = 200
+const listedOfOwner = 20
 
 /** Between two looks at what waits, and at the approval of a question that waits for a notification. */
 const lookEvery = "5 seconds"
@@ -259,26 +278,75 @@ const make = Effect.fnUntraced(function*(options: CibaOptions) {
   })
 
   const askPending = Effect.gen(function*() {
-    /** Operations that were asked about, of those that wait. */
-    const begun = new Set<OperationId>()
-    const askOne = (id: OperationId) =>
-      Effect.matchEffect(ask(id), {
-        onSuccess: ({ state }) => Effect.logInfo(`Operation ${id} is ${state} by CIBA`),
-        onFailure: (failure) => {
-          const canAskAgain = failure._tag === "StoreUnavailable" ||
-            failure._tag === "CibaUndecided" && failure.reason === "unavailable"
-          if (canAskAgain) begun.delete(id)
-          return Effect.logWarning("No decision by CIBA", failure)
-        }
+    /** The questions under way, also those that the provider could not be asked. */
+    const underWay = new Map<OperationId, Approval>()
+
+    const ofOwner = (owner: ResourceOwner) =>
+      [...underWay.values()].filter(({ resource_owner }) => resource_owner === owner).length
+
+    /**
+     * A client leaves as many places free as it has, and the last tenth of what it may have is for owners who are not asked yet. So an
+     * owner who does not answer stops no other one, and a client with many of them stops no other client.
+     */
+    const mayAsk = ({ client_id, resource_owner }: Approval) => {
+      const ofClient = [...underWay.values()].filter((other) => other.client_id === client_id).length
+      return ofOwner(resource_owner) < Math.min(mostOfOwner, (mostQuestions - underWay.size - ofClient) / 20)
+    }
+
+    const askOne = (approval: Approval) =>
+      ask(approval.operation_id).pipe(
+        Effect.tapError((failure) => Effect.logWarning("No decision by CIBA", failure)),
+        Effect.retry({
+          while: (failure) =>
+            failure._tag === "StoreUnavailable" || failure._tag === "CibaUndecided" && failure.reason === "unavailable",
+          schedule: Schedule.spaced(lookEvery)
+        }),
+        Effect.tap(({ state }) => Effect.logInfo(`Operation ${approval.operation_id} is ${state} by CIBA`)),
+        Effect.ignore,
+        Effect.ensuring(Effect.sync(() => underWay.delete(approval.operation_id)))
+      )
+
+    /** What was asked of the owners whose operations wait. */
+    const walks = new Map<ResourceOwner, OwnerWalk>()
+
+    /** Asks about the next operations of the owner. It passes those that were asked about, page by page, and begins again at the end. */
+    const askOwner = Effect.fnUntraced(function*(resource_owner: ResourceOwner) {
+      const walk = walks.get(resource_owner) ?? { begun: new Set(), seen: new Set() }
+      walks.set(resource_owner, walk)
+      const listed = yield* approvals.pending({
+        resource_owner,
+        limit: listedOfOwner,
+        ...walk.after && { after: walk.after }
       })
-    const look = Effect.gen(function*() {
-      const pending = (yield* approvals.pending({ limit: 1000 })).map(({ operation_id }) => operation_id)
-      for (const id of begun) if (!pending.includes(id)) begun.delete(id)
-      const room = mostQuestions - (yield* FiberMap.size(questions))
-      for (const id of pending.filter((id) => !begun.has(id)).slice(0, Math.max(0, room))) {
-        begun.add(id)
-        yield* Effect.forkChild(askOne(id))
+      for (const approval of listed) {
+        const id = approval.operation_id
+        if (!walk.begun.has(id)) {
+          if (ofOwner(resource_owner) === mostOfOwner) return
+          // Behind it may be one of another client.
+          if (!mayAsk(approval)) continue
+          walk.begun.add(id)
+          underWay.set(id, approval)
+          yield* Effect.forkChild(askOne(approval))
+        }
+        walk.seen.add(id)
       }
+      if (listed.length < listedOfOwner) walks.set(resource_owner, { begun: walk.seen, seen: new Set() })
+      else walk.after = listed.at(-1)!
+    })
+
+    let after: ResourceOwner | undefined
+    let seen = new Set<ResourceOwner>()
+    const look = Effect.gen(function*() {
+      const owners = yield* approvals.owners({ limit: ownersOfLook, ...after && { after } })
+      // In another order each time: where places are few, none is always the last.
+      for (const owner of yield* Random.shuffle(owners)) {
+        seen.add(owner)
+        yield* askOwner(owner)
+      }
+      after = owners[ownersOfLook - 1]
+      if (after !== undefined) return
+      for (const owner of walks.keys()) if (!seen.has(owner)) walks.delete(owner)
+      seen = new Set()
     })
     while (true) {
       yield* Effect.catch(look, (failure) => Effect.logWarning("CIBA could not read what waits", failure))

@@ -87,9 +87,19 @@ export class DecisionRefused extends Schema.TaggedError<DecisionRefused>()("Deci
 export interface PendingApprovals {
   /** Only those of this owner. Absent: all. */
   readonly resource_owner?: ResourceOwner
+  /** The last approval of the list before this one, which goes on behind it. Absent: from the front. */
+  readonly after?: Pick<Approval, "expires_at" | "operation_id">
+  /** 1 to 1,000. Default: 100. */
+  readonly limit?: number
+}
+
+/** Which resource owners to list. */
+export interface PendingOwners {
+  /** The last owner of the list before this one, which goes on behind it. Absent: from the front. */
+  readonly after?: ResourceOwner
   /** 1 to 1,000. Default: 100. */
   readonly limit?: number
 }
 
 /** @internal */
-export const limitOf = ({ limit = 100 }: PendingApprovals) => Math.min(1000, Math.max(1, limit))
+export const limitOf = ({ limit = 100 }: Pick<PendingApprovals, "limit">) => Math.min(1000, Math.max(1, limit))

@@ -11,8 +11,10 @@ import {
   type Decider,
   type Decision,
   DecisionRefused,
-  type PendingApprovals
+  type PendingApprovals,
+  type PendingOwners
 } from "../domain/Approval.ts"
+import type { ResourceOwner } from "../domain/Grant.ts"
 import type { OperationId } from "../domain/Operation.ts"
 import { makeMemory } from "./memory/MemoryApprovals.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
@@ -20,7 +22,7 @@ import { makeSql } from "./sql/ledger/SqlApprovals.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 export { type Decider, DecisionRefused }
-export type { Approval, Decision, PendingApprovals }
+export type { Approval, Decision, PendingApprovals, PendingOwners }
 
 /**
  * Terms are shown in full: show them to the resource owner, or record that an operator saw them. Terms that the keys of this process do
@@ -29,6 +31,11 @@ export type { Approval, Decision, PendingApprovals }
 export class Approvals extends Context.Service<Approvals, {
   /** The operations that wait for a decision, that which ends first in front. */
   readonly pending: (which?: PendingApprovals) => Effect.Effect<ReadonlyArray<Approval>, StoreUnavailable>
+  /**
+   * The resource owners whose operations wait, each once, by name. For a program that serves them in turn: one list of all operations may
+   * have those of one owner alone.
+   */
+  readonly owners: (which?: PendingOwners) => Effect.Effect<ReadonlyArray<ResourceOwner>, StoreUnavailable>
   /** The approval of an operation, decided or not. Null: it needed none, or does not exist. */
   readonly find: (id: OperationId) => Effect.Effect<Approval | null, StoreUnavailable>
   /**

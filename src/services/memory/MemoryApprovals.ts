@@ -1,7 +1,14 @@
 /** Approvals in memory. Decisions are recorded in the approval alone: the record of actions needs PostgreSQL. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import { type Approval, type Decision, limitOf, type PendingApprovals } from "../../domain/Approval.ts"
+import {
+  type Approval,
+  type Decision,
+  limitOf,
+  type PendingApprovals,
+  type PendingOwners
+} from "../../domain/Approval.ts"
+import type { ResourceOwner } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
 import { approvalEvidence, findDecisionRefusal } from "../rules/approvals.ts"
 import { makeOpenTerms } from "../rules/openPayload.ts"
@@ -22,15 +29,23 @@ export const makeMemory = Effect.gen(function*() {
         Effect.map(openTerms(record.operation, record.terms), (terms): Approval => ({ ...membersOf(record), terms }))
     )
 
-  const pending = Effect.fn("Approvals.pending")((which: PendingApprovals = {}) =>
+  const waiting = () => [...memory.operations.values()].filter(({ approval }) => approval?.state === "pending")
+
+  const pending = Effect.fn("Approvals.pending")(({ after, resource_owner, ...which }: PendingApprovals = {}) =>
     Effect.suspend(() =>
       approvalsOf(
-        [...memory.operations.values()].filter(({ approval, owner }) =>
-          approval?.state === "pending"
-          && (which.resource_owner === undefined || owner.resource_owner === which.resource_owner)
-        ).toSorted((a, b) => a.approval!.expires_at.epochMilliseconds - b.approval!.expires_at.epochMilliseconds)
-          .slice(0, limitOf(which))
+        waiting().filter((record) =>
+          (resource_owner === undefined || record.owner.resource_owner === resource_owner)
+          && (after === undefined || inOrder(membersOf(record), after) > 0)
+        ).toSorted((a, b) => inOrder(membersOf(a), membersOf(b))).slice(0, limitOf(which))
       )
+    )
+  )
+
+  const owners = Effect.fn("Approvals.owners")(({ after = "" as ResourceOwner, ...which }: PendingOwners = {}) =>
+    Effect.sync(() =>
+      [...new Set(waiting().map(({ owner }) => owner.resource_owner))].filter((owner) => owner > after).toSorted()
+        .slice(0, limitOf(which))
     )
   )
 
@@ -83,8 +98,14 @@ export const makeMemory = Effect.gen(function*() {
     return (yield* find(decision.operation_id))!
   })
 
-  return { pending, find, decide, recordRefused: () => Effect.void }
+  return { pending, owners, find, decide, recordRefused: () => Effect.void }
 })
+
+type Place = Pick<Approval, "expires_at" | "operation_id">
+
+const inOrder = (a: Place, b: Place) =>
+  a.expires_at.epochMilliseconds - b.expires_at.epochMilliseconds ||
+  Number(a.operation_id > b.operation_id) - Number(a.operation_id < b.operation_id)
 
 const membersOf = ({ approval, operation, owner }: MemoryRecord): Omit<Approval, "terms"> => ({
   operation_id: operation.id,

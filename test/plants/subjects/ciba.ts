@@ -1,9 +1,10 @@
 /** Mistakes in decisions by CIBA: an answer that the owner did not give counts. */
-import { type Plant, plant, system, unit } from "../Plant.ts"
+import { type Plant, plant, postgres, system, unit } from "../Plant.ts"
 
 const service = "src/ciba/CibaApprovals.ts"
 const protocol = "src/ciba/BackchannelAuthentication.ts"
 const forged = [system("ciba/CibaApprovals", "refuses forged answers")]
+const fair = (title: string) => [unit("ciba/askPending", title)]
 const notified = [system("ciba/CibaApprovals", "takes a notification")]
 const overTime = (name: string) => [unit("ciba/Questions", name)]
 
@@ -104,7 +105,37 @@ export const ciba: ReadonlyArray<Plant> = [
   plant("a question that the provider could not take is asked again", service)
     .edit("failure.reason === \"unavailable\"", "failure.reason === \"expired\"")
     .foundBy(...overTime("is asked again")),
-  plant("a process has a hundred questions at a time at most", service)
-    .edit("mostQuestions - (yield* FiberMap.size(questions))", "mostQuestions")
-    .foundBy(...overTime("are a hundred at a time"))
+  plant("an owner has five questions at a time", service)
+    .edit("const mostOfOwner = 5", "const mostOfOwner = 500")
+    .foundBy(...fair("an owner is asked five questions")),
+  plant("each owner is listed, however many operations of another one wait", service)
+    .edit(
+      "      for (const owner of yield* Random.shuffle(owners)) {",
+      "      for (const owner of owners.slice(0, 1)) {"
+    )
+    .foundBy(...fair("an owner is asked five questions")),
+  plant("operations that were not decided hide no later one", service)
+    .edit("else walk.after = listed.at(-1)!", "")
+    .foundBy(...fair("an owner is asked about each operation once")),
+  plant("an operation is asked about once", service)
+    .edit("{ begun: walk.seen, seen: new Set() })", "{ begun: new Set(), seen: new Set() })")
+    .foundBy(...fair("an owner is asked about each operation once")),
+  plant("a look begins behind the owners of the look before", service)
+    .edit("after = owners[ownersOfLook - 1]", "after = undefined")
+    .foundBy(...fair("owners are asked however many")),
+  plant("a client leaves places to others", service)
+    .edit("(mostQuestions - underWay.size - ofClient) / 20", "mostQuestions - underWay.size")
+    .foundBy(...fair("a client whose owners do not answer")),
+  plant("the last places of a client are for owners who are not asked yet", service)
+    .edit("- ofClient) / 20", "- ofClient)")
+    .foundBy(...fair("a client whose owners do not answer")),
+  plant("a question is asked again if the ledger could not be read", service)
+    .edit("failure._tag === \"StoreUnavailable\" ||", "")
+    .foundBy(...fair("an owner who could not be asked")),
+  plant("the list of owners has each one once", "src/services/sql/ledger/SqlApprovals.ts")
+    .edit("a.resource_owner > ${after}", "a.resource_owner >= ${after}")
+    .foundBy(postgres("services/ledger/Approvals", "each owner is listed once")),
+  plant("a page of approvals goes on behind the last one", "src/services/sql/ledger/SqlApprovals.ts")
+    .edit("(a.expires_at, a.operation_id) > (${time}", "(a.expires_at, a.operation_id) >= (${time}")
+    .foundBy(postgres("services/ledger/Approvals", "each owner is listed once"))
 ]

@@ -7,6 +7,7 @@ import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as SqlClient from "effect/sql/SqlClient"
 import { bindingMessageOf, CibaApprovals, type CibaOptions } from "../../../src/ciba/CibaApprovals.ts"
 import type { AuthorizationDetails } from "../../../src/domain/AuthorizationDetails.ts"
+import type { ResourceOwner } from "../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { Approvals } from "../../../src/services/Approvals.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
@@ -221,6 +222,22 @@ layer(PostgresLedger, { excludeTestServices: true })("CIBA", (it) => {
         while ((yield* stateOf(next)) === "pending") yield* Effect.sleep(20)
         yield* Fiber.interrupt(loop)
         assert.strictEqual(yield* stateOf(next), "approved")
+      })
+    ))
+
+  it.effect("asks an owner although a hundred operations of another one wait, who does not answer", () =>
+    withProvider((provider, ciba) =>
+      Effect.gen(function*() {
+        provider.behaviour.answer = "nothing"
+        const { grant, identity } = yield* issueAtNewProvider({ authorization_details: details })
+        for (let n = 0; n < 100; n++) yield* accept(identity, { terms })
+        const { owner } = yield* waiting
+        const loop = yield* Effect.forkChild(ciba.askPending)
+        const questionsTo = (owner: ResourceOwner) =>
+          provider.questions.filter(({ login_hint }) => login_hint === `account of ${owner}`)
+        while (questionsTo(owner).length === 0 || questionsTo(grant.resource_owner).length < 5) yield* Effect.sleep(20)
+        yield* Fiber.interrupt(loop)
+        assert.lengthOf(questionsTo(grant.resource_owner), 5)
       })
     ))
 

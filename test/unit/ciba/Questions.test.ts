@@ -1,6 +1,6 @@
 /**
  * A question of CIBA over time: when the provider is polled, how long, and when it is asked again. Time passes a hundred times as fast, and
- * the approvals are in memory.
+ * the approval is in memory.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, DateTime, Effect, Fiber } from "effect"
@@ -18,8 +18,8 @@ import { makeHurriedClock } from "../../fixtures/HurriedClock.ts"
 
 const owner = ResourceOwner.make("alice")
 
-const waiting = (at: number): Approval => ({
-  operation_id: OperationId.make(`019aa4f0-5c00-7b1e-8d2f-${String(at).padStart(12, "0")}`),
+const waiting = (): Approval => ({
+  operation_id: OperationId.make("019aa4f0-5c00-7b1e-8d2f-000000000000"),
   type: "payment" as Approval["type"],
   client_id: ClientId.make("agent"),
   resource_owner: owner,
@@ -34,11 +34,12 @@ const waiting = (at: number): Approval => ({
   reason: null
 })
 
-/** Approvals in memory. `failing`: reads of one approval that the ledger does not answer, the next ones first. */
-const makeApprovals = (count: number) => {
-  const all = new Map(Array.from({ length: count }, (_, at) => waiting(at)).map((one) => [one.operation_id, one]))
+/** An approval in memory. `failing`: its reads that the ledger does not answer, the next ones first. */
+const makeApprovals = () => {
+  const all = new Map([waiting()].map((one) => [one.operation_id, one]))
   const failing: Array<boolean> = []
   const service = Approvals.of({
+    owners: () => Effect.succeed([owner]),
     pending: () => Effect.sync(() => [...all.values()].filter(({ state }) => state === "pending")),
     find: (id) =>
       Effect.suspend(() =>
@@ -66,15 +67,14 @@ interface Scene extends ReturnType<typeof makeApprovals> {
 
 const test = (
   name: string,
-  options: Partial<CibaOptions> & { readonly count?: number },
+  options: Partial<CibaOptions>,
   use: (scene: Scene) => Effect.Effect<void, unknown>
 ) =>
   it.live(name, () =>
     Effect.scoped(Effect.gen(function*() {
-      const { count = 1, ...ciba } = options
       const provider = yield* makeCibaProvider
       provider.behaviour.expiry = 3600
-      const approvals = makeApprovals(count)
+      const approvals = makeApprovals()
       const { clock, sleeps } = yield* makeHurriedClock
       yield* CibaApprovals.use((ciba) => {
         provider.notify.send = (request) =>
@@ -88,7 +88,7 @@ const test = (
           ))
         return use({ ...approvals, provider, ciba, sleeps })
       }).pipe(
-        Effect.provide(CibaApprovals.layer(settingsFor(provider, ciba))),
+        Effect.provide(CibaApprovals.layer(settingsFor(provider, options))),
         Effect.provideService(Approvals, approvals.service),
         Effect.provide([Digest.layerWebCrypto, SecureRandom.layerWebCrypto]),
         Effect.provideService(Clock.Clock, clock)
@@ -188,23 +188,4 @@ describe("A question of CIBA", () => {
         assert.strictEqual(stateOf(ids[0]!), "approved")
       })
   )
-})
-
-describe("The questions of a process", () => {
-  let asked = 0
-  const hintOf = () =>
-    Effect.andThen(
-      Effect.sync(() => {
-        asked++
-      }),
-      Effect.never
-    )
-  test("are a hundred at a time", { count: 150, hintOf }, ({ ciba, sleeps }) =>
-    Effect.gen(function*() {
-      const loop = yield* Effect.forkChild(ciba.askPending)
-      // It looks again twice.
-      while (sleeps.length < 3) yield* realTime(20)
-      yield* Fiber.interrupt(loop)
-      assert.strictEqual(asked, 100)
-    }))
 })

@@ -2,6 +2,7 @@
  * Approvals in PostgreSQL. The triggers of `migrations/0035_approvals.sql` check each decision again, and
  * carry it out.
  */
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import {
@@ -9,7 +10,8 @@ import {
   type ApprovalStatus,
   type Decision,
   limitOf,
-  type PendingApprovals
+  type PendingApprovals,
+  type PendingOwners
 } from "../../../domain/Approval.ts"
 import type { ClientId, ProviderName, ResourceOwner } from "../../../domain/Grant.ts"
 import type { OperationId } from "../../../domain/Operation.ts"
@@ -60,15 +62,21 @@ export const makeSql = Effect.gen(function*() {
 
   const pending = Effect.fn("Approvals.pending")((which: PendingApprovals = {}) =>
     Effect.flatMap(
-      orUnavailable(
-        which.resource_owner === undefined
-          ? sql.unsafe<ApprovalRow>(pendingStatement(""), [limitOf(which)])
-          : sql.unsafe<ApprovalRow>(pendingStatement(" AND a.resource_owner = $2"), [
-            limitOf(which),
-            which.resource_owner
-          ])
-      ),
+      orUnavailable(sql.unsafe<ApprovalRow>(pendingStatement(which), [
+        limitOf(which),
+        ...which.resource_owner === undefined ? [] : [which.resource_owner],
+        ...which.after === undefined ? [] : [DateTime.toDateUtc(which.after.expires_at), which.after.operation_id]
+      ])),
       (rows) => Effect.forEach(rows, approvalOf)
+    )
+  )
+
+  const owners = Effect.fn("Approvals.owners")((which: PendingOwners = {}) =>
+    Effect.map(
+      orUnavailable(
+        sql.unsafe<{ readonly resource_owner: ResourceOwner }>(ownersStatement, [limitOf(which), which.after ?? ""])
+      ),
+      (rows) => rows.map(({ resource_owner }) => resource_owner)
     )
   )
 
@@ -119,7 +127,7 @@ export const makeSql = Effect.gen(function*() {
     )
   )
 
-  return { pending, find, decide, recordRefused }
+  return { pending, owners, find, decide, recordRefused }
 })
 
 const membersOf = (row: ApprovalRow): Omit<Approval, "terms"> => ({
@@ -151,9 +159,30 @@ const approvalColumns = `${publicColumns}, o.client_id, o.resource_owner, o.prov
 
 const approvals = "approvals a JOIN operations o ON o.id = a.operation_id AND o.client_id = a.client_id"
 
-const pendingStatement = (condition: string) => `
+/** `$1` limit, then the owner, then the place of the last approval before. Each is one range of one index. */
+const pendingStatement = ({ after, resource_owner }: PendingApprovals) => {
+  const [time, id] = resource_owner === undefined ? ["$2", "$3"] : ["$3", "$4"]
+  return `
   SELECT ${approvalColumns} FROM ${approvals}
-  WHERE a.state = 'pending'${condition} ORDER BY a.expires_at, a.operation_id LIMIT $1`
+  WHERE a.state = 'pending'${resource_owner === undefined ? "" : " AND a.resource_owner = $2"}${
+    after === undefined ? "" : ` AND (a.expires_at, a.operation_id) > (${time}::timestamptz, ${id}::uuid)`
+  }
+  ORDER BY a.expires_at, a.operation_id LIMIT $1`
+}
+
+const ownerAfter = (after: string) => `
+    SELECT a.resource_owner FROM approvals a
+    WHERE a.state = 'pending' AND a.resource_owner > ${after} ORDER BY a.resource_owner LIMIT 1`
+
+/** Skips from one owner to the next in the index, as a claim skips from client to client. `$1` limit, `$2` the last owner before. */
+const ownersStatement = `
+  WITH RECURSIVE owners AS (
+    SELECT 1 AS n, first.resource_owner FROM (${ownerAfter("$2::text")}) first
+    UNION ALL
+    SELECT o.n + 1, next.resource_owner FROM owners o CROSS JOIN LATERAL (${ownerAfter("o.resource_owner")}) next
+    WHERE o.n < $1::integer
+  )
+  SELECT resource_owner FROM owners ORDER BY n`
 
 const findStatement = `SELECT ${approvalColumns} FROM ${approvals} WHERE a.operation_id = $1`
 

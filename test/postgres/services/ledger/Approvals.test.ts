@@ -5,13 +5,14 @@
 import { assert, it } from "@effect/vitest"
 import { DateTime, Duration, Effect } from "effect"
 import * as fc from "fast-check"
-import type { Decision } from "../../../../src/domain/Approval.ts"
-import type { GrantIdentity, ProviderName } from "../../../../src/domain/Grant.ts"
+import type { Approval, Decision, PendingApprovals } from "../../../../src/domain/Approval.ts"
+import type { GrantIdentity, ProviderName, ResourceOwner } from "../../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { Approvals } from "../../../../src/services/Approvals.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
 import { findDecisionRefusal } from "../../../../src/services/rules/approvals.ts"
+import type { StoreUnavailable } from "../../../../src/services/StoreUnavailable.ts"
 import { accept, type Asked, decide, details, paid, request, waits } from "../../../fixtures/ledger/ApprovedPayments.ts"
 import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
 import { feedReader } from "../../../fixtures/ledger/Changes.ts"
@@ -119,6 +120,43 @@ conformance("an approval", (it) => {
       })
       assert.match(String(decided_at), /^\d{4}-.*Z$/)
       assert.isEmpty(yield* Approvals.use(({ pending }) => pending({ resource_owner: grant.resource_owner })))
+    }))
+
+  it.effect("that is awaited is listed, the first to end in front, in pages, of one owner or all; each owner is listed once", () =>
+    Effect.gen(function*() {
+      const { owners, pending } = yield* Approvals
+      const grants = yield* Effect.forEach(
+        [3, 1, 5],
+        Effect.fnUntraced(function*(count) {
+          const { grant, identity } = yield* issueAtNewProvider({ authorization_details: details })
+          const requests = Array.from({ length: count }, () => request({ payee: "new" }))
+          yield* OperationLedger.use((ledger) => ledger.acceptAll(identity, requests))
+          return { owner: grant.resource_owner, count }
+        })
+      )
+      /** All pages of two, and more where they do not end. */
+      const pagesOf = Effect.fnUntraced(
+        function*<A, E>(pageAfter: (last: A | undefined) => Effect.Effect<ReadonlyArray<A>, E>) {
+          const all: Array<A> = []
+          for (let pages = 0; pages < 20 && all.length === 2 * pages; pages++) all.push(...yield* pageAfter(all.at(-1)))
+          return all
+        }
+      )
+      const approvalsOf = (which: PendingApprovals = {}) =>
+        pagesOf<Approval, StoreUnavailable>((after) => pending({ limit: 2, ...which, ...after && { after } }))
+      const all = yield* approvalsOf()
+      assert.deepStrictEqual(all, yield* pending())
+      for (const { count, owner } of grants) {
+        const own = yield* approvalsOf({ resource_owner: owner })
+        assert.lengthOf(own, count)
+        assert.deepStrictEqual(own, all.filter(({ resource_owner }) => resource_owner === owner))
+      }
+      const listed = yield* pagesOf<ResourceOwner, StoreUnavailable>((after) =>
+        owners({ limit: 2, ...after && { after } })
+      )
+      assert.deepStrictEqual(listed, yield* owners())
+      assert.lengthOf(listed, new Set(listed).size)
+      assert.sameMembers(listed, [...new Set(all.map(({ resource_owner }) => resource_owner))])
     }))
 
   it.effect("that is awaited keeps the operation under review: an operator cannot end it", () =>
