@@ -135,7 +135,7 @@ const attempt = (
       error._tag === "NotSent" ? logNotSent(error, { operation_id: claim.operation.id, provider: name }) : Effect.void
     ),
     Effect.tapError(({ retryAfter }) => requestPermits.slowDown(name, retryAfter)),
-    Effect.onExit((exit) => pauses.observe(name, probeOf, exit, claim.operation.id))
+    Effect.onExit((exit) => pauses.observe(name, probeOf, exit, claim.operation))
   )
   return throughCircuits(breaker, { provider: name, kind: "submissions", classify: classifyAttempt }, observed).pipe(
     Effect.catchTag(

@@ -1,9 +1,9 @@
 /**
  * Stops the claims for a provider after a local failure, such as wrong credentials, and after answers in a row that the adapter does not
  * declare, such as those of a wrong address: every operation would meet them. An answer that names another operation counts as
- * undeclared. Local failures that may be of one operation alone, such as the credentials of its owner, count the same way: otherwise each
- * owner could stop the payments of all. The worker then claims one operation at a time as a probe, until an attempt shows that the cause
- * has passed. Status reads neither begin nor end a pause, except the probe of the adapter: it may begin a pause at the start of the worker.
+ * undeclared. Local failures that may be of one operation alone, such as the credentials of its owner, pause the provider only if five
+ * owners meet them without a declared answer in between: otherwise an agent of one owner could stop the payments of all. The worker then
+ * claims one operation at a time as a probe, until an attempt shows that the cause has passed. Status reads neither begin nor end a pause, except the probe of the adapter: it may begin a pause at the start of the worker.
  * In a pause for a wrong path no operation is claimed until the probe passes. In one for refused credentials operations probe, too: a
  * refused one costs nothing.
  */
@@ -16,9 +16,10 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as PubSub from "effect/PubSub"
 import * as Stream from "effect/Stream"
-import type { ProviderName } from "../../domain/Grant.ts"
+import type { ProviderName, ResourceOwner } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
 import { isOfOperation, pauseReasons } from "../../domain/operators/FiguresForm.ts"
+import type { ProviderOperation } from "../../domain/Submission.ts"
 import { memoize } from "../../metrics/Series.ts"
 import { type PauseCause, SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
@@ -31,8 +32,11 @@ import type { NotSent, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
  */
 const mostUndeclared = 5
 
-/** Local failures of one operation each, without a declared answer between them, after which the cause may be of all. */
-const mostOfOperation = 5
+/**
+ * Owners with a local failure of one operation, without a declared answer between them, after which the cause may be of all. One owner never
+ * counts twice, also if no other is active: operations of others come after its own, and one probe at a time would keep them waiting.
+ */
+const mostOwners = 5
 
 /** Milliseconds. A probe that meets an undeclared answer makes an operation `indeterminate`; one that fails locally costs nothing. */
 const shortest: Readonly<Record<Failure["cause"], number>> = { local_failure: 1000, undeclared_answers: 30_000 }
@@ -85,8 +89,11 @@ interface ProviderState {
   unreachable: string | null
   /** The attempts that could not reach the provider since its last answer, and the cause of the last failure. Null: none. */
   outage: { cause: string; attempts: number } | null
-  /** The operations of the last local failures that may be of one operation alone, since the last declared answer. */
-  ofOperation: ReadonlyArray<OperationId>
+  /**
+   * The owners of the last local failures that may be of one operation alone, since the last declared answer, `mostOwners` at most. Each
+   * with the operation of its last one.
+   */
+  ofOperation: ReadonlyMap<ResourceOwner, OperationId>
   underWay: number
   /** Released when an attempt ends. */
   readonly ended: Latch.Latch
@@ -107,12 +114,12 @@ export class ProviderPauses extends Context.Service<ProviderPauses, {
   readonly takeTurn: (provider: ProviderName, probeOf: ProviderPause | null) => Turn
   /** Takes note of a local failure of an operation that was claimed as this probe, or as none. */
   readonly fail: (provider: ProviderName, probeOf: ProviderPause | null, reason: string) => Effect.Effect<void>
-  /** Takes note of an attempt of the operation `id`, which was claimed as this probe, or as none. */
+  /** Takes note of an attempt of an operation that was claimed as this probe, or as none. */
   readonly observe: (
     provider: ProviderName,
     probeOf: ProviderPause | null,
     attempt: Attempt,
-    id: OperationId
+    operation: Pick<ProviderOperation, "id" | "resource_owner">
   ) => Effect.Effect<void>
   /**
    * Pauses a provider whose probe speaks against its settings, until `trust`. Does nothing once an attempt has shown more. A declared
@@ -170,7 +177,7 @@ const make = Effect.gen(function*() {
     undeclaredReason: "",
     unreachable: null,
     outage: null,
-    ofOperation: [],
+    ofOperation: new Map(),
     underWay: 0,
     ended: Latch.makeUnsafe(false)
   }))
@@ -253,11 +260,15 @@ const make = Effect.gen(function*() {
     yield* resume(provider, probeOf)
   })
 
-  /** Yields the operations whose failures follow one another, up to `mostOfOperation`. */
-  const noteFailed = (provider: ProviderName, id: OperationId): ReadonlyArray<OperationId> => {
+  /** Yields the operations of the owners whose failures follow one another, up to `mostOwners`. */
+  const noteFailed = (
+    provider: ProviderName,
+    { id, resource_owner }: Pick<ProviderOperation, "id" | "resource_owner">
+  ): ReadonlyArray<OperationId> => {
     const state = stateOf(provider)
-    state.ofOperation = [...state.ofOperation, id].slice(-mostOfOperation)
-    return state.ofOperation
+    const others = [...state.ofOperation].filter(([owner]) => owner !== resource_owner)
+    state.ofOperation = new Map([...others, [resource_owner, id] as const].slice(-mostOwners))
+    return [...state.ofOperation.values()]
   }
 
   return ProviderPauses.of({
@@ -295,7 +306,8 @@ const make = Effect.gen(function*() {
       return { _tag: "Begin", end }
     },
     fail: (provider, probeOf, reason) => fail(provider, probeOf, { cause: "local_failure", reason }),
-    observe: Effect.fnUntraced(function*(provider, probeOf, attempt, id) {
+    observe: Effect.fnUntraced(function*(provider, probeOf, attempt, operation) {
+      const { id } = operation
       if (Exit.isFailure(attempt) && Cause.hasInterruptsOnly(attempt.cause)) return
       const error = Exit.isSuccess(attempt) ? null : Option.getOrNull(Cause.findErrorOption(attempt.cause))
       // An operation that can never be sent tells nothing of the others.
@@ -304,12 +316,12 @@ const make = Effect.gen(function*() {
       stateOf(provider).unreachable = isAway ? error.reason : null
       yield* logOutage(provider, attempt, error)
       if (error?._tag === "NotSent" && error.isLocal === true) {
-        const failed = error.isOfOperation === true ? noteFailed(provider, id) : []
-        if (error.isOfOperation === true && failed.length < mostOfOperation) return
+        const failed = error.isOfOperation === true ? noteFailed(provider, operation) : []
+        if (error.isOfOperation === true && failed.length < mostOwners) return
         const named = isOfOperation(error.reason)
           ? ` (operation ${id})`
           : failed.length > 0
-          ? ` (operations ${[...new Set(failed)].join(", ")})`
+          ? ` (operations ${failed.join(", ")})`
           : ""
         return yield* fail(provider, probeOf, { cause: "local_failure", reason: error.reason + named })
       }
@@ -323,7 +335,7 @@ const make = Effect.gen(function*() {
       if (other !== null) return yield* countUndeclared(provider, probeOf, describeContradiction(other))
       // Without an answer, nothing shows that the adapter understands the provider.
       const isDeclared = Exit.isSuccess(attempt) || error?._tag === "NotSent" && error.isRefused === true
-      if (isDeclared) Object.assign(stateOf(provider), { undeclared: 0, ofOperation: [] })
+      if (isDeclared) Object.assign(stateOf(provider), { undeclared: 0, ofOperation: new Map() })
       return yield* resume(provider, probeOf)
     }),
     suspect: Effect.fnUntraced(function*(provider, reason) {

@@ -138,8 +138,11 @@ export const limits: ReadonlyArray<Plant> = [
     .edit("return outage?.cause === unreachable\n", "return outage === undefined\n")
     .foundBy(unit("submission/attempts/SubmissionWorker", "logs one line for each cause")),
   plant("the credentials of one owner do not pause the provider", "src/submission/providers/ProviderPauses.ts")
-    .edit("failed.length < mostOfOperation", "failed.length < 1")
+    .edit("failed.length < mostOwners", "failed.length < 1")
     .foundBy(unit("submission/attempts/LocalFailures", "the credentials of its owner")),
+  plant("all operations of one owner together do not pause the provider", "src/submission/providers/ProviderPauses.ts")
+    .edit("owner !== resource_owner)", "owner !== resource_owner || true)")
+    .foundBy(unit("submission/attempts/LocalFailures", "A client whose payments fail by its own text")),
   plant(
     "an undeclared 401 of one owner's credentials counts as one undeclared answer",
     "src/submission/http/HttpProvider.ts"
@@ -147,13 +150,13 @@ export const limits: ReadonlyArray<Plant> = [
     .edit(" && adapter.options.credentialsOf !== \"operation\"", "")
     .foundBy(unit("submission/http/HttpProviderAnswers", "401 with JSON")),
   plant(
-    "the fifth failure of credentials without a declared answer pauses the provider",
+    "refused credentials of five owners without a declared answer pause the provider",
     "src/submission/providers/ProviderPauses.ts"
   )
-    .edit("failed.length < mostOfOperation", "failed.length <= mostOfOperation")
+    .edit("failed.length < mostOwners", "failed.length <= mostOwners")
     .foundBy(unit("submission/attempts/LocalFailures", "the credentials of its owner")),
   plant("a pause for the credentials of owners names the operations", "src/submission/providers/ProviderPauses.ts")
-    .edit("` (operations ${[...new Set(failed)].join(\", \")})`", "\"\"")
+    .edit("` (operations ${failed.join(\", \")})`", "\"\"")
     .foundBy(unit("submission/attempts/LocalFailures", "the credentials of its owner")),
   plant(
     "pauses of several workers for the same reason are one problem, though they name other operations",
@@ -162,7 +165,7 @@ export const limits: ReadonlyArray<Plant> = [
     .edit("reason.replace(namedOperations, \"\")", "reason")
     .foundBy(unit("cli/status/StatusProblems", "tells once of workers")),
   plant("a declared answer ends the count of failures of credentials", "src/submission/providers/ProviderPauses.ts")
-    .edit("{ undeclared: 0, ofOperation: [] }", "{ undeclared: 0 }")
+    .edit("{ undeclared: 0, ofOperation: new Map() }", "{ undeclared: 0 }")
     .foundBy(unit("submission/attempts/LocalFailures", "the credentials of its owner")),
   plant(
     "the application of the template runs its fake bank only with the embedded PostgreSQL",

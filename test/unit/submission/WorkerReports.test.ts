@@ -6,7 +6,7 @@ import { assert, it } from "@effect/vitest"
 import { Context, Deferred, Effect, Exit, Fiber, Layer, Logger, Scope } from "effect"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import { TestClock } from "effect/testing"
-import { ProviderName } from "../../../src/domain/Grant.ts"
+import { ProviderName, ResourceOwner } from "../../../src/domain/Grant.ts"
 import type { WorkerReport } from "../../../src/domain/operators/FiguresForm.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { Maintenance } from "../../../src/services/queue/Maintenance.ts"
@@ -91,9 +91,10 @@ it.effect("A process reports why a provider is paused as soon as that changes: a
   Effect.gen(function*() {
     const table = kept()
     const { breaker, pauses, stop } = yield* start(table)
+    const operation = { id: unknownId, resource_owner: ResourceOwner.make("owner-1") }
     yield* TestClock.adjust(1)
     const refused = new NotSent({ reason: "the connection was refused (ECONNREFUSED): bank:4999" })
-    yield* pauses.observe(bank, null, Exit.fail(refused), unknownId)
+    yield* pauses.observe(bank, null, Exit.fail(refused), operation)
     yield* openCircuit(breaker)
     yield* until(() => table.reports.length === 2)
     yield* pauses.fail(bank, null, "status 401")
@@ -106,7 +107,7 @@ it.effect("A process reports why a provider is paused as soon as that changes: a
     yield* TestClock.adjust("9 seconds")
     yield* breaker.execute(Effect.void, { key: bank })
     const { probeOf } = yield* pauses.admit(bank, 1)
-    yield* pauses.observe(bank, probeOf, Exit.succeed(acknowledged), unknownId)
+    yield* pauses.observe(bank, probeOf, Exit.succeed(acknowledged), operation)
     yield* until(() => table.reports.at(-1)!.pauses[bank] === null)
     yield* stop
   }))

@@ -173,7 +173,7 @@ describe("One operation that the adapter cannot encode", () => {
       ])
     }))
 
-  it.effect("does not pause the provider if the credentials of its owner are wrong, until the fifth in a row", () =>
+  it.effect("does not pause the provider if the credentials of its owner are wrong, until the fifth owner in a row", () =>
     Effect.gen(function*() {
       const wrong = new Set<OperationId>()
       const expired = new NotSent({ reason: "status 401", isLocal: true, isRefused: true, isOfOperation: true })
@@ -181,9 +181,9 @@ describe("One operation that the adapter cannot encode", () => {
         policy: { pollInterval: Duration.millis(100) },
         submit: (_, { id }) => wrong.has(id) ? Effect.fail(expired) : accepts
       })
-      const workWith = (count: number, isWrong: boolean) =>
+      const workWith = (count: number, isWrong: boolean, owner = world.grant) =>
         Effect.gen(function*() {
-          const ids = yield* world.acceptMany(count)
+          const ids = yield* world.acceptMany(count, owner)
           if (isWrong) { for (const id of ids) wrong.add(id) }
           yield* world.work
           return ids
@@ -195,11 +195,17 @@ describe("One operation that the adapter cannot encode", () => {
         assert.deepStrictEqual(yield* statesOf(world, yield* workWith(1, false)), new Set(["submitted"]))
       }
       assert.isEmpty(world.logs.filter(paused))
-      const failed = yield* workWith(5, true)
+      yield* workWith(8, true)
+      const failed: Array<OperationId> = []
+      for (let n = 0; n < 4; n++) {
+        assert.isEmpty(world.logs.filter(paused), `${n + 1} owners`)
+        failed.push(...yield* workWith(1, true, (yield* world.issue({ provider: bank })).grant))
+      }
       const [warning, ...others] = world.logs.filter(paused)
       assert.isEmpty(others, "they may be the credentials of all")
       const [, named = ""] = /^status 401 \(operations (.+)\)$/u.exec(String(warning!.annotations["reason"])) ?? []
-      assert.sameMembers(named.split(", "), [...failed])
+      assert.lengthOf(named.split(", "), 5, "one operation of each owner")
+      assert.includeMembers(named.split(", "), failed)
       const ids = [...wrong]
       wrong.clear()
       yield* startWorker(world)
@@ -371,5 +377,30 @@ describe("A client whose payments cannot be encoded", () => {
         sent.push(world.attempts.filter((attempt) => attempt.id === id).length)
       }
       assert.deepStrictEqual(sent, sent.map(() => 1), "each within 30 seconds")
+    }))
+})
+
+describe("A client whose payments fail by its own text, such as an unknown consent", () => {
+  it.effect("does not slow the payments of another client, with 300 of them, and tries each ever less often", () =>
+    Effect.gen(function*() {
+      const poison = new Set<OperationId>()
+      const world = yield* makeWorld({
+        submit: (_, { id }) =>
+          poison.has(id)
+            ? Effect.fail(new NotSent({ reason: "no credentials", isLocal: true, isOfOperation: true }))
+            : Effect.delay(Effect.succeed(acknowledged), "200 millis")
+      })
+      const { grant } = yield* world.issue({ provider: bank })
+      for (const id of yield* world.acceptMany(300)) poison.add(id)
+      yield* startWorker(world)
+      yield* TestClock.adjust("1 second")
+      const ids = new Set(yield* world.acceptMany(300, grant))
+      yield* Effect.repeat(TestClock.adjust("100 millis"), { times: 100 })
+      assert.strictEqual(world.attempts.filter(({ id }) => ids.has(id)).length, 300, "30 a second")
+      yield* TestClock.adjust("1 hour")
+      assert.isEmpty(world.logs.filter(paused))
+      const tries = new Map<OperationId, number>()
+      for (const { id } of world.attempts) tries.set(id, (tries.get(id) ?? 0) + 1)
+      for (const id of poison) assert.isAtMost(tries.get(id)!, 70)
     }))
 })

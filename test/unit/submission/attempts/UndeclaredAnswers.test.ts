@@ -5,6 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Duration, Effect, Exit, Schema } from "effect"
 import { TestClock } from "effect/testing"
+import { ResourceOwner } from "../../../../src/domain/Grant.ts"
 import { SubmissionWorker } from "../../../../src/submission/attempts/SubmissionWorker.ts"
 import { NotSent, SubmissionAnswer, Uncertain } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { ProviderPauses } from "../../../../src/submission/providers/ProviderPauses.ts"
@@ -214,8 +215,13 @@ describe("Answers that the adapter does not declare", () => {
     "other operation",
     "no answer",
     "local failure",
-    "of one operation"
+    "of owner 1",
+    "of owner 2",
+    "of owner 3",
+    "of owner 4",
+    "of owner 5"
   ])
+  const ofOne = Exit.fail(new NotSent({ reason: "no credentials", isLocal: true, isOfOperation: true }))
   const exits: Readonly<Record<typeof Attempted.Type, Exit.Exit<SubmissionAnswer, NotSent | Uncertain>>> = {
     declared: Exit.succeed(acknowledged),
     "refused for now": Exit.fail(new NotSent({ reason: "429", isRefused: true })),
@@ -225,7 +231,11 @@ describe("Answers that the adapter does not declare", () => {
     ),
     "no answer": Exit.fail(new Uncertain({ reason: "the connection was reset" })),
     "local failure": Exit.fail(new NotSent({ reason: "status 401", isRefused: true, isLocal: true })),
-    "of one operation": Exit.fail(new NotSent({ reason: "no credentials", isLocal: true, isOfOperation: true }))
+    "of owner 1": ofOne,
+    "of owner 2": ofOne,
+    "of owner 3": ofOne,
+    "of owner 4": ofOne,
+    "of owner 5": ofOne
   }
   it.effect.prop(
     "pause the provider until the first declared one, whatever the other probes meet",
@@ -234,18 +244,23 @@ describe("Answers that the adapter does not declare", () => {
       Effect.gen(function*() {
         const pauses = yield* ProviderPauses
         let undeclared = 0
-        let ofOne = 0
+        const owners = new Set<string>()
         let isPaused = false
         for (const attempt of ["undeclared", "undeclared", "undeclared", ...attempts] as const) {
           yield* TestClock.adjust("5 minutes")
           const { limit, probeOf } = yield* pauses.admit(bank, 5)
           assert.strictEqual(limit, probeOf === null ? 5 : 1)
-          yield* pauses.observe(bank, probeOf, exits[attempt], unknownId)
+          yield* pauses.observe(bank, probeOf, exits[attempt], {
+            id: unknownId,
+            resource_owner: ResourceOwner.make(attempt.replaceAll(" ", "-"))
+          })
           yield* pauses.release(probeOf)
-          if (attempt === "declared" || attempt === "refused for now") undeclared = ofOne = 0
-          else if (attempt === "undeclared" || attempt === "other operation") undeclared++
-          else if (attempt === "of one operation") ofOne++
-          if (attempt === "of one operation") isPaused ||= ofOne >= 5
+          if (attempt === "declared" || attempt === "refused for now") {
+            undeclared = 0
+            owners.clear()
+          } else if (attempt === "undeclared" || attempt === "other operation") undeclared++
+          else if (exits[attempt] === ofOne) owners.add(attempt)
+          if (exits[attempt] === ofOne) isPaused ||= owners.size >= 5
           else isPaused = undeclared >= 5 || attempt === "local failure"
           assert.strictEqual(pauses.reasonOf(bank) !== null, isPaused)
         }
