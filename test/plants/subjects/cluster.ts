@@ -177,5 +177,20 @@ export const cluster: ReadonlyArray<Plant> = [
       "      const calls = waiting.slice(0, count)\n      waiting = waiting.slice(count)\n      yield* run(calls)\n",
       "      const calls = waiting\n      yield* run(calls)\n      waiting = waiting.slice(count)\n"
     )
-    .foundBy(unit("cluster/ReadIndex"), unit("cluster/confirmReplication"))
+    .foundBy(unit("cluster/ReadIndex"), unit("cluster/confirmReplication")),
+  plant("a ledger settles only in the life that was compared with its witness", verifications)
+    .edit("h.epoch_life = ledger_life() AND NOT h.is_witness_settled", "NOT h.is_witness_settled")
+    .foundBy(postgres("cluster/Verifications", "settles a minute after")),
+  plant("the number of a batch never goes back in the ledger", verifications)
+    .edit("SET batch = greatest(b.batch, excluded.batch), updated_at", "SET batch = excluded.batch, updated_at")
+    .foundBy(postgres("cluster/Verifications", "never counts a batch back")),
+  plant("the ledger forgets no batch that a claim has counted within the hour", verifications)
+    .edit("b.updated_at < h.epoch_at - interval '1 hour'", "b.updated_at < h.epoch_at + interval '1 hour'")
+    .foundBy(postgres("cluster/Verifications", "never counts a batch back")),
+  plant("a ledger that holds its operations gives a server that was replaced time to end", witnessVerifier)
+    .edit("hasHeld = result === \"missing\" || result === \"unprovable\"", "hasHeld = result === \"missing\"")
+    .foundBy(unit("cluster/WitnessVerifier", "is followed by one of another epoch after")),
+  plant("more than a thousand batches end their epoch", witnessVerifier)
+    .edit("batches.filter((batch) => batch.epoch === epoch).length > mostBatches", "batches.length > Infinity")
+    .foundBy(unit("cluster/WitnessVerifier", "end their epoch once"))
 ]

@@ -5,6 +5,7 @@ const tables = "migrations/0001_grants.sql"
 const revocations = "migrations/0007_grant_revocations.sql"
 const functions = "migrations/0008_grant_functions.sql"
 const revocation = "src/services/sql/grants/SqlGrants.ts"
+const memory = "src/services/memory/MemoryGrants.ts"
 
 export const grants: ReadonlyArray<Plant> = [
   plant("a revocation is final", tables)
@@ -135,5 +136,14 @@ export const grants: ReadonlyArray<Plant> = [
         "    AND (p_wait",
       "AND (p_grant IS NULL OR g.external_id = p_grant)\n    AND (p_wait"
     )
-    .foundBy(postgres("services/grants/GrantsRevocation"))
+    .foundBy(postgres("services/grants/GrantsRevocation")),
+  plant("a grant is revoked since the first of several revocations, in the database", functions)
+    .edit("SELECT min(r.revoked_at) FROM grant_revocations r", "SELECT max(r.revoked_at) FROM grant_revocations r")
+    .foundBy(postgres("services/grants/GrantsRevocation", "is revoked since the first one")),
+  plant("a grant is revoked since the first of several revocations, in memory", memory)
+    .edit(".toSorted(DateTime.Order)[0] ?? null", ".toSorted(DateTime.Order).at(-1) ?? null")
+    .foundBy(postgres("services/grants/GrantsRevocation", "is revoked since the first one")),
+  plant("a repeated revocation of a grant keeps the first time, in memory", memory)
+    .edit("if (grant !== undefined && grant.revoked_at === null) memory", "if (grant !== undefined) memory")
+    .foundBy(postgres("services/grants/GrantsRevocation", "is final: a repetition keeps the first time"))
 ]

@@ -228,5 +228,17 @@ export const holds: ReadonlyArray<Plant> = [
     .foundBy(story("a review begins and ends")),
   plant("a hold of one operation changes none that is held already", holdsFile)
     .edit("AND ${mayHold}\n  RETURNING", "AND o.state = 'accepted'\n  RETURNING")
-    .foundBy(story("keeps the examination"))
+    .foundBy(story("keeps the examination")),
+  plant("a ledger that is behind is held only after ten looks in a row", guard)
+    .edit("if (++looksBehind < patience || isHolding) return", "if (isHolding) return")
+    .foundBy(unit("cluster/historyGuard", "holds once, after ten looks")),
+  plant("a ledger that is behind is held once", guard)
+    .edit("if (++looksBehind < patience || isHolding) return", "if (++looksBehind < patience) return")
+    .foundBy(unit("cluster/historyGuard", "holds once, after ten looks")),
+  plant("a ledger that came back meanwhile is not held", guard)
+    .edit("        return isBehind(asked, before)\n", "        return true\n")
+    .foundBy(unit("cluster/historyGuard", "holds once, after ten looks")),
+  plant("no claim follows one that failed without a look that changes nothing", guard)
+    .edit("if (Exit.isFailure(exit)) isDoubtful = true\n", "if (Exit.isFailure(exit)) isDoubtful = false\n")
+    .foundBy(unit("cluster/historyGuard", "before the claim after one that failed"))
 ]

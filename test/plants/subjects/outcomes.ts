@@ -265,6 +265,15 @@ export const outcomes: ReadonlyArray<Plant> = [
   plant("no fence leaves after the time that its lease has for it", "src/submission/http/HttpProvider.ts")
     .edit("      const notAfter = yield* SendDeadline\n", "      const notAfter = null\n")
     .foundBy(unit("banks/Fences", "sends nothing once")),
+  plant("no fence is sent while the circuit of the submissions is open", fences)
+    .edit(
+      "(yield* passable(breaker, due.provider, \"submissions\")) === 0",
+      "(yield* passable(breaker, due.provider, \"reads\")) === 0"
+    )
+    .foundBy(unit("submission/reads/Fences", "is not sent while the circuit")),
+  plant("no fence is sent by an old authorization", fences)
+    .edit("age < Duration.toMillis(policy.storeTimeout) && held < within", "age < Infinity && held < within")
+    .foundBy(unit("submission/reads/Fences", "by an authorization that is as old as storeTimeout")),
   plant("a reader that took the operation too long ago sends no fence", fences)
     .edit(" && held < within", "")
     .foundBy(unit("submission/reads/Fences", "too long ago")),

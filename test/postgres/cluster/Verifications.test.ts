@@ -181,6 +181,51 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
       })
   )
 
+  it.effect("settles a minute after its witness began, and only in a life that was compared", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      yield* endWitness
+      assert.strictEqual((yield* compare([])).verification?.result, "begun")
+      yield* sql`UPDATE ledger_home SET witnessed_since = now() - interval '50 seconds'`
+      assert.strictEqual((yield* compare([])).verification?.result, "unsettled")
+      yield* sql`UPDATE ledger_home SET witnessed_since = now() - interval '70 seconds', epoch_life = 'an earlier life'`
+      assert.strictEqual((yield* compare([])).verification?.result, "unsettled", "the failover was within the minute")
+      assert.strictEqual((yield* compare([])).verification?.result, "proven")
+    }))
+
+  it.effect("never counts a batch back, and forgets only those that no claim counted for an hour", () =>
+    Effect.gen(function*() {
+      const queue = yield* Queue
+      const witness = yield* makeSqlVerifications
+      const sql = yield* SqlClient.SqlClient
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      yield* compare([])
+      const claimOne = Effect.gen(function*() {
+        yield* acceptSeveral(identity, 1)
+        const [claim] = yield* queue.claim(provider, 1, terms)
+        return claim!.batch!
+      })
+      const first = yield* claimOne
+      yield* claimOne
+      const { epoch, verification } = yield* compare([first, missing(first.life)])
+      assert.strictEqual(verification?.result, "missing")
+      assert.strictEqual((yield* claimOne).batch, 3)
+
+      const old = missing(first.life)
+      yield* sql`INSERT INTO claim_batches (worker, life, provider, batch, updated_at)
+        VALUES (${old.worker}, ${old.life}, ${old.provider}, 1, now() - interval '61 minutes')`
+      const isThere = ({ worker, provider }: ClaimBatch) =>
+        Effect.map(
+          sql`SELECT FROM claim_batches WHERE worker = ${worker} AND provider = ${provider}`,
+          ({ length }) => length === 1
+        )
+      yield* witness.forgetBatches(crypto.randomUUID())
+      assert.isTrue(yield* isThere(old), "another epoch")
+      yield* witness.forgetBatches(epoch)
+      assert.isFalse(yield* isThere(old))
+      assert.isTrue(yield* isThere(first))
+    }))
+
   it.effect("is compared by one of several verifiers, and only as they saw it", () =>
     Effect.gen(function*() {
       const witness = yield* makeSqlVerifications

@@ -31,13 +31,15 @@ interface Answers {
   readonly result?: VerificationResult
   readonly state?: Partial<WitnessState>
   readonly epoch?: string | null
+  /** After the first fence. Default: the same. */
+  readonly nextEpoch?: string
   readonly batches?: ReadonlyArray<ClaimBatch> | null
   readonly store?: Partial<WitnessStore>
 }
 
 /** Runs the verifier for a while. Returns its steps in order, apart from the look at both sides with which each round begins. */
 const stepsOf = Effect.fnUntraced(function*(answers: Answers, time: Duration.Input = "10 millis") {
-  const { batches = [], epoch = known, result = "proven", state, store } = answers
+  const { batches = [], epoch = known, nextEpoch = epoch, result = "proven", state, store } = answers
   const steps: Array<string> = []
   const step = <A>(name: string, answer: A) =>
     Effect.sync(() => {
@@ -46,7 +48,7 @@ const stepsOf = Effect.fnUntraced(function*(answers: Answers, time: Duration.Inp
     })
   const noted = <A, E>(name: string, effect: Effect.Effect<A, E>) => Effect.andThen(step(name, null), effect)
   const witness: WitnessStore = {
-    epoch: Effect.succeed(epoch),
+    epoch: Effect.sync(() => steps.includes("fence") ? nextEpoch : epoch),
     fence: (from, to) => noted("fence", store?.fence?.(from, to) ?? Effect.succeed(true)),
     batches: (of) => noted("batches", store?.batches?.(of) ?? Effect.succeed(batches)),
     record: (batch) => noted("record", store?.record?.(batch) ?? Effect.succeed(true)),
@@ -96,6 +98,26 @@ describe("A comparison of ledger and witness", () => {
       assert.deepStrictEqual(yield* stepsOf({ epoch: other }, "4900 millis"), [])
       assert.include(yield* stepsOf({ epoch: other }, "11 seconds"), "fence")
     }))
+
+  it.effect.each<[result: VerificationResult, earliest: number, latest: number]>([
+    ["proven", 5, 10],
+    ["unsettled", 5, 10],
+    ["missing", 30, 60],
+    ["unprovable", 30, 60]
+  ])(
+    "that was %s is followed by one of another epoch after %i to %i seconds",
+    ([result, earliest, latest]) =>
+      Effect.gen(function*() {
+        const fences = (seconds: number) =>
+          Effect.map(
+            stepsOf({ result, nextEpoch: other }, Duration.seconds(seconds)),
+            (steps) => steps.filter((step) => step === "fence").length
+          )
+        // A look each second finds the other epoch, and a later one that it has lasted.
+        assert.strictEqual(yield* fences(earliest + 0.9), 1)
+        assert.isAbove(yield* fences(latest + 2), 1)
+      })
+  )
 
   it.effect("does not happen while both have the same epoch in the present life", () =>
     Effect.gen(function*() {
@@ -156,5 +178,13 @@ describe("The batches of earlier epochs", () => {
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* stepsOf({ state, batches: [sent] }), ["batches"])
       assert.deepStrictEqual(yield* stepsOf({ state: { ...state, age: state.age - 1 }, batches: [old] }), [])
+    }))
+
+  it.effect("end their epoch once the witness has more than a thousand of it", () =>
+    Effect.gen(function*() {
+      const batches = Array.from({ length: policy.mostBatches }, (_, n) => ({ ...sent, provider: `bank-${n}` }))
+      assert.deepStrictEqual(yield* stepsOf({ state, batches }), ["batches"])
+      const begun = ["fence", "batches", "verify", "record", "release"]
+      assert.deepStrictEqual(yield* stepsOf({ state, batches: [...batches, sent] }), ["batches", ...begun])
     }))
 })

@@ -3,9 +3,10 @@
  * and any earlier state may come back.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Schema } from "effect"
+import { Deferred, Effect, Fiber, Latch, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { isBehind, type LedgerPlace, makeHistoryGuard } from "../../../src/cluster/historyGuard.ts"
+import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 
 interface State {
   readonly place: LedgerPlace
@@ -81,6 +82,60 @@ describe("The memory of how far the ledger had come", () => {
     assert.isTrue(isBehind({ ...seen, timeline: 3, flushed: 9, marks: { 1: "first", 2: "other", 3: "x" } }, seen))
     assert.isFalse(isBehind({ ...seen, timeline: 3, flushed: 9, marks: { 1: "first", 2: "one", 3: "x" } }, seen))
   })
+
+  it.effect("holds once, after ten looks in a row behind, and only if the ledger is still behind then", () =>
+    Effect.gen(function*() {
+      const seen: LedgerPlace = { ...start, timeline: 2, flushed: 5, marks: { 1: "first", 2: "one" } }
+      let place = seen
+      const server = { unsafe: () => Effect.sync(() => [{ place }]) } as unknown as SqlClient.SqlClient
+      const answered = yield* Latch.make()
+      const conditions: Array<Effect.Effect<boolean, unknown>> = []
+      const guard = yield* makeHistoryGuard((condition) => {
+        conditions.push(condition)
+        return Effect.as(answered.await, null)
+      }).pipe(Effect.provideService(SqlClient.SqlClient, server))
+      const look = (times: number) => Effect.andThen(Effect.repeat(guard.watch, { times: times - 1 }), Effect.yieldNow)
+      yield* look(1)
+      for (let round = 0; round < 2; round++) {
+        place = start
+        yield* look(9)
+        place = seen
+        yield* look(1)
+      }
+      place = start
+      yield* look(9)
+      assert.lengthOf(conditions, 0)
+      yield* look(1)
+      assert.lengthOf(conditions, 1)
+      yield* look(30)
+      assert.lengthOf(conditions, 1, "a hold is under way")
+      assert.isTrue(yield* conditions[0]!)
+      place = seen
+      assert.isFalse(yield* conditions[0]!)
+      yield* answered.open
+    }))
+
+  it.effect("asks with a statement that changes nothing before the claim after one that failed", () =>
+    Effect.gen(function*() {
+      const calls: Array<string> = []
+      const call = <A>(name: string, answer: Effect.Effect<A, StoreUnavailable>) =>
+        Effect.suspend(() => {
+          calls.push(name)
+          return answer
+        })
+      const rows = Effect.succeed([{ place: start }])
+      const server = { unsafe: () => call("look", rows) } as unknown as SqlClient.SqlClient
+      const guard = yield* makeHistoryGuard(() => Effect.succeed(null)).pipe(
+        Effect.provideService(SqlClient.SqlClient, server)
+      )
+      const claim = guard.claimed(call("claim", rows))
+      const lost = guard.claimed(call("lost", Effect.fail(new StoreUnavailable({ cause: null }))))
+      yield* claim
+      yield* Effect.flip(lost)
+      yield* claim
+      yield* claim
+      assert.deepStrictEqual(calls, ["claim", "lost", "look", "claim", "claim"])
+    }))
 
   it.effect("goes on after a hold, also when a claim from before it answers later", () =>
     Effect.gen(function*() {

@@ -133,6 +133,18 @@ for (const [way, names] of Object.entries(meant) as Array<[keyof typeof revocati
   })
 }
 
+conformance("revoking a grant by its id", (it) => {
+  it.effect("is final: a repetition keeps the first time", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const { grant: { grant_id } } = yield* issue()
+      const revoked = yield* grants.revoke(grant_id)
+      assert.isTrue(isRevoked(revoked))
+      yield* nextMillisecond
+      assert.deepStrictEqual(yield* grants.revoke(grant_id), revoked)
+    }))
+})
+
 conformance("a grant that is first registered after a revocation", (it) => {
   for (const way of sweeping) {
     it.effect(`of ${way} stands when it is younger by the margin, to the millisecond`, () =>
@@ -176,6 +188,16 @@ conformance("a grant that is first registered after a revocation", (it) => {
       assert.isTrue(isRevoked(grant))
       assert.isTrue(DateTime.isLessThanOrEqualTo(grant.revoked_at!, afterwards))
       assert.deepStrictEqual(yield* register(registration), grant)
+    }))
+
+  it.effect("is revoked since the first one, where several revocations affect it", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration()
+      yield* revocations["its subject"](registration)
+      const { revoked_at } = yield* register(registration)
+      yield* nextMillisecond
+      yield* revocations["its client at the issuer"](registration)
+      assert.deepStrictEqual((yield* register(another(registration))).revoked_at, revoked_at)
     }))
 
   it.effect("stands when the gateway issues it: the grant is made now, by an authorized caller", () =>

@@ -330,31 +330,39 @@ describe("A fence", () => {
       }
     }))
 
-  it.effect("is not sent by a reader that took the operation too long ago", () =>
-    Effect.gen(function*() {
-      // How much later it is when the answer to a take arrives, by the monotonic clock.
-      let late = Duration.zero
-      let passed = 0n
-      const { fences, id, world } = yield* lostRequest({
-        clock: ({ monotonicTimeNanos }) => ({
-          monotonicTimeNanos: Effect.map(monotonicTimeNanos, (nanos) => nanos + passed)
-        }),
-        queue: ({ takeReads }) => ({
-          takeReads: (...args) =>
-            Effect.tap(takeReads(...args), () =>
-              Effect.sync(() => {
-                passed += Duration.toNanosUnsafe(late)
-              }))
+  const lateness: ReadonlyArray<readonly [how: string, of: "takeReads" | "mayFence", late: Duration.Duration]> = [
+    ["by a reader that took the operation too long ago", "takeReads", fenceWithin(defaultPolicy)],
+    ["by an authorization that is as old as storeTimeout", "mayFence", defaultPolicy.storeTimeout]
+  ]
+  for (const [how, of, wait] of lateness) {
+    it.effect(`is not sent ${how}`, () =>
+      Effect.gen(function*() {
+        // How much later it is when the answer of the ledger arrives, by the monotonic clock.
+        let late = Duration.zero
+        let passed = 0n
+        const isLate = <A, E>(statement: Effect.Effect<A, E>) =>
+          Effect.tap(statement, () =>
+            Effect.sync(() => {
+              passed += Duration.toNanosUnsafe(late)
+            }))
+        const { fences, id, world } = yield* lostRequest({
+          clock: ({ monotonicTimeNanos }) => ({
+            monotonicTimeNanos: Effect.map(monotonicTimeNanos, (nanos) => nanos + passed)
+          }),
+          queue: ({ mayFence, takeReads }) =>
+            of === "takeReads"
+              ? { takeReads: (...args) => isLate(takeReads(...args)) }
+              : { mayFence: (...args) => isLate(mayFence(...args)) }
         })
-      })
-      yield* untilBegun(world, id)
-      late = fenceWithin(defaultPolicy)
-      yield* next(world, id)
-      assert.isEmpty(fences)
-      late = Duration.zero
-      yield* next(world, id)
-      assert.lengthOf(fences, 1)
-    }))
+        yield* untilBegun(world, id)
+        late = wait
+        yield* next(world, id)
+        assert.isEmpty(fences)
+        late = Duration.zero
+        yield* next(world, id)
+        assert.lengthOf(fences, 1)
+      }))
+  }
 
   const never: ReadonlyArray<readonly [when: string, script: Script]> = [
     ["after the \"not found\" of a proxy", { read: () => Effect.succeed(notFound) }],
@@ -407,5 +415,20 @@ describe("A fence", () => {
       assert.isEmpty(fences)
       const warnings = world.logs.filter(({ message }) => String(message).startsWith("Status reads of a provider"))
       assert.isEmpty(warnings, "no provider gave an answer")
+    }))
+
+  it.effect("is not sent while the circuit of the submissions is open", () =>
+    Effect.gen(function*() {
+      const { fences, id, world } = yield* lostRequest()
+      yield* untilBegun(world, id)
+      yield* TestClock.adjust(Duration.millis(world.recordOf(id).due_at! - (yield* Clock.currentTimeMillis)))
+      for (let lost = 1; lost < 5; lost++) {
+        yield* world.acceptOne
+        yield* world.work
+      }
+      yield* world.reconcile
+      assert.isEmpty(fences)
+      yield* next(world, id)
+      assert.lengthOf(fences, 1)
     }))
 })
