@@ -5,6 +5,7 @@ const file = "migrations/0035_approvals.sql"
 const rules = "src/services/rules/approvals.ts"
 const holdsFile = "src/services/sql/queue/SqlHolds.ts"
 const holdTests = [postgres("services/ledger/Approvals", "ends no hold of an operator")]
+const memory = "src/services/memory/MemoryApprovals.ts"
 const tests = [postgres("services/ledger/Approvals"), postgres("services/ledger/ApprovalsInPostgres")]
 
 export const approvals: ReadonlyArray<Plant> = [
@@ -181,5 +182,20 @@ export const approvals: ReadonlyArray<Plant> = [
       "Effect.andThen(Effect.sleep(reviewInterval), Effect.andThen(expireApprovals, review))",
       "Effect.andThen(Effect.sleep(reviewInterval), review)"
     )
-    .foundBy(unit("submission/attempts/Rescuer", "ends approvals in time"))
+    .foundBy(unit("submission/attempts/Rescuer", "ends approvals in time")),
+  plant("the age for a review counts from the decision", "migrations/0041_kept_holds.sql")
+    .edit("under_review = false, reviewed_at = now()\n", "under_review = false\n")
+    .foundBy(postgres("services/ledger/Approvals", "ends a review: the age")),
+  plant("in memory, the age for a review counts from the decision", memory)
+    .edit("      waiting: false,\n      reviewed_at: at\n", "      waiting: false\n")
+    .foundBy(postgres("services/ledger/Approvals", "ends a review: the age")),
+  plant("a decision after the end is refused as late, also once the approval has ended by time", rules)
+    .edit("  if (facts.state === \"expired\") return refused(\"late\")\n", "")
+    .foundBy(postgres("services/ledger/Approvals", "comes too late")),
+  plant("in memory, a cancellation ends the approval of its operation", "src/services/memory/recordRules.ts")
+    .edit(
+      "approval: approval?.state === \"pending\" ? { ...approval, state: \"ended\", decided_at: at } : approval,",
+      "approval,"
+    )
+    .foundBy(postgres("services/ledger/Approvals", "ends with the cancellation"))
 ]

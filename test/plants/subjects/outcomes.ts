@@ -145,6 +145,12 @@ export const outcomes: ReadonlyArray<Plant> = [
       "SET due_at = now() + ${millis(\"$2\")},\n      reads = ${countRead}, reading_since = ${readingSince},\n      ${reviewAfter"
     )
     .foundBy(story("neither claimed, sent nor read while")),
+  plant("a hint by reference concerns the operations that changed last", statusReads)
+    .edit(
+      "WHERE reference = $2 ORDER BY updated_at DESC, id DESC LIMIT",
+      "WHERE reference = $2 ORDER BY updated_at, id LIMIT"
+    )
+    .foundBy(postgres("services/queue/StatusReads", "is due by a hint, whose reference")),
   plant("a hint concerns only operations of its provider", statusReads)
     .edit("o.client_id = f.client_id AND o.provider = $1\n", "o.client_id = f.client_id\n")
     .foundBy(story("of its provider alone")),

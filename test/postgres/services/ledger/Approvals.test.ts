@@ -9,6 +9,7 @@ import type { Approval, Decision, PendingApprovals } from "../../../../src/domai
 import type { GrantIdentity, ProviderName, ResourceOwner } from "../../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { Approvals } from "../../../../src/services/Approvals.ts"
+import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
 import { findDecisionRefusal } from "../../../../src/services/rules/approvals.ts"
@@ -18,7 +19,7 @@ import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
 import { feedReader } from "../../../fixtures/ledger/Changes.ts"
 import { forgeDecisions, reasonOf } from "../../../fixtures/ledger/ForgedDecisions.ts"
 import { conformance, unknownId } from "../../../fixtures/ledger/Ledger.ts"
-import { claimIds, issueAtNewProvider, readTerms, takeIds } from "../../../fixtures/ledger/Queue.ts"
+import { claimIds, claimTerms, issueAtNewProvider, readTerms, takeIds } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 
 it("A decision at the very end of its approval is late, and a millisecond before is not", () => {
@@ -260,6 +261,34 @@ conformance("an approval", (it) => {
         assert.strictEqual((yield* ledger.show(id)).state, "cancelled")
         assert.deepInclude((yield* ledger.history(id)).at(-1)!.evidence, { by: "approval", decision })
       }
+      assert.strictEqual(reasonOf(yield* Effect.exit(decide(denied.id))), "DecisionRefused decided")
+      assert.strictEqual(reasonOf(yield* Effect.exit(decide(late.id))), "DecisionRefused late")
+    }))
+
+  it.effect("ends with the cancellation of its operation", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issueAtNewProvider({ authorization_details: details })
+      const { id } = yield* accept(identity, { amount: "70" })
+      yield* OperationLedger.use((ledger) => ledger.cancel(id, null))
+      assert.deepInclude(yield* Approvals.use(({ find }) => find(id)), { state: "ended", decider: null })
+      assert.strictEqual(reasonOf(yield* Effect.exit(decide(id))), "DecisionRefused ended")
+    }))
+
+  it.effect("ends a review: the age for the next one begins anew", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issueAtNewProvider({ authorization_details: details })
+      const { id } = yield* accept(identity, { amount: "70" })
+      const { pass } = yield* Backstage
+      const isReviewed = Effect.gen(function*() {
+        assert.deepStrictEqual(yield* claimIds(grant.provider), [])
+        return (yield* OperationLedger.use((ledger) => ledger.show(id))).under_review
+      })
+      yield* pass(Duration.hours(23))
+      yield* decide(id)
+      yield* Grants.use((grants) => grants.revoke(grant.grant_id))
+      assert.isFalse(yield* isReviewed)
+      yield* pass(claimTerms.review_after)
+      assert.isTrue(yield* isReviewed)
     }))
 
   it.effect("is about one operation and its terms, also where other operations have the same request", () =>

@@ -8,7 +8,7 @@ import { SqlClient } from "effect/sql"
 import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { mostHinted } from "../../../../src/services/queue/StatusReads.ts"
-import { accept, fieldsOf, PostgresLedger, queueConformance } from "../../../fixtures/ledger/Ledger.ts"
+import { accept, fieldsOf, nextMillisecond, PostgresLedger, queueConformance } from "../../../fixtures/ledger/Ledger.ts"
 import {
   claimIds,
   heldOperation,
@@ -132,11 +132,10 @@ queueConformance("a status read that is due", (it) => {
         const { id, revision } = yield* queued(issued, "submitted")
         yield* queue.postpone(id, revision, { due_in: hour, reference: given })
         ids.push(id)
+        if (n < 2) yield* nextMillisecond
       }
       assert.strictEqual(yield* queue.hint(provider, { reference: given }, interval), "due")
-      const taken = yield* takeIds("takeReads", provider, 1000)
-      assert.lengthOf(taken, mostHinted)
-      assert.isEmpty(taken.filter((id) => !ids.includes(id)))
+      assert.sameMembers([...yield* takeIds("takeReads", provider, 1000)], ids.slice(2), "those that changed last")
     }))
 })
 
