@@ -71,7 +71,7 @@ export const ciba: ReadonlyArray<Plant> = [
     .foundBy(system("ciba/CibaApprovals", "approves as the owner")),
   plant("a provider that names no interval is polled every five seconds", protocol)
     .edit("interval = 5 }", "interval = 1 }")
-    .foundBy(system("ciba/CibaApprovals", "polls no faster")),
+    .foundBy(...overTime("is polled every five seconds")),
   plant("a provider may hold a poll until the person answers", protocol)
     .edit("    }, pollTimeout)", "    })")
     .foundBy(...overTime("gives the provider 30 seconds")),

@@ -73,7 +73,7 @@ const test = (
   it.live(name, () =>
     Effect.scoped(Effect.gen(function*() {
       const provider = yield* makeCibaProvider
-      provider.behaviour.expiry = 3600
+      provider.behaviour.expiry = 36_000
       const approvals = makeApprovals()
       const { clock, sleeps } = yield* makeHurriedClock
       yield* CibaApprovals.use((ciba) => {
@@ -97,6 +97,10 @@ const test = (
 
 const slowDown = { status: 400, body: { error: "slow_down" } }
 const outage = { status: 503, body: {} }
+
+/** The pauses between polls, in seconds. The time of the whole question is ten hours. */
+const pausesOf = (sleeps: ReadonlyArray<number>) =>
+  sleeps.filter((millis) => millis < 3_600_000).map((millis) => millis / 1000)
 
 /** Milliseconds of real time. */
 const realTime = (millis: number) => Effect.promise(() => new Promise<void>((resolve) => setTimeout(resolve, millis)))
@@ -123,8 +127,19 @@ describe("A question of CIBA", () => {
         provider.behaviour.response = { interval: 5 }
         provider.behaviour.polls = Array.from({ length: 7 }, () => outage)
         yield* ciba.ask(ids[0]!)
-        const between = sleeps.filter((millis) => millis < 3_600_000)
-        assert.deepStrictEqual(between, [5, 10, 20, 40, 60, 60, 60, 60].map((seconds) => seconds * 1000))
+        assert.deepStrictEqual(pausesOf(sleeps), [5, 10, 20, 40, 60, 60, 60, 60])
+      })
+  )
+
+  test(
+    "is polled every five seconds if the provider names no interval",
+    {},
+    ({ ciba, ids, provider, sleeps }) =>
+      Effect.gen(function*() {
+        provider.behaviour.response = { interval: undefined }
+        provider.behaviour.polls = [{ status: 400, body: { error: "authorization_pending" } }]
+        yield* ciba.ask(ids[0]!)
+        assert.deepStrictEqual(pausesOf(sleeps), [5, 5])
       })
   )
 
