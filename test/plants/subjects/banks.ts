@@ -271,5 +271,38 @@ export const banks: ReadonlyArray<Plant> = [
     .foundBy(unit("banks/OpenBankingUk")),
   plant("no token of a bank is used in its last minute", "src/oauth/ClientAuthentication.ts")
     .edit("now + expires_in * 1000 - margin", "now + expires_in * 1000")
-    .foundBy(unit("oauth/ClientAuthentication", "until a minute before its end"))
+    .foundBy(unit("oauth/ClientAuthentication", "until a minute before its end")),
+  plant("Alpaca: the adapter asks no more in a minute than Alpaca documents", "src/banks/Alpaca.ts")
+    .edit("interval: \"1 minute\" }", "interval: \"1 second\" }")
+    .foundBy(unit("banks/Fences", "is on in the environment")),
+  plant("Alpaca: the ledger refuses an order outside of trading hours that is no limit order", "src/banks/Alpaca.ts")
+    .edit("type === \"limit\" && (time_in_force", "(time_in_force")
+    .foundBy(unit("banks/Alpaca", "as an order")),
+  plant("Increase: a return is looked for as long as a consumer may cause it", "src/banks/Increase.ts")
+    .edit("ach_transfer: \"60 days\"", "ach_transfer: \"2 days\"")
+    .foundBy(unit("banks/Increase", "promises that an ACH transfer")),
+  plant("Increase: the ledger refuses a payee with half of its numbers", "src/banks/Increase.ts")
+    .edit(
+      "account_number !== undefined && routing_number !== undefined",
+      "account_number !== undefined || routing_number !== undefined"
+    )
+    .foundBy(unit("banks/Increase", "of an ACH transfer: ")),
+  plant("a consent is refused from the first end on that the bank documents", "src/banks/paymentConsent.ts")
+    .edit("all.reduce(DateTime.min)", "all.reduce(DateTime.max)")
+    .foundBy(unit("banks/OpenBankingUk", "is refused from the first end on")),
+  plant("the cut-off time of a consent ends it only if the bank documents that", "src/banks/paymentConsent.ts")
+    .edit("ends?.refusesAfterCutOff === true && cutOff !== undefined", "cutOff !== undefined")
+    .foundBy(unit("banks/OpenBankingUk", "is refused from the first end on")),
+  plant("a signing key of less than 2048 bits is refused at the start", "src/banks/startChecks.ts")
+    .edit("bits < 2048", "bits < 1024")
+    .foundBy(unit("banks/OpenBankingUk", "a short key")),
+  plant("the first mapped reason of a rejected payment is its code", "src/banks/iso20022.ts")
+    .edit(".find((code) => code !== undefined)", ".findLast((code) => code !== undefined)")
+    .foundBy(unit("banks/OpenBankingUk", "RJCT for several reasons")),
+  plant("an operator reads what is wrong with the signature of an answer", "src/banks/messageSignatures.ts")
+    .edit(
+      "(error) => error._tag === \"InvalidCredential\" ? error.reason! : \"and the keys of the bank cannot be read\"",
+      "(error) => error._tag"
+    )
+    .foundBy(unit("banks/OpenBankingUk", "the answer proves nothing"))
 ]

@@ -274,6 +274,7 @@ describe("The adapter for Alpaca", () => {
     [{ ...market, type: "trailing_stop", trail_percent: "1", trail_price: "1" }, false, null],
     [{ ...order, extended_hours: true }, true, "300.50 USD AAPL"],
     [{ ...order, extended_hours: true, time_in_force: "ioc" }, false, null],
+    [{ ...market, extended_hours: true }, false, null],
     // This is the order of a fence.
     [{ ...order, qty: "1", time_in_force: "gtc", limit_price: "0.0001" }, false, null],
     [{ ...market, qty: 1 }, false, null],

@@ -422,8 +422,10 @@ describe("A fence at alpaca", () => {
 
   it.effect("is on in the environment with the number of its account, which each claim then names", () =>
     Effect.gen(function*() {
-      const { account, fence } = yield* fromEnvironment("PA3717PJAYWN")
+      const { account, fence, limit } = yield* fromEnvironment("PA3717PJAYWN")
       assert.isDefined(fence)
+      // As Alpaca documents it for each account.
+      assert.deepStrictEqual(limit, { requests: 200, interval: "1 minute" })
       assert.strictEqual(account, "127.0.0.1 PA3717PJAYWN")
     }))
 

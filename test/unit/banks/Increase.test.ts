@@ -8,6 +8,7 @@ import { HttpClient, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import * as Increase from "../../../src/banks/Increase.ts"
 import { OperationType } from "../../../src/domain/Operation.ts"
+import { payloadDecoders } from "../../../src/domain/PayloadSchemas.ts"
 import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import { bankDialects } from "../../../src/sandbox/banks/bankDialects.ts"
 import { Sandbox, type SandboxOptions } from "../../../src/sandbox/Sandbox.ts"
@@ -285,6 +286,30 @@ describe("The adapter for Increase", () => {
         }
       })
   )
+
+  const { account_number: _number, routing_number: _routing, ...noPayee } = ach
+  it.effect.each<[payee: object, isPayee: boolean]>([
+    [{ routing_number: "101050001", account_number: "987654321", funding: "savings" }, true],
+    [{ external_account_id: "external_1" }, true],
+    [{}, false],
+    [{ routing_number: "101050001" }, false],
+    [{ account_number: "987654321" }, false],
+    [{ external_account_id: "external_1", account_number: "987654321" }, false],
+    [{ external_account_id: "external_1", routing_number: "101050001" }, false],
+    [{ external_account_id: "external_1", funding: "checking" }, false]
+  ])("takes the payee %o of an ACH transfer: %s", ([payee, isPayee]) =>
+    Effect.gen(function*() {
+      const decode = payloadDecoders(Increase.payloads).get("ach_transfer")!
+      assert.strictEqual(Exit.isSuccess(yield* Effect.exit(decode({ ...noPayee, ...payee }))), isPayee)
+    }))
+
+  it.effect("promises that an ACH transfer may be returned for 60 days, and an account transfer never", () =>
+    Effect.gen(function*() {
+      const client = Layer.succeed(HttpClient.HttpClient, HttpClient.make(() => Effect.die("something was sent")))
+      const context = yield* Layer.build(Layer.provide(adapterAt("http://127.0.0.1:1"), client))
+      const { reversibleFor } = Context.get(context, ProviderAdapter).promises!
+      assert.deepStrictEqual(reversibleFor, { byType: { ach_transfer: "60 days" } })
+    }))
 
   it.effect("does not start without the question who may pay", () =>
     Effect.gen(function*() {

@@ -4,7 +4,7 @@
  * reason.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Context, Effect, Exit, Layer, Redacted, type Schema } from "effect"
+import { Cause, Context, DateTime, Effect, Exit, Layer, Redacted, type Schema } from "effect"
 import { HttpClient, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import * as crypto from "node:crypto"
@@ -174,6 +174,13 @@ describe("Each status of a payment", () => {
         assert.deepInclude(yield* read(signed(200, body)), { state: "failed", code })
       })
   )
+
+  it.effect("RJCT for several reasons fails with the first that has a code", () =>
+    Effect.gen(function*() {
+      const StatusReason = ["XXXX", "AC04", "AM04"].map((StatusReasonCode) => ({ StatusReasonCode }))
+      const said = yield* read(signed(200, paymentBody("RJCT", "payment-1", { StatusReason })))
+      assert.deepInclude(said, { state: "failed", code: "account_closed" })
+    }))
 })
 
 describe("Each documented error of a payment", () => {
@@ -241,7 +248,9 @@ describe("A signature", () => {
         "x-fapi-interaction-id": operation.id,
         ...signature === undefined ? {} : { "x-jws-signature": signature }
       }
-      assert.deepInclude(yield* submitted({ status: 201, headers, body }), { _tag: "Uncertain", isUndeclared: true })
+      const said = yield* submitted({ status: 201, headers, body })
+      assert.deepInclude(said, { _tag: "Uncertain", isUndeclared: true })
+      assert.match("reason" in said ? said.reason! : "", /status 201, with(?:out)? a .*signature/)
       assert.deepInclude(yield* read({ status: 200, headers, body }), { _tag: "NotProven", reason: "unclear" })
     }))
 
@@ -383,6 +392,25 @@ describe("After a lost answer, the consent", () => {
         )
       })
   )
+
+  const cutOff = { CreationDateTime: "2026-11-26T10:00:00Z", CutOffDateTime: "2026-11-26T16:00:00Z" }
+  it.effect.each<[ends: object, from: string | undefined]>([
+    [{ refusesAfterCutOff: true, lifetime: "1 hour" }, "2026-11-26T11:00:00.000Z"],
+    [{ refusesAfterCutOff: true, lifetime: "1 day" }, "2026-11-26T16:00:00.000Z"],
+    [{ lifetime: "1 day" }, "2026-11-27T10:00:00.000Z"],
+    [{}, undefined]
+  ])(
+    "of a bank with %o is refused from the first end on that the bank documents",
+    ([ends, from]) =>
+      Effect.gen(function*() {
+        const { readStatus } = yield* adapterWith(answering(signed(200, consentBody("AUTH", cutOff))), {
+          consentEnds: { ...ends, visibleAfter: "10 minutes" }
+        })
+        const said = yield* readStatus(operation, null, payment)
+        const refusedFrom = said._tag === "NotFound" ? said.refusedFrom : undefined
+        assert.strictEqual(refusedFrom && DateTime.formatIso(refusedFrom), from)
+      })
+  )
 })
 
 describe("A signed answer about another consent", () => {
@@ -416,6 +444,10 @@ describe("At the start, the adapter refuses", () => {
     type: "pkcs8",
     format: "pem"
   })
+  const shortKey = crypto.generateKeyPairSync("rsa", { modulusLength: 1024 }).privateKey.export({
+    type: "pkcs8",
+    format: "pem"
+  }) as string
   const publicPem = gatewayKeys.publicKey.export({ type: "spki", format: "pem" }) as string
   const signing = (more: object) => ({ ...options, signing: { ...options.signing, ...more } })
   const tls = { cert, key: Redacted.make(key) }
@@ -433,6 +465,7 @@ describe("At the start, the adapter refuses", () => {
     ["a missing certificate", options, /^tls\.cert must be a certificate in PEM$/, { cert: "" }],
     ["the key of another certificate", options, /^tls\.key is not the key of the certificate/, { key: signingKey }],
     ["another algorithm", signing({ key: Redacted.make(elliptic) }), /^signing\.key must be an RSA key of 2048 bits/],
+    ["a short key", signing({ key: Redacted.make(shortKey) }), /^signing\.key must be an RSA key of 2048 bits/],
     ["a missing key id", signing({ keyId: "" }), /^signing\.keyId must be set/],
     ["a public key", signing({ key: Redacted.make(publicPem) }), /^signing\.key must be a private key in PEM/],
     ["an address without TLS", { ...options, baseUrl: "http://bank.example" }, /^baseUrl must begin with https/],
