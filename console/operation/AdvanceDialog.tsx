@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact"
 import { useEffect, useId, useRef, useState } from "preact/hooks"
 import { validateAskedAt } from "../../src/domain/operators/validateAskedAt.ts"
 import type { AdvanceRequest, Detail } from "../../src/operator/console/ConsoleApi.ts"
-import { formatInstant } from "../data/format.ts"
+import { formatInstant, formatLocal } from "../data/format.ts"
 import { advance } from "../data/session.ts"
 import { Evidence, isEvidence } from "../parts/Evidence.tsx"
 import { Consequences, FieldError, maxReason, Subject } from "./ActionDialog.tsx"
@@ -143,12 +143,9 @@ const LastAnswers = ({ detail: { history, last_read } }: { readonly detail: Deta
  * time: an answer from before its end proves nothing.
  */
 const initialFields = ({ last_read, reference, schedule }: Detail): Fields => {
-  const now = new Date()
   return {
     question: last_read?.question ?? "",
-    asked_at: schedule.fencing_until === null
-      ? new Date(now.getTime() - now.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
-      : "",
+    asked_at: schedule.fencing_until === null ? formatLocal(new Date()) : "",
     reference: reference ?? ""
   }
 }

@@ -327,5 +327,11 @@ export const operators: ReadonlyArray<Plant> = [
       "const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e9",
       "const now = () => clock.currentTimeMillisUnsafe() / 1e3"
     )
-    .foundBy(unit("mcp/McpConnections", "while the wall clock steps back"))
+    .foundBy(unit("mcp/McpConnections", "while the wall clock steps back")),
+  plant("a person finds no form in which the confirmation is filled in", "src/mcp/HumanConfirmation.ts")
+    .edit("title: \"I confirm this\" } },", "title: \"I confirm this\", default: true } },")
+    .foundBy(unit("mcp/HumanConfirmation", "a form that nothing has filled in")),
+  plant("a dropped connection is reported once", "src/node/http/ConnectionLimits.ts")
+    .edit("    report(dropped)\n    dropped = 0\n", "    report(dropped)\n")
+    .foundBy(unit("node/ConnectionLimits", "Dropped connections are reported once each"))
 ]

@@ -204,5 +204,11 @@ export const providers: ReadonlyArray<Plant> = [
     .foundBy(unit("submission/http/HttpExchange", "hides its length")),
   plant("the sandbox repeats a webhook until a 2xx", "src/sandbox/Webhooks.ts")
     .edit("status < 200 || status >= 300", "status < 200 || status >= 400")
-    .foundBy(unit("sandbox/Webhooks", "are tried five times"))
+    .foundBy(unit("sandbox/Webhooks", "are tried five times")),
+  plant("the sandbox follows no link in the place of its record", "src/sandbox/Record.ts")
+    .edit("constants.O_CREAT | constants.O_NOFOLLOW", "constants.O_CREAT")
+    .foundBy(unit("sandbox/Record", "is no link")),
+  plant("no provider extends the life of an idle connection", "src/node/http/ProviderHttpClient.ts")
+    .edit("keepAliveMaxTimeout: keepAlive,", "keepAliveMaxTimeout: 600_000,")
+    .foundBy(unit("node/ProviderHttpClient", "stays open no longer"))
 ]

@@ -4,7 +4,8 @@ import { Effect } from "effect"
 import * as http from "node:http"
 import type { AddressInfo } from "node:net"
 import * as net from "node:net"
-import { Connection } from "../../../src/node/http/ConnectionLimits.ts"
+import { vi } from "vitest"
+import { Connection, reportDrops } from "../../../src/node/http/ConnectionLimits.ts"
 
 /** A server that records its only connection; `answer` ends its responses. */
 const makeServer = (answer: (response: http.ServerResponse) => void) =>
@@ -96,4 +97,20 @@ describe("A connection", () => {
       assert.isFalse(connection.isOverdue(103, 9000, 1000))
       assert.isFalse(connection.isOverdue(105, 11_000, 1000))
     }))
+})
+
+it("Dropped connections are reported once each: the first at once, further ones of ten seconds together", () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
+  const server = new http.Server()
+  const reports: Array<number> = []
+  reportDrops(server, (count) => reports.push(count))
+  for (let drop = 0; drop < 50; drop++) server.emit("drop")
+  assert.deepStrictEqual(reports, [1])
+  vi.advanceTimersByTime(10_000)
+  assert.deepStrictEqual(reports, [1, 49])
+  vi.advanceTimersByTime(60_000)
+  assert.deepStrictEqual(reports, [1, 49])
+  server.emit("drop")
+  assert.deepStrictEqual(reports, [1, 49, 1])
+  vi.useRealTimers()
 })

@@ -243,6 +243,15 @@ describe("A response", () => {
     }).pipe(Effect.scoped, Effect.provide(live)))
 })
 
+describe("A connection", () => {
+  it.live("stays open no longer because its provider asks for it", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering("HTTP/1.1 204 x\r\nKeep-Alive: timeout=600\r\n\r\n"))
+      yield* Effect.flatMap(HttpClient.get(server.url), ({ text }) => text)
+      yield* until(() => server.open() === 0)
+    }).pipe(Effect.scoped, Effect.provide(Layer.fresh(ProviderHttpClient.layer({ keepAlive: "100 millis" })))))
+})
+
 describe("A response that the application drops unread", () => {
   it.live("is collected, and its connection closes", () =>
     Effect.gen(function*() {

@@ -141,6 +141,16 @@ describe("The record", () => {
       assert.match(yield* refusal(record), /line 2 of the record does not continue its key/)
     }))
 
+  it.effect("is no link, which another user may have put there to have a file of this one changed", () =>
+    Effect.gen(function*() {
+      const directory = yield* temporaryDirectory
+      const [record, elsewhere] = [path.join(directory, "record.jsonl"), path.join(directory, "elsewhere")]
+      fs.writeFileSync(elsewhere, "no record")
+      fs.symlinkSync(elsewhere, record)
+      assert.match(yield* refusal(record), /Could not open the record/)
+      assert.strictEqual(fs.readFileSync(elsewhere, "utf8"), "no record")
+    }))
+
   it.effect("can hold any text that JSON can hold", () =>
     Effect.gen(function*() {
       const record = path.join(yield* temporaryDirectory, "record.jsonl")

@@ -227,6 +227,26 @@ describe("a read of the console", () => {
       }
     }))
 
+  test("lists what waits for people by its age, and all else with the latest change first", () =>
+    Effect.gen(function*() {
+      const visitor = yield* operator
+      for (
+        const [query, isOldestFirst] of [
+          ["", false],
+          ["?queue=failed", false],
+          ["?queue=indeterminate", true],
+          ["?queue=failed&order=oldest", true],
+          ["?queue=indeterminate&order=newest", false]
+        ] as const
+      ) {
+        const { text } = yield* visitor.send(`/console/api/operations${query}`)
+        const { operations } = JSON.parse(text) as { operations: Array<{ operation: { updated_at: string } }> }
+        const times = operations.map(({ operation }) => Date.parse(operation.updated_at))
+        assert.isAbove(new Set(times).size, 1, query)
+        assert.deepStrictEqual(times, times.toSorted((a, b) => isOldestFirst ? a - b : b - a), query)
+      }
+    }))
+
   test("needs no database for the session itself", () =>
     Effect.gen(function*() {
       const scene = yield* ConsoleScene
