@@ -240,7 +240,10 @@ export const standingStatement = `
   ), undecided AS MATERIALIZED (
     SELECT o.provider, o.updated_at FROM (
       SELECT operation_id, client_id FROM approvals WHERE state = 'pending' ORDER BY expires_at LIMIT ${maxDueCount}
-    ) a JOIN operations o ON o.id = a.operation_id AND o.client_id = a.client_id WHERE ${needsDecision}
+    ) a CROSS JOIN LATERAL (
+      SELECT o.provider, o.updated_at, ${needsDecision} AS may_be_decided FROM operations o
+      WHERE o.id = a.operation_id AND o.client_id = a.client_id LIMIT 1
+    ) o WHERE o.may_be_decided
   ), standing AS (
     SELECT provider, condition, sum(count) AS count FROM (
       SELECT provider, CASE WHEN held THEN 'held' WHEN review THEN 'under_review' ELSE state END AS condition, count
