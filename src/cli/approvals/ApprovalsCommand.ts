@@ -8,7 +8,7 @@ import { ResourceOwner } from "../../domain/Grant.ts"
 import { OperationId } from "../../domain/Operation.ts"
 import { isReadable, maskTerms } from "../../domain/Terms.ts"
 import { invocation } from "../../node/process/Invocation.ts"
-import { Approvals } from "../../services/Approvals.ts"
+import { Approvals, type PendingApprovals } from "../../services/Approvals.ts"
 import { OperatorActions } from "../../services/operators/OperatorActions.ts"
 import { actingFlags, actingOperator, id, optionalText, text } from "../Flags.ts"
 import { CommandFailed, print } from "../Output.ts"
@@ -20,13 +20,23 @@ const masked = (approval: Approval): Approval => ({
   terms: approval.terms && maskTerms(approval.terms)
 })
 
+/** Page by page, so that no number of operations hides others. */
+const listAll = Effect.fnUntraced(function*(which: PendingApprovals) {
+  const approvals = yield* Approvals
+  const all: Array<Approval> = []
+  while (true) {
+    const after = all.at(-1)
+    const page = yield* approvals.pending({ ...which, limit: 1000, ...after && { after } })
+    all.push(...page)
+    if (page.length < 1000) return all
+  }
+})
+
 const list = Command.make(
   "list",
   { owner: optionalText("owner", "Only operations of this resource owner", ResourceOwner) },
   Effect.fn(function*({ owner }) {
-    const found = yield* Approvals.use((approvals) =>
-      approvals.pending({ limit: 1000, ...Option.isSome(owner) && { resource_owner: owner.value } })
-    )
+    const found = yield* listAll({ ...Option.isSome(owner) && { resource_owner: owner.value } })
     // Without the digest: an approval repeats that of `show`, which is recorded.
     const listed = found.map((approval) => {
       const { request_digest: _, ...rest } = encode(masked(approval))

@@ -131,7 +131,10 @@ export type LedgerFiguresNow = typeof Figures.Type
 const Standing = Schema.Struct({
   provider: ProviderName,
   condition: Schema.Literals(conditions),
-  /** Exact, unless more than `maxDueCount` operations of the provider are unauthorized or unread, or wait for an approval. */
+  /**
+   * Exact, unless more than `maxDueCount` operations of the provider are unauthorized or unread, or that many of all providers wait for an
+   * approval: those that end later count as held.
+   */
   count: Schema.Int,
   /** As in `oldest`. Null: unknown, because older operations stand under other conditions: `maxDueCount`, or a held one under `approval`. */
   since: Schema.NullOr(Timestamp),

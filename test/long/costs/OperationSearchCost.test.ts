@@ -31,7 +31,7 @@ const indexes: Readonly<Record<string, string>> = {
   "under review of a provider": "operations_under_review",
   "waiting": "operations_waiting",
   "reversed": "operations_pkey",
-  "approval": "operations_pkey",
+  "approval": "operations_unsettled",
   "failed": "operations_failed",
   "failed with a code": "operations_failed",
   "nothing": "operations_by_change",

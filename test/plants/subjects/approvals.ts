@@ -150,6 +150,15 @@ export const approvals: ReadonlyArray<Plant> = [
   )
     .edit("if (now.are_claims_stopped) yield* sql", "yield* sql")
     .foundBy(long("cluster/Switchover", "leaves held what was accepted or approved")),
+  plant("the queue of approvals has no end before the last one", "src/services/sql/operators/searchSources.ts")
+    .edit(
+      "return unsettled([\"accepted\"], { ...filter, queue: \"held\" }, add)",
+      "return single(\"approval\", [since, id], \"o.id IN (SELECT operation_id FROM approvals WHERE state = 'pending' ORDER BY expires_at LIMIT 500)\")"
+    )
+    .foundBy(postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")),
+  plant("the command line lists all approvals", "src/cli/approvals/ApprovalsCommand.ts")
+    .edit("if (page.length < 1000) return all", "return all")
+    .foundBy(system("cli/ApprovalsCommand")),
   plant("operators find what waits for an approval", "src/services/sql/operators/searchStatements.ts")
     .edit("  approval: awaitsApproval,", "  approval: isHeld + \" AND false\",")
     .foundBy(postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")),

@@ -5,8 +5,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { having, type Keys } from "../../fixtures/ledger/Backstage.ts"
-import { accept, PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
+import { accept, newKey, PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
 import { issueAtNewProvider } from "../../fixtures/ledger/Queue.ts"
 import { result, run, urlOf } from "../../fixtures/processes/CommandLine.ts"
 
@@ -26,12 +27,17 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals", (it) => {
       const { operation: { id } } = yield* accept(identity, { terms })
       const { operation: { id: sealed } } = yield* having(keys, accept(identity, { terms }))
 
-      const { approvals } = yield* result<{ readonly approvals: ReadonlyArray<{ readonly operation_id: string }> }>(
-        ["approvals", "list", "--owner", grant.resource_owner],
-        env
-      )
+      type Listed = { readonly approvals: ReadonlyArray<{ readonly operation_id: string }> }
+      const { approvals } = yield* result<Listed>(["approvals", "list", "--owner", grant.resource_owner], env)
       assert.sameMembers(approvals.map((listed) => listed.operation_id), [id, sealed])
       assert.notInclude(JSON.stringify(approvals), "request_digest")
+      const { identity: busy } = yield* issueAtNewProvider({
+        authorization_details: [{ type: "financial_operations", approval: { new_payees: true } }]
+      })
+      const many = Array.from({ length: 1001 }, () => ({ type: "payment", key: newKey(), payload: null, terms }))
+      yield* OperationLedger.use((ledger) => ledger.acceptAll(busy, many))
+      const all = yield* result<Listed>(["approvals", "list"], env)
+      assert.lengthOf(all.approvals, 1003)
       const acting = ["--operator", "anna", "--reason", "known shop"]
       const refused = yield* run(["approvals", "show", sealed, ...acting], env)
       assert.strictEqual(refused.code, 1)

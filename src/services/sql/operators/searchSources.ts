@@ -186,16 +186,6 @@ const failed = ({ failure_code, provider }: OperationFilter, add: AddParameter):
   within: inFailedSection
 })
 
-/** The operations that wait for an approval. A section for each, as for `reversed`. */
-const approval: Source = {
-  name: "approval",
-  sort: [since, id],
-  sections: `sections_found AS (
-      SELECT a.operation_id, a.client_id FROM approvals a WHERE a.state = 'pending' ORDER BY a.expires_at LIMIT 500
-    )`,
-  within: "o.id = l.operation_id AND o.client_id = l.client_id"
-}
-
 /** The operations of a payee. A section for each value that it may have: see `payeeIndexes`. */
 const ofPayee = (indexes: ReadonlyArray<string>, add: AddParameter): Source => ({
   name: "payee",
@@ -230,7 +220,8 @@ export const sourceOf = (filter: SearchFilter, add: AddParameter): Source | null
   if (resource_owner !== undefined) return ofOwner(resource_owner, filter, add)
   if (queue === "reversed") return reversed(filter, add)
   if (queue === "failed") return failed(filter, add)
-  if (queue === "approval") return approval
+  // They are held, too. A list of the first ones alone could be that of one client.
+  if (queue === "approval") return unsettled(["accepted"], { ...filter, queue: "held" }, add)
   if (queue === "under_review") return byProvider("review", "o.under_review", filter, add)
   if (queue === "waiting") return byProvider("waiting", mayWait, filter, add)
   const ofQueue = queue === undefined

@@ -12,7 +12,7 @@ import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
 import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
-import { accept, decide, decisionOf, details } from "../../../fixtures/ledger/ApprovedPayments.ts"
+import { accept, decide, decisionOf, details, request } from "../../../fixtures/ledger/ApprovedPayments.ts"
 import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
 import { reasonOf } from "../../../fixtures/ledger/ForgedDecisions.ts"
 import { InMemoryLedger, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
@@ -271,8 +271,11 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
       assert.isArray(yield* attempt(mode, `${prove} RETURNING 1`))
     }))
 
-  it.effect("wait in a queue of operators, those first that end first, and are counted", () =>
+  it.effect("wait in a queue of operators, those first that end first, and are counted, behind any number of others", () =>
     Effect.gen(function*() {
+      const { identity: busy } = yield* issueAtNewProvider({ authorization_details: details })
+      const many = Array.from({ length: 501 }, () => request({ type: "transfer", payee: "new" }))
+      yield* OperationLedger.use((ledger) => ledger.acceptAll(busy, many))
       const { grant: { provider }, identity } = yield* issueAtNewProvider({ authorization_details: details })
       const [first, second, denied] = yield* Effect.forEach([1, 2, 3], () => accept(identity, { amount: "70" }))
       const free = yield* accept(identity, { type: "fee" })
