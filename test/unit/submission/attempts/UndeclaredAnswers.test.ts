@@ -3,226 +3,102 @@
  * the provider after five in a row. The tests run a worker over the ledger in memory, on the test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Duration, Effect, Exit, Schema } from "effect"
+import { Duration, Effect, Exit, Schema } from "effect"
 import { TestClock } from "effect/testing"
-import { ResourceOwner } from "../../../../src/domain/Grant.ts"
-import { SubmissionWorker } from "../../../../src/submission/attempts/SubmissionWorker.ts"
 import { NotSent, SubmissionAnswer, Uncertain } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { ProviderPauses } from "../../../../src/submission/providers/ProviderPauses.ts"
 import { unknownId } from "../../../fixtures/ledger/Ledger.ts"
-import {
-  acknowledged,
-  bank,
-  makeWorld,
-  notFound,
-  unreachable,
-  until,
-  type World
-} from "../../../fixtures/submission/World.ts"
+import * as w from "../../../fixtures/submission/WorkerStories.ts"
+import { acknowledged, bank, notFound, unreachable } from "../../../fixtures/submission/World.ts"
 
-const undeclared = Effect.fail(new Uncertain({ reason: "status 404, which is not declared", isUndeclared: true }))
-const wrongKey = Effect.fail(new NotSent({ reason: "status 401", isRefused: true, isLocal: true }))
-const accepts: Effect.Effect<SubmissionAnswer> = Effect.succeed(acknowledged)
+const undeclared = w.uncertain("status 404, which is not declared", { isUndeclared: true })
+const unauthorized = { isUndeclared: true, isUnauthorized: true }
+const paused = "Paused a provider"
+const resumed = "Resumed a provider"
+const wrongPath = "a 404 that the adapter does not declare"
+const refused = "the provider refused the credentials: status 401"
+const line = (reason: string) => [["WARN", { provider: bank, reason }]] as const
 
-/** A bank whose answer the test changes. */
-const makeBank = (policy: Partial<World["policy"]> = {}) =>
-  Effect.gen(function*() {
-    const bank: { answer: Effect.Effect<SubmissionAnswer, NotSent | Uncertain> } = { answer: undeclared }
-    const world = yield* makeWorld({
-      policy,
-      submit: () => Effect.suspend(() => bank.answer),
-      read: () => Effect.succeed(notFound)
-    })
-    return { bank, world }
-  })
-
-const logged = (world: World, start: string) =>
-  world.logs.filter(({ message }) => String(message).startsWith(start)).map(({ annotations, level }) => ({
-    level,
-    ...annotations
-  }))
-
-const countOf = (world: World, state: string) =>
-  [...world.memory.operations.values()].filter(({ operation }) => operation.state === state).length
-
-describe("A probe at the start that speaks against the settings", () => {
-  it.effect("pauses the provider without a submission, until a repeated probe passes", () =>
-    Effect.gen(function*() {
-      const reason = "a 404 that the adapter does not declare"
-      const probe: { result: Effect.Effect<string | null, typeof unreachable>; count: number } = {
-        result: Effect.succeed(reason),
-        count: 0
-      }
-      const world = yield* makeWorld({
-        probe: Effect.suspend(() => {
-          probe.count++
-          return probe.result
-        })
-      })
-      yield* world.start(SubmissionWorker.layer)
-      yield* until(() => logged(world, "Paused a provider").length > 0)
-      const line = { level: "WARN", provider: bank, reason }
-      assert.deepStrictEqual(logged(world, "Paused a provider whose probe failed"), [line])
-      yield* world.acceptMany(30)
-      yield* TestClock.adjust("10 minutes")
-      assert.strictEqual(probe.count, 61)
-      // A bank that is away proves nothing.
-      probe.result = Effect.fail(unreachable)
-      yield* TestClock.adjust("10 minutes")
-      assert.isEmpty(world.attempts)
-      assert.deepStrictEqual(logged(world, "Paused a provider"), [line])
-      probe.result = Effect.succeed(null)
-      yield* TestClock.adjust("15 seconds")
-      assert.lengthOf(world.attempts, 30)
-      const probes = probe.count
-      yield* TestClock.adjust("1 minute")
-      assert.strictEqual(probe.count, probes)
-      assert.lengthOf(logged(world, "Resumed a provider: its probe passed"), 1)
-    }))
-
-  it.effect("pauses the provider for refused credentials, and lets one operation at a time try", () =>
-    Effect.gen(function*() {
-      const reason = "the provider refused the credentials: status 401"
-      const bank: { probe: string | null; answer: Effect.Effect<SubmissionAnswer, NotSent> } = {
-        probe: reason,
-        answer: Effect.fail(new NotSent({ reason, isRefused: true, isLocal: true }))
-      }
-      const world = yield* makeWorld({
-        probe: Effect.sync(() => bank.probe),
-        submit: () => Effect.suspend(() => bank.answer)
-      })
-      yield* world.start(SubmissionWorker.layer)
-      yield* TestClock.adjust("1 minute")
-      assert.lengthOf(logged(world, "Paused a provider after a local failure"), 1)
-      bank.probe = null
-      yield* TestClock.adjust("11 seconds")
-      assert.lengthOf(logged(world, "Resumed a provider: its probe passed"), 1)
-      bank.probe = reason
-      const other = yield* makeWorld({
-        probe: Effect.sync(() => bank.probe),
-        submit: () => Effect.suspend(() => bank.answer)
-      })
-      yield* other.start(SubmissionWorker.layer)
-      yield* until(() => logged(other, "Paused a provider").length > 0)
-      yield* other.acceptMany(30)
-      yield* TestClock.adjust("5 seconds")
-      assert.isAbove(other.attempts.length, 0)
-      assert.isBelow(other.attempts.length, 6)
-      bank.answer = Effect.succeed(acknowledged)
-      yield* TestClock.adjust("30 seconds")
-      assert.strictEqual(countOf(other, "submitted"), 30)
-    }))
-
-  it.effect("pauses the provider only until a declared answer to an attempt that is under way", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({
-        probe: Effect.delay(Effect.succeed("a 404"), "1 second"),
-        submit: () => Effect.delay(accepts, "3 seconds")
-      })
-      yield* world.acceptOne
-      yield* world.start(SubmissionWorker.layer)
-      yield* TestClock.adjust("2 seconds")
-      assert.lengthOf(logged(world, "Paused a provider"), 1)
-      yield* TestClock.adjust("2 seconds")
-      assert.lengthOf(logged(world, "Resumed a provider"), 1)
-    }))
-
-  it.effect("does not delay the start, and an attempt that was declared shows more", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({ probe: Effect.delay(Effect.succeed("a 404"), "3 seconds") })
-      yield* world.acceptOne
-      yield* world.start(SubmissionWorker.layer)
-      yield* TestClock.adjust("2 seconds")
-      assert.lengthOf(world.attempts, 1)
-      yield* TestClock.adjust("2 seconds")
-      assert.isEmpty(logged(world, "Paused a provider"))
-    }))
+w.tell("A probe at the start that speaks against the settings", {
+  "pauses the provider without a submission, until a repeated probe passes": [
+    [w.probes(Effect.succeed(wrongPath)), w.start(), w.settle],
+    w.logged("Paused a provider whose probe failed", line(wrongPath)),
+    [w.accept(30), w.pass("10 minutes"), w.probed(61)],
+    // A bank that is away proves nothing.
+    [w.probes(Effect.fail(unreachable)), w.pass("10 minutes"), w.sent(0), w.logged(paused, 1)],
+    [w.probes(Effect.succeed(null)), w.pass("15 seconds"), w.sent(30), w.mark, w.pass("1 minute"), w.probedSince(0)],
+    w.logged("Resumed a provider: its probe passed", 1)
+  ],
+  "pauses the provider for refused credentials, until the probe passes": [
+    [w.probes(Effect.succeed(refused)), w.start(), w.pass("1 minute")],
+    w.logged("Paused a provider after a local failure", 1),
+    [w.probes(Effect.succeed(null)), w.pass("11 seconds"), w.logged("Resumed a provider: its probe passed", 1)]
+  ],
+  "pauses the provider for refused credentials, and lets one operation at a time try": [
+    [w.probes(Effect.succeed(refused)), w.answers(w.notSent(refused, { isRefused: true, isLocal: true }))],
+    [w.start(), w.settle, w.logged(paused, 1), w.accept(30), w.pass("5 seconds")],
+    w.check(({ world }) => assert.isTrue(world.attempts.length > 0 && world.attempts.length < 6)),
+    [w.answers(w.accepts), w.pass("30 seconds"), w.is("submitted")]
+  ],
+  "pauses the provider only until a declared answer to an attempt that is under way": [
+    [w.probes(Effect.delay(Effect.succeed("a 404"), "1 second")), w.answers(w.slowly("3 seconds")), w.accept()],
+    [w.start(), w.pass("2 seconds"), w.logged(paused, 1), w.pass("2 seconds"), w.logged(resumed, 1)]
+  ],
+  "does not delay the start, and an attempt that was declared shows more": [
+    [w.probes(Effect.delay(Effect.succeed("a 404"), "3 seconds")), w.accept(), w.start(), w.pass("2 seconds")],
+    [w.sent(1), w.pass("2 seconds"), w.logged(paused, 0)]
+  ]
 })
 
-describe("Answers that the adapter does not declare", () => {
-  it.effect("pause the provider after five in a row, whatever its status reads say in between", () =>
-    Effect.gen(function*() {
-      const { world } = yield* makeBank()
-      for (let n = 0; n < 30; n++) {
-        yield* world.acceptOne
-        yield* world.work
-        yield* world.reconcile
-      }
-      assert.deepStrictEqual([countOf(world, "indeterminate"), countOf(world, "accepted")], [5, 25])
-      const line = { level: "WARN", provider: bank, reason: "status 404, which is not declared" }
-      assert.deepStrictEqual(logged(world, "A provider gave an answer"), [line])
-      assert.deepStrictEqual(logged(world, "Paused a provider after answers"), [line])
-    }))
+/** Of a bank that finds no operation. */
+const lost = [w.answers(undeclared), w.finds(notFound)]
 
-  it.effect("pause the provider after the first one that refuses the credentials", () =>
-    Effect.gen(function*() {
-      const { bank, world } = yield* makeBank({ concurrency: 1 })
-      const reason = "status 401, which is not declared"
-      bank.answer = Effect.fail(new Uncertain({ reason, isUndeclared: true, isUnauthorized: true }))
-      yield* world.acceptMany(4)
-      yield* world.work
-      assert.lengthOf(world.attempts, 1)
-      assert.strictEqual(countOf(world, "indeterminate"), 1)
-    }))
+w.tell("Answers that the adapter does not declare", {
+  "pause the provider after five in a row, whatever its status reads say in between": [
+    [...lost, ...Array.from({ length: 30 }, () => [w.accept(), w.work(), w.reconcile()]).flat()],
+    [w.counts({ indeterminate: 5, accepted: 25 })],
+    w.logged("A provider gave an answer", line("status 404, which is not declared")),
+    w.logged("Paused a provider after answers", line("status 404, which is not declared"))
+  ],
+  "pause the provider after the first one that refuses the credentials": [
+    [w.policy({ concurrency: 1 }), w.answers(w.uncertain("status 401, which is not declared", unauthorized))],
+    [w.accept(4), w.work(), w.sent(1), w.is("indeterminate", 0)]
+  ],
+  "reach five operations of a backlog, and none of the claims that were returned before": [
+    // A new worker knows no pause.
+    [...lost, w.answers(w.wrongKey), w.accept(30), w.work(), w.pass("1 minute"), w.answers(undeclared), w.start()],
+    [w.pass("900 millis"), w.stop, w.counts({ indeterminate: 5, submitting: 25 })],
+    [w.answers(w.accepts), w.start(), w.pass("3 minutes"), w.counts({ indeterminate: 5, submitted: 25 })],
+    w.act(({ ids, world }) =>
+      Effect.forEach(ids, (id) =>
+        Effect.map(world.historyOf(id), (history) => {
+          assert.lengthOf(history, 3)
+          const tries = world.attempts.filter((attempt) => attempt.id === id)
+          if (history[2] === "submitted") assert.lengthOf(tries, 2, "one with the wrong key, one send")
+        }))
+    )
+  ],
+  "are probed by one operation at a time, less and less often, until the first declared one": [
+    // The first poll ends before the clock moves.
+    [...lost, w.policy({ pollInterval: Duration.seconds(1) }), w.accept(100), w.start(), w.settle, w.settle],
+    w.pass("13 minutes"),
+    w.check(({ world }) => {
+      const times = world.attempts.map(({ at }) => at / 1000)
+      const pauses = times.slice(5).map((at, n) => at - times[n + 4]!)
+      assert.lengthOf(pauses, 5)
+      for (const [n, pause] of pauses.entries()) assert.approximately(pause, [30, 60, 120, 240, 300][n]!, 1.1)
+    }),
+    [w.answers(w.accepts), w.pass("6 minutes"), w.counts({ indeterminate: 10, submitted: 90 }), w.logged(resumed, 1)]
+  ],
+  "cannot surprise many operations at once: five are under way until one answer is declared": [
+    [w.answersOnRelease, w.accept(20), w.begin(), w.settle, w.sent(5), w.pass("1 second"), w.sent(5)],
+    [w.answers(Effect.never), w.release, w.settle, w.sent(20)],
+    w.check(({ running }) => assert.isUndefined(running.pollUnsafe()))
+  ]
+})
 
-  it.effect("reach five operations of a backlog, and none of the claims that were returned before", () =>
-    Effect.gen(function*() {
-      const { bank, world } = yield* makeBank()
-      bank.answer = wrongKey
-      const ids = yield* world.acceptMany(30)
-      yield* world.work
-      yield* TestClock.adjust("1 minute")
-      bank.answer = undeclared
-      // A new worker knows no pause.
-      const stop = yield* world.start(SubmissionWorker.layer)
-      yield* TestClock.adjust("900 millis")
-      yield* stop
-      assert.deepStrictEqual([countOf(world, "indeterminate"), countOf(world, "submitting")], [5, 25])
-      bank.answer = accepts
-      yield* world.start(SubmissionWorker.layer)
-      yield* TestClock.adjust("3 minutes")
-      assert.strictEqual(countOf(world, "submitted"), 25)
-      for (const id of ids.filter((id) => world.recordOf(id).operation.state === "submitted")) {
-        assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", "submitted"])
-        assert.lengthOf(world.attempts.filter((attempt) => attempt.id === id), 2, "one with the wrong key, one send")
-      }
-    }))
-
-  it.effect("are probed by one operation at a time, less and less often, until the first declared one", () =>
-    Effect.gen(function*() {
-      const { bank, world } = yield* makeBank({ pollInterval: Duration.seconds(1) })
-      yield* world.acceptMany(100)
-      yield* world.start(SubmissionWorker.layer)
-      // The first poll ends before the clock moves.
-      yield* until(() => logged(world, "Paused a provider").length > 0)
-      yield* Effect.repeat(Effect.yieldNow, { times: 1000 })
-      yield* TestClock.adjust("13 minutes")
-      const times = world.attempts.map(({ at }) => at)
-      const pauses = times.slice(5).map((at, n) => (at - times[n + 4]!) / 1000)
-      const expected = [30, 60, 120, 240, 300]
-      assert.lengthOf(pauses, expected.length)
-      for (const [n, pause] of pauses.entries()) assert.approximately(pause, expected[n]!, 1.1, `pause ${n + 1}`)
-      bank.answer = accepts
-      yield* TestClock.adjust("6 minutes")
-      assert.deepStrictEqual([countOf(world, "indeterminate"), countOf(world, "submitted")], [10, 90])
-      assert.lengthOf(logged(world, "Resumed a provider"), 1)
-    }))
-
-  const Attempted = Schema.Literals([
-    "declared",
-    "refused for now",
-    "undeclared",
-    "other operation",
-    "no answer",
-    "local failure",
-    "of owner 1",
-    "of owner 2",
-    "of owner 3",
-    "of owner 4",
-    "of owner 5"
-  ])
-  const ofOne = Exit.fail(new NotSent({ reason: "no credentials", isLocal: true, isOfOperation: true }))
-  const exits: Readonly<Record<typeof Attempted.Type, Exit.Exit<SubmissionAnswer, NotSent | Uncertain>>> = {
+describe("Any answers", () => {
+  const exits = {
     declared: Exit.succeed(acknowledged),
     "refused for now": Exit.fail(new NotSent({ reason: "429", isRefused: true })),
     undeclared: Exit.fail(new Uncertain({ reason: "status 404", isUndeclared: true })),
@@ -237,6 +113,8 @@ describe("Answers that the adapter does not declare", () => {
     "of owner 4": ofOne,
     "of owner 5": ofOne
   }
+  const Attempted = Schema.Literals(Object.keys(exits) as ReadonlyArray<keyof typeof exits>)
+
   it.effect.prop(
     "pause the provider until the first declared one, whatever the other probes meet",
     [Schema.Array(Attempted)],
@@ -266,20 +144,4 @@ describe("Answers that the adapter does not declare", () => {
         }
       }).pipe(Effect.provide(ProviderPauses.layer))
   )
-
-  it.effect("cannot surprise many operations at once: five are under way until one answer is declared", () =>
-    Effect.gen(function*() {
-      const { bank, world } = yield* makeBank()
-      const answered = yield* Deferred.make<void>()
-      bank.answer = Effect.andThen(Deferred.await(answered), accepts)
-      yield* world.acceptMany(20)
-      const working = yield* Effect.forkChild(world.work)
-      yield* until(() => world.attempts.length === 5)
-      yield* TestClock.adjust("1 second")
-      assert.lengthOf(world.attempts, 5)
-      bank.answer = Effect.never
-      yield* Deferred.succeed(answered, undefined)
-      yield* until(() => world.attempts.length === 20)
-      assert.isUndefined(working.pollUnsafe())
-    }))
 })
