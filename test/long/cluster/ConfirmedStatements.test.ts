@@ -1,6 +1,6 @@
 /**
- * With `DATABASE_SYNCHRONOUS=required`, a result counts only once the synchronous standby has all that it shows: whatever made the
- * primary forget to wait for the standby. Primary and standby are real, and the standby is stopped.
+ * With `DATABASE_SYNCHRONOUS=required`, a result counts only once the synchronous standby has all that it shows, for each reason why the
+ * primary may forget to wait for the standby. Primary and standby are real, and the standby is stopped.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Schedule } from "effect"

@@ -66,7 +66,7 @@ const assertPlans = Effect.fnUntraced(function*(grant: GrantIdentity, when: stri
 const analyze = SqlClient.SqlClient.use((sql) => sql`ANALYZE`)
 
 layer(PostgresLedger, { excludeTestServices: true })("the cost of a list by key", (it) => {
-  it.effect("is that of the index of the request binding, whatever PostgreSQL knows about the table", () =>
+  it.effect("is that of the index of the request binding, with any statistics of the table", () =>
     Effect.gen(function*() {
       yield* assertPlans((yield* issue()).identity, "an empty table")
       for (let owner = 0; owner < owners; owner++) yield* fill(100 + owner, 5)

@@ -1,5 +1,5 @@
 /**
- * The outbox example loses no change, whatever dies. The tests run it as a process, between a real ledger and a receiver that
+ * The outbox example loses no change, whichever process dies. The tests run it as a process, between a real ledger and a receiver that
  * fails at random.
  */
 import { assert, describe, it } from "@effect/vitest"

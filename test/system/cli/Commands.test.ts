@@ -226,7 +226,7 @@ describe("The command line", () => {
       })
     ))
 
-  it.live("answers a file of 248 lines in order, whatever its batches, and each line when the grant is revoked", () =>
+  it.live("answers a file of 248 lines in order, in batches of any size, and each line when the grant is revoked", () =>
     onDatabase((env) =>
       Effect.gen(function*() {
         const { grant_id } = yield* issue(env)

@@ -56,7 +56,7 @@ const history = fc.array(fc.record({ failures, stays: fc.boolean(), applied: fc.
 const pages = fc.array(fc.record({ failures, size: fc.nat(3), has_more: fc.boolean() }), { maxLength: 5 })
 
 describe("In spite of failures, the engine", () => {
-  it("gives each state once and in order, whatever comes between", async () => {
+  it("gives each state once and in order, with any failures in between", async () => {
     await fc.assert(
       fc.asyncProperty(history, async ({ replies, states }) => {
         await using scene = scriptedScene()

@@ -64,7 +64,7 @@ const stopping: ReadonlyArray<ProblemCode> = [
 ]
 
 describe("The engine repeats requests", () => {
-  it("after a random pause that doubles up to 30 seconds, whatever keeps the answer away", async () => {
+  it("after a random pause that doubles up to 30 seconds, after any failure of the connection", async () => {
     const { pauses } = await called([...Array<Reply>(7).fill(lost), final])
     assert.deepStrictEqual(pauses, [0.5, 1, 2, 4, 8, 15, 15])
   })

@@ -1,5 +1,5 @@
 /**
- * Made-up tokens decide about no other token, whatever the authorization server answers to them. The tests send them in
+ * Made-up tokens decide about no other token, with any answer of the authorization server to them. The tests send them in
  * numbers while good tokens are read, with a fake server.
  */
 import { assert, describe, it } from "@effect/vitest"

@@ -1,4 +1,4 @@
-/** A claim of several statements serves what the first ones have claimed, whatever becomes of the others. */
+/** A claim of several statements serves what the first ones have claimed, also if the others fail. */
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { untilServed } from "../../../src/services/rules/claimRounds.ts"

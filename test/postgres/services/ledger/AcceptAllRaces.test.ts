@@ -76,7 +76,7 @@ const violationsOf = (answers: ReadonlyArray<readonly [FinancialRequest, Answer]
 
 layer(PostgresLedger, { excludeTestServices: true })("concurrent batches of acceptances", (it) => {
   it.effect(
-    "create one operation for each key and agree on it, whatever their keys and orders, and no deadlock fails one",
+    "create one operation for each key and agree on it, with any keys and orders, and no deadlock fails one",
     () =>
       Effect.gen(function*() {
         const processes = yield* Effect.all(range(8).map(() => Layer.build(anotherProcess({ maxConnections: 1 }))))

@@ -101,7 +101,7 @@ const checkHolds = (step: Doubted, { answer, shown }: Answered, held: Set<number
 
 layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", (it) => {
   it.effect(
-    "answer as in memory, whatever happens to the operations, and none is sent without its approval, or while an operator holds it",
+    "answer as in memory, through any events of the operations, and none is sent without its approval",
     () =>
       Effect.gen(function*() {
         const both = [

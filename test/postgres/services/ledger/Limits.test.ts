@@ -99,7 +99,7 @@ const refusals = (authorization_details: AuthorizationDetails) =>
   ])
 
 conformance("a grant", (it) => {
-  it.effect("gets no limits that cannot be held, whatever they lack", () =>
+  it.effect("gets no limits that cannot be held, with any part missing", () =>
     Effect.gen(function*() {
       for (const invalid of [daily("Europe/Nowhere"), daily("UTC", "-1"), daily("UTC", "1".repeat(41)), []]) {
         for (const { _tag } of yield* refusals(invalid)) assert.strictEqual(_tag, "InvalidAuthorizationDetails")

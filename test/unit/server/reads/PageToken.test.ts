@@ -46,7 +46,7 @@ layer(Layer.provide(TokenCipher.layerMemory, NodeCrypto.layer))("A page token", 
       )
     }))
 
-  it.effect.prop("that was not sealed is none, whatever the text, and so is one with any bit changed", [
+  it.effect.prop("that was not sealed is none, with any text, and so is one with any bit changed", [
     Schema.String,
     Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 10_000 }))
   ], ([text, n]) =>

@@ -64,7 +64,7 @@ const meaningOf = (preferences: ReadonlyArray<Preference>): number | null => {
 }
 
 describe("Prefer", () => {
-  it("waits for the seconds of the first `wait`, at most 60, whatever surrounds it", () => {
+  it("waits for the seconds of the first `wait`, at most 60, with any text around it", () => {
     fc.assert(
       fc.property(
         fc.array(fc.oneof(waits, others), { maxLength: 5 }),

@@ -5,6 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Exit, Schema } from "effect"
 import { TestClock } from "effect/testing"
+import { ResourceOwner } from "../../../../src/domain/Grant.ts"
 import { NotSent, SubmissionAnswer, Uncertain } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { ProviderPauses } from "../../../../src/submission/providers/ProviderPauses.ts"
 import { unknownId } from "../../../fixtures/ledger/Ledger.ts"
@@ -54,7 +55,7 @@ w.tell("A probe at the start that speaks against the settings", {
 const lost = [w.answers(undeclared), w.finds(notFound)]
 
 w.tell("Answers that the adapter does not declare", {
-  "pause the provider after five in a row, whatever its status reads say in between": [
+  "pause the provider after five in a row, with any answers to status reads in between": [
     [...lost, ...Array.from({ length: 30 }, () => [w.accept(), w.work(), w.reconcile()]).flat()],
     [w.counts({ indeterminate: 5, accepted: 25 })],
     w.logged("A provider gave an answer", line("status 404, which is not declared")),
@@ -98,7 +99,8 @@ w.tell("Answers that the adapter does not declare", {
 })
 
 describe("Any answers", () => {
-  const exits = {
+  const ofOne = Exit.fail(new NotSent({ reason: "no credentials", isLocal: true, isOfOperation: true }))
+  const exits: Readonly<Record<string, Exit.Exit<SubmissionAnswer, NotSent | Uncertain>>> = {
     declared: Exit.succeed(acknowledged),
     "refused for now": Exit.fail(new NotSent({ reason: "429", isRefused: true })),
     undeclared: Exit.fail(new Uncertain({ reason: "status 404", isUndeclared: true })),
@@ -107,16 +109,12 @@ describe("Any answers", () => {
     ),
     "no answer": Exit.fail(new Uncertain({ reason: "the connection was reset" })),
     "local failure": Exit.fail(new NotSent({ reason: "status 401", isRefused: true, isLocal: true })),
-    "of owner 1": ofOne,
-    "of owner 2": ofOne,
-    "of owner 3": ofOne,
-    "of owner 4": ofOne,
-    "of owner 5": ofOne
+    ...Object.fromEntries([1, 2, 3, 4, 5].map((n) => [`of owner ${n}`, ofOne]))
   }
-  const Attempted = Schema.Literals(Object.keys(exits) as ReadonlyArray<keyof typeof exits>)
+  const Attempted = Schema.Literals(Object.keys(exits))
 
   it.effect.prop(
-    "pause the provider until the first declared one, whatever the other probes meet",
+    "pause the provider until the first declared one, through any other ends of probes",
     [Schema.Array(Attempted)],
     ([attempts]) =>
       Effect.gen(function*() {
@@ -128,7 +126,7 @@ describe("Any answers", () => {
           yield* TestClock.adjust("5 minutes")
           const { limit, probeOf } = yield* pauses.admit(bank, 5)
           assert.strictEqual(limit, probeOf === null ? 5 : 1)
-          yield* pauses.observe(bank, probeOf, exits[attempt], {
+          yield* pauses.observe(bank, probeOf, exits[attempt]!, {
             id: unknownId,
             resource_owner: ResourceOwner.make(attempt.replaceAll(" ", "-"))
           })

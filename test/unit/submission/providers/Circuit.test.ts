@@ -6,7 +6,6 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Exit, Fiber } from "effect"
 import { CircuitBreaker } from "effect/persistence"
 import { TestClock } from "effect/testing"
-import { SubmissionWorker } from "../../../../src/submission/attempts/SubmissionWorker.ts"
 import {
   classifyAttempt,
   classifyRead,
@@ -21,128 +20,54 @@ import {
   SubmissionAnswer,
   Uncertain
 } from "../../../../src/submission/providers/ProviderAdapter.ts"
-import { acknowledged, bank, makeWorld, unclear, unreachable, until } from "../../../fixtures/submission/World.ts"
+import * as w from "../../../fixtures/submission/WorkerStories.ts"
+import { acknowledged, bank, unclear, unreachable } from "../../../fixtures/submission/World.ts"
 
-const uncertain = Effect.fail(new Uncertain({ reason: "the connection was reset" }))
-const oneAtATime = { concurrency: 1, providerConcurrency: 1 }
+const oneAtATime = w.policy({ concurrency: 1, providerConcurrency: 1 })
+/** The circuit is open: nothing is claimed. */
+const isOpen = [w.accept(), w.start(), w.pass("900 millis"), w.is("accepted", 5)]
 
-describe("The circuit of a provider", () => {
-  it.effect("opens after five failures in a row: the worker then sends and claims nothing", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({ policy: oneAtATime, submit: () => uncertain })
-      const ids = yield* world.acceptMany(10)
-      yield* world.start(SubmissionWorker.layer)
-      yield* until(() => world.attempts.length >= 5)
-      yield* TestClock.adjust("990 millis")
-      assert.lengthOf(world.attempts, 5)
-      const states = yield* Effect.forEach(ids, world.stateOf)
-      assert.deepStrictEqual(states, [...Array(5).fill("indeterminate"), ...Array(5).fill("accepted")])
-    }))
-
-  it.effect("stays closed after declared answers that leave the outcome unknown", () =>
-    Effect.gen(function*() {
-      const submit = () => Effect.fail(new Uncertain({ reason: "the provider answered U012", isAnswer: true }))
-      const world = yield* makeWorld({ policy: oneAtATime, submit })
-      yield* world.acceptMany(10)
-      yield* world.start(SubmissionWorker.layer)
-      yield* until(() => world.attempts.length === 10)
-    }))
-
-  it.effect("lets one probe through when it is half open, and everything once the probe succeeded", () =>
-    Effect.gen(function*() {
-      let isDown = true
-      const world = yield* makeWorld({
-        submit: () => Effect.suspend(() => isDown ? uncertain : Effect.delay(Effect.succeed(acknowledged), "3 seconds"))
-      })
-      yield* world.acceptMany(5)
-      yield* world.start(SubmissionWorker.layer)
-      yield* until(() => world.attempts.length === 5)
-      isDown = false
-      const ids = yield* world.acceptMany(25)
-      // The circuit is half open after a second. The probe takes three seconds. Meanwhile the worker claims nothing.
-      yield* TestClock.adjust("2500 millis")
-      assert.lengthOf(world.attempts, 6)
-      const claimed = [...world.memory.operations.values()].filter(({ operation }) => operation.state === "submitting")
-      assert.lengthOf(claimed, 1)
-      yield* TestClock.adjust("10 seconds")
-      assert.lengthOf(world.attempts, 30)
-      for (const id of ids) assert.strictEqual(yield* world.stateOf(id), "submitted")
-    }))
-
-  it.effect("holds back operations that were claimed before it opened, until it closes again", () =>
-    Effect.gen(function*() {
-      let isDown = true
-      const world = yield* makeWorld({
-        submit: () =>
-          Effect.suspend(() => isDown ? Effect.fail(new NotSent({ reason: "refused" })) : Effect.succeed(acknowledged))
-      })
-      const ids = yield* world.acceptMany(8)
-      const working = yield* Effect.forkChild(world.work)
-      yield* TestClock.adjust("990 millis")
-      // Five attempts opened it. All eight operations have been due again several times since.
-      assert.lengthOf(world.attempts, 5)
-      isDown = false
-      yield* TestClock.adjust(world.policy.sendWithin)
-      yield* Fiber.join(working)
-      for (const id of ids) assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", "submitted"])
-      assert.lengthOf(world.attempts, 13)
-    }))
-
-  it.effect("warns of each change, with the name of the provider", () =>
-    Effect.gen(function*() {
-      let isDown = true
-      const world = yield* makeWorld({
-        policy: oneAtATime,
-        submit: () => Effect.suspend(() => isDown ? uncertain : Effect.succeed(acknowledged))
-      })
-      yield* world.acceptMany(8)
-      yield* world.start(SubmissionWorker.layer)
-      yield* until(() => world.attempts.length >= 5)
-      isDown = false
-      yield* TestClock.adjust("5 seconds")
+w.tell("The circuit of a provider", {
+  "opens after five failures in a row: the worker then sends and claims nothing": [
+    [oneAtATime, w.answers(w.reset), w.accept(10), w.start(), w.untilSent(5), w.pass("990 millis"), w.sent(5)],
+    w.counts({ indeterminate: 5, accepted: 5 })
+  ],
+  "stays closed after declared answers that leave the outcome unknown": [
+    [oneAtATime, w.answers(w.uncertain("the provider answered U012", { isAnswer: true })), w.accept(10), w.start()],
+    w.untilSent(10)
+  ],
+  "lets one probe through when it is half open, and everything once the probe succeeded": [
+    [w.answers(w.reset), w.accept(5), w.start(), w.untilSent(5), w.answers(w.slowly("3 seconds")), w.accept(25)],
+    // The circuit is half open after a second. The probe takes three seconds. Meanwhile the worker claims nothing.
+    [w.pass("2500 millis"), w.sent(6), w.counts({ indeterminate: 5, submitting: 1, accepted: 24 })],
+    [w.pass("10 seconds"), w.sent(30), w.counts({ indeterminate: 5, submitted: 25 })]
+  ],
+  "holds back operations that were claimed before it opened, until it closes again": [
+    // Five attempts opened it. All eight operations have been due again several times since.
+    [w.answers(w.refused), w.accept(8), w.begin(), w.pass("990 millis"), w.sent(5), w.answers(w.accepts)],
+    [w.pass("sendWithin"), w.join, w.went("submitting submitted"), w.sent(13)]
+  ],
+  "warns of each change, with the name of the provider": [
+    [oneAtATime, w.answers(w.reset), w.accept(8), w.start(), w.untilSent(5), w.answers(w.accepts), w.pass("5 seconds")],
+    w.check(({ world }) => {
       const changes = world.logs.filter(({ message }) => String(message).startsWith("The circuit of a provider"))
       assert.deepStrictEqual(
         changes.map(({ annotations, level }) => [level, annotations["provider"], annotations["to"]]),
-        [
-          ["WARN", bank, "Open"],
-          ["WARN", bank, "HalfOpen"],
-          ["WARN", bank, "Closed"]
-        ]
+        ["Open", "HalfOpen", "Closed"].map((to) => ["WARN", bank, to])
       )
-    }))
+    })
+  ],
+  "opens after five submissions without an answer, with any answers to status reads in between": [
+    [w.answers(w.reset), [1, 2, 3, 4, 5].map(() => [w.pass("2 seconds"), w.reconcile(), w.accept(), w.work()])],
+    [w.check(({ world }) => assert.isNotEmpty(world.reads)), isOpen]
+  ],
+  "opens after five status reads without an answer, with any answers to submissions in between": [
+    [w.finds(unreachable), w.accept(4), w.work(), w.pass("2 seconds"), w.reconcileUpTo(4)],
+    [w.accept(), w.work(), w.pass("2 seconds"), w.reconcileUpTo(1), w.read(5), isOpen]
+  ]
+})
 
-  it.effect("opens after five submissions without an answer, whatever the status reads in between say", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({ submit: () => uncertain, read: () => Effect.succeed(unclear) })
-      for (let n = 0; n < 5; n++) {
-        yield* TestClock.adjust("2 seconds")
-        yield* world.reconcile
-        yield* world.acceptOne
-        yield* world.work
-      }
-      assert.isNotEmpty(world.reads)
-      const late = yield* world.acceptOne
-      yield* world.start(SubmissionWorker.layer)
-      yield* TestClock.adjust("900 millis")
-      assert.strictEqual(yield* world.stateOf(late), "accepted")
-    }))
-
-  it.effect("opens after five status reads without an answer, whatever the submissions in between say", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({ read: () => Effect.succeed(unreachable) })
-      for (const count of [4, 1]) {
-        yield* world.acceptMany(count)
-        yield* world.work
-        yield* TestClock.adjust("2 seconds")
-        yield* world.inside(world.reconciler.runOnce(bank, count))
-      }
-      assert.lengthOf(world.reads, 5)
-      const late = yield* world.acceptOne
-      yield* world.start(SubmissionWorker.layer)
-      yield* TestClock.adjust("900 millis")
-      assert.strictEqual(yield* world.stateOf(late), "accepted")
-    }))
-
+describe("The circuit of a provider", () => {
   /** Runs a call through the circuits of its kind. */
   const throughBreaker =
     (breaker: CircuitBreaker.CircuitBreaker) => <A, E>(kind: "submissions" | "reads", call: Effect.Effect<A, E>) =>
@@ -158,13 +83,13 @@ describe("The circuit of a provider", () => {
     Effect.gen(function*() {
       const breaker = yield* CircuitBreaker.CircuitBreaker
       const through = throughBreaker(breaker)
-      const open = Effect.repeat(through("reads", uncertain), { times: 4 })
+      const open = Effect.repeat(through("reads", w.reset), { times: 4 })
       const calls = passable(breaker, bank, "submissions")
       yield* open
       assert.strictEqual(yield* calls, 0)
       yield* TestClock.adjust("1 second")
       assert.strictEqual(yield* calls, 1)
-      yield* through("submissions", uncertain)
+      yield* through("submissions", w.reset)
       assert.strictEqual(yield* calls, 0)
       yield* TestClock.adjust("2 seconds")
       yield* through("submissions", Effect.void)
@@ -175,10 +100,10 @@ describe("The circuit of a provider", () => {
     Effect.gen(function*() {
       const breaker = yield* CircuitBreaker.CircuitBreaker
       const through = throughBreaker(breaker)
-      yield* Effect.repeat(through("submissions", uncertain), { times: 4 })
-      yield* Effect.repeat(through("reads", uncertain), { times: 4 })
+      yield* Effect.repeat(through("submissions", w.reset), { times: 4 })
+      yield* Effect.repeat(through("reads", w.reset), { times: 4 })
       yield* TestClock.adjust("1 second")
-      yield* through("submissions", uncertain)
+      yield* through("submissions", w.reset)
       assert.strictEqual(yield* passable(breaker, bank, "submissions"), 0)
       assert.strictEqual(yield* passable(breaker, bank, "reads"), 1)
       yield* through("reads", Effect.void)
@@ -189,7 +114,7 @@ describe("The circuit of a provider", () => {
   it.effect("belongs to one provider and does not affect the others", () =>
     Effect.gen(function*() {
       const breaker = yield* CircuitBreaker.CircuitBreaker
-      for (let n = 0; n < 5; n++) yield* Effect.ignore(breaker.execute(uncertain, { key: bank }))
+      for (let n = 0; n < 5; n++) yield* Effect.ignore(breaker.execute(w.reset, { key: bank }))
       assert.strictEqual(yield* passable(breaker, bank, "submissions"), 0)
       assert.strictEqual(yield* passable(breaker, "another-bank" as never, "submissions"), Infinity)
     }).pipe(Effect.provide(layerCircuitBreaker)))
@@ -197,7 +122,7 @@ describe("The circuit of a provider", () => {
   it.effect("stays open longer after each failed probe, up to half a minute", () =>
     Effect.gen(function*() {
       const breaker = yield* CircuitBreaker.CircuitBreaker
-      const fail = Effect.ignore(breaker.execute(uncertain, { key: bank }))
+      const fail = Effect.ignore(breaker.execute(w.reset, { key: bank }))
       for (let n = 0; n < 5; n++) yield* fail
       for (const seconds of [1, 2, 4, 8, 16, 30, 30]) {
         assert.strictEqual(yield* passable(breaker, bank, "submissions"), 0)
@@ -212,7 +137,7 @@ describe("The circuit of a provider", () => {
   it.effect("allows no second probe", () =>
     Effect.gen(function*() {
       const breaker = yield* CircuitBreaker.CircuitBreaker
-      for (let n = 0; n < 5; n++) yield* Effect.ignore(breaker.execute(uncertain, { key: bank }))
+      for (let n = 0; n < 5; n++) yield* Effect.ignore(breaker.execute(w.reset, { key: bank }))
       yield* TestClock.adjust("1 second")
       const probe = yield* Effect.forkChild(breaker.execute(Effect.never, { key: bank }), { startImmediately: true })
       assert.strictEqual(yield* passable(breaker, bank, "submissions"), 0)

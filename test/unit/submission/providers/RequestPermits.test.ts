@@ -3,40 +3,28 @@
  * test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Duration, Effect, Fiber, Layer, Logger, References } from "effect"
+import { Clock, Context, Duration, Effect, Fiber, Layer, Logger, References } from "effect"
 import { TestClock } from "effect/testing"
-import type { OperationState } from "../../../../src/domain/Operation.ts"
 import type { ProviderLimit } from "../../../../src/domain/ProviderLimit.ts"
 import type { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
 import { SubmissionWorker } from "../../../../src/submission/attempts/SubmissionWorker.ts"
-import {
-  NotSent,
-  ProviderAdapter,
-  StatusAnswer,
-  Uncertain
-} from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { ProviderAdapter, StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { Providers } from "../../../../src/submission/providers/Providers.ts"
 import { RequestPermits } from "../../../../src/submission/providers/RequestPermits.ts"
 import { Reconciler } from "../../../../src/submission/reads/Reconciler.ts"
 import { InMemoryLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { type Queue, queueContext, queueIn } from "../../../fixtures/ledger/QueueServices.ts"
-import {
-  acknowledged,
-  away,
-  bank,
-  makeWorld,
-  neverOpen,
-  type Script,
-  until,
-  workFor
-} from "../../../fixtures/submission/World.ts"
+import * as w from "../../../fixtures/submission/WorkerStories.ts"
+import { away, bank, until } from "../../../fixtures/submission/World.ts"
 
 const tenPerSecond: ProviderLimit = { requests: 10, interval: "1 second" }
+const limited = (limit: ProviderLimit) => w.given({ limit })
+const both = w.start(Layer.merge(SubmissionWorker.layer, Reconciler.layer))
 
-const refuse = (retryAfter?: Duration.Duration) =>
-  Effect.fail(
-    new NotSent({ reason: "status 429", isRefused: true, ...retryAfter === undefined ? {} : { retryAfter } })
-  )
+const refuse = (retryAfter: Duration.Duration) => w.notSent("status 429", { isRefused: true, retryAfter })
+const busy = (retryAfter: Duration.Duration) =>
+  StatusAnswer.NotProven({ reason: "unclear", detail: "status 429", retryAfter })
+const tenSeconds = Duration.seconds(10)
 
 /** One provider with this limit, which gets no request. */
 const providersWith = (limit: ProviderLimit) => {
@@ -54,166 +42,74 @@ const permitsOf = <E>(limit: ProviderLimit, queue: Layer.Layer<SubmissionQueue, 
 const mostInASecond = (instants: ReadonlyArray<number>): number =>
   Math.max(0, ...instants.map((from) => instants.filter((at) => at >= from && at <= from + 1000).length))
 
-/** Counts the statements about limits. */
-const counting = () => {
-  const calls = { reservePermits: 0, openPermits: 0, closeProvider: 0 }
-  const queue = (inner: Queue): Partial<Queue> => ({
-    reservePermits: (...args) => Effect.suspend(() => (calls.reservePermits++, inner.reservePermits(...args))),
-    openPermits: (...args) => Effect.suspend(() => (calls.openPermits++, inner.openPermits(...args))),
-    closeProvider: (...args) => Effect.suspend(() => (calls.closeProvider++, inner.closeProvider(...args)))
-  })
-  return { calls, queue }
-}
+/** When the store was asked whether an operation may still be sent. */
+const asked: Array<number> = []
 
-describe("a provider with a limit", () => {
-  it.effect("gets no more requests than that in a second, all submissions in the end, and status reads do not starve", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({ limit: tenPerSecond })
-      yield* world.acceptMany(60)
-      yield* world.start(Layer.merge(SubmissionWorker.layer, Reconciler.layer))
-      for (let step = 0; step < 1000; step++) yield* TestClock.adjust(10)
-      const submissions = world.attempts.map(({ at }) => at)
-      const reads = world.reads.map(({ at }) => at)
-      assert.isAtMost(mostInASecond([...submissions, ...reads]), 10)
+w.tell("a provider with a limit", {
+  "gets no more requests than that in a second, all submissions in the end, and status reads do not starve": [
+    [limited(tenPerSecond), w.accept(60), both, w.pass(10, 1000), w.sent(60)],
+    w.check(({ world: { attempts, reads } }) => {
+      assert.isAtMost(mostInASecond([...attempts, ...reads].map(({ at }) => at)), 10)
       assert.isAtLeast(reads.length, 10)
-      assert.lengthOf(submissions, 60)
-    }))
-
-  it.effect("gets nothing while the database reserves no permits: the claim is returned", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({ limit: tenPerSecond, queue: () => ({ reservePermits: () => away }) })
-      const id = yield* world.acceptOne
-      yield* workFor(world, "1 minute")
-      assert.isEmpty(world.attempts)
-      assert.strictEqual(yield* world.stateOf(id), "submitting")
-      assert.strictEqual(
-        world.recordOf(id).return_reason,
-        "the database did not reserve a permit of the provider's limit"
-      )
-    }))
-
-  it.effect("gets no request that is later than its permit by more than half of the slack: it reserves another permit", () =>
-    Effect.gen(function*() {
-      let delay = 60
-      const { calls, queue } = counting()
-      const world = yield* makeWorld({
-        limit: tenPerSecond,
-        queue: (inner) => {
-          const { reservePermits } = queue(inner)
-          return {
-            // The answer of the database takes longer than half of the slack of 100 ms, once.
-            reservePermits: (...args) =>
-              Effect.flatMap(reservePermits!(...args), (permits) => {
-                const wait = delay
-                delay = 0
-                return Effect.as(Effect.sleep(wait), permits)
-              })
-          }
-        }
-      })
-      yield* world.acceptOne
-      yield* workFor(world, "5 seconds")
-      assert.strictEqual(calls.reservePermits, 2)
-      assert.strictEqual(world.attempts.length, 1)
-    }))
-
-  it.effect("gets an operation whose authorization is older than storeTimeout only after the worker asked again", () =>
-    Effect.gen(function*() {
-      const asked: Array<number> = []
-      const clock = yield* TestClock.testClockWith((clock) => Effect.succeed(clock))
-      const world = yield* makeWorld({
-        limit: { requests: 1, interval: "10 seconds" },
-        queue: (inner) => ({
-          mayStillSend: (claim) =>
-            Effect.suspend(() => {
-              asked.push(clock.currentTimeMillisUnsafe())
-              return inner.mayStillSend(claim)
-            })
+    })
+  ],
+  "gets nothing while the database reserves no permits: the claim is returned": [
+    [limited(tenPerSecond), w.loses("reservePermits"), w.accept(), w.workFor("1 minute"), w.sent(0)],
+    w.returned("the database did not reserve a permit of the provider's limit")
+  ],
+  "gets no request that is later than its permit by more than half of the slack: it reserves another permit": [
+    // The answer of the database takes longer than half of the slack of 100 ms, once.
+    w.store((queue, { calls }) => ({
+      reservePermits: (...args) =>
+        Effect.tap(queue.reservePermits(...args), () => Effect.sleep(calls["reservePermits"] === 1 ? 60 : 0))
+    })),
+    [limited(tenPerSecond), w.accept(), w.workFor("5 seconds"), w.called("reservePermits", 2), w.sent(1)]
+  ],
+  "gets an operation whose authorization is older than storeTimeout only after the worker asked again": [
+    w.store((queue) => ({
+      mayStillSend: (claim) =>
+        Effect.flatMap(Clock.currentTimeMillis, (at) => {
+          asked.push(at)
+          return queue.mayStillSend(claim)
         })
-      })
-      yield* world.acceptMany(2)
-      const fiber = yield* Effect.forkChild(world.work)
-      for (let step = 0; step < 200; step++) yield* TestClock.adjust(100)
-      yield* Fiber.join(fiber)
-      const [first, second] = world.attempts
+    })),
+    [limited({ requests: 1, interval: "10 seconds" }), w.accept(2), w.begin(), w.pass(100, 200), w.join],
+    w.check(({ world: { attempts: [first, second] } }) => {
       assert.isAbove(second!.at - first!.at, 10_000)
       assert.isTrue(asked.some((at) => at > second!.at - 5000 && at <= second!.at))
-    }))
+    })
+  ],
+  "gets no operation whose authorization ended while a slow statement reserved its permit": [
+    // The claim is 4 s old when the worker asks for a permit, and 6 s when it has one.
+    w.store((queue, { calls }) => ({
+      claim: (...args) => Effect.tap(queue.claim(...args), () => Effect.sleep(4000)),
+      reservePermits: (...args) => Effect.delay(queue.reservePermits(...args), calls["reservePermits"] === 1 ? 2000 : 0)
+    })),
+    [limited({ requests: 10, interval: "1 minute", slack: "30 seconds" }), w.accept(), w.begin(), w.pass("5 seconds")],
+    [w.revoke, w.pass("10 seconds"), w.join, w.sent(0), w.is("failed")]
+  ],
+  "gets no status read while the database reserves no permits": [
+    [limited(tenPerSecond), w.accept(), w.workFor("1 second"), w.is("submitted"), w.loses("reservePermits")],
+    [w.pass("5 seconds"), w.reconcile(1), w.read(0)]
+  ],
+  "is asked for a status after the first delay if there was no permit, however often it was asked before": [
+    [limited(tenPerSecond), w.accept(), w.workFor("1 second")],
+    Array.from({ length: 10 }, () => [w.pass("2 hours"), w.reconcile()]),
+    [w.loses("reservePermits"), w.pass("2 hours"), w.reconcile(), w.heals, w.pass("2 seconds"), w.reconcile()],
+    w.read(11)
+  ],
+  "returns the claims of operations that have no permit until sendWithin": [
+    [limited({ requests: 1, interval: "1 hour" }), w.accept(2), w.workFor("1 minute"), w.sent(1)],
+    w.check(({ ids, world }) =>
+      assert.sameMembers(ids.map((id) => world.recordOf(id).return_reason), [
+        null,
+        "the provider has no permit for the request until it is too late to send"
+      ])
+    )
+  ]
+})
 
-  it.effect("gets no operation whose authorization ended while a slow statement reserved its permit", () =>
-    Effect.gen(function*() {
-      let delay = 2000
-      const world = yield* makeWorld({
-        limit: { requests: 10, interval: "1 minute", slack: "30 seconds" },
-        queue: (inner) => ({
-          // The claim is 4 s old when the worker asks for a permit, and 6 s when it has one.
-          claim: (...args) => Effect.tap(inner.claim(...args), () => Effect.sleep(4000)),
-          reservePermits: (...args) =>
-            Effect.suspend(() => {
-              const wait = delay
-              delay = 0
-              return Effect.delay(inner.reservePermits(...args), wait)
-            })
-        })
-      })
-      const id = yield* world.acceptOne
-      const fiber = yield* Effect.forkChild(world.work)
-      yield* TestClock.adjust("5 seconds")
-      yield* world.grants.revoke(world.grant.grant_id)
-      yield* TestClock.adjust("10 seconds")
-      yield* Fiber.join(fiber)
-      assert.isEmpty(world.attempts)
-      assert.strictEqual(yield* world.stateOf(id), "failed")
-    }))
-
-  it.effect("gets no status read while the database reserves no permits", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({
-        limit: tenPerSecond,
-        queue: (inner) => ({
-          reservePermits: (provider, demand, terms) =>
-            demand.reads > 0 ? away : inner.reservePermits(provider, demand, terms)
-        })
-      })
-      const id = yield* world.acceptOne
-      yield* workFor(world, "1 second")
-      assert.strictEqual(yield* world.stateOf(id), "submitted")
-      yield* TestClock.adjust("5 seconds")
-      assert.strictEqual(yield* world.reconcile, 1)
-      assert.isEmpty(world.reads)
-    }))
-
-  it.effect("is asked for a status after the first delay if there was no permit, however often it was asked before", () =>
-    Effect.gen(function*() {
-      let isAway = false
-      const world = yield* makeWorld({
-        limit: tenPerSecond,
-        queue: (inner) => ({
-          reservePermits: (...args) => isAway ? away : inner.reservePermits(...args)
-        })
-      })
-      yield* world.acceptOne
-      yield* workFor(world, "1 second")
-      const reconcile = Effect.andThen(TestClock.adjust("2 hours"), world.reconcile)
-      for (let read = 0; read < 10; read++) yield* reconcile
-      isAway = true
-      yield* reconcile
-      isAway = false
-      yield* TestClock.adjust("2 seconds")
-      yield* world.reconcile
-      assert.lengthOf(world.reads, 11)
-    }))
-
-  it.effect("returns the claims of operations that have no permit until sendWithin", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({ limit: { requests: 1, interval: "1 hour" } })
-      yield* world.acceptMany(2)
-      yield* workFor(world, "1 minute")
-      assert.strictEqual(world.attempts.length, 1)
-      const reasons = [...world.memory.operations.values()].map(({ return_reason }) => return_reason)
-      assert.sameMembers(reasons, [null, "the provider has no permit for the request until it is too late to send"])
-    }))
-
+describe("a provider with a limit", () => {
   it.effect("has a permit for a request that asks in any turn of another reservation, or is interrupted in any turn", () =>
     Effect.gen(function*() {
       const permits = yield* permitsOf({ requests: 1000, interval: "1 second", burst: 1000 }, InMemoryLedger)
@@ -271,82 +167,70 @@ describe("a provider with a limit", () => {
     }))
 })
 
-describe("a provider without a limit", () => {
-  it.effect("costs no statement", () =>
-    Effect.gen(function*() {
-      const { calls, queue } = counting()
-      const world = yield* makeWorld({ queue })
-      yield* world.acceptMany(5)
-      const stop = yield* world.start(Layer.merge(SubmissionWorker.layer, Reconciler.layer))
-      yield* TestClock.adjust("10 seconds")
-      yield* stop
-      assert.strictEqual(world.attempts.length, 5)
-      assert.isNotEmpty(world.reads)
-      assert.deepStrictEqual(calls, { reservePermits: 0, openPermits: 0, closeProvider: 0 })
-    }))
+w.tell("a provider without a limit", {
+  "costs no statement": [
+    [w.accept(5), both, w.pass("10 seconds"), w.stop, w.sent(5)],
+    [w.called("reservePermits", 0), w.called("openPermits", 0), w.called("closeProvider", 0)],
+    w.check(({ world }) => assert.isNotEmpty(world.reads))
+  ]
+})
+
+const asksToWait = (...millis: ReadonlyArray<number>) =>
+  w.check(({ world }) => {
+    const lines = world.logs.filter(({ message }) => String(message).includes("asked to wait"))
+    assert.deepStrictEqual(
+      lines.map(({ annotations, level }) => [level, annotations["retry_after_ms"]]),
+      millis.map((wait) => ["WARN", wait])
+    )
+  })
+/** Each attempt but the first. The wall clock shows whole milliseconds. */
+const tenSecondsLater = w.check(({ world: { attempts: [first, ...others] } }) =>
+  assert.isAtLeast(Math.min(...others.map(({ at }) => at)) - first!.at, 9999)
+)
+const firstRefused = w.answersBy((n, attempt) => n === 0 && attempt === 1 ? refuse(tenSeconds) : w.accepts)
+
+w.tell("Retry-After", {
+  ...w.each(
+    [["without a limit", []], ["with a limit", [limited(tenPerSecond)]]] as const,
+    ([kind]) => `of a refusal pauses the provider for so long, ${kind}, and the operation is sent after that`,
+    ([kind, limit]) => [
+      [limit, firstRefused, w.accept(), both, w.pass(100, 95), w.accept(3), w.sent(1), w.pass(100, 60), w.stop],
+      [w.sent(5), tenSecondsLater, asksToWait(10_000), w.called("closeProvider", kind === "with a limit" ? 1 : 0)]
+    ]
+  ),
+  ...w.each(
+    [[Duration.millis(1), /^status 429$/], [Duration.seconds(60), /^the provider has no permit/]] as const,
+    ([wait]) => `of ${Duration.format(wait)} until sendWithin returns the claim: the operation does not fail`,
+    ([wait, reason]) => [
+      [w.noCircuit, w.answers(refuse(wait)), w.accept(), w.workFor("1 minute"), w.returned(reason)]
+    ]
+  ),
+  "ends the wait of a request for its reserved permit: the request comes after the pause": [
+    [limited({ ...tenPerSecond, burst: 2 }), firstRefused, w.accept(2), w.begin(), w.pass(100, 150), w.join],
+    [w.sent(3), tenSecondsLater]
+  ],
+  "holds no claim of a worker that is stopped": [
+    [w.answers(refuse(Duration.seconds(20))), w.accept(), w.start(), w.pass("1 second", 3), w.stopping],
+    [w.pass("10 millis"), w.returned("the worker was stopped while the request waited for its turn")]
+  ],
+  "of an uncertain answer pauses submissions, and changes no state": [
+    [w.answers(w.uncertain("status 503", { retryAfter: tenSeconds })), w.accept(), w.workFor("1 second")],
+    [w.is("indeterminate"), w.accept(), w.begin(), w.pass("8 seconds"), w.sent(1), w.pass("2 seconds"), w.join],
+    w.sent(2)
+  ],
+  "of a status read pauses submissions, and changes no state": [
+    [w.finds(busy(tenSeconds)), w.accept(), w.workFor("1 second"), w.pass("5 seconds"), w.reconcile()],
+    [w.is("submitted"), w.accept(), w.begin(), w.pass("8 seconds"), w.sent(1), w.pass("2 seconds"), w.join, w.sent(2)]
+  ],
+  "counts for 5 minutes at most, and an adapter's value that is no duration counts nothing": [
+    // The cast: an adapter without type checks.
+    w.finds(busy("soon" as never), busy(Duration.days(1))),
+    [w.accept(), w.workFor("1 second"), w.pass("5 seconds"), w.reconcile(), w.pass("1 minute"), w.reconcile()],
+    asksToWait(300_000)
+  ]
 })
 
 describe("Retry-After", () => {
-  for (const limit of [undefined, tenPerSecond]) {
-    const kind = limit === undefined ? "without a limit" : "with a limit"
-
-    it.effect(`of a refusal pauses the provider for so long, ${kind}, and the operation is sent after that`, () =>
-      Effect.gen(function*() {
-        const { calls, queue } = counting()
-        let refused = 0
-        const world = yield* makeWorld({
-          ...limit === undefined ? {} : { limit },
-          queue,
-          submit: (attempt) =>
-            attempt === 1 && ++refused === 1 ? refuse(Duration.seconds(10)) : Effect.succeed(acknowledged)
-        })
-        yield* world.acceptOne
-        const stop = yield* world.start(Layer.merge(SubmissionWorker.layer, Reconciler.layer))
-        for (let step = 0; step < 95; step++) yield* TestClock.adjust(100)
-        yield* world.acceptMany(3)
-        assert.strictEqual(world.attempts.length, 1)
-        for (let step = 0; step < 60; step++) yield* TestClock.adjust(100)
-        yield* stop
-        assert.isAbove(world.attempts.length, 4)
-        const [first, ...others] = world.attempts
-        // The wall clock shows whole milliseconds.
-        assert.isAtLeast(Math.min(...others.map(({ at }) => at)) - first!.at, 9999)
-        const lines = world.logs.filter(({ message }) => String(message).includes("asked to wait"))
-        assert.deepStrictEqual(lines.map(({ annotations, level }) => [level, annotations["retry_after_ms"]]), [
-          ["WARN", 10_000]
-        ])
-        assert.strictEqual(calls.closeProvider, limit === undefined ? 0 : 1)
-      }))
-  }
-
-  const beyond = [[Duration.millis(1), /^status 429$/], [Duration.seconds(60), /^the provider has no permit/]] as const
-  for (const [wait, reason] of beyond) {
-    it.effect(`of ${Duration.format(wait)} until sendWithin returns the claim: the operation does not fail`, () =>
-      Effect.gen(function*() {
-        const world = yield* makeWorld({ submit: () => refuse(wait), circuit: neverOpen })
-        const id = yield* world.acceptOne
-        yield* workFor(world, "1 minute")
-        assert.strictEqual(yield* world.stateOf(id), "submitting")
-        assert.match(world.recordOf(id).return_reason!, reason)
-      }))
-  }
-
-  it.effect("ends the wait of a request for its reserved permit: the request comes after the pause", () =>
-    Effect.gen(function*() {
-      let sent = 0
-      const world = yield* makeWorld({
-        limit: { ...tenPerSecond, burst: 2 },
-        submit: () => ++sent === 1 ? refuse(Duration.seconds(10)) : Effect.succeed(acknowledged)
-      })
-      yield* world.acceptMany(2)
-      const fiber = yield* Effect.forkChild(world.work)
-      for (let step = 0; step < 150; step++) yield* TestClock.adjust(100)
-      yield* Fiber.join(fiber)
-      const [first, ...others] = world.attempts.map(({ at }) => at)
-      assert.lengthOf(others, 2)
-      assert.isAtLeast(Math.min(...others), first! + 10_000)
-    }))
-
   it.effect("that is shorter ends no longer pause", () =>
     Effect.gen(function*() {
       const { pauseOf, slowDown } = yield* permitsOf(tenPerSecond, InMemoryLedger)
@@ -356,75 +240,5 @@ describe("Retry-After", () => {
       assert.strictEqual(yield* pauseOf(bank), 6000)
       yield* slowDown(bank, Duration.seconds(7))
       assert.strictEqual(yield* pauseOf(bank), 7000)
-    }))
-
-  it.effect("holds no claim of a worker that is stopped", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({ submit: () => refuse(Duration.seconds(20)) })
-      const id = yield* world.acceptOne
-      const stop = yield* world.start(SubmissionWorker.layer)
-      for (let second = 0; second < 3; second++) yield* TestClock.adjust("1 second")
-      yield* Effect.forkChild(stop)
-      yield* TestClock.adjust("10 millis")
-      assert.strictEqual(
-        world.recordOf(id).return_reason,
-        "the worker was stopped while the request waited for its turn"
-      )
-    }))
-
-  const answers: ReadonlyArray<readonly [string, Script, OperationState]> = [
-    ["an uncertain answer", {
-      submit: () => Effect.fail(new Uncertain({ reason: "status 503", retryAfter: Duration.seconds(10) }))
-    }, "indeterminate"],
-    ["a status read", {
-      read: () =>
-        Effect.succeed(
-          StatusAnswer.NotProven({ reason: "unclear", detail: "status 429", retryAfter: Duration.seconds(10) })
-        )
-    }, "submitted"]
-  ]
-  it.effect.each(answers)(
-    "of %s pauses submissions, and changes no state",
-    ([, script, state]) =>
-      Effect.gen(function*() {
-        const world = yield* makeWorld(script)
-        const id = yield* world.acceptOne
-        yield* workFor(world, "1 second")
-        if (script.read !== undefined) {
-          yield* TestClock.adjust("5 seconds")
-          yield* world.reconcile
-        }
-        assert.strictEqual(yield* world.stateOf(id), state)
-        yield* world.acceptOne
-        const fiber = yield* Effect.forkChild(world.work)
-        yield* TestClock.adjust("8 seconds")
-        assert.strictEqual(world.attempts.length, 1)
-        yield* TestClock.adjust("2 seconds")
-        yield* Fiber.join(fiber)
-        assert.strictEqual(world.attempts.length, 2)
-      })
-  )
-
-  it.effect("counts for 5 minutes at most, and an adapter's value that is no duration counts nothing", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld({
-        // The cast: an adapter without type checks.
-        read: (read) =>
-          Effect.succeed(
-            StatusAnswer.NotProven({
-              reason: "unclear",
-              detail: "status 429",
-              retryAfter: (read === 1 ? "soon" : Duration.days(1)) as Duration.Duration
-            })
-          )
-      })
-      yield* world.acceptOne
-      yield* workFor(world, "1 second")
-      yield* TestClock.adjust("5 seconds")
-      yield* world.reconcile
-      yield* TestClock.adjust("1 minute")
-      yield* world.reconcile
-      const lines = world.logs.filter(({ message }) => String(message).includes("asked to wait"))
-      assert.deepStrictEqual(lines.map(({ annotations }) => annotations["retry_after_ms"]), [300_000])
     }))
 })

@@ -2,134 +2,89 @@
  * The reconciler reads statuses until an outcome is proven, and never sends. The tests run it against a scripted
  * provider on the test's clock.
  */
-import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Fiber } from "effect"
-import { TestClock } from "effect/testing"
-import type { OperationState } from "../../../../src/domain/Operation.ts"
+import { assert } from "@effect/vitest"
+import { Clock, Duration, Effect } from "effect"
 import { NextRequest, StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { Reconciler } from "../../../../src/submission/reads/Reconciler.ts"
-import { drive, pathTo } from "../../../fixtures/ledger/Ledger.ts"
+import * as w from "../../../fixtures/submission/WorkerStories.ts"
 import {
   bank,
-  makeWorld,
   neverReceived,
   notFound,
   pending,
-  type Script,
   succeeded,
   unclear,
-  unreachable,
-  until
+  unreachable
 } from "../../../fixtures/submission/World.ts"
 
-/** An operation in this state, and a provider that answers as scripted. */
-const worldWith = Effect.fnUntraced(function*(state: OperationState, script: Script = {}) {
-  const world = yield* makeWorld(script)
-  const id = yield* world.acceptOne
-  yield* world.inside(drive(yield* world.show(id), pathTo[state]))
-  return { world, id }
-})
+const start = w.start(Reconciler.layer)
+const milli = Duration.millis(1)
 
-/** For tests that take days: polling every second would take too long. */
-const patient = { policy: { pollInterval: Duration.minutes(2) } }
+const failures = [
+  ["no connection", unreachable],
+  ["silence", Effect.never],
+  ["a defect", Effect.die(new Error("Bearer hunter2"))],
+  ["an exception", Effect.sync(() => JSON.parse("{"))]
+] as const
 
-describe("The reconciler", () => {
-  it.effect("reads until the outcome is proven, and never after that", () =>
-    Effect.gen(function*() {
-      const { id, world } = yield* worldWith("indeterminate", {
-        ...patient,
-        read: (read) => Effect.succeed([notFound, unreachable, pending, unclear, succeeded][read - 1]!)
-      })
-      yield* world.start(Reconciler.layer)
-      yield* TestClock.adjust("1 day")
-      assert.deepStrictEqual(yield* world.historyOf(id), [
-        "accepted",
-        "submitting",
-        "indeterminate",
-        "submitted",
-        "succeeded"
-      ])
-      assert.lengthOf(world.reads, 5)
-      assert.isEmpty(world.attempts)
-    }))
+let pages = 0
 
-  it.effect("makes submitted operations indeterminate after any network failure", () =>
-    Effect.gen(function*() {
-      const failures: ReadonlyArray<() => Effect.Effect<StatusAnswer>> = [
-        () => Effect.succeed(unreachable),
-        () => Effect.never,
-        () => Effect.die(new Error("Bearer hunter2")),
-        () => Effect.sync(() => JSON.parse("{"))
-      ]
-      for (const read of failures) {
-        const { id, world } = yield* worldWith("submitted", { read })
-        const reading = yield* Effect.forkChild(world.reconcile)
-        yield* TestClock.adjust(world.policy.readTimeout)
-        yield* Fiber.join(reading)
-        assert.strictEqual(yield* world.stateOf(id), "indeterminate")
-        assert.notMatch(JSON.stringify(yield* world.evidenceOf(id)), /hunter2/)
+w.tell("The reconciler", {
+  "reads until the outcome is proven, and never after that": [
+    // Polling every second would take too long.
+    [w.policy({ pollInterval: Duration.minutes(2) }), w.finds(notFound, unreachable, pending, unclear, succeeded)],
+    [w.accept(), w.move("indeterminate"), start, w.pass("1 day"), w.read(5), w.sent(0)],
+    w.went("submitting indeterminate submitted succeeded")
+  ],
+  ...w.each(
+    failures,
+    ([name]) => `makes a submitted operation indeterminate after ${name}`,
+    ([, answer]) => [
+      [w.finds(answer), w.accept(), w.move("submitted"), w.begin("reconcile"), w.pass("readTimeout"), w.join],
+      w.is("indeterminate"),
+      w.act(({ ids, world }) =>
+        Effect.map(world.evidenceOf(ids[0]!), (evidence) => assert.notMatch(JSON.stringify(evidence), /hunter2/))
+      )
+    ]
+  ),
+  "leaves a submitted operation as it is if the time ends after a first answer, because that is no network failure": [
+    [w.finds(Effect.andThen(Effect.flatten(NextRequest), Effect.never)), w.accept(), w.move("submitted")],
+    [w.begin("reconcile"), w.pass("readTimeout"), w.join, w.is("submitted")]
+  ],
+  "gives all pages of a read one readTimeout, within its lease, so that no second read begins meanwhile": [
+    w.finds(Effect.gen(function*() {
+      for (let page = 1; page <= 8; page++) {
+        assert.isTrue(page === 1 || (yield* yield* NextRequest))
+        pages = page
+        yield* Effect.sleep("4 seconds")
       }
-    }))
-
-  it.effect("leaves a submitted operation as it is if the time ends after a first answer, because that is no network failure", () =>
-    Effect.gen(function*() {
-      const { id, world } = yield* worldWith("submitted", {
-        read: () => Effect.andThen(Effect.flatten(NextRequest), Effect.never)
-      })
-      const reading = yield* Effect.forkChild(world.reconcile)
-      yield* TestClock.adjust(world.policy.readTimeout)
-      yield* Fiber.join(reading)
-      assert.strictEqual(yield* world.stateOf(id), "submitted")
-    }))
-
-  it.effect("gives all pages of a read one readTimeout, within its lease, so that no second read begins meanwhile", () =>
-    Effect.gen(function*() {
-      let pages = 0
-      const { id, world } = yield* worldWith("submitted", {
-        read: () =>
-          Effect.gen(function*() {
-            for (let page = 1; page <= 8; page++) {
-              assert.isTrue(page === 1 || (yield* yield* NextRequest))
-              pages++
-              yield* Effect.sleep("4 seconds")
-            }
-            return pending
-          })
-      })
-      const reading = yield* Effect.forkChild(world.reconcile)
-      yield* TestClock.adjust(Duration.subtract(world.policy.readTimeout, Duration.millis(1)))
-      yield* world.reconcile
-      assert.strictEqual(pages, 4, "each of them read by the first read")
-      assert.isAbove(world.recordOf(id).due_at!, yield* Clock.currentTimeMillis, "under the lease of that read")
-      yield* TestClock.adjust("1 milli")
-      yield* Fiber.join(reading)
-      yield* TestClock.adjust("20 seconds")
-      assert.strictEqual(pages, 4, "the time has ended")
-      assert.strictEqual(yield* world.stateOf(id), "submitted")
-    }))
-
-  it.effect("changes nothing when the circuit blocks the read", () =>
-    Effect.gen(function*() {
-      const { id, world } = yield* worldWith("submitted", { read: () => Effect.succeed(unreachable) })
-      const others = yield* world.acceptMany(5)
-      for (const other of others) yield* world.inside(drive(yield* world.show(other), pathTo.submitted))
-      // The five others open the circuit. This operation is read last, because it is due last.
-      world.memory.operations.set(id, { ...world.recordOf(id), due_at: 1000 })
-      yield* world.reconcile
-      yield* TestClock.adjust("990 millis")
-      assert.lengthOf(world.reads, 5)
-      world.memory.operations.set(id, { ...world.recordOf(id), due_at: 990 })
-      assert.strictEqual(yield* world.inside(world.reconciler.runOnce(world.grant.provider, 1)), 1)
-      assert.lengthOf(world.reads, 5)
-      assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", "submitted"])
-      assert.isAbove(world.recordOf(id).due_at!, 990)
-    }))
-
-  it.effect("reads at growing intervals up to the longest, and never stops", () =>
-    Effect.gen(function*() {
-      const { world } = yield* worldWith("indeterminate", { policy: { pollInterval: Duration.seconds(20) } })
-      yield* world.start(Reconciler.layer)
-      yield* TestClock.adjust("2 days")
+      return pending
+    })),
+    [
+      w.accept(),
+      w.move("submitted"),
+      w.begin("reconcile"),
+      w.passUntil("readTimeout", milli),
+      w.reconcile(0),
+      w.read(1)
+    ],
+    // Under the lease of the first read.
+    w.act(({ ids, world }) =>
+      Effect.map(Clock.currentTimeMillis, (now) => assert.isAbove(world.recordOf(ids[0]!).due_at!, now))
+    ),
+    [w.pass(milli), w.join, w.pass("20 seconds"), w.is("submitted")],
+    w.check(() => assert.strictEqual(pages, 4, "the time has ended"))
+  ],
+  "changes nothing when the circuit blocks the read": [
+    // The others open the circuit. The first operation is read last, because it is due last.
+    [w.finds(unreachable), [1, 2, 3, 4, 5, 6].map(() => [w.accept(), w.move("submitted")]), w.due(1000)],
+    [w.reconcile(), w.pass("990 millis"), w.read(5), w.due(990), w.reconcileUpTo(1), w.read(5)],
+    w.went("submitting submitted", 0),
+    w.check(({ ids, world }) => assert.isAbove(world.recordOf(ids[0]!).due_at!, 990))
+  ],
+  "reads at growing intervals up to the longest, and never stops": [
+    [w.policy({ pollInterval: Duration.seconds(20) }), w.accept(), w.move("indeterminate"), start, w.pass("2 days")],
+    w.check(({ world }) => {
       const { first, factor, jitter, longest } = world.policy.readSchedule
       const pauses = world.reads.slice(1).map(({ at }, n) => at - world.reads[n]!.at)
       const tolerance = Duration.toMillis(world.policy.pollInterval)
@@ -139,113 +94,79 @@ describe("The reconciler", () => {
         assert.isAtMost(pause, pure * (1 + jitter) + tolerance, `after read ${n + 1}`)
       }
       assert.isAbove(pauses.length, 48)
-    }))
-
-  it.effect("repeats a read that was interrupted by a stop, once the lease has passed", () =>
-    Effect.gen(function*() {
-      const { id, world } = yield* worldWith("submitted", {
-        read: (read) => read === 1 ? Effect.never : Effect.succeed(succeeded)
-      })
-      const stop = yield* world.start(Reconciler.layer)
-      yield* until(() => world.reads.length === 1)
-      yield* stop
-      assert.strictEqual(yield* world.stateOf(id), "submitted")
-      yield* world.start(Reconciler.layer)
-      const { readTimeout, storeTimeout } = world.policy
-      yield* TestClock.adjust(Duration.sum(readTimeout, Duration.times(storeTimeout, 3)))
-      assert.strictEqual(yield* world.stateOf(id), "succeeded")
-    }))
-})
-
-describe("An operation that was accepted before the database was replaced", () => {
-  const heldWith = Effect.fnUntraced(function*(read: () => Effect.Effect<StatusAnswer>) {
-    const world = yield* makeWorld({ read })
-    const id = yield* world.acceptOne
-    world.memory.cluster.timeline++
-    return { world, id }
-  })
-
-  it.effect("shares the read limit with submitted operations, and each group uses what the other leaves", () =>
-    Effect.gen(function*() {
-      const world = yield* makeWorld()
-      const submitted = yield* world.acceptMany(8)
-      yield* world.work
-      const held = yield* world.acceptMany(8)
-      world.memory.cluster.timeline++
-      yield* TestClock.adjust("1 hour")
-      const readNext = (limit: number) =>
-        Effect.map(world.inside(world.reconciler.runOnce(bank, limit)), () => {
-          const ids = world.reads.splice(0).map(({ id }) => id)
-          return [ids.filter((id) => submitted.includes(id)).length, ids.filter((id) => held.includes(id)).length]
-        })
-      assert.deepStrictEqual(yield* readNext(6), [3, 3])
-      assert.deepStrictEqual(yield* readNext(6), [3, 3])
-      assert.deepStrictEqual(yield* readNext(6), [2, 2])
-      yield* TestClock.adjust("3 hours")
-      yield* Effect.forEach(submitted, (id) => world.ledger.transition(id, 3, { state: "succeeded" }, { by: "test" }))
-      assert.deepStrictEqual(yield* readNext(6), [0, 6])
-    }))
-
-  it.effect("is sent when the provider proves that it never received it", () =>
-    Effect.gen(function*() {
-      const { id, world } = yield* heldWith(() => Effect.succeed(neverReceived))
-      yield* world.reconcile
-      assert.strictEqual(yield* world.work, 0, "a claim holder on the old timeline may still send")
-      assert.deepInclude(yield* world.show(id), { state: "accepted", under_review: true })
-      yield* TestClock.adjust(Duration.sum(world.policy.rescueAfter, Duration.millis(2)))
-      yield* world.reconcile
-      assert.deepInclude(yield* world.show(id), { state: "accepted", under_review: false })
-      assert.strictEqual(yield* world.work, 1)
-      assert.strictEqual(yield* world.stateOf(id), "submitted")
-      assert.lengthOf(world.attempts, 1)
-    }))
-})
-
-describe("Status reads without a usable answer", () => {
-  const wrongKey = StatusAnswer.NotProven({ reason: "unclear", detail: "the provider refused the credentials" })
-  const failing = "Status reads of a provider give no usable answer"
-  const again = "Status reads of a provider give usable answers again"
-
-  /** Reads one operation with each of these answers in turn. Yields the level and detail of each line about reads. */
-  const linesAfter = Effect.fnUntraced(function*(pause: Duration.Input, ...answers: ReadonlyArray<StatusAnswer>) {
-    const { id, world } = yield* worldWith("indeterminate", { read: (read) => Effect.succeed(answers[read - 1]!) })
-    for (let n = 0; n < answers.length; n++) {
-      yield* TestClock.adjust(pause)
-      world.memory.operations.set(id, { ...world.recordOf(id), due_at: 0 })
-      yield* world.reconcile
-    }
-    assert.lengthOf(world.reads, answers.length)
-    const lines = world.logs.filter(({ message }) => [failing, again].some((text) => String(message).startsWith(text)))
-    for (const { annotations } of lines) {
-      assert.deepInclude(annotations, { operation_id: id, provider: bank })
-    }
-    return lines.map(({ annotations, level }) => [level, annotations["detail"]])
-  })
-  const [key, network] = [["WARN", wrongKey.detail], ["WARN", unreachable.detail]]
-  const usable = ["INFO", undefined]
-  const untyped = StatusAnswer.NotProven({ reason: "unclear", detail: undefined as never })
-
-  const logged: ReadonlyArray<readonly [string, ReadonlyArray<StatusAnswer>, ReadonlyArray<unknown>]> = [
-    ["are logged when they begin, and not with each read", [wrongKey, wrongKey, wrongKey], [key]],
-    ["are logged when the detail changes", [wrongKey, unreachable, unreachable, wrongKey], [key, network, key]],
-    ["end with a read that proves something, which is logged once", [wrongKey, pending, pending, wrongKey], [
-      key,
-      usable,
-      key
-    ]],
-    ["do not stop the reconciler if the detail is no text", [untyped, untyped], [["WARN", "(undefined)"]]],
-    ["do not begin or end with \"not found\"", [notFound, wrongKey, notFound, wrongKey], [key]]
+    })
+  ],
+  "repeats a read that was interrupted by a stop, once the lease has passed": [
+    [w.finds(Effect.never, succeeded), w.accept(), w.move("submitted"), start, w.settle, w.read(1), w.stop],
+    [w.is("submitted"), start, w.pass("readTimeout"), w.pass("storeTimeout", 3), w.is("succeeded")]
   ]
-  it.effect.each(logged)(
-    "%s",
-    ([, answers, lines]) =>
-      Effect.map(linesAfter("1 hour", ...answers), (actual) => assert.deepStrictEqual(actual, lines))
-  )
+})
 
-  it.effect("are logged at most every ten minutes if other reads prove something meanwhile", () =>
-    Effect.gen(function*() {
-      const answers = Array.from({ length: 8 }, () => [wrongKey, pending]).flat()
-      const lines = yield* linesAfter("1 minute", ...answers)
-      assert.deepStrictEqual(lines, [key, usable, key, usable])
-    }))
+/** Reads up to six operations, as many submitted ones and as many held ones. The first eight are submitted. */
+const readsOf = (submitted: number, held: number) => [
+  w.mark,
+  w.reconcileUpTo(6, submitted + held),
+  w.check(({ ids, marked, world }) => {
+    const numbers = world.reads.slice(marked.read).map(({ id }) => ids.indexOf(id))
+    assert.deepStrictEqual([numbers.filter((n) => n < 8).length, numbers.filter((n) => n >= 8).length], [
+      submitted,
+      held
+    ])
+  })
+]
+
+w.tell("An operation that was accepted before the database was replaced", {
+  "shares the read limit with submitted operations, and each group uses what the other leaves": [
+    [w.accept(8), w.work(), w.accept(8), w.failOver, w.pass("1 hour"), readsOf(3, 3), readsOf(3, 3), readsOf(2, 2)],
+    w.pass("3 hours"),
+    w.act(({ ids, world }) =>
+      Effect.forEach(ids.slice(0, 8), (id) => world.ledger.transition(id, 3, { state: "succeeded" }, { by: "test" }))
+    ),
+    readsOf(0, 6)
+  ],
+  "is sent when the provider proves that it never received it": [
+    // A claim holder on the old timeline may still send.
+    [w.finds(neverReceived), w.accept(), w.failOver, w.reconcile(), w.work(0), w.is("accepted"), w.underReview(true)],
+    [w.pass("rescueAfter"), w.pass("2 millis"), w.reconcile(), w.is("accepted"), w.underReview(false)],
+    [w.work(1), w.is("submitted"), w.sent(1)]
+  ]
+})
+
+const wrongKey = StatusAnswer.NotProven({ reason: "unclear", detail: "the provider refused the credentials" })
+const untyped = StatusAnswer.NotProven({ reason: "unclear", detail: undefined as never })
+const [key, network] = [["WARN", wrongKey.detail], ["WARN", unreachable.detail]]
+const usable = ["INFO", undefined]
+const logged: ReadonlyArray<
+  readonly [rule: string, pause: Duration.Input, answers: ReadonlyArray<StatusAnswer>, lines: ReadonlyArray<unknown>]
+> = [
+  ["are logged when they begin, and not with each read", "1 hour", [wrongKey, wrongKey, wrongKey], [key]],
+  ["are logged when the detail changes", "1 hour", [wrongKey, unreachable, unreachable, wrongKey], [key, network, key]],
+  ["end with a read that proves something, which is logged once", "1 hour", [wrongKey, pending, pending, wrongKey], [
+    key,
+    usable,
+    key
+  ]],
+  ["do not stop the reconciler if the detail is no text", "1 hour", [untyped, untyped], [["WARN", "(undefined)"]]],
+  ["do not begin or end with \"not found\"", "1 hour", [notFound, wrongKey, notFound, wrongKey], [key]],
+  [
+    "are logged at most every ten minutes if other reads prove something meanwhile",
+    "1 minute",
+    Array.from({ length: 8 }, () => [wrongKey, pending]).flat(),
+    [key, usable, key, usable]
+  ]
+]
+
+w.tell("Status reads without a usable answer", {
+  ...w.each(logged, ([rule]) => rule, ([, pause, answers, expected]) => [
+    [w.finds(...answers), w.accept(), w.move("indeterminate")],
+    answers.map(() => [w.pass(pause), w.due(), w.reconcile()]),
+    w.read(answers.length),
+    w.check(({ ids, world }) => {
+      const lines = world.logs.filter(({ message }) =>
+        /^Status reads of a provider give (?:no usable answer|usable answers again)/.test(String(message))
+      )
+      for (const { annotations } of lines) assert.deepInclude(annotations, { operation_id: ids[0], provider: bank })
+      assert.deepStrictEqual(lines.map(({ annotations, level }) => [level, annotations["detail"]]), expected)
+    })
+  ])
 })
