@@ -77,6 +77,9 @@ export const banks: ReadonlyArray<Plant> = [
       "      const { cancel, checkAccount, decode } = options.fence!\n"
     )
     .foundBy(unit("banks/Increase", "to an owner without it")),
+  plant("only the answer true permits an operation", "src/submission/http/HttpPreparation.ts")
+    .edit("        answer === true ? Effect.void", "        answer ? Effect.void")
+    .foundBy(unit("banks/Increase", "to an owner without it")),
   plant("a question that fails ends no operation", "src/submission/http/HttpPreparation.ts")
     .edit("new NotPrepared({ ...error, isOfOperation: true })", "new NotPrepared({ ...error, isForbidden: true })")
     .foundBy(unit("banks/Increase", "to an owner without it")),

@@ -125,6 +125,9 @@ export const limits: ReadonlyArray<Plant> = [
   )
     .edit("...cause === undefined ? {} : { cause }", "")
     .foundBy(unit("server/gate/Failures", "is 503 service_unavailable with Retry-After")),
+  plant("a status read that the provider asks to repeat later opens no circuit", circuit)
+    .edit("  if (exit.value.retryAfter !== undefined) return CircuitBreaker.ignored\n", "")
+    .foundBy(unit("submission/providers/Circuit", "among status reads")),
   plant("a local failure never counts for the circuit of a provider", circuit)
     .edit("    ? error.isLocal === true || error.isPermanent", "    ? error.isPermanent")
     .foundBy(unit("submission/providers/Circuit")),

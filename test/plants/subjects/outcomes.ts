@@ -47,6 +47,15 @@ export const outcomes: ReadonlyArray<Plant> = [
         "is indeterminate if the answer to a submission names another operation id"
       )
     ),
+  plant("the answer about another operation stays in the history", settlement)
+    .edit("describeContradiction(contradiction), answer.evidence)", "describeContradiction(contradiction))")
+    .foundBy(unit("submission/attempts/Settlement", "keeps an answer about another operation")),
+  plant("the reference that a refusal names is kept", settlement)
+    .edit(
+      "publicFailure(failures, answer.code) },\n        evidence,\n        reference,",
+      "publicFailure(failures, answer.code) },\n        evidence,\n        reference: null,"
+    )
+    .foundBy(unit("submission/attempts/Settlement", "has the reference that the provider gave")),
   plant("an interruption while sending is always uncertain", settlement)
     .edit("  return isSending\n    ? uncertain(", "  return isSending && !isStopped\n    ? uncertain(")
     .foundBy(unit("submission/attempts/Settlement")),
@@ -62,6 +71,12 @@ export const outcomes: ReadonlyArray<Plant> = [
   plant("never received counts only if the provider has not acknowledged", decision)
     .edit("if (due.acknowledged || !provesNeverReceived", "if (!provesNeverReceived")
     .foundBy(unit("submission/reads/ReconcilerRules")),
+  plant("a person is asked no more once the provider has the operation", decision)
+    .edit(
+      "return { _tag: \"Postpone\", reference, question: null }\n      }\n      const outcome",
+      "return { _tag: \"Postpone\", reference }\n      }\n      const outcome"
+    )
+    .foundBy(unit("submission/reads/ReconcilerRules", "takes the question to a person back")),
   plant("a status answer that names another operation proves nothing", decision)
     .edit("  if (contradiction !== null) return", "  if (contradiction?.member === \"reference\") return")
     .foundBy(

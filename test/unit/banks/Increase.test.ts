@@ -3,7 +3,7 @@
  * exchange only what the bank's document declares.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, ConfigProvider, Context, Duration, Effect, Exit, Layer, Redacted, type Schema } from "effect"
+import { Cause, ConfigProvider, Context, Duration, Effect, Exit, Layer, Option, Redacted, type Schema } from "effect"
 import { HttpClient, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import * as Increase from "../../../src/banks/Increase.ts"
@@ -24,6 +24,9 @@ const apiKey = Redacted.make("a-key-for-tests")
 const mayPayFrom: Increase.IncreaseOptions["mayPayFrom"] = ({ resource_owner }, id) =>
   id === "account_of_a_broken_store"
     ? Effect.fail({ _tag: "StoreDown", id })
+    // As an application without type checks answers by mistake.
+    : id === "account_of_an_empty_option"
+    ? Effect.succeed(Option.none() as never)
     : Effect.succeed(id !== "account_of_owner_2" || resource_owner === "owner-2")
 const adapterAt = (baseUrl: string) => Increase.at({ baseUrl, apiKey, mayPayFrom })
 
@@ -267,6 +270,11 @@ describe("The adapter for Increase", () => {
       "account_of_a_broken_store",
       { isLocal: true, isOfOperation: true, reason: "no answer of isPermitted: StoreDown" },
       "no answer of isPermitted: StoreDown"
+    ],
+    [
+      "account_of_an_empty_option",
+      { isLocal: true, isOfOperation: true, reason: "isPermitted does not permit the operation" },
+      "isPermitted does not permit the operation"
     ]
   ])(
     "sends neither a transfer nor a fence from %s to an owner without it",

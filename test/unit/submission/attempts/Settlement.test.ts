@@ -71,6 +71,23 @@ describe("The end of a submission", () => {
     assert.strictEqual(end.reference, state === "submitted" ? reference : null)
   })
 
+  it("has the reference that the provider gave, also with a refusal", () => {
+    const given = { names: { reference, operation_id: null }, evidence: { status: "any" } }
+    const answers = [acknowledged, Answer.Succeeded(given), Answer.Rejected({ ...given, code: "no" })]
+    assert.deepStrictEqual(
+      answers.map((answer) => settled(Exit.succeed(answer)).reference),
+      answers.map(() => reference)
+    )
+  })
+
+  it("keeps an answer about another operation, which proves nothing, beside the reason", () => {
+    const names = { reference, operation_id: "another" }
+    const end = settled(Exit.succeed(Answer.Succeeded({ names, evidence: { status: "paid" } })))
+    assert.deepInclude(end, { outcome: { state: "indeterminate" }, reference: null })
+    assert.deepInclude(end.evidence, { by: "submission", answer: { status: "paid" } })
+    assert.include(end.evidence["reason"], "names another operation")
+  })
+
   it("counts as sent unless the opposite is proven", () => {
     const unsent = endings.filter(([, exit, isSending]) => {
       const end = settlementOf(operation, exit, isSending)

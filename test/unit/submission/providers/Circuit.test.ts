@@ -168,11 +168,12 @@ describe("Failures of the provider", () => {
     assert.strictEqual(classifyAttempt(exit)._tag, expected)
   })
 
-  const reads: ReadonlyArray<readonly [StatusAnswer, "Success" | "Failure"]> = [
+  const reads: ReadonlyArray<readonly [StatusAnswer, CircuitBreaker.Outcome["_tag"]]> = [
     [StatusAnswer.Proven({ state: "succeeded", names: namesNothing, evidence: null }), "Success"],
     [unclear, "Success"],
     [StatusAnswer.NotFound({ names: namesNothing, evidence: null }), "Success"],
-    [unreachable, "Failure"]
+    [unreachable, "Failure"],
+    [{ ...unreachable, retryAfter: Duration.seconds(1) }, "Ignored"]
   ]
   it.each(reads)("among status reads: %j", (answer, expected) => {
     assert.strictEqual(classifyRead(Exit.succeed(answer))._tag, expected)

@@ -82,6 +82,14 @@ describe("The decision after a status read", () => {
       assert.deepInclude(decideAfterRead({ ...unacknowledged, state }, pending), { reference })
     }
   })
+
+  it("takes the question to a person back once the provider has the operation, and not before", () => {
+    const questionAfter = (answer: StatusAnswer) => {
+      const decision = decideAfterRead({ ...unacknowledged, state: "submitted" }, answer, { promises: findsById })
+      return "question" in decision ? decision.question : "stays"
+    }
+    assert.deepStrictEqual([pending, notFound, unclear].map(questionAfter), [null, "stays", "stays"])
+  })
 })
 
 describe("The schedule of status reads", () => {
