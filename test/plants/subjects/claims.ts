@@ -60,6 +60,9 @@ export const claims: ReadonlyArray<Plant> = [
   plant("returned claims are taken over without an end", "src/submission/attempts/claimOperations.ts")
     .edit("if (found.length > 0) emptySince.delete(provider)", "if (found.length > 0) return []")
     .foundBy(unit("submission/attempts/LocalFailures", "ends none of 200 operations")),
+  plant("operations for which the provider had no permit are claimed once it has one", "src/submission/Poller.ts")
+    .edit("isHeldBack ? Math.min(interval, options.reopensIn?.() ?? interval) : interval", "interval")
+    .foundBy(unit("submission/Poller", "polls again when its allowance grows")),
   plant("an operation that no process announced is claimed within the poll interval", "src/submission/Poller.ts")
     .edit("      Effect.sleep(pause),\n", "")
     .foundBy(unit("submission/attempts/Wakeup", "that is not announced"), unit("submission/Poller", "at intervals")),

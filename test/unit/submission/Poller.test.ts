@@ -258,6 +258,15 @@ describe("A poller", () => {
       assert.strictEqual(line.running.size, 1)
     }))
 
+  it.effect("polls again when its allowance grows, if it used all of the last one", () =>
+    Effect.gen(function*() {
+      const line = makeLine()
+      line.add(3)
+      yield* start(line, { allowance: () => Effect.succeed(1), reopensIn: () => 100 })
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(line.takes.map(({ at }) => at), [0, 105, 210, 315])
+    }))
+
   it.effect("handles the rows of a poll that runs when it is stopped, and does not poll again", () =>
     Effect.gen(function*() {
       const line = makeLine()
