@@ -177,5 +177,26 @@ export const reads: ReadonlyArray<Plant> = [
       "limitsResponse = (body: GrantLimits) => withHeaders({ body, headers: revalidated })",
       "limitsResponse = (body: GrantLimits) => withHeaders({ body, headers: { ...revalidated, vary: \"Accept\" } })"
     )
-    .foundBy(unit("server/reads/OperationResponses", "has the headers of a list"))
+    .foundBy(unit("server/reads/OperationResponses", "has the headers of a list")),
+  plant("a compiled body obeys the checks of its whole schema", decoder)
+    .edit(
+      "    && ast.checks === undefined && ast.encodingChecks === undefined",
+      "    && ast.encodingChecks === undefined"
+    )
+    .foundBy(unit("dispatch/CompiledGroup")),
+  plant("a compiled response has the content type that its endpoint gives it", "src/dispatch/SuccessWriter.ts")
+    .edit(
+      "    if (headers !== undefined && (\"content-type\" in headers || \"content-length\" in headers)) return null\n",
+      ""
+    )
+    .foundBy(unit("dispatch/CompiledGroup")),
+  plant(
+    "a compiled route has the service of its group, also if the server has another one",
+    "src/dispatch/CompiledEndpoint.ts"
+  )
+    .edit(
+      "filter(([key, service]) => server.mapUnsafe.get(key) !== service)",
+      "filter(([key]) => !server.mapUnsafe.has(key))"
+    )
+    .foundBy(unit("dispatch/CompiledGroup"))
 ]

@@ -61,6 +61,11 @@ const Sent = Schema.Struct({
   inner: Schema.optionalKey(Schema.Struct({ at: Schema.DateTimeUtcFromString }))
 })
 
+/** What is allowed depends on several members. */
+const Checked = Schema.Struct({ a: Schema.String, n: Schema.optionalKey(Schema.Int) }).check(
+  Schema.makeFilter(({ a, n }) => n === undefined || a === String(n), { expected: "the same number twice" })
+)
+
 const Items = HttpApiGroup.make("items").add(
   HttpApiEndpoint.get("one", "/items/:id", {
     params: { id: Schema.String.check(Schema.isPattern(/^[a-z]+$/)) },
@@ -88,6 +93,9 @@ const Items = HttpApiGroup.make("items").add(
   HttpApiEndpoint.get("bytes", "/bytes", { success: Schema.Uint8Array.pipe(HttpApiSchema.asUint8Array()) }),
   HttpApiEndpoint.get("point", "/point", { success: [Point, Schema.Struct({ y: Schema.String })] }),
   HttpApiEndpoint.get("whole", "/whole", { success: Item }),
+  HttpApiEndpoint.get("typed", "/typed", {
+    success: HttpApiSchema.WithHeaders(Item, { "content-type": Schema.String })
+  }),
   HttpApiEndpoint.get("raw", "/raw", { success: Schema.String }),
   HttpApiEndpoint.get("stream", "/stream", { success: HttpApiSchema.StreamUint8Array() }),
   HttpApiEndpoint.get("fails", "/fails/:how", { params: { how: Schema.String }, success: Item, error: Missing }),
@@ -99,6 +107,7 @@ const Items = HttpApiGroup.make("items").add(
   }),
   HttpApiEndpoint.post("addStrictly", "/strict", { payload: Sent, success: Schema.Json })
     .annotate(HttpApi.ParseOptions, strictly),
+  HttpApiEndpoint.post("addChecked", "/checked", { payload: Checked, success: Schema.Json }),
   HttpApiEndpoint.post("addAny", "/any", {
     payload: [Sent, Schema.Struct({ n: Schema.Finite }), Schema.String.pipe(HttpApiSchema.asText())],
     success: Schema.Json
@@ -161,6 +170,10 @@ const layersOf = (group: typeof HttpApiBuilder.group) =>
           bytes: () => Effect.succeed(new Uint8Array([1, 2])),
           point: ({ request }) => Effect.succeed(request.url.includes("y") ? { y: "1" } : new Point({ x: 1 })),
           whole: () => Effect.succeed(item),
+          typed: () =>
+            Effect.succeed(
+              HttpApiSchema.withHeaders({ body: item, headers: { "content-type": "application/vnd.item+json" } })
+            ),
           raw: () => Effect.succeed(HttpServerResponse.text("raw", { status: 203, headers: { "x-own": "1" } })),
           stream: () => Effect.succeed(Stream.make(new Uint8Array([65]))),
           fails: ({ params }) => outcomes[params.how] ?? Effect.succeed(item),
@@ -169,6 +182,7 @@ const layersOf = (group: typeof HttpApiBuilder.group) =>
               ? Effect.fail(new Missing({ id: params.id }))
               : Effect.map(Caller, (caller) => JSON.stringify([caller, params, payload])),
           addStrictly: ({ payload }) => Effect.succeed(JSON.stringify(payload)),
+          addChecked: ({ payload }) => Effect.succeed(JSON.stringify(payload)),
           addAny: ({ payload }) => Effect.succeed(JSON.stringify(payload)),
           addLoosely: ({ payload }) => Effect.succeed(JSON.stringify(payload)),
           addForm: ({ payload }) => Effect.succeed(JSON.stringify(payload)),
@@ -199,13 +213,22 @@ const layersOf = (group: typeof HttpApiBuilder.group) =>
     ])
   )
 
-/** `known`: whether the server tells its context. */
-const handlerOf = (group: typeof HttpApiBuilder.group, known: boolean) => {
+/** The contexts of servers: one does not tell its own, and one has a depot of its own. */
+const servers = {
+  unknown: Context.empty(),
+  known: Context.make(ServerContext, Context.empty()),
+  "another depot": Context.add(
+    Context.make(Depot, { name: "another" }),
+    ServerContext,
+    Context.make(Depot, { name: "another" })
+  )
+}
+
+const handlerOf = (group: typeof HttpApiBuilder.group, server: keyof typeof servers) => {
   const { handler } = HttpRouter.toWebHandler(layersOf(group).pipe(Layer.provide(HttpServer.layerServices)), {
     disableLogger: true
   })
-  const context = known ? Context.make(ServerContext, Context.empty()) : Context.empty()
-  return (request: Request) => handler(request, context as never)
+  return (request: Request) => handler(request, servers[server] as never)
 }
 
 type Question = readonly [target: string, headers?: Readonly<Record<string, string>>, method?: string, body?: string]
@@ -220,6 +243,7 @@ const bodies = [
   "{\"a\":\"1\",\"more\":1}",
   "{\"a\":\"1\",\"__proto__\":{\"n\":1}}",
   "{\"a\":\"1\",\"n\":10}",
+  "{\"a\":\"1\",\"n\":1}",
   "{\"a\":\"1\",\"n\":0.5}",
   "{\"a\":1}",
   "{\"n\":1}",
@@ -262,13 +286,14 @@ const requests: ReadonlyArray<Question> = [
   ["/point"],
   ["/point?y"],
   ["/whole"],
+  ["/typed"],
   ["/whole", {}, "HEAD"],
   ["/whole", {}, "DELETE"],
   ["/raw"],
   ["/stream"],
   ...Object.keys(outcomes).map((how): Question => [`/fails/${how}`]),
   ...bodies.flatMap((body): ReadonlyArray<Question> =>
-    ["/items/abc", "/strict", "/any", "/loose"].map((
+    ["/items/abc", "/strict", "/checked", "/any", "/loose"].map((
       path
     ) => [path, { "content-type": "application/json" }, "POST", body])
   ),
@@ -297,11 +322,11 @@ const answer = async (handle: ReturnType<typeof handlerOf>, [target, headers = {
 }
 
 describe("A compiled group answers as Effect's does", () => {
-  const effect = handlerOf(HttpApiBuilder.group, false)
-  for (const known of [false, true]) {
-    const compiled = handlerOf(CompiledGroup.group, known)
+  const effect = handlerOf(HttpApiBuilder.group, "unknown")
+  for (const server of Object.keys(servers) as ReadonlyArray<keyof typeof servers>) {
+    const compiled = handlerOf(CompiledGroup.group, server)
     for (const sent of requests) {
-      it.effect(`on a server ${known ? "with" : "without"} its context: ${JSON.stringify(sent)}`, () =>
+      it.effect(`on a server with the context "${server}": ${JSON.stringify(sent)}`, () =>
         Effect.promise(async () => {
           const expected = await answer(effect, sent)
           assert.deepStrictEqual(await answer(compiled, sent), expected)
