@@ -13,7 +13,7 @@ import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type { CommonFailureCode } from "../domain/GatewayFailures.ts"
-import { decimalText, minorUnits, textLike, textUpTo } from "../domain/PayloadText.ts"
+import { decimalText, isPlain, minorUnits, textLike, textUpTo } from "../domain/PayloadText.ts"
 import type { ProviderOperation } from "../domain/Submission.ts"
 import type { Terms } from "../domain/Terms.ts"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
@@ -32,9 +32,9 @@ export const AchTransfer = Schema.Struct({
   amount: Dollars,
   currency,
   /** The payee: an external account that the bank knows, or else routing and account number. */
-  external_account_id: Schema.optionalKey(textLike(/^\S{1,200}$/u, "an id without blanks")),
+  external_account_id: Schema.optionalKey(textLike(/^\S{1,200}$/u, "an id without blanks").check(isPlain)),
   routing_number: Schema.optionalKey(textLike(/^[0-9]{9}$/u, "a routing number of nine digits")),
-  account_number: Schema.optionalKey(textLike(/^\S{1,17}$/u, "an account number without blanks")),
+  account_number: Schema.optionalKey(textLike(/^\S{1,17}$/u, "an account number without blanks").check(isPlain)),
   funding: Schema.optionalKey(Schema.Literals(["checking", "savings"])),
   individual_name: Schema.optionalKey(textUpTo(22)),
   company_name: Schema.optionalKey(textUpTo(16)),
@@ -58,7 +58,7 @@ export const AccountTransfer = Schema.Struct({
   account_id: textUpTo(200),
   amount: Dollars,
   currency,
-  destination_account_id: textUpTo(200),
+  destination_account_id: textUpTo(200).check(isPlain),
   description: textUpTo(200)
 })
 

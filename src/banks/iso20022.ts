@@ -6,7 +6,7 @@
  */
 import * as Schema from "effect/Schema"
 import type { CommonFailureCode } from "../domain/GatewayFailures.ts"
-import { decimalText, textLike, textUpTo } from "../domain/PayloadText.ts"
+import { decimalText, isPlain, textLike, textUpTo } from "../domain/PayloadText.ts"
 import type { Terms } from "../domain/Terms.ts"
 import type { NoEvidence, ProvenResult } from "../submission/providers/ProviderAdapter.ts"
 
@@ -80,12 +80,12 @@ export const blocked = (status: PaymentStatus, payment: string): NoEvidence | nu
   }
 
 /** The first blank of a payee ends its scheme. */
-const scheme = textLike(/^\S{1,40}$/u, "a scheme without blanks, such as UK.OBIE.IBAN")
+const scheme = textLike(/^\S{1,40}$/u, "a scheme without blanks, such as UK.OBIE.IBAN").check(isPlain)
 
 const account = {
   SchemeName: scheme,
-  Identification: textUpTo(256),
-  SecondaryIdentification: Schema.optionalKey(textUpTo(34))
+  Identification: textUpTo(256).check(isPlain),
+  SecondaryIdentification: Schema.optionalKey(textUpTo(34).check(isPlain))
 }
 
 /** A part that the bank alone reads. */
@@ -106,8 +106,8 @@ export const CreditTransfer = Schema.Struct({
   /** The bank of the payee. A name alone would tell operators too little. */
   CreditorAgent: Schema.optionalKey(Schema.Struct({
     SchemeName: scheme,
-    Identification: textUpTo(256),
-    LEI: Schema.optionalKey(textUpTo(20)),
+    Identification: textUpTo(256).check(isPlain),
+    LEI: Schema.optionalKey(textUpTo(20).check(isPlain)),
     Name: Schema.optionalKey(textUpTo(140)),
     PostalAddress: Part
   })),

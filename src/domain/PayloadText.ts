@@ -3,6 +3,7 @@
  * 114.99999999999999.
  */
 import * as Schema from "effect/Schema"
+import { isVisible } from "./VisibleText.ts"
 
 /** Text that fits the pattern. `expected` is what a refusal tells the client, such as "a currency such as GBP". */
 export const textLike = (pattern: RegExp, expected: string) =>
@@ -14,6 +15,14 @@ export const textUpTo = (longest: number) => Schema.String.check(Schema.isMinLen
 /** Text that PostgreSQL can keep. @internal */
 export const isStorable = Schema.makeFilter((text: string) => text.isWellFormed() && !text.includes("\0"), {
   expected: "well-formed text without NUL"
+})
+
+/**
+ * Text that names a payee. Hidden characters could reorder the text that an approver reads, or make two payees look the same. No bank has
+ * them in the number of an account. @internal
+ */
+export const isPlain = Schema.makeFilter(isVisible, {
+  expected: "text without control characters, invisible characters and blanks other than the space"
 })
 
 const aboveZero = /^(?=.*[1-9])(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$/u

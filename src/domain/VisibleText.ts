@@ -11,6 +11,9 @@ const hidden = /(?! )[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/gu
 export const replaceHidden = (text: string, escape: (character: string) => string): string =>
   text.replaceAll(hidden, escape)
 
+/** Whether a person sees each character of the text. */
+export const isVisible = (text: string): boolean => text.search(hidden) === -1
+
 /** A character as an escape, such as `\u{202e}`. */
 export const escapeCharacter = (character: string): string => `\\u{${character.codePointAt(0)!.toString(16)}}`
 

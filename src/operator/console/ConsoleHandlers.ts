@@ -9,8 +9,15 @@ import type { GrantId } from "../../domain/Grant.ts"
 import type { OperationId, OperationState } from "../../domain/Operation.ts"
 import { overviewColumns } from "../../domain/operators/FiguresForm.ts"
 import { findProblems } from "../../domain/operators/findProblems.ts"
-import type { ActingOperator, ActionRefusal, OperationListQuery } from "../../domain/operators/OperatorView.ts"
-import { isReadable } from "../../domain/Terms.ts"
+import type {
+  ActingOperator,
+  ActionRefusal,
+  OperationListQuery,
+  OperatorPage,
+  OperatorSummary
+} from "../../domain/operators/OperatorView.ts"
+import { isReadable, type ShownTerms } from "../../domain/Terms.ts"
+import { visible } from "../../domain/VisibleText.ts"
 import { withinTime } from "../../http/exchangeLimits.ts"
 import { Problems } from "../../server/gate/ProblemResponses.ts"
 import { refuseForNow } from "../../server/gate/Refusals.ts"
@@ -73,6 +80,19 @@ const makeRefusals = (problems: Problems["Service"]) => ({
   })
 })
 
+/** The payee is text of a client. In a page, its hidden characters could reorder what an approver reads. */
+const visibleTerms = ({ payee, ...terms }: ShownTerms): ShownTerms => ({ ...terms, payee: visible(payee) })
+
+const visibleSummary = <Summary extends OperatorSummary>(summary: Summary): Summary => ({
+  ...summary,
+  terms: summary.terms && visibleTerms(summary.terms)
+})
+
+const visiblePage = ({ next, operations }: OperatorPage): OperatorPage => ({
+  operations: operations.map(visibleSummary),
+  next
+})
+
 /** Operations in a page. */
 const pageSize = 50
 
@@ -106,7 +126,7 @@ export const ConsoleHandlers = (version: string) =>
       const { readLedger, refuseAction, refusePage } = makeRefusals(problems)
       const detail = (id: OperationId) =>
         Effect.catchTag(
-          readLedger(search.detail(id)),
+          readLedger(Effect.map(search.detail(id), visibleSummary)),
           "OperationNotFound",
           ({ message }) => problems.fail("operation_not_found", { detail: message })
         )
@@ -124,12 +144,15 @@ export const ConsoleHandlers = (version: string) =>
       })
       const list = ({ order, state, ...filter }: ListQuery) =>
         Effect.catchTag(
-          readLedger(search.list({
-            ...filter,
-            ...state === undefined ? {} : { states: typeof state === "string" ? [state] : state },
-            order: order ?? (isNewestFirst(filter) ? "newest" : "oldest"),
-            limit: pageSize
-          })),
+          readLedger(Effect.map(
+            search.list({
+              ...filter,
+              ...state === undefined ? {} : { states: typeof state === "string" ? [state] : state },
+              order: order ?? (isNewestFirst(filter) ? "newest" : "oldest"),
+              limit: pageSize
+            }),
+            visiblePage
+          )),
           "UnknownPage",
           () => refusePage
         )
@@ -151,7 +174,9 @@ export const ConsoleHandlers = (version: string) =>
         const { operator } = yield* CurrentSession
         const query = { payee, order: "newest", limit: pageSize } as const
         return yield* Effect.catchTag(
-          readLedger(listRecorded(query, { name: operator, via: "console", reason: null })),
+          readLedger(
+            Effect.map(listRecorded(query, { name: operator, via: "console", reason: null }), visiblePage)
+          ),
           "UnknownPage",
           () => refusePage
         )
@@ -164,7 +189,8 @@ export const ConsoleHandlers = (version: string) =>
         const digests = found.flatMap((approval) =>
           approval?.state === "pending" ? [[approval.operation_id, approval.request_digest] as const] : []
         )
-        return { terms: Object.fromEntries(shown), digests: Object.fromEntries(digests) }
+        const terms = [...shown].map(([id, terms]) => [id, visibleTerms(terms)] as const)
+        return { terms: Object.fromEntries(terms), digests: Object.fromEntries(digests) }
       })
       /** To deny, no operator has to see the terms. */
       const digestOf = (id: OperationId, request: DecisionRequest) =>
@@ -190,7 +216,10 @@ export const ConsoleHandlers = (version: string) =>
             ([now, flow]) => ({ ...now, problems: findProblems(now), columns: overviewColumns(now), flow })
           ),
         list: ({ query }) => list(query),
-        find: ({ query }) => Effect.map(readLedger(search.find(query.text)), (operations) => ({ operations })),
+        find: ({ query }) =>
+          Effect.map(readLedger(search.find(query.text)), (found) => ({
+            operations: found.map(visibleSummary)
+          })),
         detail: ({ params }) => detail(params.id),
         limits: ({ params }) => limits(params.id),
         act: ({ params: { id }, payload: { action, reason, revision } }) =>

@@ -129,6 +129,33 @@ export const approvals: ReadonlyArray<Plant> = [
   plant("the command line gives no digest without the terms", "src/cli/approvals/ApprovalsCommand.ts")
     .edit("approval.terms !== null && !isReadable(approval.terms)", "approval.terms === null")
     .foundBy(system("cli/ApprovalsCommand")),
+  plant("the console shows the hidden characters of a payee", "src/operator/console/ConsoleHandlers.ts")
+    .edit("payee: visible(payee)", "payee")
+    .foundBy(unit("operator/console/performAction", "the hidden characters of a payee")),
+  plant("the list of the console shows the hidden characters of payees", "src/operator/console/ConsoleHandlers.ts")
+    .edit("operations: operations.map(visibleSummary)", "operations")
+    .foundBy(unit("operator/console/performAction", "the hidden characters of a payee")),
+  plant(
+    "an operation that was searched shows the hidden characters of its payee",
+    "src/operator/console/ConsoleHandlers.ts"
+  )
+    .edit("operations: found.map(visibleSummary)", "operations: found")
+    .foundBy(unit("operator/console/performAction", "the hidden characters of a payee")),
+  plant("unmasked terms show the hidden characters of the payee", "src/operator/console/ConsoleHandlers.ts")
+    .edit("[id, visibleTerms(terms)] as const", "[id, terms] as const")
+    .foundBy(unit("operator/console/performAction", "the hidden characters of a payee")),
+  plant("the page of an operation shows the hidden characters of its payee", "src/operator/console/ConsoleHandlers.ts")
+    .edit("readLedger(Effect.map(search.detail(id), visibleSummary))", "readLedger(search.detail(id))")
+    .foundBy(unit("operator/console/performAction", "the hidden characters of a payee")),
+  plant("the payee of a credit transfer has no hidden character", "src/banks/iso20022.ts")
+    .edit(
+      "  Identification: textUpTo(256).check(isPlain),\n  Secondary",
+      "  Identification: textUpTo(256),\n  Secondary"
+    )
+    .foundBy(unit("banks/Terms", "has no hidden character")),
+  plant("the payee of an account transfer has no hidden character", "src/banks/Increase.ts")
+    .edit("  destination_account_id: textUpTo(200).check(isPlain)", "  destination_account_id: textUpTo(200)")
+    .foundBy(unit("banks/Terms", "has no hidden character")),
   plant("the console gives no digest of terms that it cannot read", "src/operator/console/ConsoleHandlers.ts")
     .edit("isReadable(terms) ? [id] : []", "[id]")
     .foundBy(long("console/Actions", "approves nothing whose amount and payee")),

@@ -5,6 +5,7 @@ import * as fc from "fast-check"
 import * as Increase from "../../../src/banks/Increase.ts"
 import { CreditTransfer, creditTransferTerms } from "../../../src/banks/iso20022.ts"
 import { isTerms, maskTerms, termsIn } from "../../../src/domain/Terms.ts"
+import { visible } from "../../../src/domain/VisibleText.ts"
 import { payment } from "../../fixtures/banks/openBankingUk.ts"
 
 /** Text that may imitate the separators of a payee. */
@@ -88,6 +89,31 @@ describe("The payee of terms", () => {
     ["an agent that has a name alone", { CreditorAgent: { Name: "A bank" } }]
   ])("is of no transfer with %s, which the ledger refuses", (_, to) => {
     assert.isNull(payees(CreditTransfer, creditTransferTerms)({ ...payment.Data.Initiation, ...to }))
+  })
+
+  it("has no hidden character, which could reorder what an approver reads", () => {
+    const { CreditorAccount: account } = payment.Data.Initiation
+    const agent = { SchemeName: "UK.OBIE.BICFI", Identification: "BARCGB22", LEI: "5493" }
+    const transfer = (to: object) => [CreditTransfer, { ...payment.Data.Initiation, ...to }] as const
+    const ach = (to: object) => [Increase.AchTransfer, { ...achRest, ...to }] as const
+    const own = { account_id: "account_1", amount: "1.00", currency: "USD", description: "Rent" }
+    const payloads = (hidden: string) => [
+      transfer({ CreditorAccount: { ...account, SchemeName: `UK.OBIE.IBAN${hidden}` } }),
+      transfer({ CreditorAccount: { ...account, Identification: `GB33${hidden}` } }),
+      transfer({ CreditorAccount: { ...account, SecondaryIdentification: `2${hidden}` } }),
+      transfer({ CreditorAgent: { ...agent, SchemeName: `UK.OBIE.BICFI${hidden}` } }),
+      transfer({ CreditorAgent: { ...agent, Identification: `BARCGB22${hidden}` } }),
+      transfer({ CreditorAgent: { ...agent, LEI: `5493${hidden}` } }),
+      ach({ external_account_id: `account_2${hidden}` }),
+      ach({ routing_number: "101050001", account_number: `1${hidden}` }),
+      [Increase.AccountTransfer, { ...own, destination_account_id: `account_2${hidden}` }] as const
+    ]
+    const fits = ([schema, payload]: ReturnType<typeof payloads>[number]) => Schema.is(schema)(payload)
+    assert.deepStrictEqual(payloads("").map(fits), payloads("").map(() => true))
+    // Bidirectional marks, a joiner, a filler, a line end, a wide blank.
+    for (const hidden of ["\u2067", "\u200f", "\u200d", "\u3164", "\n", "\u00a0"]) {
+      assert.deepStrictEqual(payloads(hidden).map(fits), payloads("").map(() => false), visible(hidden))
+    }
   })
 
   it.each<[string, object]>([

@@ -269,6 +269,30 @@ describe("a read of the console", () => {
 })
 
 describe("the terms of operations", () => {
+  test("have escapes in place of the hidden characters of a payee, in every answer", () =>
+    Effect.gen(function*() {
+      const scene = yield* ConsoleScene
+      const payee = "BUKBGB22\u2067 GB33BUKB20201555555555\u200f"
+      scene.payee = payee
+      for (const [key, detail] of scene.details) {
+        scene.details.set(key, { ...detail, terms: detail.terms && { ...detail.terms, payee } })
+      }
+      const visitor = yield* operator
+      const answers = yield* Effect.all([
+        visitor.send("/console/api/operations"),
+        visitor.send(`/console/api/find?text=${id}`),
+        visitor.send(`/console/api/operations/${id}`),
+        visitor.post("/console/api/terms", { operations: [id] }),
+        visitor.post("/console/api/payee", { payee: termsOf(2).payee }),
+        visitor.post(path, review)
+      ])
+      for (const { status, text } of answers) {
+        assert.strictEqual(status, 200, text)
+        assert.include(text, JSON.stringify("BUKBGB22\\u{2067} GB33BUKB20201555555555\\u{200f}"))
+        assert.notMatch(JSON.stringify(JSON.parse(text)), /[\u2067\u200f]/u)
+      }
+    }))
+
   test("are masked in every read, and shown to a named operator by one request for a page", () =>
     Effect.gen(function*() {
       const { details, shown } = yield* ConsoleScene
