@@ -3,16 +3,10 @@
  * asked. The tables are the rules of docs/providers.md.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, DateTime, Duration, Effect } from "effect"
-import { TestClock } from "effect/testing"
+import { DateTime } from "effect"
 import * as fc from "fast-check"
 import type { ProviderReference } from "../../../../src/domain/Submission.ts"
-import {
-  namesNothing,
-  StatusAnswer,
-  SubmissionAnswer,
-  Uncertain
-} from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { namesNothing, StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import {
   checkPromises,
   isFinalNotFound,
@@ -21,16 +15,8 @@ import {
 } from "../../../../src/submission/providers/ProviderPromises.ts"
 import { decideAfterRead } from "../../../../src/submission/reads/decideAfterRead.ts"
 import { operationOf } from "../../../fixtures/submission/HttpProviderServer.ts"
-import {
-  evidence,
-  findsById,
-  makeWorld,
-  neverReceived,
-  notFound,
-  reference,
-  type Script,
-  unclear
-} from "../../../fixtures/submission/World.ts"
+import * as w from "../../../fixtures/submission/WorkerStories.ts"
+import { evidence, findsById, neverReceived, notFound, reference, unclear } from "../../../fixtures/submission/World.ts"
 
 const at = DateTime.makeUnsafe("2026-01-01T00:00:30Z")
 const due = {
@@ -179,126 +165,89 @@ describe("A payment that the provider does not find", () => {
   })
 })
 
-/** An operation whose answer was lost, read once at `seconds` by a bank with these promises. */
-const readOnce = Effect.fnUntraced(function*(promises: ProviderPromises, script: Script = {}) {
-  const notes: Array<{ readonly answer?: string; readonly question?: string | null; readonly review?: boolean }> = []
-  const world = yield* makeWorld({
-    submit: () => Effect.fail(new Uncertain({ reason: "the answer was lost" })),
-    promises,
-    queue: ({ postpone }) => ({
-      postpone: (id, revision, next) => {
-        notes.push(next)
-        return postpone(id, revision, next)
-      }
-    }),
-    ...script
-  })
-  const id = yield* world.acceptOne
-  yield* world.work
-  const due_in = Duration.millis(world.recordOf(id).due_at! - (yield* Clock.currentTimeMillis))
-  yield* TestClock.adjust(due_in)
-  yield* world.reconcile
-  return { world, id, due_in, note: notes[0], state: world.recordOf(id).operation }
+const succeededAs = (reference: ProviderReference | null) =>
+  StatusAnswer.Proven({ state: "succeeded", names: { reference, operation_id: null }, evidence })
+const ordered = StatusAnswer.NotProven({
+  reason: "ordered",
+  detail: "the consent is consumed",
+  question: "Which payment has the consent 7?"
 })
 
-describe("A status read without the provider's reference", () => {
-  it.effect("is not made if the provider cannot be asked by the operation's id: a person gets the question", () =>
-    Effect.gen(function*() {
-      const { id, note, state, world } = yield* readOnce({ question: (operation) => `Payment ${operation.id}?` })
-      assert.isEmpty(world.reads)
-      assert.deepInclude(note, { question: `Payment ${id}?`, review: true })
-      assert.deepInclude(state, { state: "indeterminate", under_review: true })
-      const other = yield* readOnce({})
-      assert.strictEqual(
-        other.note?.question,
-        `Did you receive a request with the key ${other.id}? Have you carried it out, or can you still carry it out?`
-      )
-    }))
+/** What the ledger was told after the read. */
+let note: { readonly answer?: string; readonly question?: string | null; readonly review?: boolean } | undefined
 
-  it.effect("is made later by the reference", () =>
-    Effect.gen(function*() {
-      const { state, world } = yield* readOnce({}, {
-        submit: () =>
-          Effect.succeed(SubmissionAnswer.Acknowledged({ names: { reference, operation_id: null }, evidence })),
-        read: () =>
-          Effect.succeed(
-            StatusAnswer.Proven({ state: "succeeded", names: { reference, operation_id: null }, evidence })
-          )
-      })
-      assert.lengthOf(world.reads, 1)
-      assert.strictEqual(state.state, "succeeded")
-    }))
+/** An operation whose answer was lost, read once by a bank with these promises. */
+const readOnce = (promises: ProviderPromises, answer: StatusAnswer = unclear, submission: w.Submit = w.reset) => [
+  w.check(() => note = undefined),
+  w.store(({ postpone }) => ({
+    postpone: (id, revision, next) => {
+      note ??= next
+      return postpone(id, revision, next)
+    }
+  })),
+  [w.given({ promises }), w.answers(submission), w.finds(answer), w.accept(), w.work(), w.untilDue, w.reconcile()]
+]
+const noted = (members: object) => w.check(() => assert.deepInclude(note, members))
+const question = (of: (id: string) => string) => w.check(({ ids }) => assert.strictEqual(note?.question, of(ids[0]!)))
+const indeterminate = (underReview: boolean) => [w.is("indeterminate"), w.underReview(underReview)]
+/** Whether the read had the payload. */
+const hadPayload = (expected: boolean) =>
+  w.check(({ world: { attempts, reads } }) =>
+    assert.deepStrictEqual(reads.map(({ payload }) => payload), [expected ? attempts[0]!.payload : undefined])
+  )
+/** How long the read had to wait. */
+const waited = (check: (millis: number) => void) => w.check(({ world }) => check(world.reads[0]!.at))
 
-  it.effect("waits until the provider finds its payments", () =>
-    Effect.gen(function*() {
-      const { due_in, world } = yield* readOnce({ readByOperationId: { lag: "1 hour" } })
-      assert.strictEqual(Duration.format(due_in), "1h")
-      assert.lengthOf(world.reads, 1)
-      assert.isBelow(Duration.toMillis((yield* readOnce(findsById)).due_in), 2000)
-    }))
-
-  const proven = (named: ProviderReference | null) =>
-    Effect.succeed(
-      StatusAnswer.Proven({ state: "succeeded", names: { reference: named, operation_id: null }, evidence })
+w.tell("A status read without the provider's reference", {
+  "is not made if the provider cannot be asked by the operation's id: a person gets the question": [
+    [readOnce({ question: (operation) => `Payment ${operation.id}?` }), w.read(0), question((id) => `Payment ${id}?`)],
+    [noted({ review: true }), indeterminate(true)]
+  ],
+  "is not made without a question of the adapter either: a person gets the common one": [
+    readOnce({}),
+    question((id) =>
+      `Did you receive a request with the key ${id}? Have you carried it out, or can you still carry it out?`
     )
-
-  it.effect("gets the payload if the adapter needs it to compare what the provider echoes", () =>
-    Effect.gen(function*() {
-      const { state, world } = yield* readOnce(findsById, { readsNeedPayload: true, read: () => proven(null) })
-      assert.deepStrictEqual(world.reads.map(({ payload }) => payload), [world.attempts[0]!.payload])
-      assert.deepInclude(state, { state: "succeeded" })
-    }))
-
-  it.effect("gets the payload if it is indirect, and proves a result only with the provider's reference", () =>
-    Effect.gen(function*() {
-      const promises: ProviderPromises = { readByOperationId: "indirectly" }
-      const without = yield* readOnce(promises, { read: () => proven(null) })
-      assert.deepStrictEqual(without.world.reads.map(({ payload }) => payload), [without.world.attempts[0]!.payload])
-      assert.deepInclude(without.state, { state: "indeterminate", under_review: true })
-      assert.deepInclude((yield* readOnce(promises, { read: () => proven(reference) })).state, { state: "succeeded" })
-      const direct = yield* readOnce(findsById, { read: () => proven(null) })
-      assert.deepStrictEqual(direct.world.reads.map(({ payload }) => payload), [undefined])
-      assert.deepInclude(direct.state, { state: "succeeded" })
-    }))
-
-  it.effect("that finds an order without a result or reference asks a person the adapter's question", () =>
-    Effect.gen(function*() {
-      const ordered = StatusAnswer.NotProven({
-        reason: "ordered",
-        detail: "the consent is consumed",
-        question: "Which payment has the consent 7?"
-      })
-      const { note, state } = yield* readOnce({ readByOperationId: "indirectly" }, {
-        read: () => Effect.succeed(ordered)
-      })
-      assert.deepInclude(note, {
-        answer: "ordered: the consent is consumed",
-        question: "Which payment has the consent 7?"
-      })
-      assert.deepInclude(state, { state: "indeterminate", under_review: true })
-      const other = yield* readOnce(findsById, { read: () => Effect.succeed(unclear) })
-      assert.notProperty(other.note, "question")
-      assert.isFalse(other.state.under_review)
-    }))
-
-  it.effect("that is \"not found\" of a wrong path is told from the provider's own", () =>
-    Effect.gen(function*() {
-      const noteOf = (answer: StatusAnswer) =>
-        Effect.map(readOnce({ readByOperationId: "yes" }, { read: () => Effect.succeed(answer) }), ({ note }) => note)
-      assert.match((yield* noteOf(notFound))!.answer!, /^not found, which proves nothing: the adapter does not declare/)
-      assert.strictEqual((yield* noteOf(neverReceived))!.answer, "not found")
-    }))
+  ],
+  "is made later by the reference": [
+    readOnce({}, succeededAs(reference), w.accepts),
+    [w.read(1), w.is("succeeded")]
+  ],
+  "waits until the provider finds its payments": [
+    [readOnce({ readByOperationId: { lag: "1 hour" } }), w.read(1), waited((at) => assert.strictEqual(at, 3_600_000))]
+  ],
+  "does not wait for a provider that finds its payments at once": [
+    [readOnce(findsById), waited((at) => assert.isBelow(at, 2000))]
+  ],
+  "gets the payload if the adapter needs it to compare what the provider echoes": [
+    [w.given({ readsNeedPayload: true }), readOnce(findsById, succeededAs(null)), hadPayload(true), w.is("succeeded")]
+  ],
+  "gets no payload else": [[readOnce(findsById, succeededAs(null)), hadPayload(false), w.is("succeeded")]],
+  "gets the payload if it is indirect, and proves no result without the provider's reference": [
+    [readOnce({ readByOperationId: "indirectly" }, succeededAs(null)), hadPayload(true), indeterminate(true)]
+  ],
+  "proves a result with the provider's reference, also if it is indirect": [
+    [readOnce({ readByOperationId: "indirectly" }, succeededAs(reference)), w.is("succeeded")]
+  ],
+  "that finds an order without a result or reference asks a person the adapter's question": [
+    [readOnce({ readByOperationId: "indirectly" }, ordered), indeterminate(true)],
+    noted({ answer: "ordered: the consent is consumed", question: "Which payment has the consent 7?" })
+  ],
+  "that proves nothing asks no person": [
+    [readOnce(findsById), w.check(() => assert.notProperty(note, "question")), indeterminate(false)]
+  ],
+  "that is \"not found\" of a wrong path is told from the provider's own": [
+    readOnce({ readByOperationId: "yes" }, notFound),
+    w.check(() => assert.match(note!.answer!, /^not found, which proves nothing: the adapter does not declare/))
+  ],
+  "that is the provider's own \"not found\" is told so": [
+    [readOnce({ readByOperationId: "yes" }, neverReceived), noted({ answer: "not found" })]
+  ]
 })
 
-describe("The evidence of a success", () => {
-  it.effect("says for how long the success may be reversed", () =>
-    Effect.gen(function*() {
-      const { id, world } = yield* readOnce({ ...findsById, reversibleFor: "60 days" }, {
-        read: () =>
-          Effect.succeed(
-            StatusAnswer.Proven({ state: "succeeded", names: { reference, operation_id: null }, evidence })
-          )
-      })
-      assert.deepInclude(yield* world.evidenceOf(id), { reversible_for: "60d" })
-    }))
+w.tell("The evidence of a success", {
+  "says for how long the success may be reversed": [
+    readOnce({ ...findsById, reversibleFor: "60 days" }, succeededAs(reference)),
+    w.evidenceHas({ reversible_for: "60d" })
+  ]
 })

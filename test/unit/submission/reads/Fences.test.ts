@@ -44,14 +44,8 @@ const fencedBy = (...answers: ReadonlyArray<w.Found<FenceAnswer>>) => [
   lost
 ]
 
-/** Lets time pass until the next read is due. */
-const untilDue: w.Act = ({ ids, world }) =>
-  Effect.flatMap(
-    Clock.currentTimeMillis,
-    (now) => TestClock.adjust(Duration.millis(Math.max(0, world.recordOf(ids[0]!).due_at! - now)))
-  )
-/** The same, and runs it. */
-const next: w.Act = (scene) => Effect.andThen(untilDue(scene), scene.world.reconcile)
+/** Lets time pass until the next read is due, and runs it. */
+const next: w.Act = (scene) => Effect.andThen(w.untilDue(scene), scene.world.reconcile)
 /** Reads until a fence has begun. */
 const begun: w.Act = (scene) =>
   Effect.gen(function*() {
@@ -161,7 +155,7 @@ w.tell("A fence", {
     w.act((scene) =>
       Effect.gen(function*() {
         for (let n = 0; n < 20 && sentAt.length === 0; n++) {
-          yield* untilDue(scene)
+          yield* w.untilDue(scene)
           const reading = yield* Effect.forkChild(scene.world.reconcile)
           for (let millis = 0; millis < 10_000; millis += 50) yield* TestClock.adjust("50 millis")
           yield* Fiber.join(reading)
@@ -249,7 +243,7 @@ w.tell("A fence", {
     [w.fenced(0), w.logged("Status reads of a provider", 0)]
   ],
   "is not sent while the circuit of the submissions is open": [
-    [fencedBy(waits), begun, untilDue, [1, 2, 3, 4].map(() => [w.accept(), w.work()]), w.reconcile(), w.fenced(0)],
+    [fencedBy(waits), begun, w.untilDue, [1, 2, 3, 4].map(() => [w.accept(), w.work()]), w.reconcile(), w.fenced(0)],
     [next, w.fenced(1)]
   ]
 })
