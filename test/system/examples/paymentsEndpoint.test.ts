@@ -111,35 +111,6 @@ describe("An endpoint that takes payments", () => {
   )
 
   test(
-    "answers all simultaneous requests with one key with one operation",
-    Effect.gen(function*() {
-      const send = yield* asItIs
-      const token = tokenOf(yield* issue(mayPay))
-      const answers = yield* Effect.forEach(Array.from({ length: 40 }), () => send({ token }), {
-        concurrency: "unbounded"
-      })
-      assert.deepStrictEqual([...new Set(answers.map(({ status }) => status))], [202])
-      assert.strictEqual(new Set(answers.map(({ body }) => body.id)).size, 1)
-    })
-  )
-
-  test(
-    "answers a repeated request of a settled operation with 202 and no Retry-After, and another payment under its key with 422",
-    Effect.gen(function*() {
-      const send = yield* asItIs
-      const ledger = yield* OperationLedger
-      const token = tokenOf(yield* issue(mayPay))
-      const { body } = yield* send({ token })
-      yield* ledger.cancel(body.id, null)
-      const repeated = yield* send({ token })
-      assert.deepStrictEqual([repeated.status, repeated.retryAfter, repeated.body.id], [202, null, body.id])
-      assert.strictEqual(repeated.body.state, "cancelled")
-      const other = yield* send({ token, body: JSON.stringify({ ...rent, amount: "750.01" }) })
-      assert.deepStrictEqual([other.status, other.body.code], [422, "idempotency_key_reused"])
-    })
-  )
-
-  test(
     "requires the scope of the operation, and its challenge names that scope",
     Effect.gen(function*() {
       const send = yield* asItIs
