@@ -68,6 +68,9 @@ export const limits: ReadonlyArray<Plant> = [
       "return {}"
     )
     .foundBy(system("cli/GrantLimits", "issues no grant by limits")),
+  plant("a reserved permit of status reads is given at most once", "src/services/sql/queue/SqlSubmissionQueue.ts")
+    .edit(" AND reads_until = $3::float8 AND", " AND")
+    .foundBy(postgres("services/queue/ProviderLimits", "are given to one of two processes")),
   plant("a permit of a provider is given at most once, to all processes together", sql)
     .edit(" AND shared_until = $2::float8 AND", " AND")
     .foundBy(postgres("services/queue/ProviderLimits")),

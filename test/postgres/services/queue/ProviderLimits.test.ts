@@ -116,30 +116,39 @@ layer(PostgresLedger, { excludeTestServices: true })("permits of a provider's li
       assert.isAtMost(row!.left, fast.horizon + fast.shared.burst * fast.shared.spacing)
     }))
 
-  it.effect("are given to one of two processes that saw the same state", () =>
-    Effect.gen(function*() {
-      const slow = permitTerms({ requests: 20, interval: "1 hour", burst: 10, reservedForReads: 0 }, 250)
-      const provider = newProvider()
-      const since = performance.now()
-      const { reservePermits } = yield* Queue
-      const first = counted(yield* reservePermits(provider, { submissions: 1, reads: 0 }, slow))
-      const totals = yield* Effect.scoped(Effect.gen(function*() {
-        const run = yield* openTransaction
-        yield* run("SELECT FROM provider_limits WHERE provider = $1 FOR UPDATE", [provider])
-        const others = yield* Effect.forEach([1, 2], () =>
-          Effect.gen(function*() {
-            const other = queueIn(yield* anotherQueue())
-            return yield* Effect.forkChild(other.reservePermits(provider, { submissions: 50, reads: 0 }, slow))
-          }))
-        // Both have read the row, and wait to write it.
-        yield* inTime(untilWaiting(2))
-        yield* run("ROLLBACK")
-        return yield* Fiber.joinAll(others)
-      }))
-      const given = totals.reduce((sum, permits) => sum + counted(permits), first)
-      assert.isAtMost(given, mostOf(slow.shared, performance.now() - since, slow.horizon))
-      assert.isAbove(given, 1)
-    }))
+  it.effect.each(["submissions", "reads"] as const)(
+    "for %s are given to one of two processes that saw the same state",
+    (kind) =>
+      Effect.gen(function*() {
+        const reservedForReads = kind === "reads" ? 0.5 : 0
+        const slow = permitTerms({ requests: 20, interval: "1 hour", burst: 10, reservedForReads }, 250)
+        const provider = newProvider()
+        const since = performance.now()
+        const { reservePermits } = yield* Queue
+        // Only the bucket of the kind has permits left.
+        const used = kind === "reads" ? { submissions: 50, reads: 1 } : { submissions: 1, reads: 0 }
+        const first = yield* reservePermits(provider, used, slow)
+        const others = yield* Effect.scoped(Effect.gen(function*() {
+          const run = yield* openTransaction
+          yield* run("SELECT FROM provider_limits WHERE provider = $1 FOR UPDATE", [provider])
+          const asking = yield* Effect.forEach([1, 2], () =>
+            Effect.gen(function*() {
+              const other = queueIn(yield* anotherQueue())
+              return yield* Effect.forkChild(
+                other.reservePermits(provider, { submissions: 0, reads: 0, [kind]: 50 }, slow)
+              )
+            }))
+          // Both have read the row, and wait to write it.
+          yield* inTime(untilWaiting(2))
+          yield* run("ROLLBACK")
+          return yield* Fiber.joinAll(asking)
+        }))
+        const given = [first, ...others].reduce((sum, permits) => sum + permits[kind].permits.length, 0)
+        const bucket = kind === "reads" ? slow.reads! : slow.shared
+        assert.isAtMost(given, mostOf(bucket, performance.now() - since, slow.horizon))
+        assert.isAbove(given, 1)
+      })
+  )
 
   it.effect("are given again within the horizon after the clock of the database was set back", () =>
     Effect.gen(function*() {
