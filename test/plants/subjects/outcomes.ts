@@ -331,6 +331,12 @@ export const outcomes: ReadonlyArray<Plant> = [
   plant("the database lets only the reader of an operation send its fence", "migrations/0029_fences.sql")
     .edit(" AND OLD.due_at > now()) IS NOT TRUE", ") IS NOT TRUE")
     .foundBy(postgres("services/queue/Fences", "refuses any other record")),
+  plant("the database refuses a fence of an operation that its provider has acknowledged", "migrations/0029_fences.sql")
+    .edit("NEW.state <> OLD.state OR OLD.acknowledged OR NEW.reference", "NEW.state <> OLD.state OR NEW.reference")
+    .foundBy(postgres("services/queue/Fences", "refuses any other record of a fence")),
+  plant("a hint begins no fence", "migrations/0029_fences.sql")
+    .edit("\n    OR NEW.hinted_at IS DISTINCT FROM OLD.hinted_at\n", "\n")
+    .foundBy(postgres("services/queue/Fences", "refuses any other record of a fence")),
   plant("the database refuses a fence before send_before", "migrations/0029_fences.sql")
     .edit("IF (OLD.send_before < clock_timestamp()) IS NOT TRUE THEN", "IF OLD.send_before IS NULL THEN")
     .foundBy(postgres("services/queue/Fences")),

@@ -228,8 +228,8 @@ layer(PostgresLedger, { excludeTestServices: true })("the database", (it) => {
       const sql = yield* SqlClient.SqlClient
       const queue = yield* Queue
       const { due, id, take } = yield* uncertain
-      const set = (value: string) =>
-        Effect.flip(sql.unsafe(`UPDATE operations SET fence_started_at = ${value} WHERE id = $1`, [id])).pipe(
+      const set = (value: string, of = id) =>
+        Effect.flip(sql.unsafe(`UPDATE operations SET fence_started_at = ${value} WHERE id = $1`, [of])).pipe(
           Effect.map((error) => String((error.reason.cause as Error).message))
         )
       assert.match(yield* set("now()"), /is sent only after its send_before/)
@@ -246,6 +246,17 @@ layer(PostgresLedger, { excludeTestServices: true })("the database", (it) => {
       yield* queue.record(otherId, revision, outcome("submitted"), recording())
       const error = yield* Effect.flip(sql`UPDATE operations SET fence_started_at = now() WHERE id = ${otherId}`)
       assert.match(String((error.reason.cause as Error).message), /is sent only while it is indeterminate/)
+
+      const begin = "now(), fencing_until = due_at"
+      const hinted = yield* uncertain
+      yield* hinted.take
+      assert.match(yield* set(`${begin}, hinted_at = now()`, hinted.id), /is sent only while it is indeterminate/)
+      const had = yield* uncertain
+      const { revision: before } = yield* had.take
+      const acknowledged = yield* queue.record(had.id, before, outcome("submitted"), recording())
+      yield* queue.record(had.id, acknowledged.revision, outcome("indeterminate"), recording())
+      yield* had.take
+      assert.match(yield* set(begin, had.id), /is sent only while it is indeterminate/)
       assert.strictEqual(due.revision, read.revision)
     }))
 })
