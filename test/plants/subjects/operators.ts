@@ -333,5 +333,20 @@ export const operators: ReadonlyArray<Plant> = [
     .foundBy(unit("mcp/HumanConfirmation", "a form that nothing has filled in")),
   plant("a dropped connection is reported once", "src/node/http/ConnectionLimits.ts")
     .edit("    report(dropped)\n    dropped = 0\n", "    report(dropped)\n")
-    .foundBy(unit("node/ConnectionLimits", "Dropped connections are reported once each"))
+    .foundBy(unit("node/ConnectionLimits", "Dropped connections are reported once each")),
+  plant("the answer to a waiting agent quotes the words of a provider", "src/mcp/OperationTools.ts")
+    .edit(
+      "...adviceOnWait(operation, yield* DateTime.now), operation: quoteFailure(operation) }",
+      "...adviceOnWait(operation, yield* DateTime.now), operation }"
+    )
+    .foundBy(unit("mcp/McpConnections", "quotes the words of a provider")),
+  plant("an agent that waits for a final operation gets the answer, and no task", "src/mcp/McpConnections.ts")
+    .edit("operation === null || operation.terminal ? null", "operation === null ? null")
+    .foundBy(unit("mcp/McpConnections", "makes no task")),
+  plant("an agent reads another state of the same revision", "src/mcp/AgentReads.ts")
+    .edit("a.revision !== b.revision || a.state !== b.state ||", "a.revision !== b.revision ||")
+    .foundBy(unit("mcp/McpConnections", "under the same revision")),
+  plant("a fraction is no id of a message", "src/mcp/JsonRpc.ts")
+    .edit("Number.isSafeInteger(value)", "typeof value === \"number\"")
+    .foundBy(unit("mcp/Messages", "a request may have the id"))
 ]

@@ -1,7 +1,7 @@
 /** Errors of Effect's RPC server reach a client without members that JSON-RPC does not have. */
 import { assert, describe, it } from "@effect/vitest"
 import type { FromServerEncoded } from "effect/rpc/RpcMessage"
-import { fromRpc } from "../../../src/mcp/JsonRpc.ts"
+import { fromRpc, readMessage } from "../../../src/mcp/JsonRpc.ts"
 
 const failed = (cause: ReadonlyArray<unknown>) =>
   fromRpc({ _tag: "Exit", requestId: 7, exit: { _tag: "Failure", cause } } as unknown as FromServerEncoded)
@@ -28,4 +28,20 @@ describe("errors of the RPC server", () => {
       ]
     ) assert.deepStrictEqual(failed(cause), internal as never)
   })
+})
+
+it.each<[id: unknown, isId: boolean]>([
+  [1, true],
+  [-1, true],
+  ["1", true],
+  ["", true],
+  [1.5, false],
+  [2 ** 53, false],
+  [null, false],
+  [true, false],
+  [{}, false]
+])("a request may have the id %j: %s", (id, isId) => {
+  const { message, refusal } = readMessage({ jsonrpc: "2.0", id, method: "ping" })
+  assert.strictEqual(message !== undefined, isId)
+  if (!isId) assert.deepInclude(refusal, { id: null })
 })
