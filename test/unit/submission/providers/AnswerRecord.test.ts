@@ -11,7 +11,7 @@ import { commonFailures } from "../../../../src/domain/GatewayFailures.ts"
 import { isEvidence, isOperationFailure } from "../../../../src/domain/Operation.ts"
 import { answered, publicFailure } from "../../../../src/submission/providers/AnswerRecord.ts"
 import { namesNothing, StatusAnswer, SubmissionAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
-import { acknowledged, makeWorld, type Script, workFor } from "../../../fixtures/submission/World.ts"
+import * as w from "../../../fixtures/submission/WorkerStories.ts"
 
 const nested = (levels: number): Schema.Json => levels === 0 ? 1 : [nested(levels - 1)]
 
@@ -40,6 +40,8 @@ describe("Evidence", () => {
 
 const failures = { limit_exceeded: { message: "The amount exceeds the limit." } }
 const rejected = { code: "provider_rejected", message: "The provider refused the operation." }
+
+const undeclared = ["E-51", "E-51", "limit_exceeded", "E-52", "provider_rejected", "E-51"]
 
 describe("The failure that becomes public", () => {
   it("has the code and the message that the adapter declares, without other members", () => {
@@ -92,28 +94,23 @@ describe("The failure that becomes public", () => {
       fc.property(text, text, (code, message) => isOperationFailure(publicFailure({ [code]: { message } }, code)))
     )
   })
+})
 
-  it.effect("is logged once for each provider and code if the adapter does not declare it", () =>
-    Effect.gen(function*() {
-      const codes = ["E-51", "E-51", "limit_exceeded", "E-52", "provider_rejected", "E-51"]
-      const accepted = codes.length
-      const world = yield* makeWorld({
-        failures,
-        submit: () =>
-          Effect.sync(() => SubmissionAnswer.Rejected({ code: codes.pop()!, names: namesNothing, evidence: null }))
-      })
-      const ids = yield* world.acceptMany(accepted)
-      yield* world.work
-      const given = world.logs.flatMap(({ annotations, level, message }) =>
-        String(message).startsWith("An adapter refused")
-          ? [[level, annotations["given"], annotations["published"]]]
-          : []
-      )
+w.tell("The code of a failure that the adapter does not declare", {
+  "is logged once for each provider": [
+    w.given({ failures }),
+    w.answersBy((n) =>
+      Effect.succeed(SubmissionAnswer.Rejected({ code: undeclared[n]!, names: namesNothing, evidence: null }))
+    ),
+    // A proven refusal stays one.
+    [w.accept(undeclared.length), w.work(), w.is("failed"), w.failed("limit_exceeded", undefined, 2)],
+    w.check(({ world }) => {
+      const given = world.logs.filter(({ message }) => String(message).startsWith("An adapter refused")).map((
+        { annotations, level }
+      ) => [level, annotations["given"], annotations["published"]])
       assert.sameDeepMembers(given, [["WARN", "E-51", "provider_rejected"], ["WARN", "E-52", "provider_rejected"]])
-      const shown = yield* Effect.forEach(ids, world.show)
-      assert.isTrue(shown.every(({ state }) => state === "failed"), "a proven refusal stays one")
-      assert.lengthOf(shown.filter(({ failure }) => failure?.code === "limit_exceeded"), 1)
-    }))
+    })
+  ]
 })
 
 /** What a client may take as leave to request again. */
@@ -134,62 +131,51 @@ const refusal = (code: string) => ({
 })
 
 /** The ways by which a provider refuses: at once, and by a status read. */
-const ways: Readonly<Record<string, (code: string) => Script>> = {
-  "an answer": (code) => ({ failures, submit: () => Effect.succeed(SubmissionAnswer.Rejected(refusal(code))) }),
-  "a status read": (code) => ({
-    failures,
-    submit: () => Effect.succeed(acknowledged),
-    read: () => Effect.succeed(StatusAnswer.Proven({ state: "failed", ...refusal(code) }))
-  })
-}
-
-describe.each(Object.entries(ways))("A provider that refuses by %s", (_, scriptOf) => {
-  const refuse = Effect.fnUntraced(function*(code: string) {
-    const world = yield* makeWorld(scriptOf(code))
-    const id = yield* world.acceptOne
-    yield* workFor(world, "1 second")
+const ways: ReadonlyArray<readonly [way: string, refuse: (code: string) => w.Step]> = [
+  ["an answer", (code) => w.answers(Effect.succeed(SubmissionAnswer.Rejected(refusal(code))))],
+  ["a status read", (code) => w.finds(StatusAnswer.Proven({ state: "failed", ...refusal(code) }))]
+]
+const spans: Array<Tracer.Span> = []
+const tracer = Tracer.make({
+  span: (options) => {
+    const span = new Tracer.NativeSpan(options)
+    spans.push(span)
+    return span
+  }
+})
+const traced: w.Step = ({ world }) =>
+  Effect.gen(function*() {
+    yield* world.work
     yield* TestClock.adjust(Duration.sum(world.policy.readSchedule.first, Duration.seconds(1)))
     yield* world.reconcile
-    return { world, id }
+  }).pipe(Effect.withTracer(tracer))
+
+for (const [way, refuse] of ways) {
+  w.tell(`A provider that refuses by ${way}`, {
+    ...w.each(codes, (code) => `and says ${code} only refuses, with its evidence`, (code) => [
+      [w.given({ failures }), refuse(code), w.accept(), traced, w.failed("provider_rejected")],
+      w.evidenceHas({ answer: { status: 422, body: { code, message: providerText } } }),
+      w.check(({ world }) => {
+        const [line] = world.logs.filter(({ message }) => String(message).startsWith("An adapter refused"))
+        assert.deepInclude(line?.annotations, { given: code, published: "provider_rejected" })
+      })
+    ]),
+    "and repeats the payload in its message leaves the declared failure to clients, and the code alone to the log and to spans":
+      [
+        [w.given({ failures }), w.check(() => spans.splice(0)), refuse("limit_exceeded"), w.accept(), traced],
+        w.failed("limit_exceeded", "The amount exceeds the limit."),
+        w.logged("Operation failed", ({ ids }) => [
+          ["WARN", { provider: "bank", operation_id: ids[0], code: "limit_exceeded" }]
+        ]),
+        w.check(({ world }) => {
+          assert.isNotEmpty(spans)
+          const told = spans.map(({ attributes, name, status }) => [name, [...attributes], status])
+          const shown = [world.logs, told]
+          assert.notInclude(
+            JSON.stringify(shown, (_, value) => typeof value === "bigint" ? String(value) : value),
+            secret
+          )
+        })
+      ]
   })
-
-  it.effect.each(codes)("and says %s only refuses, with its evidence", (code) =>
-    Effect.gen(function*() {
-      const { id, world } = yield* refuse(code)
-      const { failure, state } = yield* world.show(id)
-      assert.strictEqual(state, "failed")
-      assert.strictEqual(failure?.code, "provider_rejected")
-      assert.deepInclude(yield* world.evidenceOf(id), {
-        answer: { status: 422, body: { code, message: providerText } }
-      })
-      const [line] = world.logs.filter(({ message }) => String(message).startsWith("An adapter refused"))
-      assert.deepInclude(line?.annotations, { given: code, published: "provider_rejected" })
-    }))
-
-  it.effect("and repeats the payload in its message leaves the declared failure to clients, and the code alone to the log and to spans", () =>
-    Effect.gen(function*() {
-      const spans: Array<Tracer.Span> = []
-      const tracer = Tracer.make({
-        span: (options) => {
-          const span = new Tracer.NativeSpan(options)
-          spans.push(span)
-          return span
-        }
-      })
-      const { id, world } = yield* Effect.withTracer(refuse("limit_exceeded"), tracer)
-      assert.deepStrictEqual((yield* world.show(id)).failure, {
-        code: "limit_exceeded",
-        message: "The amount exceeds the limit."
-      })
-      const [line] = world.logs.filter(({ message }) => message === "Operation failed")
-      assert.deepStrictEqual([line?.level, line?.annotations], ["WARN", {
-        provider: "bank",
-        operation_id: id,
-        code: "limit_exceeded"
-      }])
-      assert.notInclude(JSON.stringify(world.logs), secret)
-      assert.isNotEmpty(spans)
-      const told = spans.map(({ attributes, name, status }) => [name, [...attributes], status])
-      assert.notInclude(JSON.stringify(told, (_, value) => typeof value === "bigint" ? String(value) : value), secret)
-    }))
-})
+}
