@@ -1,57 +1,40 @@
 /**
  * The lease of a status read lasts until its end is recorded, however slow the database is. The tests use the ledger in memory and the test's clock.
  */
-import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
-import { TestClock } from "effect/testing"
+import { Effect } from "effect"
 import type { ProviderLimit } from "../../../../src/domain/ProviderLimit.ts"
-import { StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
-import { makeWorld, reference } from "../../../fixtures/submission/World.ts"
+import * as w from "../../../fixtures/submission/WorkerStories.ts"
+import { succeeded } from "../../../fixtures/submission/World.ts"
 
-describe("the lease of a status read", () => {
-  const slowly: ProviderLimit = { requests: 100, interval: "1 minute", burst: 40, slack: "30 seconds" }
-  for (const [name, limit] of [["without a limit", {}], ["with a limit", { limit: slowly }]] as const) {
-    it.effect(`lasts until its end is recorded, ${name}, though statements take half of storeTimeout`, () =>
-      Effect.gen(function*() {
-        let isSlow = false
+const limit: ProviderLimit = { requests: 100, interval: "1 minute", burst: 40, slack: "30 seconds" }
+const none = { permits: [], again: 50 }
+const slowed = <A, E>(statement: Effect.Effect<A, E>) => Effect.tap(statement, () => Effect.sleep(2400))
+
+w.tell("the lease of a status read", {
+  ...w.each(
+    [["without a limit", {}], ["with a limit", { limit }]] as const,
+    ([name]) => `lasts until its end is recorded, ${name}, though statements take half of storeTimeout`,
+    ([, limit]) => [
+      [w.given(limit), w.finds(Effect.delay(Effect.succeed(succeeded), 14_900)), w.accept(4)],
+      [w.begin(), w.pass("1 second", 30), w.join, w.is("submitted")],
+      w.store((queue) => {
         let reservations = 0
-        const slowed = <A, E>(effect: Effect.Effect<A, E>) =>
-          Effect.suspend(() => isSlow ? Effect.tap(effect, () => Effect.sleep(2400)) : effect)
-        const none = { permits: [], again: 50 }
-        const world = yield* makeWorld({
-          ...limit,
-          read: () =>
-            Effect.delay(
-              Effect.succeed(
-                StatusAnswer.Proven({ state: "succeeded", names: { reference, operation_id: null }, evidence: {} })
-              ),
-              14_900
+        return {
+          takeReads: (...args) => slowed(queue.takeReads(...args)),
+          // The first statement finds no permit.
+          reservePermits: (...args) =>
+            slowed(
+              ++reservations === 1
+                ? Effect.succeed({ submissions: none, reads: none })
+                : queue.reservePermits(...args)
             ),
-          queue: (inner) => ({
-            takeReads: (...args) => slowed(inner.takeReads(...args)),
-            // The first statement finds no permit.
-            reservePermits: (...args) =>
-              slowed(
-                isSlow && ++reservations === 1
-                  ? Effect.succeed({ submissions: none, reads: none })
-                  : inner.reservePermits(...args)
-              ),
-            // Another transaction has locked the rows.
-            recordAll: (records) => slowed(Effect.succeed(records.map(() => false))),
-            record: (...args) => Effect.suspend(() => Effect.delay(inner.record(...args), isSlow ? 2400 : 0))
-          })
-        })
-        const ids = yield* world.acceptMany(4)
-        const sent = yield* Effect.forkChild(world.work)
-        for (let second = 0; second < 30; second++) yield* TestClock.adjust("1 second")
-        yield* Fiber.join(sent)
-        isSlow = true
-        for (let second = 0; second < 60; second++) {
-          yield* Effect.forkChild(world.reconcile)
-          yield* TestClock.adjust("1 second")
+          // Another transaction has locked the rows.
+          recordAll: (records) => slowed(Effect.succeed(records.map(() => false))),
+          record: (...args) => Effect.delay(queue.record(...args), 2400)
         }
-        for (const id of ids) assert.strictEqual(yield* world.stateOf(id), "succeeded")
-        assert.sameMembers(world.reads.map(({ id }) => id), ids)
-      }))
-  }
+      }),
+      Array.from({ length: 60 }, () => [w.begin("reconcile"), w.pass("1 second")]),
+      [w.is("succeeded"), w.read(4)]
+    ]
+  )
 })
