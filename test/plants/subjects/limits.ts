@@ -147,7 +147,7 @@ export const limits: ReadonlyArray<Plant> = [
     .edit("failed.length < mostOwners", "failed.length < 1")
     .foundBy(unit("submission/attempts/LocalFailures", "the credentials of its owner")),
   plant("all operations of one owner together do not pause the provider", "src/submission/providers/ProviderPauses.ts")
-    .edit("owner !== resource_owner)", "owner !== resource_owner || true)")
+    .edit("[resource_owner, id] as const", "[id as never, id] as const")
     .foundBy(unit("submission/attempts/LocalFailures", "A client whose payments fail by its own text")),
   plant(
     "an undeclared 401 of one owner's credentials counts as one undeclared answer",

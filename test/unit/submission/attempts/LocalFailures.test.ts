@@ -87,6 +87,9 @@ w.tell("One operation that the adapter cannot encode", {
       () => [w.answers(expired), w.accept(4), w.work(), w.answers(w.accepts), w.accept(), w.work()]
     ),
     [pollsOften, w.counts({ submitting: 20, submitted: 5 }), w.returned("status 401"), w.logged(paused, 0)],
+    // An answer that is declared begins the count anew.
+    [w.answers(expired), [1, 2, 3, 4].map(() => [w.otherOwner, w.accept(), w.work()]), w.logged(paused, 0)],
+    [w.answers(w.accepts), w.accept(), w.work()],
     [w.answers(expired), w.accept(8), w.work()],
     [2, 3, 4, 5].map(() => [w.logged(paused, 0), w.otherOwner, w.accept(), w.work()]),
     // They may be the credentials of all.
