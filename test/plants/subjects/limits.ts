@@ -128,6 +128,18 @@ export const limits: ReadonlyArray<Plant> = [
   )
     .edit("...cause === undefined ? {} : { cause }", "")
     .foundBy(unit("server/gate/Failures", "is 503 service_unavailable with Retry-After")),
+  plant("a circuit whose store is away stops nothing", circuit)
+    .edit("Effect.orElseSucceed(() => Infinity)", "Effect.orElseSucceed(() => 0)")
+    .foundBy(unit("submission/providers/Circuit", "A circuit whose store cannot be read")),
+  plant("a pause that a provider asked for holds for all processes", "src/submission/providers/RequestPermits.ts")
+    .edit("limits.closeProvider(provider, pause)", "limits.closeProvider(provider, Duration.zero)")
+    .foundBy(unit("submission/providers/RequestPermits", "of a refusal pauses the provider for so long")),
+  plant(
+    "a worker whose witness admits no claim probes a paused provider later",
+    "src/submission/attempts/claimOperations.ts"
+  )
+    .edit("      yield* pauses.release(probeOf)\n      return []", "      return []")
+    .foundBy(unit("submission/attempts/LocalFailures", "A pause is probed again")),
   plant("a status read that the provider asks to repeat later opens no circuit", circuit)
     .edit("  if (exit.value.retryAfter !== undefined) return CircuitBreaker.ignored\n", "")
     .foundBy(unit("submission/providers/Circuit", "among status reads")),

@@ -71,6 +71,12 @@ export const outcomes: ReadonlyArray<Plant> = [
   plant("never received counts only if the provider has not acknowledged", decision)
     .edit("if (due.acknowledged || !provesNeverReceived", "if (!provesNeverReceived")
     .foundBy(unit("submission/reads/ReconcilerRules")),
+  plant("the evidence of an operation that was never received says until when it could be sent", decision)
+    .edit("evidence: { ...evidence, send_before: DateTime.formatIso(send_before!) }", "evidence: { ...evidence }")
+    .foundBy(unit("submission/reads/ReconcilerRules", "says of an operation that was never received")),
+  plant("a person is asked about an order without a result and a reference", decision)
+    .edit("answer.question === undefined && answer.reason !== \"ordered\"", "answer.question === undefined")
+    .foundBy(unit("submission/reads/ReconcilerRules", "asks a person about an order")),
   plant("a person is asked no more once the provider has the operation", decision)
     .edit(
       "return { _tag: \"Postpone\", reference, question: null }\n      }\n      const outcome",

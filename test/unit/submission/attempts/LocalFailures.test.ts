@@ -3,8 +3,12 @@
  * when the failure has passed. The tests run a worker over the ledger in memory, on the test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration } from "effect"
+import { Duration, Effect } from "effect"
+import { TestClock } from "effect/testing"
+import { claimOperations } from "../../../../src/submission/attempts/claimOperations.ts"
+import { ProviderPauses } from "../../../../src/submission/providers/ProviderPauses.ts"
 import { defaultPolicy, validatePolicy } from "../../../../src/submission/SubmissionPolicy.ts"
+import type { WorkerServices } from "../../../../src/submission/SubmissionServices.ts"
 import * as w from "../../../fixtures/submission/WorkerStories.ts"
 import { bank } from "../../../fixtures/submission/World.ts"
 
@@ -192,3 +196,14 @@ w.tell("A client whose payments fail by its own text, such as an unknown consent
     })
   ]
 })
+
+it.effect("A pause is probed again after a claim that the recorder of the claims did not admit", () =>
+  Effect.gen(function*() {
+    const pauses = yield* ProviderPauses
+    yield* pauses.fail(bank, null, "the key is wrong")
+    yield* TestClock.adjust("1 second")
+    const recorder = { admits: Effect.succeed(false) }
+    const claim = claimOperations({ pauses, policy: defaultPolicy, recorder } as unknown as WorkerServices)
+    assert.isEmpty(yield* claim(bank, 5))
+    assert.strictEqual((yield* pauses.admit(bank, 5)).limit, 1)
+  }).pipe(Effect.provide(ProviderPauses.layer)))

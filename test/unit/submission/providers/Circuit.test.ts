@@ -147,6 +147,14 @@ describe("The circuit of a provider", () => {
     }).pipe(Effect.provide(layerCircuitBreaker)))
 })
 
+it.effect("A circuit whose store cannot be read lets every request through", () =>
+  Effect.gen(function*() {
+    const breaker = { state: () => Effect.fail("no store") } as unknown as CircuitBreaker.CircuitBreaker
+    for (const kind of ["submissions", "reads"] as const) {
+      assert.strictEqual(yield* passable(breaker, bank, kind), Infinity)
+    }
+  }))
+
 describe("Failures of the provider", () => {
   type Attempt = Exit.Exit<SubmissionAnswer, NotSent | Uncertain>
   const attempts: ReadonlyArray<readonly [Attempt, "Success" | "Failure" | "Ignored"]> = [

@@ -195,7 +195,11 @@ w.tell("Retry-After", {
     ([kind]) => `of a refusal pauses the provider for so long, ${kind}, and the operation is sent after that`,
     ([kind, limit]) => [
       [limit, firstRefused, w.accept(), both, w.pass(100, 95), w.accept(3), w.sent(1), w.pass(100, 60), w.stop],
-      [w.sent(5), tenSecondsLater, asksToWait(10_000), w.called("closeProvider", kind === "with a limit" ? 1 : 0)]
+      [w.sent(5), tenSecondsLater, asksToWait(10_000), w.called("closeProvider", kind === "with a limit" ? 1 : 0)],
+      w.check(({ world: { attempts: [first], memory } }) => {
+        const { closed_until } = memory.limits.get(bank) ?? { closed_until: Infinity }
+        assert.isAtLeast(closed_until / 1000 - first!.at, 9999, "for the workers of all processes")
+      })
     ]
   ),
   ...w.each(

@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Random } from "effect"
-import type { StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { decideAfterRead } from "../../../../src/submission/reads/decideAfterRead.ts"
 import { operationOf } from "../../../fixtures/submission/HttpProviderServer.ts"
 import {
@@ -75,6 +75,24 @@ describe("The decision after a status read", () => {
   it("includes the evidence", () => {
     const decision = decideAfterRead({ ...unacknowledged, state: "indeterminate" }, succeeded)
     assert.deepInclude(decision, { evidence: { by: "status_read", answer: evidence } })
+  })
+
+  it("says of an operation that was never received until when it could be sent, and when the provider was asked", () => {
+    const decision = decideAfterRead({ ...unacknowledged, state: "indeterminate" }, neverReceived, {
+      promises: findsById
+    })
+    const { operation: { send_before }, taken_at } = unacknowledged
+    assert.deepInclude("evidence" in decision ? { ...decision.evidence } : {}, {
+      send_before: DateTime.formatIso(send_before!),
+      asked_at: DateTime.formatIso(taken_at)
+    })
+  })
+
+  it("asks a person about an order of which the provider tells neither a result nor a reference", () => {
+    const ordered = StatusAnswer.NotProven({ reason: "ordered", detail: "the consent is used" })
+    const promises = { ...findsById, question: () => "Which payment is it?" }
+    const decision = decideAfterRead({ ...unacknowledged, state: "indeterminate" }, ordered, { promises })
+    assert.deepInclude(decision, { _tag: "Postpone", question: "Which payment is it?" })
   })
 
   it("keeps the reference from a read, even without a transition", () => {
