@@ -348,5 +348,8 @@ export const operators: ReadonlyArray<Plant> = [
     .foundBy(unit("mcp/McpConnections", "under the same revision")),
   plant("a fraction is no id of a message", "src/mcp/JsonRpc.ts")
     .edit("Number.isSafeInteger(value)", "typeof value === \"number\"")
-    .foundBy(unit("mcp/Messages", "a request may have the id"))
+    .foundBy(unit("mcp/Messages", "a request may have the id")),
+  plant("held operations are releasable once the last of them is", "src/services/sql/operators/searchStatements.ts")
+    .edit("max(o.send_before) FILTER", "min(o.send_before) FILTER")
+    .foundBy(postgres("services/operators/HeldOperations"))
 ]

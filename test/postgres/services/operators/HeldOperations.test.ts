@@ -1,6 +1,6 @@
 /** `operations held`: the counts by reason, and the next step, are those of the ledger. */
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { DateTime, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { makeSqlVerifications } from "../../../../src/cluster/witness/Verifications.ts"
 import { nextStepOf } from "../../../../src/domain/operators/HeldOperations.ts"
@@ -33,12 +33,15 @@ layer(OperationSearch.layer.pipe(Layer.provideMerge(PostgresLedger)), { excludeT
         assert.isNull(found.witness_check)
         assert.include(nextStepOf(found), "wait until the workers have examined")
 
-        yield* queue.takeHeld(provider, 10, readTerms)
+        yield* queue.takeHeld(provider, 1, readTerms)
+        yield* queue.takeHeld(provider, 10, { ...readTerms, rescue_after: Duration.hours(1) })
         const examined = yield* held
         assert.deepStrictEqual(examined.groups.map((group) => group.examined), [1, 2])
         const [unsent, lost] = examined.groups
         assert.isNull(unsent!.releasable_from, "it was never sent, so it can be released at once")
-        assert.isNotNull(lost!.releasable_from)
+        const [latest] = yield* sql<{ readonly at: Date }>`
+          SELECT max(send_before) AS at FROM operations WHERE provider = ${provider}`
+        assert.deepStrictEqual(lost!.releasable_from, DateTime.fromDateUnsafe(latest!.at), "all of them")
         assert.include(nextStepOf(examined), "operations release ID")
       }))
 
