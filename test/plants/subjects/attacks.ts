@@ -281,5 +281,14 @@ export const attacks: ReadonlyArray<Plant> = [
     .foundBy(unit("node/process/terminalLine", "shows escapes")),
   plant("a pid file that PostgreSQL replaces while it is opened is no hard link", "src/node/embedded/System.ts")
     .edit("if (stat.nlink === 0) return openFile(file, flags)\n", "")
-    .foundBy(unit("node/ReplacedFile"))
+    .foundBy(unit("node/ReplacedFile")),
+  plant("an operator is warned of an admin listener that other machines may reach", "src/node/http/AdminListener.ts")
+    .edit("  isLoopback(host)\n    ? Effect.void", "  host !== \"\"\n    ? Effect.void")
+    .foundBy(unit("node/AdminPort", "under its own address")),
+  plant("the admin listener answers under its own address", "src/node/http/AdminListener.ts")
+    .edit("http://${name}:${port}`), addressOf(host, port)]", "http://${name}:${port}`)]")
+    .foundBy(unit("node/AdminPort", "under its own address")),
+  plant("an allowed name of the admin listener has no case", "src/node/http/AdminListener.ts")
+    .edit("...allowed.map((name) => name.toLowerCase())", "...allowed")
+    .foundBy(unit("node/AdminPort", "and under allowed names"))
 ]

@@ -3,7 +3,7 @@
  * over sockets.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Effect, Layer } from "effect"
+import { ConfigProvider, Effect, Layer, Logger } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { once } from "node:events"
 import type { IncomingMessage, ServerResponse } from "node:http"
@@ -70,8 +70,24 @@ describe("The admin listener", () => {
         }
       }
     }).pipe(Effect.provide(
-      AdminWire.layer(more).pipe(Layer.provide(allowing(" gateway-1.internal, 10.0.0.5:9464 ")))
+      AdminWire.layer(more).pipe(Layer.provide(allowing(" gateway-1.Internal, 10.0.0.5:9464 ")))
     )))
+
+  it.live.each<[host: string, isOpen: boolean]>([["127.0.0.1", false], ["0.0.0.0", true]])(
+    "answers under its own address %s, and warns if other machines may reach it: %s",
+    ([host, isOpen]) => {
+      const warnings: Array<string> = []
+      const logger = Logger.make(({ logLevel, message }) => {
+        if (logLevel === "Warn") warnings.push(String(message))
+      })
+      return Effect.gen(function*() {
+        const { port } = yield* AdminWire
+        const answer = yield* exchange(port, "/metrics", { headers: { host: `${host}:${port}` } })
+        assert.strictEqual(answer.status, 200)
+        assert.strictEqual(warnings.some((text) => text.includes("not on the loopback interface")), isOpen)
+      }).pipe(Effect.provide(Layer.provide(AdminWire.layer(undefined, host), Logger.layer([logger]))))
+    }
+  )
 
   it.live.each([
     "http://gateway-1.internal",
