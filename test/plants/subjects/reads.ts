@@ -198,5 +198,8 @@ export const reads: ReadonlyArray<Plant> = [
       "filter(([key, service]) => server.mapUnsafe.get(key) !== service)",
       "filter(([key]) => !server.mapUnsafe.has(key))"
     )
-    .foundBy(unit("dispatch/CompiledGroup"))
+    .foundBy(unit("dispatch/CompiledGroup")),
+  plant("a plain request gets the cookies of its response", plain)
+    .edit(" || status === 205 || !Cookies.isEmpty(cookies)) return", " || status === 205) return")
+    .foundBy(unit("node/PlainRequests", "gets the cookies"))
 ]

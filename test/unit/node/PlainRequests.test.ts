@@ -1,7 +1,13 @@
 /** Plain requests have no rules of their own: they share the limits of all others, and end as all others do. */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
+import { HttpServer, HttpServerResponse } from "effect/http"
+import { isInetAddress } from "effect/net/NetAddress"
+import { createListener } from "../../../src/node/http/NodeListener.ts"
+import { layerOn } from "../../../src/node/http/NodeServer.ts"
+import { Platform } from "../../../src/node/process/runProgram.ts"
 import { Lifecycle, type LifecycleOptions } from "../../../src/server/gate/Lifecycle.ts"
+import { RequestIds } from "../../../src/services/RequestIds.ts"
 import { assertFreeSlots, recordPlain } from "../../fixtures/http/BothWays.ts"
 import { heldStore, makeHeld, readOf, reads } from "../../fixtures/http/HeldRequests.ts"
 import { fixedGateway, fixedId, fixedIdentity, fixedToken, withServices } from "../../fixtures/http/HttpFixed.ts"
@@ -36,6 +42,20 @@ describe("The way of plain requests", () => {
         }), all[name])
   )
 })
+
+it.live("A plain request gets the cookies of its response", () =>
+  Effect.scoped(Effect.gen(function*() {
+    const listener = createListener({ baseUrl: "http://gateway.test", requestIds: yield* RequestIds })
+    const response = HttpServerResponse.setCookieUnsafe(HttpServerResponse.text("answer"), "name", "value")
+    const served = HttpServer.serve(Effect.succeed(response)).pipe(
+      Layer.provideMerge(layerOn(listener, { host: "127.0.0.1", port: 0 }))
+    )
+    const { address } = Context.get(yield* Layer.build(served), HttpServer.HttpServer)
+    const taken = recordPlain(listener)
+    const { headers } = yield* Effect.promise(() => fetch(`http://127.0.0.1:${isInetAddress(address) && address.port}`))
+    assert.deepStrictEqual(headers.getSetCookie(), ["name=value"])
+    assert.deepStrictEqual(taken, [true])
+  })).pipe(Effect.provide(Platform)))
 
 /** A read that is not plain. */
 const adapted = (target: string) => readOf(target, "Content-Length: 0\r\n")
