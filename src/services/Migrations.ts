@@ -74,9 +74,10 @@ const makeLoader = (onStart: OnStart): Migrator.Loader<FileSystem.FileSystem | P
   })
 
 /** A lock timeout: no migration was applied, and the next attempt may get the lock. */
-const isLockTimeout = (error: unknown): boolean => {
+/** Another session kept a lock for too long, or locked the same tables in another order. Nothing was applied. */
+const isLocked = (error: unknown): boolean => {
   const cause = error instanceof Migrator.MigrationError ? error.cause : error
-  return isSqlError(cause) && cause.reason._tag === "LockTimeoutError"
+  return isSqlError(cause) && (cause.reason._tag === "LockTimeoutError" || cause.reason._tag === "DeadlockError")
 }
 
 /** Two minutes, and the time of the attempts. */
@@ -87,14 +88,14 @@ export const applyMigrations = (onStart: OnStart) =>
   Effect.map(
     Effect.retry(Migrator.make({})({ loader: makeLoader(onStart), table: migrationsTable }), {
       ...patience,
-      while: isLockTimeout
+      while: isLocked
     }),
     (applied): ReadonlyArray<string> => applied.map(([id, name]) => nameOf(id, name))
   )
 
 /**
  * Applies the missing migrations in one transaction, and returns their names. If several processes start at once, one applies
- * them and the others wait. Connect as the owner of the schema. After a lock timeout (`lock_timeout` of the session) it tries
+ * them and the others wait. Connect as the owner of the schema. After a lock timeout (`lock_timeout` of the session) or a deadlock it tries
  * again, for two minutes.
  */
 export const migrate: Effect.Effect<

@@ -157,6 +157,7 @@ const newRecord = (
   key,
   digest,
   history: [{ revision: 1, from: null, to: "accepted", at: operation.created_at, evidence: null }],
+  limited_by_grant: grant.authorization_details !== undefined,
   reservation: null,
   approval: null,
   terms: null,

@@ -39,11 +39,11 @@ export const makeQueueTable = Effect.gen(function*() {
 
   /** See `hasNoOtherLimits` of the SQL queue. */
   const hasNoOtherLimits = (
-    { owner, reservation }: MemoryRecord,
+    { limited_by_grant, owner }: MemoryRecord,
     { authorization_details: limits }: Grant
   ): boolean => {
     const accepted = memory.grants.get(owner.grant_id)?.authorization_details
-    return limits === undefined || reservation !== null && accepted !== undefined && isSameLimits(accepted, limits)
+    return limits === undefined || limited_by_grant && accepted !== undefined && isSameLimits(accepted, limits)
   }
 
   /** Whether client, provider connection and a live grant still allow the operation: see `standing` of the SQL queue. */

@@ -23,7 +23,8 @@ export interface MemoryRecord {
   readonly key: string
   readonly digest: string
   readonly history: ReadonlyArray<HistoryEntry>
-  /** What the operation reserved of the limits of its grant. Null: they were none. */
+  readonly limited_by_grant: boolean
+  /** What the operation reserved of the limits of its grant and its credential. Null: they were none. */
   readonly reservation: Reservation | null
   /** The row of `approvals`. Null: the operation needed none. */
   readonly approval: MemoryApproval | null

@@ -59,10 +59,11 @@ export const placeHold = "hold_placed = true, examined_timeline = NULL"
 export const isUnsent = "is_unsent(o)"
 
 /**
- * The grant `g` has no limits, or exactly those by which the operation was accepted: only the acceptance checks limits. An operation without
- * `limit_amount` was accepted by none, also if its grant got limits since.
+ * The grant `g` has no limits, or exactly those of the grant by which the operation was accepted: only the acceptance checks limits. The
+ * accepting grant may have got its limits since.
  */
-const hasNoOtherLimits = `(g.authorization_details IS NULL OR o.limit_amount IS NOT NULL AND g.authorization_details = (
+const hasNoOtherLimits = `(g.authorization_details IS NULL
+        OR coalesce(o.limited_by_grant, o.limit_amount IS NOT NULL) AND g.authorization_details = (
           SELECT a.authorization_details FROM grants a WHERE a.id = o.grant_id AND a.client_id = o.client_id
         ))`
 

@@ -79,16 +79,28 @@ export const claims: ReadonlyArray<Plant> = [
     .edit("g.scopes @> o.scopes", "g.scopes && o.scopes")
     .foundBy(story("no grant with fewer scopes")),
   plant("limits that a grant gets later let nothing be sent that was accepted without", fragments)
-    .edit("o.limit_amount IS NOT NULL AND g.authorization_details", "g.authorization_details")
+    .edit(
+      "coalesce(o.limited_by_grant, o.limit_amount IS NOT NULL) AND g.authorization_details",
+      "g.authorization_details"
+    )
     .foundBy(postgres("services/queue/Claims", "got limits")),
   plant("in memory, limits that a grant gets later let nothing be sent that was accepted without", memoryTable)
-    .edit("limits === undefined || reservation !== null && accepted", "limits === undefined || accepted")
+    .edit("limits === undefined || limited_by_grant && accepted", "limits === undefined || accepted")
+    .foundBy(postgres("services/queue/Claims", "got limits")),
+  plant("limits of a token do not count as those of the grant", "migrations/0043_limited_by_grant.sql")
+    .edit("-> 'limits' -> 0) <> 'null'", "-> 'limits') <> 'null'")
+    .foundBy(postgres("services/queue/Claims", "got limits")),
+  plant("in memory, limits of a token do not count as those of the grant", "src/services/memory/MemoryAcceptance.ts")
+    .edit("limited_by_grant: grant.authorization_details !== undefined,", "limited_by_grant: true,")
     .foundBy(postgres("services/queue/Claims", "got limits")),
   plant("no grant with other limits lets an operation be sent", fragments)
     .edit("AND ${hasNoOtherLimits}", "AND true")
     .foundBy(story("only if that has no limits, or the same")),
   plant("another grant with the same limits lets an operation be sent", fragments)
-    .edit("o.limit_amount IS NOT NULL AND g.authorization_details", "false AND g.authorization_details")
+    .edit(
+      "coalesce(o.limited_by_grant, o.limit_amount IS NOT NULL) AND g.authorization_details",
+      "false AND g.authorization_details"
+    )
     .foundBy(story("only if that has no limits, or the same")),
   plant("in memory, no grant with other limits lets an operation be sent", memoryTable)
     .edit(" && hasNoOtherLimits(record, grant))", ")")

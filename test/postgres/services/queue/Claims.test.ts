@@ -92,26 +92,33 @@ queueConformance("a claim", (it) => {
       assert.deepStrictEqual(yield* claimIds(provider), [operation.id])
     }))
 
-  it.effect("is not made after the own grant of the operation got limits, nor through another one with the same", () =>
-    Effect.gen(function*() {
-      const grants = yield* Grants
-      const registration = newRegistration({ provider: newProvider() })
-      const { provider } = registration
-      const { operation } = yield* accept(identityOf(yield* register(registration)), { terms })
-      const { grant_id } = yield* register({ ...registration, authorization_details: limits })
-      assert.deepStrictEqual(yield* claimIds(provider), [])
-      yield* grants.revoke(grant_id)
-      const { grant } = yield* issue({
-        ...registration,
-        authorization_details: limits,
-        expires_in: Duration.days(1)
-      })
-      yield* pass(claimTerms.idle)
-      assert.deepStrictEqual(yield* claimIds(provider), [])
-      yield* issueAgain(grant)
-      yield* pass(claimTerms.idle)
-      assert.deepStrictEqual(yield* claimIds(provider), [operation.id])
-    }))
+  // Those of the token hold for the acceptance alone.
+  for (
+    const [accepted, ofToken] of [["no limits", {}], ["limits of its token", {
+      authorization_details: limits
+    }]] as const
+  ) {
+    it.effect(`is not made after the own grant of the operation got limits, nor through another one with the same: ${accepted}`, () =>
+      Effect.gen(function*() {
+        const grants = yield* Grants
+        const registration = newRegistration({ provider: newProvider() })
+        const { provider } = registration
+        const { operation } = yield* accept({ ...identityOf(yield* register(registration)), ...ofToken }, { terms })
+        const { grant_id } = yield* register({ ...registration, authorization_details: limits })
+        assert.deepStrictEqual(yield* claimIds(provider), [])
+        yield* grants.revoke(grant_id)
+        const { grant } = yield* issue({
+          ...registration,
+          authorization_details: limits,
+          expires_in: Duration.days(1)
+        })
+        yield* pass(claimTerms.idle)
+        assert.deepStrictEqual(yield* claimIds(provider), [])
+        yield* issueAgain(grant)
+        yield* pass(claimTerms.idle)
+        assert.deepStrictEqual(yield* claimIds(provider), [operation.id])
+      }))
+  }
 
   it.effect("through another grant with the same limits counts in the budgets of the accepting grant alone", () =>
     Effect.gen(function*() {
