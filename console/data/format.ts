@@ -35,10 +35,6 @@ export const formatRelative = (instant: number, now: number): string => {
 export const formatInstant = (instant: number | string): string =>
   new Date(instant).toISOString().slice(0, 19).replace("T", " ") + " UTC"
 
-/** An instant in the zone of the browser, as a field of a form has it: `2026-11-22T19:05:09`. */
-export const formatLocal = (instant: Date): string =>
-  new Date(instant.getTime() - instant.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
-
 /** `under_review` as `Under review`. */
 export const formatName = (name: string): string => {
   const words = name.replaceAll("_", " ")

@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact"
 import { useEffect, useId, useRef, useState } from "preact/hooks"
 import { validateAskedAt } from "../../src/domain/operators/validateAskedAt.ts"
 import type { AdvanceRequest, Detail } from "../../src/operator/console/ConsoleApi.ts"
-import { formatInstant, formatLocal } from "../data/format.ts"
+import { formatInstant } from "../data/format.ts"
 import { advance } from "../data/session.ts"
 import { Evidence, isEvidence } from "../parts/Evidence.tsx"
 import { Consequences, FieldError, maxReason, Subject } from "./ActionDialog.tsx"
@@ -138,17 +138,11 @@ const LastAnswers = ({ detail: { history, last_read } }: { readonly detail: Deta
   )
 }
 
-/**
- * The question that the page asks a person, and the present time, in the time zone of the browser. After a fence the person gives the
- * time: an answer from before its end proves nothing.
- */
-const initialFields = ({ last_read, reference, schedule }: Detail): Fields => {
-  return {
-    question: last_read?.question ?? "",
-    asked_at: schedule.fencing_until === null ? formatLocal(new Date()) : "",
-    reference: reference ?? ""
-  }
-}
+/** The question that the page asks a person, and the reference. The person gives the time: the present one would date an earlier answer. */
+const initialFields = ({ last_read, reference }: Detail): Fields => ({
+  question: last_read?.question ?? "",
+  reference: reference ?? ""
+})
 
 const EvidenceFields = ({ detail, errors, fields: given }: {
   readonly detail: Detail

@@ -19,7 +19,7 @@ const HoldText = ({ hold, acknowledged, unsent }: {
     <span class="secondary">
       {hold.kind === "approval"
         ? hold.outlasts_approval === true
-          ? "An operator holds it, too. Once it is released, only the decision of its resource owner or of an operator lets it be sent."
+          ? "It waits for its approval."
           : "Only the decision of its resource owner or of an operator releases it."
         : acknowledged
         ? "Cannot be released: the provider confirmed that it received the operation."

@@ -13,8 +13,8 @@ const timeOf = ({ at }: Pick<Entry, "at">, before: Entry | undefined): string =>
     ? formatInstant(at)
     : `${formatInstant(at)} · ${formatDuration(Date.parse(at) - Date.parse(before.at))} later`
 
-/** The acceptance and each transition, the oldest first, and the reversal of a success, with the evidence that the ledger recorded. */
-export const Timeline = ({ detail: { history, reversal } }: { readonly detail: Detail }) => (
+/** The acceptance and each transition, the oldest first, and the proof of another outcome, with the evidence that the ledger recorded. */
+export const Timeline = ({ detail: { history, operation, reversal } }: { readonly detail: Detail }) => (
   <Panel title="Timeline">
     <ol class="timeline">
       {history.map((entry, at) => (
@@ -35,13 +35,13 @@ export const Timeline = ({ detail: { history, reversal } }: { readonly detail: D
       {reversal !== null && (
         <li class="step step-failed">
           <div class="step-head">
-            <span class="badge badge-refused">Reversed by the provider</span>
+            <span class="badge badge-refused">Contradicted</span>
             <span class="secondary">
               <Time at={reversal.at} />
             </span>
           </div>
-          <p class="secondary instant">{timeOf(reversal, history.at(-1))} · the state stays succeeded</p>
-          <Evidence title="Evidence of the reversal" value={reversal.evidence} />
+          <p class="secondary instant">{timeOf(reversal, history.at(-1))} · the state stays {operation.state}</p>
+          <Evidence title="Evidence of the provider" value={reversal.evidence} />
         </li>
       )}
     </ol>

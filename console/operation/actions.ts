@@ -62,7 +62,7 @@ const hold: ActionText = {
     "If a worker claims the operation first, it is sent, and the ledger refuses the hold.",
     schedule.hold === null
       ? "It can be released or cancelled at any time after that."
-      : "It still waits for its approval, which does not end this hold."
+      : "Its approval does not end this hold."
   ],
   severe: true,
   final: false,
@@ -71,29 +71,26 @@ const hold: ActionText = {
     && (schedule.hold === null || schedule.hold.kind === "approval" && schedule.hold.outlasts_approval !== true)
 }
 
-const releaseConsequences = ({ provider, schedule }: Detail): ReadonlyArray<string> => [
-  ...schedule.hold?.kind === "approval" ?
-    ["It still waits for its approval."] :
-    schedule.unsent ?
-    ["No worker had claimed the operation when it was held, so it was never sent."] :
-    [
-      ...schedule.hold?.kind === "failover"
-        ? ["The database failed over, and may have lost the record that this operation was sent."]
-        : [],
-      `If it was sent before it was held, a release can make ${provider} pay a second time.`,
-      `Ask ${provider} first whether it received an operation with this id. Release only if it did not.`
-    ],
-  ...schedule.hold?.kind === "approval"
-    ? []
-    : ["A worker may send it within a second. It can be cancelled only until then."]
-]
+const releaseConsequences = ({ provider, schedule: { hold, unsent } }: Detail): ReadonlyArray<string> =>
+  hold?.kind === "approval"
+    ? ["It waits for its approval."]
+    : [
+      ...unsent ? ["No worker had claimed the operation when it was held, so it was never sent."] : [
+        ...hold?.kind === "failover"
+          ? ["The database failed over, and may have lost the record that this operation was sent."]
+          : [],
+        `If it was sent before it was held, a release can make ${provider} pay a second time.`,
+        `Ask ${provider} first whether it received an operation with this id. Release only if it did not.`
+      ],
+      "A worker may send it within a second. It can be cancelled only until then."
+    ]
 
 const release: ActionText = {
   name: "release",
   label: "Release",
   title: "Release this operation?",
   confirm: "Release for sending",
-  meaning: "The hold ends. Workers may claim the operation, once it needs no approval, and send it to its provider.",
+  meaning: "Workers may claim the operation once it needs no approval, and send it to its provider.",
   consequences: releaseConsequences,
   severe: true,
   final: true,
@@ -126,7 +123,7 @@ const approve: ActionText = {
   consequences: ({ schedule }) => [
     "The payment or transfer happens, to exactly this payee and with exactly this amount.",
     schedule.hold?.outlasts_approval === true
-      ? "An operator holds it: it is sent once it is released."
+      ? "It is sent once it is released."
       : "A worker may send it within a second."
   ],
   severe: true,

@@ -22,7 +22,7 @@ export const queues: ReadonlyArray<Queue> = [
     name: "indeterminate",
     title: "Indeterminate",
     meaning:
-      "A mutation may have reached the provider, and its outcome is unknown. Status reads or the provider's answer to a person settle these operations.",
+      "A mutation may have reached the provider, and its outcome is unknown. Status reads or the provider's answer to a person settle them.",
     empty: "No outcome is unknown.",
     count: inColumn
   },
@@ -30,52 +30,48 @@ export const queues: ReadonlyArray<Queue> = [
     name: "under_review",
     title: "Under review",
     meaning:
-      "People look into these operations: an operator asked for it, status reads may not settle them, or they stayed in one state for too long.",
+      "People look into them: an operator asked for it, status reads may not settle them, or they stayed in one state too long.",
     empty: "No operation is under review.",
     count: inColumn
   },
   {
     name: "held",
     title: "Held",
-    meaning:
-      "Workers do not claim these operations until they are released: they may have been sent before, or an operator held them.",
+    meaning: "No worker claims them until they are released: they may have been sent before, or an operator held them.",
     empty: "No operation is held.",
     count: inColumn
   },
   {
     name: "waiting",
     title: "Waiting",
-    meaning:
-      "A worker found these operations not ready, returned its claim without sending, or may not read their status. It tries again.",
+    meaning: "A worker found them not ready, returned its claim unsent, or may not read their status. It tries again.",
     empty: "No operation waits."
   },
   {
     name: "approval",
     title: "To approve",
-    meaning:
-      "Their resource owner or an operator decides about these operations. The first to end come first, 500 at most.",
-    empty: "No operation waits for an approval.",
+    meaning: "Their resource owner or an operator decides. The first to end come first.",
+    empty: "No operation waits.",
     count: inColumn
   },
   {
     name: "reversed",
     title: "Reversed",
-    meaning:
-      "Their provider reversed these operations in the last 7 days, such as by a return of the receiving bank. They stay succeeded. The latest 500.",
-    empty: "No success was reversed in the last 7 days.",
+    meaning: "Their provider proved another outcome in the last 7 days, such as a return. The latest 500.",
+    empty: "No outcome was reversed.",
     count: ({ reversed }) => sum(reversed)
   },
   {
     name: "failed",
     title: "Failed",
-    meaning: "These operations failed in the last 24 hours. Their clients may request each again, under another key.",
+    meaning: "They failed in the last 24 hours. Their clients may request them again, under other keys.",
     empty: "No operation failed in the last 24 hours.",
     count: ({ failed }) => sum(failed)
   },
   {
     name: "all",
     title: "All operations",
-    meaning: "Operations in any state, the latest change first.",
+    meaning: "The latest change first.",
     empty: "The ledger has no operation that matches."
   }
 ]

@@ -278,8 +278,11 @@ const illegal = {
   invalid_failure: () => "cannot fail with this code or message",
   held: () =>
     "is held, and nothing proves that it was never sent, because the ledger may have lost the record: ask its provider. To end it with the answer, advance it to submitting, and then to its outcome. Release it only to send it",
-  claimed: ({ from }: Refused) =>
-    `cannot fail yet: a worker may be sending it, so try again once it left ${from}, or its claim was returned`,
+  /** `detail`: from when it can. */
+  claimed: ({ detail, from, to }: Refused) =>
+    `cannot become ${to} yet: a worker may be sending it, or wait for the answer, so try again once it left ${from}, or its claim was returned${
+      detail === undefined ? "" : `: ${detail}`
+    }`,
   sendable: () =>
     "cannot fail yet: a request for it may still be sent until its send_before, so ask its provider after that",
   fenced: () =>

@@ -36,7 +36,7 @@ const families = {
   reversals: {
     name: "gateway_reversals_total",
     help:
-      "Succeeded operations of which a status read proved that they were reversed, such as by a return of the receiving bank, by provider."
+      "Final operations whose provider proved another outcome since, such as a return of the receiving bank, by provider."
   },
   waits: {
     name: "gateway_provider_limit_waits_total",

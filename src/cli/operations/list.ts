@@ -40,9 +40,12 @@ export const filterFlags = {
     "waiting",
     "Operations found due but not ready, returned claims, and operations whose status reads have stopped"
   ),
-  reversed: toggle("reversed", "Successes that their provider reversed in the last 7 days, the latest 500"),
+  reversed: toggle(
+    "reversed",
+    "Successes that their provider reversed, and failures that it contradicted, in the last 7 days, the latest 500"
+  ),
   failed: toggle("failed", "Operations that failed in the last 24 hours"),
-  approval: toggle("approval", "Operations that wait for an approval, the 500 that end first"),
+  approval: toggle("approval", "Operations that wait for an approval, the first to end first"),
   owner: optionalText("owner", "Resource owner", ResourceOwner),
   client: optionalText("client", "Client", ClientId),
   key: optionalText("key", "Idempotency key", IdempotencyKey),

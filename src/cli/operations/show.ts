@@ -52,7 +52,7 @@ const operationFacts = (detail: OperatorDetail, now: DateTime.Utc): ReadonlyArra
       style: state.style
     },
     ...fact(
-      "reversed",
+      operation.state === "succeeded" ? "reversed" : "contradicted",
       detail.reversal === null ? null : `${instant(detail.reversal.at, now)}: the evidence is in the history`
     ),
     ...fact("failure", operation.failure === null ? null : `${operation.failure.code}: ${operation.failure.message}`),
@@ -145,8 +145,8 @@ const standingFacts = (standing: OperationStanding): ReadonlyArray<Fact> => [
   { label: "status reads", value: standing.may_read ? "a grant allows them" : "no live grant allows them" }
 ]
 
-/** The transitions, and at the end the reversal of a success, which has no revision. */
-const historyLines = ({ history, reversal }: OperatorDetail, screen: Screen): ReadonlyArray<string> => {
+/** The transitions, and at the end the proof of another outcome than the final one, which has no revision. */
+const historyLines = ({ history, operation, reversal }: OperatorDetail, screen: Screen): ReadonlyArray<string> => {
   const entries: ReadonlyArray<
     Pick<HistoryEntry, "at" | "evidence"> & Record<"name" | "number", string> & { readonly note: string | null }
   > = [
@@ -156,7 +156,12 @@ const historyLines = ({ history, reversal }: OperatorDetail, screen: Screen): Re
       number: String(entry.revision),
       note: moveOfDeadline(entry)
     })),
-    ...reversal === null ? [] : [{ ...reversal, name: "reversed by the provider", number: "", note: null }]
+    ...reversal === null ? [] : [{
+      ...reversal,
+      name: `${operation.state === "succeeded" ? "reversed" : "contradicted"} by the provider`,
+      number: "",
+      note: null
+    }]
   ]
   return entries.flatMap(({ at, evidence, name, note, number }, n) => {
     const before = entries[n - 1]

@@ -94,8 +94,8 @@ export const Figures = Schema.Struct({
   unauthorized: Schema.Array(Count),
   unread: Schema.Array(Count),
   under_review: Schema.Array(Count),
-  /** Successes that were reversed in the last 7 days. At most `maxDueCount` of all providers are counted. */
-  reversed: Schema.Array(Count),
+  /** Final operations whose provider proved another outcome in the last 7 days. At most `maxDueCount` of all providers are counted. */
+  reversed: Schema.Array(Schema.Struct({ provider: ProviderName, state: OperationState, count: Schema.Int })),
   /** Operations that wait for the decision of a person. Each is part of `held`. At most `maxDueCount` of all providers are counted. */
   approval: Schema.Array(Count),
   /**

@@ -43,8 +43,8 @@ export const queueNames = [
 /**
  * One of the queues. `waiting`: accepted operations that a worker found due but not ready, claims that a worker returned without
  * sending, and operations whose status reads nothing allows. `held`: without those that only their decision releases, which are in
- * `approval`; one that an operator holds, too, is in both. `reversed`: the latest 500 successes that were reversed in the last 7 days. `failed`: in the last 24 hours.
- * `approval`: operations that wait for the decision of a person, the 500 that end first.
+ * `approval`; one that an operator holds, too, is in both. `reversed`: the latest 500 final operations whose provider proved another outcome in the last 7 days. `failed`: in the last 24 hours.
+ * `approval`: operations that wait for the decision of a person, the first to end first.
  */
 export const QueueName = Schema.Literals(queueNames)
 export type QueueName = typeof QueueName.Type
@@ -163,7 +163,10 @@ export const OperatorDetail = Schema.Struct({
   standing: OperationStanding,
   /** The decision that it waits for, or got. Null: it needed none. */
   approval: Schema.NullOr(ApprovalStatus),
-  /** What proved that the succeeded operation was reversed, such as a return by the receiving bank. It changes no state. Null: nothing. */
+  /**
+   * What proved another outcome of the final operation: the reversal of a success, such as a return by the receiving bank, or a payment
+   * after a failure. It changes no state. Null: nothing.
+   */
   reversal: Schema.NullOr(Schema.Struct({ at: Timestamp, evidence: Schema.Json })),
   /** The latest 200 entries, oldest first. */
   history: Schema.Array(HistoryEntry),

@@ -192,10 +192,16 @@ const outageProblems = ({ failed }: FiguresByCondition): ReadonlyArray<Problem> 
 
 /** They are told for 7 days, because no action of an operator ends them. */
 const reversalProblems = ({ reversed }: LedgerFiguresNow): ReadonlyArray<Problem> =>
-  reversed.map(({ count, provider }) => ({
-    message: `${provider}: ${counted(count, "success was", "successes were")} reversed in the last 7 days`,
+  reversed.map(({ count, provider, state }) => ({
+    message: state === "succeeded"
+      ? `${provider}: ${counted(count, "success was", "successes were")} reversed in the last 7 days`
+      : `${provider}: the provider proved in the last 7 days that it has ${
+        counted(count, `${state} operation`, `${state} operations`)
+      }`,
     since: null,
-    next: "Each stays succeeded. Book what came back, and tell those whom it concerns.",
+    next: state === "succeeded"
+      ? "Each stays succeeded. Book what came back, and tell those whom it concerns."
+      : `Each stays ${state}, and may be paid. Ask the provider what it did, and stop a second request of the same.`,
     operations: { provider, queue: "reversed" }
   }))
 

@@ -25,6 +25,8 @@ export interface Situation {
   readonly answer: string | null
   /** Until when its provider may reverse the success. Null: its status is not read any more, or it did not succeed. */
   readonly reversible_until: DateTime.Utc | null
+  /** The provider proved another outcome of an operation that failed or was cancelled. */
+  readonly contradicted: boolean
 }
 
 /** The next action at an instant of the clock of the database. */
@@ -50,7 +52,16 @@ const plannedAction = (situation: Situation, now: DateTime.Utc): NextAction => {
   }
 }
 
-const actionOnSettled = ({ reversible_until, schedule, standing }: Situation, now: DateTime.Utc): NextAction => {
+const actionOnSettled = (situation: Situation, now: DateTime.Utc): NextAction => {
+  const { contradicted, reversible_until, schedule, standing, state } = situation
+  if (contradicted) {
+    return {
+      by: "operator",
+      action: "Ask the provider what it did, and stop a second request of the same.",
+      at: null,
+      reason: `It stays ${state}, and its provider proved otherwise since.`
+    }
+  }
   if (reversible_until === null) {
     return { by: "none", action: "Nothing is left to do.", at: null, reason: "It is settled." }
   }

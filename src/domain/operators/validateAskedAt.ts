@@ -1,7 +1,7 @@
 /**
  * When a person can have asked a provider about an operation. The ledgers, the commands and the page of the console share this rule, so
- * the file imports nothing. The triggers `operations_evidence_time`, `operations_evidence_sendable` and `operations_evidence_unfenced` have
- * it, too.
+ * the file imports nothing. The triggers `operations_evidence_time`, `operations_evidence_sendable`, `operations_evidence_unfenced` and
+ * `operations_evidence_unanswered` have it, too.
  */
 
 /** Milliseconds by which the clock of a person may differ from that of the ledger. People also leave the seconds out. */
@@ -32,7 +32,10 @@ export const validateAskedAt = (
   const at = Date.parse(asked_at)
   const faults: Array<string> = []
   if (at < created_at - tolerance) faults.push(`before the creation of the operation at ${iso(created_at)}`)
-  if (at > now + tolerance) faults.push(`in the future: it is ${iso(now)} now`)
+  // A failure permits no difference: an answer from before the last send would pass as one from after it.
+  if (at > now + (isFailure ? 0 : tolerance)) {
+    faults.push(`in the future: it is ${iso(now)} now`)
+  }
   // A clock that is ahead dates an earlier answer so. Asking once more is cheap, and a payment that is carried out after it failed is not.
   if (sendable_until !== null && at < sendable_until + tolerance) {
     faults.push(

@@ -21,6 +21,7 @@ import { PayloadCipher } from "../PayloadCipher.ts"
 import { returnReason } from "../queue/Claims.ts"
 import { firstOfEach } from "../queue/Outcomes.ts"
 import { makeClaimRounds, type QueueVisit, shareOf } from "../rules/claimRounds.ts"
+import { contradictionEvidence, contradicts, type Proof } from "../rules/contradictions.ts"
 import { makeOpenPayload } from "../rules/openPayload.ts"
 import type { MemoryLedger } from "./MemoryLedger.ts"
 import {
@@ -265,5 +266,15 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
       }
     })
 
-  return { record, recordAll, recordHeld, report }
+  const contradict = (id: OperationId, proof: Proof) =>
+    Effect.sync(() => {
+      const found = table.memory.operations.get(id)
+      if (found === undefined) return null
+      const final = { ...found, state: found.operation.state }
+      if (!contradicts(final, proof)) return null
+      update({ ...found, reversal: found.reversal ?? { recorded_at: now(), evidence: contradictionEvidence(proof) } })
+      return final
+    })
+
+  return { record, recordAll, recordHeld, report, contradict }
 }

@@ -18,6 +18,7 @@ import { MemoryLedger } from "./MemoryLedger.ts"
 import type { MemoryRecord } from "./MemoryRecords.ts"
 import {
   awaitsApproval,
+  factsOf,
   findBound,
   isPresentLedger,
   isReturnedClaim,
@@ -46,8 +47,13 @@ export const makeMemory = Effect.gen(function*() {
 
   const findRefusal = (found: MemoryRecord, revision: number, to: Outcome, evidence: Schema.Json, at: DateTime.Utc) => {
     const { operation } = found
-    const facts = { ...found, now: at, holder: holderOf(found, evidence) }
-    const refused = findTransitionError(operation, revision, to, evidence, facts)
+    const refused = findTransitionError(
+      operation,
+      revision,
+      to,
+      evidence,
+      factsOf(found, at, holderOf(found, evidence))
+    )
     return refused ?? (mayMove(found, to, at) ? null : blockedError(operation, to))
   }
 
@@ -61,7 +67,8 @@ export const makeMemory = Effect.gen(function*() {
     if (state !== "submitting") return true
     if (isReturnedClaim(found)) return isUnsent(found, memory)
     // A claim by hand has no holder.
-    return send_before === null || !isSendable && isPresentLedger(memory, timeline)
+    return send_before === null
+      || !isSendable && found.due_at! <= at.epochMilliseconds && isPresentLedger(memory, timeline)
   }
 
   const moved = (found: MemoryRecord, to: Outcome, evidence: Schema.Json, at: DateTime.Utc): Operation => {

@@ -93,15 +93,16 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
       const found = memory.operations.get(id)
       if (
         found?.operation.revision !== revision || isForeign(found, next.send_before) || isFencedSince(found, next)
-      ) return
+      ) return false
       const isTaken = isExamined(found, memory.cluster.timeline) && next.send_before != null
-      if (!isBeingRead(found) && !isTaken) return
+      if (!isBeingRead(found) && !isTaken) return false
       update(withReview(
         { ...withReference(found, next.reference), due_at: table.nextRead(found, next.due_in), reading_since: null },
         next.review === true &&
           (found.reviewed_at === null ||
             found.reviewed_at.epochMilliseconds < found.operation.updated_at.epochMilliseconds)
       ))
+      return true
     })
 
   const dueReversible = (provider: ProviderName) =>

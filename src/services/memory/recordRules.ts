@@ -26,7 +26,7 @@ import {
 } from "../../domain/Operation.ts"
 import type { ProviderReference } from "../../domain/Submission.ts"
 import { approvalEvidence } from "../rules/approvals.ts"
-import { findTransitionError } from "../rules/ledgerRules.ts"
+import { type EvidenceFacts, findTransitionError } from "../rules/ledgerRules.ts"
 import type { Reservation } from "../rules/limits.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 import type { MemoryRecord } from "./MemoryRecords.ts"
@@ -83,6 +83,14 @@ export const withReference = (record: MemoryRecord, reference: ProviderReference
   acknowledged: record.acknowledged || reference !== null
 })
 
+/** What evidence is compared with, at an instant. */
+export const factsOf = (record: MemoryRecord, now: DateTime.Utc, holder: OperationId | null): EvidenceFacts => ({
+  ...record,
+  now,
+  holder,
+  due_at: record.due_at === null ? null : DateTime.makeUnsafe(record.due_at)
+})
+
 /**
  * Makes a transition. `due_at` is when the next component acts, in milliseconds since the epoch. Null: at once, and after
  * five minutes for the rescuer. Throws where PostgreSQL refuses.
@@ -96,7 +104,7 @@ export const moveRecord = (
 ): MemoryRecord => {
   const { operation } = record
   // The triggers of PostgreSQL refuse the same transitions: they are mistakes of the caller.
-  const refused = findTransitionError(operation, operation.revision, to, evidence, { ...record, now, holder: null })
+  const refused = findTransitionError(operation, operation.revision, to, evidence, factsOf(record, now, null))
   if (refused !== null) throw refused
   const at = DateTime.max(now, operation.updated_at)
   const revision = operation.revision + 1

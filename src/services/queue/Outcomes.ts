@@ -3,6 +3,7 @@ import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type { Operation, OperationId, OperationNotFound, Outcome, StaleOperation } from "../../domain/Operation.ts"
 import type { OutcomeRecord, ProviderReference, Recording } from "../../domain/Submission.ts"
+import type { FinalOutcome, Proof } from "../rules/contradictions.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 
 /**
@@ -57,4 +58,9 @@ export class Outcomes extends Context.Service<Outcomes, {
    * has another reference keeps that, and is put under review.
    */
   readonly report: (id: OperationId, reference: ProviderReference | null) => Effect.Effect<void, StoreUnavailable>
+  /**
+   * Records, once, that a provider proved another outcome than the final one of the operation, such as a payment after a person recorded
+   * that it failed. The operation stays as it is. Yields how it ended. Null: it is not final, or the proof agrees with it.
+   */
+  readonly contradict: (id: OperationId, proof: Proof) => Effect.Effect<FinalOutcome | null, StoreUnavailable>
 }>()("financial-agents-gateway/services/queue/Outcomes") {}

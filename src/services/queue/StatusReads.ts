@@ -95,13 +95,13 @@ export class StatusReads extends Context.Service<StatusReads, {
    * the last read, in which no fence began since. A claim stays unchanged, and so does an operation that was held then and is released now.
    *
    * `review` also puts the operation under review, unless an operator has ended a review of it in this state. After that, only
-   * its age begins a review.
+   * its age begins a review. Yields whether this call changed the operation.
    */
   readonly postpone: (
     id: OperationId,
     revision: number,
     next: Postponement
-  ) => Effect.Effect<void, StoreUnavailable>
+  ) => Effect.Effect<boolean, StoreUnavailable>
   /**
    * Takes a hint that something happened to an operation of this provider. It moves the next status read to now, or to the end of
    * the interval after the last read that a hint asked for. It changes nothing else.

@@ -41,6 +41,8 @@ export interface EvidenceFacts {
   readonly acknowledged: boolean
   /** The provider's reference of the operation. Null: none is known. */
   readonly reference: string | null
+  /** When the next component acts: the rescuer, of a claim. Null: the operation is settled. */
+  readonly due_at: DateTime.Utc | null
   /** Another operation that has the reference of the evidence, at the same provider and perhaps the same account. Null: none. */
   readonly holder: OperationId | null
 }
@@ -107,6 +109,22 @@ const evidenceFault = (
   return faults.length === 0 ? null : faults.join("; ")
 }
 
+/** A state that an answer to the worker may contradict. `indeterminate` would forget until when an answer may come. */
+const isGuess = ({ state }: Outcome): boolean => state === "failed" || state === "indeterminate"
+
+/**
+ * Until when the worker of a claim may wait for the answer: then the rescuer ends it. Null: it does not. A claim by hand has no
+ * `send_before`, and no worker.
+ */
+const answeredBy = (
+  state: OperationState,
+  { due_at, now, return_reason, send_before }: Pick<EvidenceFacts, "due_at" | "now" | "return_reason" | "send_before">
+): DateTime.Utc | null =>
+  state === "submitting" && return_reason === null && send_before !== null && due_at !== null
+    && DateTime.isGreaterThan(due_at, now)
+    ? due_at
+    : null
+
 /** Why an operation in this state may not make a transition, or null if it may. */
 export const findTransitionError = (
   operation: Operation,
@@ -130,7 +148,11 @@ export const findTransitionError = (
   if (to.state === "failed" && fence_started_at !== null && !provesUnpaid(evidence, fence_started_at, acknowledged)) {
     return illegal("fenced")
   }
-  return fault === null ? null : illegal("evidence_refused", fault)
+  if (fault !== null) return illegal("evidence_refused", fault)
+  const until = isGuess(to) && isByOperator(evidence) ? answeredBy(from, facts) : null
+  return until === null
+    ? null
+    : illegal("claimed", `not before ${DateTime.formatIso(until)}, and it is ${DateTime.formatIso(facts.now)} now`)
 }
 
 /** What clients read of an operation whose returned claim was cancelled: the specification has no way from `submitting` to `cancelled`. */

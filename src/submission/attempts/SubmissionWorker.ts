@@ -29,6 +29,7 @@ import type { SubmissionQueue } from "../../services/queue/SubmissionQueue.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { AcceptanceSignal } from "../../services/WorkSignals.ts"
 import { elapsed } from "../elapsed.ts"
+import { keepLateProof } from "../lateProof.ts"
 import { type ProviderTask, runOnce, runPollers } from "../Poller.ts"
 import { makeFailureCheck } from "../providers/AnswerRecord.ts"
 import { callAdapter, watchCircuits } from "../providers/Circuit.ts"
@@ -244,18 +245,25 @@ const makeUnservedLog = (adapters: ReadonlyArray<ProviderName>) => {
 /** Pauses while the store is unavailable: from 100 ms, doubling, up to two seconds. */
 const retrySchedule = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("2 seconds")])
 
+/** A worker that is asked to stop has this long to record what it knows. */
+const isNotStopping = ({ drain, policy }: WorkerServices): Effect.Effect<boolean> =>
+  Effect.map(
+    drain.elapsed,
+    (passed) => passed < Duration.toMillis(policy.drainTimeout) + Duration.toMillis(policy.storeTimeout)
+  )
+
 /**
  * Repeats a statement about a claim while the store is unavailable, until the claim is stale: then the rescuer records
  * `indeterminate`. A worker that is asked to stop gives up earlier.
  */
 const whileClaimed = <A, E extends { readonly _tag: string }>(
-  { drain, policy }: WorkerServices,
+  services: WorkerServices,
   { askedAt }: TimedClaim,
   statement: Effect.Effect<A, E | StoreUnavailable>
 ): Effect.Effect<A, E | StoreUnavailable> => {
-  const stopping = Duration.toMillis(policy.drainTimeout) + Duration.toMillis(policy.storeTimeout)
+  const { policy } = services
   const mayRepeat = Effect.gen(function*() {
-    return (yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && (yield* drain.elapsed) < stopping
+    return (yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && (yield* isNotStopping(services))
   })
   return Effect.retry(statement, {
     while: (error) => error._tag === "StoreUnavailable" ? mayRepeat : Effect.succeed(false),
@@ -286,12 +294,21 @@ const recordSettlement = Effect.fnUntraced(function*(
   })
   yield* whileClaimed(services, timed, record).pipe(
     Effect.tap(() => logOutcome(outcome, evidence["reason"], { operation_id: id, provider })),
-    // An earlier try recorded it, the rescuer moved it, or a failover forgot the claim. The report gives the reference
-    // to the next status read, and holds an operation that is `accepted` again, so that it is not sent twice.
-    Effect.catchTag(
-      "StaleOperation",
-      () => settlement.isSent ? withinStore(outcomes.report(id, reference)) : Effect.void
-    ),
+    // An earlier try recorded it, the rescuer or a person moved it, or a failover forgot the claim. The report gives the reference
+    // to the next status read, and holds an operation that is `accepted` again, so that it is not sent twice. A final operation keeps
+    // its state, and the proof is kept beside it.
+    Effect.catchTag("StaleOperation", () =>
+      settlement.isSent
+        ? Effect.ensuring(
+          withinStore(outcomes.report(id, reference)),
+          keepLateProof(
+            services,
+            { operation_id: id, provider },
+            { state: outcome.state, reference, evidence },
+            isNotStopping(services)
+          )
+        )
+        : Effect.void),
     Effect.catchCause((cause) =>
       Effect.annotateLogs(
         logFailure("Could not record the outcome of an operation; the rescuer will move it to indeterminate", cause),

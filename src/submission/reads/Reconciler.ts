@@ -28,6 +28,7 @@ import type { SubmissionQueue } from "../../services/queue/SubmissionQueue.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { HintSignal } from "../../services/WorkSignals.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
+import { keepLateProof } from "../lateProof.ts"
 import { type Poller, type ProviderTask, runOnce, runPollers } from "../Poller.ts"
 import { makeFailureCheck } from "../providers/AnswerRecord.ts"
 import type { FenceAnswer, StatusAnswer } from "../providers/ProviderAdapter.ts"
@@ -230,8 +231,6 @@ const readAndRecord = (
       ...answer === null ? {} : { answer: answerText(answer) }
     })
   }).pipe(
-    // Another process was faster, and decided on a newer revision.
-    Effect.catchTag("StaleOperation", () => Effect.void),
     Effect.catchCause((cause) => logFailure("A status read was not recorded; it will be repeated", cause)),
     Effect.annotateLogs({ operation_id: due.operation.id, provider: due.provider }),
     Effect.withSpan("Reconciler.read", { attributes: { operation_id: due.operation.id } })
@@ -276,17 +275,32 @@ const answerText = (answer: StatusAnswer | FenceAnswer): string => {
   }
 }
 
-/** Records the decision, or notes the answer and sets the time of the next read, `due_in` from now. */
+/**
+ * Records the decision, or notes the answer and sets the time of the next read, `due_in` from now. If another component was faster, it
+ * decided on a newer revision: then a proof is kept if it contradicts a final state.
+ */
 const apply = Effect.fnUntraced(function*(
-  { holds, metrics, outcomeRecorder, outcomes, policy, providers, statusReads }: SubmissionServices,
+  services: SubmissionServices,
   due: DueRead,
   decision: ReadDecision,
   { ends_after, ...read }: Pick<Postponement, "answer" | "due_in"> & Pick<ReversiblePostponement, "ends_after">
 ) {
+  const { holds, metrics, outcomeRecorder, outcomes, policy, providers, statusReads } = services
   const { fence_started_at, operation: { id, send_before, type }, revision } = due
+  const about = { operation_id: id, provider: due.provider }
   const postpone = (next: Omit<Postponement, keyof typeof read | "fence_started_at" | "send_before">) => {
     if (due.state !== "succeeded") {
-      return withinStore(statusReads.postpone(id, revision, { ...read, ...next, send_before, fence_started_at }))
+      return withinStore(statusReads.postpone(id, revision, { ...read, ...next, send_before, fence_started_at })).pipe(
+        Effect.flatMap((isPostponed) =>
+          isPostponed || next.reference === null
+            ? Effect.void
+            : keepLateProof(services, about, {
+              state: "submitted",
+              reference: next.reference,
+              evidence: { by: "status_read", answer: read.answer ?? null }
+            })
+        )
+      )
     }
     const due_in = ends_after === null ? policy.readSchedule.longest : policy.readAfterSuccess
     return withinStore(statusReads.postponeReversible(id, { due_in, ends_after }))
@@ -314,14 +328,25 @@ const apply = Effect.fnUntraced(function*(
       )
     }
     case "Release":
-      return yield* withinStore(holds.releaseUnsent(id, send_before!))
+      // Another process was faster.
+      return yield* Effect.catchTag(
+        withinStore(holds.releaseUnsent(id, send_before!)),
+        "StaleOperation",
+        () => Effect.void
+      )
     case "Record": {
-      yield* logOutcome(decision.outcome, decision.evidence["reason"], { operation_id: id, provider: due.provider })
+      yield* logOutcome(decision.outcome, decision.evidence["reason"], about)
       const { evidence, outcome, reference } = decision
       const reversible = reversibleRecording(providers.get(due.provider)?.promises ?? {}, type, policy)
       const recording = { evidence, reference, due_in: read.due_in, send_before, fence_started_at, ...reversible }
-      if (due.state !== "accepted") return yield* outcomeRecorder.record({ id, revision, outcome, recording })
-      return yield* Effect.asVoid(withinStore(outcomes.recordHeld(id, revision, outcome, recording)))
+      const record = due.state === "accepted"
+        ? Effect.asVoid(withinStore(outcomes.recordHeld(id, revision, outcome, recording)))
+        : outcomeRecorder.record({ id, revision, outcome, recording })
+      return yield* Effect.catchTag(
+        record,
+        "StaleOperation",
+        () => keepLateProof(services, about, { state: outcome.state, reference, evidence })
+      )
     }
   }
 })

@@ -47,8 +47,11 @@ export const console: ReadonlyArray<Plant> = [
   plant("a worker without a WORKER_ID has one short name", "src/domain/operators/workerName.ts")
     .edit("process_id.slice(0, 8)", "process_id")
     .foundBy(unit("cli/status/StatusProblems", "one short name")),
-  plant("after a fence a person gives the time of the answer", "console/operation/AdvanceDialog.tsx")
-    .edit("schedule.fencing_until === null ? formatLocal", "schedule.fencing_until !== undefined ? formatLocal")
+  plant("a person gives the time of the answer", "console/operation/AdvanceDialog.tsx")
+    .edit(
+      "question: last_read?.question ?? \"\",",
+      "question: last_read?.question ?? \"\", asked_at: \"2026-11-22T12:00:00\","
+    )
     .foundBy(long("console/Actions", "a fence may be under way")),
   plant("a pause for one operation is no problem once none waits", "src/domain/operators/findProblems.ts")
     .edit(
@@ -221,8 +224,5 @@ export const console: ReadonlyArray<Plant> = [
     .foundBy(unit("domain/NextAction", "a claim that permits sending to a provider that does not answer")),
   plant("the console lists the latest failures first", "src/operator/console/ConsoleHandlers.ts")
     .edit("queue === undefined || queue === \"failed\"", "queue === undefined")
-    .foundBy(unit("operator/console/performAction", "lists what waits for people by its age")),
-  plant("a form begins with the present time of the operator's zone", "console/data/format.ts")
-    .edit("instant.getTime() - instant.getTimezoneOffset() * 60_000", "instant.getTime()")
-    .foundBy(unit("console/format", "in the zone of the browser"))
+    .foundBy(unit("operator/console/performAction", "lists what waits for people by its age"))
 ]

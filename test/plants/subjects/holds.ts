@@ -66,8 +66,8 @@ export const holds: ReadonlyArray<Plant> = [
     "src/services/sql/ledger/SqlOperationLedger.ts"
   )
     .edit(
-      "THEN o.send_before IS NULL OR o.send_before <= now() AND is_present_ledger(o.timeline)",
-      "THEN o.send_before IS NULL OR o.send_before <= now()"
+      "THEN o.send_before IS NULL OR greatest(o.send_before, o.due_at) <= now() AND is_present_ledger(o.timeline)",
+      "THEN o.send_before IS NULL OR greatest(o.send_before, o.due_at) <= now()"
     )
     .foundBy(story("or may have been before a failover")),
   plant("an acknowledged operation is never released", holdsFile)

@@ -145,7 +145,7 @@ export const outcomes: ReadonlyArray<Plant> = [
       unit("submission/attempts/LocalFailures")
     ),
   plant("a late outcome of a sent operation is always reported", "src/submission/attempts/SubmissionWorker.ts")
-    .edit("() => settlement.isSent ? withinStore(outcomes.report(id, reference)) : Effect.void", "() => Effect.void")
+    .edit("          withinStore(outcomes.report(id, reference)),", "          Effect.void,")
     .foundBy(unit("submission/attempts/Recording"), unit("submission/attempts/SubmissionWorker")),
   plant("a status read belongs to one reader at most", statusReads)
     .edit(

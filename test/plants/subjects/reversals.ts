@@ -2,13 +2,38 @@
 import { type Plant, plant, postgres, unit } from "../Plant.ts"
 
 const migration = "migrations/0027_reversals.sql"
+const lateProofs = "migrations/0042_late_proofs.sql"
 const statements = "src/services/sql/queue/SqlStatusReads.ts"
 const decision = "src/submission/reads/decideAfterRead.ts"
 
 export const reversals: ReadonlyArray<Plant> = [
-  plant("only a success is reversed", migration)
-    .edit("      AND o.state = 'succeeded'\n", "")
+  plant("only a success is reversed", lateProofs)
+    .edit("      AND (o.state = 'succeeded'\n        OR o.state IN ('failed', 'cancelled') AND", "      AND (true OR")
     .foundBy(postgres("services/queue/Reversals", "permits one row for a succeeded operation")),
+  plant("the evidence that contradicts a failure names what it proves", lateProofs)
+    .edit(" AND proved IN ('submitted', 'indeterminate', 'succeeded'))", ")")
+    .foundBy(postgres("services/queue/Reversals", "is no operation in another state")),
+  plant("the proof of a worker that comes after a final state is kept", "src/submission/attempts/SubmissionWorker.ts")
+    .edit("          keepLateProof(\n", "          ((..._: ReadonlyArray<unknown>) => Effect.void)(\n")
+    .foundBy(unit("submission/LateProof", "the answer to a submission")),
+  plant("the proof of a status read that comes after a final state is kept", "src/submission/reads/Reconciler.ts")
+    .edit(
+      "() => keepLateProof(services, about, { state: outcome.state",
+      "() => ((..._: ReadonlyArray<unknown>) => Effect.void)({ state: outcome.state"
+    )
+    .foundBy(unit("submission/LateProof", "a status read")),
+  plant("a reference that a status read finds after a final state is kept", "src/submission/reads/Reconciler.ts")
+    .edit("isPostponed || next.reference === null", "true || next.reference === null")
+    .foundBy(unit("submission/LateProof", "a reference")),
+  plant("a late proof that agrees with the final state is none", "src/services/rules/contradictions.ts")
+    .edit("  if (final.state === \"succeeded\") return false\n", "")
+    .foundBy(unit("services/Contradictions", "only another outcome")),
+  plant("what the provider received before may fail later", "src/services/rules/contradictions.ts")
+    .edit("state === \"submitted\" && !final.acknowledged", "state === \"submitted\"")
+    .foundBy(unit("services/Contradictions", "only another outcome")),
+  plant("a contradicted failure needs a person", "src/domain/operators/nextAction.ts")
+    .edit("  if (contradicted) {", "  if (false) {")
+    .foundBy(postgres("services/queue/LateProof", "tells operators")),
   plant("the record of reversals is append-only", migration)
     .edit("BEFORE UPDATE OR DELETE OR TRUNCATE ON operation_reversals", "BEFORE TRUNCATE ON operation_reversals")
     .foundBy(postgres("services/queue/Reversals", "permits one row for a succeeded operation")),

@@ -6,6 +6,8 @@ const acceptances = "migrations/0034_limits.sql"
 const evidence = "migrations/0019_operator_evidence.sql"
 const operatorOutcomes = "migrations/0030_operator_outcomes.sql"
 const evidenceTime = "migrations/0028_evidence_time.sql"
+const lateProofs = "migrations/0042_late_proofs.sql"
+const ledgerStatements = "src/services/sql/ledger/SqlOperationLedger.ts"
 const history = "migrations/0004_operation_history.sql"
 const payloads = "migrations/0005_operation_payloads.sql"
 
@@ -71,8 +73,29 @@ export const transitions: ReadonlyArray<Plant> = [
     .edit("if (at < created_at - tolerance)", "if (at < created_at - 1000 * tolerance)")
     .foundBy(unit("domain/OperatorEvidence", "names one between")),
   plant("an operator did not ask in the future", "src/domain/operators/validateAskedAt.ts")
-    .edit("if (at > now + tolerance)", "if (at > now + 1000 * tolerance)")
+    .edit("isFailure ? 0 : tolerance", "isFailure ? 0 : 1000 * tolerance")
     .foundBy(unit("domain/OperatorEvidence", "names one between")),
+  plant("an operation fails by no answer of the future, however little", "src/domain/operators/validateAskedAt.ts")
+    .edit("isFailure ? 0 : tolerance", "tolerance")
+    .foundBy(unit("domain/OperatorEvidence", "names one between")),
+  plant("an operation fails by no answer of the future, however little, in the database too", lateProofs)
+    .edit("::timestamptz > clock_timestamp() THEN", "::timestamptz > clock_timestamp() + interval '1 minute' THEN")
+    .foundBy(postgres("services/queue/LateProof", "in the database too")),
+  plant("a person ends no claim as failed while its worker may wait for the answer", ledgerStatements)
+    .edit("greatest(o.send_before, o.due_at) <= now()", "o.send_before <= now()")
+    .foundBy(story("while its worker may wait for the answer")),
+  plant(
+    "a person ends no claim as failed while its worker may wait for the answer, in memory too",
+    "src/services/memory/MemoryOperationLedger.ts"
+  )
+    .edit("!isSendable && found.due_at! <= at.epochMilliseconds && isPresent", "!isSendable && isPresent")
+    .foundBy(story("while its worker may wait for the answer")),
+  plant("a person ends no claim as failed while its worker may wait for the answer, in the database too", lateProofs)
+    .edit("AND OLD.due_at > clock_timestamp() THEN", "AND false THEN")
+    .foundBy(postgres("services/queue/LateProof", "in the database too")),
+  plant("the refusal of a live claim says when a person may record its failure", "src/services/rules/ledgerRules.ts")
+    .edit("isGuess(to) && isByOperator(evidence) ? answeredBy(from, facts) : null", "null")
+    .foundBy(postgres("services/queue/LateProof", "says when it can")),
   plant(
     "an operation fails only by an answer from a minute after its last send",
     "src/domain/operators/validateAskedAt.ts"

@@ -131,7 +131,7 @@ export const plants: Readonly<Record<string, () => Plant>> = {
           if (record?.operation.state !== "accepted") return queue.postpone(id, revision, next)
           // The longest delay.
           operations.set(id, { ...record, due_at: databaseTime(simulation) + 3_600_000 })
-          return Effect.void
+          return Effect.succeed(true)
         })
     }),
     circumstances: forgetful
@@ -149,6 +149,7 @@ export const plants: Readonly<Record<string, () => Plant>> = {
           if (record?.operation.revision === revision) {
             simulation.database.operations.set(id, { ...record, due_at: null })
           }
+          return true
         })
     })
   }),

@@ -1,9 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { vi } from "vitest"
 import {
   formatDuration,
   formatInstant,
-  formatLocal,
   formatName,
   formatOperations,
   formatRelative,
@@ -49,20 +47,6 @@ describe("Texts of the console", () => {
   it("shows an instant in UTC to the second", () => {
     assert.strictEqual(formatInstant("2026-11-22T18:05:09.123Z"), "2026-11-22 18:05:09 UTC")
   })
-
-  it.each([["Asia/Kathmandu", -345], ["America/St_Johns", 210], ["UTC", 0]] as const)(
-    "fill a field with the time in the zone of the browser: %s",
-    (zone, offset) => {
-      vi.stubEnv("TZ", zone)
-      assert.strictEqual(new Date(2026, 0).getTimezoneOffset(), offset)
-      for (const month of [0, 6]) {
-        const instant = new Date(2026, month, 22, 19, 5, 9)
-        assert.strictEqual(formatLocal(instant), `2026-0${month + 1}-22T19:05:09`)
-        assert.strictEqual(Date.parse(formatLocal(instant)), instant.getTime())
-      }
-      vi.unstubAllEnvs()
-    }
-  )
 
   it("makes words of names and numbers", () => {
     assert.strictEqual(formatName("under_review"), "Under review")

@@ -39,7 +39,8 @@ const situation: Situation = {
   pause: null,
   question: null,
   answer: null,
-  reversible_until: null
+  reversible_until: null,
+  contradicted: false
 }
 
 const scheduled = (over: Partial<OperationSchedule>, rest: Partial<Situation> = {}): Situation => ({
@@ -242,6 +243,7 @@ const situations: fc.Arbitrary<Situation> = fc.constantFrom(...specifiedStates).
     is_of_other_timeline: among(isSubmitting, false, true),
     standing: standings,
     reversible_until: among(state === "succeeded", null, past, future),
+    contradicted: among(state === "failed" || state === "cancelled", false, true),
     pause: among(isAccepted || isSubmitting, null, "no key", away),
     due_at: isOpen ? fc.constantFrom(past, now, future) : fc.constant(null),
     send_before: among(isSubmitting, null, past, now, future),
@@ -319,7 +321,10 @@ describe("the next action", () => {
     holdsForAll((given) => {
       const { action, at, by, reason } = nextAction(given, now)
       if (at !== null) assert.isAbove(at.epochMilliseconds, now.epochMilliseconds)
-      assert.strictEqual(by === "none", isTerminal(given.state) && given.reversible_until === null)
+      assert.strictEqual(
+        by === "none",
+        isTerminal(given.state) && given.reversible_until === null && !given.contradicted
+      )
       for (const text of [action, reason]) {
         assert.match(text, /^[A-Z].*\.$/)
         for (const sentence of text.split(/(?<=[.:]) /)) assert.isAtMost(sentence.split(" ").length, 25, sentence)

@@ -80,8 +80,14 @@ describe("the evidence of an operator", () => {
       // Asked at 10:00:00 by a clock that is a minute ahead, or earlier.
       [sendable_until + minute - 1, null, "until which the request could be sent"],
       [sendable_until + minute, null, null],
-      [now + minute, null, null],
-      [now + minute + 1, "2026-05-02T11:01:00.001Z is in the future: it is 2026-05-02T11:00:00.000Z now", "future"]
+      [now, null, null],
+      [now + 1, null, "2026-05-02T11:00:00.001Z is in the future by 1 s: it is 2026-05-02T11:00:00.000Z now"],
+      [now + minute, null, "in the future by 60 s"],
+      [
+        now + minute + 1,
+        "2026-05-02T11:01:00.001Z is in the future by 61 s: it is 2026-05-02T11:00:00.000Z now",
+        "future"
+      ]
     ]
     for (const [asked, ...reasons] of expected) {
       for (const [at, sendable] of [null, sendable_until].entries()) {
@@ -109,7 +115,7 @@ describe("the evidence of an operator", () => {
     assert.isNull(reasonAt(now - 1, now - 60_001))
     assert.isNull(reasonAt(now - 2, now - 1, false), "a success needs no answer from after the fence")
     for (const failed of [true, false]) {
-      assert.include(reasonAt(now + 1, now + 1, failed), "until 1970-01-01T02:00:00.001Z, and it is")
+      assert.include(reasonAt(now, now + 1, failed), "until 1970-01-01T02:00:00.001Z, and it is")
     }
   })
 })

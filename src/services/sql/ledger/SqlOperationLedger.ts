@@ -55,6 +55,7 @@ export const makeSql = Effect.gen(function*() {
         ...found,
         now: instantOf(found.now),
         send_before: instantOrNull(found.send_before),
+        due_at: instantOrNull(found.due_at),
         fence_started_at: instantOrNull(found.fence_started_at),
         fencing_until: instantOrNull(found.fencing_until)
       })
@@ -135,7 +136,7 @@ type FactsRow = OperationRow & { readonly [Name in keyof EvidenceFacts]: Column<
 
 /** The operation, and `EvidenceFacts` of the reference `$2`, which may be null. */
 const factsStatement = `
-  SELECT ${publicColumns}, clock_timestamp() AS now, o.send_before, o.return_reason, o.fence_started_at,
+  SELECT ${publicColumns}, clock_timestamp() AS now, o.send_before, o.due_at, o.return_reason, o.fence_started_at,
     o.fencing_until, o.acknowledged, o.reference, (
       SELECT p.id FROM operations p
       WHERE p.reference = $2 AND p.provider = o.provider AND p.id <> o.id
@@ -146,8 +147,8 @@ const factsStatement = `
 
 /**
  * A held operation that may have been sent ends only by way of `submitting`. No `due_at` is given: the trigger sets the time of the next
- * component. A claimed operation does not fail while its holder may send the first byte: returns and take-overs keep the revision, so
- * the caller may have seen a returned claim that a worker has taken over since. A claim of an earlier timeline may lack its return and
+ * component. A claimed operation does not fail while its holder may send the first byte, or wait for the answer, so not before the time of
+ * the rescue. Returns and take-overs keep the revision: the caller may have seen a returned claim that a worker has taken over since. A claim of an earlier timeline may lack its return and
  * its take-over. A claim by hand has no `send_before`, and no holder. An `indeterminate` operation fails only after its `send_before`:
  * until then the provider may get the request after it was asked. A person (`$7`) ends no operation while its fence
  * may be under way.
@@ -161,7 +162,7 @@ const transitionStatement = `
     WHEN o.state = 'accepted' AND $3 <> 'submitting' OR o.return_reason IS NOT NULL AND $3 = 'failed' THEN ${isUnsent}
     WHEN o.state = 'accepted' THEN NOT ${needsDecision}
     WHEN o.state = 'submitting' AND $3 = 'failed'
-      THEN o.send_before IS NULL OR o.send_before <= now() AND is_present_ledger(o.timeline)
+      THEN o.send_before IS NULL OR greatest(o.send_before, o.due_at) <= now() AND is_present_ledger(o.timeline)
     WHEN o.state = 'indeterminate' AND $3 = 'failed' THEN coalesce(o.send_before <= now(), true)
     ELSE true END
   RETURNING ${publicColumns}`

@@ -66,6 +66,7 @@ export interface OperatorRow extends OperationRow {
   readonly fencing_until: Instant | null
   readonly reversal_due_at: Instant | null
   readonly reversible_until: Instant | null
+  readonly contradicted: boolean
 }
 
 /** For how long a process with workers counts as running after its last report. */
@@ -118,7 +119,10 @@ export const operatorColumns = `${publicColumns}, ${plainColumns.map((name) => `
       SELECT CASE WHEN bool_and(w.pauses ->> o.provider IS NOT NULL) THEN min(w.pauses ->> o.provider) END
       FROM worker_reports w WHERE w.pauses ? o.provider AND w.seen_at >= now() - ${seenInterval}
     ) AS pause, ${openQuestion} AS question, now() AS read_at,
-    ${ofReversalRead("due_at")} AS reversal_due_at, ${ofReversalRead("until")} AS reversible_until`
+    ${ofReversalRead("due_at")} AS reversal_due_at, ${ofReversalRead("until")} AS reversible_until,
+    CASE WHEN o.state IN ('failed', 'cancelled') THEN
+      EXISTS (SELECT FROM operation_reversals r WHERE r.operation_id = o.id AND r.client_id = o.client_id)
+    ELSE false END AS contradicted`
 
 const holdOf = (row: OperatorRow): Hold | null =>
   row.state !== "accepted" || row.is_free ? null : {
@@ -170,7 +174,8 @@ export const toSummary = (row: OperatorRow, shown: ShownTerms | null): OperatorS
     pause,
     question,
     answer: row.last_read?.answer ?? null,
-    reversible_until: instantOrNull(row.reversible_until)
+    reversible_until: instantOrNull(row.reversible_until),
+    contradicted: row.contradicted
   }
   return {
     operation,

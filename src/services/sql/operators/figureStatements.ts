@@ -169,10 +169,12 @@ export const nowStatement = `
     ${count("review")} AS under_review,
     ${
   listed(
-    { provider: "provider", count: "count" },
-    `(SELECT provider, count(*) AS count FROM (
-        SELECT r.provider FROM operation_reversals r WHERE ${isLateReversal} ORDER BY r.recorded_at DESC LIMIT ${maxDueCount}
-      ) r GROUP BY 1 ORDER BY 1) c`
+    { provider: "provider", state: "state", count: "count" },
+    `(SELECT provider, state, count(*) AS count FROM (
+        SELECT r.provider, o.state
+        FROM operation_reversals r JOIN operations o ON o.id = r.operation_id AND o.client_id = r.client_id
+        WHERE ${isLateReversal} ORDER BY r.recorded_at DESC LIMIT ${maxDueCount}
+      ) r GROUP BY 1, 2 ORDER BY 1, 2) c`
   )
 } AS reversed,
     ${

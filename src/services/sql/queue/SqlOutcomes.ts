@@ -5,6 +5,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import { type OperationId, type Outcome, StaleOperation } from "../../../domain/Operation.ts"
 import type { OutcomeRecord, ProviderReference, Recording } from "../../../domain/Submission.ts"
 import { firstOfEach } from "../../queue/Outcomes.ts"
+import { contradictionEvidence, contradicts, type FinalOutcome, type Proof } from "../../rules/contradictions.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
 import { findOperation, fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
 import { millis, nextRead } from "../queueFragments.ts"
@@ -54,7 +55,15 @@ export const makeOutcomes = Effect.gen(function*() {
     Effect.asVoid(orUnavailable(sql.unsafe(reportStatement, [id, reference])))
   )
 
-  return { record, recordAll, recordHeld, report }
+  const contradict = Effect.fn("Outcomes.contradict")(function*(id: OperationId, proof: Proof) {
+    // A final row never changes, so the record follows from what this statement reads.
+    const [final] = yield* orUnavailable(sql.unsafe<FinalOutcome>(finalStatement, [id]))
+    if (final === undefined || !contradicts(final, proof)) return null
+    yield* orUnavailable(sql.unsafe(contradictStatement, [id, JSON.stringify(contradictionEvidence(proof))]))
+    return final
+  })
+
+  return { record, recordAll, recordHeld, report, contradict }
 })
 
 /** A row of `input` in `recordInput`. */
@@ -120,3 +129,12 @@ const reportStatement = `
     under_review = o.under_review OR o.state = 'accepted' OR coalesce(o.reference <> $2, false),
     hold_placed = (o.state = 'accepted'), examined_timeline = NULL, unsent_in = NULL
   WHERE o.id = $1 AND o.state IN ('accepted', 'submitted', 'indeterminate')`
+
+const finalStatement = `
+  SELECT state, acknowledged, reference FROM operations
+  WHERE id = $1 AND state IN ('succeeded', 'failed', 'cancelled')`
+
+const contradictStatement = `
+  INSERT INTO operation_reversals (operation_id, client_id, provider, evidence)
+  SELECT id, client_id, provider, $2::json FROM operations WHERE id = $1
+  ON CONFLICT DO NOTHING`

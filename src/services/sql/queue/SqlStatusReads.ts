@@ -156,7 +156,7 @@ export const makeStatusReads = Effect.gen(function*() {
         fence_started_at !== undefined,
         toDate(fence_started_at)
       ]
-      return Effect.asVoid(orUnavailable(sql.unsafe(postponeStatement, parameters)))
+      return Effect.map(orUnavailable(sql.unsafe(postponeStatement, parameters)), (rows) => rows.length > 0)
     }
   )
 
@@ -336,7 +336,8 @@ const postponeStatement = `
     AND CASE o.state
     WHEN 'accepted' THEN o.send_before = $5::timestamptz AND ${isExamined}
     ELSE o.state IN ('submitted', 'indeterminate') AND ($5 IS NULL OR o.send_before = $5)
-  END`
+  END
+  RETURNING o.id`
 
 /**
  * When the read is due that a hint asks for: now, or an interval after the last such read. If the clock was set back, that one

@@ -19,7 +19,8 @@ const situation: Situation = {
   pause: null,
   question: null,
   answer: null,
-  reversible_until: null
+  reversible_until: null,
+  contradicted: false
 }
 
 const shown = (

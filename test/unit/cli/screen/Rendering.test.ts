@@ -35,11 +35,14 @@ const anyOutput: fc.Arbitrary<Render> = fc.oneof(
 const width = fc.integer({ min: 24, max: 300 })
 
 describe("The text of a command", () => {
-  it("tells of a reversal at the end of the history", () => {
+  it("tells of a reversal or a contradiction at the end of the history", () => {
     fc.assert(
       fc.property(detail, (operation) => {
         const [, history] = renderDetail(operation, now, { width: null, paint: plain }).split("\nHistory\n")
-        assert.strictEqual(history?.includes(" reversed by the provider") ?? false, operation.reversal !== null)
+        const told = operation.operation.state === "succeeded"
+          ? " reversed by the provider"
+          : " contradicted by the provider"
+        assert.strictEqual(history?.includes(told) ?? false, operation.reversal !== null)
       }),
       { numRuns: rounds(20, 300) }
     )

@@ -192,8 +192,16 @@ describe("status", () => {
   })
 
   it("names successes that were reversed", () => {
-    assert.deepStrictEqual(problems({ reversed: [{ provider, count: 2 }] }), [
-      `bank: 2 successes were reversed in the last 7 days: ${listCall} --reversed --provider bank --order oldest`
+    const where = `${listCall} --reversed --provider bank --order oldest`
+    assert.deepStrictEqual(problems({ reversed: [{ provider, state: "succeeded", count: 2 }] }), [
+      `bank: 2 successes were reversed in the last 7 days: ${where}`
+    ])
+  })
+
+  it("names failed operations that their provider proved to have", () => {
+    const where = `${listCall} --reversed --provider bank --order oldest`
+    assert.deepStrictEqual(problems({ reversed: [{ provider, state: "failed", count: 1 }] }), [
+      `bank: the provider proved in the last 7 days that it has 1 failed operation: ${where}`
     ])
   })
 

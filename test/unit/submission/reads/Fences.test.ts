@@ -52,12 +52,12 @@ const begun: w.Act = (scene) =>
     for (let n = 0; n < 20 && scene.world.recordOf(scene.ids[0]!).fence_started_at === null; n++) yield* next(scene)
   })
 const hour = [w.pass("1 hour"), next, next, next]
-/** A person says that the bank answered then that there is no payment. */
-const fail = ({ ids, world }: w.Scene, asked: DateTime.Utc) =>
+/** A person says that the bank answered then how the payment ended. */
+const end = ({ ids, world }: w.Scene, to: "succeeded" | "failed", asked: DateTime.Utc) =>
   Effect.flatMap(
     world.show(ids[0]!),
     ({ id, revision }) =>
-      world.ledger.transition(id, revision, outcome("failed"), { by: "operator", ...evidenceOf({ created_at: asked }) })
+      world.ledger.transition(id, revision, outcome(to), { by: "operator", ...evidenceOf({ created_at: asked }) })
   )
 
 const questions: Array<string | null | undefined> = []
@@ -173,8 +173,8 @@ w.tell("A fence", {
         assert.isAbove(leavesUntil, yield* Clock.currentTimeMillis)
         const lasts = Duration.toMillis(fenceTimeout(defaultPolicy))
         assert.isAtMost(leavesUntil + lasts, scene.world.recordOf(id).due_at!)
-        // By a clock that is ahead.
-        const error = yield* Effect.flip(fail(scene, DateTime.add(yield* DateTime.now, { seconds: 59 })))
+        // By a clock that is ahead, which a failure does not permit.
+        const error = yield* Effect.flip(end(scene, "succeeded", DateTime.add(yield* DateTime.now, { seconds: 59 })))
         assert.match(error.message, /may be under way until/)
         return occupied
       })
@@ -191,11 +191,11 @@ w.tell("A fence", {
           yield* next(scene)
           assert.lengthOf(scene.fences, sent)
           yield* TestClock.adjust(fenceLease(defaultPolicy))
-          const { message } = yield* Effect.flip(fail(scene, asked))
+          const { message } = yield* Effect.flip(end(scene, "failed", asked))
           assert.match(message, /Cancel the order that waits under this key/)
           yield* TestClock.adjust("1 minute")
         }
-        assert.strictEqual((yield* fail(scene, yield* DateTime.now)).state, "failed")
+        assert.strictEqual((yield* end(scene, "failed", yield* DateTime.now)).state, "failed")
       })
     )
   ],
