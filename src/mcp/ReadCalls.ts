@@ -26,7 +26,10 @@ const plainMembers = new Set(["name", "arguments", "_meta"])
 const isReadTool = (name: unknown): name is string =>
   typeof name === "string" && Object.hasOwn(operationTools, name) && name !== "wait_for_operation"
 
-/** The parameters of such a call. Null for all others, also for malformed ones, which Effect's server refuses. */
+/**
+ * The parameters of such a call. Null for all others, also for parameters of another form, which Effect's server refuses. Of the metadata
+ * only the declaration of capabilities counts, as for any method.
+ */
 const plainParams = ({ method, params }: JsonRpcRequest) => {
   if (method !== "tools/call" || params === undefined || !isReadTool(params["name"])) return null
   for (const member in params) if (!plainMembers.has(member)) return null

@@ -43,7 +43,8 @@ export const queueNames = [
 /**
  * One of the queues. `waiting`: accepted operations that a worker found due but not ready, claims that a worker returned without
  * sending, and operations whose status reads nothing allows. `held`: without those that only their decision releases, which are in
- * `approval`; one that an operator holds, too, is in both. `reversed`: the latest 500 final operations whose provider proved another outcome in the last 7 days. `failed`: in the last 24 hours.
+ * `approval`; one that an operator holds, too, is in both. `reversed`: the latest 500 final operations whose provider proved another outcome
+ * in the last 7 days. `failed`: in the last 24 hours.
  * `approval`: operations that wait for the decision of a person, the first to end first.
  */
 export const QueueName = Schema.Literals(queueNames)

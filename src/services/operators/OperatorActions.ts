@@ -332,7 +332,8 @@ interface LockedRow {
 }
 
 const lockStatement =
-  `SELECT o.revision, o.provider, ${isUnsent} AS is_unsent, o.state = 'accepted' AND ${isFree} AS is_free, ${mayHold} AS may_hold FROM operations o
+  `SELECT o.revision, o.provider, ${isUnsent} AS is_unsent, o.state = 'accepted' AND ${isFree} AS is_free, ${mayHold} AS may_hold
+    FROM operations o
   WHERE o.id = $1 FOR NO KEY UPDATE`
 
 /** Most actions of one operation that an operator sees: the latest. */

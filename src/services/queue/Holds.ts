@@ -22,7 +22,8 @@ export class Holds extends Context.Service<Holds, {
   /**
    * Holds an `accepted` operation. A free one was never sent, and the hold keeps the proof until a failover or `holdAll`: until then
    * no status is read, and it can be released at once. A held operation stays as it is, so its examination still counts. But the hold of
-   * one that waits for an approval outlasts the decision, until a `release`. A claim that comes first wins, and the call then fails with `IllegalTransition`.
+   * one that waits for an approval outlasts the decision, until a `release`. A claim that comes first wins, and the call
+   * then fails with `IllegalTransition`.
    *
    * After `StoreUnavailable` it is unknown whether the operation is held: repeat the call.
    */

@@ -3,7 +3,8 @@
  * declare, such as those of a wrong address: every operation would meet them. An answer that names another operation counts as
  * undeclared. Local failures that may be of one operation alone, such as the credentials of its owner, pause the provider only if five
  * owners meet them without a declared answer in between: otherwise an agent of one owner could stop the payments of all. The worker then
- * claims one operation at a time as a probe, until an attempt shows that the cause has passed. Status reads neither begin nor end a pause, except the probe of the adapter: it may begin a pause at the start of the worker.
+ * claims one operation at a time as a probe, until an attempt shows that the cause has passed. Status reads neither begin
+ * nor end a pause, except the probe of the adapter: it may begin a pause at the start of the worker.
  * In a pause for a wrong path no operation is claimed until the probe passes. In one for refused credentials operations probe, too: a
  * refused one costs nothing.
  */

@@ -207,7 +207,7 @@ describe("The package, installed in a project", () => {
     const code = fs.globSync(path.join(home, "{README,docs/*}.md")).flatMap(codeBlocks)
     assert.includeMembers(
       code.map(({ name }) => name),
-      ["authorization0.ts", "composition2.ts", "FirstBank.ts"]
+      ["authorization0.ts", "App.ts", "FirstBank.ts"]
     )
     const files = {
       ...Object.fromEntries(code.map(({ code, name }) => [name, code])),

@@ -123,7 +123,8 @@ export const fenced = (scenario: Scenario): Scenario => ({
 /** The same, while persons ask the provider, and record its answer up to many fences later. Most orders of fences stay uncancelled at first. */
 export const asked = (scenario: Scenario): Scenario => ({
   ...fenced(scenario),
-  // An answer counts a minute after the last fence.
+  // An answer counts a minute after the last fence, so fences are rare enough.
+  policy: { ...scenario.policy, readSchedule: { ...scenario.policy.readSchedule, longest: Duration.minutes(3) } },
   calmAt: 300_000,
   asks: 2000,
   network: { ...noNetworkFaults, lostRequest: 0.7, lateRequest: 0.3, lostAnswer: 0.5 }

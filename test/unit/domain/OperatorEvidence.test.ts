@@ -81,11 +81,11 @@ describe("the evidence of an operator", () => {
       [sendable_until + minute - 1, null, "until which the request could be sent"],
       [sendable_until + minute, null, null],
       [now, null, null],
-      [now + 1, null, "2026-05-02T11:00:00.001Z is in the future by 1 s: it is 2026-05-02T11:00:00.000Z now"],
-      [now + minute, null, "in the future by 60 s"],
+      [now + 1, null, "2026-05-02T11:00:00.001Z is in the future: it is 2026-05-02T11:00:00.000Z now"],
+      [now + minute, null, "2026-05-02T11:01:00.000Z is in the future: it is 2026-05-02T11:00:00.000Z now"],
       [
         now + minute + 1,
-        "2026-05-02T11:01:00.001Z is in the future by 61 s: it is 2026-05-02T11:00:00.000Z now",
+        "2026-05-02T11:01:00.001Z is in the future: it is 2026-05-02T11:00:00.000Z now",
         "future"
       ]
     ]

@@ -146,7 +146,8 @@ const placeHoldStatement = `
  * was never sent.
  */
 export const released = `timeline = ledger_timeline(), hold_placed = ${awaitsApproval}, examined_timeline = NULL,
-    unsent_in = CASE WHEN ${awaitsApproval} THEN (SELECT history FROM ledger_home) END, due_at = now(), waiting = false, send_before = NULL, under_review = o.under_review AND ${awaitsApproval},
+    unsent_in = CASE WHEN ${awaitsApproval} THEN (SELECT history FROM ledger_home) END, due_at = now(),
+    waiting = false, send_before = NULL, under_review = o.under_review AND ${awaitsApproval},
     reviewed_at = now(), reading_since = NULL`
 
 /**
@@ -185,6 +186,7 @@ const releaseStatement = `
   RETURNING ${publicColumns}`
 
 const holdStatement = `
-  SELECT ${publicColumns}, o.state = 'accepted' AND ${isFree} AS is_free, ${mayHold} AS may_hold, coalesce(${isExamined}, false) AS is_examined, o.acknowledged,
+  SELECT ${publicColumns}, o.state = 'accepted' AND ${isFree} AS is_free, ${mayHold} AS may_hold,
+    coalesce(${isExamined}, false) AS is_examined, o.acknowledged,
     o.send_before, ${needsDecision} AS needs_decision
   FROM operations o WHERE o.id = $1`
