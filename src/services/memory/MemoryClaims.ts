@@ -128,7 +128,7 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
     Effect.flatMap(
       table.findAt(id, revision),
       (found) =>
-        isHeldClaim(found) && send_before !== null && !isForeign(found, send_before)
+        isHeldClaim(found) && !found.acknowledged && send_before !== null && !isForeign(found, send_before)
           ? Effect.sync(() => {
             putOff(found, { ...terms, idle: terms.delay }, { return_reason: returnReason(terms.reason) })
           })

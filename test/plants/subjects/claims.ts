@@ -47,8 +47,8 @@ export const claims: ReadonlyArray<Plant> = [
     .foundBy(story("a take-over has a later send_before")),
   plant("only the present holder returns a claim", claimsFile)
     .edit(
-      "o.state = 'submitting' AND o.send_before = $3 AND o.return_reason IS NULL\n  RETURNING",
-      "o.state = 'submitting' AND o.return_reason IS NULL\n  RETURNING"
+      "o.state = 'submitting' AND o.send_before = $3 AND o.return_reason IS NULL\n    AND NOT",
+      "o.state = 'submitting' AND o.return_reason IS NULL\n    AND NOT"
     )
     .foundBy(story("a returned claim gives no right to send")),
   plant("a claim of an earlier timeline is never taken over", claimsFile)
@@ -87,6 +87,12 @@ export const claims: ReadonlyArray<Plant> = [
   plant("in memory, limits that a grant gets later let nothing be sent that was accepted without", memoryTable)
     .edit("limits === undefined || limited_by_grant && accepted", "limits === undefined || accepted")
     .foundBy(postgres("services/queue/Claims", "got limits")),
+  plant("what the provider acknowledged is never returned", "src/services/sql/queue/SqlClaims.ts")
+    .edit("\n    AND NOT o.acknowledged\n  RETURNING 1", "\n  RETURNING 1")
+    .foundBy(story("also after a claim by hand")),
+  plant("in memory, what the provider acknowledged is never returned", "src/services/memory/MemoryClaims.ts")
+    .edit(" && !found.acknowledged && send_before", " && send_before")
+    .foundBy(story("also after a claim by hand")),
   plant("limits of a token do not count as those of the grant", "migrations/0043_limited_by_grant.sql")
     .edit("-> 'limits' -> 0) <> 'null'", "-> 'limits') <> 'null'")
     .foundBy(postgres("services/queue/Claims", "got limits")),

@@ -304,10 +304,12 @@ const mayStillSendStatement = `
       AND ${standing("send")}
   ) END AS may_send`
 
+/** What the provider confirmed is never returned, also after a claim by hand. */
 const returnStatement = `
   UPDATE operations o
   SET return_reason = $4, due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
   WHERE o.id = $1 AND o.revision = $2 AND o.state = 'submitting' AND o.send_before = $3 AND o.return_reason IS NULL
+    AND NOT o.acknowledged
   RETURNING 1`
 
 /**
