@@ -30,14 +30,14 @@ import type {
   StaleOperation
 } from "../domain/Operation.ts"
 import type { StillHeld } from "../domain/Submission.ts"
+import type { Acceptance, Accepted } from "./Acceptance.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeMemory } from "./memory/MemoryOperationLedger.ts"
-import type { Acceptance, Accepted } from "./rules/prepareAcceptance.ts"
 import { makeSql } from "./sql/ledger/SqlOperationLedger.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 export { BindingConflict, FinancialRequest, IdempotencyKey, InvalidFinancialRequest }
-export { layerProviderPayloads, ProviderPayloads } from "./rules/prepareAcceptance.ts"
+export { layerProviderPayloads, ProviderPayloads } from "./ProviderPayloads.ts"
 export type { Acceptance, Accepted }
 
 // A name of its own: declarations of applications cannot name a type of a module that is not public.

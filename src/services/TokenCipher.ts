@@ -7,13 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as SqlClient from "effect/sql/SqlClient"
-import {
-  makeTokenCipher,
-  settledAfter,
-  type TokenContext,
-  type TokenKey,
-  type TokenRefused
-} from "./rules/sealedTokens.ts"
+import { makeTokenCipher, settledAfter, type TokenContext, type TokenKey, type TokenRefused } from "./sealedTokens.ts"
 import { orUnavailable, StoreUnavailable } from "./StoreUnavailable.ts"
 
 /**

@@ -57,6 +57,8 @@ const only: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
 /** Files, as the beginning of their paths, and the modules that they may not import. */
 const never: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
   ["services/", /^(?:api|http|server|submission|sandbox|cli|node|operator)\/|^effect\/http|^node:/],
+  // The rules are of the implementations, and know the contracts.
+  ["services/[A-Z]", /^services\/rules\//],
   // The rules that both stores share.
   ["services/rules/", /^services\/(?:sql|memory)\/|^effect\/sql/],
   ["services/memory/", /^services\/sql\/|^effect\/sql/],
@@ -93,6 +95,12 @@ const never: ReadonlyArray<readonly [files: string, modules: RegExp]> = [
   ["(?!testing/)", /^testing\//],
   ["(?!client/|api/)", /^client\//]
 ]
+
+/** Rooms that import each other all the same, each pair with the reason why a repair would be worse. */
+const mutualRooms: Readonly<Record<string, string>> = {
+  // `api/Client` stands beside the contract that it derives from, and runs on the engine of all clients.
+  "api, client": "the engine takes only types from the contract, so that it loads without Effect"
+}
 
 /** The files of each bank. The other files of `banks` are for any bank. */
 const bankFiles = {
@@ -181,6 +189,17 @@ describe("The rooms of the source", () => {
       return found
     }
     assert.deepStrictEqual([...modules.keys()].filter((file) => reached(file).has(file)), [])
+  })
+
+  it("no two rooms import each other, if none is inside the other", () => {
+    const isInside = (room: string, other: string) => `${room}/`.startsWith(`${other}/`)
+    const inside = imports.filter(([, module]) => module.endsWith(".ts"))
+    const pairs = new Set(inside.map(([file, module]) => `${path.dirname(file)}, ${path.dirname(module)}`))
+    const mutual = [...pairs].filter((pair) => {
+      const [from, to] = pair.split(", ") as [string, string]
+      return from < to && !isInside(to, from) && pairs.has(`${to}, ${from}`)
+    })
+    assert.deepStrictEqual(mutual, Object.keys(mutualRooms))
   })
 
   it.each(["src", "test"])("no room of %s has more than 25 files", (root) => {

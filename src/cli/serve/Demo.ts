@@ -33,8 +33,8 @@ import { Approvals } from "../../services/Approvals.ts"
 import { Grants, type IssuedGrant } from "../../services/Grants.ts"
 import { OperationFeed } from "../../services/OperationFeed.ts"
 import { OperationLedger } from "../../services/OperationLedger.ts"
+import * as SandboxProvider from "../../submission/http/SandboxProvider.ts"
 import { Providers } from "../../submission/providers/Providers.ts"
-import * as SandboxProvider from "../../submission/providers/SandboxProvider.ts"
 import { defaultPolicy, SubmissionPolicy } from "../../submission/SubmissionPolicy.ts"
 
 /** The provider of the demo, as its provider connection names it. */

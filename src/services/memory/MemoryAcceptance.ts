@@ -7,17 +7,10 @@ import * as Result from "effect/Result"
 import type { Grant, GrantIdentity, Scope } from "../../domain/Grant.ts"
 import { BindingConflict, type FinancialRequest, type InvalidFinancialRequest } from "../../domain/Idempotency.ts"
 import { acceptedOperation, type Operation } from "../../domain/Operation.ts"
+import type { Acceptance, Accepted, RequestRefusal } from "../Acceptance.ts"
 import { approvalDigest, approvalTime, needsApproval } from "../rules/approvals.ts"
 import { findRefusal, type LimitSources, type Reservation } from "../rules/limits.ts"
-import {
-  type Acceptance,
-  type Accepted,
-  makePrepareAcceptance,
-  type Platform,
-  type PreparedRequest,
-  refusalOf,
-  type RequestRefusal
-} from "../rules/prepareAcceptance.ts"
+import { makePrepareAcceptance, type Platform, type PreparedRequest, refusalOf } from "../rules/prepareAcceptance.ts"
 import { AcceptanceSignal } from "../WorkSignals.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 import type { MemoryRecord } from "./MemoryRecords.ts"

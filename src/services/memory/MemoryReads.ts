@@ -24,7 +24,7 @@ import {
   startOfLedger
 } from "../rules/changeToken.ts"
 import { remainingLimits } from "../rules/limits.ts"
-import type { TokenContext } from "../rules/sealedTokens.ts"
+import type { TokenContext } from "../sealedTokens.ts"
 import { TokenCipher } from "../TokenCipher.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 import type { MemoryRecord } from "./MemoryRecords.ts"

@@ -25,7 +25,7 @@ import { maskTerms } from "../../domain/Terms.ts"
 import { makeOpenTerms } from "../rules/openPayload.ts"
 import { payeeIndexes } from "../rules/prepareAcceptance.ts"
 import { type ApprovalStatusRow, toApprovalStatus } from "../sql/ledger/SqlApprovals.ts"
-import { type Instant, instantOf } from "../sql/OperationRow.ts"
+import { type Instant, instantOf, sealedTermsOf } from "../sql/OperationRow.ts"
 import { type OperatorRow, toStanding, toSummary } from "../sql/operators/OperatorRow.ts"
 import { decodePosition, encodePosition } from "../sql/operators/searchSources.ts"
 import {
@@ -38,7 +38,7 @@ import {
   type Sorted
 } from "../sql/operators/searchStatements.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
-import { actionsOf, OperatorActions, sealedTermsOf } from "./OperatorActions.ts"
+import { actionsOf, OperatorActions } from "./OperatorActions.ts"
 
 export class OperationSearch extends Context.Service<OperationSearch, {
   /** All held operations, counted by provider and reason. It reads each of them. */

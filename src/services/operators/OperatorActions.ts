@@ -33,11 +33,12 @@ import type {
 import { nothingToDo } from "../../domain/operators/records.ts"
 import type { ShownTerms } from "../../domain/Terms.ts"
 import { makeOpenTerms } from "../rules/openPayload.ts"
+import { makeRecord, withRecord } from "../sql/actionRecords.ts"
 import { makeSql as makeLedger } from "../sql/ledger/SqlOperationLedger.ts"
-import { fromRow, type Instant, instantOf, type OperationRow, publicColumns } from "../sql/OperationRow.ts"
+import { type Instant, instantOf, publicColumns, sealedTermsOf, type TermsRow } from "../sql/OperationRow.ts"
 import { makeHolds } from "../sql/queue/SqlHolds.ts"
 import { makeStatusReads } from "../sql/queue/SqlStatusReads.ts"
-import { isFree, isUnsent, mayHold, openQuestion } from "../sql/queueFragments.ts"
+import { isFree, isUnsent, mayHold } from "../sql/queueFragments.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 
 export class OperatorActions extends Context.Service<OperatorActions, {
@@ -109,41 +110,6 @@ export interface Performed {
   readonly operation: Operation
   readonly result: string
 }
-
-/** An action as it is recorded. */
-interface Entry {
-  readonly action: OperatorAction | "advance" | "hold_all" | "release_all" | "show_terms" | "approve" | "deny"
-  readonly operation_id?: OperationId
-  readonly operation_ids?: ReadonlyArray<string>
-  readonly affected?: number
-  readonly result: string
-}
-
-/** An operator, or a resource owner who decides about an approval. */
-type Actor = Omit<ActingOperator, "via"> & { readonly via: OperatorActionRecord["via"] }
-
-/** PostgreSQL stores no NUL. */
-export const storable = (text: string) => text.toWellFormed().replaceAll("\0", "\uFFFD")
-
-/** Makes the statement that records an action, and yields the id of the record. */
-export const makeRecord =
-  (sql: SqlClient.SqlClient) =>
-  ({ name, reason, via }: Actor, { action, affected, operation_id, operation_ids, result }: Entry) =>
-    Effect.map(
-      orUnavailable(
-        sql.unsafe<{ readonly id: string }>(recordStatement, [
-          storable(name),
-          via,
-          action,
-          operation_id ?? null,
-          operation_ids ?? null,
-          affected ?? null,
-          reason === null || reason === "" ? null : storable(reason),
-          result.slice(0, 1024)
-        ])
-      ),
-      ([row]) => row!.id
-    )
 
 /**
  * Whether the role of the connection may perform the actions of operators. False also if the database lacks their table.
@@ -313,13 +279,6 @@ const make = Effect.gen(function*() {
   })
 })
 
-/** `id` and `at` have defaults, which no role may replace. */
-const recordStatement = `
-  INSERT INTO operator_actions (operator, via, action, operation_id, operation_ids, affected, reason, result, question)
-  VALUES ($1, $2, $3, $4, $5::uuid[], $6, $7, $8,
-    CASE WHEN $3 = 'end_review' THEN (SELECT ${openQuestion} FROM operations o WHERE o.id = $4::uuid) END)
-  RETURNING id`
-
 const termsStatement = `
   SELECT ${publicColumns}, o.terms, o.terms_key_id FROM operations o WHERE o.id = ANY ($1::uuid[]) AND o.terms IS NOT NULL`
 
@@ -354,30 +313,3 @@ const actionsStatement = `
   SELECT at, operator, via, action, reason, result, question FROM operator_actions
   WHERE operation_id = $1 OR operation_ids @> ARRAY[$1::uuid]
     OR action IN ('hold_all', 'release_all') AND at >= (SELECT created_at FROM operations WHERE id = $1) ORDER BY at DESC LIMIT ${mostActions}`
-
-/** The columns of an operation that its terms need. */
-interface TermsRow extends OperationRow {
-  readonly terms: Uint8Array | null
-  readonly terms_key_id: string | null
-}
-
-/** The terms of a row, for `makeOpenTerms`. */
-export const sealedTermsOf = (row: TermsRow) =>
-  [fromRow(row), row.terms === null ? null : { key_id: row.terms_key_id, payload: row.terms }] as const
-
-/**
- * Runs a change and its record in one transaction. A refusal is recorded after the rollback, and a caller that leaves then cannot prevent
- * that. Of a change whose outcome is unknown there is no record.
- */
-export const withRecord = <A, E extends Error, R>(
-  sql: SqlClient.SqlClient,
-  change: Effect.Effect<A, E | StoreUnavailable, R>,
-  record: (result: string) => Effect.Effect<unknown, StoreUnavailable>,
-  resultOf: (done: A) => string = () => "done"
-): Effect.Effect<A, E | StoreUnavailable, R> =>
-  Effect.uninterruptibleMask((restore) =>
-    Effect.tapError(
-      restore(orUnavailable(sql.withTransaction(Effect.tap(change, (done) => record(resultOf(done)))))),
-      (error) => error instanceof StoreUnavailable ? Effect.void : record(error.message)
-    )
-  )

@@ -1,4 +1,9 @@
-/** Claims: which operations a worker may send, and how it gives up the right to send. */
+/**
+ * Claims: which operations a worker may send, and how it gives up the right to send.
+ *
+ * The room `services/queue`: the contracts of worker, rescuer and reconciler, and no others. Read this file first. `SubmissionQueue` has
+ * their layers.
+ */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"

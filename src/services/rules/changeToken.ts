@@ -12,9 +12,9 @@ import * as Effect from "effect/Effect"
 import { type ChangeQuery, type ChangeToken, ChangeTokenExpired, InvalidChangeToken } from "../../domain/ChangeFeed.ts"
 import type { ClientId, PairwiseSubject } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
+import type { TokenContext } from "../sealedTokens.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { TokenCipher } from "../TokenCipher.ts"
-import type { TokenContext } from "./sealedTokens.ts"
 
 /** A change: the position of its transaction, then the id of the operation. */
 export interface ChangePlace {

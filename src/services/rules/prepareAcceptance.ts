@@ -1,15 +1,11 @@
 /** What an acceptance needs of a request before it writes, how much one statement may take, and what it answers. */
-import * as Context from "effect/Context"
 import * as Digest from "effect/crypto/Digest"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
 import * as Exit from "effect/Exit"
-import * as Layer from "effect/Layer"
-import type { LimitRefusal } from "../../domain/AuthorizationDetails.ts"
-import { ProviderName } from "../../domain/Grant.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
 import {
-  type BindingConflict,
   canonicalPayload,
   type FinancialRequest,
   InvalidFinancialRequest,
@@ -17,10 +13,11 @@ import {
   validateRequest,
   validateTerms
 } from "../../domain/Idempotency.ts"
-import type { Operation, OperationId, OperationType } from "../../domain/Operation.ts"
+import type { OperationId, OperationType } from "../../domain/Operation.ts"
 import { type DecodePayload, payloadDecoders, type PayloadSchemas } from "../../domain/PayloadSchemas.ts"
 import { isTerms, type Terms } from "../../domain/Terms.ts"
 import { PayloadCipher, type SealedPayload } from "../PayloadCipher.ts"
+import { ProviderPayloads } from "../ProviderPayloads.ts"
 
 /**
  * Most requests of one statement. Larger batches cost no less for each request, and grant and keys stay locked while the
@@ -33,21 +30,6 @@ export const maxBatchBytes = 4_194_304
 
 /** The platform services of an acceptance: digests, and random ids. */
 export type Platform = Digest.Digest | SecureRandom.SecureRandom
-
-/** The result of an acceptance: the operation, and whether this call created it. */
-export interface Accepted {
-  readonly operation: Operation
-  readonly created: boolean
-}
-
-/**
- * The result of one request of a batch: what `accept` answers to it. It is an `Exit`, because a defect may concern one request
- * alone, such as a schema of its payload that dies.
- */
-export type Acceptance = Exit.Exit<Accepted, RequestRefusal>
-
-/** Why one request is refused, where its grant is good. */
-export type RequestRefusal = BindingConflict | InvalidFinancialRequest | LimitRefusal
 
 /** A valid request, with the id, the digest and the sealed payload of the operation that it may create. */
 export interface PreparedRequest {
@@ -190,24 +172,3 @@ export const payeeIndexes = Effect.fnUntraced(function*(payee: string) {
   const text = encoder.encode(normalized(payee))
   return [...yield* macs(text), yield* Effect.orDie(digests.digest(Digest.sha256, text))]
 })
-
-/**
- * The payloads that each provider can carry out: schemas by the provider of the grant, and by type of operation. A provider without
- * an entry takes any payload. A provider with an entry takes the types and payloads that its schemas declare, and no further members.
- *
- * Default: no entry. Provide it to `OperationLedger`.
- */
-export const ProviderPayloads: Context.Reference<ReadonlyMap<ProviderName, PayloadSchemas>> = Context.Reference(
-  "financial-agents-gateway/services/rules/ProviderPayloads",
-  { defaultValue: (): ReadonlyMap<ProviderName, PayloadSchemas> => new Map() }
-)
-
-/**
- * Schemas under the names that provider connections use: `layerProviderPayloads({ "first-bank": FirstBank.payloads })`. For
- * a process without adapters. `Providers.payloads` takes the schemas from the adapters of the process.
- */
-export const layerProviderPayloads = (payloads: Readonly<Record<string, PayloadSchemas>>): Layer.Layer<never> =>
-  Layer.sync(
-    ProviderPayloads,
-    () => new Map(Object.entries(payloads).map(([name, schemas]) => [ProviderName.make(name), schemas]))
-  )

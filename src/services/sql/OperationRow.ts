@@ -143,3 +143,13 @@ export const findOperation = (
     orUnavailable(sql.unsafe<OperationRow>(`SELECT ${publicColumns} FROM operations o WHERE o.id = $1`, [id])),
     ([row]) => row === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(fromRow(row))
   )
+
+/** The columns of an operation that its terms need. */
+export interface TermsRow extends OperationRow {
+  readonly terms: Uint8Array | null
+  readonly terms_key_id: string | null
+}
+
+/** The terms of a row, for `makeOpenTerms`. */
+export const sealedTermsOf = (row: TermsRow) =>
+  [fromRow(row), row.terms === null ? null : { key_id: row.terms_key_id, payload: row.terms }] as const

@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 import { declaredFailure, isGatewayFailureCode } from "../../domain/GatewayFailures.ts"
 import { ProviderName } from "../../domain/Grant.ts"
 import { permitTerms } from "../../domain/ProviderLimit.ts"
-import { ProviderPayloads } from "../../services/rules/prepareAcceptance.ts"
+import { ProviderPayloads } from "../../services/ProviderPayloads.ts"
 import { ProviderAdapter } from "./ProviderAdapter.ts"
 import { checkPromises, reversibleTypes } from "./ProviderPromises.ts"
 

@@ -1,7 +1,7 @@
 /** Mistakes in what bounds an attacker: tokens, bodies, clocks of workers, the admin listener, and shared resources. */
 import { long, type Plant, plant, postgres, unit } from "../Plant.ts"
 
-const sealed = "src/services/rules/sealedTokens.ts"
+const sealed = "src/services/sealedTokens.ts"
 const feed = "src/services/sql/reads/SqlOperationFeed.ts"
 const statements = "src/services/sql/reads/changeStatements.ts"
 const lifecycle = "src/server/gate/Lifecycle.ts"

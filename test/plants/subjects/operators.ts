@@ -2,6 +2,7 @@
 import { long, type Plant, plant, postgres, story, system, unit } from "../Plant.ts"
 
 const actions = "src/services/operators/OperatorActions.ts"
+const records = "src/services/sql/actionRecords.ts"
 const table = "migrations/0012_operator_actions.sql"
 const roles = "src/services/sql/roles.ts"
 const terms = [postgres("services/ledger/Terms")]
@@ -37,7 +38,7 @@ export const operators: ReadonlyArray<Plant> = [
   plant("an operation that was not sent has no status to read", actions)
     .edit("if (row === undefined || state === \"accepted\" && row.is_unsent) return", "if (row === undefined) return")
     .foundBy(postgres("services/operators/OperatorActions", "next status read due now")),
-  plant("the end of a review keeps the question to the provider", actions)
+  plant("the end of a review keeps the question to the provider", records)
     .edit("CASE WHEN $3 = 'end_review' THEN", "CASE WHEN $3 = 'none' THEN")
     .foundBy(postgres("services/operators/OperatorActions", "keeps the question to the provider")),
   plant("a number in place of an amount is told the form of the text", "src/domain/InvalidMember.ts")
@@ -262,7 +263,7 @@ export const operators: ReadonlyArray<Plant> = [
       "      Effect.tap(all, (affected) => record(operator, { action, affected, result: \"done\" }))"
     )
     .foundBy(postgres("services/operators/OperatorActions")),
-  plant("a refused action is always recorded", actions)
+  plant("a refused action is always recorded", records)
     .edit(
       "error instanceof StoreUnavailable ? Effect.void : record(error.message)",
       "error instanceof StoreUnavailable ? Effect.void : Effect.void"
@@ -298,6 +299,9 @@ export const operators: ReadonlyArray<Plant> = [
   plant("a process with ADMIN_PORT has an admin listener, or does not start", "src/node/process/ProcessSettings.ts")
     .edit("if (admin !== null && hasAdmin === undefined) {", "if (admin === null && hasAdmin !== undefined) {")
     .foundBy(unit("node/GatewayAppParts", "fail to start on an invalid setting")),
+  plant("no two rooms of the source import each other", "src/node/http/NodeServer.ts")
+    .edit("\"../youngGeneration.ts\"", "\"../process/runProgram.ts\"")
+    .foundBy(unit("architecture", "no two rooms import each other, if none is inside the other")),
   plant("no files of the source import each other in a circle", "src/services/GrantBlockers.ts")
     .edit("\"./StoreUnavailable.ts\"", "\"./sql/grants/SqlGrants.ts\"")
     .foundBy(unit("architecture", "no file imports itself, by way of any others")),

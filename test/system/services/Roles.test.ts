@@ -9,7 +9,6 @@ import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
 import { connectionLimits } from "../../../src/node/postgres/poolSizes.ts"
 import { LedgerFigures } from "../../../src/services/operators/LedgerFigures.ts"
-import { SubmissionQueue } from "../../../src/services/queue/SubmissionQueue.ts"
 import {
   closedTables,
   type Columns,
@@ -21,6 +20,7 @@ import {
   roles,
   type TablePrivileges
 } from "../../../src/services/sql/roles.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { Queue } from "../../fixtures/ledger/QueueServices.ts"
 import { isSuperuser } from "../../fixtures/postgres/Pools.ts"
 import { sqlStateOf } from "../../fixtures/postgres/RawSql.ts"

@@ -10,7 +10,7 @@ import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.t
 import { bankDialects } from "../../../src/sandbox/banks/bankDialects.ts"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
-import { SubmissionQueue } from "../../../src/services/queue/SubmissionQueue.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
 import { layerCircuitBreaker } from "../../../src/submission/providers/Circuit.ts"
 import { Providers } from "../../../src/submission/providers/Providers.ts"

@@ -1,8 +1,8 @@
 /** The conformance kit wants a payload in a currency without decimals, if the schema of the adapter accepts one. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted, Schema } from "effect"
+import * as SandboxProvider from "../../../src/submission/http/SandboxProvider.ts"
 import { ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
-import * as SandboxProvider from "../../../src/submission/providers/SandboxProvider.ts"
 import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
 import { sandboxContract, sandboxRequest } from "../../fixtures/testing/sandboxContract.ts"
 

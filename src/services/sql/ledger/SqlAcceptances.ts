@@ -10,8 +10,8 @@ import type { LimitRefusal } from "../../../domain/AuthorizationDetails.ts"
 import { type GrantIdentity, GrantUnknown, type ProviderName, refusal, type Scope } from "../../../domain/Grant.ts"
 import { BindingConflict, type FinancialRequest, type IdempotencyKey } from "../../../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../../../domain/Operation.ts"
+import type { Acceptance } from "../../Acceptance.ts"
 import {
-  type Acceptance,
   anyProvider,
   makePrepareAcceptance,
   maxBatchBytes,

@@ -15,12 +15,19 @@ import {
 } from "../../../domain/Approval.ts"
 import type { ClientId, ProviderName, ResourceOwner } from "../../../domain/Grant.ts"
 import type { OperationId } from "../../../domain/Operation.ts"
-import { makeRecord, sealedTermsOf, storable, withRecord } from "../../operators/OperatorActions.ts"
 import { findDecisionRefusal } from "../../rules/approvals.ts"
 import { makeOpenTerms } from "../../rules/openPayload.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
 import { AcceptanceSignal } from "../../WorkSignals.ts"
-import { type Instant, instantOf, instantOrNull, type OperationRow, publicColumns } from "../OperationRow.ts"
+import { makeRecord, storable, withRecord } from "../actionRecords.ts"
+import {
+  type Instant,
+  instantOf,
+  instantOrNull,
+  type OperationRow,
+  publicColumns,
+  sealedTermsOf
+} from "../OperationRow.ts"
 import { isUnsent } from "../queueFragments.ts"
 
 /** The columns of `approvalStatusColumns`. */

@@ -17,8 +17,8 @@ import {
   WriterPool
 } from "../../../../src/node/postgres/Pools.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../../src/services/queue/SubmissionQueue.ts"
 import { ListClient } from "../../../../src/services/sql/reads/SqlOperationStore.ts"
+import { SubmissionQueue } from "../../../../src/services/SubmissionQueue.ts"
 import { accept, issue, newKey, operationIn, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { gatewayDatabase } from "../../../fixtures/postgres/GatewayDatabase.ts"

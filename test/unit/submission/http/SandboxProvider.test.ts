@@ -8,8 +8,8 @@ import type { ProviderOperation } from "../../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import { SandboxAnswer, SandboxProblem, SandboxStatus } from "../../../../src/sandbox/Protocol.ts"
 import { Sandbox } from "../../../../src/sandbox/Sandbox.ts"
+import * as SandboxProvider from "../../../../src/submission/http/SandboxProvider.ts"
 import { type Proven, ProviderAdapter, StatusAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
-import * as SandboxProvider from "../../../../src/submission/providers/SandboxProvider.ts"
 import {
   answering,
   inMillis,

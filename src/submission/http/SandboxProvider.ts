@@ -13,9 +13,9 @@ import {
   sendBeforeHeader,
   submissionsPath
 } from "../../sandbox/Protocol.ts"
-import * as HttpProvider from "../http/HttpProvider.ts"
-import type { HttpProviderOptions } from "../http/HttpProviderOptions.ts"
-import { type AnswerNames, ProviderAdapter } from "./ProviderAdapter.ts"
+import { type AnswerNames, ProviderAdapter } from "../providers/ProviderAdapter.ts"
+import * as HttpProvider from "./HttpProvider.ts"
+import type { HttpProviderOptions } from "./HttpProviderOptions.ts"
 
 /** Options of the adapter. See `HttpProviderOptions`. */
 export interface SandboxProviderOptions

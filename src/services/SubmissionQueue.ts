@@ -1,6 +1,6 @@
 /**
- * The work of the submission workers, from the claim of an operation to the record of its outcome. The room `queue` has the contracts of
- * worker, rescuer and reconciler, and no others. Read this file first.
+ * The work of the submission workers, from the claim of an operation to the record of its outcome: the layers of the contracts in
+ * the room `services/queue`.
  *
  * The database alone coordinates
  * the workers, with row locks, compare-and-set and its own clock. So any number of them may run, on any number of machines.
@@ -10,15 +10,15 @@ import type * as Digest from "effect/crypto/Digest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
-import type { MemoryLedger } from "../memory/MemoryLedger.ts"
-import { makeMemory } from "../memory/MemorySubmissionQueue.ts"
-import { makeSql } from "../sql/queue/SqlSubmissionQueue.ts"
-import { Claims } from "./Claims.ts"
-import { Holds } from "./Holds.ts"
-import { Maintenance, Rescues } from "./Maintenance.ts"
-import { Outcomes } from "./Outcomes.ts"
-import { ProviderLimits } from "./ProviderLimits.ts"
-import { StatusReads } from "./StatusReads.ts"
+import type { MemoryLedger } from "./memory/MemoryLedger.ts"
+import { makeMemory } from "./memory/MemorySubmissionQueue.ts"
+import { Claims } from "./queue/Claims.ts"
+import { Holds } from "./queue/Holds.ts"
+import { Maintenance, Rescues } from "./queue/Maintenance.ts"
+import { Outcomes } from "./queue/Outcomes.ts"
+import { ProviderLimits } from "./queue/ProviderLimits.ts"
+import { StatusReads } from "./queue/StatusReads.ts"
+import { makeSql } from "./sql/queue/SqlSubmissionQueue.ts"
 
 /** The services of worker, rescuer and reconciler. Applications provide their layer, and call nothing of them. */
 export type SubmissionQueue =

@@ -16,7 +16,7 @@ import * as Exit from "effect/Exit"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { StoreUnavailable } from "../StoreUnavailable.ts"
+import { StoreUnavailable } from "./StoreUnavailable.ts"
 
 /** The values that a token is bound to: it opens with the same values alone. */
 export type TokenContext = ReadonlyArray<unknown>
