@@ -8,7 +8,7 @@ import * as fs from "node:fs"
 import { decodeAuthorizationDetails } from "../../src/domain/AuthorizationDetails.ts"
 import { operationStates, transitions } from "../../src/domain/Operation.ts"
 import { settingNames } from "../../src/node/process/misspeltSettings.ts"
-import { type ProviderPromises, refusedPromises } from "../../src/submission/providers/ProviderPromises.ts"
+import type { ProviderPromises } from "../../src/submission/providers/ProviderPromises.ts"
 import { proofDifferences, tokenDifferences } from "../fixtures/authorization/Differences.ts"
 import { deadLinks } from "../fixtures/Markdown.ts"
 import { type AdviceRow, adviceTable, mutationAdviceTable } from "../fixtures/mcp/AdviceTable.ts"
@@ -34,7 +34,7 @@ describe("The documentation", () => {
     assert.sameMembers(drawn, ["[*] --> accepted", ...expected])
   })
 
-  it("shows the promises of an adapter, and the sentences that refuse them", () => {
+  it("shows the promises of an adapter", () => {
     const members: Record<keyof ProviderPromises, true> = {
       keys: true,
       readByOperationId: true,
@@ -45,22 +45,6 @@ describe("The documentation", () => {
     }
     const [, section] = /## What the bank promises\n(.*?)\n### /s.exec(read("docs/providers.md")) ?? []
     assert.deepStrictEqual([...section!.matchAll(/^\| `(\w+)` \|/gm)].map(([, member]) => member), Object.keys(members))
-    const refused = [...section!.split("| What the start says |")[1]!.matchAll(/^\| (.*) \|$/gm)].map(([, sentence]) =>
-      sentence
-    )
-    assert.deepStrictEqual(refused, refusedPromises.map(([, sentence]) => sentence))
-  })
-
-  it("finds each name of the adapter that it explains in the file that it names", () => {
-    const tables = [...read("docs/providers.md").matchAll(/^\| In `(\w+\.ts)` \|.*\n\|[-|]+\|\n((?:\|.*\n)+)/gm)]
-    assert.isNotEmpty(tables)
-    for (const [, file, rows] of tables) {
-      const source = read(`src/banks/${file}`)
-      const names = rows!.split("\n").flatMap((row) => row.split("|")[1]?.match(/\w+/g) ?? [])
-      for (const name of names) {
-        assert.match(source, new RegExp(`^(?:export )?const ${name}\\b|^ +${name}: `, "m"), `${name} in ${file}`)
-      }
-    }
   })
 
   it("says of each setting what an application does with it", () => {

@@ -275,7 +275,7 @@ interface Declared {
 const namesNoAccount = ({ account = "" }: Declared): boolean => account.trim() === ""
 
 /** The promises that no adapter can keep safely together, each with the sentence that refuses it. The first that holds is told. */
-export const refusedPromises: ReadonlyArray<
+const refusedPromises: ReadonlyArray<
   readonly [refuses: (promises: ProviderPromises, declared: Declared) => boolean, sentence: string]
 > = [
   [

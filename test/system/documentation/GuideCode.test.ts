@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, ConfigProvider, Context, Effect, Exit, Layer, Redacted, Schema } from "effect"
 import type { Digest } from "effect/crypto"
-import { FetchHttpClient, Headers, type HttpClient } from "effect/http"
+import { FetchHttpClient, type HttpClient } from "effect/http"
 import { exportSPKI, generateKeyPair, type JWTPayload, SignJWT } from "jose"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -16,9 +16,7 @@ import type { Terms } from "../../../src/domain/Terms.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
-import { type Decode, type HttpAnswer, NotUnderstood } from "../../../src/submission/http/HttpProvider.ts"
-import { namesNothing, NotSent, type ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
+import type { ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
 import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
 import { codeBlocks } from "../../fixtures/Markdown.ts"
 import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
@@ -107,72 +105,6 @@ describe("docs/providers.md, FirstBank.ts follows the contract:", async () => {
       const exit = yield* Effect.exit(Layer.build(layer.pipe(Layer.provide([settings, FetchHttpClient.layer]))))
       assert(Exit.isFailure(exit))
       assert.match(String(Cause.squash(exit.cause)), /FIRST_BANK_URL must be a URL/)
-    }))
-})
-
-describe("docs/providers.md, KeyFilter.ts:", async () => {
-  const { decodeSubmission, status } = (await import(/* @vite-ignore */ path.join(folder, "KeyFilter.ts"))) as {
-    readonly decodeSubmission: HttpProvider.HttpProviderOptions["submit"]["decode"]
-    readonly status: HttpProvider.HttpProviderOptions["status"]
-  }
-  const answered = (status: number, body: Schema.Json): HttpAnswer => ({
-    status,
-    headers: Headers.empty,
-    bytes: new Uint8Array(),
-    body
-  })
-  const Transfer = Schema.Struct({ amount: Schema.String })
-  const sent = (amount: string) => ({
-    payload: { amount },
-    request: ({ id }: ProviderContract.Submitted) => ({
-      path: "/transfers",
-      headers: { "idempotency-key": id },
-      body: `{"amount":"${amount}"}`
-    })
-  })
-  const transfer = ({ id, reference }: ProviderContract.AnswerSubject) => ({ id: reference, key: id, status: "done" })
-  const page = (...data: ReadonlyArray<Schema.Json>) => ({ status: 200, body: { data, next: null } })
-  const cases = ProviderContract.cases({
-    adapter: (baseUrl) =>
-      HttpProvider.layer({
-        baseUrl,
-        payloads: { transfer: Transfer },
-        credentials: () => Effect.succeed(HttpProvider.bearer(Redacted.make("a-token-for-tests"))),
-        promises: { keys: "for_ever", readByOperationId: "yes" },
-        submit: { request: (_operation, body) => ({ path: "/transfers", body }), decode: decodeSubmission },
-        status
-      }),
-    operation: { type: "transfer" },
-    terms: null,
-    expects: [sent("12.50"), sent("1.15")],
-    answers: {
-      submission: { succeeded: (subject) => ({ status: 201, body: transfer(subject) }) },
-      status: { succeeded: (subject) => ({ status: 200, body: transfer(subject) }) },
-      statusByOperationId: { succeeded: (subject) => page(transfer(subject)), notFound: () => page() }
-    }
-  })
-  for (const { name, run } of cases) it(name, () => Effect.runPromise(run))
-
-  it.effect("reads an empty page on, takes the last one as \"not found\", and two entries as no answer; 401 in both directions", () =>
-    Effect.gen(function*() {
-      const operation = { id: "operation-1" } as Parameters<typeof status.decode>[1]["operation"]
-      const decode = (answer: HttpAnswer) => status.decode(answer, { operation, reference: null, payload: null })
-      const read = (data: ReadonlyArray<Schema.Json>, next: string | null = null) =>
-        decode(answered(200, { data, next }))
-      const found = yield* read([])
-      assert.deepStrictEqual({ ...found, evidence: null }, { _tag: "NotFound", names: namesNothing, evidence: null })
-      assert.deepInclude(yield* read([], "page 2"), {
-        _tag: "ReadOn",
-        path: "/transfers?key=operation-1&after=page%202"
-      })
-      const entry = { id: "t-1", key: "key-1", status: "done" }
-      assert.instanceOf(yield* Effect.flip(read([entry, entry])), NotUnderstood)
-      for (const decodeEach of [decodeSubmission, decode]) {
-        assert.instanceOf(
-          yield* Effect.flip<unknown, unknown, never>((decodeEach as Decode<unknown, unknown>)(answered(401, null))),
-          NotSent
-        )
-      }
     }))
 })
 
