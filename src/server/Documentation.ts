@@ -63,9 +63,10 @@ const renderPage = (api: HttpApi.Top): Effect.Effect<StaticContent> =>
       }
     }
   }).pipe(
-    Effect.provideService(
+    // When the page is read: the first `Request` of a process loads Node's own HTTP client.
+    Effect.provideServiceEffect(
       HttpServerRequest.HttpServerRequest,
-      HttpServerRequest.fromWeb(new Request("http://localhost/docs"))
+      Effect.sync(() => HttpServerRequest.fromWeb(new Request("http://localhost/docs")))
     ),
     Effect.scoped,
     // The router of the page has its route.

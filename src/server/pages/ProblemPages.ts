@@ -174,7 +174,7 @@ ${facts(kind)}<h2>Meaning</h2>
 <pre><code>${body}</code></pre>
 ${command === null ? "" : attempt(command)}${
         others.length === 0 ? "" : related(others, kind.status)
-      }<p class="end"><a href="../problems">All error codes</a> · <a href="../docs">API reference</a></p>
+      }<p class="end"><a href="../problems">All error codes</a> &middot; <a href="../docs">API reference</a></p>
 `
   }
 }

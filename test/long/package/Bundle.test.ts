@@ -68,6 +68,10 @@ describe("The program", () => {
     assert.isAbove(output!.inputs[inputs[0]!]?.bytesInOutput ?? 0, 0)
   })
 
+  it("has ASCII characters alone: V8 keeps a source with any other one in two bytes for each", () => {
+    assert.deepStrictEqual(fs.readFileSync(file, "utf8").match(/.{0,40}[^ -~\n\t].{0,40}/g), null)
+  })
+
   it("says in one line what is missing, without the migrations beside it", () => {
     const { status, stderr } = run(["migrate"], { DATABASE_URL: "postgres://user@127.0.0.1:1/none" })
     assert.strictEqual(status, 1)
