@@ -7,7 +7,7 @@
  * | what a claim reports about the ledger's history: `LedgerHistory` of `services/queue/Maintenance` | `historyGuard` |
  * | before a batch is sent: `submission/attempts/ClaimRecorder` | `witness/WitnessedClaims`, with `WITNESS` |
  * | after a statement ran: `node/postgres/driver/DriverClient`, `SessionResults` | `confirmReplication`, with `DATABASE_SYNCHRONOUS` |
- * | which server may read: `node/postgres/driver/ReadServers` | `standbys/StandbyReads`, with `DATABASE_READ_URL` |
+ * | which server may read: `node/postgres/driver/DriverClient`, `ReadServers` | `standbys/StandbyReads`, with `DATABASE_READ_URL` |
  */
 import type { PgPoolConfig } from "@effect/sql-pg/PgClient"
 import * as Config from "effect/Config"

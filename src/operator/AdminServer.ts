@@ -1,4 +1,8 @@
-/** The server for operators and scrapers, on a listener of its own. Its router shares no route with the public one. */
+/**
+ * The server for operators and scrapers, on a listener of its own. Its router shares no route with the public one.
+ *
+ * The room `operator`: what the admin listener serves. Read this file first.
+ */
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -1,4 +1,8 @@
-/** `approvals`: the operations that wait for a person, and the decision of an operator. */
+/**
+ * `approvals`: the operations that wait for a person, and the decision of an operator.
+ *
+ * The room `cli/approvals`: this command.
+ */
 import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"

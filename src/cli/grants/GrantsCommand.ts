@@ -1,4 +1,8 @@
-/** `grants`, `clients` and `providers`: administers the grants and what their use depends on. */
+/**
+ * `grants`, `clients` and `providers`: administers the grants and what their use depends on.
+ *
+ * The room `cli/grants`: these commands.
+ */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"

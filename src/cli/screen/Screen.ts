@@ -1,7 +1,7 @@
 /**
  * What standard output takes, and lines of text, spans of time and sections of labelled facts for it.
  *
- * The room `screen`: text on terminals. Read this file first.
+ * The room `cli/screen`: text on terminals. Read this file first.
  */
 import * as Flag from "effect/cli/Flag"
 import type * as DateTime from "effect/DateTime"

@@ -2,7 +2,7 @@
  * `serve`: the API over HTTP, as a preset of `GatewayApp` that accepts nothing. With `--demo` it has workers, too. `console`: the console
  * of operators, as a preset that serves nothing to clients.
  *
- * The room `serve`: the command that serves the API, with its demo. Read this file first.
+ * The room `cli/serve`: the command that serves the API, with its demo. Read this file first.
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"

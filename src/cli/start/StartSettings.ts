@@ -2,7 +2,7 @@
  * Settings of V8 that Node reads only when it starts. The program sets them itself: it replaces its process by one with the
  * settings (`execve`), which keeps process id, signals, standard streams and exit code.
  *
- * The room `start`: what happens before the program is loaded. Read this file first.
+ * The room `cli/start`: what happens before the program is loaded. Read this file first.
  *
  * All that is loaded before the restart is loaded twice, so this module imports only what is built into Node, and `src/main.ts`
  * imports it before the commands.

@@ -1,7 +1,7 @@
 /**
  * `status`: shows the state of the ledger on one screen.
  *
- * The room `status`: one screen on the state of the ledger. Read this file first.
+ * The room `cli/status`: one screen on the state of the ledger. Read this file first.
  */
 import * as Command from "effect/cli/Command"
 import * as Console from "effect/Console"

@@ -1,7 +1,7 @@
 /**
  * `work`: the submission processes (worker, rescuer, reconciler), as a preset of `GatewayApp` that serves nothing.
  *
- * The room `work`: the command that runs the workers. Read this file first.
+ * The room `cli/work`: the command that runs the workers. Read this file first.
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"

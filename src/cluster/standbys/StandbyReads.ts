@@ -5,7 +5,7 @@
  * The read index is what a standby must have replayed before it may serve a read. As in Raft, where a follower asks the leader for its
  * index.
  *
- * The room `standbys`: reads that a standby of PostgreSQL may serve. Read this file first.
+ * The room `cluster/standbys`: reads that a standby of PostgreSQL may serve. Read this file first.
  */
 import type { PgPoolConfig } from "@effect/sql-pg/PgClient"
 import type * as PgConnection from "@effect/sql-pg/PgConnection"

@@ -2,7 +2,7 @@
  * An independent store that knows the last claim batch which each worker may have sent. So a failover is released without a person if
  * it lost no sent claim: see docs/cluster.md.
  *
- * The room `witness`: a record of the claims outside the ledger, for releases after a failover. Read this file first.
+ * The room `cluster/witness`: a record of the claims outside the ledger, for releases after a failover. Read this file first.
  *
  * Every method is one linearizable step: it sees all steps that ended before it began.
  */

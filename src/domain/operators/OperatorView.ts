@@ -1,5 +1,5 @@
 /**
- * The room `operators`: what only operators see, in the command line, the console and the metrics. Read this file first: an operation with
+ * The room `domain/operators`: what only operators see, in the command line, the console and the metrics. Read this file first: an operation with
  * the members that its public form omits, its schedule, and the next planned action. It has no payload and no token.
  */
 import type * as DateTime from "effect/DateTime"

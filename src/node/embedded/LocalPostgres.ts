@@ -1,4 +1,4 @@
-/** The room `embedded`: the PostgreSQL that runs beside the gateway when `DATABASE_URL` is not set. Read this file first. */
+/** The room `node/embedded`: the PostgreSQL that runs beside the gateway when `DATABASE_URL` is not set. Read this file first. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -2,7 +2,7 @@
  * The settings of a gateway process: given by the program, or read from the environment under the names of the command
  * line.
  *
- * The room `process`: settings, logs and console of a process. Read this file first.
+ * The room `node/process`: settings, logs and console of a process. Read this file first.
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"

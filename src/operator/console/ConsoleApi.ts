@@ -1,7 +1,7 @@
 /**
  * The contract between the console's page and its server. The page imports only types of it.
  *
- * The room `console`: the server of the operators' console. Read this file first.
+ * The room `operator/console`: the server of the operators' console. Read this file first.
  */
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"

@@ -1,5 +1,5 @@
 /**
- * The room `agents`: `/mcp`, the reads of its tools, and the tools of applications. Read this file first.
+ * The room `server/agents`: `/mcp`, the reads of its tools, and the tools of applications. Read this file first.
  *
  * The endpoint for language-model agents, `POST /mcp`: MCP over Streamable HTTP, without sessions. Each request passes the gate as
  * any other does. Its message is handled in a fiber of its own, which outlives the handler if the response is a stream.

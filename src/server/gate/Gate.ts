@@ -1,5 +1,5 @@
 /**
- * The room `gate`: what each request passes before a handler runs. It imports no other room of the server. Read this file first.
+ * The room `server/gate`: what each request passes before a handler runs. It imports no other room of the server. Read this file first.
  *
  * The gate of the endpoints. A request passes its steps from the outside in:
  *

@@ -1,5 +1,5 @@
 /**
- * The room `mutations`: endpoints of applications that accept operations.
+ * The room `server/mutations`: endpoints of applications that accept operations.
  *
  * The common part of mutation endpoints: the checks of the request, the acceptance of the operation, and the problems
  * of both. Applications add their own endpoints to it.

@@ -1,5 +1,5 @@
 /**
- * The room `pages`: the pages for people, at `/` and `/problems`. Read this file first.
+ * The room `server/pages`: the pages for people, at `/` and `/problems`. Read this file first.
  *
  * The frame of the pages for people, and the responses that carry them. A page has no script and loads nothing.
  */

@@ -1,5 +1,5 @@
 /**
- * The room `reads`: reads that answer at once, and their responses. Read this file first.
+ * The room `server/reads`: reads that answer at once, and their responses. Read this file first.
  *
  * The reads of operations and of their changes, from a grant and checked parameters to values of the contract.
  */

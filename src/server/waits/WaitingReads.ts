@@ -1,5 +1,5 @@
 /**
- * The room `waits`: reads that answer later, and the loop that follows the changes for them. Read this file first.
+ * The room `server/waits`: reads that answer later, and the loop that follows the changes for them. Read this file first.
  *
  * The reads that a client may make wait with `Prefer: wait` (RFC 7240 §4.3): one operation, and the change feed.
  */

@@ -1,5 +1,5 @@
 /**
- * The room `operators`: what the command line and the console of operators find, count and do. Read this file first: what operators may do.
+ * The room `services/operators`: what the command line and the console of operators find, count and do. Read this file first: what operators may do.
  *
  * Each action is recorded with the name of its operator. The record of an action that the ledger carries out is in its transaction. That
  * of a refused action has the reason.

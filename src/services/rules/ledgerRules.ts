@@ -1,5 +1,5 @@
 /**
- * The room `rules`: what both implementations of a service must decide in the same way. Read this file first: the rules that both ledgers
+ * The room `services/rules`: what both implementations of a service must decide in the same way. Read this file first: the rules that both ledgers
  * check before they write.
  */
 import * as DateTime from "effect/DateTime"

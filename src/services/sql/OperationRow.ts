@@ -1,5 +1,5 @@
 /**
- * The room `sql`: the implementations in PostgreSQL. A statement belongs into the room of its service; only what several rooms use stands
+ * The room `services/sql`: the implementations in PostgreSQL. A statement belongs into the room of its service; only what several rooms use stands
  * here, with migrations and roles. Read this file first: an operation in the database, the columns of its public form.
  */
 import type * as DateTime from "effect/DateTime"

@@ -1,5 +1,5 @@
 /**
- * Verifies a credential and yields the identity of its grant. The room `verification` leads from a credential to a grant. Read this file
+ * Verifies a credential and yields the identity of its grant. The room `services/verification` leads from a credential to a grant. Read this file
  * first.
  */
 import * as Cache from "effect/Cache"

@@ -1,5 +1,5 @@
 /**
- * Sends accepted operations to their providers, each at most once. The room `attempts` leads from the claim to the record of the outcome.
+ * Sends accepted operations to their providers, each at most once. The room `submission/attempts` leads from the claim to the record of the outcome.
  * Read this file first.
  *
  * The order of the steps guarantees that:

@@ -1,6 +1,6 @@
 /**
  * The port to an upstream provider: a bank, a broker, a payment provider. A team implements it once for each of its
- * providers. `HttpProvider` is a base for HTTP providers with JSON answers. The room `providers` has the port, and what limits the
+ * providers. `HttpProvider` is a base for HTTP providers with JSON answers. The room `submission/providers` has the port, and what limits the
  * requests to a provider. Read this file first.
  */
 import * as Context from "effect/Context"

@@ -1,7 +1,7 @@
 /**
  * Reads the status of unsettled operations until a result is proven. A read never submits anything, age never changes a
  * state, and an answer without evidence leaves the state as it is. A fence (`fences`) sends an order that cannot pay. Hints of providers
- * move reads forward. A success that its provider may reverse is read on. The room `reads` has what a status read does and decides. Read
+ * move reads forward. A success that its provider may reverse is read on. The room `submission/reads` has what a status read does and decides. Read
  * this file first.
  */
 import * as Context from "effect/Context"

@@ -302,6 +302,9 @@ export const operators: ReadonlyArray<Plant> = [
   plant("no two rooms of the source import each other", "src/node/http/NodeServer.ts")
     .edit("\"../youngGeneration.ts\"", "\"../process/runProgram.ts\"")
     .foundBy(unit("architecture", "no two rooms import each other, if none is inside the other")),
+  plant("each room says what it is", "src/cli/approvals/ApprovalsCommand.ts")
+    .edit("The room `cli/approvals`", "The room `approvals`")
+    .foundBy(unit("architecture", "each room says in one of its files what it is")),
   plant("no files of the source import each other in a circle", "src/services/GrantBlockers.ts")
     .edit("\"./StoreUnavailable.ts\"", "\"./sql/grants/SqlGrants.ts\"")
     .foundBy(unit("architecture", "no file imports itself, by way of any others")),

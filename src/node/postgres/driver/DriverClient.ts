@@ -2,7 +2,7 @@
  * The one client on the driver's pools. The driver's own client (`PgClient.make`) opens its pool itself, so it shows neither its connections
  * nor those that wait for one, and it cannot check results before they are told.
  *
- * The room `driver`: all that touches the driver. Read this file first.
+ * The room `node/postgres/driver`: all that touches the driver. Read this file first.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
 import type * as PgConnection from "@effect/sql-pg/PgConnection"

@@ -2,7 +2,7 @@
  * The begin of a session: the session, its cookie, and the way to the page. The pages that the server itself
  * writes, as static HTML: how to sign in, and why it failed.
  *
- * The room `access`: how an operator signs in to the console. Read this file first.
+ * The room `operator/console/access`: how an operator signs in to the console. Read this file first.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,5 @@
 /**
- * The room `sql/grants`: what changes grants, clients and provider connections. Read this file first. The check of a grant by a read is
+ * The room `services/sql/grants`: what changes grants, clients and provider connections. Read this file first. The check of a grant by a read is
  * `sql/grantStanding`.
  */
 import type * as Digest from "effect/crypto/Digest"

@@ -1,5 +1,5 @@
 /**
- * The room `sql/ledger`: acceptances, and the moves that no worker makes. Statements of workers belong to `sql/queue`. Read this file first.
+ * The room `services/sql/ledger`: acceptances, and the moves that no worker makes. Statements of workers belong to `sql/queue`. Read this file first.
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"

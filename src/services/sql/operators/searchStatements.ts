@@ -1,5 +1,5 @@
 /**
- * The room `sql/operators`: statements of `services/operators`. No client of the public API reaches one of them. Read this file first:
+ * The room `services/sql/operators`: statements of `services/operators`. No client of the public API reaches one of them. Read this file first:
  * the statement behind a page of a list of operators. It looks at a bounded number of rows, in the order of an index.
  */
 import * as DateTime from "effect/DateTime"

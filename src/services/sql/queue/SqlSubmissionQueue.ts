@@ -1,5 +1,5 @@
 /**
- * The room `sql/queue`: what worker, rescuer and reconciler ask of PostgreSQL. A statement enters if one of them runs it. Read this file
+ * The room `services/sql/queue`: what worker, rescuer and reconciler ask of PostgreSQL. A statement enters if one of them runs it. Read this file
  * first: the queue, put together from its parts.
  */
 import * as DateTime from "effect/DateTime"

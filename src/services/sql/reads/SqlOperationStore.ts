@@ -1,5 +1,5 @@
 /**
- * The room `sql/reads`: what a grant may read, operations and their changes. A statement enters if it checks the grant that reads. Read this
+ * The room `services/sql/reads`: what a grant may read, operations and their changes. A statement enters if it checks the grant that reads. Read this
  * file first: reads of operations, one statement each.
  */
 import * as Context from "effect/Context"
