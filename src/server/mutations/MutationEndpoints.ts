@@ -1,5 +1,5 @@
 /**
- * The room `server/mutations`: endpoints of applications that accept operations.
+ * Endpoints of applications that accept operations. The room `server/mutations` has nothing else.
  *
  * The common part of mutation endpoints: the checks of the request, the acceptance of the operation, and the problems
  * of both. Applications add their own endpoints to it.
