@@ -7,7 +7,7 @@ import { GrantLimits, OperationChanges, OperationList } from "../src/api/Operati
 import { ProblemDetails } from "../src/api/Problems.ts"
 import { Operation } from "../src/domain/Operation.ts"
 
-export const clientMembersFile = "src/client/members.ts"
+export const clientMembersFile = "src/client/answerMembers.ts"
 
 const answers = { Operation, OperationList, OperationChanges, GrantLimits, ProblemDetails }
 

@@ -3,7 +3,7 @@ import { formatName } from "../data/format.ts"
 import { to } from "../data/route.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Time } from "../parts/Time.tsx"
-import { Facts } from "./Facts.tsx"
+import { NamedValues } from "./NamedValues.tsx"
 
 type Approval = NonNullable<Detail["approval"]>
 
@@ -33,8 +33,8 @@ export const FactsPanel = ({ detail }: { readonly detail: Detail }) => {
   const { operation } = detail
   return (
     <Panel title="Facts">
-      <Facts
-        facts={[
+      <NamedValues
+        values={[
           ["Provider", detail.provider],
           ["Reference", detail.reference === null ? "None yet" : <code>{detail.reference}</code>],
           ["Idempotency key", <code>{detail.idempotency_key}</code>],

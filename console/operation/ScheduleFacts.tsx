@@ -1,7 +1,7 @@
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { Time } from "../parts/Time.tsx"
-import { Facts } from "./Facts.tsx"
 import { isUnsent } from "./isUnsent.ts"
+import { NamedValues } from "./NamedValues.tsx"
 
 type Hold = NonNullable<Detail["schedule"]["hold"]>
 
@@ -44,8 +44,8 @@ const instant = (at: string | null) => at === null ? null : <Time at={at} />
 export const ScheduleFacts = (
   { detail: { acknowledged, last_read, operation, schedule } }: { readonly detail: Detail }
 ) => (
-  <Facts
-    facts={[
+  <NamedValues
+    values={[
       [
         "Hold",
         schedule.hold === null

@@ -1,8 +1,8 @@
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { formatName } from "../data/format.ts"
 import { Panel } from "../parts/Panel.tsx"
-import { Facts } from "./Facts.tsx"
 import { isUnsent } from "./isUnsent.ts"
+import { NamedValues } from "./NamedValues.tsx"
 
 const Mark = ({ good, text }: { readonly good: boolean; readonly text: string }) => (
   <span class={good ? "mark mark-good" : "mark mark-bad"}>
@@ -16,8 +16,8 @@ const Mark = ({ good, text }: { readonly good: boolean; readonly text: string })
 /** What allows the operation to be sent and its status to be read. */
 export const StandingPanel = ({ detail: { grant_id, operation, scopes, standing } }: { readonly detail: Detail }) => (
   <Panel title="Authorization">
-    <Facts
-      facts={[
+    <NamedValues
+      values={[
         [
           "Sending",
           isUnsent(operation.state)

@@ -1,4 +1,4 @@
-import { moveOfDeadline } from "../../src/domain/operators/records.ts"
+import { moveOfDeadline } from "../../src/domain/operators/recordTexts.ts"
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { formatDuration, formatInstant } from "../data/format.ts"
 import { Evidence, isEvidence } from "../parts/Evidence.tsx"

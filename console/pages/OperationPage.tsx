@@ -1,6 +1,6 @@
 import type { RefObject } from "preact"
 import { useRef } from "preact/hooks"
-import { outcomeOf } from "../../src/domain/operators/records.ts"
+import { outcomeOf } from "../../src/domain/operators/recordTexts.ts"
 import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { useAnnouncedChange } from "../data/announcements.ts"
 import { formatName } from "../data/format.ts"

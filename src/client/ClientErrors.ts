@@ -1,7 +1,7 @@
 /** Why a call of the client on `fetch` failed. No error holds the access token or the body of an answer. */
 import type { ProblemCode } from "../api/ProblemKinds.ts"
 import type { ProblemDetails as ProblemSchema } from "../api/Problems.ts"
-import { ProblemDetails } from "./members.ts"
+import { ProblemDetails } from "./answerMembers.ts"
 import { problemText } from "./problemText.ts"
 
 /** The members of a problem (RFC 9457). A later gateway may answer with codes that this client does not know. */

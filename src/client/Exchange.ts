@@ -9,8 +9,8 @@ import type {
 } from "../api/OperationsApi.ts"
 import type { Operation as OperationSchema } from "../domain/Operation.ts"
 import { unlessAborted } from "./Abort.ts"
+import * as members from "./answerMembers.ts"
 import { ConnectionError, ContractError, ProblemError, type ProblemMembers } from "./ClientErrors.ts"
-import * as members from "./members.ts"
 import { checkAccessToken, isProxyFailure, retryAfterSeconds } from "./ReadRules.ts"
 
 /** The gateway, and how to reach it. */

@@ -13,7 +13,7 @@ import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
 import { workerSeenWithin } from "../domain/operators/FiguresForm.ts"
 import type { ActingOperator } from "../domain/operators/OperatorView.ts"
-import { nothingToDo } from "../domain/operators/records.ts"
+import { nothingToDo } from "../domain/operators/recordTexts.ts"
 import { makeRecord } from "../services/sql/actionRecords.ts"
 import { keepWaitingStatement } from "../services/sql/queue/SqlHolds.ts"
 import {

@@ -24,7 +24,7 @@ import {
   isUpgrade,
   isWithHeadersValue,
   type SlotParseOptions
-} from "./internals.ts"
+} from "./httpApiInternals.ts"
 import { makeReadRecord, undecided } from "./RecordDecoder.ts"
 import { makeWriteSuccess } from "./SuccessWriter.ts"
 

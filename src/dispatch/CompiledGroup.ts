@@ -13,7 +13,7 @@ import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import { compileEndpoint } from "./CompiledEndpoint.ts"
-import type { GroupService } from "./internals.ts"
+import type { GroupService } from "./httpApiInternals.ts"
 
 const isGroup = (service: unknown): service is GroupService =>
   typeof service === "object" && service !== null && "routes" in service && "handlers" in service

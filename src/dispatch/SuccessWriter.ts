@@ -11,7 +11,7 @@ import {
   getSuccessSchemas,
   getWithHeadersAnnotation,
   isWithHeadersValue
-} from "./internals.ts"
+} from "./httpApiInternals.ts"
 import { makeJsonEncoder } from "./JsonEncoder.ts"
 import { makeOwnedResponse, OwnedHeaders } from "./OwnedResponse.ts"
 import { makeReadRecord, undecided } from "./RecordDecoder.ts"

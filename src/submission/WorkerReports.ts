@@ -59,7 +59,7 @@ export const layer: Layer.Layer<
   const providerPauses = yield* ProviderPauses
   const process_id = crypto.randomUUID()
   /** A report under way would come back after its removal. */
-  const turn = yield* Semaphore.make(1)
+  const oneAtATime = yield* Semaphore.make(1)
   const changed = yield* Latch.make()
 
   const report = Effect.gen(function*() {
@@ -72,14 +72,14 @@ export const layer: Layer.Layer<
 
   yield* Effect.addFinalizer(() =>
     Effect.gen(function*() {
-      const fiber = yield* Effect.forkDetach(Effect.ignoreCause(turn.withPermit(forgetWorker(process_id))))
+      const fiber = yield* Effect.forkDetach(Effect.ignoreCause(oneAtATime.withPermit(forgetWorker(process_id))))
       yield* Effect.interruptible(Effect.raceFirst(Fiber.await(fiber), Effect.sleep(farewell)))
     })
   )
   const changes = Stream.merge(breaker.transitions, providerPauses.changes)
   yield* Effect.forkScoped(Stream.runForEach(changes, () => changed.open))
   yield* repeatStatement({
-    statement: turn.withPermit(report),
+    statement: oneAtATime.withPermit(report),
     failure: "Could not report this worker to operators; its work goes on, and it tries again",
     interval,
     again: changed.await

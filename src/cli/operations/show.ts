@@ -17,7 +17,7 @@ import {
   OperatorDetail,
   type OperatorSummary
 } from "../../domain/operators/OperatorView.ts"
-import { moveOfDeadline, outcomeOf } from "../../domain/operators/records.ts"
+import { moveOfDeadline, outcomeOf } from "../../domain/operators/recordTexts.ts"
 import { formatTimestamp } from "../../domain/Timestamp.ts"
 import { visible } from "../../domain/VisibleText.ts"
 import { OperationSearch } from "../../services/operators/OperationSearch.ts"

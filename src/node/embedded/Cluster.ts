@@ -94,9 +94,9 @@ export const requireCluster = Effect.fnUntraced(function*(dataDirectory: string)
 })
 
 /** False: there is nothing. Throws for anything but a directory. */
-const isDirectory = (place: string): boolean => {
-  const stat = fs.lstatSync(place, { throwIfNoEntry: false })
-  if (stat?.isDirectory() === false) throw new Error(`${place} is not a directory. Remove it.`)
+const isDirectory = (directory: string): boolean => {
+  const stat = fs.lstatSync(directory, { throwIfNoEntry: false })
+  if (stat?.isDirectory() === false) throw new Error(`${directory} is not a directory. Remove it.`)
   return stat !== undefined
 }
 
@@ -109,8 +109,8 @@ export const majorOf = ({ pgdata }: Cluster): Effect.Effect<number, LocalPostgre
   })
 
 /** Removes a directory with its content. Retries, because a program may still write there. */
-const remove = (place: string) =>
-  Effect.retry(run("rm", ["-rf", "--", place]), { times: 100, schedule: Schedule.spaced("100 millis") })
+const remove = (directory: string) =>
+  Effect.retry(run("rm", ["-rf", "--", directory]), { times: 100, schedule: Schedule.spaced("100 millis") })
 
 const unfinishedPrefix = "pgdata.init-"
 

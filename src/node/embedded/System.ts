@@ -82,28 +82,28 @@ export const isRoots = (uid: number): boolean => uid === 0 || uid === fs.lstatSy
 const isWritableByOthers = ({ gid, mode }: fs.Stats) => (mode & 0o002) !== 0 || ((mode & 0o020) !== 0 && gid !== 0)
 
 /** Throws if another user than root could exchange the directory, a directory above it, or a symbolic link on the way. */
-const refuseExchangeable = (place: string): void => {
-  const parent = path.dirname(place)
-  if (parent !== place) refuseExchangeable(parent)
-  const stat = fs.lstatSync(place)
+const refuseExchangeable = (file: string): void => {
+  const parent = path.dirname(file)
+  if (parent !== file) refuseExchangeable(parent)
+  const stat = fs.lstatSync(file)
   if (!isRoots(stat.uid)) {
     throw new Error([
-      `user ${stat.uid} could exchange it, because ${place} belongs to that user. As root, use a data directory below`,
+      `user ${stat.uid} could exchange it, because ${file} belongs to that user. As root, use a data directory below`,
       "directories of root (DATA_DIR), or start as that user."
     ].join("\n"))
   }
-  if (stat.isSymbolicLink()) return refuseExchangeable(path.resolve(fs.realpathSync(parent), fs.readlinkSync(place)))
-  if (!stat.isDirectory()) throw new Error(`${place} is not a directory`)
+  if (stat.isSymbolicLink()) return refuseExchangeable(path.resolve(fs.realpathSync(parent), fs.readlinkSync(file)))
+  if (!stat.isDirectory()) throw new Error(`${file} is not a directory`)
   // In a sticky directory other users can add names, but exchange none.
   if (isWritableByOthers(stat) && (stat.mode & 0o1000) === 0) {
-    throw new Error(`other users may write ${place}. Take that from them (chmod go-w), or use another data directory`)
+    throw new Error(`other users may write ${file}. Take that from them (chmod go-w), or use another data directory`)
   }
 }
 
 /** Another process may create it meanwhile. */
-const createDirectory = (place: string): void => {
+const createDirectory = (directory: string): void => {
   try {
-    fs.mkdirSync(place, { mode: 0o700 })
+    fs.mkdirSync(directory, { mode: 0o700 })
   } catch (cause) {
     if (!hasCode(cause, "EEXIST")) throw cause
   }
@@ -122,7 +122,7 @@ export const openDataDirectory = Effect.fnUntraced(function*(directory: string) 
     }
     if (isRoot()) refuseExchangeable(existing)
     // One by one: `recursive` never ends where the system creates no directory and says ENOENT, such as in /proc.
-    for (const place of missing) createDirectory(place)
+    for (const absent of missing) createDirectory(absent)
     const dataDirectory = fs.realpathSync(directory)
     if (isRoot() && isWritableByOthers(fs.lstatSync(dataDirectory))) {
       throw new Error(`other users may write ${dataDirectory}. Use one that only one user may write (mode 0700)`)

@@ -126,10 +126,10 @@ export const findInvalidFields = (
     ] as const
     const others = yield* Effect.forEach(
       parts.slice(decoded + 1),
-      ([part, schema, input, slot]) =>
+      ([part, schema, input, parseOptions]) =>
         schema === undefined ? Effect.succeed([]) : Effect.match(
           Schema.decodeUnknownEffect(schema as Schema.Codec<unknown>, {
-            ...Context.getOrUndefined(annotations, slot as typeof HttpApi.QueryParseOptions),
+            ...Context.getOrUndefined(annotations, parseOptions as typeof HttpApi.QueryParseOptions),
             errors: "all"
           })(input),
           { onFailure: (error) => fieldsOf(endpoint, part, error), onSuccess: () => [] }

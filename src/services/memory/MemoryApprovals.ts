@@ -101,9 +101,9 @@ export const makeMemory = Effect.gen(function*() {
   return { pending, owners, find, decide, recordRefused: () => Effect.void }
 })
 
-type Place = Pick<Approval, "expires_at" | "operation_id">
+type InOrder = Pick<Approval, "expires_at" | "operation_id">
 
-const inOrder = (a: Place, b: Place) =>
+const inOrder = (a: InOrder, b: InOrder) =>
   a.expires_at.epochMilliseconds - b.expires_at.epochMilliseconds ||
   Number(a.operation_id > b.operation_id) - Number(a.operation_id < b.operation_id)
 

@@ -238,12 +238,12 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
   const recordAll = (all: ReadonlyArray<OutcomeRecord>) =>
     Effect.gen(function*() {
       const permitted = new Map<number, MemoryRecord>()
-      for (const [{ id, outcome, recording, revision }, place] of firstOfEach(all)) {
+      for (const [{ id, outcome, recording, revision }, index] of firstOfEach(all)) {
         const found = yield* Effect.result(findFor(id, revision, recording))
-        if (Result.isSuccess(found)) permitted.set(place, next(found.success, outcome, recording))
+        if (Result.isSuccess(found)) permitted.set(index, next(found.success, outcome, recording))
       }
       for (const record of permitted.values()) update(record)
-      return all.map((_, place) => permitted.has(place))
+      return all.map((_, index) => permitted.has(index))
     })
 
   const recordHeld = (id: OperationId, revision: number, outcome: Outcome, recording: Recording) =>

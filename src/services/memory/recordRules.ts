@@ -59,22 +59,22 @@ export const isHeldClaim = ({ operation, return_reason }: MemoryRecord): boolean
 export const isReturnedClaim = ({ operation, return_reason }: MemoryRecord): boolean =>
   operation.state === "submitting" && return_reason !== null
 
-type Place = Pick<MemoryLedger["Service"], "cluster" | "home">
+type LedgerHome = Pick<MemoryLedger["Service"], "cluster" | "home">
 
 /** Whether this ledger gives claims of the timeline. */
-export const isPresentLedger = ({ cluster, home }: Place, timeline = cluster.timeline): boolean =>
+export const isPresentLedger = ({ cluster, home }: LedgerHome, timeline = cluster.timeline): boolean =>
   timeline === cluster.timeline && (!home.has("epoch") || home.get("life") === cluster.life)
 
 /** Whether the operation was provably never sent, and no worker may send it: `migrations/0020_unsent_operations.sql`. */
-export const isUnsent = (record: MemoryRecord, place: Place): boolean => {
-  if (record.acknowledged || !isPresentLedger(place, record.timeline)) return false
-  return isReturnedClaim(record) || isFree(record, place.cluster.timeline)
-    || isAccepted(record) && record.unsent_in === place.cluster.holds
+export const isUnsent = (record: MemoryRecord, ledger: LedgerHome): boolean => {
+  if (record.acknowledged || !isPresentLedger(ledger, record.timeline)) return false
+  return isReturnedClaim(record) || isFree(record, ledger.cluster.timeline)
+    || isAccepted(record) && record.unsent_in === ledger.cluster.holds
 }
 
 /** See `needsDecision` of the SQL queue. */
-export const needsDecision = (record: MemoryRecord, place: Place): boolean =>
-  awaitsApproval(record) && isUnsent(record, place)
+export const needsDecision = (record: MemoryRecord, ledger: LedgerHome): boolean =>
+  awaitsApproval(record) && isUnsent(record, ledger)
 
 /** The provider named the operation. A reference that is known stays. */
 export const withReference = (record: MemoryRecord, reference: ProviderReference | null): MemoryRecord => ({

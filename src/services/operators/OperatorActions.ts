@@ -30,7 +30,7 @@ import type {
   OperatorAction,
   OperatorActionRecord
 } from "../../domain/operators/OperatorView.ts"
-import { nothingToDo } from "../../domain/operators/records.ts"
+import { nothingToDo } from "../../domain/operators/recordTexts.ts"
 import type { ShownTerms } from "../../domain/Terms.ts"
 import { makeOpenTerms } from "../rules/openPayload.ts"
 import { makeRecord, withRecord } from "../sql/actionRecords.ts"

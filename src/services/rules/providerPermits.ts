@@ -85,8 +85,8 @@ export const sharePermits = (
   if (bucket === null) {
     const count = Math.min(demand.submissions + demand.reads, inShared)
     // Each permit moves the bucket by one spacing, so the odd permit goes to each kind in turn.
-    const turn = Math.floor((shared + now) / sharedBucket.spacing) % 2
-    const reads_shared = Math.min(demand.reads, Math.max(Math.floor((count + turn) / 2), count - demand.submissions))
+    const odd = Math.floor((shared + now) / sharedBucket.spacing) % 2
+    const reads_shared = Math.min(demand.reads, Math.max(Math.floor((count + odd) / 2), count - demand.submissions))
     return { opens, shared, reads: 0, submissions: count - reads_shared, reads_reserved: 0, reads_shared }
   }
   const reads = startOf(state.reads_until - now, bucket, horizon, opens)

@@ -32,7 +32,7 @@ class Blocked extends Data.TaggedError("Blocked")<{ readonly reason: string; rea
 /** A failure of this worker, which returns the claim. */
 const local = (reason: string) => new NotSent({ reason, isLocal: true })
 
-const stoppedInTurn = Effect.fail(local("the worker was stopped while the request waited for its turn"))
+const stoppedWaiting = Effect.fail(local("the worker was stopped while the request waited for its turn"))
 
 /**
  * Tries until an attempt sends something, fails locally or can never succeed, or until nothing may be sent any more. It fails
@@ -51,7 +51,9 @@ export const attemptUntilSent = Effect.fnUntraced(function*(
   let failure: NotSent | null = null
   let pause = Duration.toMillis(policy.retryDelay)
   for (let isFirst = true;; isFirst = false) {
-    const result = yield* Effect.result(inTurn(services, timed, tryOnce(services, timed, payload, progress, isFirst)))
+    const result = yield* Effect.result(
+      onceAdmitted(services, timed, tryOnce(services, timed, payload, progress, isFirst))
+    )
     if (result._tag === "Success") return result.success
     const error = result.failure
     if (error._tag === "Blocked") {
@@ -70,23 +72,23 @@ export const attemptUntilSent = Effect.fnUntraced(function*(
 const endOf = (failure: NotSent): NotSent => failure.retryAfter === undefined ? failure : local(failure.reason)
 
 /** Runs an attempt as soon as the provider has room for it. Returns the claim if answers to others have paused the provider. */
-const inTurn = <A, E>(
+const onceAdmitted = <A, E>(
   services: WorkerServices,
   timed: TimedClaim,
   attempt: Effect.Effect<A, E>
 ): Effect.Effect<A, E | NotSent> =>
   Effect.suspend(() => {
     const { drain, pauses } = services
-    const turn = pauses.takeTurn(timed.provider, timed.probeOf)
-    switch (turn._tag) {
+    const start = pauses.beginAttempt(timed.provider, timed.probeOf)
+    switch (start._tag) {
       case "Begin":
-        return Effect.ensuring(attempt, turn.end)
+        return Effect.ensuring(attempt, start.end)
       case "Paused":
-        return Effect.fail(local(turn.reason))
+        return Effect.fail(local(start.reason))
       case "Wait":
         return Effect.andThen(
-          Effect.raceFirst(turn.until, drain.begun),
-          Effect.suspend(() => drain.hasBegun() ? stoppedInTurn : inTurn(services, timed, attempt))
+          Effect.raceFirst(start.until, drain.begun),
+          Effect.suspend(() => drain.hasBegun() ? stoppedWaiting : onceAdmitted(services, timed, attempt))
         )
     }
   })
@@ -178,23 +180,23 @@ const awaitPermit = Effect.fnUntraced(function*(services: WorkerServices, timed:
         requestPermits.rest(provider, "submissions", Math.min(wait, longestPause)),
         drain.begun
       )
-      if (drain.hasBegun()) return yield* stoppedInTurn
+      if (drain.hasBegun()) return yield* stoppedWaiting
     }
     if (allowedAt === null || !(yield* isFresh(policy, allowedAt, requestPermits.horizon(provider)))) {
       allowedAt = yield* askAuthorization(services, timed)
       yield* checkDeadline(services, timed)
     }
     if (!requestPermits.mayWait(provider)) return
-    const turn = yield* requestPermits.takePermit(provider, "submissions")
-    if (turn._tag === "Unavailable") {
+    const permit = yield* requestPermits.takePermit(provider, "submissions")
+    if (permit._tag === "Unavailable") {
       return yield* new Blocked({
         reason: "the database did not reserve a permit of the provider's limit",
         isDecisive: true
       })
     }
     // The statement that reserves the permit may have taken long.
-    if (turn._tag === "Begin" && (yield* isFresh(policy, allowedAt, 0))) return
-    wait = turn._tag === "Wait" ? turn.millis : 0
+    if (permit._tag === "Begin" && (yield* isFresh(policy, allowedAt, 0))) return
+    wait = permit._tag === "Wait" ? permit.millis : 0
   }
 })
 

@@ -72,7 +72,7 @@ interface Admission {
 }
 
 /** Whether an attempt may begin. It tells its `end`, or waits `until` another one has ended. */
-type Turn =
+type AttemptStart =
   | { readonly _tag: "Begin"; readonly end: Effect.Effect<void> }
   | { readonly _tag: "Wait"; readonly until: Effect.Effect<void> }
   | { readonly _tag: "Paused"; readonly reason: string }
@@ -111,8 +111,8 @@ export class ProviderPauses extends Context.Service<ProviderPauses, {
    * (milliseconds) after its failure, it no longer waits: the pause ends.
    */
   readonly releaseUnused: (provider: ProviderName, probeOf: ProviderPause | null, within: number) => Effect.Effect<void>
-  /** Takes the turn of an attempt of an operation that was claimed as this probe, or as none. */
-  readonly takeTurn: (provider: ProviderName, probeOf: ProviderPause | null) => Turn
+  /** Begins an attempt of an operation that was claimed as this probe, or as none. */
+  readonly beginAttempt: (provider: ProviderName, probeOf: ProviderPause | null) => AttemptStart
   /** Takes note of a local failure of an operation that was claimed as this probe, or as none. */
   readonly fail: (provider: ProviderName, probeOf: ProviderPause | null, reason: string) => Effect.Effect<void>
   /** Takes note of an attempt of an operation that was claimed as this probe, or as none. */
@@ -292,7 +292,7 @@ const make = Effect.gen(function*() {
       if (!isOfOperation(probeOf.failure.reason) || (yield* elapsed(probeOf.since)) <= within) return
       yield* pass(provider, "the operation that caused its pause waits no more")
     }),
-    takeTurn: (provider, probeOf) => {
+    beginAttempt: (provider, probeOf) => {
       const state = stateOf(provider)
       const { ended, pause, undeclared } = state
       if (pause?.failure.cause === "undeclared_answers" && pause !== probeOf) {

@@ -117,12 +117,12 @@ const assign = (
   const next = { submissions: 0, reads: 0 }
   for (const { answer, call: kind } of askers) {
     const millis = permits?.[kind].permits[next[kind]++]
-    const turn = permits === null
+    const permit = permits === null
       ? unavailable
       : millis === undefined
       ? wait(permits[kind].again)
       : { _tag: "Permit" as const, millis, askedAt, answeredAt }
-    Deferred.doneUnsafe(answer, Effect.succeed(turn))
+    Deferred.doneUnsafe(answer, Effect.succeed(permit))
   }
 }
 

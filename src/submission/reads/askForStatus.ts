@@ -147,9 +147,9 @@ const awaitPermit = Effect.fnUntraced(function*(
 ) {
   const since = yield* readClocks
   for (;;) {
-    const turn = yield* requestPermits.takePermit(provider, "reads")
-    if (turn._tag !== "Wait") return turn._tag === "Begin"
-    if ((yield* elapsed(since)) + turn.millis >= Duration.toMillis(storeTimeout)) return false
-    yield* requestPermits.rest(provider, "reads", turn.millis)
+    const permit = yield* requestPermits.takePermit(provider, "reads")
+    if (permit._tag !== "Wait") return permit._tag === "Begin"
+    if ((yield* elapsed(since)) + permit.millis >= Duration.toMillis(storeTimeout)) return false
+    yield* requestPermits.rest(provider, "reads", permit.millis)
   }
 })

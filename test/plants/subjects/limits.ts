@@ -88,8 +88,8 @@ export const limits: ReadonlyArray<Plant> = [
     .foundBy(unit("services/ProviderPermits"), postgres("services/queue/ProviderLimits")),
   plant("nothing is sent while the database reserves no permit", requests)
     .edit(
-      "    const turn = permits === null\n      ? unavailable\n",
-      "    const turn = permits === null\n      ? begin\n"
+      "    const permit = permits === null\n      ? unavailable\n",
+      "    const permit = permits === null\n      ? begin\n"
     )
     .foundBy(unit("submission/providers/RequestPermits")),
   plant("each request of a fence takes a permit of the provider's limit", "src/submission/reads/askForStatus.ts")
@@ -296,7 +296,7 @@ export const limits: ReadonlyArray<Plant> = [
     "the report of a process that stops is removed after the last one was stored",
     "src/submission/WorkerReports.ts"
   )
-    .edit("turn.withPermit(forgetWorker(process_id))", "forgetWorker(process_id)")
+    .edit("oneAtATime.withPermit(forgetWorker(process_id))", "forgetWorker(process_id)")
     .foundBy(unit("submission/WorkerReports", "under way at the stop is removed")),
   plant("a worker tells operators why a provider is paused", "src/submission/WorkerReports.ts")
     .edit("pauses.reasonOf(provider) ?? (isOpen", "(isOpen")

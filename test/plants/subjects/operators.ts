@@ -68,7 +68,7 @@ export const operators: ReadonlyArray<Plant> = [
   plant("the record of a refused action says that it was refused", "src/cli/operations/show.ts")
     .edit("`${outcome}: ${result}`", "result")
     .foundBy(unit("cli/screen/Rendering", "done or refused")),
-  plant("the record of an action that changed nothing is no refusal", "src/domain/operators/records.ts")
+  plant("the record of an action that changed nothing is no refusal", "src/domain/operators/recordTexts.ts")
     .edit("(nothingToDo).includes(result)", "(nothingToDo).includes(\"\")")
     .foundBy(unit("cli/screen/Rendering", "done or refused")),
   plant("a list cuts no code of a failure", "src/cli/operations/list.ts")
@@ -113,7 +113,7 @@ export const operators: ReadonlyArray<Plant> = [
   plant("a role that may not migrate is told what to set", "src/node/GatewayApp.ts")
     .edit("const insufficientPrivilege = \"42501\"", "const insufficientPrivilege = \"42502\"")
     .foundBy(system("node/GatewayApp", "documented roles")),
-  plant("the client on fetch checks each member of the contract", "src/client/members.ts")
+  plant("the client on fetch checks each member of the contract", "src/client/answerMembers.ts")
     .edit("  revision: \"number\",\n", "")
     .foundBy(unit("package/Surface", "has the members that the client on fetch checks")),
   plant("the message of a problem names its fields", "src/client/problemText.ts")

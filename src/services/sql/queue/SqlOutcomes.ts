@@ -20,10 +20,10 @@ export const failStale = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, i
 export const makeOutcomes = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
-  const recordIn = (statement: string, records: ReadonlyArray<readonly [OutcomeRecord, place: number]>) =>
+  const recordIn = (statement: string, records: ReadonlyArray<readonly [OutcomeRecord, index: number]>) =>
     orUnavailable(
       sql.unsafe<OperationRow & { readonly n: number }>(statement, [
-        JSON.stringify(records.map(([record, place]) => toInput(record, place)))
+        JSON.stringify(records.map(([record, index]) => toInput(record, index)))
       ])
     )
 
