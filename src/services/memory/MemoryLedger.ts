@@ -1,6 +1,6 @@
 /**
- * The state that the in-memory layers of `Grants`, `GrantVerifier`, `OperationStore` and `OperationLedger` share. The room
- * `services/memory` has these layers, each for one of `sql`. Read this file first.
+ * The state that the in-memory layers of `Grants`, `GrantVerifier`, `OperationStore` and `OperationLedger` share.
+ * The room `services/memory` has these layers, each for one of `sql`. Read this file first.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
