@@ -13,7 +13,7 @@ interface State {
 
 export const connection = createStore<State>({ stream: "new", reached: true, ended: false, contact: null })
 
-export type ConnectionStatus = "connecting" | "live" | "lost" | "ended"
+type ConnectionStatus = "connecting" | "live" | "lost" | "ended"
 
 /** `live`: the page follows the ledger. `lost`: what it shows may be old. */
 export const statusOf = ({ ended, reached, stream }: State): ConnectionStatus => {

@@ -15,7 +15,7 @@ export interface Resource<A> {
   readonly reload: () => void
 }
 
-export interface ResourceOptions {
+interface ResourceOptions {
   /** Which changes concern the data. Default: all. */
   readonly concerns?: (changes: ConsoleChanges) => boolean
   /** Milliseconds between two reads that changes cause. Default: 300. */

@@ -1,7 +1,7 @@
 /** What operators may do to an operation, and what they are told before they confirm it. */
 import type { ActionRequest, DecisionRequest, Detail } from "../../src/operator/console/ConsoleApi.ts"
 
-export type ActionName = ActionRequest["action"] | DecisionRequest["decision"]
+type ActionName = ActionRequest["action"] | DecisionRequest["decision"]
 
 export interface ActionText {
   readonly name: ActionName

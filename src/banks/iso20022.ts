@@ -26,7 +26,7 @@ const states = {
   ACCC: "succeeded",
   RJCT: "failed"
 } as const
-export type PaymentStatus = keyof typeof states
+type PaymentStatus = keyof typeof states
 
 export const paymentStatuses = Object.keys(states) as ReadonlyArray<PaymentStatus>
 

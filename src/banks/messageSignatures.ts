@@ -10,7 +10,7 @@ import * as HttpProvider from "../submission/http/HttpProvider.ts"
 import { requireRsaKey, requireText } from "./startChecks.ts"
 
 /** The part of a profile that both sides share. */
-export interface SignatureProfile {
+interface SignatureProfile {
   /** The header that has the signature, in lower case. */
   readonly header: string
   /** An RSA algorithm, such as `PS256`. */

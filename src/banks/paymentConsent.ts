@@ -39,7 +39,7 @@ export const consentPromises = (ends: ConsentEnds | undefined): ProviderPromises
 }
 
 /** A consent, as the bank shows it. */
-export interface ShownConsent {
+interface ShownConsent {
   readonly id: string
   /** The bank's word for its status. */
   readonly status: string

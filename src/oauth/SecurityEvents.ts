@@ -44,7 +44,7 @@ export type EventReceiver = <A, E, R>(
 ) => Effect.Effect<void, InvalidEvent | AuthorizationUnavailable | E, R>
 
 /** The events of a sender that are hints. */
-export interface SecurityEventKind {
+interface SecurityEventKind {
   /** The URI of the event, in `events`. */
   readonly event: string
   /** The member of its `subject` that has the id of the resource. */

@@ -84,7 +84,7 @@ export const FaultSettings = Schema.Struct({
   webhook_lose: switched({})
 })
 export type FaultSettings = typeof FaultSettings.Type
-export type FaultName = keyof FaultSettings
+type FaultName = keyof FaultSettings
 
 const instructed = <Fields extends Schema.Struct.Fields>(fields: Fields) =>
   Schema.optionalKey(Schema.Union([Schema.Boolean, Schema.Struct(fields)]))
@@ -116,13 +116,13 @@ export const InstructedFaults = Schema.Struct({
 export type InstructedFaults = typeof InstructedFaults.Type
 
 /** A fault whose strike depends on the key of the submission. */
-export type KeyedFault = Exclude<FaultName, "refuse_connection" | "too_many_requests" | "unauthorized">
+type KeyedFault = Exclude<FaultName, "refuse_connection" | "too_many_requests" | "unauthorized">
 
 /** Names of all faults, in the order of the help text. */
 export const faultNames = Object.keys(FaultSettings.fields) as ReadonlyArray<FaultName>
 
 /** Faults that spoil an answer. If several strike, the first of these spoils it. */
-export const spoilers = [
+const spoilers = [
   "drop_response",
   "reset_mid_body",
   "garbage_body",

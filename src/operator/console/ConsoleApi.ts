@@ -154,7 +154,7 @@ const PageQuery = {
   after: Schema.optionalKey(Schema.String)
 }
 
-export class ConsoleGroup extends HttpApiGroup.make("console").add(
+class ConsoleGroup extends HttpApiGroup.make("console").add(
   HttpApiEndpoint.get("session", "/session", { success: ConsoleSession }),
   HttpApiEndpoint.delete("logout", "/session", { success: HttpApiSchema.NoContent }),
   HttpApiEndpoint.get("overview", "/overview", {

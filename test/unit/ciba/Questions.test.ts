@@ -3,7 +3,7 @@
  * the approval is in memory.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, DateTime, Effect, Fiber } from "effect"
+import { Clock, DateTime, Duration, Effect, Fiber } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { vi } from "vitest"
@@ -14,7 +14,20 @@ import { OperationId } from "../../../src/domain/Operation.ts"
 import { Approvals } from "../../../src/services/Approvals.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { type CibaProvider, makeCibaProvider, settingsFor } from "../../fixtures/authorization/CibaProvider.ts"
-import { makeHurriedClock } from "../../fixtures/HurriedClock.ts"
+
+/** The clock of the test, on which each sleep takes a hundredth of its time. `sleeps` has those that began, in milliseconds. */
+const makeHurriedClock = Effect.map(Clock.Clock, (inner) => {
+  const sleeps: Array<number> = []
+  const clock: Clock.Clock = Object.assign(Object.create(inner), {
+    sleep: (duration: Duration.Duration) =>
+      Effect.suspend(() => {
+        const millis = Duration.toMillis(duration)
+        sleeps.push(millis)
+        return inner.sleep(Duration.millis(millis / 100))
+      })
+  })
+  return { clock, sleeps }
+})
 
 const owner = ResourceOwner.make("alice")
 

@@ -238,7 +238,7 @@ export const sourceOf = (filter: SearchFilter, add: AddParameter): Source | null
 }
 
 /** The form of a sort value, as text. */
-export type SortForm = "instant" | "position" | "name" | "id"
+type SortForm = "instant" | "position" | "name" | "id"
 
 const forms: Readonly<Record<SortForm, RegExp>> = {
   // Milliseconds since the epoch, up to the year 9999.
